@@ -1,0 +1,115 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+)
+
+// AdvertisementSpec is what this cluster offers, as the agent last counted it.
+type AdvertisementSpec struct {
+	// clusterID of this cluster.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	ClusterID string `json:"clusterID"`
+
+	// clusterName is a name for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ClusterName string `json:"clusterName,omitempty"`
+
+	// endpointURL is the https address of this cluster's API server.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	EndpointURL string `json:"endpointURL,omitempty"`
+
+	// topology says where the cluster is.
+	// +optional
+	Topology *brokerv1alpha1.Topology `json:"topology,omitempty"`
+
+	// resources of the cluster. reserved is the sum over enforced
+	// ProviderInstructions of the larger of what was reserved and what is used.
+	// +required
+	Resources brokerv1alpha1.ResourceMetrics `json:"resources"`
+
+	// nodeShapes is a histogram of what is free per node.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	NodeShapes []brokerv1alpha1.NodeShape `json:"nodeShapes,omitempty"`
+
+	// cost is the price of the capacity. It is kept from the Advertisement that
+	// stands in the cluster: set it there.
+	// +optional
+	Cost *brokerv1alpha1.Cost `json:"cost,omitempty"`
+
+	// timestamp is when the figures were counted.
+	// +optional
+	Timestamp *metav1.Time `json:"timestamp,omitempty"`
+}
+
+// AdvertisementStatus says whether the broker has the advertisement.
+type AdvertisementStatus struct {
+	// published is true when the broker took the last advertisement.
+	// +optional
+	Published bool `json:"published,omitempty"`
+
+	// lastPublished is when the broker last took one, written when something else
+	// changes too.
+	// +optional
+	LastPublished *metav1.Time `json:"lastPublished,omitempty"`
+
+	// message is the broker's answer or the error.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+
+	// observedGeneration is the generation that this status speaks of; 0 means
+	// not seen yet.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions is Ready: true when the broker knows this cluster.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Advertisement shows what this cluster offers to others. The agent writes it;
+// only spec.cost is the operator's.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=adv,categories={broker,liqo}
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterID`
+// +kubebuilder:printcolumn:name="Published",type=boolean,JSONPath=`.status.published`
+// +kubebuilder:printcolumn:name="CPU free",type=string,JSONPath=`.spec.resources.available.cpu`
+// +kubebuilder:printcolumn:name="Memory free",type=string,JSONPath=`.spec.resources.available.memory`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Advertisement struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the cluster offers.
+	// +required
+	Spec AdvertisementSpec `json:"spec"`
+
+	// status says whether the broker has it.
+	// +optional
+	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	Status AdvertisementStatus `json:"status,omitempty"`
+}
+
+// AdvertisementList is a list of Advertisements.
+//
+// +kubebuilder:object:root=true
+type AdvertisementList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Advertisement `json:"items"`
+}

@@ -1,0 +1,71 @@
+package v1alpha1
+
+// Conditions of the kinds in this package.
+const (
+	// ConditionReady is true when the object does what it is for: a
+	// ResourceRequest has a Ready virtual node, an Advertisement is published, a
+	// ProviderInstruction is enforced.
+	ConditionReady = "Ready"
+	// ConditionReserved is true while the broker holds capacity for a
+	// ResourceRequest.
+	ConditionReserved = "Reserved"
+	// ConditionPeered is true when this cluster holds an identity at the provider.
+	ConditionPeered = "Peered"
+	// ConditionNodeReady is true when the virtual node is Ready.
+	ConditionNodeReady = "NodeReady"
+	// ConditionOffloading is true when pods of the named namespaces can run on
+	// the virtual node.
+	ConditionOffloading = "Offloading"
+	// ConditionPeeringSkipped is true when the agent runs with
+	// --peering-mode=none: capacity is reserved, nobody peers.
+	ConditionPeeringSkipped = "PeeringSkipped"
+	// ConditionAcknowledged is true when this cluster has accepted to provide.
+	ConditionAcknowledged = "Acknowledged"
+	// ConditionGranted is true when the ResourceSlice of a placement is granted.
+	ConditionGranted = "Granted"
+)
+
+// Reasons of conditions and events. They are stable.
+const (
+	ReasonPending           = "Pending"
+	ReasonReserved          = "Reserved"
+	ReasonRefused           = "Refused"
+	ReasonInvalid           = "Invalid"
+	ReasonBrokerUnreachable = "BrokerUnreachable"
+	ReasonPeering           = "Peering"
+	ReasonPeered            = "Peered"
+	ReasonPeeringSkipped    = "PeeringSkipped"
+	ReasonAwaitingNode      = "AwaitingNode"
+	ReasonNodeReady         = "NodeReady"
+	ReasonNodeNotReady      = "NodeNotReady"
+	ReasonOffloading        = "Offloading"
+	ReasonNamespaceNotOpted = "NamespaceNotOptedIn"
+	ReasonReleasing         = "Releasing"
+	ReasonReleased          = "Released"
+	ReasonPublished         = "Published"
+	ReasonAcknowledged      = "Acknowledged"
+	ReasonInsufficient      = "InsufficientCapacity"
+	ReasonGranted           = "Granted"
+)
+
+// Finalizers and labels of the agent.
+const (
+	// ReleaseFinalizer keeps a ResourceRequest until its reservation is given
+	// back and its virtual node is gone.
+	ReleaseFinalizer = "liqo.io/broker-release"
+	// PeeringFinalizer keeps an instruction until what was made for it in this
+	// cluster is gone.
+	PeeringFinalizer = "liqo.io/broker-peering"
+
+	// ManagedByLabel marks every object the agent made; nothing else is deleted.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	// ManagedByValue is the value of ManagedByLabel.
+	ManagedByValue = "liqo-resource-broker"
+
+	// ReservationLabel carries the reservation's name on instructions, slices and
+	// virtual nodes. Pods are pinned to a reservation by selecting on it.
+	ReservationLabel = "broker.fluidos.eu/reservation"
+	// OffloadLabel, with value "true" on a namespace, lets ResourceRequests of
+	// other namespaces offload it.
+	OffloadLabel = "liqo.io/broker-offload"
+)

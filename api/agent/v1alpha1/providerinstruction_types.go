@@ -1,0 +1,112 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ProviderInstructionSpec tells this cluster to keep capacity for another.
+type ProviderInstructionSpec struct {
+	// reservationName as the broker named it.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	ReservationName string `json:"reservationName"`
+
+	// placement number within the reservation, from 1. With reservationName it
+	// names the only ResourceSlice that is granted for it.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Placement int32 `json:"placement"`
+
+	// requesterClusterID is the cluster that will use the capacity.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	RequesterClusterID string `json:"requesterClusterID"`
+
+	// resources to keep, and the most that is granted.
+	// +required
+	Resources corev1.ResourceList `json:"resources"`
+
+	// expiresAt is when the reservation starts to be released, by this cluster's
+	// clock; empty while it is renewed.
+	// +optional
+	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+
+	// release is set when the placement has ended: its slice is no longer granted,
+	// and once nothing of it is left status.phase becomes Released.
+	// +optional
+	Release bool `json:"release,omitempty"`
+
+	// unpeer is set when the consumer has taken down its side and the reservation
+	// is over for good: the last instruction of a consumer takes the peering
+	// down with it.
+	// +optional
+	Unpeer bool `json:"unpeer,omitempty"`
+}
+
+// ProviderInstructionStatus is how far the provider is.
+type ProviderInstructionStatus struct {
+	// phase of the instruction.
+	// +optional
+	Phase InstructionPhase `json:"phase,omitempty"`
+
+	// enforced is true while the capacity is kept: it counts as reserved in what
+	// this cluster advertises.
+	// +optional
+	Enforced bool `json:"enforced,omitempty"`
+
+	// message says in words where it is and what to do, if anything.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+
+	// observedGeneration is the generation that this status speaks of; 0 means
+	// not seen yet.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready, Acknowledged and Granted.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=12
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ProviderInstruction tells the provider to keep capacity for a consumer. The
+// agent makes and removes it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=pinst,categories={broker,liqo}
+// +kubebuilder:selectablefield:JSONPath=`.spec.requesterClusterID`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Requester",type=string,JSONPath=`.spec.requesterClusterID`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.memory`
+// +kubebuilder:printcolumn:name="Enforced",type=boolean,JSONPath=`.status.enforced`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+type ProviderInstruction struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what to do.
+	// +required
+	Spec ProviderInstructionSpec `json:"spec"`
+
+	// status is how far it is.
+	// +optional
+	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	Status ProviderInstructionStatus `json:"status,omitempty"`
+}
+
+// ProviderInstructionList is a list of ProviderInstructions.
+//
+// +kubebuilder:object:root=true
+type ProviderInstructionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ProviderInstruction `json:"items"`
+}

@@ -1,0 +1,173 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+)
+
+// ResourceRequestPhase is where a request is, for people; machines read conditions.
+//
+// +kubebuilder:validation:Enum=Pending;Queued;Reserved;Active;Releasing;Released;Failed
+type ResourceRequestPhase string
+
+// Phases of a ResourceRequest.
+const (
+	RequestPending   ResourceRequestPhase = "Pending"
+	RequestQueued    ResourceRequestPhase = "Queued"
+	RequestReserved  ResourceRequestPhase = "Reserved"
+	RequestActive    ResourceRequestPhase = "Active"
+	RequestReleasing ResourceRequestPhase = "Releasing"
+	RequestReleased  ResourceRequestPhase = "Released"
+	RequestFailed    ResourceRequestPhase = "Failed"
+)
+
+// ResourceRequestSpec is what is asked of the other clusters. It cannot be
+// changed once made: delete the request and make another.
+//
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ResourceRequest cannot be changed yet: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory) || has(self.resources)",message="ask for cpu, memory or resources"
+type ResourceRequestSpec struct {
+	// cpu wanted, in cores, for example "500m".
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-') && string(self).matches('[1-9]')",message="cpu must be above zero"
+	CPU *resource.Quantity `json:"cpu,omitempty"`
+
+	// memory wanted, for example "256Mi".
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-') && string(self).matches('[1-9]')",message="memory must be above zero"
+	Memory *resource.Quantity `json:"memory,omitempty"`
+
+	// resources wanted beside cpu and memory, for example nvidia.com/gpu: "1" or
+	// pods: "20".
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) && !('memory' in self)",message="cpu and memory have fields of their own"
+	Resources brokerv1alpha1.RequestedResources `json:"resources,omitempty"`
+
+	// priority orders requests that compete; higher comes first.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	Priority int32 `json:"priority,omitempty"`
+
+	// duration the capacity is held, at least one minute. Without it the
+	// capacity is held until this object is deleted.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="duration must be at least 1m"
+	Duration *metav1.Duration `json:"duration,omitempty"`
+
+	// namespaces whose pods may run on the virtual node. Without it the request's
+	// own namespace; an empty list means none. Any other namespace must carry the
+	// label liqo.io/broker-offload=true.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	Namespaces *[]string `json:"namespaces,omitempty"`
+}
+
+// ResourceRequestStatus is the answer of the broker and the state of the peering.
+type ResourceRequestStatus struct {
+	// phase of the request.
+	// +optional
+	Phase ResourceRequestPhase `json:"phase,omitempty"`
+
+	// attempt counts the reservations asked for; it is raised only after one
+	// ended for good.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+
+	// reservationName as the broker named it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	ReservationName string `json:"reservationName,omitempty"`
+
+	// targetClusterID is the provider.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	TargetClusterID string `json:"targetClusterID,omitempty"`
+
+	// targetClusterEndpoint is the provider's API server.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	TargetClusterEndpoint string `json:"targetClusterEndpoint,omitempty"`
+
+	// nodeName of the virtual node. Pin pods to it with the node selector
+	// broker.fluidos.eu/reservation: <reservationName>.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	NodeName string `json:"nodeName,omitempty"`
+
+	// reservedAt is when the capacity was locked.
+	// +optional
+	ReservedAt *metav1.Time `json:"reservedAt,omitempty"`
+
+	// expiresAt is when the capacity is given back; empty while the agent renews
+	// the reservation.
+	// +optional
+	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+
+	// message says in words where the request is and what to do, if anything.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+
+	// candidates explains the decision: the best ten, winner first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Candidates []brokerv1alpha1.CandidateScore `json:"candidates,omitempty"`
+
+	// observedGeneration is the generation that this status speaks of; 0 means
+	// not seen yet.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready, Reserved, Peered, NodeReady and Offloading.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=12
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ResourceRequest asks for capacity of another cluster. It becomes a virtual
+// node in this one.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=rreq,categories={broker,liqo}
+// +kubebuilder:selectablefield:JSONPath=`.status.targetClusterID`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.targetClusterID`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.memory`
+// +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.resources.nvidia\.com/gpu`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeName`
+// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiresAt`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+type ResourceRequest struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what is asked for.
+	// +required
+	Spec ResourceRequestSpec `json:"spec"`
+
+	// status is the answer.
+	// +optional
+	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reserved", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	Status ResourceRequestStatus `json:"status,omitempty"`
+}
+
+// ResourceRequestList is a list of ResourceRequests.
+//
+// +kubebuilder:object:root=true
+type ResourceRequestList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ResourceRequest `json:"items"`
+}

@@ -1,0 +1,127 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// BrokerConfigName is the only name a BrokerConfig may have.
+const BrokerConfigName = "default"
+
+// ScoringPreset is a named set of weights.
+//
+// +kubebuilder:validation:Enum=availability;balanced;multi-criteria
+type ScoringPreset string
+
+// Presets of the scoring.
+const (
+	// PresetAvailability weighs free resources alone: CPU 50, memory 50.
+	PresetAvailability ScoringPreset = "availability"
+	// PresetBalanced weighs resources 70 and cost 30.
+	PresetBalanced ScoringPreset = "balanced"
+	// PresetMultiCriteria weighs resources 70, cost 20, latency 5, reliability 5.
+	PresetMultiCriteria ScoringPreset = "multi-criteria"
+)
+
+// ScoringWeights says how much each criterion counts, in percent. They must sum
+// to 100.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.resourceAvailability) ? self.resourceAvailability : 0) + (has(self.cost) ? self.cost : 0) + (has(self.latency) ? self.latency : 0) + (has(self.reliability) ? self.reliability : 0) == 100",message="the weights must sum to 100"
+type ScoringWeights struct {
+	// resourceAvailability weighs how much of the cluster is free.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	ResourceAvailability int32 `json:"resourceAvailability,omitempty"`
+
+	// cost weighs how cheap the request is there.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Cost int32 `json:"cost,omitempty"`
+
+	// latency weighs how near the provider is to the requester.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Latency int32 `json:"latency,omitempty"`
+
+	// reliability weighs how well the provider kept earlier reservations.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Reliability int32 `json:"reliability,omitempty"`
+}
+
+// BrokerConfigSpec tunes the broker. Everything has a default that works.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.scoringPreset) && has(self.scoringWeights))",message="set scoringPreset or scoringWeights, not both"
+type BrokerConfigSpec struct {
+	// scoringPreset names a set of weights. It defaults to balanced.
+	// +optional
+	ScoringPreset ScoringPreset `json:"scoringPreset,omitempty"`
+
+	// scoringWeights sets the weights one by one, in place of a preset.
+	// +optional
+	ScoringWeights *ScoringWeights `json:"scoringWeights,omitempty"`
+
+	// staleThreshold is how long a cluster may be silent before it is Inactive.
+	// It defaults to 10m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="staleThreshold must be at least 1m"
+	StaleThreshold *metav1.Duration `json:"staleThreshold,omitempty"`
+
+	// defaultTTL is how long a Reservation without duration is held. It defaults
+	// to 1h.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="defaultTTL must be at least 1m"
+	DefaultTTL *metav1.Duration `json:"defaultTTL,omitempty"`
+}
+
+// BrokerConfigStatus says whether the broker uses the configuration.
+type BrokerConfigStatus struct {
+	// observedGeneration is the generation that this status speaks of; 0 means
+	// not seen yet.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions is Ready: true when the broker decides by this configuration.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// BrokerConfig tunes how the broker decides. There is one, named default; without
+// it the defaults hold.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=bcfg,categories={broker,liqo}
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="there is one BrokerConfig: name it default"
+// +kubebuilder:printcolumn:name="Preset",type=string,JSONPath=`.spec.scoringPreset`
+// +kubebuilder:printcolumn:name="TTL",type=string,JSONPath=`.spec.defaultTTL`
+// +kubebuilder:printcolumn:name="Stale after",type=string,JSONPath=`.spec.staleThreshold`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type BrokerConfig struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec tunes the broker.
+	// +optional
+	Spec BrokerConfigSpec `json:"spec,omitempty"`
+
+	// status says whether the broker uses it.
+	// +optional
+	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	Status BrokerConfigStatus `json:"status,omitempty"`
+}
+
+// BrokerConfigList is a list of BrokerConfigs.
+//
+// +kubebuilder:object:root=true
+type BrokerConfigList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []BrokerConfig `json:"items"`
+}

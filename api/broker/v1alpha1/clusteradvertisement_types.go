@@ -1,0 +1,153 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Phases of a ClusterAdvertisement.
+const (
+	// ClusterAdvertisementActive means that the cluster is heard of and sells.
+	ClusterAdvertisementActive = "Active"
+	// ClusterAdvertisementStale means that the agent missed three intervals:
+	// nothing new is placed here, what runs keeps running.
+	ClusterAdvertisementStale = "Stale"
+	// ClusterAdvertisementInactive means that nothing was heard for
+	// BrokerConfig.spec.staleThreshold.
+	ClusterAdvertisementInactive = "Inactive"
+)
+
+// Conditions of a ClusterAdvertisement.
+const (
+	// ConditionFresh is true while the cluster takes new reservations.
+	ConditionFresh = "Fresh"
+)
+
+// ClusterAdvertisementSpec is what a cluster offers.
+type ClusterAdvertisementSpec struct {
+	// clusterID names the cluster: a DNS label of at most 40 characters, equal
+	// to the cluster ID that Liqo uses there. It cannot be changed.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterID cannot be changed: delete this ClusterAdvertisement and create one for the other cluster"
+	ClusterID string `json:"clusterID"`
+
+	// clusterName is a name for people. It defaults to clusterID.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ClusterName string `json:"clusterName,omitempty"`
+
+	// endpointURL is the https address of the cluster's API server, as consumers
+	// reach it. It carries no credential: peering needs none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^https://[^@\s]+$`
+	EndpointURL string `json:"endpointURL,omitempty"`
+
+	// topology says where the cluster is.
+	// +optional
+	Topology *Topology `json:"topology,omitempty"`
+
+	// resources the cluster has and what is left of them.
+	// +required
+	Resources ResourceMetrics `json:"resources"`
+
+	// nodeShapes is a histogram of what is free per node.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	NodeShapes []NodeShape `json:"nodeShapes,omitempty"`
+
+	// cost is the price of the capacity. A cluster without one scores 0 for cost
+	// among clusters that have one.
+	// +optional
+	Cost *Cost `json:"cost,omitempty"`
+
+	// timestamp is when the figures were taken, by the cluster's own clock. It
+	// is for people: freshness is judged by when the broker received them. It
+	// defaults to the time of receipt.
+	// +optional
+	Timestamp *metav1.Time `json:"timestamp,omitempty"`
+}
+
+// ClusterAdvertisementStatus is what the broker makes of an advertisement.
+type ClusterAdvertisementStatus struct {
+	// active is true while new reservations can be placed on the cluster.
+	// +optional
+	Active bool `json:"active,omitempty"`
+
+	// score is the free share of CPU × 50 plus the free share of memory × 50,
+	// with two decimals: 100.00 is an empty cluster.
+	// +optional
+	// +kubebuilder:validation:MaxLength=8
+	Score string `json:"score,omitempty"`
+
+	// phase is Active, Stale or Inactive.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Phase string `json:"phase,omitempty"`
+
+	// lastReceived is when the broker last heard of the cluster, by the broker's
+	// clock. It is written when something else changes too, not for every
+	// advertisement.
+	// +optional
+	LastReceived *metav1.Time `json:"lastReceived,omitempty"`
+
+	// reservations is the number of placements that hold capacity here.
+	// +optional
+	Reservations int32 `json:"reservations,omitempty"`
+
+	// observedGeneration is the generation that this status speaks of; 0 means
+	// not seen yet.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready and Fresh.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ClusterAdvertisement is what one cluster offers to the others. The cluster's
+// agent keeps it up to date through the broker, or an administrator writes it by
+// hand for a cluster without an agent.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=cadv,categories={broker,liqo}
+// +kubebuilder:selectablefield:JSONPath=`.spec.clusterID`
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterID`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Score",type=string,JSONPath=`.status.score`
+// +kubebuilder:printcolumn:name="CPU free",type=string,JSONPath=`.spec.resources.available.cpu`
+// +kubebuilder:printcolumn:name="Memory free",type=string,JSONPath=`.spec.resources.available.memory`
+// +kubebuilder:printcolumn:name="GPU free",type=string,JSONPath=`.spec.resources.available.nvidia\.com/gpu`
+// +kubebuilder:printcolumn:name="Reservations",type=integer,JSONPath=`.status.reservations`,priority=1
+// +kubebuilder:printcolumn:name="CPU price",type=string,JSONPath=`.spec.cost.cpuCost`,priority=1
+// +kubebuilder:printcolumn:name="Currency",type=string,JSONPath=`.spec.cost.currency`,priority=1
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.endpointURL`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ClusterAdvertisement struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the cluster offers.
+	// +required
+	Spec ClusterAdvertisementSpec `json:"spec"`
+
+	// status is what the broker makes of it.
+	// +optional
+	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Fresh", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	Status ClusterAdvertisementStatus `json:"status,omitempty"`
+}
+
+// ClusterAdvertisementList is a list of ClusterAdvertisements.
+//
+// +kubebuilder:object:root=true
+type ClusterAdvertisementList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ClusterAdvertisement `json:"items"`
+}

@@ -1,0 +1,294 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ReservationPhase is where a reservation is in its life:
+// Pending → Reserved → Active → Releasing → Released, and Failed.
+//
+// +kubebuilder:validation:Enum=Pending;Queued;Reserved;Active;Releasing;Released;Failed
+type ReservationPhase string
+
+// Phases of a Reservation.
+const (
+	// ReservationPending means that the broker has not decided yet.
+	ReservationPending ReservationPhase = "Pending"
+	// ReservationQueued means that the reservation waits for capacity.
+	ReservationQueued ReservationPhase = "Queued"
+	// ReservationReserved means that capacity is locked on the target cluster.
+	ReservationReserved ReservationPhase = "Reserved"
+	// ReservationActive means that the provider has acknowledged and the
+	// consumer's virtual node is Ready.
+	ReservationActive ReservationPhase = "Active"
+	// ReservationReleasing means that the reservation ends: its capacity is held
+	// until the provider confirms that nothing of it runs any more.
+	ReservationReleasing ReservationPhase = "Releasing"
+	// ReservationReleased means that everything is given back.
+	ReservationReleased ReservationPhase = "Released"
+	// ReservationFailed means that no cluster could hold it; see status.message.
+	ReservationFailed ReservationPhase = "Failed"
+)
+
+// Conditions of a Reservation. ConditionReady is common to all kinds.
+const (
+	// ConditionReady is true when the object does what it is for.
+	ConditionReady = "Ready"
+	// ConditionReserved is true while capacity is held.
+	ConditionReserved = "Reserved"
+	// ConditionAcknowledged is true when the provider's agent has accepted the
+	// placement, Unknown where no agent ever connected for the provider.
+	ConditionAcknowledged = "Acknowledged"
+	// ConditionNoConsumer is true when requesterID names no enrolled cluster, so
+	// that nobody will peer for this reservation.
+	ConditionNoConsumer = "NoConsumer"
+)
+
+// Reasons of conditions and events of a Reservation. They are stable.
+const (
+	ReasonPending          = "Pending"
+	ReasonReserved         = "Reserved"
+	ReasonActive           = "Active"
+	ReasonReleasing        = "Releasing"
+	ReasonReleased         = "Released"
+	ReasonExpired          = "Expired"
+	ReasonNoCandidate      = "NoCandidate"
+	ReasonInvalid          = "Invalid"
+	ReasonMoved            = "PlacementMoved"
+	ReasonAcknowledged     = "Acknowledged"
+	ReasonAwaitingProvider = "AwaitingProvider"
+	ReasonNoAgent          = "NoAgent"
+	ReasonUnknownRequester = "UnknownRequester"
+	ReasonConnected        = "Connected"
+)
+
+// ReservationFinalizer keeps a Reservation until its capacity is given back.
+const ReservationFinalizer = "broker.fluidos.eu/release"
+
+// RequestedResources is how much is wanted of each resource, by Kubernetes
+// resource name.
+//
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:MaxProperties=32
+// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).startsWith('-'))",message="a requested amount cannot be negative"
+// +kubebuilder:validation:XValidation:rule="self.exists(k, string(self[k]).matches('^[^eE]*[1-9]'))",message="at least one requested amount must be above zero"
+type RequestedResources map[corev1.ResourceName]resource.Quantity
+
+// ReservationSpec is what is asked for.
+//
+// +kubebuilder:validation:XValidation:rule="self.requesterID == oldSelf.requesterID",message="requesterID cannot be changed: delete this Reservation and create another",fieldPath=".requesterID"
+type ReservationSpec struct {
+	// requestedResources is how much is wanted of each resource.
+	// +required
+	RequestedResources RequestedResources `json:"requestedResources"`
+
+	// duration the reservation is held, at least one minute. It defaults to
+	// BrokerConfig.spec.defaultTTL (1h).
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="duration must be at least 1m"
+	Duration *metav1.Duration `json:"duration,omitempty"`
+
+	// priority orders reservations that compete; higher comes first.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	Priority int32 `json:"priority,omitempty"`
+
+	// requesterID is the cluster ID of the cluster that will use the capacity.
+	// Any other value is a label: capacity is locked, nobody peers.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+	RequesterID string `json:"requesterID"`
+
+	// targetClusterID asks for one provider; any provider if empty.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	TargetClusterID string `json:"targetClusterID,omitempty"`
+
+	// tenant on whose behalf the reservation is made.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Tenant string `json:"tenant,omitempty"`
+}
+
+// PlacementState is where one placement is in its life.
+//
+// +kubebuilder:validation:Enum=Assigned;Acknowledged;Ready;Withdrawing;Gone
+type PlacementState string
+
+// States of a placement.
+const (
+	// PlacementAssigned means held, the provider has not answered yet.
+	PlacementAssigned PlacementState = "Assigned"
+	// PlacementAcknowledged means that the provider has accepted.
+	PlacementAcknowledged PlacementState = "Acknowledged"
+	// PlacementReady means that the consumer's virtual node is Ready.
+	PlacementReady PlacementState = "Ready"
+	// PlacementWithdrawing means held until the provider confirms that nothing
+	// of the placement is left.
+	PlacementWithdrawing PlacementState = "Withdrawing"
+	// PlacementGone means that the capacity is free again.
+	PlacementGone PlacementState = "Gone"
+)
+
+// Placement is one try to serve a reservation on one provider. Moving to
+// another provider is a new placement beside the old one.
+type Placement struct {
+	// number of the placement within the reservation, from 1.
+	// +required
+	Number int32 `json:"number"`
+
+	// clusterID of the provider.
+	// +required
+	// +kubebuilder:validation:MaxLength=40
+	ClusterID string `json:"clusterID"`
+
+	// state of the placement.
+	// +required
+	State PlacementState `json:"state"`
+
+	// reason why the placement ended, if it did not end with the reservation.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+}
+
+// CandidateScore is one line of the explanation of a decision.
+type CandidateScore struct {
+	// clusterID of the candidate; empty where the requester may not see it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	ClusterID string `json:"clusterID,omitempty"`
+
+	// score of the candidate, 0.00 to 100.00; empty if it was filtered out.
+	// +optional
+	// +kubebuilder:validation:MaxLength=8
+	Score string `json:"score,omitempty"`
+
+	// criteria is the score per criterion before weighing.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Criteria map[string]string `json:"criteria,omitempty"`
+
+	// reason why the candidate was not chosen; empty for the winner.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+
+	// message says the same in words, with the figures.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+}
+
+// ReservationStatus is what the broker decided and where the reservation is.
+type ReservationStatus struct {
+	// phase of the reservation.
+	// +optional
+	Phase ReservationPhase `json:"phase,omitempty"`
+
+	// reservationName is the name that the broker minted, res- and ten characters.
+	// With the placement's number it names slice and virtual node.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	ReservationName string `json:"reservationName,omitempty"`
+
+	// targetClusterID is the provider of the current placement.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	TargetClusterID string `json:"targetClusterID,omitempty"`
+
+	// targetClusterEndpoint is the API server of that provider.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	TargetClusterEndpoint string `json:"targetClusterEndpoint,omitempty"`
+
+	// reservedAt is when the capacity was locked.
+	// +optional
+	ReservedAt *metav1.Time `json:"reservedAt,omitempty"`
+
+	// expiresAt is when the reservation starts to be released.
+	// +optional
+	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+
+	// message says in words where the reservation is and what to do, if anything.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+
+	// placements of the reservation, oldest first.
+	// +optional
+	// +listType=map
+	// +listMapKey=number
+	// +kubebuilder:validation:MaxItems=32
+	Placements []Placement `json:"placements,omitempty"`
+
+	// candidates explains the last decision: the best ten, winner first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Candidates []CandidateScore `json:"candidates,omitempty"`
+
+	// rejected counts the candidates that were filtered out, by reason.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Rejected map[string]int32 `json:"rejected,omitempty"`
+
+	// observedGeneration is the generation that this status speaks of; 0 means
+	// not seen yet.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready, Reserved, Acknowledged and, where it applies, NoConsumer.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Reservation locks capacity of one cluster for another. It is made with
+// kubectl, or by the broker for a reservation that an agent asked for over REST.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=rsv,categories={broker,liqo}
+// +kubebuilder:selectablefield:JSONPath=`.spec.requesterID`
+// +kubebuilder:selectablefield:JSONPath=`.status.targetClusterID`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Requester",type=string,JSONPath=`.spec.requesterID`
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.targetClusterID`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.requestedResources.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.requestedResources.memory`
+// +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.requestedResources.nvidia\.com/gpu`
+// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiresAt`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.status.reservationName`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+type Reservation struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what is asked for.
+	// +required
+	Spec ReservationSpec `json:"spec"`
+
+	// status is what the broker decided.
+	// +optional
+	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reserved", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	Status ReservationStatus `json:"status,omitempty"`
+}
+
+// ReservationList is a list of Reservations.
+//
+// +kubebuilder:object:root=true
+type ReservationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Reservation `json:"items"`
+}

@@ -1,0 +1,107 @@
+package v1alpha1
+
+import corev1 "k8s.io/api/core/v1"
+
+// ResourceMetrics is what a cluster has and what is left of it. Keys are
+// Kubernetes resource names (cpu, memory, pods, ephemeral-storage and any
+// extended resource), values Kubernetes quantities.
+//
+// On what the broker shows, available = allocatable − allocated − reserved
+// holds for every key, never below zero.
+type ResourceMetrics struct {
+	// capacity is the whole hardware of the cluster's nodes.
+	// +required
+	Capacity corev1.ResourceList `json:"capacity"`
+
+	// allocatable is what pods may use: capacity less what nodes keep for
+	// themselves. It defaults to capacity.
+	// +optional
+	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
+
+	// allocated is the sum of the requests of the cluster's own pods. Pods that
+	// run on behalf of a reservation are counted in reserved, not here.
+	// +optional
+	Allocated corev1.ResourceList `json:"allocated,omitempty"`
+
+	// reserved is what is held for reservations. The broker sets it; what a
+	// manifest or an agent says is replaced.
+	// +optional
+	Reserved corev1.ResourceList `json:"reserved,omitempty"`
+
+	// available is what can still be reserved. The broker sets it; what a
+	// manifest or an agent says is replaced.
+	// +optional
+	Available corev1.ResourceList `json:"available,omitempty"`
+}
+
+// Cost is the price of a cluster's capacity, as decimal strings.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.cpuPerHour)",message="cpuPerHour is not a field any more: name the price of a core-hour cpuCost",fieldPath=".cpuPerHour"
+// +kubebuilder:validation:XValidation:rule="!has(self.memoryPerHour)",message="memoryPerHour is not a field any more: name the price of a GiB-hour memoryCost",fieldPath=".memoryPerHour"
+type Cost struct {
+	// cpuCost is the price of one core for one hour.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,9})?$`
+	// +kubebuilder:validation:MaxLength=19
+	CPUCost string `json:"cpuCost,omitempty"`
+
+	// memoryCost is the price of one GiB of memory for one hour.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,9})?$`
+	// +kubebuilder:validation:MaxLength=19
+	MemoryCost string `json:"memoryCost,omitempty"`
+
+	// resourceCosts is the price of one unit of an extended resource for one
+	// hour, by resource name, for example nvidia.com/gpu.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	ResourceCosts map[corev1.ResourceName]Price `json:"resourceCosts,omitempty"`
+
+	// currency is the ISO 4217 code of all prices of this cluster.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[A-Z]{3}$`
+	// +kubebuilder:validation:MaxLength=3
+	Currency string `json:"currency,omitempty"`
+
+	// cpuPerHour is refused; it exists so that the refusal can name cpuCost.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	CPUPerHour *string `json:"cpuPerHour,omitempty"`
+
+	// memoryPerHour is refused; it exists so that the refusal can name memoryCost.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	MemoryPerHour *string `json:"memoryPerHour,omitempty"`
+}
+
+// Price is a non-negative decimal number as a string, for example "0.95".
+//
+// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,9})?$`
+// +kubebuilder:validation:MaxLength=19
+type Price string
+
+// Topology says where a cluster is.
+type Topology struct {
+	// region is the value of topology.kubernetes.io/region.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Region string `json:"region,omitempty"`
+
+	// zone is the value of topology.kubernetes.io/zone.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Zone string `json:"zone,omitempty"`
+}
+
+// NodeShape counts the nodes that have the same amounts free. Sums over a
+// cluster lie about what fits on one node; shapes do not.
+type NodeShape struct {
+	// count of nodes with this shape.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count"`
+
+	// free is what pods can still request on each of these nodes.
+	// +required
+	Free corev1.ResourceList `json:"free"`
+}
