@@ -1,0 +1,10 @@
+// Package v1 holds the types, client and server of the broker's REST API. The
+// source is openapi.yaml; everything else is generated from it by make generate.
+package v1
+
+import _ "embed"
+
+// OpenAPI is the description of the API as the broker serves it.
+//
+//go:embed openapi.yaml
+var OpenAPI []byte

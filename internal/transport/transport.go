@@ -1,0 +1,102 @@
+// Package transport names what an agent can say to the broker, whatever carries
+// it. Controllers depend on these interfaces alone.
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// BrokerCommunicator is the conversation every transport carries. All calls can
+// be repeated: the broker answers a repetition with the current state.
+//
+// Errors: ErrUnreachable where the broker was not reached or cannot answer now;
+// *Refusal where it answered no.
+type BrokerCommunicator interface {
+	// PublishAdvertisement says what this cluster offers.
+	PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error)
+	// RequestReservation asks for capacity. key makes repetitions harmless.
+	RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
+	// FetchInstructions returns what is new since the cursor, and waits up to
+	// wait for something new.
+	FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error)
+	// Ping says who the broker is.
+	Ping(ctx context.Context) (*v1.Pong, error)
+	// Close gives connections back.
+	Close() error
+}
+
+// Releaser gives reservations back.
+type Releaser interface {
+	// ReleaseReservation ends a reservation by its name or its idempotency key. It
+	// returns nil, nil where the broker knew of none; the key is then shut.
+	ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error)
+}
+
+// StatusReporter tells the broker how far this cluster is with a placement.
+type StatusReporter interface {
+	ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error
+}
+
+// Messenger carries signed envelopes to other clusters. Delivery is not durable:
+// senders repeat until they are answered.
+type Messenger interface {
+	SendMessage(ctx context.Context, msg *v1.Message) error
+	// ReceiveMessages returns the envelopes newer than the cursor, and waits up to
+	// wait for one.
+	ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error)
+}
+
+// Transport is everything an agent needs of a broker.
+type Transport interface {
+	BrokerCommunicator
+	Releaser
+	StatusReporter
+	Messenger
+}
+
+// ErrUnreachable is wrapped by every error that says nothing about what was
+// asked: the broker was not reached, or could not answer now. Try again later.
+var ErrUnreachable = errors.New("broker unreachable")
+
+// Refusal is the broker's considered no. Repeating the call does not help before
+// something changed.
+type Refusal struct {
+	// Problem is the broker's answer; Problem.Reason is for machines.
+	Problem v1.Problem
+	// RetryAfter is when trying again makes sense, 0 if the broker did not say.
+	RetryAfter time.Duration
+}
+
+func (r *Refusal) Error() string {
+	if r.Problem.Detail == "" {
+		return fmt.Sprintf("broker refused: %s", r.Problem.Title)
+	}
+	return fmt.Sprintf("broker refused: %s: %s", r.Problem.Title, r.Problem.Detail)
+}
+
+// Reasons of a Refusal.
+const (
+	// ReasonNoCandidate means that no cluster can hold the request now.
+	ReasonNoCandidate = "NoCandidate"
+	// ReasonInvalid means that the request can never be served as it is.
+	ReasonInvalid = "Invalid"
+	// ReasonKeyReused means that the idempotency key came with another body.
+	ReasonKeyReused = "IdempotencyKeyReused"
+	// ReasonKeyShut means that the key was released before the request arrived.
+	ReasonKeyShut = "ReservationReleased"
+	// ReasonNotFound means that there is no such reservation for the caller.
+	ReasonNotFound = "NotFound"
+	// ReasonIdentity means that the body names another cluster than the certificate.
+	ReasonIdentity = "IdentityMismatch"
+	// ReasonConflict means that the report does not fit the placement's state.
+	ReasonConflict = "Conflict"
+	// ReasonUnavailable means that the broker cannot write now.
+	ReasonUnavailable = "Unavailable"
+	// ReasonTooManyRequests means that the caller asks too often.
+	ReasonTooManyRequests = "TooManyRequests"
+)
