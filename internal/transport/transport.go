@@ -5,7 +5,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -15,7 +14,7 @@ import (
 // be repeated: the broker answers a repetition with the current state.
 //
 // Errors: ErrUnreachable where the broker was not reached or cannot answer now;
-// *Refusal where it answered no.
+// *fault.Error where it answered no.
 type BrokerCommunicator interface {
 	// PublishAdvertisement says what this cluster offers.
 	PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error)
@@ -62,41 +61,3 @@ type Transport interface {
 // ErrUnreachable is wrapped by every error that says nothing about what was
 // asked: the broker was not reached, or could not answer now. Try again later.
 var ErrUnreachable = errors.New("broker unreachable")
-
-// Refusal is the broker's considered no. Repeating the call does not help before
-// something changed.
-type Refusal struct {
-	// Problem is the broker's answer; Problem.Reason is for machines.
-	Problem v1.Problem
-	// RetryAfter is when trying again makes sense, 0 if the broker did not say.
-	RetryAfter time.Duration
-}
-
-func (r *Refusal) Error() string {
-	if r.Problem.Detail == "" {
-		return fmt.Sprintf("broker refused: %s", r.Problem.Title)
-	}
-	return fmt.Sprintf("broker refused: %s: %s", r.Problem.Title, r.Problem.Detail)
-}
-
-// Reasons of a Refusal.
-const (
-	// ReasonNoCandidate means that no cluster can hold the request now.
-	ReasonNoCandidate = "NoCandidate"
-	// ReasonInvalid means that the request can never be served as it is.
-	ReasonInvalid = "Invalid"
-	// ReasonKeyReused means that the idempotency key came with another body.
-	ReasonKeyReused = "IdempotencyKeyReused"
-	// ReasonKeyShut means that the key was released before the request arrived.
-	ReasonKeyShut = "ReservationReleased"
-	// ReasonNotFound means that there is no such reservation for the caller.
-	ReasonNotFound = "NotFound"
-	// ReasonIdentity means that the body names another cluster than the certificate.
-	ReasonIdentity = "IdentityMismatch"
-	// ReasonConflict means that the report does not fit the placement's state.
-	ReasonConflict = "Conflict"
-	// ReasonUnavailable means that the broker cannot write now.
-	ReasonUnavailable = "Unavailable"
-	// ReasonTooManyRequests means that the caller asks too often.
-	ReasonTooManyRequests = "TooManyRequests"
-)

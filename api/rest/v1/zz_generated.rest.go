@@ -242,8 +242,11 @@ type Cost struct {
 // Instruction defines model for Instruction.
 type Instruction struct {
 	// Acknowledged The provider has accepted.
-	Acknowledged     bool     `json:"acknowledged,omitempty,omitzero"`
-	ConsumerID       string   `json:"consumerID"`
+	Acknowledged bool   `json:"acknowledged,omitempty,omitzero"`
+	ConsumerID   string `json:"consumerID"`
+
+	// Key The idempotency key, for the consumer; absent if the reservation was made in the broker cluster.
+	Key              string   `json:"key,omitempty,omitzero"`
 	Placement        int32    `json:"placement"`
 	ProviderEndpoint string   `json:"providerEndpoint,omitempty,omitzero"`
 	ProviderID       string   `json:"providerID"`
