@@ -1,0 +1,127 @@
+package quantity
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Errors of FromResourceList; the error returned names the resource and its value.
+var (
+	ErrNegative   = errors.New("is negative")
+	ErrTooLarge   = errors.New("is too large")
+	ErrFractional = errors.New("must be a whole number")
+)
+
+// unit is what one base unit of a resource is.
+type unit uint8
+
+const (
+	counted unit = iota
+	millicores
+	bytes
+)
+
+func unitOf(name corev1.ResourceName) unit {
+	switch name {
+	case corev1.ResourceCPU:
+		return millicores
+	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourceStorage:
+		return bytes
+	}
+	if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+		return bytes
+	}
+	return counted
+}
+
+// InBytes reports whether a resource is measured in bytes (memory, storage,
+// huge pages); such a resource is priced by the GiB.
+func InBytes(name corev1.ResourceName) bool { return unitOf(name) == bytes }
+
+// FromResourceList turns Kubernetes quantities into base units. Fractions of a
+// millicore or of a byte are rounded up, as Kubernetes does; a fraction of a
+// counted resource, a negative amount, and one above Limit are errors. Of several
+// errors the one of the first resource by name is returned.
+func FromResourceList(list corev1.ResourceList) (Amounts, error) {
+	out := make(Amounts, len(list))
+	var firstErr error
+	var firstName corev1.ResourceName
+	for name, q := range list {
+		v, err := baseUnits(name, q)
+		if err != nil {
+			if firstErr == nil || name < firstName {
+				firstErr = fmt.Errorf("resource %q: %q %w", name, q.String(), err)
+				firstName = name
+			}
+			continue
+		}
+		out[name] = v
+	}
+	if firstErr != nil {
+		return nil, firstErr
+	}
+	return out, nil
+}
+
+// ToResourceList is the reverse of FromResourceList, in the form people write:
+// 500m, 4Gi, 2.
+func (a Amounts) ToResourceList() corev1.ResourceList {
+	if a == nil {
+		return nil
+	}
+	out := make(corev1.ResourceList, len(a))
+	for name, v := range a {
+		out[name] = ToQuantity(name, v)
+	}
+	return out
+}
+
+// ToQuantity turns base units of one resource into a Kubernetes quantity.
+func ToQuantity(name corev1.ResourceName, amount int64) resource.Quantity {
+	switch unitOf(name) {
+	case millicores:
+		return *resource.NewMilliQuantity(amount, resource.DecimalSI)
+	case bytes:
+		return *resource.NewQuantity(amount, resource.BinarySI)
+	default:
+		return *resource.NewQuantity(amount, resource.DecimalSI)
+	}
+}
+
+// Format writes base units of one resource as a Kubernetes quantity, for messages.
+func Format(name corev1.ResourceName, amount int64) string {
+	q := ToQuantity(name, amount)
+	return q.String()
+}
+
+var (
+	limitCPU   = *resource.NewMilliQuantity(Limit, resource.DecimalSI)
+	limitOther = *resource.NewQuantity(Limit, resource.DecimalSI)
+)
+
+func baseUnits(name corev1.ResourceName, q resource.Quantity) (int64, error) {
+	if q.Sign() < 0 {
+		return 0, ErrNegative
+	}
+	u := unitOf(name)
+	limit := limitOther
+	if u == millicores {
+		limit = limitCPU
+	}
+	// The bound is checked on the quantity: its Value and MilliValue wrap above int64.
+	if q.Cmp(limit) > 0 {
+		return 0, fmt.Errorf("%w: at most %s is accepted", ErrTooLarge, limit.String())
+	}
+	if u == millicores {
+		return q.MilliValue(), nil
+	}
+	v := q.Value()
+	if u == counted && q.Cmp(*resource.NewQuantity(v, resource.DecimalSI)) != 0 {
+		return 0, ErrFractional
+	}
+	return v, nil
+}
