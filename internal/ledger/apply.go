@@ -1,0 +1,144 @@
+package ledger
+
+import (
+	"maps"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Apply makes the event, which stands at position in the log. On an error, which
+// is that of Check, nothing is changed.
+func (s *State) Apply(position uint64, e *Event) error {
+	if err := s.Check(e); err != nil {
+		return err
+	}
+	s.position = position
+	switch {
+	case e.Offer != nil:
+		s.applyOffer(e.At, e.Offer)
+	case e.Reserve != nil:
+		s.applyReserve(e.At, e.Reserve)
+	case e.Move != nil:
+		s.applyMove(e.At, e.Move)
+	case e.Acknowledge != nil:
+		s.touch(*e.Acknowledge, func(p *Placement) { p.AcknowledgedAt = e.At })
+	case e.NodeReady != nil:
+		s.touch(e.NodeReady.PlacementRef, func(p *Placement) {
+			p.Ready = e.NodeReady.Ready
+			p.EverReady = p.EverReady || p.Ready
+		})
+	case e.Withdraw != nil:
+		s.applyWithdraw(e.Withdraw)
+	case e.ProviderGone != nil:
+		r, p := s.placement(*e.ProviderGone)
+		s.free(r, p)
+	case e.ConsumerGone != nil:
+		s.touch(*e.ConsumerGone, func(p *Placement) { p.ConsumerGone = true })
+	case e.End != nil:
+		s.applyEnd(e.At, e.End)
+	case e.Renew != nil:
+		r := s.reservations[e.Renew.Name]
+		r.Until, r.Changed = e.Renew.Until, position
+	case e.Shut != nil:
+		s.keys[keyRef{e.Shut.Requester, e.Shut.Key}] = keyEntry{shut: e.At}
+	case e.Forget != nil:
+		s.applyForget(e.Forget)
+	}
+	return nil
+}
+
+func (s *State) applyOffer(at time.Time, o *Offer) {
+	c := s.clusters[o.ClusterID]
+	if c == nil {
+		c = &Cluster{holds: map[string]quantity.Amounts{}}
+		s.clusters[o.ClusterID] = c
+	}
+	agent := c.Agent || o.Agent
+	c.Offer, c.OfferedAt = *o, at
+	c.Agent = agent
+	c.recount()
+}
+
+func (s *State) applyReserve(at time.Time, v *Reserve) {
+	r := &Reservation{Reserve: *v, CreatedAt: at}
+	s.reservations[v.Name] = r
+	s.keys[keyRef{v.Requester, v.Key}] = keyEntry{name: v.Name}
+	s.place(at, r, v.Provider)
+}
+
+func (s *State) applyMove(at time.Time, m *Move) {
+	r := s.reservations[m.Name]
+	r.Provider, r.Explanation = m.Provider, m.Explanation
+	s.place(at, r, m.Provider)
+}
+
+func (s *State) place(at time.Time, r *Reservation, provider string) {
+	number := int32(len(r.Placements) + 1)
+	r.Placements = append(r.Placements, Placement{Number: number, Provider: provider, AssignedAt: at})
+	r.Changed = s.position
+	s.clusters[provider].hold(PlacementName(r.Name, number), r.Amounts)
+}
+
+func (s *State) touch(ref PlacementRef, change func(*Placement)) {
+	r, p := s.placement(ref)
+	change(p)
+	r.Changed = s.position
+}
+
+func (s *State) applyWithdraw(w *Withdraw) {
+	r, p := s.placement(w.PlacementRef)
+	p.Withdrawn, p.Ready = w.Reason, false
+	r.Changed = s.position
+	s.freeIfNobodySpeaks(r, p)
+}
+
+func (s *State) applyEnd(at time.Time, e *End) {
+	r := s.reservations[e.Name]
+	r.EndReason, r.EndMessage, r.EndedAt = e.Reason, e.Message, at
+	r.Changed = s.position
+	for i := range r.Placements {
+		s.freeIfNobodySpeaks(r, &r.Placements[i])
+	}
+}
+
+// freeIfNobodySpeaks gives capacity of a provider without agent back at once:
+// nobody would ever confirm it.
+func (s *State) freeIfNobodySpeaks(r *Reservation, p *Placement) {
+	if !s.HasAgent(p.Provider) {
+		s.free(r, p)
+	}
+}
+
+func (s *State) free(r *Reservation, p *Placement) {
+	r.Changed = s.position
+	if p.ProviderGone {
+		return
+	}
+	p.ProviderGone = true
+	s.clusters[p.Provider].drop(PlacementName(r.Name, p.Number))
+}
+
+func (s *State) applyForget(f *Forget) {
+	for _, name := range f.Names {
+		r := s.reservations[name]
+		delete(s.keys, keyRef{r.Requester, r.Key})
+		delete(s.reservations, name)
+	}
+	for _, k := range f.Keys {
+		if s.keys[keyRef{k.Requester, k.Key}].name == "" {
+			delete(s.keys, keyRef{k.Requester, k.Key})
+		}
+	}
+}
+
+// ShutBefore returns the keys that were shut before an instant.
+func (s *State) ShutBefore(t time.Time) []Shut {
+	var out []Shut
+	for ref := range maps.Keys(s.keys) {
+		if entry := s.keys[ref]; entry.name == "" && entry.shut.Before(t) {
+			out = append(out, Shut{Requester: ref.requester, Key: ref.key})
+		}
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Refusals of Check; match with errors.Is.
+var (
+	// ErrOverbooked: the provider's offer does not hold the amounts.
+	ErrOverbooked = errors.New("does not fit into what the provider offers")
+	// ErrUnknown: the event names a cluster, reservation or placement that is not
+	// in the book.
+	ErrUnknown = errors.New("not in the book")
+	// ErrTaken: the name or the key is in use, or the key is shut.
+	ErrTaken = errors.New("already taken")
+	// ErrOver: the reservation or the placement has ended.
+	ErrOver = errors.New("has ended")
+	// ErrMalformed: the event says nothing or too much.
+	ErrMalformed = errors.New("malformed event")
+)
+
+// Check says whether Apply would take the event, and why not.
+func (s *State) Check(e *Event) error {
+	if e.changes() != 1 {
+		return fmt.Errorf("%w: %d changes in one event, want 1", ErrMalformed, e.changes())
+	}
+	switch {
+	case e.Offer != nil:
+		return checkOffer(e.Offer)
+	case e.Reserve != nil:
+		return s.checkReserve(e.Reserve)
+	case e.Move != nil:
+		return s.checkMove(e.Move)
+	case e.Acknowledge != nil:
+		return s.checkStanding(*e.Acknowledge)
+	case e.NodeReady != nil:
+		return s.checkStanding(e.NodeReady.PlacementRef)
+	case e.Withdraw != nil:
+		return s.checkStanding(e.Withdraw.PlacementRef)
+	case e.ProviderGone != nil:
+		return s.checkLeft(*e.ProviderGone)
+	case e.ConsumerGone != nil:
+		return s.checkLeft(*e.ConsumerGone)
+	case e.End != nil:
+		return s.checkLive(e.End.Name)
+	case e.Renew != nil:
+		return s.checkLive(e.Renew.Name)
+	case e.Shut != nil:
+		return s.checkKeyFree(e.Shut.Requester, e.Shut.Key)
+	default:
+		return s.checkForget(e.Forget)
+	}
+}
+
+func (e *Event) changes() int {
+	n := 0
+	for _, set := range []bool{
+		e.Offer != nil, e.Reserve != nil, e.Move != nil, e.Acknowledge != nil,
+		e.NodeReady != nil, e.Withdraw != nil, e.ProviderGone != nil, e.ConsumerGone != nil,
+		e.End != nil, e.Renew != nil, e.Shut != nil, e.Forget != nil,
+	} {
+		if set {
+			n++
+		}
+	}
+	return n
+}
+
+func checkOffer(o *Offer) error {
+	if o.ClusterID == "" {
+		return fmt.Errorf("%w: offer without cluster", ErrMalformed)
+	}
+	return nil
+}
+
+func (s *State) checkReserve(r *Reserve) error {
+	if r.Name == "" || r.Requester == "" || r.Key == "" || r.Amounts.IsZero() {
+		return fmt.Errorf("%w: reservation without name, requester, key or amounts", ErrMalformed)
+	}
+	if s.reservations[r.Name] != nil {
+		return fmt.Errorf("reservation %q: %w", r.Name, ErrTaken)
+	}
+	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
+		return err
+	}
+	return s.checkFits(r.Provider, r.Amounts)
+}
+
+func (s *State) checkKeyFree(requester, key string) error {
+	if _, ok := s.keys[keyRef{requester, key}]; ok {
+		return fmt.Errorf("key %q of %q: %w", key, requester, ErrTaken)
+	}
+	return nil
+}
+
+func (s *State) checkMove(m *Move) error {
+	if err := s.checkLive(m.Name); err != nil {
+		return err
+	}
+	r := s.reservations[m.Name]
+	if r.Stands(r.Current()) {
+		return fmt.Errorf("reservation %q: %w: placement %d still stands", m.Name, ErrTaken, r.Current().Number)
+	}
+	return s.checkFits(m.Provider, r.Amounts)
+}
+
+func (s *State) checkFits(provider string, amounts quantity.Amounts) error {
+	c := s.clusters[provider]
+	if c == nil {
+		return fmt.Errorf("provider %q: %w", provider, ErrUnknown)
+	}
+	if short, ok := quantity.Fits(amounts, c.Available()); !ok {
+		return fmt.Errorf("provider %q: %w: %s needs %d, has %d", provider, ErrOverbooked, short.Resource, short.Need, short.Have)
+	}
+	return nil
+}
+
+func (s *State) checkLive(name string) error {
+	r := s.reservations[name]
+	if r == nil {
+		return fmt.Errorf("reservation %q: %w", name, ErrUnknown)
+	}
+	if r.EndReason != "" {
+		return fmt.Errorf("reservation %q: %w", name, ErrOver)
+	}
+	return nil
+}
+
+func (s *State) checkStanding(ref PlacementRef) error {
+	r, p := s.placement(ref)
+	if p == nil {
+		return fmt.Errorf("placement %s: %w", ref, ErrUnknown)
+	}
+	if !r.Stands(p) {
+		return fmt.Errorf("placement %s: %w", ref, ErrOver)
+	}
+	return nil
+}
+
+// checkLeft: only what has been given up can be gone, so that an agent that says
+// Gone by mistake frees nothing.
+func (s *State) checkLeft(ref PlacementRef) error {
+	r, p := s.placement(ref)
+	if p == nil {
+		return fmt.Errorf("placement %s: %w", ref, ErrUnknown)
+	}
+	if r.Stands(p) {
+		return fmt.Errorf("placement %s: %w: it still stands", ref, ErrTaken)
+	}
+	return nil
+}
+
+func (s *State) checkForget(f *Forget) error {
+	for _, name := range f.Names {
+		r := s.reservations[name]
+		if r == nil {
+			return fmt.Errorf("reservation %q: %w", name, ErrUnknown)
+		}
+		if !s.Over(r) {
+			return fmt.Errorf("reservation %q: %w: it is not over", name, ErrTaken)
+		}
+	}
+	return nil
+}
+
+func (s *State) placement(ref PlacementRef) (*Reservation, *Placement) {
+	r := s.reservations[ref.Name]
+	if r == nil {
+		return nil, nil
+	}
+	return r, r.Placement(ref.Placement)
+}
+
+// String is the placement's name.
+func (ref PlacementRef) String() string { return PlacementName(ref.Name, ref.Placement) }

@@ -1,0 +1,51 @@
+package ledger
+
+import "time"
+
+// Limits are how long a placement may take.
+type Limits struct {
+	// Acknowledge is how long a provider's agent may take to answer.
+	Acknowledge time.Duration
+	// Ready is how long, from the provider's acknowledgement, the consumer's
+	// virtual node may take to become Ready for the first time.
+	Ready time.Duration
+}
+
+// Due is what has to happen to a reservation by the passing of time.
+type Due string
+
+// What can be due.
+const (
+	// DueNothing: only an event changes it.
+	DueNothing Due = ""
+	// DueExpiry: its time is over.
+	DueExpiry Due = "Expiry"
+	// DueAcknowledgement: the provider did not answer in time.
+	DueAcknowledgement Due = "Unacknowledged"
+	// DueReady: the virtual node did not become Ready in time.
+	DueReady Due = "NeverReady"
+)
+
+// Deadline is the next instant at which time changes the reservation, and how.
+func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
+	if r.EndReason != "" {
+		return time.Time{}, DueNothing
+	}
+	at, due := r.Until, DueExpiry
+	p := r.Current()
+	if !s.HasAgent(p.Provider) || !r.Stands(p) {
+		return at, due
+	}
+	if p.AcknowledgedAt.IsZero() {
+		if t := p.AssignedAt.Add(limits.Acknowledge); t.Before(at) {
+			return t, DueAcknowledgement
+		}
+		return at, due
+	}
+	if !p.EverReady && s.HasAgent(r.Requester) {
+		if t := p.AcknowledgedAt.Add(limits.Ready); t.Before(at) {
+			return t, DueReady
+		}
+	}
+	return at, due
+}

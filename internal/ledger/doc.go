@@ -1,0 +1,16 @@
+// Package ledger is the book of who holds what of whom: a state machine without
+// clock, lock, context or I/O.
+//
+// A change is an Event. Check says whether the state allows it, Apply makes it.
+// Both are deterministic, so a log of events replayed from nothing or from a
+// Snapshot gives the same state everywhere.
+//
+// What holds after every event, for every provider and resource:
+//
+//   - a placement is granted only if it fits into
+//     offered − Σ over placements max(held, used), offered being what the
+//     provider's cluster has less what its own pods request;
+//   - capacity is given back only by ProviderGone, the provider's own word, or at
+//     once where no agent ever spoke for the provider;
+//   - one key of one requester names one reservation, or none for ever.
+package ledger

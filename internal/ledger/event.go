@@ -1,0 +1,174 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Event is one change. Exactly one of its pointers is set.
+type Event struct {
+	// At is the broker's time of the change.
+	At time.Time `json:"at"`
+
+	Offer        *Offer        `json:"offer,omitempty"`
+	Reserve      *Reserve      `json:"reserve,omitempty"`
+	Move         *Move         `json:"move,omitempty"`
+	Acknowledge  *PlacementRef `json:"acknowledge,omitempty"`
+	NodeReady    *NodeReady    `json:"nodeReady,omitempty"`
+	Withdraw     *Withdraw     `json:"withdraw,omitempty"`
+	ProviderGone *PlacementRef `json:"providerGone,omitempty"`
+	ConsumerGone *PlacementRef `json:"consumerGone,omitempty"`
+	End          *End          `json:"end,omitempty"`
+	Renew        *Renew        `json:"renew,omitempty"`
+	Shut         *Shut         `json:"shut,omitempty"`
+	Forget       *Forget       `json:"forget,omitempty"`
+}
+
+// Offer is what one cluster has to lend, less what it uses itself. It replaces
+// the cluster's former offer.
+type Offer struct {
+	ClusterID   string `json:"clusterID"`
+	ClusterName string `json:"clusterName,omitempty"`
+	Endpoint    string `json:"endpoint,omitempty"`
+	Region      string `json:"region,omitempty"`
+	Zone        string `json:"zone,omitempty"`
+	// Agent is true when the cluster's agent spoke, false for a hand-written
+	// offer. Once an agent spoke, the cluster has one for ever.
+	Agent       bool             `json:"agent,omitempty"`
+	Capacity    quantity.Amounts `json:"capacity"`
+	Allocatable quantity.Amounts `json:"allocatable"`
+	// Allocated is what the cluster's own pods request.
+	Allocated quantity.Amounts `json:"allocated,omitempty"`
+	// Used is what runs for each placement, by placement name.
+	Used   map[string]quantity.Amounts `json:"used,omitempty"`
+	Shapes []Shape                     `json:"shapes,omitempty"`
+	Cost   *Cost                       `json:"cost,omitempty"`
+	// Source is the object a hand-written offer stands in.
+	Source *ObjectRef `json:"source,omitempty"`
+}
+
+// Shape counts nodes that have the same amounts free.
+type Shape struct {
+	Count int32            `json:"count"`
+	Free  quantity.Amounts `json:"free"`
+}
+
+// Cost is a cluster's prices as decimal strings, as it advertised them.
+type Cost struct {
+	CPU       string            `json:"cpu,omitempty"`
+	Memory    string            `json:"memory,omitempty"`
+	Resources map[string]string `json:"resources,omitempty"`
+	Currency  string            `json:"currency,omitempty"`
+}
+
+// ObjectRef names an object in the broker cluster.
+type ObjectRef struct {
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Generation int64  `json:"generation,omitempty"`
+}
+
+// Reserve grants a reservation its first placement.
+type Reserve struct {
+	Name      string           `json:"name"`
+	Key       string           `json:"key"`
+	Digest    string           `json:"digest"`
+	Requester string           `json:"requester"`
+	Tenant    string           `json:"tenant,omitempty"`
+	Priority  int32            `json:"priority,omitempty"`
+	Amounts   quantity.Amounts `json:"amounts"`
+	// Target is the provider that was asked for, "" for any.
+	Target string `json:"target,omitempty"`
+	// Duration is how long it is held; 0 means as long as it is renewed.
+	Duration time.Duration `json:"duration,omitempty"`
+	// Until is when it ends unless it is renewed.
+	Until    time.Time `json:"until"`
+	Provider string    `json:"provider"`
+	// Object is the Reservation a user made in the broker cluster; nil for one that
+	// an agent asked for.
+	Object *ObjectRef `json:"object,omitempty"`
+	// Explanation is the decision as it is shown; the ledger does not read it.
+	Explanation *Explanation `json:"explanation,omitempty"`
+}
+
+// Explanation is why the provider was chosen.
+type Explanation struct {
+	Candidates []Candidate      `json:"candidates,omitempty"`
+	Rejected   map[string]int32 `json:"rejected,omitempty"`
+}
+
+// Candidate is one line of an Explanation.
+type Candidate struct {
+	ClusterID string            `json:"clusterID"`
+	Score     string            `json:"score,omitempty"`
+	Criteria  map[string]string `json:"criteria,omitempty"`
+	Reason    string            `json:"reason,omitempty"`
+	Message   string            `json:"message,omitempty"`
+}
+
+// Move grants another placement on another provider.
+type Move struct {
+	Name        string       `json:"name"`
+	Provider    string       `json:"provider"`
+	Explanation *Explanation `json:"explanation,omitempty"`
+}
+
+// PlacementRef names one placement.
+type PlacementRef struct {
+	Name      string `json:"name"`
+	Placement int32  `json:"placement"`
+}
+
+// NodeReady says whether the consumer's virtual node is Ready.
+type NodeReady struct {
+	PlacementRef
+	Ready bool `json:"ready"`
+}
+
+// Withdraw gives one placement up; its capacity stays held until the provider
+// says that it is gone.
+type Withdraw struct {
+	PlacementRef
+	Reason string `json:"reason"`
+}
+
+// End starts the release of a reservation.
+type End struct {
+	Name   string    `json:"name"`
+	Reason EndReason `json:"reason"`
+	// Message says more, for people.
+	Message string `json:"message,omitempty"`
+}
+
+// EndReason is why a reservation ends.
+type EndReason string
+
+// Reasons of an End.
+const (
+	// EndReleased: the requester or a user gave it back.
+	EndReleased EndReason = "Released"
+	// EndExpired: its time is over.
+	EndExpired EndReason = "Expired"
+	// EndFailed: no provider is left that could serve it.
+	EndFailed EndReason = "Failed"
+)
+
+// Renew moves the end of a reservation that has no duration.
+type Renew struct {
+	Name  string    `json:"name"`
+	Until time.Time `json:"until"`
+}
+
+// Shut makes a key unusable that never had a reservation.
+type Shut struct {
+	Requester string `json:"requester"`
+	Key       string `json:"key"`
+}
+
+// Forget drops reservations that are over, and shut keys, from the book.
+type Forget struct {
+	Names []string `json:"names,omitempty"`
+	Keys  []Shut   `json:"keys,omitempty"`
+}

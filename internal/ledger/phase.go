@@ -1,0 +1,76 @@
+package ledger
+
+// Phase is where a reservation is in its life.
+type Phase string
+
+// Phases of a reservation that is in the book.
+const (
+	Reserved  Phase = "Reserved"
+	Active    Phase = "Active"
+	Releasing Phase = "Releasing"
+	Released  Phase = "Released"
+	Failed    Phase = "Failed"
+)
+
+// Phase derives the phase of a reservation from its placements and its end.
+func (s *State) Phase(r *Reservation) Phase {
+	switch {
+	case r.EndReason != "" && !s.over(r):
+		return Releasing
+	case r.EndReason == EndFailed:
+		return Failed
+	case r.EndReason != "":
+		return Released
+	case r.Current().Ready && !r.Current().AcknowledgedAt.IsZero():
+		return Active
+	default:
+		return Reserved
+	}
+}
+
+// PlacementPhase is where one placement is in its life.
+type PlacementPhase string
+
+// Phases of a placement.
+const (
+	Assigned     PlacementPhase = "Assigned"
+	Acknowledged PlacementPhase = "Acknowledged"
+	Ready        PlacementPhase = "Ready"
+	Withdrawing  PlacementPhase = "Withdrawing"
+	Gone         PlacementPhase = "Gone"
+)
+
+// PlacementPhase derives the phase of a placement.
+func (s *State) PlacementPhase(r *Reservation, p *Placement) PlacementPhase {
+	switch {
+	case p.ProviderGone:
+		return Gone
+	case !r.Stands(p):
+		return Withdrawing
+	case p.Ready && !p.AcknowledgedAt.IsZero():
+		return Ready
+	case !p.AcknowledgedAt.IsZero():
+		return Acknowledged
+	default:
+		return Assigned
+	}
+}
+
+// over is whether nothing of the reservation is left anywhere.
+func (s *State) over(r *Reservation) bool {
+	for i := range r.Placements {
+		if !s.PlacementOver(r, &r.Placements[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// PlacementOver is whether both sides have taken the placement down. A requester
+// without agent has nothing to take down.
+func (s *State) PlacementOver(r *Reservation, p *Placement) bool {
+	return p.ProviderGone && (p.ConsumerGone || !s.HasAgent(r.Requester))
+}
+
+// Over is whether the reservation has ended and nothing of it is left.
+func (s *State) Over(r *Reservation) bool { return r.EndReason != "" && s.over(r) }

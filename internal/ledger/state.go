@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// State is the book. The zero value is not usable; see New. It is not safe for
+// concurrent use.
+type State struct {
+	clusters     map[string]*Cluster
+	reservations map[string]*Reservation
+	keys         map[keyRef]keyEntry
+	position     uint64
+}
+
+type keyRef struct{ requester, key string }
+
+// keyEntry is a reservation's name, or a tombstone.
+type keyEntry struct {
+	name string
+	shut time.Time
+}
+
+// New returns an empty book.
+func New() *State {
+	return &State{
+		clusters:     map[string]*Cluster{},
+		reservations: map[string]*Reservation{},
+		keys:         map[keyRef]keyEntry{},
+	}
+}
+
+// Cluster is what the book knows of one cluster.
+type Cluster struct {
+	Offer
+	// OfferedAt is when Offer was made.
+	OfferedAt time.Time
+	// holds is what each live placement holds here, by placement name.
+	holds map[string]quantity.Amounts
+	// claimed is Σ max(held, used) over holds and over what runs without a hold.
+	claimed quantity.Amounts
+}
+
+// Held is the sum of what placements hold.
+func (c *Cluster) Held() quantity.Amounts {
+	sum := quantity.Amounts{}
+	for _, h := range c.holds {
+		sum = sum.Add(h)
+	}
+	return sum
+}
+
+// Claimed is what placements hold or use, whichever is more, for each.
+func (c *Cluster) Claimed() quantity.Amounts { return c.claimed }
+
+// Available is what can still be granted: never below zero.
+func (c *Cluster) Available() quantity.Amounts {
+	free := c.Allocatable.Sub(c.Allocated).Sub(c.claimed)
+	for name, amount := range free {
+		free[name] = max(amount, 0)
+	}
+	return free
+}
+
+// Placements is how many placements hold capacity here.
+func (c *Cluster) Placements() int { return len(c.holds) }
+
+func (c *Cluster) recount() {
+	claimed := quantity.Amounts{}
+	for name, held := range c.holds {
+		claimed = claimed.Add(held.Max(c.Used[name]))
+	}
+	for name, used := range c.Used {
+		if _, ok := c.holds[name]; !ok {
+			claimed = claimed.Add(used)
+		}
+	}
+	c.claimed = claimed
+}
+
+// hold and drop change claimed by what one placement adds or no longer adds:
+// their cost does not grow with the placements of the cluster.
+func (c *Cluster) hold(placement string, amounts quantity.Amounts) {
+	c.claimed = c.claimed.Add(amounts.Max(c.Used[placement])).Sub(c.Used[placement])
+	c.holds[placement] = amounts
+}
+
+func (c *Cluster) drop(placement string) {
+	c.claimed = c.claimed.Sub(c.holds[placement].Max(c.Used[placement])).Add(c.Used[placement])
+	delete(c.holds, placement)
+}
+
+// Reservation is one entry of the book.
+type Reservation struct {
+	Reserve
+	CreatedAt time.Time
+	// EndReason is "" while it stands.
+	EndReason  EndReason
+	EndMessage string
+	EndedAt    time.Time
+	Placements []Placement
+	// Changed is the position of the last event that touched it.
+	Changed uint64
+}
+
+// Placement is one try to serve a reservation on one provider.
+type Placement struct {
+	Number   int32
+	Provider string
+	// AssignedAt is when it was granted.
+	AssignedAt time.Time
+	// AcknowledgedAt is when the provider accepted; zero before.
+	AcknowledgedAt time.Time
+	// Ready is whether the consumer's virtual node is Ready.
+	Ready bool
+	// EverReady is whether it was at least once.
+	EverReady bool
+	// Withdrawn is why the placement was given up before the reservation's end.
+	Withdrawn    string
+	ProviderGone bool
+	ConsumerGone bool
+}
+
+// PlacementName names slice, virtual node and instruction of a placement.
+func PlacementName(reservation string, number int32) string {
+	return fmt.Sprintf("%s-%d", reservation, number)
+}
+
+// Current is the newest placement.
+func (r *Reservation) Current() *Placement { return &r.Placements[len(r.Placements)-1] }
+
+// Placement returns the placement with that number, nil if there is none.
+func (r *Reservation) Placement(number int32) *Placement {
+	if number < 1 || int(number) > len(r.Placements) {
+		return nil
+	}
+	return &r.Placements[number-1]
+}
+
+// Stands is whether the placement is still wanted.
+func (r *Reservation) Stands(p *Placement) bool { return r.EndReason == "" && p.Withdrawn == "" }
+
+// Position of the last event that was applied.
+func (s *State) Position() uint64 { return s.position }
+
+// Cluster returns what is known of a cluster, nil if nothing is. The caller must
+// not change it.
+func (s *State) Cluster(id string) *Cluster { return s.clusters[id] }
+
+// Clusters calls f for every cluster, in no order.
+func (s *State) Clusters(f func(*Cluster)) {
+	for _, c := range s.clusters {
+		f(c)
+	}
+}
+
+// Reservation returns a reservation by name, nil if there is none. The caller
+// must not change it.
+func (s *State) Reservation(name string) *Reservation { return s.reservations[name] }
+
+// Reservations calls f for every reservation, in no order.
+func (s *State) Reservations(f func(*Reservation)) {
+	for _, r := range s.reservations {
+		f(r)
+	}
+}
+
+// ByKey returns the reservation that a requester asked for with a key, and
+// whether the key is shut.
+func (s *State) ByKey(requester, key string) (r *Reservation, shut bool) {
+	entry, ok := s.keys[keyRef{requester, key}]
+	if !ok {
+		return nil, false
+	}
+	return s.reservations[entry.name], entry.name == ""
+}
+
+// HasAgent is whether an agent ever spoke for the cluster.
+func (s *State) HasAgent(clusterID string) bool {
+	c := s.clusters[clusterID]
+	return c != nil && c.Agent
+}
