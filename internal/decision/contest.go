@@ -1,0 +1,224 @@
+package decision
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// contest is one request, resolved against the market. Its slices are scratch that
+// lives as long as the market, so a decision allocates nothing.
+type contest struct {
+	market   *Market
+	request  *Request
+	self     int32
+	excluded []int32
+	links    links
+	needs    []need
+	podNeeds []need
+	judges   []judge
+	weight   int64
+
+	// What the cost criterion works with.
+	priced   []pricedNeed
+	currency uint16
+	cheapest float64
+}
+
+// need is an amount of one resource; column is nowhere if nobody ever offered it.
+type need struct {
+	name    corev1.ResourceName
+	column  int32
+	amount  int64
+	implied bool
+}
+
+const nowhere int32 = -1
+
+// pricedNeed is a need that some candidate charges for, in the units of its price.
+type pricedNeed struct {
+	price []float64
+	units float64
+}
+
+// judge is a criterion that counts in this contest.
+type judge struct {
+	criterion
+	weight int64
+}
+
+func (m *Market) begin(r *Request) *contest {
+	c := &m.scratch
+	c.market, c.request = m, r
+	c.self = nowhere
+	if i, ok := m.row[r.Requester]; ok {
+		c.self = i
+	}
+	c.excluded = c.excluded[:0]
+	for _, id := range r.Exclude {
+		if i, ok := m.row[id]; ok {
+			c.excluded = append(c.excluded, i)
+		}
+	}
+	c.links = m.links[r.Requester]
+	c.needs = m.resolve(c.needs[:0], r.Amounts)
+	c.podNeeds = c.podNeeds[:0]
+	if r.Pods != nil {
+		c.podNeeds = m.resolve(c.podNeeds, r.Pods.Each)
+		if r.Pods.Each[corev1.ResourcePods] <= 0 {
+			c.podNeeds = append(c.podNeeds, onePod)
+		}
+	}
+	c.priced = c.priced[:0]
+	for _, n := range c.needs {
+		if n.column != nowhere && m.columns[n.column].priced > 0 {
+			c.priced = append(c.priced, pricedNeed{
+				price: m.columns[n.column].price,
+				units: float64(n.amount) / basePerPriced(n.name),
+			})
+		}
+	}
+	c.appoint(r.Weights)
+	return c
+}
+
+// end lets go of what belongs to the caller.
+func (c *contest) end() { c.request, c.links = nil, nil }
+
+// resolve appends the needs sorted by name: the first one that is not met is the
+// one that is told, and costs are always added up in the same order.
+func (m *Market) resolve(needs []need, amounts quantity.Amounts) []need {
+	for name, amount := range amounts {
+		if amount <= 0 {
+			continue
+		}
+		k, ok := m.columnOf[name]
+		if !ok {
+			k = nowhere
+		}
+		at := len(needs)
+		for at > 0 && needs[at-1].name > name {
+			at--
+		}
+		needs = slices.Insert(needs, at, need{name: name, column: k, amount: amount})
+	}
+	return needs
+}
+
+// appoint chooses the criteria that have a weight and something to judge by. When
+// none has, availability decides.
+func (c *contest) appoint(w Weights) {
+	if w == nil {
+		w = presets[DefaultPreset]
+	}
+	c.judges, c.weight = c.judges[:0], 0
+	for _, criterion := range criteria {
+		if weight := int64(w[criterion.name()]); weight > 0 && criterion.prepare(c) {
+			c.judges = append(c.judges, judge{criterion, weight})
+			c.weight += weight
+		}
+	}
+	if len(c.judges) == 0 {
+		c.judges = append(c.judges, judge{availability{}, 100})
+		c.weight = 100
+	}
+}
+
+// check returns why a candidate is out, or "" when it can provide. For a reason
+// that is about a resource it also returns which of the needs is not met.
+func (c *contest) check(i int) (Reason, int) {
+	m := c.market
+	if m.marks[i]&(vacant|stale|denied) != 0 || len(c.links) > 0 || len(c.excluded) > 0 || int32(i) == c.self {
+		if reason := c.checkStanding(i); reason != "" {
+			return reason, 0
+		}
+	}
+	if r := c.request; (r.Region != "" && m.region[i] != r.Region) || (r.Zone != "" && m.zone[i] != r.Zone) {
+		return WrongLocation, 0
+	}
+	for k := range c.needs {
+		n := &c.needs[k]
+		if n.column == nowhere {
+			return NeverAdvertised, k
+		}
+		switch have := m.columns[n.column].available[i]; {
+		case have == neverAdvertised:
+			return NeverAdvertised, k
+		case have < n.amount:
+			return InsufficientResource, k
+		}
+	}
+	if p := c.request.Pods; p != nil && p.Count > 0 && fitting(m.shapes[i], c.podNeeds, p.Count) < p.Count {
+		return ShapeDoesNotFit, 0
+	}
+	return "", 0
+}
+
+// checkStanding is the part of check that is about who the candidate is.
+func (c *contest) checkStanding(i int) Reason {
+	marks, l := c.market.marks[i], c.link(i)
+	switch {
+	case marks&vacant != 0:
+		return absent
+	case int32(i) == c.self:
+		return Self
+	case slices.Contains(c.excluded, int32(i)):
+		return AlreadyTried
+	case marks&denied != 0 || l.Denied:
+		return Denied
+	case marks&stale != 0:
+		return Stale
+	case l.Unreachable:
+		return Unreachable
+	}
+	return ""
+}
+
+// rejection turns the outcome of check into what is told.
+func (c *contest) rejection(i int, reason Reason, which int) Rejection {
+	out := Rejection{Reason: reason}
+	switch reason {
+	case NeverAdvertised:
+		out.Resource, out.Need = c.needs[which].name, c.needs[which].amount
+	case InsufficientResource:
+		n := c.needs[which]
+		out.Resource, out.Need, out.Have = n.name, n.amount, c.market.columns[n.column].available[i]
+	case ShapeDoesNotFit:
+		want := c.request.Pods.Count
+		out.Need, out.Have = want, fitting(c.market.shapes[i], c.podNeeds, want)
+	}
+	return out
+}
+
+func (c *contest) link(i int) Link {
+	if len(c.links) == 0 {
+		return Link{}
+	}
+	if at, found := c.links.find(int32(i)); found {
+		return c.links[at].Link
+	}
+	return Link{}
+}
+
+// costOf is what the request costs there for an hour, in billionths of the
+// candidate's currency; 0 when it names no price.
+func (c *contest) costOf(i int) float64 {
+	sum := 0.0
+	for k := range c.priced {
+		p := &c.priced[k]
+		sum += p.price[i] * p.units
+	}
+	return sum
+}
+
+// total is the weighed sum of a candidate's scores; divided by weight it is a score.
+func (c *contest) total(i int) int64 {
+	var sum int64
+	for k := range c.judges {
+		j := &c.judges[k]
+		sum += j.weight * j.score(c, i)
+	}
+	return sum
+}

@@ -1,0 +1,281 @@
+package decision
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+func share(v float64) *float64 { return &v }
+
+func TestDecide(t *testing.T) {
+	availabilityOnly := Weights{Availability: 100}
+	twins := func() []Candidate {
+		return []Candidate{cluster("berlin", 8, 16, 32, 64), cluster("paris", 8, 16, 32, 64)}
+	}
+	with := func(c Candidate, change func(*Candidate)) Candidate {
+		change(&c)
+		return c
+	}
+	cases := map[string]struct {
+		candidates []Candidate
+		link       map[string]Link // of the requester, rome, by provider
+		request    Request
+		want       string
+	}{
+		"the larger free share wins, not the larger amount": {
+			candidates: []Candidate{cluster("cluster-1", 10, 15, 20, 30), cluster("cluster-2", 5, 7, 10, 14)},
+			request:    Request{Amounts: size(2, 4), Weights: availabilityOnly},
+			want:       "cluster-2",
+		},
+		"a larger share that is too small for the request loses": {
+			candidates: []Candidate{cluster("cluster-1", 10, 15, 20, 30), cluster("cluster-2", 5, 7, 10, 14)},
+			request:    Request{Amounts: size(6, 4), Weights: availabilityOnly},
+			want:       "cluster-1",
+		},
+		"an exact fit is taken": {
+			candidates: []Candidate{cluster("paris", 8, 16, 32, 64)},
+			request:    Request{Amounts: size(8, 32)},
+			want:       "paris",
+		},
+		"one millicore too many is not": {
+			candidates: []Candidate{cluster("paris", 8, 16, 32, 64)},
+			request:    Request{Amounts: quantity.Amounts{corev1.ResourceCPU: 8001}},
+		},
+		"nobody provides in an empty market": {request: Request{Amounts: size(1, 1)}},
+		"equals are settled by name":         {candidates: twins(), request: Request{Amounts: size(1, 1)}, want: "berlin"},
+		"the cheaper wins with equal resources": {
+			candidates: []Candidate{
+				cluster("berlin", 8, 16, 32, 64).priced(t, "EUR", "0.06", "0.01"),
+				cluster("paris", 8, 16, 32, 64).priced(t, "EUR", "0.05", "0.01"),
+			},
+			request: Request{Amounts: size(1, 1)},
+			want:    "paris",
+		},
+		"which is cheaper depends on what is asked for": {
+			candidates: []Candidate{
+				cluster("cheap-cpu", 8, 16, 32, 64).priced(t, "EUR", "0.01", "0.05"),
+				cluster("cheap-memory", 8, 16, 32, 64).priced(t, "EUR", "0.05", "0.01"),
+			},
+			request: Request{Amounts: size(1, 32)},
+			want:    "cheap-memory",
+		},
+		"a cheap but almost full cluster loses against a dearer empty one": {
+			candidates: []Candidate{
+				cluster("cheap", 2, 16, 4, 64).priced(t, "EUR", "0.04", "0.01"),
+				cluster("empty", 16, 16, 64, 64).priced(t, "EUR", "0.05", "0.01"),
+			},
+			request: Request{Amounts: size(1, 1)},
+			want:    "empty",
+		},
+		"one without a price loses against a priced equal": {
+			candidates: []Candidate{cluster("berlin", 8, 16, 32, 64), cluster("paris", 8, 16, 32, 64).priced(t, "EUR", "9", "9")},
+			request:    Request{Amounts: size(1, 1)},
+			want:       "paris",
+		},
+		"without any price resources decide alone": {
+			candidates: []Candidate{cluster("berlin", 8, 16, 32, 64), cluster("paris", 9, 16, 32, 64)},
+			request:    Request{Amounts: size(1, 1), Weights: Weights{Cost: 100}},
+			want:       "paris",
+		},
+		"the requester's currency is the one compared": {
+			candidates: []Candidate{
+				cluster("berlin", 8, 16, 32, 64).priced(t, "EUR", "0.01", "0.01"),
+				cluster("madrid", 8, 16, 32, 64).priced(t, "EUR", "0.01", "0.01"),
+				cluster("zurich", 8, 16, 32, 64).priced(t, "CHF", "0.02", "0.02"),
+			},
+			request: Request{Amounts: size(1, 1), Currency: "CHF"},
+			want:    "zurich",
+		},
+		"the most common currency is compared where none is asked for": {
+			candidates: []Candidate{
+				cluster("aarau", 8, 16, 32, 64).priced(t, "CHF", "0.001", "0.001"),
+				cluster("berlin", 8, 16, 32, 64).priced(t, "EUR", "0.01", "0.01"),
+				cluster("madrid", 8, 16, 32, 64).priced(t, "EUR", "0.02", "0.01"),
+			},
+			request: Request{Amounts: size(1, 1)},
+			want:    "berlin",
+		},
+		"the requester is not its own provider": {
+			candidates: []Candidate{cluster("paris", 1, 16, 1, 64), cluster("rome", 16, 16, 64, 64)},
+			request:    Request{Amounts: size(1, 1)},
+			want:       "paris",
+		},
+		"who was tried is not tried again": {
+			candidates: twins(),
+			request:    Request{Amounts: size(1, 1), Exclude: []string{"berlin", "unheard-of"}},
+			want:       "paris",
+		},
+		"a stale cluster is passed over": {
+			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Stale = true }), twins()[1]},
+			request:    Request{Amounts: size(1, 1)},
+			want:       "paris",
+		},
+		"a denied cluster is passed over": {
+			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Denied = true }), twins()[1]},
+			request:    Request{Amounts: size(1, 1)},
+			want:       "paris",
+		},
+		"a cluster that denies this requester is passed over": {
+			candidates: twins(), link: map[string]Link{"berlin": {Denied: true}},
+			request: Request{Amounts: size(1, 1)},
+			want:    "paris",
+		},
+		"an unreachable cluster is passed over": {
+			candidates: twins(), link: map[string]Link{"berlin": {Unreachable: true}},
+			request: Request{Amounts: size(1, 1)},
+			want:    "paris",
+		},
+		"another requester's links are its own business": {
+			candidates: twins(), link: map[string]Link{"berlin": {Unreachable: true}},
+			request: Request{Requester: "oslo", Amounts: size(1, 1)},
+			want:    "berlin",
+		},
+		"the nearer wins with equal resources": {
+			candidates: twins(),
+			link:       map[string]Link{"berlin": {Measured: true, Latency: 80 * time.Millisecond}, "paris": {Measured: true, Latency: 20 * time.Millisecond}},
+			request:    Request{Amounts: size(1, 1), Weights: Weights{Availability: 95, Latency: 5}},
+			want:       "paris",
+		},
+		"the more reliable wins with equal resources": {
+			candidates: []Candidate{twins()[0], with(twins()[1], func(c *Candidate) { c.Reliability = share(0.99) })},
+			request:    Request{Amounts: size(1, 1), Weights: Weights{Availability: 95, Reliability: 5}},
+			want:       "paris",
+		},
+		"a record worse than even loses against no record": {
+			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Reliability = share(0.4) }), twins()[1]},
+			request:    Request{Amounts: size(1, 1), Weights: Weights{Availability: 95, Reliability: 5}},
+			want:       "paris",
+		},
+		"the region asked for is kept to": {
+			candidates: []Candidate{twins()[0], with(twins()[1], func(c *Candidate) { c.Region, c.Zone = "eu-west", "a" })},
+			request:    Request{Amounts: size(1, 1), Region: "eu-west", Zone: "a"},
+			want:       "paris",
+		},
+		"a resource nobody offers is found with nobody": {
+			candidates: twins(),
+			request:    Request{Amounts: quantity.Amounts{gpu: 1}},
+		},
+		"pods go where they fit on nodes, whatever the sums": {
+			candidates: []Candidate{
+				with(cluster("crumbs", 16, 16, 64, 64), func(c *Candidate) { c.Shapes = []Shape{{Count: 16, Free: size(1, 4)}} }),
+				with(cluster("solid", 8, 16, 32, 64), func(c *Candidate) { c.Shapes = []Shape{{Count: 2, Free: size(4, 16)}} }),
+			},
+			request: Request{Amounts: size(8, 8), Pods: &Pods{Count: 2, Each: size(4, 4)}},
+			want:    "solid",
+		},
+		"a cluster without a histogram is not trusted with pods": {
+			candidates: twins(),
+			request:    Request{Amounts: size(1, 1), Pods: &Pods{Count: 1, Each: size(1, 1)}},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := market(t, tc.candidates...)
+			for provider, l := range tc.link {
+				m.SetLink("rome", provider, l)
+			}
+			if tc.request.Requester == "" {
+				tc.request.Requester = "rome"
+			}
+			if err := tc.request.Weights.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			got, ok := Decide(m, &tc.request)
+			if got != tc.want || ok != (tc.want != "") {
+				t.Errorf("got %q %v, want %q: %+v", got, ok, tc.want, Explain(m, &tc.request))
+			}
+			if explained := Explain(m, &tc.request).Winner; explained != got {
+				t.Errorf("explained %q, decided %q", explained, got)
+			}
+		})
+	}
+}
+
+func TestCheck(t *testing.T) {
+	histogram := cluster("shaped", 16, 16, 64, 64)
+	histogram.Shapes = []Shape{{Count: 3, Free: size(5, 20)}}
+	m := market(t, cluster("paris", 5, 16, 32, 64), cluster("rome", 16, 16, 64, 64), histogram)
+	cases := map[string]struct {
+		id          string
+		request     Request
+		want        Rejection
+		wantMessage string
+	}{
+		"it can provide": {id: "paris", request: Request{Amounts: size(5, 32)}},
+		"too little cpu": {
+			id: "paris", request: Request{Amounts: size(8, 64)},
+			want:        Rejection{InsufficientResource, corev1.ResourceCPU, 8000, 5000},
+			wantMessage: "has 5 of cpu free, 8 is needed",
+		},
+		"too little memory": {
+			id: "paris", request: Request{Amounts: size(1, 64)},
+			want:        Rejection{InsufficientResource, corev1.ResourceMemory, 64 * gib, 32 * gib},
+			wantMessage: "has 32Gi of memory free, 64Gi is needed",
+		},
+		"no GPU ever": {
+			id: "paris", request: Request{Amounts: quantity.Amounts{gpu: 2}},
+			want:        Rejection{Reason: NeverAdvertised, Resource: gpu, Need: 2},
+			wantMessage: "never advertised nvidia.com/gpu, of which 2 is needed",
+		},
+		"pods that do not fit on nodes": {
+			id: "shaped", request: Request{Amounts: size(16, 16), Pods: &Pods{Count: 8, Each: size(2, 2)}},
+			want:        Rejection{Reason: ShapeDoesNotFit, Need: 8, Have: 6},
+			wantMessage: "has room on its nodes for 6 of 8 pods",
+		},
+		"itself":    {id: "rome", request: Request{}, want: Rejection{Reason: Self}, wantMessage: "is the requester itself"},
+		"not known": {id: "oslo", want: Rejection{Reason: UnknownCluster}, wantMessage: "has not advertised"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.request.Requester = "rome"
+			got, ok := Check(m, &tc.request, tc.id)
+			if diff := cmp.Diff(tc.want, got); diff != "" || ok != (tc.want.Reason == "") {
+				t.Errorf("ok %v (-want +got):\n%s", ok, diff)
+			}
+			if message := got.Message(); message != tc.wantMessage {
+				t.Errorf("message %q, want %q", message, tc.wantMessage)
+			}
+		})
+	}
+}
+
+func TestAvailabilityScore(t *testing.T) {
+	cases := map[string]struct {
+		available, allocatable quantity.Amounts
+		want                   string
+	}{
+		"10 of 15 cores and 20 of 30 GiB":     {size(10, 20), size(15, 30), "66.67"},
+		"5 of 7 cores and 10 of 14 GiB":       {size(5, 10), size(7, 14), "71.43"},
+		"everything free":                     {size(7, 14), size(7, 14), "100.00"},
+		"nothing free":                        {nil, size(7, 14), "0.00"},
+		"memory free, cpu gone":               {size(0, 14), size(7, 14), "50.00"},
+		"more free than allocatable":          {size(9, 20), size(7, 14), "100.00"},
+		"nothing allocatable":                 {size(1, 1), nil, "0.00"},
+		"overdrawn":                           {size(-3, 7), size(7, 14), "25.00"},
+		"the largest amounts that are known":  {quantity.Amounts{corev1.ResourceCPU: math.MaxInt64 - 1, corev1.ResourceMemory: 1}, quantity.Amounts{corev1.ResourceCPU: math.MaxInt64, corev1.ResourceMemory: 1}, "100.00"},
+		"a single millicore of a big cluster": {quantity.Amounts{corev1.ResourceCPU: 1}, size(1_000_000, 1), "0.00"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := AvailabilityScore(tc.available, tc.allocatable).String(); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestDecideAllocatesNothing(t *testing.T) {
+	m, r := fleet(t, 1000), multiCriteria()
+	r.Exclude = []string{"cluster-000001", "cluster-000002"}
+	r.Pods = &Pods{Count: 1, Each: size(1, 1)}
+	Decide(m, r)
+	if allocs := testing.AllocsPerRun(100, func() { Decide(m, r) }); allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}

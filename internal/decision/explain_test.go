@@ -1,0 +1,102 @@
+package decision
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestExplainTellsEveryCandidate(t *testing.T) {
+	stale := cluster("madrid", 16, 16, 64, 64)
+	stale.Stale = true
+	rated := cluster("paris", 8, 16, 32, 64).priced(t, "EUR", "0.10", "0.02")
+	rated.Reliability = share(0.9)
+	m := market(t,
+		cluster("rome", 16, 16, 64, 64), stale, rated,
+		cluster("berlin", 16, 16, 64, 64).priced(t, "EUR", "0.20", "0.04"),
+		cluster("vienna", 4, 16, 16, 64),
+		cluster("zurich", 4, 16, 16, 64).priced(t, "CHF", "0.01", "0.01"),
+		cluster("oslo", 1, 16, 64, 64),
+	)
+	m.SetLink("rome", "paris", Link{Measured: true, Latency: 50 * time.Millisecond})
+	weights, err := Preset(PresetMultiCriteria)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	got := Explain(m, &Request{Requester: "rome", Amounts: size(2, 10), Weights: weights})
+
+	want := Explanation{
+		Winner:  "berlin",
+		Weights: []Weight{{Availability, 70}, {Cost, 20}, {Latency, 5}, {Reliability, 5}},
+		Verdicts: []Verdict{
+			{ID: "berlin", Rank: 1, Total: 85, CostPerHour: price(t, "0.8"), Currency: "EUR", Scores: []CriterionScore{
+				{Availability, 100, ""}, {Cost, 50, ""}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
+			}},
+			{ID: "paris", Rank: 2, Total: 63.25, CostPerHour: price(t, "0.4"), Currency: "EUR", Scores: []CriterionScore{
+				{Availability, 50, ""}, {Cost, 100, ""}, {Latency, 75, ""}, {Reliability, 90, ""},
+			}},
+			{ID: "vienna", Rank: 3, Total: 22.5, Scores: []CriterionScore{
+				{Availability, 25, ""}, {Cost, 0, "names no price"}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
+			}},
+			{ID: "zurich", Rank: 4, Total: 22.5, CostPerHour: price(t, "0.12"), Currency: "CHF", Scores: []CriterionScore{
+				{Availability, 25, ""}, {Cost, 0, "priced in CHF, compared in EUR"}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
+			}},
+			{ID: "madrid", Rejection: &Rejection{Reason: Stale}},
+			{ID: "oslo", Rejection: &Rejection{InsufficientResource, corev1.ResourceCPU, 2000, 1000}},
+			{ID: "rome", Rejection: &Rejection{Reason: Self}},
+		},
+		Rejected: map[Reason]int{Stale: 1, InsufficientResource: 1, Self: 1},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("4 of 7 clusters can provide: 1 InsufficientResource, 1 Self, 1 Stale", got.Summary()); diff != "" {
+		t.Error(diff)
+	}
+	if top := got.Top(2); len(top) != 2 || top[1].ID != "paris" || len(got.Top(99)) != 7 || len(got.Top(-1)) != 0 {
+		t.Errorf("top two are %+v", top)
+	}
+}
+
+func TestWeightsOfCriteriaWithoutDataFallAway(t *testing.T) {
+	m := market(t, cluster("berlin", 8, 16, 32, 64), cluster("paris", 12, 16, 48, 64))
+	cases := map[string]struct {
+		weights Weights
+		want    []Weight
+	}{
+		"the default": {nil, []Weight{{Availability, 100}, {Cost, 0}, {Latency, 0}, {Reliability, 0}}},
+		"all four":    {presets[PresetMultiCriteria], []Weight{{Availability, 100}, {Cost, 0}, {Latency, 0}, {Reliability, 0}}},
+		"availability steps in where nothing is left": {
+			Weights{Cost: 60, Latency: 40}, []Weight{{Availability, 100}, {Cost, 0}, {Latency, 0}, {Reliability, 0}},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Explain(m, &Request{Requester: "rome", Amounts: size(1, 1), Weights: tc.weights})
+			if diff := cmp.Diff(tc.want, got.Weights); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got.Verdicts[0].Total != 75 || got.Winner != "paris" {
+				t.Errorf("got %+v", got.Verdicts[0])
+			}
+		})
+	}
+}
+
+func TestLatencyFallsLinearlyToZero(t *testing.T) {
+	for latency, want := range map[time.Duration]Score{
+		-time.Millisecond: 100, 0: 100, 50 * time.Millisecond: 75, 100 * time.Millisecond: 50,
+		199 * time.Millisecond: 0.5, 200 * time.Millisecond: 0, time.Hour: 0,
+	} {
+		m := market(t, cluster("paris", 1, 1, 1, 1))
+		m.SetLink("rome", "paris", Link{Measured: true, Latency: latency})
+		got := Explain(m, &Request{Requester: "rome", Weights: Weights{Latency: 100}}).Verdicts[0].Total
+		if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", latency, diff)
+		}
+	}
+}

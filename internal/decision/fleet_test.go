@@ -1,0 +1,86 @@
+package decision
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+const gpu corev1.ResourceName = "nvidia.com/gpu"
+
+const gib int64 = 1 << 30
+
+// size is an amount of cores and of GiB of memory.
+func size(cores, memory int64) quantity.Amounts {
+	return quantity.Amounts{corev1.ResourceCPU: cores * 1000, corev1.ResourceMemory: memory * gib}
+}
+
+// cluster has the free part of its cores and GiB available.
+func cluster(id string, freeCores, cores, freeMemory, memory int64) Candidate {
+	return Candidate{ID: id, Allocatable: size(cores, memory), Available: size(freeCores, freeMemory)}
+}
+
+func (c Candidate) priced(t testing.TB, currency, cpu, memory string) Candidate {
+	t.Helper()
+	c.Currency = currency
+	c.Prices = map[corev1.ResourceName]Price{corev1.ResourceCPU: price(t, cpu), corev1.ResourceMemory: price(t, memory)}
+	return c
+}
+
+func price(t testing.TB, s string) Price {
+	t.Helper()
+	p, err := ParsePrice(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func market(t testing.TB, candidates ...Candidate) *Market {
+	t.Helper()
+	m := NewMarket()
+	for _, c := range candidates {
+		if err := m.Upsert(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// fleet is a market of n differing clusters, the same for the same n, in which the
+// requester rome has measured the way to a few.
+func fleet(t testing.TB, n int) *Market {
+	random := rand.New(rand.NewPCG(1, uint64(n)))
+	m := NewMarket()
+	for i := range n {
+		c := fleetCluster(random, i)
+		if err := m.Upsert(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range min(n, 64) {
+		m.SetLink("rome", fmt.Sprintf("cluster-%06d", random.IntN(n)),
+			Link{Measured: true, Latency: time.Duration(random.IntN(150)) * time.Millisecond})
+	}
+	return m
+}
+
+func fleetCluster(random *rand.Rand, i int) Candidate {
+	cores, memory := 64+random.Int64N(512), 256+random.Int64N(2048)
+	c := cluster(fmt.Sprintf("cluster-%06d", i), random.Int64N(cores+1), cores, random.Int64N(memory+1), memory)
+	c.Allocatable[corev1.ResourcePods], c.Available[corev1.ResourcePods] = 1100, 1000
+	c.Currency = "EUR"
+	c.Prices = map[corev1.ResourceName]Price{
+		corev1.ResourceCPU:    Price(20_000_000 + random.Int64N(60_000_000)),
+		corev1.ResourceMemory: Price(2_000_000 + random.Int64N(8_000_000)),
+	}
+	kept := random.Float64()
+	c.Reliability = &kept
+	c.Stale = random.IntN(50) == 0
+	return c
+}

@@ -1,0 +1,42 @@
+package decision
+
+import "time"
+
+// unacceptableLatency is the round trip that gets no points; the score falls
+// linearly to it.
+const unacceptableLatency = 200 * time.Millisecond
+
+// latency judges the round trip from the requester. A candidate that was not
+// measured gets 50 points, and nobody is judged when none was.
+type latency struct{}
+
+func (latency) name() string { return Latency }
+
+func (latency) prepare(c *contest) bool {
+	for _, l := range c.links {
+		if l.Measured {
+			return true
+		}
+	}
+	return false
+}
+
+func (latency) score(c *contest, i int) int64 {
+	l := c.link(i)
+	switch {
+	case !l.Measured:
+		return fullScore / 2
+	case l.Latency <= 0:
+		return fullScore
+	case l.Latency >= unacceptableLatency:
+		return 0
+	}
+	return int64(unacceptableLatency-l.Latency) * (fullScore / int64(unacceptableLatency))
+}
+
+func (latency) note(c *contest, i int) string {
+	if c.link(i).Measured {
+		return ""
+	}
+	return "not measured"
+}

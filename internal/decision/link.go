@@ -1,0 +1,75 @@
+package decision
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Link is what is known between one requester and one provider. The zero Link
+// knows nothing, and stands in nobody's way.
+type Link struct {
+	// Latency is the round trip, when Measured.
+	Latency  time.Duration
+	Measured bool
+	// Unreachable: the requester cannot reach the provider's API server.
+	Unreachable bool
+	// Denied: the provider does not lend to this requester.
+	Denied bool
+}
+
+// links are the known links of one requester, sorted by the provider's row. Agents
+// measure few of all pairs, so a full matrix would be mostly empty.
+type links []linkTo
+
+type linkTo struct {
+	provider int32
+	Link
+}
+
+// SetLink records what is known between two clusters and reports whether the
+// provider is in the market. The zero Link forgets the pair.
+func (m *Market) SetLink(requester, provider string, l Link) bool {
+	i, ok := m.row[provider]
+	if !ok {
+		return false
+	}
+	known := m.links[requester]
+	at, found := known.find(i)
+	switch {
+	case l == Link{} && found:
+		known = slices.Delete(known, at, at+1)
+	case l == Link{}:
+	case found:
+		known[at].Link = l
+	default:
+		known = slices.Insert(known, at, linkTo{i, l})
+	}
+	if len(known) == 0 {
+		delete(m.links, requester)
+		return true
+	}
+	m.links[requester] = known
+	return true
+}
+
+func (l links) find(provider int32) (int, bool) {
+	return slices.BinarySearchFunc(l, provider, func(e linkTo, p int32) int { return cmp.Compare(e.provider, p) })
+}
+
+// forgetLinks removes all links from and to a cluster that leaves: its row will be
+// another's.
+func (m *Market) forgetLinks(id string, i int32) {
+	delete(m.links, id)
+	for requester, known := range m.links {
+		at, found := known.find(i)
+		if !found {
+			continue
+		}
+		if known = slices.Delete(known, at, at+1); len(known) == 0 {
+			delete(m.links, requester)
+			continue
+		}
+		m.links[requester] = known
+	}
+}

@@ -1,0 +1,433 @@
+package decision
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Candidate is a cluster that may provide.
+type Candidate struct {
+	// ID is the cluster ID; it also settles ties.
+	ID string
+	// Allocatable is what the cluster offers in all, Available what of it is still
+	// free to reserve. A resource that neither names was never advertised.
+	Allocatable quantity.Amounts
+	Available   quantity.Amounts
+	// Prices are in Currency (an ISO 4217 code). A resource without a price is free
+	// of charge with a candidate that names any price; a candidate that names no
+	// price, or no currency, has no cost.
+	Prices   map[corev1.ResourceName]Price
+	Currency string
+	// Reliability is the share of promises kept, 0 to 1; nil when nothing is known.
+	Reliability *float64
+	// Stale candidates have missed advertisements; Denied ones may not provide to
+	// anybody now (denied by an admin, or lending is paused).
+	Stale  bool
+	Denied bool
+	Region string
+	Zone   string
+	// Shapes is the histogram of free room on nodes. Without one, a request in pod
+	// shapes is not granted here: sums do not tell whether a pod fits on a node.
+	Shapes []Shape
+}
+
+// Market is the table of all candidates. It and what runs on it (Decide, Explain,
+// Check) share scratch memory: one goroutine at a time may use a Market.
+//
+// A row is one candidate and keeps its place until the candidate is removed; all
+// columns are as long as there are rows.
+type Market struct {
+	row  map[string]int32
+	ids  []string
+	free []int32
+
+	// byName lists the occupied rows by ID and rank is its inverse: comparing two
+	// ranks compares two IDs.
+	byName []int32
+	rank   []int32
+
+	marks    []mark
+	columns  []column
+	columnOf map[corev1.ResourceName]int32
+
+	availability []int64
+	reliability  []int64
+	rated        int
+
+	currency   []uint16
+	currencies []currency
+
+	region []string
+	zone   []string
+	shapes [][]shape
+	links  map[string]links
+
+	scratch contest
+}
+
+// mark is a set of facts about a row.
+type mark uint8
+
+const (
+	vacant mark = 1 << iota
+	stale
+	denied
+	rated
+)
+
+// column holds one resource of every row.
+type column struct {
+	name        corev1.ResourceName
+	allocatable []int64
+	// available is neverAdvertised where the candidate named no such resource.
+	available []int64
+	price     []float64
+	priced    int
+}
+
+const neverAdvertised int64 = -1
+
+// The columns every market has, and their places.
+const (
+	cpuColumn int32 = iota
+	memoryColumn
+	podsColumn
+)
+
+type currency struct {
+	code  string
+	count int
+}
+
+const noCurrency uint16 = 0
+
+// MaxResources and MaxCurrencies bound how many different names candidates can
+// bring in: every resource name costs 24 bytes for each candidate.
+const (
+	MaxResources  = 1024
+	MaxCurrencies = math.MaxUint16
+)
+
+// ErrCandidate is matched by every error of Upsert.
+var ErrCandidate = errors.New("candidate not accepted")
+
+// NewMarket returns a market without candidates.
+func NewMarket() *Market {
+	m := &Market{
+		row:        map[string]int32{},
+		columnOf:   map[corev1.ResourceName]int32{},
+		links:      map[string]links{},
+		currencies: []currency{{}},
+	}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
+		m.intern(name)
+	}
+	return m
+}
+
+// Len returns the number of candidates.
+func (m *Market) Len() int { return len(m.row) }
+
+// Has reports whether the cluster is in the market.
+func (m *Market) Has(id string) bool {
+	_, ok := m.row[id]
+	return ok
+}
+
+// Upsert puts a candidate into the market, in place of what was known of it. Its
+// links stay. Nothing changes when it returns an error.
+func (m *Market) Upsert(c Candidate) error {
+	if c.ID == "" {
+		return fmt.Errorf("%w: it has no ID", ErrCandidate)
+	}
+	if err := m.hasRoomFor(c); err != nil {
+		return err
+	}
+	i, known := m.row[c.ID]
+	if !known {
+		i = m.occupy(c.ID)
+	}
+	m.clearPrices(i)
+	for k := range m.columns {
+		col := &m.columns[k]
+		col.allocatable[i], col.available[i] = 0, neverAdvertised
+	}
+	for name, v := range c.Allocatable {
+		col := m.intern(name)
+		col.allocatable[i] = max(v, 0)
+		col.available[i] = max(col.available[i], 0)
+	}
+	for name, v := range c.Available {
+		m.intern(name).available[i] = max(v, 0)
+	}
+	m.setPrices(i, c)
+	m.setMark(i, stale, c.Stale)
+	m.setMark(i, denied, c.Denied)
+	m.setReliability(i, c.Reliability)
+	m.region[i], m.zone[i] = c.Region, c.Zone
+	m.shapes[i] = m.internShapes(c.Shapes)
+	m.rate(i)
+	return nil
+}
+
+// SetAvailable replaces what a candidate has free and reports whether it is in the
+// market. Advertised resources that are not named have nothing left.
+func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
+	i, ok := m.row[id]
+	if !ok {
+		return false
+	}
+	seen := 0
+	for k := range m.columns {
+		col := &m.columns[k]
+		v, named := available[col.name]
+		switch {
+		case named:
+			seen++
+			col.available[i] = max(v, 0)
+		case col.available[i] > 0:
+			col.available[i] = 0
+		}
+	}
+	if seen < len(available) {
+		for name, v := range available {
+			if _, known := m.columnOf[name]; !known && len(m.columns) < MaxResources {
+				m.intern(name).available[i] = max(v, 0)
+			}
+		}
+	}
+	m.rate(i)
+	return true
+}
+
+// SetShapes replaces the histogram of a candidate and reports whether it is in the
+// market.
+func (m *Market) SetShapes(id string, shapes []Shape) bool {
+	i, ok := m.row[id]
+	if ok {
+		m.shapes[i] = m.internShapes(shapes)
+	}
+	return ok
+}
+
+// SetStale marks a candidate stale or fresh and reports whether it is in the market.
+func (m *Market) SetStale(id string, isStale bool) bool {
+	i, ok := m.row[id]
+	if ok {
+		m.setMark(i, stale, isStale)
+	}
+	return ok
+}
+
+// SetDenied allows a candidate to provide or not, and reports whether it is in the
+// market.
+func (m *Market) SetDenied(id string, isDenied bool) bool {
+	i, ok := m.row[id]
+	if ok {
+		m.setMark(i, denied, isDenied)
+	}
+	return ok
+}
+
+// SetReliability records the share of promises kept (nil: nothing is known) and
+// reports whether the candidate is in the market.
+func (m *Market) SetReliability(id string, share *float64) bool {
+	i, ok := m.row[id]
+	if ok {
+		m.setReliability(i, share)
+	}
+	return ok
+}
+
+// Remove takes a candidate and all its links out of the market and reports whether
+// it was there.
+func (m *Market) Remove(id string) bool {
+	i, ok := m.row[id]
+	if !ok {
+		return false
+	}
+	m.clearPrices(i)
+	m.setReliability(i, nil)
+	m.forgetLinks(id, i)
+	m.byName = slices.Delete(m.byName, int(m.rank[i]), int(m.rank[i])+1)
+	m.renumber(int(m.rank[i]))
+	m.marks[i] = vacant
+	m.availability[i] = 0
+	m.ids[i], m.region[i], m.zone[i], m.shapes[i] = "", "", "", nil
+	delete(m.row, id)
+	m.free = append(m.free, i)
+	return true
+}
+
+// occupy gives a new ID a row: a vacant one, or one more.
+func (m *Market) occupy(id string) int32 {
+	i := int32(len(m.ids))
+	if n := len(m.free); n > 0 {
+		i, m.free = m.free[n-1], m.free[:n-1]
+	} else {
+		m.grow()
+	}
+	m.ids[i], m.row[id], m.marks[i] = id, i, 0
+	at, _ := slices.BinarySearchFunc(m.byName, id, func(row int32, id string) int {
+		return cmp.Compare(m.ids[row], id)
+	})
+	m.byName = slices.Insert(m.byName, at, i)
+	m.renumber(at)
+	return i
+}
+
+func (m *Market) grow() {
+	m.ids = append(m.ids, "")
+	m.rank = append(m.rank, 0)
+	m.marks = append(m.marks, vacant)
+	m.availability = append(m.availability, 0)
+	m.reliability = append(m.reliability, reliabilityScore(nil))
+	m.currency = append(m.currency, noCurrency)
+	m.region = append(m.region, "")
+	m.zone = append(m.zone, "")
+	m.shapes = append(m.shapes, nil)
+	for k := range m.columns {
+		col := &m.columns[k]
+		col.allocatable = append(col.allocatable, 0)
+		col.available = append(col.available, neverAdvertised)
+		col.price = append(col.price, 0)
+	}
+}
+
+func (m *Market) renumber(from int) {
+	for at := from; at < len(m.byName); at++ {
+		m.rank[m.byName[at]] = int32(at)
+	}
+}
+
+// intern returns the column of a resource, which is made when it is new. The
+// pointer holds until the next column is made.
+func (m *Market) intern(name corev1.ResourceName) *column {
+	if k, ok := m.columnOf[name]; ok {
+		return &m.columns[k]
+	}
+	col := column{
+		name:        name,
+		allocatable: make([]int64, len(m.ids), cap(m.ids)),
+		available:   make([]int64, len(m.ids), cap(m.ids)),
+		price:       make([]float64, len(m.ids), cap(m.ids)),
+	}
+	for i := range col.available {
+		col.available[i] = neverAdvertised
+	}
+	m.columnOf[name] = int32(len(m.columns))
+	m.columns = append(m.columns, col)
+	return &m.columns[len(m.columns)-1]
+}
+
+func (m *Market) hasRoomFor(c Candidate) error {
+	fresh := map[corev1.ResourceName]bool{}
+	note := func(name corev1.ResourceName) {
+		if _, known := m.columnOf[name]; !known {
+			fresh[name] = true
+		}
+	}
+	for name := range c.Allocatable {
+		note(name)
+	}
+	for name := range c.Available {
+		note(name)
+	}
+	for name := range c.Prices {
+		note(name)
+	}
+	for _, s := range c.Shapes {
+		for name := range s.Free {
+			note(name)
+		}
+	}
+	if len(m.columns)+len(fresh) > MaxResources {
+		return fmt.Errorf("%w: %q brings %d new resource names where %d of %d are in use",
+			ErrCandidate, c.ID, len(fresh), len(m.columns), MaxResources)
+	}
+	return nil
+}
+
+func (m *Market) setPrices(i int32, c Candidate) {
+	if len(c.Prices) == 0 || c.Currency == "" {
+		return
+	}
+	for name, p := range c.Prices {
+		col := m.intern(name)
+		col.price[i] = float64(max(p, 0))
+		if p > 0 {
+			col.priced++
+		}
+	}
+	k := slices.IndexFunc(m.currencies, func(known currency) bool { return known.code == c.Currency })
+	if k < 0 {
+		k = len(m.currencies)
+		m.currencies = append(m.currencies, currency{code: c.Currency})
+	}
+	m.currencies[k].count++
+	m.currency[i] = uint16(k)
+}
+
+func (m *Market) clearPrices(i int32) {
+	for k := range m.columns {
+		if col := &m.columns[k]; col.price[i] > 0 {
+			col.price[i] = 0
+			col.priced--
+		}
+	}
+	if k := m.currency[i]; k != noCurrency {
+		m.currencies[k].count--
+		m.currency[i] = noCurrency
+	}
+}
+
+// comparedCurrency is the wanted one, or else the one that most candidates use; of
+// equally common ones the first by code.
+func (m *Market) comparedCurrency(wanted string) uint16 {
+	most := noCurrency
+	for k := range m.currencies {
+		c := &m.currencies[k]
+		switch {
+		case c.count == 0:
+		case wanted != "":
+			if c.code == wanted {
+				return uint16(k)
+			}
+		case c.count > m.currencies[most].count,
+			c.count == m.currencies[most].count && c.code < m.currencies[most].code:
+			most = uint16(k)
+		}
+	}
+	return most
+}
+
+func (m *Market) setMark(i int32, which mark, on bool) {
+	m.marks[i] &^= which
+	if on {
+		m.marks[i] |= which
+	}
+}
+
+func (m *Market) setReliability(i int32, share *float64) {
+	if m.marks[i]&rated != 0 {
+		m.rated--
+	}
+	if share != nil {
+		m.rated++
+	}
+	m.setMark(i, rated, share != nil)
+	m.reliability[i] = reliabilityScore(share)
+}
+
+// rate brings the availability score of a row up to date.
+func (m *Market) rate(i int32) {
+	cpu, memory := &m.columns[cpuColumn], &m.columns[memoryColumn]
+	m.availability[i] = availabilityScore(cpu.available[i], cpu.allocatable[i], memory.available[i], memory.allocatable[i])
+}

@@ -1,0 +1,64 @@
+package decision
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestParsePrice(t *testing.T) {
+	cases := map[string]struct {
+		in      string
+		want    Price
+		wantErr bool
+	}{
+		"cents":                         {in: "0.05", want: 50_000_000},
+		"whole units":                   {in: "3", want: 3_000_000_000},
+		"nine places":                   {in: "0.000000001", want: 1},
+		"trailing zeros mean nothing":   {in: "0.05000000000000", want: 50_000_000},
+		"free of charge":                {in: "0", want: 0},
+		"no digit before the point":     {in: ".5", want: 500_000_000},
+		"the highest price":             {in: "1000000000", want: MaxPrice},
+		"above the highest price":       {in: "1000000000.000000001", wantErr: true},
+		"a tenth place":                 {in: "0.0000000001", wantErr: true},
+		"a negative price":              {in: "-1", wantErr: true},
+		"an exponent":                   {in: "1e3", wantErr: true},
+		"a huge exponent":               {in: "1e999999999", wantErr: true},
+		"nothing":                       {in: "", wantErr: true},
+		"a point alone":                 {in: ".", wantErr: true},
+		"two points":                    {in: "1.2.3", wantErr: true},
+		"a currency with it":            {in: "0.05 EUR", wantErr: true},
+		"a comma":                       {in: "0,05", wantErr: true},
+		"other digits than Latin ones":  {in: "٣", wantErr: true},
+		"more digits than make sense":   {in: "0.00000000000000000000000000000000", wantErr: true},
+		"a number without upper limits": {in: "99999999999999999999999999999999", wantErr: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := ParsePrice(tc.in)
+			if got != tc.want || errors.Is(err, ErrPrice) != tc.wantErr || (err != nil) != tc.wantErr {
+				t.Errorf("got %d, %v; want %d, error %v", got, err, tc.want, tc.wantErr)
+			}
+		})
+	}
+}
+
+func FuzzParsePrice(f *testing.F) {
+	for _, s := range []string{"0.05", "1e9", "-1", "1000000000", ".5", "00.10", "999999999.999999999", "NaN", "0x1p3", "1_000"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := ParsePrice(s)
+		if err != nil {
+			if !errors.Is(err, ErrPrice) || p != 0 {
+				t.Fatalf("%q gave %d, %v", s, p, err)
+			}
+			return
+		}
+		if p < 0 || p > MaxPrice {
+			t.Fatalf("%q gave %d", s, p)
+		}
+		if back, err := ParsePrice(p.String()); err != nil || back != p {
+			t.Fatalf("%q gave %s, which gave %d, %v", s, p, back, err)
+		}
+	})
+}

@@ -1,0 +1,307 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Few distinct values, so that ties and exact fits are common.
+var (
+	someNames     = rapid.SampledFrom([]string{"athens", "berlin", "cairo", "dublin", "essen", "faro", "genoa", "rome"})
+	someResources = rapid.SampledFrom([]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, gpu})
+	someAmounts   = rapid.MapOf(someResources, rapid.Custom(func(t *rapid.T) int64 {
+		return rapid.Int64Range(-1, 4).Draw(t, "steps") * 1000
+	}))
+	somePrices     = rapid.MapOf(someResources, rapid.SampledFrom([]Price{0, 1, 2_000_000, 3_000_000_000, MaxPrice}))
+	someCurrencies = rapid.SampledFrom([]string{"", "EUR", "USD"})
+	someShapes     = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Shape {
+		return Shape{Count: rapid.Int64Range(-1, 3).Draw(t, "count"), Free: someAmounts.Draw(t, "free")}
+	}), 0, 3)
+	someRegions = rapid.SampledFrom([]string{"", "", "", "eu", "us"})
+)
+
+func anyCandidate(t *rapid.T) Candidate {
+	return Candidate{
+		ID:          someNames.Draw(t, "id"),
+		Allocatable: someAmounts.Draw(t, "allocatable"),
+		Available:   someAmounts.Draw(t, "available"),
+		Prices:      somePrices.Draw(t, "prices"),
+		Currency:    someCurrencies.Draw(t, "currency"),
+		Reliability: rapid.Ptr(rapid.SampledFrom([]float64{0, 0.5, 0.7, 1}), true).Draw(t, "reliability"),
+		Stale:       rapid.IntRange(0, 9).Draw(t, "stale") == 0,
+		Denied:      rapid.IntRange(0, 9).Draw(t, "denied") == 0,
+		Region:      someRegions.Draw(t, "region"),
+		Shapes:      someShapes.Draw(t, "shapes"),
+	}
+}
+
+func anyRequest(t *rapid.T) *Request {
+	weights := Weights(rapid.MapOfN(rapid.SampledFrom(Criteria()), rapid.IntRange(1, 100), 1, -1).Draw(t, "weights"))
+	if rapid.Bool().Draw(t, "default weights") {
+		weights = nil
+	}
+	r := &Request{
+		Requester: someNames.Draw(t, "requester"),
+		Amounts:   someAmounts.Draw(t, "amounts"),
+		Exclude:   rapid.SliceOfN(someNames, 0, 2).Draw(t, "exclude"),
+		Region:    someRegions.Draw(t, "region"),
+		Currency:  someCurrencies.Draw(t, "currency"),
+		Weights:   weights,
+	}
+	if rapid.IntRange(0, 3).Draw(t, "in pods") == 0 {
+		r.Pods = &Pods{Count: rapid.Int64Range(0, 4).Draw(t, "pods"), Each: someAmounts.Draw(t, "each")}
+	}
+	return r
+}
+
+type pair struct{ from, to string }
+
+// world is what a market was told, kept in plain form.
+type world struct {
+	candidates map[string]Candidate
+	links      map[pair]Link
+}
+
+func (w world) market(t *rapid.T, order []string) *Market {
+	m := NewMarket()
+	for _, id := range order {
+		if err := m.Upsert(w.candidates[id]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for p, l := range w.links {
+		m.SetLink(p.from, p.to, l)
+	}
+	return m
+}
+
+// anyMarket lets clusters come, change and go, and returns the market with what it
+// should amount to.
+func anyMarket(t *rapid.T) (*Market, world) {
+	m, w := NewMarket(), world{map[string]Candidate{}, map[pair]Link{}}
+	for range rapid.IntRange(0, 25).Draw(t, "steps") {
+		id := someNames.Draw(t, "id")
+		c, known := w.candidates[id]
+		switch rapid.SampledFrom([]string{"upsert", "upsert", "upsert", "available", "shapes", "stale", "denied", "link", "remove"}).Draw(t, "step") {
+		case "upsert":
+			c = anyCandidate(t)
+			if err := m.Upsert(c); err != nil {
+				t.Fatal(err)
+			}
+			w.candidates[c.ID] = c
+			continue
+		case "available":
+			named := quantity.Amounts{}
+			for name := range c.Allocatable.Max(c.Available) {
+				named[name] = 0
+			}
+			free := someAmounts.Draw(t, "free")
+			c.Available = named.Max(free)
+			wantTrue(t, known, m.SetAvailable(id, free))
+		case "shapes":
+			c.Shapes = someShapes.Draw(t, "shapes")
+			wantTrue(t, known, m.SetShapes(id, c.Shapes))
+		case "stale":
+			c.Stale = !c.Stale
+			wantTrue(t, known, m.SetStale(id, c.Stale))
+		case "denied":
+			c.Denied = !c.Denied
+			wantTrue(t, known, m.SetDenied(id, c.Denied))
+		case "link":
+			l := Link{
+				Measured:    rapid.Bool().Draw(t, "measured"),
+				Unreachable: rapid.IntRange(0, 4).Draw(t, "unreachable") == 0,
+				Denied:      rapid.IntRange(0, 4).Draw(t, "denied") == 0,
+			}
+			if l.Measured {
+				l.Latency = time.Duration(rapid.IntRange(0, 4).Draw(t, "latency")) * 60 * time.Millisecond
+			}
+			from := someNames.Draw(t, "from")
+			wantTrue(t, known, m.SetLink(from, id, l))
+			if known {
+				w.links[pair{from, id}] = l
+			}
+			continue
+		case "remove":
+			wantTrue(t, known, m.Remove(id))
+			delete(w.candidates, id)
+			for p := range w.links {
+				if known && (p.from == id || p.to == id) {
+					delete(w.links, p)
+				}
+			}
+			continue
+		}
+		if known {
+			w.candidates[id] = c
+		}
+	}
+	return m, w
+}
+
+func wantTrue(t *rapid.T, want, got bool) {
+	if want != got {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+}
+
+func TestDecideAgreesWithExplainWhateverHappenedBefore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, _ := anyMarket(t)
+		for range 3 {
+			r := anyRequest(t)
+			decided, ok := Decide(m, r)
+			explained := Explain(m, r)
+			if decided != explained.Winner || ok != (explained.Winner != "") {
+				t.Fatalf("decided %q, explained %q", decided, explained.Winner)
+			}
+			for _, v := range explained.Verdicts {
+				rejection, able := Check(m, r, v.ID)
+				if able != (v.Rejection == nil) || (!able && rejection != *v.Rejection) {
+					t.Fatalf("check of %q gave %+v, explained %+v", v.ID, rejection, v)
+				}
+			}
+		}
+	})
+}
+
+func TestTheAnswerDoesNotDependOnHowTheMarketCameAbout(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, w := anyMarket(t)
+		names := make([]string, 0, len(w.candidates))
+		for id := range w.candidates {
+			names = append(names, id)
+		}
+		slices.Sort(names)
+		rebuilt := w.market(t, rapid.Permutation(names).Draw(t, "order"))
+		r := anyRequest(t)
+		if diff := cmp.Diff(Explain(rebuilt, r), Explain(m, r)); diff != "" {
+			t.Fatalf("(-rebuilt +grown):\n%s", diff)
+		}
+	})
+}
+
+func TestTheWinnerCanProvide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, w := anyMarket(t)
+		r := anyRequest(t)
+		winner, ok := Decide(m, r)
+		if !ok {
+			return
+		}
+		c := w.candidates[winner]
+		if shortage, fits := quantity.Fits(r.Amounts, c.Available); !fits {
+			t.Fatalf("%q is short: %+v", winner, shortage)
+		}
+		l := w.links[pair{r.Requester, winner}]
+		if c.Stale || c.Denied || l.Denied || l.Unreachable || winner == r.Requester || slices.Contains(r.Exclude, winner) {
+			t.Fatalf("%q must not win: %+v, %+v, %+v", winner, c, l, r)
+		}
+		if r.Region != "" && c.Region != r.Region {
+			t.Fatalf("%q is in %q, not in %q", winner, c.Region, r.Region)
+		}
+		if r.Pods != nil && placePods(c.Shapes, r.Pods) < r.Pods.Count {
+			t.Fatalf("the pods %+v do not fit on %+v", r.Pods, c.Shapes)
+		}
+	})
+}
+
+// placePods puts pods on nodes one by one.
+func placePods(shapes []Shape, pods *Pods) int64 {
+	var placed int64
+	for _, s := range shapes {
+		each := pods.Each.Max(nil)
+		if _, named := s.Free[corev1.ResourcePods]; named {
+			each = each.Max(quantity.Amounts{corev1.ResourcePods: 1})
+		}
+		for range s.Count {
+			for free := s.Free; placed < pods.Count; placed++ {
+				if _, fits := quantity.Fits(each, free); !fits {
+					break
+				}
+				free = free.Sub(each)
+			}
+		}
+	}
+	return placed
+}
+
+func TestScoresStayWithinBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, _ := anyMarket(t)
+		explained := Explain(m, anyRequest(t))
+		percent := 0.0
+		for _, w := range explained.Weights {
+			percent += w.Percent
+		}
+		if percent < 99.999 || percent > 100.001 {
+			t.Fatalf("the weights add up to %v", percent)
+		}
+		rejected := 0
+		for _, n := range explained.Rejected {
+			rejected += n
+		}
+		last := Score(100)
+		for k, v := range explained.Verdicts {
+			if v.Rejection != nil {
+				rejected--
+				continue
+			}
+			if v.Rank != k+1 || v.Total < 0 || v.Total > last {
+				t.Fatalf("%+v ranks %d after a total of %v", v, k+1, last)
+			}
+			last = v.Total
+			for _, s := range v.Scores {
+				if s.Score < 0 || s.Score > 100 {
+					t.Fatalf("%+v is out of bounds", s)
+				}
+			}
+		}
+		if rejected != 0 {
+			t.Fatalf("the reasons do not count every rejection: %+v", explained)
+		}
+	})
+}
+
+func TestTheCheapestWinsAmongEqualResources(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := NewMarket()
+		want, cheapest := "", Price(0)
+		for i, p := range rapid.SliceOfN(rapid.Int64Range(1, int64(MaxPrice)), 1, 20).Draw(t, "prices") {
+			c := cluster(fmt.Sprintf("cluster-%02d", i), 8, 16, 32, 64)
+			c.Currency, c.Prices = "EUR", map[corev1.ResourceName]Price{corev1.ResourceCPU: Price(p)}
+			if err := m.Upsert(c); err != nil {
+				t.Fatal(err)
+			}
+			if want == "" || Price(p) < cheapest {
+				want, cheapest = c.ID, Price(p)
+			}
+		}
+		if got, _ := Decide(m, &Request{Requester: "rome", Amounts: size(2, 4)}); got != want {
+			t.Fatalf("got %q, want %q at %s", got, want, cheapest)
+		}
+	})
+}
+
+func TestAPrunedScanFindsTheSameWinnerInALargeFleet(t *testing.T) {
+	m := fleet(t, 3000)
+	rapid.Check(t, func(t *rapid.T) {
+		r := &Request{
+			Requester: "rome",
+			Amounts:   size(rapid.Int64Range(0, 400).Draw(t, "cores"), rapid.Int64Range(0, 1000).Draw(t, "memory")),
+			Weights:   Weights(rapid.MapOfN(rapid.SampledFrom(Criteria()), rapid.IntRange(1, 100), 1, -1).Draw(t, "weights")),
+		}
+		decided, _ := Decide(m, r)
+		if explained := Explain(m, r); decided != explained.Winner {
+			t.Fatalf("decided %q, explained %+v", decided, explained.Top(2))
+		}
+	})
+}

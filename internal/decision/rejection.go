@@ -1,0 +1,79 @@
+package decision
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Reason is why a candidate cannot provide.
+type Reason string
+
+// The reasons, in the order in which they are checked.
+const (
+	// Self: the candidate is the requester.
+	Self Reason = "Self"
+	// AlreadyTried: the request excludes the candidate.
+	AlreadyTried Reason = "AlreadyTried"
+	// Denied: the candidate may not provide, or not to this requester.
+	Denied Reason = "Denied"
+	// Stale: the candidate has missed advertisements.
+	Stale Reason = "Stale"
+	// Unreachable: the requester cannot reach the candidate's API server.
+	Unreachable Reason = "Unreachable"
+	// WrongLocation: the candidate is in another region or zone than asked for.
+	WrongLocation Reason = "WrongLocation"
+	// NeverAdvertised: the candidate does not offer a resource at all.
+	NeverAdvertised Reason = "NeverAdvertised"
+	// InsufficientResource: not enough of a resource is free.
+	InsufficientResource Reason = "InsufficientResource"
+	// ShapeDoesNotFit: the sums suffice, but the pods do not fit on the nodes.
+	ShapeDoesNotFit Reason = "ShapeDoesNotFit"
+
+	// UnknownCluster: the cluster named to Check is not in the market.
+	UnknownCluster Reason = "UnknownCluster"
+
+	// absent marks a row without a candidate; it never leaves the package.
+	absent Reason = "absent"
+)
+
+// Rejection is why a candidate cannot provide, with the dimension that failed.
+type Rejection struct {
+	Reason Reason
+	// Resource is set for NeverAdvertised and InsufficientResource.
+	Resource corev1.ResourceName
+	// Need and Have are base units of Resource; for ShapeDoesNotFit they count pods.
+	Need int64
+	Have int64
+}
+
+// Message tells the rejection to a person.
+func (r Rejection) Message() string {
+	switch r.Reason {
+	case Self:
+		return "is the requester itself"
+	case AlreadyTried:
+		return "was tried before for this request"
+	case Denied:
+		return "does not lend, or not to this requester"
+	case Stale:
+		return "has stopped advertising"
+	case Unreachable:
+		return "cannot be reached from the requester"
+	case WrongLocation:
+		return "is not in the region or zone asked for"
+	case NeverAdvertised:
+		return fmt.Sprintf("never advertised %s, of which %s is needed",
+			r.Resource, quantity.Format(r.Resource, r.Need))
+	case InsufficientResource:
+		return fmt.Sprintf("has %s of %s free, %s is needed",
+			quantity.Format(r.Resource, r.Have), r.Resource, quantity.Format(r.Resource, r.Need))
+	case ShapeDoesNotFit:
+		return fmt.Sprintf("has room on its nodes for %d of %d pods", r.Have, r.Need)
+	case UnknownCluster:
+		return "has not advertised"
+	}
+	return string(r.Reason)
+}

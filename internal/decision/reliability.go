@@ -1,0 +1,30 @@
+package decision
+
+// reliability judges how often a provider delivered what was promised. A candidate
+// nothing is known of gets 50 points, and nobody is judged when nothing is known
+// of any.
+type reliability struct{}
+
+func (reliability) name() string                  { return Reliability }
+func (reliability) prepare(c *contest) bool       { return c.market.rated > 0 }
+func (reliability) score(c *contest, i int) int64 { return c.market.reliability[i] }
+func (reliability) column(m *Market) []int64      { return m.reliability }
+
+func (reliability) note(c *contest, i int) string {
+	if c.market.marks[i]&rated != 0 {
+		return ""
+	}
+	return "no record yet"
+}
+
+func reliabilityScore(known *float64) int64 {
+	switch {
+	case known == nil || *known != *known:
+		return fullScore / 2
+	case *known <= 0:
+		return 0
+	case *known >= 1:
+		return fullScore
+	}
+	return int64(*known * float64(fullScore))
+}
