@@ -1,0 +1,49 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Outcomes of an append. Errors of this package wrap them with the details.
+var (
+	// ErrUnavailable: the record is not in the journal and never will be.
+	ErrUnavailable = errors.New("not written")
+	// ErrUnknown: the API server did not say in time whether the record was stored.
+	// Only opening the journal again tells.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrFenced: another writer opened the journal, or someone edited its tail.
+	// Records that were under way may or may not have been stored before that.
+	ErrFenced = errors.New("fenced off by another writer")
+	// ErrFull: too many records wait for the API server. Comes with ErrUnavailable;
+	// the journal goes on and the caller may try again later.
+	ErrFull = errors.New("journal queue is full")
+	// ErrTooLarge: the record exceeds MaxRecordBytes. Comes with ErrUnavailable.
+	ErrTooLarge = errors.New("record is too large")
+)
+
+// Refusals of a Store. Each says that the call changed nothing, and so does
+// ErrUnavailable; any other error of a write leaves its outcome unknown.
+var (
+	ErrNotFound = errors.New("no such object")
+	ErrExists   = errors.New("object exists already")
+	ErrConflict = errors.New("object was changed by someone else")
+)
+
+// CorruptError reports that what is stored is not what a writer of this journal
+// wrote. Nothing is repaired or skipped: see docs/journal.md, "Repair".
+type CorruptError struct {
+	// Journal is the name given to Open.
+	Journal string
+	// Object is the name of the ConfigMap that is damaged or missing.
+	Object string
+	// Position is that of the first record in doubt.
+	Position uint64
+	// Reason says what does not fit.
+	Reason string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("journal %q is damaged: ConfigMap %q, position %d: %s; nothing was changed, repair it as docs/journal.md describes",
+		e.Journal, e.Object, e.Position, e.Reason)
+}

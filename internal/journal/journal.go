@@ -1,0 +1,232 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Journal is one writer's hold of the log, from Open until the first failure.
+type Journal struct {
+	writer
+	id string
+
+	// tail is the last committed segment as stored. It belongs to Run.
+	tail tail
+
+	// checkpointing makes checkpoints one at a time.
+	checkpointing sync.Mutex
+	// wake tells Run that the queue is not empty. It holds one message.
+	wake chan struct{}
+
+	// mu guards the following.
+	mu sync.Mutex
+	// queue holds the batches that nothing was sent of yet.
+	queue  []*batch
+	queued int
+	// next is the last place that was given to a record.
+	next link
+	// committed is the last position known to be stored.
+	committed uint64
+	// checkpoint is the newest valid one, and trimmed the position up to which sealed
+	// segments may be gone.
+	checkpoint *checkpointRef
+	trimmed    uint64
+	// cause is why nothing is accepted any more.
+	cause error
+}
+
+// batch is what one update commits.
+type batch struct {
+	lines   []byte
+	records int
+	head    link
+	// checkpoint and trimmed are set when one of the records is a checkpoint's.
+	checkpoint *checkpointRef
+	trimmed    uint64
+	// err is the outcome once done is closed.
+	done chan struct{}
+	err  error
+}
+
+func (b *batch) settle(err error) {
+	b.err = err
+	close(b.done)
+}
+
+// Commit is a record on its way into the journal.
+type Commit struct {
+	batch    *batch
+	position uint64
+}
+
+// Position is the record's place in the journal, 0 if it was refused. Positions grow
+// without end; the journal's own records take some, so an owner sees gaps.
+func (c *Commit) Position() uint64 { return c.position }
+
+// Done is closed when the outcome is known.
+func (c *Commit) Done() <-chan struct{} { return c.batch.done }
+
+// Wait returns nil once the record is stored for good. The error wraps ErrUnavailable
+// if the record is not stored and never will be, and otherwise ErrUnknown or
+// ErrFenced, or is that of ctx while the outcome is still open.
+func (c *Commit) Wait(ctx context.Context) error {
+	select {
+	case <-c.batch.done:
+		return c.batch.err
+	default:
+	}
+	select {
+	case <-c.batch.done:
+		return c.batch.err
+	case <-ctx.Done():
+		return fmt.Errorf("wait for journal position %d: %w", c.position, ctx.Err())
+	}
+}
+
+// refused is a commit that never was.
+func refused(err error) *Commit {
+	b := &batch{done: make(chan struct{})}
+	b.settle(err)
+	return &Commit{batch: b}
+}
+
+// ID is the random ID of the journal, the same for all its writers.
+func (j *Journal) ID() string { return j.id }
+
+// Committed is the last position known to be stored.
+func (j *Journal) Committed() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.committed
+}
+
+// Err is nil while the journal accepts records, and then says why it stopped.
+func (j *Journal) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.cause
+}
+
+// Append queues a record for the next commit, in the order of the calls, and does not
+// block. It keeps no reference to record. A record of one-line JSON stays readable in
+// the ConfigMap, anything else is stored in base64.
+func (j *Journal) Append(record []byte) *Commit {
+	if len(record) > MaxRecordBytes {
+		return refused(fmt.Errorf("journal %q: %w, %w: %d bytes, at most %d are allowed",
+			j.name, ErrUnavailable, ErrTooLarge, len(record), MaxRecordBytes))
+	}
+	return j.enqueue(kindRecord, record, nil)
+}
+
+// enqueue gives the record its place and adds it to the last batch that has room.
+func (j *Journal) enqueue(kind kind, payload []byte, onBatch func(*batch)) *Commit {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.cause != nil {
+		return refused(fmt.Errorf("%w: journal %q has stopped: %w", ErrUnavailable, j.name, j.cause))
+	}
+	if j.queued >= j.opts.QueueRecords {
+		return refused(fmt.Errorf("journal %q: %w, %w: %d records wait for the API server", j.name, ErrUnavailable, ErrFull, j.queued))
+	}
+	b := j.openBatch()
+	j.next = j.next.next(kind, payload)
+	b.lines = appendLine(b.lines, j.next, kind, payload)
+	b.head = j.next
+	b.records++
+	j.queued++
+	if onBatch != nil {
+		onBatch(b)
+	}
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+	return &Commit{batch: b, position: j.next.Position}
+}
+
+func (j *Journal) openBatch() *batch {
+	if n := len(j.queue); n > 0 && len(j.queue[n-1].lines)+2*MaxRecordBytes <= maxBatchBytes {
+		return j.queue[n-1]
+	}
+	b := &batch{done: make(chan struct{})}
+	j.queue = append(j.queue, b)
+	return b
+}
+
+// Run commits what is appended until ctx is done, when it returns nil, or until the
+// first failure, which it returns. Either way the journal has then stopped, and every
+// commit is settled. A commit in flight when ctx is done is still brought to its end.
+func (j *Journal) Run(ctx context.Context) error {
+	for {
+		if ctx.Err() != nil {
+			j.stop(context.Cause(ctx))
+			return nil
+		}
+		b := j.take()
+		if b == nil {
+			select {
+			case <-j.wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		if err := j.commit(context.WithoutCancel(ctx), b); err != nil {
+			j.stop(err)
+			b.settle(err)
+			return err
+		}
+		j.acknowledge(b)
+	}
+}
+
+// take removes the next batch from the queue.
+func (j *Journal) take() *batch {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.queue) == 0 {
+		return nil
+	}
+	b := j.queue[0]
+	j.queue = j.queue[1:]
+	j.queued -= b.records
+	return b
+}
+
+func (j *Journal) acknowledge(b *batch) {
+	j.mu.Lock()
+	j.committed = b.head.Position
+	if b.checkpoint != nil {
+		j.checkpoint, j.trimmed = b.checkpoint, b.trimmed
+	}
+	j.mu.Unlock()
+	b.settle(nil)
+}
+
+// stop refuses all further records, and those that nothing was sent of.
+func (j *Journal) stop(cause error) {
+	j.mu.Lock()
+	queue := j.queue
+	j.queue, j.queued, j.cause = nil, 0, cause
+	j.mu.Unlock()
+	for _, b := range queue {
+		b.settle(fmt.Errorf("%w: journal %q has stopped: %w", ErrUnavailable, j.name, cause))
+	}
+}
+
+// commit brings one batch into the tail.
+func (j *Journal) commit(ctx context.Context, b *batch) error {
+	stored, err := j.tail.extend(ctx, j.writer, b)
+	if err != nil {
+		return fmt.Errorf("journal %q, append up to position %d: %w", j.name, b.head.Position, err)
+	}
+	j.tail = stored
+	return nil
+}
+
+// isRefusal tells whether a store's error says that nothing was changed.
+func isRefusal(err error) bool {
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrConflict) ||
+		errors.Is(err, ErrExists) || errors.Is(err, ErrNotFound)
+}

@@ -1,0 +1,133 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Record is one of the owner's records.
+type Record struct {
+	Position uint64
+	Data     []byte
+}
+
+// Recovery is what a journal holds: the owner's state is Checkpoint with Records
+// applied to it in order.
+type Recovery struct {
+	// ID is the random ID of the journal. Another ID means another history.
+	ID string
+	// Checkpoint is the state up to CheckpointPosition; nil at position 0.
+	Checkpoint         []byte
+	CheckpointPosition uint64
+	// Records are the owner's records after CheckpointPosition.
+	Records []Record
+	// Head is the last position. After Open it is that of the record which fences
+	// former writers, so it also tells two writers' terms apart.
+	Head uint64
+}
+
+// Open takes the journal over, or creates it if nothing of it is stored: it reads and
+// verifies everything since the last checkpoint and appends a record that fences all
+// former writers off. Run must then be started.
+//
+// The error is a *CorruptError if what is stored cannot be trusted. It wraps
+// ErrUnavailable or ErrUnknown if the API server does not answer as needed; Open may
+// then be called again.
+func Open(ctx context.Context, store Store, name string, opts Options) (*Journal, Recovery, error) {
+	w, err := newWriter(store, name, opts)
+	if err != nil {
+		return nil, Recovery{}, err
+	}
+	r := newReader(w)
+	for {
+		found, err := r.read(ctx)
+		if errors.Is(err, ErrNotFound) {
+			found, err = w.initialise(ctx)
+		}
+		if err != nil {
+			return nil, Recovery{}, fmt.Errorf("open journal %q: %w", name, err)
+		}
+		b := opening(found.tail.segment)
+		stored, err := found.tail.extend(ctx, w, b)
+		if errors.Is(err, ErrFenced) && ctx.Err() == nil {
+			// A former writer, or another that opens, was faster.
+			continue
+		}
+		if err != nil {
+			return nil, Recovery{}, fmt.Errorf("open journal %q: take over at position %d: %w", name, b.head.Position, err)
+		}
+		found.recovery.Head = b.head.Position
+		return newJournal(w, stored), found.recovery, nil
+	}
+}
+
+// Read returns what the journal holds and changes nothing. The error wraps
+// ErrNotFound if there is no such journal.
+func Read(ctx context.Context, store Store, name string, opts Options) (Recovery, error) {
+	w, err := newWriter(store, name, opts)
+	if err != nil {
+		return Recovery{}, err
+	}
+	found, err := newReader(w).read(ctx)
+	if err != nil {
+		return Recovery{}, fmt.Errorf("read journal %q: %w", name, err)
+	}
+	return found.recovery, nil
+}
+
+func newJournal(w writer, t tail) *Journal {
+	return &Journal{
+		writer:     w,
+		id:         t.header.Journal,
+		tail:       t,
+		wake:       make(chan struct{}, 1),
+		next:       t.header.Head,
+		committed:  t.header.Head.Position,
+		checkpoint: t.header.Checkpoint,
+		trimmed:    t.header.Trimmed,
+	}
+}
+
+// opening is the batch with which a writer takes over.
+func opening(s segment) *batch {
+	payload := []byte("{}")
+	head := s.header.Head.next(kindOpen, payload)
+	return &batch{lines: appendLine(nil, head, kindOpen, payload), records: 1, head: head}
+}
+
+// initialise creates the tail of a new journal, unless something of an old one is
+// left: that would be the remains of a lost history.
+func (w writer) initialise(ctx context.Context) (contents, error) {
+	var remains []Object
+	err := w.insist(ctx, func(ctx context.Context) (err error) {
+		remains, err = w.store.List(ctx, map[string]string{LabelJournal: string(w.name)})
+		return err
+	})
+	if err != nil {
+		return contents{}, fmt.Errorf("look for remains: %w", err)
+	}
+	if len(remains) > 0 && !isTail(remains, w.name.tail()) {
+		return contents{}, &CorruptError{
+			Journal: string(w.name), Object: w.name.tail(),
+			Reason: fmt.Sprintf("it is missing, while %d others of this journal exist, such as %q", len(remains), remains[len(remains)-1].Name),
+		}
+	}
+	id := randomID()
+	s := segment{header: header{Format: format, Journal: id, Anchor: genesis(id), Head: genesis(id)}}
+	data, err := s.data()
+	if err != nil {
+		return contents{}, err
+	}
+	err = w.insist(ctx, func(ctx context.Context) error {
+		_, err := w.store.Create(ctx, Object{Name: w.name.tail(), Labels: w.name.labels(PartTail), Data: data})
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrExists) {
+		return contents{}, fmt.Errorf("create ConfigMap %q: %w", w.name.tail(), err)
+	}
+	return newReader(w).read(ctx)
+}
+
+// isTail tells that the only object left is a tail, which someone else has just created.
+func isTail(found []Object, name string) bool { return len(found) == 1 && found[0].Name == name }

@@ -1,0 +1,178 @@
+package journal
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// reader reads and verifies a journal, from its tail backwards.
+type reader struct {
+	writer
+	// sealed are the segments read so far, by name: they never change, so an Open
+	// that races with a busy writer reads only the tail again.
+	sealed map[string]history
+}
+
+func newReader(w writer) reader { return reader{writer: w, sealed: map[string]history{}} }
+
+// history is a verified segment.
+type history struct {
+	segment
+	entries []entry
+}
+
+// contents is a journal as it stood at one version of its tail.
+type contents struct {
+	tail     tail
+	recovery Recovery
+}
+
+// read returns everything since the last checkpoint, or ErrNotFound without a tail.
+func (r reader) read(ctx context.Context) (found contents, err error) {
+	err = r.stable(ctx, func(obj Object) (err error) {
+		found, err = r.readFrom(ctx, obj)
+		return err
+	})
+	return found, err
+}
+
+// stable calls read with the tail, and again as long as damage may only be the trace
+// of a writer that is alive and has checkpointed and trimmed meanwhile.
+func (r reader) stable(ctx context.Context, read func(tail Object) error) error {
+	for {
+		obj, err := r.get(ctx, r.name.tail())
+		if err != nil {
+			return err
+		}
+		err = read(obj)
+		var corrupt *CorruptError
+		if !errors.As(err, &corrupt) {
+			return err
+		}
+		again, getErr := r.get(ctx, r.name.tail())
+		if getErr != nil {
+			return getErr
+		}
+		if again.ResourceVersion == obj.ResourceVersion {
+			return err
+		}
+	}
+}
+
+func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
+	last, err := r.decode(obj)
+	if err != nil {
+		return contents{}, err
+	}
+	found := contents{tail: tail{segment: last.segment, version: obj.ResourceVersion}}
+	found.recovery = Recovery{
+		ID:                 last.header.Journal,
+		CheckpointPosition: last.checkpointPosition(),
+		Head:               last.header.Head.Position,
+	}
+	chain, err := r.walk(ctx, last, found.recovery.CheckpointPosition)
+	if err != nil {
+		return contents{}, err
+	}
+	for _, s := range chain {
+		for _, e := range s.entries {
+			if e.kind == kindRecord && e.at.Position > found.recovery.CheckpointPosition {
+				found.recovery.Records = append(found.recovery.Records, Record{Position: e.at.Position, Data: e.payload})
+			}
+		}
+	}
+	if last.header.Checkpoint != nil {
+		found.recovery.Checkpoint, err = r.checkpoint(ctx, *last.header.Checkpoint)
+	}
+	return found, err
+}
+
+// walk returns the segments from the one that follows position up to last.
+func (r reader) walk(ctx context.Context, last history, position uint64) ([]history, error) {
+	chain := []history{last}
+	for at := last; at.header.Anchor.Position > position; {
+		before, err := r.before(ctx, at.segment)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, before)
+		at = before
+	}
+	oldest := chain[len(chain)-1].header
+	if oldest.Anchor.Position == 0 && oldest.Anchor != genesis(oldest.Journal) {
+		return nil, r.corrupt(r.name.tail(), 1, "the chain does not begin with this journal's ID")
+	}
+	slices.Reverse(chain)
+	return chain, nil
+}
+
+// before reads the segment that s is anchored at.
+func (r reader) before(ctx context.Context, s segment) (history, error) {
+	name := r.name.segment(s.header.Anchor)
+	if known, ok := r.sealed[name]; ok {
+		return known, nil
+	}
+	obj, err := r.get(ctx, name)
+	if errors.Is(err, ErrNotFound) {
+		return history{}, r.corrupt(name, s.header.Anchor.Position, "it is missing")
+	}
+	if err != nil {
+		return history{}, err
+	}
+	found, err := r.decode(obj)
+	if err != nil {
+		return history{}, err
+	}
+	if found.header.Head != s.header.Anchor || found.header.Journal != s.header.Journal {
+		return history{}, r.corrupt(name, found.header.Anchor.Position+1, "it is another segment than the one its successor is anchored at")
+	}
+	r.sealed[name] = found
+	return found, nil
+}
+
+// checkpoint reads the state that a checkpoint holds.
+func (r reader) checkpoint(ctx context.Context, ref checkpointRef) ([]byte, error) {
+	state := make([]byte, 0, ref.Bytes)
+	for i := range ref.Chunks {
+		name := r.name.chunk(ref, i)
+		obj, err := r.get(ctx, name)
+		if errors.Is(err, ErrNotFound) {
+			return nil, r.corrupt(name, ref.Position, "it is missing, and holds a part of the checkpoint")
+		}
+		if err != nil {
+			return nil, err
+		}
+		state = append(state, obj.Binary[keyChunk]...)
+	}
+	if sha256.Sum256(state) != ref.Hash {
+		return nil, r.corrupt(r.name.chunk(ref, 0), ref.Position,
+			fmt.Sprintf("the %d chunks of this checkpoint do not match its hash", ref.Chunks))
+	}
+	return state, nil
+}
+
+func (r reader) get(ctx context.Context, name string) (obj Object, err error) {
+	err = r.insist(ctx, func(ctx context.Context) (err error) {
+		obj, err = r.store.Get(ctx, name)
+		return err
+	})
+	if err != nil {
+		return Object{}, fmt.Errorf("read ConfigMap %q: %w", name, err)
+	}
+	return obj, nil
+}
+
+func (r reader) decode(obj Object) (history, error) {
+	s, entries, position, err := decode(obj)
+	if err != nil {
+		return history{}, r.corrupt(obj.Name, position, err.Error())
+	}
+	return history{segment: s, entries: entries}, nil
+}
+
+func (r reader) corrupt(object string, position uint64, reason string) *CorruptError {
+	return &CorruptError{Journal: string(r.name), Object: object, Position: position, Reason: reason}
+}

@@ -1,0 +1,89 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Labels of every stored object.
+const (
+	// LabelManagedBy has the value ManagedBy.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	ManagedBy      = "liqo-resource-broker"
+	// LabelJournal has the journal's name as its value.
+	LabelJournal = "broker.fluidos.eu/journal"
+	// LabelPart has one of the values PartTail, PartSegment and PartCheckpoint.
+	LabelPart      = "broker.fluidos.eu/journal-part"
+	PartTail       = "tail"
+	PartSegment    = "segment"
+	PartCheckpoint = "checkpoint"
+)
+
+// Object is a ConfigMap as far as the journal is concerned.
+type Object struct {
+	Name   string
+	Labels map[string]string
+	Data   map[string]string
+	Binary map[string][]byte
+	// Immutable objects can be deleted but not updated.
+	Immutable bool
+	// ResourceVersion is set by the store; Update needs the one last read.
+	ResourceVersion string
+	// Created is set by the store, by its own clock.
+	Created time.Time
+}
+
+// Store keeps objects. Get and List see every write that was answered before them.
+//
+// A method whose error wraps ErrNotFound, ErrExists, ErrConflict or ErrUnavailable
+// has changed nothing and will not. After any other error a write may have happened
+// or may still happen later.
+type Store interface {
+	Get(ctx context.Context, name string) (Object, error)
+	// Create stores a new object, or returns ErrExists.
+	Create(ctx context.Context, obj Object) (Object, error)
+	// Update replaces the object if its resourceVersion is still the given one, and
+	// returns ErrConflict if not.
+	Update(ctx context.Context, obj Object) (Object, error)
+	Delete(ctx context.Context, name string) error
+	// List returns, in order of name and without Data and Binary, the objects that
+	// carry all of the labels.
+	List(ctx context.Context, labels map[string]string) ([]Object, error)
+}
+
+// names are the object names of one journal.
+type names string
+
+func (n names) tail() string { return string(n) + "-journal-tail" }
+
+// segment names a sealed segment after its last place, so that two segments of one
+// name have one content.
+func (n names) segment(head link) string {
+	return fmt.Sprintf("%s-journal-%016d-%s", n, head.Position, head.Hash.short())
+}
+
+func (n names) chunk(ref checkpointRef, i int) string {
+	return fmt.Sprintf("%s-checkpoint-%016d-%s-%04d", n, ref.Position, ref.Hash.short(), i)
+}
+
+// position is the one that the name of a sealed segment or checkpoint chunk carries.
+func (n names) position(part, name string) (uint64, bool) {
+	prefix := string(n) + "-journal-"
+	if part == PartCheckpoint {
+		prefix = string(n) + "-checkpoint-"
+	}
+	rest, ok := strings.CutPrefix(name, prefix)
+	if !ok {
+		return 0, false
+	}
+	digits, _, _ := strings.Cut(rest, "-")
+	position, err := strconv.ParseUint(digits, 10, 64)
+	return position, err == nil
+}
+
+func (n names) labels(part string) map[string]string {
+	return map[string]string{LabelManagedBy: ManagedBy, LabelJournal: string(n), LabelPart: part}
+}

@@ -1,0 +1,54 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+)
+
+// Verified says what Verify has found intact.
+type Verified struct {
+	// ID is the random ID of the journal.
+	ID string
+	// After is the position before the first record that is kept, Head the last one.
+	After, Head uint64
+	// Segments counts the ConfigMaps of the chain, the tail among them.
+	Segments int
+	// Records counts all records, also those of the journal itself.
+	Records int
+}
+
+// Verify reads everything that is kept, also what lies before the last checkpoint,
+// and returns a *CorruptError for the newest place at which it does not fit together.
+// It changes nothing.
+func Verify(ctx context.Context, store Store, name string, opts Options) (Verified, error) {
+	w, err := newWriter(store, name, opts)
+	if err != nil {
+		return Verified{}, err
+	}
+	r := newReader(w)
+	var chain []history
+	err = r.stable(ctx, func(obj Object) error {
+		last, err := r.decode(obj)
+		if err != nil {
+			return err
+		}
+		if chain, err = r.walk(ctx, last, last.header.Trimmed); err != nil {
+			return err
+		}
+		if last.header.Checkpoint != nil {
+			_, err = r.checkpoint(ctx, *last.header.Checkpoint)
+		}
+		return err
+	})
+	if err != nil {
+		return Verified{}, fmt.Errorf("verify journal %q: %w", name, err)
+	}
+	first, last := chain[0].header, chain[len(chain)-1].header
+	return Verified{
+		ID:       last.Journal,
+		After:    first.Anchor.Position,
+		Head:     last.Head.Position,
+		Segments: len(chain),
+		Records:  int(last.Head.Position - first.Anchor.Position),
+	}, nil
+}
