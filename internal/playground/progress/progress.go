@@ -1,0 +1,159 @@
+// Package progress tells people what a long operation is doing and how far it is.
+package progress
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Reporter is told about the steps of an operation. It is safe for concurrent use.
+type Reporter interface {
+	// Plan announces that n more steps will follow.
+	Plan(n int)
+	// Begin starts a step; the function it returns ends it.
+	Begin(step string) (end func())
+}
+
+// Discard reports nothing.
+var Discard Reporter = discard{}
+
+type discard struct{}
+
+func (discard) Plan(int)            {}
+func (discard) Begin(string) func() { return func() {} }
+
+// Func reports each finished step to a function, such as the Log of a test.
+type Func func(step string)
+
+// Plan implements Reporter; the number of steps is not passed on.
+func (Func) Plan(int) {}
+
+// Begin implements Reporter.
+func (f Func) Begin(step string) func() { return func() { f(step) } }
+
+// Printer writes one line for each finished step and, where a step takes
+// long, says what is still going on.
+type Printer struct {
+	clock   clock.WithTicker
+	started time.Time
+
+	mu      sync.Mutex // guards the following
+	out     io.Writer
+	live    bool
+	planned int
+	done    int
+	active  []*activity
+}
+
+type activity struct {
+	step  string
+	since time.Time
+}
+
+var _ Reporter = (*Printer)(nil)
+
+// NewPrinter writes to out. On a terminal, live, the running steps stand in a
+// last line that is rewritten; elsewhere they are repeated every 15 s.
+func NewPrinter(out io.Writer, live bool, c clock.WithTicker) *Printer {
+	return &Printer{out: out, live: live, clock: c, started: c.Now()}
+}
+
+// Plan implements Reporter.
+func (p *Printer) Plan(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.planned += n
+}
+
+// Begin implements Reporter.
+func (p *Printer) Begin(step string) func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := &activity{step: step, since: p.clock.Now()}
+	p.active = append(p.active, a)
+	p.refresh()
+	return sync.OnceFunc(func() { p.end(a) })
+}
+
+func (p *Printer) end(a *activity) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.active = slices.DeleteFunc(p.active, func(b *activity) bool { return a == b })
+	p.done++
+	p.clear()
+	took := p.clock.Since(a.since)
+	p.printf("[%*d/%d %6.1fs] %s (%.1fs)\n", len(fmt.Sprint(p.total())), p.done, p.total(), p.elapsed(), a.step, took.Seconds())
+	p.refresh()
+}
+
+// Run keeps the running steps visible until ctx ends.
+func (p *Printer) Run(ctx context.Context) {
+	every := 15 * time.Second
+	if p.live {
+		every = 200 * time.Millisecond
+	}
+	ticker := p.clock.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			p.mu.Lock()
+			p.clear()
+			p.mu.Unlock()
+			return
+		case <-ticker.C():
+			p.remind()
+		}
+	}
+}
+
+func (p *Printer) remind() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live {
+		p.refresh()
+		return
+	}
+	for _, a := range p.active {
+		p.printf("[%d/%d %6.1fs] still: %s (%.0fs)\n", p.done, p.total(), p.elapsed(), a.step, p.clock.Since(a.since).Seconds())
+	}
+}
+
+// refresh rewrites the last line of a terminal.
+func (p *Printer) refresh() {
+	if !p.live || len(p.active) == 0 {
+		return
+	}
+	steps := make([]string, len(p.active))
+	for i, a := range p.active {
+		steps[i] = a.step
+	}
+	line := fmt.Sprintf("[%d/%d %6.1fs] %s ...", p.done, p.total(), p.elapsed(), strings.Join(steps, ", "))
+	const width = 79 // a longer line would wrap, and could not be rewritten
+	if r := []rune(line); len(r) > width {
+		line = string(r[:width-3]) + "..."
+	}
+	p.clear()
+	p.printf("%s", line)
+}
+
+func (p *Printer) clear() {
+	if p.live {
+		p.printf("\r\x1b[K")
+	}
+}
+
+// total never shows fewer steps than were begun, should a caller plan too few.
+func (p *Printer) total() int { return max(p.planned, p.done+len(p.active)) }
+
+func (p *Printer) elapsed() float64 { return p.clock.Since(p.started).Seconds() }
+
+// printf drops write errors: progress that nobody can read must not stop the work.
+func (p *Printer) printf(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format, args...) }

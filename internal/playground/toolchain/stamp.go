@@ -1,0 +1,40 @@
+package toolchain
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// recipe is raised when the way of building changes, so that cached binaries
+// of the former way are not used any more.
+const recipe = 1
+
+// stamp is the digest of all that determines a tool's binary.
+func (t *Toolchain) stamp(tool Tool) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %s %s/%s %+v\n", recipe, runtime.Version(), runtime.GOOS, runtime.GOARCH, tool)
+	for _, name := range []string{"go.mod", "go.sum"} {
+		content, err := os.ReadFile(filepath.Join(t.root, "hack", tool.Module, name))
+		if err != nil {
+			return "", fmt.Errorf("pins of %q: %w", tool.Name, err)
+		}
+		fmt.Fprintf(h, "%s %d\n", name, len(content))
+		h.Write(content)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func (t *Toolchain) stampFile(tool Tool) string { return t.Path(tool) + ".stamp" }
+
+// fresh tells whether the cached binary is the one that the stamp stands for.
+func (t *Toolchain) fresh(tool Tool, stamp string) bool {
+	if _, err := os.Stat(t.Path(tool)); err != nil {
+		return false
+	}
+	kept, err := os.ReadFile(t.stampFile(tool))
+	return err == nil && string(kept) == stamp
+}

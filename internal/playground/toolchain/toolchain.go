@@ -1,0 +1,171 @@
+// Package toolchain builds the third-party programs that the playground and the
+// integration tests run, from the modules pinned under hack/, and caches them.
+//
+// A binary lies in the cache beside a stamp, the digest of everything that
+// determines it. A binary whose stamp differs is built again.
+package toolchain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+)
+
+// CacheVariable names the environment variable that moves the cache out of the
+// checkout, for example to share it between checkouts.
+const CacheVariable = "LRB_CACHE"
+
+// Toolchain finds and builds programs. Several processes may share a cache.
+type Toolchain struct {
+	root     string
+	bin      string
+	progress progress.Reporter
+}
+
+// New uses the checkout that the current directory lies in, and its .cache
+// folder unless LRB_CACHE names another.
+func New(report progress.Reporter) (*Toolchain, error) {
+	root, err := repositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	cache := os.Getenv(CacheVariable)
+	if cache == "" {
+		cache = filepath.Join(root, ".cache")
+	}
+	cache, err = filepath.Abs(cache)
+	if err != nil {
+		return nil, fmt.Errorf("folder %q of %s: %w", cache, CacheVariable, err)
+	}
+	return &Toolchain{root: root, bin: filepath.Join(cache, "bin"), progress: report}, nil
+}
+
+// Root is the folder of the checkout.
+func (t *Toolchain) Root() string { return t.root }
+
+// Path is where a tool's binary lies once Ensure has returned.
+func (t *Toolchain) Path(tool Tool) string { return filepath.Join(t.bin, tool.Name) }
+
+// Ensure builds those of the tools that are missing or outdated. The first
+// build compiles Kubernetes and takes minutes.
+func (t *Toolchain) Ensure(ctx context.Context, tools ...Tool) error {
+	var missing []Tool
+	for _, tool := range tools {
+		stamp, err := t.stamp(tool)
+		if err != nil {
+			return err
+		}
+		if !t.fresh(tool, stamp) {
+			missing = append(missing, tool)
+		}
+	}
+	t.progress.Plan(len(missing))
+	for _, tool := range missing {
+		if err := t.build(ctx, tool); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ModuleDir is the folder with the sources of a module that hack/<in> pins.
+func (t *Toolchain) ModuleDir(ctx context.Context, in, module string) (string, error) {
+	if _, err := t.goCommand(ctx, in, "mod", "download", module); err != nil {
+		return "", err
+	}
+	return t.goCommand(ctx, in, "list", "-m", "-f", "{{.Dir}}", module)
+}
+
+// build compiles under a lock, so that of several processes one does the work
+// and the others find it done.
+func (t *Toolchain) build(ctx context.Context, tool Tool) error {
+	defer t.progress.Begin("build " + tool.Name)()
+	if err := os.MkdirAll(t.bin, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lock(ctx, t.Path(tool)+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	stamp, err := t.stamp(tool)
+	if err != nil {
+		return err
+	}
+	if t.fresh(tool, stamp) {
+		return nil
+	}
+	flags, err := t.linkerFlags(ctx, tool)
+	if err != nil {
+		return err
+	}
+	// A running program cannot be overwritten, but replaced.
+	fresh := t.Path(tool) + ".new"
+	if _, err := t.goCommand(ctx, tool.Module, "build", "-trimpath", "-ldflags", flags, "-o", fresh, tool.Package); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, t.Path(tool)); err != nil {
+		return err
+	}
+	return os.WriteFile(t.stampFile(tool), []byte(stamp), 0o644)
+}
+
+// linkerFlags make Kubernetes report its release, on which clients decide what
+// it can do; without them it calls itself v0.0.0-master.
+func (t *Toolchain) linkerFlags(ctx context.Context, tool Tool) (string, error) {
+	flags := "-s -w"
+	if !tool.Stamped {
+		return flags, nil
+	}
+	version, err := t.goCommand(ctx, tool.Module, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	if err != nil {
+		return "", err
+	}
+	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(numbers) != 3 {
+		return "", fmt.Errorf("version %q of k8s.io/kubernetes in hack/%s/go.mod is not vMAJOR.MINOR.PATCH", version, tool.Module)
+	}
+	const component, client = "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"
+	return fmt.Sprintf("%s -X %[2]s.gitVersion=%[3]s -X %[2]s.gitMajor=%[4]s -X %[2]s.gitMinor=%[5]s -X %[2]s.gitTreeState=clean -X %[6]s.gitVersion=%[3]s",
+		flags, component, version, numbers[0], numbers[1], client), nil
+}
+
+func (t *Toolchain) goCommand(ctx context.Context, module string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = filepath.Join(t.root, "hack", module)
+	// The binaries must not depend on the C library of the machine that built them.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s in hack/%s: %w: %s", args[0], module, err, strings.TrimSpace(stderr.String()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// repositoryRoot is the first folder upwards that has the pinned modules.
+func repositoryRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		_, err := os.Stat(filepath.Join(dir, "hack", Etcd.Module, "go.mod"))
+		switch {
+		case err == nil:
+			return dir, nil
+		case !errors.Is(err, os.ErrNotExist):
+			return "", err
+		case dir == filepath.Dir(dir):
+			return "", fmt.Errorf("%q is not inside a checkout of the repository, whose hack folder pins what to build", start)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package toolchain
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+)
+
+// checkout is a repository whose only tool is a program of a few lines.
+func checkout(t *testing.T, report progress.Reporter) (*Toolchain, Tool) {
+	t.Helper()
+	root := t.TempDir()
+	write(t, filepath.Join(root, "hack", "greet", "go.mod"), "module example.org/greet\n\ngo 1.26\n")
+	write(t, filepath.Join(root, "hack", "greet", "go.sum"), "")
+	write(t, filepath.Join(root, "hack", "greet", "main.go"), "package main\n\nfunc main() { println(\"hello\") }\n")
+	tool := Tool{Name: "greet", Module: "greet", Package: "example.org/greet"}
+	return &Toolchain{root: root, bin: filepath.Join(root, ".cache", "bin"), progress: report}, tool
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEnsureBuildsWhatIsMissingOrOutdated(t *testing.T) {
+	var built []string
+	tools, greet := checkout(t, progress.Func(func(step string) { built = append(built, step) }))
+	steps := []struct {
+		name   string
+		change func()
+		builds bool
+	}{
+		{name: "the first time", change: func() {}, builds: true},
+		{name: "nothing changed", change: func() {}},
+		{name: "a pin changed", builds: true, change: func() {
+			write(t, filepath.Join(tools.root, "hack", "greet", "go.mod"), "module example.org/greet\n\ngo 1.26.0\n")
+		}},
+		{name: "a checksum changed", builds: true, change: func() {
+			write(t, filepath.Join(tools.root, "hack", "greet", "go.sum"), "\n")
+		}},
+		{name: "the binary was removed", builds: true, change: func() {
+			if err := os.Remove(tools.Path(greet)); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{name: "the stamp is of a build that was cut off", builds: true, change: func() {
+			write(t, tools.stampFile(greet), "half")
+		}},
+	}
+	for _, step := range steps {
+		step.change()
+		built = nil
+		if err := tools.Ensure(t.Context(), greet); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if got := len(built) == 1; got != step.builds {
+			t.Errorf("%s: built %v, want a build: %v", step.name, built, step.builds)
+		}
+	}
+}
+
+func TestEnsureMayRunSeveralTimesAtOnce(t *testing.T) {
+	tools, greet := checkout(t, progress.Discard)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if err := tools.Ensure(t.Context(), greet); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	stamp, err := tools.stamp(greet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !tools.fresh(greet, stamp) {
+		t.Errorf("%q is not fresh after four concurrent builds", greet.Name)
+	}
+}
+
+func TestWaitingForALockEndsWithItsContext(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	unlock, err := lock(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := lock(ctx, name); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("second lock: got %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+func TestBuildErrorsNameTheModule(t *testing.T) {
+	tools, greet := checkout(t, progress.Discard)
+	write(t, filepath.Join(tools.root, "hack", "greet", "main.go"), "package main\n")
+	if err := tools.Ensure(t.Context(), greet); err == nil {
+		t.Error("a program without main was built")
+	}
+}
+
+func TestNewFindsTheCheckoutFromAFolderInside(t *testing.T) {
+	tools, err := New(progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(tools.Root(), "go.mod")); err != nil {
+		t.Errorf("root %q: %v", tools.Root(), err)
+	}
+	for _, tool := range []Tool{Etcd, APIServer, ControllerManager, Scheduler, Kubectl, KWOK,
+		LiqoControllerManager, LiqoCRDReplicator, LiqoWebhook, LiqoVirtualKubelet, Liqoctl} {
+		if _, err := tools.stamp(tool); err != nil {
+			t.Error(err)
+		}
+	}
+}
