@@ -39,13 +39,13 @@ func (s *State) Check(e *Event) error {
 	case e.NodeReady != nil:
 		return s.checkStanding(e.NodeReady.PlacementRef)
 	case e.Withdraw != nil:
-		return s.checkStanding(e.Withdraw.PlacementRef)
+		return s.checkWithdraw(e.Withdraw)
 	case e.ProviderGone != nil:
 		return s.checkLeft(*e.ProviderGone)
 	case e.ConsumerGone != nil:
 		return s.checkLeft(*e.ConsumerGone)
 	case e.End != nil:
-		return s.checkLive(e.End.Name)
+		return s.checkEnd(e.End)
 	case e.Renew != nil:
 		return s.checkLive(e.Renew.Name)
 	case e.Shut != nil:
@@ -138,6 +138,22 @@ func (s *State) checkStanding(ref PlacementRef) error {
 		return fmt.Errorf("placement %s: %w", ref, ErrOver)
 	}
 	return nil
+}
+
+// checkWithdraw and checkEnd ask for a reason because a placement without one
+// still stands, and what stands must not be given back.
+func (s *State) checkWithdraw(w *Withdraw) error {
+	if w.Reason == "" {
+		return fmt.Errorf("placement %s: %w: withdrawn without reason", w.PlacementRef, ErrMalformed)
+	}
+	return s.checkStanding(w.PlacementRef)
+}
+
+func (s *State) checkEnd(e *End) error {
+	if e.Reason == "" {
+		return fmt.Errorf("reservation %q: %w: ended without reason", e.Name, ErrMalformed)
+	}
+	return s.checkLive(e.Name)
 }
 
 // checkLeft: only what has been given up can be gone, so that an agent that says

@@ -172,3 +172,30 @@ type Forget struct {
 	Names []string `json:"names,omitempty"`
 	Keys  []Shut   `json:"keys,omitempty"`
 }
+
+// Reservation is the name of the one reservation that the event is about, "" if
+// it is about none or several.
+func (e *Event) Reservation() string {
+	switch {
+	case e.Reserve != nil:
+		return e.Reserve.Name
+	case e.Move != nil:
+		return e.Move.Name
+	case e.Acknowledge != nil:
+		return e.Acknowledge.Name
+	case e.NodeReady != nil:
+		return e.NodeReady.Name
+	case e.Withdraw != nil:
+		return e.Withdraw.Name
+	case e.ProviderGone != nil:
+		return e.ProviderGone.Name
+	case e.ConsumerGone != nil:
+		return e.ConsumerGone.Name
+	case e.End != nil:
+		return e.End.Name
+	case e.Renew != nil:
+		return e.Renew.Name
+	default:
+		return ""
+	}
+}
