@@ -122,6 +122,9 @@ func (s *State) free(r *Reservation, p *Placement) {
 func (s *State) applyForget(f *Forget) {
 	for _, name := range f.Names {
 		r := s.reservations[name]
+		if r == nil {
+			continue // named twice
+		}
 		delete(s.keys, keyRef{r.Requester, r.Key})
 		delete(s.reservations, name)
 	}
