@@ -22,7 +22,7 @@ func (s *State) Apply(position uint64, e *Event) error {
 	case e.Move != nil:
 		s.applyMove(e.At, e.Move)
 	case e.Acknowledge != nil:
-		s.touch(*e.Acknowledge, func(p *Placement) { p.AcknowledgedAt = e.At })
+		s.touch(*e.Acknowledge, func(p *Placement) { p.acknowledge(e.At) })
 	case e.NodeReady != nil:
 		s.touch(e.NodeReady.PlacementRef, func(p *Placement) {
 			p.Ready = e.NodeReady.Ready
@@ -84,6 +84,14 @@ func (s *State) touch(ref PlacementRef, change func(*Placement)) {
 	r, p := s.placement(ref)
 	change(p)
 	r.Changed = s.position
+}
+
+// acknowledge keeps the first instant: a provider that repeats itself must not put
+// the deadline of the node off.
+func (p *Placement) acknowledge(at time.Time) {
+	if p.AcknowledgedAt.IsZero() {
+		p.AcknowledgedAt = at
+	}
 }
 
 func (s *State) applyWithdraw(w *Withdraw) {
