@@ -98,7 +98,7 @@ func (s *State) applyWithdraw(w *Withdraw) {
 	r, p := s.placement(w.PlacementRef)
 	p.Withdrawn, p.Ready = w.Reason, false
 	r.Changed = s.position
-	s.freeIfNobodySpeaks(r, p)
+	s.giveUp(r, p)
 }
 
 func (s *State) applyEnd(at time.Time, e *End) {
@@ -106,15 +106,19 @@ func (s *State) applyEnd(at time.Time, e *End) {
 	r.EndReason, r.EndMessage, r.EndedAt = e.Reason, e.Message, at
 	r.Changed = s.position
 	for i := range r.Placements {
-		s.freeIfNobodySpeaks(r, &r.Placements[i])
+		s.giveUp(r, &r.Placements[i])
 	}
 }
 
-// freeIfNobodySpeaks gives capacity of a provider without agent back at once:
-// nobody would ever confirm it.
-func (s *State) freeIfNobodySpeaks(r *Reservation, p *Placement) {
+// giveUp settles the sides of a placement that no agent speaks for: nobody made
+// anything there, and nobody would ever confirm that it is gone. It is recorded
+// now because an agent that enrols later must not bring an old placement back.
+func (s *State) giveUp(r *Reservation, p *Placement) {
 	if !s.HasAgent(p.Provider) {
 		s.free(r, p)
+	}
+	if !s.HasAgent(r.Requester) {
+		p.ConsumerGone = true
 	}
 }
 

@@ -66,10 +66,10 @@ func (s *State) over(r *Reservation) bool {
 	return true
 }
 
-// PlacementOver is whether both sides have taken the placement down. A requester
-// without agent has nothing to take down.
-func (s *State) PlacementOver(r *Reservation, p *Placement) bool {
-	return p.ProviderGone && (p.ConsumerGone || !s.HasAgent(r.Requester))
+// PlacementOver is whether both sides have taken the placement down. A side that
+// had no agent when the placement was given up has nothing to take down.
+func (s *State) PlacementOver(_ *Reservation, p *Placement) bool {
+	return p.ProviderGone && p.ConsumerGone
 }
 
 // Over is whether the reservation has ended and nothing of it is left.
