@@ -54,9 +54,12 @@ func (s *State) applyOffer(at time.Time, o *Offer) {
 		c = &Cluster{holds: map[string]quantity.Amounts{}}
 		s.clusters[o.ClusterID] = c
 	}
-	agent := c.Agent || o.Agent
+	known := c.Agent
+	if o.Agent && !known {
+		c.AgentSince = at
+	}
 	c.Offer, c.OfferedAt = *o, at
-	c.Agent = agent
+	c.Agent = known || o.Agent
 	c.recount()
 }
 

@@ -4,7 +4,9 @@ import "time"
 
 // Limits are how long a placement may take.
 type Limits struct {
-	// Acknowledge is how long a provider's agent may take to answer.
+	// Acknowledge is how long a provider's agent may take to answer. For an agent
+	// that enrols while the placement stands it counts from its first offer, as
+	// Ready does for the consumer's.
 	Acknowledge time.Duration
 	// Ready is how long, from the provider's acknowledgement, the consumer's
 	// virtual node may take to become Ready for the first time.
@@ -37,15 +39,24 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 		return at, due
 	}
 	if p.AcknowledgedAt.IsZero() {
-		if t := p.AssignedAt.Add(limits.Acknowledge); t.Before(at) {
+		if t := s.heardBy(p.Provider, p.AssignedAt).Add(limits.Acknowledge); t.Before(at) {
 			return t, DueAcknowledgement
 		}
 		return at, due
 	}
 	if !p.EverReady && s.HasAgent(r.Requester) {
-		if t := p.AcknowledgedAt.Add(limits.Ready); t.Before(at) {
+		if t := s.heardBy(r.Requester, p.AcknowledgedAt).Add(limits.Ready); t.Before(at) {
 			return t, DueReady
 		}
 	}
 	return at, due
+}
+
+// heardBy is when the cluster's agent could first know of something that happened
+// at an instant: one that enrols later has its whole time from then on.
+func (s *State) heardBy(clusterID string, at time.Time) time.Time {
+	if since := s.clusters[clusterID].AgentSince; since.After(at) {
+		return since
+	}
+	return at
 }

@@ -20,8 +20,9 @@ type snapshot struct {
 
 type snapshotCluster struct {
 	Offer
-	OfferedAt time.Time                   `json:"offeredAt"`
-	Holds     map[string]quantity.Amounts `json:"holds,omitempty"`
+	OfferedAt  time.Time                   `json:"offeredAt"`
+	AgentSince time.Time                   `json:"agentSince,omitzero"`
+	Holds      map[string]quantity.Amounts `json:"holds,omitempty"`
 }
 
 type snapshotShut struct {
@@ -34,7 +35,7 @@ func (s *State) Snapshot() ([]byte, error) {
 	out := snapshot{Position: s.position}
 	for _, id := range slices.Sorted(maps.Keys(s.clusters)) {
 		c := s.clusters[id]
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.holds})
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.holds})
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.reservations)) {
 		out.Reservations = append(out.Reservations, s.reservations[name])
@@ -66,7 +67,7 @@ func Restore(b []byte) (*State, error) {
 		if c.Holds == nil {
 			c.Holds = map[string]quantity.Amounts{}
 		}
-		cluster := &Cluster{Offer: c.Offer, OfferedAt: c.OfferedAt, holds: c.Holds}
+		cluster := &Cluster{Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, holds: c.Holds}
 		cluster.recount()
 		s.clusters[c.ClusterID] = cluster
 	}

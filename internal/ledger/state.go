@@ -38,6 +38,8 @@ type Cluster struct {
 	Offer
 	// OfferedAt is when Offer was made.
 	OfferedAt time.Time
+	// AgentSince is when its agent spoke for the first time; zero before.
+	AgentSince time.Time
 	// holds is what each live placement holds here, by placement name.
 	holds map[string]quantity.Amounts
 	// claimed is Σ max(held, used) over holds and over what runs without a hold.
