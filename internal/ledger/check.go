@@ -69,9 +69,37 @@ func (e *Event) changes() int {
 	return n
 }
 
+// checkOffer keeps every sum of the book within an int64: a sum that saturates
+// would differ between a book that counted up to it and one that was restored.
 func checkOffer(o *Offer) error {
 	if o.ClusterID == "" {
 		return fmt.Errorf("%w: offer without cluster", ErrMalformed)
+	}
+	running := quantity.Amounts{}
+	for placement, used := range o.Used {
+		if err := checkAmounts(used); err != nil {
+			return fmt.Errorf("offer of %q: use of %q: %w", o.ClusterID, placement, err)
+		}
+		running = running.Add(used)
+	}
+	for _, name := range running.Names() {
+		if running[name] >= quantity.Limit {
+			return fmt.Errorf("offer of %q: %w: more than %d of %s in use", o.ClusterID, ErrMalformed, quantity.Limit-1, name)
+		}
+	}
+	for _, amounts := range []quantity.Amounts{o.Capacity, o.Allocatable, o.Allocated} {
+		if err := checkAmounts(amounts); err != nil {
+			return fmt.Errorf("offer of %q: %w", o.ClusterID, err)
+		}
+	}
+	return nil
+}
+
+func checkAmounts(amounts quantity.Amounts) error {
+	for _, name := range amounts.Names() {
+		if amount := amounts[name]; amount < 0 || amount > quantity.Limit {
+			return fmt.Errorf("%w: %d of %s, want 0 to %d", ErrMalformed, amount, name, quantity.Limit)
+		}
 	}
 	return nil
 }
@@ -79,6 +107,9 @@ func checkOffer(o *Offer) error {
 func (s *State) checkReserve(r *Reserve) error {
 	if r.Name == "" || r.Requester == "" || r.Key == "" || r.Amounts.IsZero() {
 		return fmt.Errorf("%w: reservation without name, requester, key or amounts", ErrMalformed)
+	}
+	if err := checkAmounts(r.Amounts); err != nil {
+		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
 	if s.reservations[r.Name] != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, ErrTaken)

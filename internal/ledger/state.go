@@ -84,14 +84,16 @@ func (c *Cluster) recount() {
 }
 
 // hold and drop change claimed by what one placement adds or no longer adds:
-// their cost does not grow with the placements of the cluster.
+// their cost does not grow with the placements of the cluster. Neither saturates,
+// and so each undoes the other: the sum of holds is at most one Limit, that of
+// usage less (checkOffer).
 func (c *Cluster) hold(placement string, amounts quantity.Amounts) {
-	c.claimed = c.claimed.Add(amounts.Max(c.Used[placement])).Sub(c.Used[placement])
+	c.claimed = c.claimed.Add(amounts.Max(c.Used[placement]).Sub(c.Used[placement]))
 	c.holds[placement] = amounts
 }
 
 func (c *Cluster) drop(placement string) {
-	c.claimed = c.claimed.Sub(c.holds[placement].Max(c.Used[placement])).Add(c.Used[placement])
+	c.claimed = c.claimed.Sub(c.holds[placement].Max(c.Used[placement]).Sub(c.Used[placement]))
 	delete(c.holds, placement)
 }
 
