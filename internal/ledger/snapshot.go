@@ -20,9 +20,8 @@ type snapshot struct {
 
 type snapshotCluster struct {
 	Offer
-	OfferedAt  time.Time                   `json:"offeredAt"`
-	AgentSince time.Time                   `json:"agentSince,omitzero"`
-	Holds      map[string]quantity.Amounts `json:"holds,omitempty"`
+	OfferedAt  time.Time `json:"offeredAt"`
+	AgentSince time.Time `json:"agentSince,omitzero"`
 }
 
 type snapshotShut struct {
@@ -35,7 +34,7 @@ func (s *State) Snapshot() ([]byte, error) {
 	out := snapshot{Position: s.position}
 	for _, id := range slices.Sorted(maps.Keys(s.clusters)) {
 		c := s.clusters[id]
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.holds})
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince})
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.reservations)) {
 		out.Reservations = append(out.Reservations, s.reservations[name])
@@ -55,7 +54,8 @@ func (s *State) Snapshot() ([]byte, error) {
 	return b, nil
 }
 
-// Restore reads a snapshot.
+// Restore reads a snapshot. What placements hold is not written but follows from
+// them, so that the two cannot disagree.
 func Restore(b []byte) (*State, error) {
 	var in snapshot
 	if err := json.Unmarshal(b, &in); err != nil {
@@ -64,22 +64,49 @@ func Restore(b []byte) (*State, error) {
 	s := New()
 	s.position = in.Position
 	for _, c := range in.Clusters {
-		if c.Holds == nil {
-			c.Holds = map[string]quantity.Amounts{}
+		s.clusters[c.ClusterID] = &Cluster{
+			Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince,
+			holds: map[string]quantity.Amounts{},
 		}
-		cluster := &Cluster{Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, holds: c.Holds}
-		cluster.recount()
-		s.clusters[c.ClusterID] = cluster
 	}
 	for _, r := range in.Reservations {
-		if len(r.Placements) == 0 {
-			return nil, fmt.Errorf("reading a snapshot of the ledger: reservation %q has no placement", r.Name)
+		if err := s.restoreReservation(r); err != nil {
+			return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
 		}
-		s.reservations[r.Name] = r
-		s.keys[keyRef{r.Requester, r.Key}] = keyEntry{name: r.Name}
 	}
 	for _, k := range in.Shut {
+		if err := s.checkKeyFree(k.Requester, k.Key); err != nil {
+			return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
+		}
 		s.keys[keyRef{k.Requester, k.Key}] = keyEntry{shut: k.At}
 	}
+	for _, c := range s.clusters {
+		c.recount()
+	}
 	return s, nil
+}
+
+func (s *State) restoreReservation(r *Reservation) error {
+	if r == nil || len(r.Placements) == 0 {
+		return fmt.Errorf("%w: reservation without placement", ErrMalformed)
+	}
+	if s.reservations[r.Name] != nil {
+		return fmt.Errorf("reservation %q: %w", r.Name, ErrTaken)
+	}
+	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
+		return fmt.Errorf("reservation %q: %w", r.Name, err)
+	}
+	for i, p := range r.Placements {
+		c := s.clusters[p.Provider]
+		if c == nil || int(p.Number) != i+1 {
+			return fmt.Errorf("%w: placement %d of reservation %q is number %d on provider %q",
+				ErrMalformed, i+1, r.Name, p.Number, p.Provider)
+		}
+		if !p.ProviderGone {
+			c.holds[PlacementName(r.Name, p.Number)] = r.Amounts
+		}
+	}
+	s.reservations[r.Name] = r
+	s.keys[keyRef{r.Requester, r.Key}] = keyEntry{name: r.Name}
+	return nil
 }
