@@ -1,7 +1,8 @@
 package ledger
 
 import (
-	"maps"
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -150,13 +151,18 @@ func (s *State) applyForget(f *Forget) {
 	}
 }
 
-// ShutBefore returns the keys that were shut before an instant.
+// ShutBefore returns the keys that were shut before an instant, sorted.
 func (s *State) ShutBefore(t time.Time) []Shut {
 	var out []Shut
-	for ref := range maps.Keys(s.keys) {
-		if entry := s.keys[ref]; entry.name == "" && entry.shut.Before(t) {
+	for ref, entry := range s.keys {
+		if entry.name == "" && entry.shut.Before(t) {
 			out = append(out, Shut{Requester: ref.requester, Key: ref.key})
 		}
 	}
+	slices.SortFunc(out, Shut.compare)
 	return out
+}
+
+func (k Shut) compare(other Shut) int {
+	return cmp.Or(cmp.Compare(k.Requester, other.Requester), cmp.Compare(k.Key, other.Key))
 }

@@ -3,6 +3,8 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -76,7 +78,8 @@ func checkOffer(o *Offer) error {
 		return fmt.Errorf("%w: offer without cluster", ErrMalformed)
 	}
 	running := quantity.Amounts{}
-	for placement, used := range o.Used {
+	for _, placement := range slices.Sorted(maps.Keys(o.Used)) {
+		used := o.Used[placement]
 		if err := checkAmounts(used); err != nil {
 			return fmt.Errorf("offer of %q: use of %q: %w", o.ClusterID, placement, err)
 		}

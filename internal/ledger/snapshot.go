@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -45,7 +44,7 @@ func (s *State) Snapshot() ([]byte, error) {
 		}
 	}
 	slices.SortFunc(out.Shut, func(a, b snapshotShut) int {
-		return cmp.Or(cmp.Compare(a.Requester, b.Requester), cmp.Compare(a.Key, b.Key))
+		return a.Shut.compare(b.Shut)
 	})
 	b, err := json.Marshal(out)
 	if err != nil {
