@@ -1,0 +1,9 @@
+// Package pki holds what certificates mean to the broker and its agents: which
+// cluster a certificate speaks for, where certificates lie on disk, and messages
+// signed with them.
+//
+//	agents' CA ── signs ──▶ agent's certificate   CN = cluster ID, client auth
+//	                          │ mTLS to the broker        ClusterID
+//	                          │ signed envelopes          Sign, Verify
+//	server CA  ── signs ──▶ broker's certificate  server auth
+package pki

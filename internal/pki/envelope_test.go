@@ -1,0 +1,238 @@
+package pki
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEnvelopeArrivesAsItWasSent(t *testing.T) {
+	keys := map[string]func() (crypto.Signer, error){
+		"P-256":   func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) },
+		"P-384":   func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P384(), rand.Reader) },
+		"Ed25519": func() (crypto.Signer, error) { _, k, err := ed25519.GenerateKey(rand.Reader); return k, err },
+		"RSA":     func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) },
+	}
+	a := newAuthority(t)
+	for name, generate := range keys {
+		t.Run(name, func(t *testing.T) {
+			key, err := generate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			wrapped, err := Sign([]byte("hello"), signedBy(t, a, key, "rome"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, payload, err := Verify(wrapped, a.Pool(), testTime)
+			if id != "rome" || string(payload) != "hello" || err != nil {
+				t.Errorf("Verify = %q, %q, %v; want rome, hello", id, payload, err)
+			}
+		})
+	}
+}
+
+func TestEnvelopeWithAnIntermediate(t *testing.T) {
+	root := newAuthority(t)
+	middleKey, err := newKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	middleCert, err := issue(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "middle"}, NotBefore: testTime, NotAfter: testTime.Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}, root.cert, middleKey.Public(), root.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	middle := &Authority{cert: middleCert, key: middleKey, now: testTime}
+	cert := parsed(t)(middle.IssueClient("rome", ""))
+	if _, _, err := Verify(mustSign(t, cert), root.Pool(), testTime); err == nil {
+		t.Error("an envelope without its intermediate was taken")
+	}
+	cert.Certificate = append(cert.Certificate, middleCert.Raw)
+	if id, _, err := Verify(mustSign(t, cert), root.Pool(), testTime); id != "rome" || err != nil {
+		t.Errorf("Verify = %q, %v; want rome", id, err)
+	}
+}
+
+func TestTamperedEnvelopesAreRefused(t *testing.T) {
+	a, foreign := newAuthority(t), newAuthority(t)
+	rome := parsed(t)(a.IssueClient("rome", ""))
+	paris := parsed(t)(a.IssueClient("paris", ""))
+	// twin has another certificate for the very key of rome.
+	twin := signedBy(t, a, rome.PrivateKey.(crypto.Signer), "berlin")
+
+	edits := map[string]func(*envelope){
+		"payload changed":                     func(e *envelope) { e.Payload[0] ^= 1 },
+		"payload cut":                         func(e *envelope) { e.Payload = e.Payload[:len(e.Payload)-1] },
+		"payload longer":                      func(e *envelope) { e.Payload = append(e.Payload, 0) },
+		"payload gone":                        func(e *envelope) { e.Payload = nil },
+		"signature changed":                   func(e *envelope) { e.Signature[len(e.Signature)-1] ^= 1 },
+		"signature gone":                      func(e *envelope) { e.Signature = nil },
+		"certificate of another cluster":      func(e *envelope) { e.Certificates = paris.Certificate },
+		"other certificate for the same key":  func(e *envelope) { e.Certificates = twin.Certificate },
+		"certificates gone":                   func(e *envelope) { e.Certificates = nil },
+		"another certificate put first":       func(e *envelope) { e.Certificates = append(paris.Certificate[:1:1], e.Certificates...) },
+		"certificate cut":                     func(e *envelope) { e.Certificates = [][]byte{e.Certificates[0][:9]} },
+		"too many certificates":               func(e *envelope) { e.Certificates = append(make([][]byte, maxChain), e.Certificates...) },
+		"signature over the payload alone":    func(e *envelope) { e.Signature = rawSign(t, rome, e.Payload) },
+		"signature of another use of the key": func(e *envelope) { e.Signature = rawSign(t, rome, append([]byte("other\x00"), e.Payload...)) },
+		"signed by another cluster of the CA": func(e *envelope) { e.Signature = rawSign(t, paris, signedBytes(e.Certificates[0], e.Payload)) },
+		"certificate moved into the payload":  func(e *envelope) { e.Payload = append(e.Certificates[0], e.Payload...) },
+		"signed by a cluster of another CA":   func(e *envelope) { *e = opened(t, mustSign(t, parsed(t)(foreign.IssueClient("rome", "")))) },
+		"signed with a server certificate":    func(e *envelope) { *e = opened(t, mustSign(t, parsed(t)(a.IssueServer([]string{"rome"}, nil)))) },
+		"signed with the CA itself": func(e *envelope) {
+			*e = opened(t, mustSign(t, tls.Certificate{Certificate: [][]byte{a.cert.Raw}, PrivateKey: a.key}))
+		},
+		"signed with a name that is no cluster": func(e *envelope) {
+			*e = opened(t, mustSign(t, signedBy(t, a, rome.PrivateKey.(crypto.Signer), "Rome")))
+		},
+	}
+	for name, edit := range edits {
+		t.Run(name, func(t *testing.T) {
+			e := opened(t, mustSign(t, rome))
+			edit(&e)
+			wrapped, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused(t, wrapped, a.Pool(), testTime)
+		})
+	}
+
+	good := mustSign(t, rome)
+	t.Run("expired", func(t *testing.T) { refused(t, good, a.Pool(), testTime.Add(leafLifetime+time.Hour)) })
+	t.Run("not valid yet", func(t *testing.T) { refused(t, good, a.Pool(), testTime.Add(-time.Hour)) })
+	t.Run("no CA", func(t *testing.T) { refused(t, good, nil, testTime) })
+	t.Run("empty CA", func(t *testing.T) { refused(t, good, x509.NewCertPool(), testTime) })
+	t.Run("nothing", func(t *testing.T) { refused(t, nil, a.Pool(), testTime) })
+	t.Run("unknown field", func(t *testing.T) {
+		refused(t, bytes.Replace(good, []byte(`{`), []byte(`{"x":1,`), 1), a.Pool(), testTime)
+	})
+	t.Run("a second envelope behind", func(t *testing.T) { refused(t, append(good[:len(good):len(good)], good...), a.Pool(), testTime) })
+	t.Run("too big", func(t *testing.T) {
+		refused(t, append(good[:len(good):len(good)], bytes.Repeat([]byte(" "), MaxEnvelopeSize)...), a.Pool(), testTime)
+	})
+}
+
+func TestSignRefusesWhatCannotBeCarried(t *testing.T) {
+	a := newAuthority(t)
+	cert := parsed(t)(a.IssueClient("rome", ""))
+	if _, err := Sign(make([]byte, MaxEnvelopeSize), cert); err == nil {
+		t.Error("an envelope bigger than a message was signed")
+	}
+	if _, err := Sign([]byte("hello"), tls.Certificate{Certificate: cert.Certificate}); err == nil {
+		t.Error("an envelope was signed without a key")
+	}
+}
+
+func TestErrorsDoNotCarryThePayload(t *testing.T) {
+	a := newAuthority(t)
+	const canary = "canary-4711"
+	wrapped, err := Sign([]byte(canary), parsed(t)(a.IssueClient("rome", "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := opened(t, wrapped)
+	e.Signature[0] ^= 1
+	broken, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, input := range [][]byte{broken, []byte(`{"payload":"` + canary + `"`), []byte(`{"` + canary + `":1}`)} {
+		if _, _, err := Verify(input, a.Pool(), testTime); err == nil || strings.Contains(err.Error(), canary) {
+			t.Errorf("Verify = %v; want an error without the payload", err)
+		}
+	}
+}
+
+// Whatever is done to an envelope, it is refused or says what was signed.
+func FuzzVerify(f *testing.F) {
+	a := newAuthority(f)
+	rome, err := a.IssueClient("rome", "fluidos.eu")
+	if err != nil {
+		f.Fatal(err)
+	}
+	cert, err := rome.TLS()
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, err := Sign([]byte("hello"), cert)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`{"payload":"","certificates":[""],"signature":""}`))
+	f.Add([]byte(`{}`))
+	f.Add([]byte(`[`))
+	roots := a.Pool()
+	f.Fuzz(func(t *testing.T, wrapped []byte) {
+		id, payload, err := Verify(wrapped, roots, testTime)
+		if err == nil && (id != "rome" || string(payload) != "hello") {
+			t.Errorf("Verify = %q, %q though nobody signed that", id, payload)
+		}
+		if err != nil && (id != "" || payload != nil) {
+			t.Errorf("Verify = %q, %q beside error %v", id, payload, err)
+		}
+	})
+}
+
+func signedBy(t *testing.T, a *Authority, key crypto.Signer, commonName string) tls.Certificate {
+	t.Helper()
+	leaf, err := issue(&x509.Certificate{
+		Subject: pkix.Name{CommonName: commonName}, NotBefore: testTime.Add(-time.Minute), NotAfter: testTime.Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, a.cert, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
+}
+
+func mustSign(t *testing.T, cert tls.Certificate) []byte {
+	t.Helper()
+	wrapped, err := Sign([]byte("hello"), cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wrapped
+}
+
+func rawSign(t *testing.T, cert tls.Certificate, message []byte) []byte {
+	t.Helper()
+	digest := sha256.Sum256(message)
+	signature, err := cert.PrivateKey.(crypto.Signer).Sign(rand.Reader, digest[:], crypto.SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signature
+}
+
+func opened(t *testing.T, wrapped []byte) envelope {
+	t.Helper()
+	var e envelope
+	if err := json.Unmarshal(wrapped, &e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func refused(t *testing.T, wrapped []byte, roots *x509.CertPool, now time.Time) {
+	t.Helper()
+	if id, payload, err := Verify(wrapped, roots, now); err == nil || id != "" || payload != nil {
+		t.Errorf("Verify = %q, %q, %v; want nothing but an error", id, payload, err)
+	}
+}

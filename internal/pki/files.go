@@ -1,0 +1,250 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Names of the files in a certificate directory. The first three are those of a
+// kubernetes.io/tls Secret that cert-manager fills, so it can be mounted as it is.
+const (
+	// CertFile is this side's certificate, followed by its intermediates.
+	CertFile = "tls.crt"
+	// KeyFile is the private key of CertFile.
+	KeyFile = "tls.key"
+	// CAFile is the CA that the broker's server certificate is checked against.
+	CAFile = "ca.crt"
+	// AgentsCAFile is the CA that agents' certificates are checked against, by the
+	// broker and by other agents. Without the file it is CAFile.
+	AgentsCAFile = "agents-ca.crt"
+
+	caKeyFile = "ca.key"
+)
+
+var watched = [...]string{CertFile, KeyFile, CAFile, AgentsCAFile}
+
+// Credentials are the content of a certificate directory at one time. They do not
+// change: whoever holds a pointer can tell newer ones by comparing it.
+type Credentials struct {
+	// Certificate is this side's own, with Leaf set.
+	Certificate tls.Certificate
+	// ServerCA is what the broker's certificate is checked against.
+	ServerCA *x509.CertPool
+	// AgentsCA is what agents' certificates and envelopes are checked against.
+	AgentsCA *x509.CertPool
+}
+
+// Files reads a certificate directory and follows its changes: every call of
+// Current looks at the files, and reads them if one was replaced.
+type Files struct {
+	dir string
+	now func() time.Time
+
+	// mu guards the following.
+	mu      sync.Mutex
+	current *Credentials
+	seen    [len(watched)]os.FileInfo
+	problem error
+}
+
+// OpenFiles reads dir. The error names the file, what is wrong with it and what to
+// do.
+func OpenFiles(dir string, now func() time.Time) (*Files, error) {
+	f := &Files{dir: dir, now: now}
+	if _, err := f.Current(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Current returns what the directory holds. While new files are broken or only
+// half replaced, the credentials read before them stay in use, as long as their
+// certificate is valid; Problem tells.
+func (f *Files) Current() (*Credentials, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reload()
+	if f.current == nil {
+		return nil, f.problem
+	}
+	if err := f.checkValidity(f.current.Certificate.Leaf); err != nil {
+		return nil, errors.Join(err, f.problem)
+	}
+	return f.current, nil
+}
+
+// Problem says why the files as they are now are not in use; nil if they are.
+func (f *Files) Problem() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reload()
+	return f.problem
+}
+
+// ClusterID is the cluster that the directory's certificate speaks for.
+func (f *Files) ClusterID() (string, error) {
+	c, err := f.Current()
+	if err != nil {
+		return "", err
+	}
+	id, err := ClusterID(c.Certificate.Leaf)
+	if err != nil {
+		return "", fmt.Errorf("certificate %q: %w", f.path(CertFile), err)
+	}
+	return id, nil
+}
+
+// ClientTLS is the configuration of a connection to the broker, for one
+// connection: TLS 1.3, this side's certificate, no CA but ServerCA.
+func (f *Files) ClientTLS() (*tls.Config, error) {
+	c, err := f.Current()
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{c.Certificate},
+		RootCAs:      c.ServerCA,
+		Time:         f.now,
+	}, nil
+}
+
+// ServerTLS is the configuration of the broker's listener: TLS 1.3, a client
+// certificate signed by AgentsCA, no session tickets because a resumed session
+// skips the check of certificates. protocols are those of ALPN.
+func (f *Files) ServerTLS(protocols ...string) *tls.Config {
+	base := &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		ClientAuth:             tls.RequireAndVerifyClientCert,
+		SessionTicketsDisabled: true,
+		NextProtos:             protocols,
+		Time:                   f.now,
+	}
+	config := base.Clone()
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		c, err := f.Current()
+		if err != nil {
+			return nil, err
+		}
+		fresh := base.Clone()
+		fresh.Certificates = []tls.Certificate{c.Certificate}
+		fresh.ClientCAs = c.AgentsCA
+		return fresh, nil
+	}
+	return config
+}
+
+func (f *Files) path(name string) string { return filepath.Join(f.dir, name) }
+
+// reload needs mu. It leaves current alone unless all files are good.
+func (f *Files) reload() {
+	infos := f.stat()
+	if (f.current != nil || f.problem != nil) && slices.EqualFunc(infos[:], f.seen[:], sameFile) {
+		return
+	}
+	c, err := f.read()
+	f.seen, f.problem = infos, err
+	if err == nil {
+		f.current = c
+	}
+}
+
+// stat comes before read: a file that is replaced in between is read again the
+// next time.
+func (f *Files) stat() (infos [len(watched)]os.FileInfo) {
+	for i, name := range watched {
+		// A file that cannot be looked at counts as absent; read explains.
+		infos[i], _ = os.Stat(f.path(name))
+	}
+	return infos
+}
+
+func sameFile(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}
+
+func (f *Files) read() (*Credentials, error) {
+	certificate, err := f.readPair()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.checkValidity(certificate.Leaf); err != nil {
+		return nil, err
+	}
+	serverCA, err := f.readPool(CAFile)
+	if err != nil {
+		return nil, err
+	}
+	agentsCA, err := f.readPool(AgentsCAFile)
+	if errors.Is(err, os.ErrNotExist) {
+		agentsCA, err = serverCA, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Credentials{Certificate: certificate, ServerCA: serverCA, AgentsCA: agentsCA}, nil
+}
+
+func (f *Files) readPair() (tls.Certificate, error) {
+	certPEM, err := f.readFile(CertFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	keyPEM, err := f.readFile(KeyFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("%q and %q are no certificate and its private key: %w: put both from the same issue there",
+			f.path(CertFile), f.path(KeyFile), err)
+	}
+	return pair, nil
+}
+
+func (f *Files) readPool(name string) (*x509.CertPool, error) {
+	content, err := f.readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(content) {
+		return nil, fmt.Errorf("%q holds no CA certificate in PEM form", f.path(name))
+	}
+	return pool, nil
+}
+
+func (f *Files) readFile(name string) ([]byte, error) {
+	content, err := os.ReadFile(f.path(name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("certificate directory %q lacks %s: it needs %s, %s and %s: %w",
+			f.dir, name, CertFile, KeyFile, CAFile, os.ErrNotExist)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("certificate directory: %w", err)
+	}
+	return content, nil
+}
+
+func (f *Files) checkValidity(leaf *x509.Certificate) error {
+	now := f.now()
+	if now.After(leaf.NotAfter) {
+		return fmt.Errorf("certificate %q expired on %s: renew it and replace the file; no restart is needed",
+			f.path(CertFile), leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if now.Before(leaf.NotBefore) {
+		return fmt.Errorf("certificate %q is not valid before %s, and it is %s here: check the clock of this machine",
+			f.path(CertFile), leaf.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package pki
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOpenFilesSaysWhatIsWrong(t *testing.T) {
+	a := newAuthority(t)
+	cases := map[string]struct {
+		edit func(t *testing.T, dir string)
+		now  time.Time
+		want []string
+	}{
+		"good":                       {},
+		"agents' CA of their own":    {edit: write(AgentsCAFile, a.CertPEM())},
+		"certificate is missing":     {edit: remove(CertFile), want: []string{"lacks tls.crt"}},
+		"key is missing":             {edit: remove(KeyFile), want: []string{"lacks tls.key"}},
+		"CA is missing":              {edit: remove(CAFile), want: []string{"lacks ca.crt"}},
+		"CA is no PEM":               {edit: write(CAFile, []byte("x")), want: []string{CAFile, "no CA certificate"}},
+		"agents' CA is no PEM":       {edit: write(AgentsCAFile, []byte("x")), want: []string{AgentsCAFile, "no CA certificate"}},
+		"key of another certificate": {edit: write(KeyFile, otherKey(t, a)), want: []string{CertFile, KeyFile, "same issue"}},
+		"expired":                    {now: testTime.Add(leafLifetime + time.Second), want: []string{CertFile, "expired on 2027-03-01T12:00:00Z", "renew"}},
+		"not valid yet":              {now: testTime.Add(-time.Hour), want: []string{CertFile, "2026-03-01T11:55:00Z", "clock"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := certDir(t, a, "rome")
+			if tc.edit != nil {
+				tc.edit(t, dir)
+			}
+			now := testTime
+			if !tc.now.IsZero() {
+				now = tc.now
+			}
+			_, err := OpenFiles(dir, func() time.Time { return now })
+			if (err != nil) != (tc.want != nil) {
+				t.Fatalf("OpenFiles: %v; want an error: %v", err, tc.want != nil)
+			}
+			for _, part := range tc.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestFilesFollowChanges(t *testing.T) {
+	a, b := newAuthority(t), newAuthority(t)
+	dir := certDir(t, a, "rome")
+	now := testTime
+	files, err := OpenFiles(dir, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := current(t, files)
+	if again := current(t, files); again != first {
+		t.Error("unchanged files were read again")
+	}
+
+	write(KeyFile, otherKey(t, a))(t, dir)
+	if got := current(t, files); got != first {
+		t.Error("a half replaced pair was used")
+	}
+	if files.Problem() == nil {
+		t.Error("Problem is nil while the pair is half replaced")
+	}
+
+	save(t, b, "rome", dir)
+	second := current(t, files)
+	if second == first || files.Problem() != nil {
+		t.Errorf("new files are not in use: %v", files.Problem())
+	}
+	if !second.AgentsCA.Equal(b.Pool()) {
+		t.Error("without agents-ca.crt the agents' CA is not ca.crt")
+	}
+	if id, err := files.ClusterID(); id != "rome" || err != nil {
+		t.Errorf("ClusterID = %q, %v; want rome", id, err)
+	}
+
+	remove(CertFile)(t, dir)
+	if got := current(t, files); got != second {
+		t.Error("a removed file took what was read away")
+	}
+	now = testTime.Add(leafLifetime + time.Hour)
+	if _, err := files.Current(); err == nil || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Current of an expired certificate = %v; want it to say so, and that the file is missing", err)
+	}
+}
+
+// A Secret that is mounted is replaced by turning a symbolic link.
+func TestFilesFollowAMountedSecret(t *testing.T) {
+	a := newAuthority(t)
+	dir := t.TempDir()
+	for name, cluster := range map[string]string{"v1": "rome", "v2": "paris"} {
+		save(t, a, cluster, filepath.Join(dir, name))
+	}
+	turn := func(to string) {
+		t.Helper()
+		next := filepath.Join(dir, "next")
+		if err := errors.Join(os.Symlink(to, next), os.Rename(next, filepath.Join(dir, "data"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn("v1")
+	files, err := OpenFiles(filepath.Join(dir, "data"), func() time.Time { return testTime })
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn("v2")
+	if id, err := files.ClusterID(); id != "paris" || err != nil {
+		t.Errorf("ClusterID after the turn = %q, %v; want paris", id, err)
+	}
+}
+
+func TestFilesOfAServerSpeakForNoCluster(t *testing.T) {
+	a := newAuthority(t)
+	dir := t.TempDir()
+	pair, err := a.Issue(&x509.Certificate{Subject: pkix.Name{CommonName: "broker"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	if err := errors.Join(err, pair.Save(dir, a.CertPEM(), nil)); err != nil {
+		t.Fatal(err)
+	}
+	files, err := OpenFiles(dir, func() time.Time { return testTime })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := files.ClusterID(); err == nil || !strings.Contains(err.Error(), CertFile) {
+		t.Errorf("ClusterID = %q, %v; want an error that names the file", id, err)
+	}
+}
+
+func certDir(t *testing.T, a *Authority, cluster string) string {
+	t.Helper()
+	dir := t.TempDir()
+	save(t, a, cluster, dir)
+	return dir
+}
+
+func save(t *testing.T, a *Authority, cluster, dir string) {
+	t.Helper()
+	pair, err := a.IssueClient(cluster, "")
+	if err := errors.Join(err, pair.Save(dir, a.CertPEM(), nil)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func current(t *testing.T, f *Files) *Credentials {
+	t.Helper()
+	c, err := f.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func otherKey(t *testing.T, a *Authority) []byte {
+	t.Helper()
+	pair, err := a.IssueClient("rome", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair.KeyPEM
+}
+
+func write(name string, content []byte) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		if err := writeFiles(dir, []file{{name, content}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func remove(name string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

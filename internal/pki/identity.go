@@ -1,0 +1,91 @@
+package pki
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+)
+
+// MaxClusterIDLength is what Liqo leaves for a cluster ID in the namespace names
+// that it builds.
+const MaxClusterIDLength = 40
+
+var (
+	clusterIDPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
+	oidCommonName    = asn1.ObjectIdentifier{2, 5, 4, 3}
+)
+
+// ClusterID returns the cluster that cert speaks for: its only common name, which
+// must be a lower-case DNS label of at most MaxClusterIDLength characters. A URI
+// SAN, if there is one, must be spiffe://<trust domain>/cluster/<the same ID>.
+// Only client certificates speak for a cluster, CA certificates never do.
+//
+// ClusterID does not verify the chain. Its errors name what is wrong with the
+// certificate and are fit for the caller to read.
+func ClusterID(cert *x509.Certificate) (string, error) {
+	if cert == nil {
+		return "", errors.New("no certificate")
+	}
+	if cert.IsCA || cert.KeyUsage&x509.KeyUsageCertSign != 0 {
+		return "", errors.New("a CA certificate speaks for no cluster: use a client certificate that it signed")
+	}
+	if !slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
+		return "", errors.New("certificate lacks the extended key usage client auth: issue it with that usage")
+	}
+	id, err := commonName(cert)
+	if err != nil {
+		return "", err
+	}
+	if !ValidClusterID(id) {
+		return "", fmt.Errorf("common name %q is no cluster ID: want a lower-case DNS label of at most %d characters", id, MaxClusterIDLength)
+	}
+	if err := checkURIs(cert.URIs, id); err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+// ValidClusterID says whether id has the form of a cluster ID.
+func ValidClusterID(id string) bool {
+	return clusterIDPattern.MatchString(id)
+}
+
+// commonName does not use cert.Subject.CommonName: of several it keeps the last.
+func commonName(cert *x509.Certificate) (string, error) {
+	var names []string
+	for _, attr := range cert.Subject.Names {
+		if !attr.Type.Equal(oidCommonName) {
+			continue
+		}
+		name, ok := attr.Value.(string)
+		if !ok {
+			return "", errors.New("common name is not text")
+		}
+		names = append(names, name)
+	}
+	if len(names) != 1 {
+		return "", fmt.Errorf("certificate has %d common names: want one, the cluster ID", len(names))
+	}
+	return names[0], nil
+}
+
+func checkURIs(uris []*url.URL, id string) error {
+	switch len(uris) {
+	case 0:
+		return nil
+	case 1:
+	default:
+		return fmt.Errorf("certificate has %d URI SANs: want at most one", len(uris))
+	}
+	got := uris[0]
+	// Comparing the text leaves no room for escapes, ports, users and queries.
+	want := "spiffe://" + got.Hostname() + "/cluster/" + id
+	if got.Hostname() == "" || got.String() != want {
+		return fmt.Errorf("URI SAN %q does not agree with common name %q: want spiffe://<trust domain>/cluster/%s", got, id, id)
+	}
+	return nil
+}
