@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// maxResources is how many resources one message may name for one thing. The
+// longest node in use names about twenty.
+const maxResources = 64
+
+// sane is the form of quantity that is read from the network. Two digits of
+// exponent reach beyond any bound we accept; comparing a quantity such as
+// 1e2147483647 would keep a processor busy for minutes.
+var sane = regexp.MustCompile(`^[+-]?[0-9.]{1,32}([eE][+-]?[0-9]{1,2}|[KMGTPE]i|[numkMGTPE])?$`)
+
+// ToAmounts reads amounts from the network. Its error names the first resource,
+// by name, that cannot be read, and its value.
+func ToAmounts(in v1.Amounts) (quantity.Amounts, error) {
+	list, err := ToResourceList(in)
+	if err != nil {
+		return nil, err
+	}
+	return quantity.FromResourceList(list)
+}
+
+// FromAmounts is the reverse of ToAmounts.
+func FromAmounts(in quantity.Amounts) v1.Amounts {
+	if in == nil {
+		return nil
+	}
+	out := make(v1.Amounts, len(in))
+	for name, amount := range in {
+		out[string(name)] = quantity.Format(name, amount)
+	}
+	return out
+}
+
+// ToResourceList reads amounts from the network as Kubernetes quantities. It does
+// not bound them; ToAmounts does.
+func ToResourceList(in v1.Amounts) (corev1.ResourceList, error) {
+	if in == nil {
+		return nil, nil
+	}
+	if len(in) > maxResources {
+		return nil, fmt.Errorf("%d resources are named: at most %d are accepted", len(in), maxResources)
+	}
+	out := make(corev1.ResourceList, len(in))
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		q, err := readQuantity(name, in[name])
+		if err != nil {
+			return nil, err
+		}
+		out[corev1.ResourceName(name)] = q
+	}
+	return out, nil
+}
+
+// FromResourceList is the reverse of ToResourceList.
+func FromResourceList(in corev1.ResourceList) v1.Amounts {
+	if in == nil {
+		return nil
+	}
+	out := make(v1.Amounts, len(in))
+	for name, q := range in {
+		out[string(name)] = q.String()
+	}
+	return out
+}
+
+func readQuantity(name, value string) (resource.Quantity, error) {
+	if problems := validation.IsQualifiedName(name); len(problems) > 0 {
+		return resource.Quantity{}, fmt.Errorf("resource %q is not a resource name: %s", clip(name, 80), problems[0])
+	}
+	if !sane.MatchString(value) {
+		return resource.Quantity{}, fmt.Errorf("resource %q: %q is not a quantity such as 500m, 4Gi or 2", name, clip(value, 40))
+	}
+	q, err := resource.ParseQuantity(value)
+	if err != nil {
+		return resource.Quantity{}, fmt.Errorf("resource %q: %q is not a quantity such as 500m, 4Gi or 2: %w", name, value, err)
+	}
+	return q, nil
+}

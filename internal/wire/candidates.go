@@ -1,0 +1,52 @@
+package wire
+
+import (
+	"maps"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// Bounds of CandidateScore in the schema of the kinds that hold it.
+const (
+	maxCandidates = 10
+	maxReason     = 64
+	maxMessage    = 512
+)
+
+// ToCandidates turns the explanation of a decision into what a status holds: at
+// most ten candidates, texts cut to the bounds of the schema.
+func ToCandidates(in []v1.Candidate) []brokerv1alpha1.CandidateScore {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]brokerv1alpha1.CandidateScore, min(len(in), maxCandidates))
+	for i := range out {
+		out[i] = brokerv1alpha1.CandidateScore{
+			ClusterID: in[i].ClusterID,
+			Score:     in[i].Score,
+			Criteria:  maps.Clone(in[i].Criteria),
+			Reason:    clip(in[i].Reason, maxReason),
+			Message:   clip(in[i].Message, maxMessage),
+		}
+	}
+	return out
+}
+
+// FromCandidates is the reverse of ToCandidates.
+func FromCandidates(in []brokerv1alpha1.CandidateScore) []v1.Candidate {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]v1.Candidate, len(in))
+	for i, c := range in {
+		out[i] = v1.Candidate{
+			ClusterID: c.ClusterID,
+			Score:     c.Score,
+			Criteria:  maps.Clone(c.Criteria),
+			Reason:    c.Reason,
+			Message:   c.Message,
+		}
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package wire
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// maxRemaining bounds a remaining time from the network: a century, well inside
+// what a time.Duration can hold.
+const maxRemaining = 100 * 365 * 24 * time.Hour
+
+// PlacementName names everything that is made for one placement: instructions,
+// slice and virtual node.
+func PlacementName(reservation string, placement int32) string {
+	return fmt.Sprintf("%s-%d", reservation, placement)
+}
+
+// ExpiresAt turns the time that remained when a message was received into a
+// time by the local clock, in whole seconds; nil stays nil.
+func ExpiresAt(remainingSeconds *float64, received time.Time) *metav1.Time {
+	if remainingSeconds == nil {
+		return nil
+	}
+	remaining := maxRemaining
+	if *remainingSeconds < maxRemaining.Seconds() {
+		remaining = max(0, time.Duration(*remainingSeconds*float64(time.Second)))
+	}
+	return &metav1.Time{Time: received.Add(remaining).Round(time.Second)}
+}
+
+// ToReservationInstruction turns a consumer's instruction into the spec of its
+// ReservationInstruction. Namespaces and requestRef are the caller's to set.
+func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1alpha1.ReservationInstructionSpec, error) {
+	resources, err := instructionResources(in)
+	if err != nil {
+		return agentv1alpha1.ReservationInstructionSpec{}, err
+	}
+	return agentv1alpha1.ReservationInstructionSpec{
+		ReservationName:       in.Reservation,
+		Placement:             in.Placement,
+		TargetClusterID:       in.ProviderID,
+		TargetClusterEndpoint: in.ProviderEndpoint,
+		Resources:             resources,
+		ExpiresAt:             ExpiresAt(in.RemainingSeconds, received),
+		Release:               in.State != v1.Hold,
+	}, nil
+}
+
+// ToProviderInstruction turns a provider's instruction into the spec of its
+// ProviderInstruction.
+func ToProviderInstruction(in *v1.Instruction, received time.Time) (agentv1alpha1.ProviderInstructionSpec, error) {
+	resources, err := instructionResources(in)
+	if err != nil {
+		return agentv1alpha1.ProviderInstructionSpec{}, err
+	}
+	return agentv1alpha1.ProviderInstructionSpec{
+		ReservationName:    in.Reservation,
+		Placement:          in.Placement,
+		RequesterClusterID: in.ConsumerID,
+		Resources:          resources,
+		ExpiresAt:          ExpiresAt(in.RemainingSeconds, received),
+		Release:            in.State != v1.Hold,
+		Unpeer:             in.State == v1.Ended,
+	}, nil
+}
+
+func instructionResources(in *v1.Instruction) (corev1.ResourceList, error) {
+	amounts, err := ToAmounts(in.Resources)
+	if err != nil {
+		return nil, fmt.Errorf("instruction %q: %w", PlacementName(in.Reservation, in.Placement), err)
+	}
+	return amounts.ToResourceList(), nil
+}

@@ -1,0 +1,111 @@
+package wire
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// FromAdvertisement makes the message that publishes an Advertisement. Epoch,
+// sequence and usage are not in the Advertisement: its caller sets them. What
+// the Advertisement says of reserved and available does not cross; the broker
+// works them out from the usage.
+func FromAdvertisement(spec *agentv1alpha1.AdvertisementSpec) *v1.Advertisement {
+	out := &v1.Advertisement{
+		ClusterID:   spec.ClusterID,
+		ClusterName: spec.ClusterName,
+		EndpointURL: spec.EndpointURL,
+		Topology:    FromTopology(spec.Topology),
+		Capacity:    FromResourceList(spec.Resources.Capacity),
+		Allocatable: FromResourceList(spec.Resources.Allocatable),
+		Allocated:   FromResourceList(spec.Resources.Allocated),
+		NodeShapes:  FromNodeShapes(spec.NodeShapes),
+		Cost:        FromCost(spec.Cost),
+	}
+	if spec.Timestamp != nil {
+		out.Timestamp = spec.Timestamp.Time
+	}
+	return out
+}
+
+// FromTopology turns no topology into an empty one.
+func FromTopology(in *brokerv1alpha1.Topology) v1.Topology {
+	if in == nil {
+		return v1.Topology{}
+	}
+	return v1.Topology{Region: in.Region, Zone: in.Zone}
+}
+
+// ToTopology turns an empty topology into none.
+func ToTopology(in v1.Topology) *brokerv1alpha1.Topology {
+	if in == (v1.Topology{}) {
+		return nil
+	}
+	return &brokerv1alpha1.Topology{Region: in.Region, Zone: in.Zone}
+}
+
+// FromCost turns no cost into an empty one.
+func FromCost(in *brokerv1alpha1.Cost) v1.Cost {
+	if in == nil {
+		return v1.Cost{}
+	}
+	out := v1.Cost{CpuCost: in.CPUCost, MemoryCost: in.MemoryCost, Currency: in.Currency}
+	if len(in.ResourceCosts) > 0 {
+		out.ResourceCosts = make(map[string]string, len(in.ResourceCosts))
+		for name, price := range in.ResourceCosts {
+			out.ResourceCosts[string(name)] = string(price)
+		}
+	}
+	return out
+}
+
+// ToCost turns an empty cost into none. Prices are copied, not checked: the
+// schema of the kind they are written to does that.
+func ToCost(in v1.Cost) *brokerv1alpha1.Cost {
+	if in.CpuCost == "" && in.MemoryCost == "" && in.Currency == "" && len(in.ResourceCosts) == 0 {
+		return nil
+	}
+	out := &brokerv1alpha1.Cost{CPUCost: in.CpuCost, MemoryCost: in.MemoryCost, Currency: in.Currency}
+	if len(in.ResourceCosts) > 0 {
+		out.ResourceCosts = make(map[corev1.ResourceName]brokerv1alpha1.Price, len(in.ResourceCosts))
+		for name, price := range in.ResourceCosts {
+			out.ResourceCosts[corev1.ResourceName(name)] = brokerv1alpha1.Price(price)
+		}
+	}
+	return out
+}
+
+// FromNodeShapes is the reverse of ToNodeShapes.
+func FromNodeShapes(in []brokerv1alpha1.NodeShape) []v1.NodeShape {
+	if in == nil {
+		return nil
+	}
+	out := make([]v1.NodeShape, len(in))
+	for i, shape := range in {
+		out[i] = v1.NodeShape{Count: shape.Count, Free: FromResourceList(shape.Free)}
+	}
+	return out
+}
+
+// ToNodeShapes reads node shapes from the network.
+func ToNodeShapes(in []v1.NodeShape) ([]brokerv1alpha1.NodeShape, error) {
+	if in == nil {
+		return nil, nil
+	}
+	out := make([]brokerv1alpha1.NodeShape, len(in))
+	for i, shape := range in {
+		if shape.Count < 1 {
+			return nil, fmt.Errorf("nodeShapes[%d]: count %d must be at least 1", i, shape.Count)
+		}
+		free, err := ToResourceList(shape.Free)
+		if err != nil {
+			return nil, fmt.Errorf("nodeShapes[%d]: %w", i, err)
+		}
+		out[i] = brokerv1alpha1.NodeShape{Count: shape.Count, Free: free}
+	}
+	return out, nil
+}
