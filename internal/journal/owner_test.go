@@ -80,11 +80,15 @@ func (o *owner) append(t *testing.T, records ...string) {
 
 // save checkpoints the state.
 func (o *owner) save(ctx context.Context) error {
-	state, err := json.Marshal(o.state)
+	return o.saveAt(ctx, o.state, o.Committed())
+}
+
+func (o *owner) saveAt(ctx context.Context, state []journal.Record, position uint64) error {
+	encoded, err := json.Marshal(state)
 	if err != nil {
 		return err
 	}
-	return o.Checkpoint(ctx, state, o.Committed(), time.Time{})
+	return o.Checkpoint(ctx, encoded, position, time.Time{})
 }
 
 // replay is the state that a recovery stands for.

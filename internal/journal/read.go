@@ -67,6 +67,9 @@ func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
+	if err := r.checkHead(ctx, last.header.Head.Position); err != nil {
+		return contents{}, err
+	}
 	found := contents{tail: tail{segment: last.segment, version: obj.ResourceVersion}}
 	found.recovery = Recovery{
 		ID:                 last.header.Journal,
@@ -88,6 +91,24 @@ func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
 		found.recovery.Checkpoint, err = r.checkpoint(ctx, *last.header.Checkpoint)
 	}
 	return found, err
+}
+
+// checkHead makes sure that nothing was sealed or checkpointed beyond the tail's head:
+// the tail would then have been set back to an earlier version of itself. Setting it
+// back to what it was after the last seal leaves no such trace.
+func (r reader) checkHead(ctx context.Context, head uint64) error {
+	for _, part := range []string{PartSegment, PartCheckpoint} {
+		found, err := r.list(ctx, part)
+		if err != nil {
+			return err
+		}
+		for _, s := range found {
+			if s.position > head {
+				return r.corrupt(r.name.tail(), head+1, fmt.Sprintf("it ends before ConfigMap %q, so it is not the last version of the tail", s.name))
+			}
+		}
+	}
+	return nil
 }
 
 // walk returns the segments from the one that follows position up to last.

@@ -14,7 +14,6 @@ func (j *Journal) trimmable(ctx context.Context, position uint64, now time.Time)
 	if err != nil {
 		return 0, err
 	}
-	// Names sort by position, so the oldest come first.
 	var covered []stored
 	for _, s := range sealed {
 		if s.position <= position {
@@ -74,10 +73,11 @@ type stored struct {
 	created  time.Time
 }
 
-func (j *Journal) list(ctx context.Context, part string) ([]stored, error) {
+// list returns what is stored of a part, in order of position.
+func (w writer) list(ctx context.Context, part string) ([]stored, error) {
 	var objects []Object
-	err := j.insist(ctx, func(ctx context.Context) (err error) {
-		objects, err = j.store.List(ctx, map[string]string{LabelJournal: string(j.name), LabelPart: part})
+	err := w.insist(ctx, func(ctx context.Context) (err error) {
+		objects, err = w.store.List(ctx, map[string]string{LabelJournal: string(w.name), LabelPart: part})
 		return err
 	})
 	if err != nil {
@@ -85,7 +85,7 @@ func (j *Journal) list(ctx context.Context, part string) ([]stored, error) {
 	}
 	var found []stored
 	for _, obj := range objects {
-		if position, ok := j.name.position(part, obj.Name); ok {
+		if position, ok := w.name.position(part, obj.Name); ok {
 			found = append(found, stored{name: obj.Name, position: position, created: obj.Created})
 		}
 	}
