@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,8 +17,11 @@ type contest struct {
 	self     int32
 	excluded []int32
 	links    links
+	// linkAt holds, for every row, one more than its place in links, or 0.
+	linkAt   []int32
 	needs    []need
 	podNeeds []need
+	gates    [2]gate
 	judges   []judge
 	weight   int64
 
@@ -36,6 +40,14 @@ type need struct {
 }
 
 const nowhere int32 = -1
+
+// gate is the least that must be available of one resource. Two of the needs are
+// tested this way before anything else is computed, so that a fleet that is full
+// is seen to be full at the speed of a comparison.
+type gate struct {
+	available []int64
+	least     int64
+}
 
 // pricedNeed is a need that some candidate charges for, in the units of its price.
 type pricedNeed struct {
@@ -63,6 +75,9 @@ func (m *Market) begin(r *Request) *contest {
 		}
 	}
 	c.links = m.links[r.Requester]
+	for k := range c.links {
+		c.linkAt[c.links[k].provider] = int32(k) + 1
+	}
 	c.needs = m.resolve(c.needs[:0], r.Amounts)
 	c.podNeeds = c.podNeeds[:0]
 	if r.Pods != nil {
@@ -80,12 +95,18 @@ func (m *Market) begin(r *Request) *contest {
 			})
 		}
 	}
+	c.gates = [2]gate{m.gate(c.needs, 0), m.gate(c.needs, len(c.needs)-1)}
 	c.appoint(r.Weights)
 	return c
 }
 
-// end lets go of what belongs to the caller.
-func (c *contest) end() { c.request, c.links = nil, nil }
+// end lets go of the request.
+func (c *contest) end() {
+	for k := range c.links {
+		c.linkAt[c.links[k].provider] = 0
+	}
+	c.request, c.links = nil, nil
+}
 
 // resolve appends the needs sorted by name: the first one that is not met is the
 // one that is told, and costs are always added up in the same order.
@@ -105,6 +126,22 @@ func (m *Market) resolve(needs []need, amounts quantity.Amounts) []need {
 		needs = slices.Insert(needs, at, need{name: name, column: k, amount: amount})
 	}
 	return needs
+}
+
+func (m *Market) gate(needs []need, which int) gate {
+	if len(needs) == 0 {
+		return gate{m.columns[cpuColumn].available, math.MinInt64}
+	}
+	n := needs[which]
+	if n.column == nowhere {
+		return gate{m.columns[cpuColumn].available, math.MaxInt64}
+	}
+	return gate{m.columns[n.column].available, n.amount}
+}
+
+// tooSmall reports a part of what check finds, faster.
+func (c *contest) tooSmall(i int) bool {
+	return c.gates[0].available[i] < c.gates[0].least || c.gates[1].available[i] < c.gates[1].least
 }
 
 // appoint chooses the criteria that have a weight and something to judge by. When
@@ -130,7 +167,7 @@ func (c *contest) appoint(w Weights) {
 // that is about a resource it also returns which of the needs is not met.
 func (c *contest) check(i int) (Reason, int) {
 	m := c.market
-	if m.marks[i]&(vacant|stale|denied) != 0 || len(c.links) > 0 || len(c.excluded) > 0 || int32(i) == c.self {
+	if m.marks[i]&(vacant|stale|denied) != 0 || c.linkAt[i] != 0 || len(c.excluded) > 0 || int32(i) == c.self {
 		if reason := c.checkStanding(i); reason != "" {
 			return reason, 0
 		}
@@ -192,15 +229,15 @@ func (c *contest) rejection(i int, reason Reason, which int) Rejection {
 	return out
 }
 
-func (c *contest) link(i int) Link {
-	if len(c.links) == 0 {
-		return Link{}
+// link is what is known of the way from the requester.
+func (c *contest) link(i int) *Link {
+	if at := c.linkAt[i]; at != 0 {
+		return &c.links[at-1].Link
 	}
-	if at, found := c.links.find(int32(i)); found {
-		return c.links[at].Link
-	}
-	return Link{}
+	return &unknownLink
 }
+
+var unknownLink Link
 
 // costOf is what the request costs there for an hour, in billionths of the
 // candidate's currency; 0 when it names no price.
@@ -214,11 +251,18 @@ func (c *contest) costOf(i int) float64 {
 }
 
 // total is the weighed sum of a candidate's scores; divided by weight it is a score.
-func (c *contest) total(i int) int64 {
-	var sum int64
+func (c *contest) total(i int) int64 { return c.totalAbove(math.MinInt64, i) }
+
+// totalAbove is total, but gives up with some smaller number where it sees that
+// the total is below least.
+func (c *contest) totalAbove(least int64, i int) int64 {
+	sum, open := int64(0), c.weight
 	for k := range c.judges {
 		j := &c.judges[k]
 		sum += j.weight * j.score(c, i)
+		if open -= j.weight; sum+open*fullScore < least {
+			return sum
+		}
 	}
 	return sum
 }

@@ -3,9 +3,10 @@ package decision
 import "math"
 
 // cost gives 100 points to the cheapest candidate for this very request, and to a
-// dearer one the share that the cheapest price is of its own. Only one currency
-// is compared: the request's, or else the one most candidates use. A candidate
-// without a price, or with one in another currency, gets nothing.
+// dearer one the share that the cheapest price is of its own; prices closer than a
+// part in 10^15 count as equal. Only one currency is compared: the request's, or
+// else the one most candidates use. A candidate without a price, or with one in
+// another currency, gets nothing.
 type cost struct{}
 
 func (cost) name() string { return Cost }
@@ -25,7 +26,7 @@ func (cost) prepare(c *contest) bool {
 		first, units = c.priced[0].price, c.priced[0].units
 	}
 	for i, p := range first {
-		if p > limit || m.currency[i] != c.currency {
+		if p > limit || m.currency[i] != c.currency || c.tooSmall(i) {
 			continue
 		}
 		sum := c.costOf(i)

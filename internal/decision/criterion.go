@@ -14,7 +14,7 @@ type criterion interface {
 	// nothing is known to judge by: the criterion does not count, and the weights
 	// of the others carry the decision alone.
 	prepare(c *contest) bool
-	// score is called for candidates that passed every check.
+	// score may be called for rows that no check has passed yet, vacant ones too.
 	score(c *contest, i int) int64
 }
 

@@ -31,24 +31,22 @@ const nobody = -1
 
 // best scans the scores of the heaviest fixed criterion. With full marks in all
 // others such a score bounds a candidate's total, so that most are passed over
-// with one comparison: those below floor cannot reach the best total so far.
+// with one comparison: those below floor cannot reach the best total so far. The
+// checks come last, when a candidate would win.
 func (c *contest) best() int {
 	lead, weight := c.lead()
 	rest := (c.weight - weight) * fullScore
 	rank := c.market.rank
 	winner, best, floor := nobody, int64(-1), int64(math.MinInt64)
 	for i, s := range lead {
-		if s < floor {
+		if s < floor || s*weight+rest == best && rank[i] > rank[winner] || c.tooSmall(i) {
 			continue
 		}
-		if s*weight+rest == best && rank[i] > rank[winner] {
+		total := c.totalAbove(best, i)
+		if total < best || total == best && rank[i] > rank[winner] {
 			continue
 		}
 		if reason, _ := c.check(i); reason != "" {
-			continue
-		}
-		total := c.total(i)
-		if total < best || total == best && rank[i] > rank[winner] {
 			continue
 		}
 		winner, best = i, total

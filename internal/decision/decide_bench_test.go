@@ -79,10 +79,16 @@ func BenchmarkDecideHard(b *testing.B) {
 }
 
 func BenchmarkExplain(b *testing.B) {
-	m, r := fleet(b, 1000), multiCriteria()
-	b.ReportAllocs()
-	for b.Loop() {
-		Explain(m, r)
+	for _, n := range sizes[:4] {
+		m, r := fleet(b, n), multiCriteria()
+		for name, top := range map[string]int{"ten": 10, "all": n} {
+			b.Run(fmt.Sprintf("verdicts=%s/clusters=%d", name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					ExplainTop(m, r, top)
+				}
+			})
+		}
 	}
 }
 

@@ -17,6 +17,8 @@ type Explanation struct {
 	Weights []Weight
 	// Verdicts are those that can provide, best first, then the rejected by name.
 	Verdicts []Verdict
+	// Considered counts all candidates, also those left out of Verdicts.
+	Considered int
 	// Rejected counts the rejected candidates by reason.
 	Rejected map[Reason]int
 }
@@ -30,7 +32,7 @@ type Weight struct {
 // Verdict is how one candidate was judged.
 type Verdict struct {
 	ID string
-	// Rank counts from 1; 0 for a rejected candidate.
+	// Rank counts from 1; 0 for a rejected candidate, or one judged alone.
 	Rank int
 	// Total is the weighed mean of Scores. Totals that print alike may differ.
 	Total  Score
@@ -52,49 +54,98 @@ type CriterionScore struct {
 }
 
 // Explain judges every candidate. Its winner is that of Decide.
-func Explain(m *Market, r *Request) Explanation {
+func Explain(m *Market, r *Request) Explanation { return ExplainTop(m, r, m.Len()) }
+
+// ExplainTop is Explain with the first n verdicts only, at a small part of the cost;
+// winner, weights and counts are those of all candidates.
+func ExplainTop(m *Market, r *Request, n int) Explanation {
 	c := m.begin(r)
 	defer c.end()
-	out := Explanation{
-		Weights:  c.weights(),
-		Verdicts: make([]Verdict, 0, m.Len()),
-		Rejected: map[Reason]int{},
-	}
-	ranked := make([]contender, 0, m.Len())
-	var rejected []Verdict
+	n = min(max(n, 0), m.Len())
+	out := Explanation{Weights: c.weights(), Considered: m.Len(), Rejected: map[Reason]int{}}
+	best := shortlist{size: max(n, 1)}
+	var rejected []int32
 	for _, row := range m.byName {
-		i := int(row)
-		v := Verdict{ID: m.ids[i]}
-		if k := m.currency[i]; k != noCurrency {
-			v.CostPerHour, v.Currency = toPrice(c.costOf(i)), m.currencies[k].code
-		}
-		if reason, which := c.check(i); reason != "" {
-			rejection := c.rejection(i, reason, which)
-			v.Rejection = &rejection
-			rejected = append(rejected, v)
+		if reason, _ := c.check(int(row)); reason != "" {
 			out.Rejected[reason]++
+			if len(rejected) < n {
+				rejected = append(rejected, row)
+			}
 			continue
 		}
-		total := c.total(i)
-		v.Total, v.Scores = points(total)/Score(c.weight), c.scores(i)
-		ranked = append(ranked, contender{v, total})
+		best.add(contender{row, c.total(int(row))})
 	}
-	// Stable: equal totals stay in the order of names.
-	slices.SortStableFunc(ranked, func(a, b contender) int { return cmp.Compare(b.total, a.total) })
-	for k := range ranked {
-		ranked[k].verdict.Rank = k + 1
-		out.Verdicts = append(out.Verdicts, ranked[k].verdict)
-	}
+	ranked := best.sorted()
 	if len(ranked) > 0 {
-		out.Winner = ranked[0].verdict.ID
+		out.Winner = m.ids[ranked[0].row]
 	}
-	out.Verdicts = append(out.Verdicts, rejected...)
+	out.Verdicts = make([]Verdict, 0, n)
+	for k, won := range ranked[:min(n, len(ranked))] {
+		v := c.verdict(int(won.row))
+		v.Rank = k + 1
+		out.Verdicts = append(out.Verdicts, v)
+	}
+	for _, row := range rejected[:min(n-len(out.Verdicts), len(rejected))] {
+		out.Verdicts = append(out.Verdicts, c.verdict(int(row)))
+	}
 	return out
 }
 
+// Judge is the verdict on one candidate, without its rank among the others.
+func Judge(m *Market, r *Request, id string) Verdict {
+	c := m.begin(r)
+	defer c.end()
+	i, ok := m.row[id]
+	if !ok {
+		return Verdict{ID: id, Rejection: &Rejection{Reason: UnknownCluster}}
+	}
+	return c.verdict(int(i))
+}
+
+func (c *contest) verdict(i int) Verdict {
+	m := c.market
+	v := Verdict{ID: m.ids[i]}
+	if k := m.currency[i]; k != noCurrency {
+		v.CostPerHour, v.Currency = toPrice(c.costOf(i)), m.currencies[k].code
+	}
+	if reason, which := c.check(i); reason != "" {
+		rejection := c.rejection(i, reason, which)
+		v.Rejection = &rejection
+		return v
+	}
+	v.Total, v.Scores = points(c.total(i))/Score(c.weight), c.scores(i)
+	return v
+}
+
+// shortlist keeps the size best of the contenders added in the order of their
+// names; among equals the first stay.
+type shortlist struct {
+	size int
+	list []contender
+	// full: size contenders with at least the total floor are listed.
+	full  bool
+	floor int64
+}
+
 type contender struct {
-	verdict Verdict
-	total   int64
+	row   int32
+	total int64
+}
+
+func (s *shortlist) add(c contender) {
+	if s.full && c.total <= s.floor {
+		return
+	}
+	s.list = append(s.list, c)
+	if len(s.list) == 2*s.size {
+		s.list = s.sorted()
+		s.full, s.floor = true, s.list[s.size-1].total
+	}
+}
+
+func (s *shortlist) sorted() []contender {
+	slices.SortStableFunc(s.list, func(a, b contender) int { return cmp.Compare(b.total, a.total) })
+	return s.list[:min(s.size, len(s.list))]
 }
 
 // Top returns the first n verdicts, or all when there are fewer.
@@ -104,11 +155,11 @@ func (e Explanation) Top(n int) []Verdict {
 
 // Summary tells the outcome in one line that is the same for the same outcome.
 func (e Explanation) Summary() string {
-	able := len(e.Verdicts)
+	able := e.Considered
 	for _, n := range e.Rejected {
 		able -= n
 	}
-	out := fmt.Sprintf("%d of %d clusters can provide", able, len(e.Verdicts))
+	out := fmt.Sprintf("%d of %d clusters can provide", able, e.Considered)
 	if len(e.Rejected) == 0 {
 		return out
 	}

@@ -49,7 +49,8 @@ func TestExplainTellsEveryCandidate(t *testing.T) {
 			{ID: "oslo", Rejection: &Rejection{InsufficientResource, corev1.ResourceCPU, 2000, 1000}},
 			{ID: "rome", Rejection: &Rejection{Reason: Self}},
 		},
-		Rejected: map[Reason]int{Stale: 1, InsufficientResource: 1, Self: 1},
+		Considered: 7,
+		Rejected:   map[Reason]int{Stale: 1, InsufficientResource: 1, Self: 1},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,39 +81,6 @@ const (
 	rated
 )
 
-// column holds one resource of every row.
-type column struct {
-	name        corev1.ResourceName
-	allocatable []int64
-	// available is neverAdvertised where the candidate named no such resource.
-	available []int64
-	price     []float64
-	priced    int
-}
-
-const neverAdvertised int64 = -1
-
-// The columns every market has, and their places.
-const (
-	cpuColumn int32 = iota
-	memoryColumn
-	podsColumn
-)
-
-type currency struct {
-	code  string
-	count int
-}
-
-const noCurrency uint16 = 0
-
-// MaxResources and MaxCurrencies bound how many different names candidates can
-// bring in: every resource name costs 24 bytes for each candidate.
-const (
-	MaxResources  = 1024
-	MaxCurrencies = math.MaxUint16
-)
-
 // ErrCandidate is matched by every error of Upsert.
 var ErrCandidate = errors.New("candidate not accepted")
 
@@ -147,6 +113,9 @@ func (m *Market) Upsert(c Candidate) error {
 	if c.ID == "" {
 		return fmt.Errorf("%w: it has no ID", ErrCandidate)
 	}
+	if c.Currency != "" && !isCurrency(c.Currency) {
+		return fmt.Errorf("%w: %q has prices in %q: give an ISO 4217 code such as EUR", ErrCandidate, c.ID, c.Currency)
+	}
 	if err := m.hasRoomFor(c); err != nil {
 		return err
 	}
@@ -178,7 +147,8 @@ func (m *Market) Upsert(c Candidate) error {
 }
 
 // SetAvailable replaces what a candidate has free and reports whether it is in the
-// market. Advertised resources that are not named have nothing left.
+// market. Advertised resources that are not named have nothing left; new resource
+// names beyond MaxResources are left out.
 func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 	i, ok := m.row[id]
 	if !ok {
@@ -198,7 +168,7 @@ func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 	}
 	if seen < len(available) {
 		for name, v := range available {
-			if _, known := m.columnOf[name]; !known && len(m.columns) < MaxResources {
+			if m.mayIntern(name) {
 				m.intern(name).available[i] = max(v, 0)
 			}
 		}
@@ -208,7 +178,7 @@ func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 }
 
 // SetShapes replaces the histogram of a candidate and reports whether it is in the
-// market.
+// market. New resource names beyond MaxResources are left out.
 func (m *Market) SetShapes(id string, shapes []Shape) bool {
 	i, ok := m.row[id]
 	if ok {
@@ -293,6 +263,7 @@ func (m *Market) grow() {
 	m.region = append(m.region, "")
 	m.zone = append(m.zone, "")
 	m.shapes = append(m.shapes, nil)
+	m.scratch.linkAt = append(m.scratch.linkAt, 0)
 	for k := range m.columns {
 		col := &m.columns[k]
 		col.allocatable = append(col.allocatable, 0)
@@ -305,107 +276,6 @@ func (m *Market) renumber(from int) {
 	for at := from; at < len(m.byName); at++ {
 		m.rank[m.byName[at]] = int32(at)
 	}
-}
-
-// intern returns the column of a resource, which is made when it is new. The
-// pointer holds until the next column is made.
-func (m *Market) intern(name corev1.ResourceName) *column {
-	if k, ok := m.columnOf[name]; ok {
-		return &m.columns[k]
-	}
-	col := column{
-		name:        name,
-		allocatable: make([]int64, len(m.ids), cap(m.ids)),
-		available:   make([]int64, len(m.ids), cap(m.ids)),
-		price:       make([]float64, len(m.ids), cap(m.ids)),
-	}
-	for i := range col.available {
-		col.available[i] = neverAdvertised
-	}
-	m.columnOf[name] = int32(len(m.columns))
-	m.columns = append(m.columns, col)
-	return &m.columns[len(m.columns)-1]
-}
-
-func (m *Market) hasRoomFor(c Candidate) error {
-	fresh := map[corev1.ResourceName]bool{}
-	note := func(name corev1.ResourceName) {
-		if _, known := m.columnOf[name]; !known {
-			fresh[name] = true
-		}
-	}
-	for name := range c.Allocatable {
-		note(name)
-	}
-	for name := range c.Available {
-		note(name)
-	}
-	for name := range c.Prices {
-		note(name)
-	}
-	for _, s := range c.Shapes {
-		for name := range s.Free {
-			note(name)
-		}
-	}
-	if len(m.columns)+len(fresh) > MaxResources {
-		return fmt.Errorf("%w: %q brings %d new resource names where %d of %d are in use",
-			ErrCandidate, c.ID, len(fresh), len(m.columns), MaxResources)
-	}
-	return nil
-}
-
-func (m *Market) setPrices(i int32, c Candidate) {
-	if len(c.Prices) == 0 || c.Currency == "" {
-		return
-	}
-	for name, p := range c.Prices {
-		col := m.intern(name)
-		col.price[i] = float64(max(p, 0))
-		if p > 0 {
-			col.priced++
-		}
-	}
-	k := slices.IndexFunc(m.currencies, func(known currency) bool { return known.code == c.Currency })
-	if k < 0 {
-		k = len(m.currencies)
-		m.currencies = append(m.currencies, currency{code: c.Currency})
-	}
-	m.currencies[k].count++
-	m.currency[i] = uint16(k)
-}
-
-func (m *Market) clearPrices(i int32) {
-	for k := range m.columns {
-		if col := &m.columns[k]; col.price[i] > 0 {
-			col.price[i] = 0
-			col.priced--
-		}
-	}
-	if k := m.currency[i]; k != noCurrency {
-		m.currencies[k].count--
-		m.currency[i] = noCurrency
-	}
-}
-
-// comparedCurrency is the wanted one, or else the one that most candidates use; of
-// equally common ones the first by code.
-func (m *Market) comparedCurrency(wanted string) uint16 {
-	most := noCurrency
-	for k := range m.currencies {
-		c := &m.currencies[k]
-		switch {
-		case c.count == 0:
-		case wanted != "":
-			if c.code == wanted {
-				return uint16(k)
-			}
-		case c.count > m.currencies[most].count,
-			c.count == m.currencies[most].count && c.code < m.currencies[most].code:
-			most = uint16(k)
-		}
-	}
-	return most
 }
 
 func (m *Market) setMark(i int32, which mark, on bool) {

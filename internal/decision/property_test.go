@@ -168,7 +168,29 @@ func TestDecideAgreesWithExplainWhateverHappenedBefore(t *testing.T) {
 				if able != (v.Rejection == nil) || (!able && rejection != *v.Rejection) {
 					t.Fatalf("check of %q gave %+v, explained %+v", v.ID, rejection, v)
 				}
+				alone := Judge(m, r, v.ID)
+				v.Rank = 0
+				if diff := cmp.Diff(v, alone); diff != "" {
+					t.Fatalf("judged alone (-explained +alone):\n%s", diff)
+				}
 			}
+		}
+	})
+}
+
+func TestAShortExplanationIsTheStartOfTheFullOne(t *testing.T) {
+	large := fleet(t, 500)
+	rapid.Check(t, func(t *rapid.T) {
+		m, r := large, &Request{Requester: "rome", Amounts: size(rapid.Int64Range(0, 500).Draw(t, "cores"), 1)}
+		if rapid.Bool().Draw(t, "small") {
+			m, _ = anyMarket(t)
+			r = anyRequest(t)
+		}
+		n := rapid.IntRange(-1, 20).Draw(t, "n")
+		want, got := Explain(m, r), ExplainTop(m, r, n)
+		want.Verdicts = want.Top(n)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-full +short):\n%s", diff)
 		}
 	})
 }
@@ -275,7 +297,7 @@ func TestTheCheapestWinsAmongEqualResources(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := NewMarket()
 		want, cheapest := "", Price(0)
-		for i, p := range rapid.SliceOfN(rapid.Int64Range(1, int64(MaxPrice)), 1, 20).Draw(t, "prices") {
+		for i, p := range rapid.SliceOfN(rapid.Int64Range(1, int64(1000*priceUnit)), 1, 20).Draw(t, "prices") {
 			c := cluster(fmt.Sprintf("cluster-%02d", i), 8, 16, 32, 64)
 			c.Currency, c.Prices = "EUR", map[corev1.ResourceName]Price{corev1.ResourceCPU: Price(p)}
 			if err := m.Upsert(c); err != nil {

@@ -36,7 +36,9 @@ func (m *Market) internShapes(shapes []Shape) []shape {
 			continue
 		}
 		for name := range s.Free {
-			m.intern(name)
+			if m.mayIntern(name) {
+				m.intern(name)
+			}
 		}
 		free := make([]int64, len(m.columns))
 		for k := range free {
