@@ -86,8 +86,8 @@ func Restore(b []byte) (*State, error) {
 }
 
 func (s *State) restoreReservation(r *Reservation) error {
-	if r == nil || len(r.Placements) == 0 {
-		return fmt.Errorf("%w: reservation without placement", ErrMalformed)
+	if r == nil || r.Name == "" || len(r.Placements) == 0 {
+		return fmt.Errorf("%w: reservation without name or placement", ErrMalformed)
 	}
 	if s.reservations[r.Name] != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, ErrTaken)
