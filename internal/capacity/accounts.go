@@ -1,0 +1,295 @@
+package capacity
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// accounts holds the running totals. It is not safe for concurrent use.
+//
+// Invariant: every total is the sum over the nodes that count of what they hold;
+// a node's own sums cover all pods bound to it, whether the node counts or not,
+// and whether it has been seen or not.
+type accounts struct {
+	nodes map[string]*node
+	pods  map[podKey]podRecord
+	used  map[string]*placement
+
+	capacity    quantity.Amounts
+	allocatable quantity.Amounts
+	allocated   quantity.Amounts
+	counted     int
+
+	histogram histogram
+	// reshaped are the nodes whose free amounts moved since the histogram was read.
+	reshaped map[*node]struct{}
+}
+
+// node is what is known of a node. One that only pods have named is not known.
+type node struct {
+	name  string
+	known bool
+	facts nodeFacts
+	pods  int
+	// own and used split what is requested on the node.
+	own  quantity.Amounts
+	used map[*placement]*tally
+
+	shape shape
+}
+
+// tally is a sum and how many pods it is made of.
+type tally struct {
+	pods int
+	sum  quantity.Amounts
+}
+
+// placement sums what is used for one placement on the nodes that count.
+type placement struct {
+	name string
+	pods int
+	sum  quantity.Amounts
+}
+
+// podRecord is what remains of a pod.
+type podRecord struct {
+	node      *node
+	placement *placement
+	request   request
+}
+
+func newAccounts() *accounts {
+	return &accounts{
+		nodes:       map[string]*node{},
+		pods:        map[podKey]podRecord{},
+		used:        map[string]*placement{},
+		capacity:    quantity.Amounts{},
+		allocatable: quantity.Amounts{},
+		allocated:   quantity.Amounts{},
+		histogram:   newHistogram(),
+		reshaped:    map[*node]struct{}{},
+	}
+}
+
+// setNode records a node and reports whether anything changed.
+func (a *accounts) setNode(name string, facts nodeFacts) bool {
+	n := a.node(name)
+	if n.known && n.facts.equal(facts) {
+		return false
+	}
+	a.take(n, -1)
+	n.known, n.facts = true, facts
+	a.take(n, +1)
+	return true
+}
+
+// removeNode forgets a node and reports whether it was known. What pods still
+// claim on it is kept until they go, in case the node comes back first.
+func (a *accounts) removeNode(name string) bool {
+	n, ok := a.nodes[name]
+	if !ok || !n.known {
+		return false
+	}
+	a.take(n, -1)
+	n.known, n.facts = false, nodeFacts{}
+	a.take(n, +1)
+	a.dropIfEmpty(n)
+	return true
+}
+
+// replaceNodes makes the given nodes the only known ones.
+func (a *accounts) replaceNodes(facts map[string]nodeFacts) bool {
+	changed := false
+	for name, n := range a.nodes {
+		if _, ok := facts[name]; !ok && n.known {
+			changed = a.removeNode(name) || changed
+		}
+	}
+	for name, f := range facts {
+		changed = a.setNode(name, f) || changed
+	}
+	return changed
+}
+
+// setPod records a pod and reports whether anything changed. Facts without a
+// node remove it.
+func (a *accounts) setPod(key podKey, facts podFacts) bool {
+	if facts.node == "" {
+		return a.removePod(key)
+	}
+	if old, ok := a.pods[key]; ok {
+		if old.node.name == facts.node && old.placementName() == facts.placement && old.request.equal(&facts.request) {
+			return false
+		}
+		a.removePod(key)
+	}
+	record := podRecord{node: a.node(facts.node), request: facts.request}
+	if facts.placement != "" {
+		record.placement = a.placement(facts.placement)
+	}
+	a.pods[key] = record
+	a.charge(&record, +1)
+	return true
+}
+
+func (a *accounts) removePod(key podKey) bool {
+	record, ok := a.pods[key]
+	if !ok {
+		return false
+	}
+	delete(a.pods, key)
+	a.charge(&record, -1)
+	a.dropIfEmpty(record.node)
+	if p := record.placement; p != nil && p.pods == 0 {
+		delete(a.used, p.name)
+	}
+	return true
+}
+
+// replacePods makes the given pods the only ones.
+func (a *accounts) replacePods(facts map[podKey]podFacts) bool {
+	changed := false
+	for key := range a.pods {
+		if _, ok := facts[key]; !ok {
+			changed = a.removePod(key) || changed
+		}
+	}
+	for key, f := range facts {
+		changed = a.setPod(key, f) || changed
+	}
+	return changed
+}
+
+// take adds everything a node brings to the totals, or takes it out of them.
+func (a *accounts) take(n *node, sign int64) {
+	a.reshaped[n] = struct{}{}
+	if n.facts.ours {
+		addTo(a.capacity, n.facts.capacity, sign)
+	}
+	if !n.facts.counts {
+		return
+	}
+	a.counted += int(sign)
+	addTo(a.allocatable, n.facts.allocatable, sign)
+	addTo(a.allocated, n.own, sign)
+	for p, t := range n.used {
+		addTo(p.sum, t.sum, sign)
+	}
+}
+
+// charge adds a pod to its node, and to the totals where the node counts.
+func (a *accounts) charge(r *podRecord, sign int64) {
+	n := r.node
+	n.pods += int(sign)
+	a.reshaped[n] = struct{}{}
+	if r.placement == nil {
+		r.request.addTo(n.own, sign)
+		if n.facts.counts {
+			r.request.addTo(a.allocated, sign)
+		}
+		return
+	}
+	r.placement.pods += int(sign)
+	n.charge(r.placement, &r.request, sign)
+	if n.facts.counts {
+		r.request.addTo(r.placement.sum, sign)
+	}
+}
+
+func (n *node) charge(p *placement, r *request, sign int64) {
+	t := n.used[p]
+	if t == nil {
+		t = &tally{sum: quantity.Amounts{}}
+		if n.used == nil {
+			n.used = map[*placement]*tally{}
+		}
+		n.used[p] = t
+	}
+	t.pods += int(sign)
+	r.addTo(t.sum, sign)
+	if t.pods == 0 {
+		delete(n.used, p)
+	}
+}
+
+func (a *accounts) node(name string) *node {
+	n, ok := a.nodes[name]
+	if !ok {
+		n = &node{name: name, own: quantity.Amounts{}}
+		a.nodes[name] = n
+	}
+	return n
+}
+
+func (a *accounts) dropIfEmpty(n *node) {
+	if !n.known && n.pods == 0 {
+		a.histogram.remove(&n.shape)
+		delete(a.reshaped, n)
+		delete(a.nodes, n.name)
+	}
+}
+
+func (a *accounts) placement(name string) *placement {
+	p, ok := a.used[name]
+	if !ok {
+		p = &placement{name: name, sum: quantity.Amounts{}}
+		a.used[name] = p
+	}
+	return p
+}
+
+func (r *podRecord) placementName() string {
+	if r.placement == nil {
+		return ""
+	}
+	return r.placement.name
+}
+
+// free is what pods can still request on the node.
+func (n *node) free(name corev1.ResourceName) int64 {
+	left := n.facts.allocatable[name] - n.own[name]
+	for _, t := range n.used {
+		left -= t.sum[name]
+	}
+	return max(left, 0)
+}
+
+func (a *accounts) snapshot() Snapshot {
+	for n := range a.reshaped {
+		a.histogram.move(n)
+	}
+	clear(a.reshaped)
+	used := make(map[string]quantity.Amounts, len(a.used))
+	for name, p := range a.used {
+		used[name] = p.sum.Clone()
+	}
+	return Snapshot{
+		Capacity:    a.capacity.Clone(),
+		Allocatable: a.allocatable.Clone(),
+		Allocated:   a.allocated.Clone(),
+		Used:        used,
+		Nodes:       a.counted,
+		NodeShapes:  a.histogram.shapes(),
+	}
+}
+
+// fits compares a request with what no pod has claimed yet.
+func (a *accounts) fits(request quantity.Amounts) (quantity.Shortage, bool) {
+	free := maps.Clone(a.allocatable)
+	addTo(free, a.allocated, -1)
+	for _, p := range a.used {
+		addTo(free, p.sum, -1)
+	}
+	return quantity.Fits(request, free)
+}
+
+// addTo adds b to sum in place, times the sign. The ceiling of single amounts
+// keeps it from overflowing.
+func addTo(sum, b quantity.Amounts, sign int64) {
+	for name, amount := range b {
+		sum[name] += sign * amount
+	}
+}

@@ -1,0 +1,290 @@
+package capacity
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// world is what the accounts should be a summary of, kept the plain way.
+type world struct {
+	nodes map[string]nodeFacts
+	pods  map[podKey]podFacts
+}
+
+// recount is the specification: it goes through everything.
+func (w *world) recount() Snapshot {
+	s := Snapshot{
+		Capacity: quantity.Amounts{}, Allocatable: quantity.Amounts{}, Allocated: quantity.Amounts{},
+		Used: map[string]quantity.Amounts{}, NodeShapes: []Shape{},
+	}
+	free := map[string]quantity.Amounts{}
+	for name, n := range w.nodes {
+		if n.ours {
+			s.Capacity = s.Capacity.Add(n.capacity)
+		}
+		if n.counts {
+			s.Nodes++
+			s.Allocatable = s.Allocatable.Add(n.allocatable)
+			free[name] = n.allocatable
+		}
+	}
+	for _, p := range w.pods {
+		if p.node == "" {
+			continue
+		}
+		amounts := quantity.Amounts{}
+		if w.nodes[p.node].counts {
+			p.request.addTo(amounts, +1)
+			free[p.node] = free[p.node].Sub(amounts)
+		}
+		if p.placement != "" {
+			s.Used[p.placement] = s.Used[p.placement].Add(amounts)
+		} else {
+			s.Allocated = s.Allocated.Add(amounts)
+		}
+	}
+	exact := map[string]*Shape{}
+	for name, f := range free {
+		f = f.Max(nil)
+		for r := range f {
+			if _, offered := w.nodes[name].allocatable[r]; !offered || f[r] == 0 {
+				delete(f, r)
+			}
+		}
+		key := fmt.Sprint(f.ToResourceList())
+		if exact[key] == nil {
+			exact[key] = &Shape{Free: f}
+		}
+		exact[key].Count++
+	}
+	for _, shape := range exact {
+		s.NodeShapes = append(s.NodeShapes, *shape)
+	}
+	return s
+}
+
+var sameFigures = cmp.Options{
+	cmp.Comparer(func(a, b quantity.Amounts) bool { return a.Equal(b) }),
+	cmpopts.SortSlices(func(a, b Shape) bool { return compareFree(a.Free, b.Free) < 0 }),
+}
+
+func TestRunningTotalsEqualARecount(t *testing.T) {
+	drawAmounts := rapid.Custom(func(t *rapid.T) quantity.Amounts {
+		a := quantity.Amounts{
+			"cpu":    rapid.Int64Range(0, 4).Draw(t, "cpu") * 1000,
+			"memory": rapid.Int64Range(0, 4).Draw(t, "memory") << 30,
+			"pods":   rapid.Int64Range(0, 10).Draw(t, "pods"),
+		}
+		if rapid.Bool().Draw(t, "has gpu") {
+			a["nvidia.com/gpu"] = rapid.Int64Range(0, 2).Draw(t, "gpu")
+		}
+		return a
+	})
+	drawNode := rapid.Custom(func(t *rapid.T) nodeFacts {
+		ours := rapid.Bool().Draw(t, "ours")
+		return nodeFacts{
+			capacity: drawAmounts.Draw(t, "capacity"), allocatable: drawAmounts.Draw(t, "allocatable"),
+			ours: ours, counts: ours && rapid.Bool().Draw(t, "counts"),
+		}
+	})
+	drawPod := rapid.Custom(func(t *rapid.T) podFacts {
+		f := podFacts{
+			node:      rapid.SampledFrom([]string{"", "n1", "n2", "n3", "n4"}).Draw(t, "node"),
+			placement: rapid.SampledFrom([]string{"", "", "res-aaaaaaaaaa-1", "res-aaaaaaaaaa-2"}).Draw(t, "placement"),
+			request:   request{milliCPU: rapid.Int64Range(0, 1500).Draw(t, "cpu"), memory: rapid.Int64Range(0, 1<<30).Draw(t, "memory")},
+		}
+		if rapid.Bool().Draw(t, "wants gpu") {
+			f.request.others = []other{{"nvidia.com/gpu", 1}}
+		}
+		return f
+	})
+	nodeName := rapid.SampledFrom([]string{"n1", "n2", "n3", "n4"})
+	podID := rapid.Custom(func(t *rapid.T) podKey { return podKey{rapid.ByteRange(0, 9).Draw(t, "pod")} })
+
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAccounts()
+		w := world{nodes: map[string]nodeFacts{}, pods: map[podKey]podFacts{}}
+		t.Repeat(map[string]func(*rapid.T){
+			"a node changes": func(t *rapid.T) {
+				name, f := nodeName.Draw(t, "name"), drawNode.Draw(t, "node")
+				w.nodes[name] = f
+				a.setNode(name, f)
+			},
+			"a node goes": func(t *rapid.T) {
+				name := nodeName.Draw(t, "name")
+				delete(w.nodes, name)
+				a.removeNode(name)
+			},
+			"a pod changes": func(t *rapid.T) {
+				key, f := podID.Draw(t, "key"), drawPod.Draw(t, "pod")
+				w.pods[key] = f
+				a.setPod(key, f)
+			},
+			"a pod goes": func(t *rapid.T) {
+				key := podID.Draw(t, "key")
+				delete(w.pods, key)
+				a.removePod(key)
+			},
+			"the nodes are listed again": func(t *rapid.T) {
+				w.nodes = rapid.MapOf(nodeName, drawNode).Draw(t, "nodes")
+				a.replaceNodes(w.nodes)
+			},
+			"the pods are listed again": func(t *rapid.T) {
+				w.pods = rapid.MapOf(podID, drawPod).Draw(t, "pods")
+				a.replacePods(w.pods)
+			},
+			"": func(t *rapid.T) {
+				want, got := w.recount(), a.snapshot()
+				if diff := cmp.Diff(want, got, sameFigures); diff != "" {
+					t.Fatalf("snapshot (-recount +running):\n%s", diff)
+				}
+			},
+		})
+		a.replacePods(nil)
+		a.replaceNodes(nil)
+		if len(a.nodes)+len(a.pods)+len(a.used)+len(a.histogram.counts[0]) != 0 {
+			t.Fatalf("an empty cluster leaves %d nodes, %d pods, %d placements, %d shapes",
+				len(a.nodes), len(a.pods), len(a.used), len(a.histogram.counts[0]))
+		}
+	})
+}
+
+func TestShapesNeverPromiseMoreThanThereIs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	a := newAccounts()
+	for i := range 5000 {
+		a.setNode(fmt.Sprint("n", i), nodeFacts{ours: true, counts: true, allocatable: quantity.Amounts{
+			"cpu": rng.Int64N(64000), "memory": rng.Int64N(256 << 30), "pods": rng.Int64N(110), "nvidia.com/gpu": rng.Int64N(9),
+		}})
+	}
+	s := a.snapshot()
+	if len(s.NodeShapes) > MaxShapes {
+		t.Fatalf("%d shapes", len(s.NodeShapes))
+	}
+	var nodes int32
+	sum := quantity.Amounts{}
+	for _, shape := range s.NodeShapes {
+		nodes += shape.Count
+		sum = sum.Add(shape.Free.Times(int64(shape.Count)))
+	}
+	if nodes != 5000 {
+		t.Errorf("shapes of %d nodes", nodes)
+	}
+	if shortage, ok := quantity.Fits(sum, s.Allocatable); !ok {
+		t.Errorf("shapes promise too much: %+v", shortage)
+	}
+	t.Logf("%d shapes show %d%% of the cpu and %d%% of the memory", len(s.NodeShapes),
+		sum["cpu"]*100/s.Allocatable["cpu"], sum["memory"]*100/s.Allocatable["memory"])
+
+	again := newAccounts()
+	for i := 4999; i >= 0; i-- {
+		n := fmt.Sprint("n", i)
+		again.setNode(n, a.nodes[n].facts)
+	}
+	if diff := cmp.Diff(s.NodeShapes, again.snapshot().NodeShapes); diff != "" {
+		t.Errorf("shapes depend on the order of events:\n%s", diff)
+	}
+}
+
+func TestMergeTail(t *testing.T) {
+	three := []Shape{
+		{Count: 1, Free: quantity.Amounts{"cpu": 9}},
+		{Count: 2, Free: quantity.Amounts{"cpu": 5, "memory": 7, "nvidia.com/gpu": 1}},
+		{Count: 3, Free: quantity.Amounts{"cpu": 2, "memory": 8}},
+	}
+	want := []Shape{
+		{Count: 1, Free: quantity.Amounts{"cpu": 9}},
+		{Count: 5, Free: quantity.Amounts{"cpu": 2, "memory": 7, "nvidia.com/gpu": 0}},
+	}
+	if diff := cmp.Diff(want, mergeTail(three, 2)); diff != "" {
+		t.Errorf("merged (-want +got):\n%s", diff)
+	}
+}
+
+func TestHeld(t *testing.T) {
+	s := Snapshot{Used: map[string]quantity.Amounts{
+		"res-a-1": {"cpu": 500}, "res-b-1": {"cpu": 3000}, "res-gone-1": {"cpu": 100},
+	}}
+	held, stray := s.Held(map[string]quantity.Amounts{"res-a-1": {"cpu": 1000}, "res-b-1": {"cpu": 2000}, "res-idle-1": {"cpu": 10}})
+	if !held.Equal(quantity.Amounts{"cpu": 1000 + 3000 + 10}) {
+		t.Errorf("held %v", held)
+	}
+	if !stray.Equal(quantity.Amounts{"cpu": 100}) {
+		t.Errorf("stray %v", stray)
+	}
+}
+
+// large fills accounts with 5,000 nodes and 150,000 pods.
+func large() *accounts {
+	rng := rand.New(rand.NewPCG(1, 2))
+	a := newAccounts()
+	for i := range 5000 {
+		all := quantity.Amounts{"cpu": 64000, "memory": 256 << 30, "pods": 110, corev1.ResourceEphemeralStorage: 100 << 30}
+		a.setNode(fmt.Sprint("node-", i), nodeFacts{ours: true, counts: true, capacity: all, allocatable: all})
+	}
+	for i := range 150000 {
+		a.setPod(benchKey(i), podFacts{
+			node:    fmt.Sprint("node-", i%5000),
+			request: request{milliCPU: 50 + rng.Int64N(1000), memory: rng.Int64N(4 << 30)},
+		})
+	}
+	return a
+}
+
+func benchKey(i int) podKey { return podKey{byte(i), byte(i >> 8), byte(i >> 16)} }
+
+func BenchmarkSnapshotAfterFiftyPodEvents(b *testing.B) {
+	a := large()
+	a.snapshot()
+	rng := rand.New(rand.NewPCG(3, 4))
+	b.ReportAllocs()
+	for b.Loop() {
+		for range 50 {
+			i := rng.IntN(150000)
+			a.setPod(benchKey(i), podFacts{node: fmt.Sprint("node-", i%5000), request: request{milliCPU: rng.Int64N(1000)}})
+		}
+		a.snapshot()
+	}
+}
+
+func BenchmarkSnapshotUnchanged(b *testing.B) {
+	a := large()
+	a.snapshot()
+	b.ReportAllocs()
+	for b.Loop() {
+		a.snapshot()
+	}
+}
+
+func BenchmarkPodEvent(b *testing.B) {
+	a := large()
+	facts := podFacts{node: "node-1"}
+	b.ReportAllocs()
+	for b.Loop() {
+		facts.request.milliCPU++
+		a.setPod(benchKey(7), facts)
+	}
+}
+
+func BenchmarkHeapPerPod(b *testing.B) {
+	for b.Loop() {
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		a := large()
+		a.snapshot()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/150000, "B/pod")
+		runtime.KeepAlive(a)
+	}
+}

@@ -1,0 +1,208 @@
+package capacity
+
+import (
+	"crypto/sha256"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Labels that Liqo v1.2 sets. They are spelled out here because only the liqo
+// packages depend on Liqo.
+const (
+	nodeTypeLabel   = "liqo.io/type"
+	virtualNode     = "virtual-node"
+	shadowPodKind   = "ShadowPod"
+	shadowPodGroup  = "offloading.liqo.io/"
+	creatorLabel    = "liqo.io/creator-user"
+	originNodeLabel = "offloading.liqo.io/nodename"
+)
+
+// A placement's pods are created by the user of its ResourceSlice, which Liqo
+// names after the slice and a hash of the consumer's cluster ID.
+var (
+	placementUser = regexp.MustCompile(`^(res-[a-z0-9]{10}-[1-9][0-9]*)-[0-9a-f]{12}$`)
+	placementName = regexp.MustCompile(`^res-[a-z0-9]{10}-[1-9][0-9]*$`)
+)
+
+// ceiling bounds a single amount: 4 PiB, or as many units. Nothing that runs is
+// larger, and some thousand of them still add up within an int64.
+const ceiling int64 = 1 << 52
+
+// nodeFacts is what is kept of a node.
+type nodeFacts struct {
+	capacity    quantity.Amounts
+	allocatable quantity.Amounts
+	ours        bool
+	counts      bool
+}
+
+func (f nodeFacts) equal(g nodeFacts) bool {
+	return f.ours == g.ours && f.counts == g.counts &&
+		f.capacity.Equal(g.capacity) && f.allocatable.Equal(g.allocatable)
+}
+
+func factsOfNode(node *corev1.Node) nodeFacts {
+	ours := node.Labels[nodeTypeLabel] != virtualNode
+	return nodeFacts{
+		capacity:    bounded(node.Status.Capacity),
+		allocatable: bounded(node.Status.Allocatable),
+		ours:        ours,
+		counts:      ours && !node.Spec.Unschedulable && isReady(node) && !isControlPlaneOnly(node),
+	}
+}
+
+func isReady(node *corev1.Node) bool {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// isControlPlaneOnly reports whether ordinary pods are kept off the node. Other
+// taints are not looked at: those of devices are tolerated by the pods that ask
+// for the devices.
+func isControlPlaneOnly(node *corev1.Node) bool {
+	for i := range node.Spec.Taints {
+		t := &node.Spec.Taints[i]
+		if t.Key == "node-role.kubernetes.io/control-plane" && t.Effect != corev1.TaintEffectPreferNoSchedule {
+			return true
+		}
+	}
+	return false
+}
+
+// podKey is a pod's UID as bytes.
+type podKey [16]byte
+
+func keyOf(meta *metav1.ObjectMeta) podKey {
+	if id, err := uuid.Parse(string(meta.UID)); err == nil {
+		return podKey(id)
+	}
+	sum := sha256.Sum256([]byte(string(meta.UID) + "/" + meta.Namespace + "/" + meta.Name))
+	return podKey(sum[:16])
+}
+
+// podFacts is what is kept of a pod.
+type podFacts struct {
+	// node the pod is bound to; empty when the pod takes no capacity.
+	node string
+	// placement that the pod runs for; empty for a pod of this cluster's own.
+	placement string
+	request   request
+}
+
+// request is what a pod requests. Most pods request nothing else than the three
+// resources that have a field.
+type request struct {
+	milliCPU, memory, ephemeral int64
+	others                      []other
+}
+
+type other struct {
+	name   corev1.ResourceName
+	amount int64
+}
+
+func (r *request) equal(s *request) bool {
+	if r.milliCPU != s.milliCPU || r.memory != s.memory || r.ephemeral != s.ephemeral || len(r.others) != len(s.others) {
+		return false
+	}
+	for i := range r.others {
+		if r.others[i] != s.others[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// addTo adds the request and the pod itself to sum, times the sign.
+func (r *request) addTo(sum quantity.Amounts, sign int64) {
+	sum[corev1.ResourcePods] += sign
+	sum[corev1.ResourceCPU] += sign * r.milliCPU
+	sum[corev1.ResourceMemory] += sign * r.memory
+	if r.ephemeral != 0 {
+		sum[corev1.ResourceEphemeralStorage] += sign * r.ephemeral
+	}
+	for _, o := range r.others {
+		sum[o.name] += sign * o.amount
+	}
+}
+
+func factsOfPod(pod *corev1.Pod) podFacts {
+	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return podFacts{}
+	}
+	return podFacts{node: pod.Spec.NodeName, placement: placementOf(&pod.ObjectMeta), request: requestOf(pod)}
+}
+
+// requestOf applies Kubernetes' own rules: init containers and sidecars, overhead,
+// amounts for the pod as a whole, and resizes in flight.
+func requestOf(pod *corev1.Pod) request {
+	amounts := bounded(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
+		UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	}))
+	out := request{
+		milliCPU:  amounts[corev1.ResourceCPU],
+		memory:    amounts[corev1.ResourceMemory],
+		ephemeral: amounts[corev1.ResourceEphemeralStorage],
+	}
+	delete(amounts, corev1.ResourceCPU)
+	delete(amounts, corev1.ResourceMemory)
+	delete(amounts, corev1.ResourceEphemeralStorage)
+	delete(amounts, corev1.ResourcePods)
+	for _, name := range amounts.Names() {
+		if amounts[name] != 0 {
+			out.others = append(out.others, other{name: name, amount: amounts[name]})
+		}
+	}
+	return out
+}
+
+// placementOf names the placement that a pod runs for. Liqo's webhook sets the
+// creator from who asked, so a consumer cannot charge a pod to another placement;
+// the name of the node it comes from is the consumer's word and is taken only
+// where Liqo runs without that webhook.
+func placementOf(meta *metav1.ObjectMeta) string {
+	owner := metav1.GetControllerOfNoCopy(meta)
+	if owner == nil || owner.Kind != shadowPodKind || !strings.HasPrefix(owner.APIVersion, shadowPodGroup) {
+		return ""
+	}
+	if creator, ok := meta.Labels[creatorLabel]; ok {
+		if match := placementUser.FindStringSubmatch(creator); match != nil {
+			return strings.Clone(match[1])
+		}
+		return ""
+	}
+	if name := meta.Labels[originNodeLabel]; placementName.MatchString(name) {
+		return strings.Clone(name)
+	}
+	return ""
+}
+
+// bounded reads quantities and leaves out what cannot be read, so that one odd
+// resource does not hide the others.
+func bounded(list corev1.ResourceList) quantity.Amounts {
+	amounts, err := quantity.FromResourceList(list)
+	if err != nil {
+		amounts = make(quantity.Amounts, len(list))
+		for name, q := range list {
+			if one, err := quantity.FromResourceList(corev1.ResourceList{name: q}); err == nil {
+				amounts[name] = one[name]
+			}
+		}
+	}
+	for name, amount := range amounts {
+		amounts[name] = min(amount, ceiling)
+	}
+	return amounts
+}

@@ -1,0 +1,96 @@
+package capacity
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// sink is where a reflector puts objects. Unlike a cache it keeps no object:
+// each is turned into facts, which are told to the accounts.
+type sink[F any] struct {
+	// trim turns an object of the API into facts.
+	trim func(obj any) (trimmed[F], error)
+	// set and remove tell what happened to one object, replace what there is.
+	set     func(trimmed[F])
+	remove  func(trimmed[F])
+	replace func([]trimmed[F])
+}
+
+var _ cache.TransformingStore = &sink[nodeFacts]{}
+
+// trimmed is all that outlives an object. A reflector collects objects under
+// their names while it makes its first list: they are trimmed before that.
+type trimmed[F any] struct {
+	// Object is nil; it makes trimmed pass as an object that has a name.
+	metav1.Object
+	namespace, name string
+	key             podKey
+	facts           F
+}
+
+func (t trimmed[F]) GetNamespace() string { return t.namespace }
+func (t trimmed[F]) GetName() string      { return t.name }
+
+func (s *sink[F]) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) { return s.read(obj) }
+}
+
+func (s *sink[F]) Add(obj any) error { return s.Update(obj) }
+
+func (s *sink[F]) Update(obj any) error {
+	t, err := s.read(obj)
+	if err == nil {
+		s.set(t)
+	}
+	return err
+}
+
+func (s *sink[F]) Delete(obj any) error {
+	t, err := s.read(obj)
+	if err == nil {
+		s.remove(t)
+	}
+	return err
+}
+
+func (s *sink[F]) Replace(objs []any, _ string) error {
+	all := make([]trimmed[F], len(objs))
+	for i, obj := range objs {
+		t, err := s.read(obj)
+		if err != nil {
+			return err
+		}
+		all[i] = t
+	}
+	s.replace(all)
+	return nil
+}
+
+// Resync has nothing to do: the facts are all there is.
+func (s *sink[F]) Resync() error { return nil }
+
+func (s *sink[F]) read(obj any) (trimmed[F], error) {
+	if t, ok := obj.(trimmed[F]); ok {
+		return t, nil
+	}
+	return s.trim(obj)
+}
+
+func trimNode(obj any) (trimmed[nodeFacts], error) {
+	n, ok := obj.(*corev1.Node)
+	if !ok {
+		return trimmed[nodeFacts]{}, fmt.Errorf("expected a Node, got %T", obj)
+	}
+	return trimmed[nodeFacts]{name: n.Name, facts: factsOfNode(n)}, nil
+}
+
+func trimPod(obj any) (trimmed[podFacts], error) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return trimmed[podFacts]{}, fmt.Errorf("expected a Pod, got %T", obj)
+	}
+	return trimmed[podFacts]{namespace: p.Namespace, name: p.Name, key: keyOf(&p.ObjectMeta), facts: factsOfPod(p)}, nil
+}

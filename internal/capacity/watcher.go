@@ -1,0 +1,164 @@
+package capacity
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// runningPods leaves pods that take no capacity to the API server: one that
+// finishes is reported as deleted.
+const runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+
+// Watcher keeps account of the cluster while it runs. It is safe for concurrent
+// use and is a Runnable of a manager, on every replica.
+type Watcher struct {
+	nodes, pods cache.ListerWatcher
+
+	changed chan struct{}
+	synced  chan struct{}
+
+	// mu guards the following.
+	mu         sync.Mutex
+	accounts   *accounts
+	nodesKnown bool
+	podsKnown  bool
+}
+
+// New makes a Watcher of the cluster behind client. A client that speaks
+// protobuf saves most of the work of reading pods.
+func New(client kubernetes.Interface) *Watcher {
+	nodes := client.CoreV1().Nodes()
+	pods := client.CoreV1().Pods(metav1.NamespaceAll)
+	return &Watcher{
+		nodes: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return nodes.Watch(ctx, o)
+			},
+		}, client),
+		pods: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				o.FieldSelector = runningPods
+				return pods.List(ctx, o)
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				o.FieldSelector = runningPods
+				return pods.Watch(ctx, o)
+			},
+		}, client),
+		changed:  make(chan struct{}, 1),
+		synced:   make(chan struct{}),
+		accounts: newAccounts(),
+	}
+}
+
+// Start watches until ctx ends.
+func (w *Watcher) Start(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { w.nodeReflector().RunWithContext(ctx) })
+	running.Go(func() { w.podReflector().RunWithContext(ctx) })
+	running.Wait()
+	return nil
+}
+
+// NeedLeaderElection lets every replica keep account, so that a new leader can
+// advertise at once.
+func (w *Watcher) NeedLeaderElection() bool { return false }
+
+// Synced is closed once all nodes and pods have been counted. Until then a
+// Snapshot is of no use.
+func (w *Watcher) Synced() <-chan struct{} { return w.synced }
+
+// Changed receives after figures have changed, once for any number of changes.
+// It has one reader.
+func (w *Watcher) Changed() <-chan struct{} { return w.changed }
+
+// Snapshot returns the state of the accounts.
+func (w *Watcher) Snapshot() Snapshot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.accounts.snapshot()
+}
+
+// Fits reports whether a request fits into what no pod of this cluster has
+// claimed, whomever it runs for. It does not know what is held for placements
+// that do not use it yet.
+func (w *Watcher) Fits(request quantity.Amounts) (quantity.Shortage, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.accounts.fits(request)
+}
+
+func (w *Watcher) nodeReflector() *cache.Reflector {
+	return cache.NewReflectorWithOptions(w.nodes, &corev1.Node{}, &sink[nodeFacts]{
+		trim: trimNode,
+		set: func(t trimmed[nodeFacts]) {
+			w.tell(func(a *accounts) bool { return a.setNode(t.name, t.facts) })
+		},
+		remove: func(t trimmed[nodeFacts]) {
+			w.tell(func(a *accounts) bool { return a.removeNode(t.name) })
+		},
+		replace: func(all []trimmed[nodeFacts]) {
+			facts := make(map[string]nodeFacts, len(all))
+			for _, t := range all {
+				facts[t.name] = t.facts
+			}
+			w.tell(func(a *accounts) bool {
+				w.nodesKnown = true
+				return a.replaceNodes(facts)
+			})
+		},
+	}, cache.ReflectorOptions{Name: "capacity/nodes"})
+}
+
+func (w *Watcher) podReflector() *cache.Reflector {
+	return cache.NewReflectorWithOptions(w.pods, &corev1.Pod{}, &sink[podFacts]{
+		trim: trimPod,
+		set: func(t trimmed[podFacts]) {
+			w.tell(func(a *accounts) bool { return a.setPod(t.key, t.facts) })
+		},
+		remove: func(t trimmed[podFacts]) {
+			w.tell(func(a *accounts) bool { return a.removePod(t.key) })
+		},
+		replace: func(all []trimmed[podFacts]) {
+			facts := make(map[podKey]podFacts, len(all))
+			for _, t := range all {
+				facts[t.key] = t.facts
+			}
+			w.tell(func(a *accounts) bool {
+				w.podsKnown = true
+				return a.replacePods(facts)
+			})
+		},
+	}, cache.ReflectorOptions{Name: "capacity/pods"})
+}
+
+// tell passes on one event. Nothing is reported before everything was counted
+// once.
+func (w *Watcher) tell(event func(*accounts) bool) {
+	w.mu.Lock()
+	before := w.nodesKnown && w.podsKnown
+	changed := event(w.accounts)
+	after := w.nodesKnown && w.podsKnown
+	w.mu.Unlock()
+
+	if after && !before {
+		close(w.synced)
+	}
+	if !after || (before && !changed) {
+		return
+	}
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,69 @@
+package capacity
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+func TestWatcherFollowsTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01"},
+			Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{container("a", list("cpu", "1"))}},
+		}
+		client := fake.NewClientset(readyNode(func(*corev1.Node) {}), pod)
+		ctx, stop := context.WithCancel(t.Context())
+		w := New(client)
+		done := make(chan error)
+		go func() { done <- w.Start(ctx) }()
+
+		<-w.Synced()
+		<-w.Changed()
+		expect := func(allocated quantity.Amounts, request quantity.Amounts, fits bool) {
+			t.Helper()
+			s := w.Snapshot()
+			if diff := cmp.Diff(allocated, s.Allocated, sameFigures); diff != "" {
+				t.Errorf("allocated (-want +got):\n%s", diff)
+			}
+			if s.Nodes != 1 || !s.Capacity.Equal(quantity.Amounts{"cpu": 4000}) || !s.Allocatable.Equal(quantity.Amounts{"cpu": 3000}) {
+				t.Errorf("snapshot %+v", s)
+			}
+			if shortage, ok := w.Fits(request); ok != fits {
+				t.Errorf("%v fits: %v (%+v)", request, ok, shortage)
+			}
+		}
+		expect(quantity.Amounts{"cpu": 1000, "pods": 1}, quantity.Amounts{"cpu": 2001}, false)
+
+		finished := pod.DeepCopy()
+		finished.Status.Phase = corev1.PodSucceeded
+		if _, err := client.CoreV1().Pods("default").UpdateStatus(ctx, finished, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		<-w.Changed()
+		expect(nil, quantity.Amounts{"cpu": 3000}, true)
+
+		// A change that moves no figure wakes nobody.
+		finished.Labels = map[string]string{"a": "b"}
+		if _, err := client.CoreV1().Pods("default").Update(ctx, finished, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		select {
+		case <-w.Changed():
+			t.Error("a label was reported as a change of capacity")
+		default:
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
