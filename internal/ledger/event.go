@@ -45,7 +45,7 @@ type Offer struct {
 	Shapes []Shape                     `json:"shapes,omitempty"`
 	Cost   *Cost                       `json:"cost,omitempty"`
 	// Source is the object a hand-written offer stands in.
-	Source *ObjectRef `json:"source,omitempty"`
+	Source *Manifest `json:"source,omitempty"`
 }
 
 // Shape counts nodes that have the same amounts free.
@@ -64,10 +64,16 @@ type Cost struct {
 
 // ObjectRef names an object in the broker cluster.
 type ObjectRef struct {
-	Namespace  string `json:"namespace"`
-	Name       string `json:"name"`
-	UID        string `json:"uid"`
-	Generation int64  `json:"generation,omitempty"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// Manifest is an object in which somebody wrote an offer by hand.
+type Manifest struct {
+	ObjectRef
+	// Digest of what was written, so that a change is told from a repetition.
+	Digest string `json:"digest"`
 }
 
 // Reserve grants a reservation its first placement.

@@ -1,0 +1,75 @@
+package brokerconfig
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+)
+
+// Reconcile hands the configuration to the broker whole, or not at all.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	obj := &brokerv1alpha1.BrokerConfig{}
+	err := r.client.Get(ctx, req.NamespacedName, obj)
+	if apierrors.IsNotFound(err) {
+		r.broker.SetConfig(ctx, broker.DefaultConfig())
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	ready := metav1.Condition{
+		Type: brokerv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Applied",
+		Message: "the broker decides by this configuration", ObservedGeneration: obj.Generation,
+	}
+	config, err := configOf(&obj.Spec)
+	if err != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Invalid", err.Error()+"; the former configuration stays in force"
+	} else {
+		r.broker.SetConfig(ctx, config)
+	}
+	before := obj.DeepCopy()
+	obj.Status.ObservedGeneration = obj.Generation
+	meta.SetStatusCondition(&obj.Status.Conditions, ready)
+	if equality.Semantic.DeepEqual(before.Status, obj.Status) {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(r.client.Status().Patch(ctx, obj, client.MergeFrom(before)))
+}
+
+// configOf fills what the spec leaves out from the defaults.
+func configOf(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
+	config := broker.DefaultConfig()
+	if spec.ScoringPreset != "" {
+		weights, err := decision.Preset(string(spec.ScoringPreset))
+		if err != nil {
+			return config, fmt.Errorf("scoringPreset: %w", err)
+		}
+		config.Weights = weights
+	}
+	if w := spec.ScoringWeights; w != nil {
+		config.Weights = decision.Weights{
+			decision.Availability: int(w.ResourceAvailability), decision.Cost: int(w.Cost),
+			decision.Latency: int(w.Latency), decision.Reliability: int(w.Reliability),
+		}
+		if err := config.Weights.Validate(); err != nil {
+			return config, fmt.Errorf("scoringWeights: %w", err)
+		}
+	}
+	if spec.StaleThreshold != nil {
+		config.StaleThreshold = spec.StaleThreshold.Duration
+	}
+	if spec.DefaultTTL != nil {
+		config.DefaultTTL = spec.DefaultTTL.Duration
+	}
+	return config, nil
+}

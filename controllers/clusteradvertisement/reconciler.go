@@ -1,0 +1,123 @@
+package clusteradvertisement
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+const (
+	// reassertEvery repairs what somebody else wrote that no event told of.
+	reassertEvery = 5 * time.Minute
+	// busyRetry is when an object is looked at again that found no journal.
+	busyRetry = 2 * time.Second
+)
+
+// Reconcile brings one ClusterAdvertisement in step with the book.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	obj := &brokerv1alpha1.ClusterAdvertisement{}
+	err := r.client.Get(ctx, req.NamespacedName, obj)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = r.missing(ctx, req.NamespacedName)
+	case err != nil:
+		return ctrl.Result{}, err
+	case obj.DeletionTimestamp.IsZero():
+		err = r.carry(ctx, obj)
+	}
+	if fault.ReasonOf(err) == fault.Unavailable {
+		return ctrl.Result{RequeueAfter: busyRetry}, nil
+	}
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
+	}
+	return ctrl.Result{RequeueAfter: reassertEvery}, err
+}
+
+// missing takes back what a deleted manifest offered, or shows what an agent
+// advertised and no object shows.
+func (r *Reconciler) missing(ctx context.Context, key types.NamespacedName) error {
+	id, uid, err := r.broker.ClusterOfManifest(ctx, key.Namespace, key.Name)
+	if err != nil {
+		return err
+	}
+	if id != "" {
+		return r.broker.WithdrawManifest(ctx, id, uid)
+	}
+	if key.Namespace != r.namespace {
+		return nil
+	}
+	view, err := r.broker.Cluster(ctx, key.Name)
+	if err != nil || view == nil || !view.Agent {
+		return err
+	}
+	obj := &brokerv1alpha1.ClusterAdvertisement{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Spec:       specOf(view, &brokerv1alpha1.ClusterAdvertisementSpec{}),
+	}
+	if err := r.client.Create(ctx, obj); err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return fmt.Errorf("showing cluster %q: %w", key.Name, err)
+	}
+	return r.writeStatus(ctx, obj, statusOf(view, obj))
+}
+
+// carry takes a manifest into the book where no agent speaks for the cluster, then
+// shows the book's figures.
+func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement) error {
+	view, err := r.broker.Cluster(ctx, obj.Spec.ClusterID)
+	if err != nil {
+		return err
+	}
+	if view == nil || !view.Agent {
+		if view, err = r.offer(ctx, obj); err != nil || view == nil {
+			return err
+		}
+	}
+	spec := specOf(view, &obj.Spec)
+	if !equality.Semantic.DeepEqual(spec, obj.Spec) {
+		obj.Spec = spec
+		if err := r.client.Update(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return r.writeStatus(ctx, obj, statusOf(view, obj))
+}
+
+// offer returns nil, nil for a manifest that was refused; its status says why.
+func (r *Reconciler) offer(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement) (*broker.ClusterView, error) {
+	offer, err := offerOf(obj)
+	if err == nil {
+		err = r.broker.OfferManifest(ctx, offer)
+	}
+	switch fault.ReasonOf(err) {
+	case fault.Invalid, fault.Conflict:
+		return nil, r.writeStatus(ctx, obj, refusalOf(err, obj))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.broker.Cluster(ctx, obj.Spec.ClusterID)
+}
+
+func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement, status brokerv1alpha1.ClusterAdvertisementStatus) error {
+	if equality.Semantic.DeepEqual(obj.Status, status) {
+		return nil
+	}
+	before := obj.DeepCopy()
+	obj.Status = status
+	return client.IgnoreNotFound(r.client.Status().Patch(ctx, obj, client.MergeFrom(before)))
+}

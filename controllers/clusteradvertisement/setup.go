@@ -1,0 +1,67 @@
+// Package clusteradvertisement keeps ClusterAdvertisements in step with the broker's
+// book: what was written by hand is carried into the book, and what the book says
+// of a cluster is shown.
+package clusteradvertisement
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+)
+
+// +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clusteradvertisements,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clusteradvertisements/status,verbs=patch
+
+// coalesce is how long changes of one cluster are gathered before they are shown.
+const coalesce = 200 * time.Millisecond
+
+// Reconciler reconciles ClusterAdvertisements.
+type Reconciler struct {
+	client    client.Client
+	broker    *broker.Broker
+	namespace string
+}
+
+// Setup registers the controller. What agents advertise is shown in namespace,
+// under the cluster's ID.
+func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
+	r := &Reconciler{client: mgr.GetClient(), broker: b, namespace: namespace}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("clusteradvertisement").
+		For(&brokerv1alpha1.ClusterAdvertisement{}).
+		WatchesRawSource(source.Func(r.follow)).
+		Complete(r)
+}
+
+func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go func() {
+		for {
+			ids, err := r.broker.Feed().Clusters(ctx)
+			if err != nil {
+				return
+			}
+			for _, id := range ids {
+				queue.AddAfter(reconcile.Request{NamespacedName: r.objectOf(ctx, id)}, coalesce)
+			}
+		}
+	}()
+	return nil
+}
+
+// objectOf is the object that shows a cluster.
+func (r *Reconciler) objectOf(ctx context.Context, id string) types.NamespacedName {
+	view, err := r.broker.Cluster(ctx, id)
+	if err == nil && view != nil && view.Source != nil {
+		return types.NamespacedName{Namespace: view.Source.Namespace, Name: view.Source.Name}
+	}
+	return types.NamespacedName{Namespace: r.namespace, Name: id}
+}

@@ -1,0 +1,32 @@
+package reservation
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+)
+
+// announce records an event for every change of phase and for every move.
+func (r *Reconciler) announce(before, after *brokerv1alpha1.Reservation) {
+	was, is := before.Status, after.Status
+	if was.Phase != is.Phase {
+		kind := corev1.EventTypeNormal
+		if is.Phase == brokerv1alpha1.ReservationFailed {
+			kind = corev1.EventTypeWarning
+		}
+		r.recorder.Eventf(after, nil, kind, string(is.Phase), "Transition", "%s", clip(is.Message))
+	}
+	if n := len(is.Placements); n > len(was.Placements) && n > 1 {
+		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonMoved, "Move",
+			"placement %d on %s: %s gave it up (%s)", n, is.TargetClusterID, is.Placements[n-2].ClusterID, is.Placements[n-2].Reason)
+	}
+}
+
+// clip keeps a note within the 1 kB that the events API takes.
+func clip(note string) string {
+	const most = 1000
+	if len(note) <= most {
+		return note
+	}
+	return note[:most] + "…"
+}

@@ -1,0 +1,206 @@
+package reservation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+const (
+	// reassertEvery repairs what somebody else wrote into a status that no event told of.
+	reassertEvery = time.Minute
+	// busyRetry is when an object is looked at again that found no journal.
+	busyRetry = 2 * time.Second
+
+	managedByLabel = "app.kubernetes.io/managed-by"
+	managedBy      = "liqo-resource-broker"
+)
+
+// Reconcile brings one Reservation in step with the book.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	obj := &brokerv1alpha1.Reservation{}
+	err := r.client.Get(ctx, req.NamespacedName, obj)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = r.show(ctx, req.NamespacedName)
+	case err != nil:
+		return ctrl.Result{}, err
+	case !obj.DeletionTimestamp.IsZero():
+		err = r.finish(ctx, obj)
+	default:
+		err = r.carry(ctx, obj)
+	}
+	if fault.ReasonOf(err) == fault.Unavailable {
+		return ctrl.Result{RequeueAfter: busyRetry}, nil
+	}
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
+	}
+	return ctrl.Result{RequeueAfter: reassertEvery}, err
+}
+
+// show makes the object of a reservation that an agent asked for.
+func (r *Reconciler) show(ctx context.Context, key types.NamespacedName) error {
+	if key.Namespace != r.namespace {
+		return nil
+	}
+	view, err := r.broker.Reservation(ctx, key.Name)
+	if err != nil || view == nil || view.Object != nil || view.Over {
+		return err
+	}
+	obj := &brokerv1alpha1.Reservation{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name,
+			Labels:     map[string]string{managedByLabel: managedBy},
+			Finalizers: []string{brokerv1alpha1.ReservationFinalizer},
+		},
+		Spec: specOf(view),
+	}
+	if err := r.client.Create(ctx, obj); err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return fmt.Errorf("showing reservation %q: %w", key.Name, err)
+	}
+	return r.project(ctx, obj, view)
+}
+
+// finish releases a reservation whose object is deleted, and lets the object go
+// once nothing of the reservation is left.
+func (r *Reconciler) finish(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
+	view, err := r.lookUp(ctx, obj)
+	if err != nil {
+		return err
+	}
+	if view != nil && view.EndReason == "" {
+		if err := r.broker.Release(ctx, view.Name, "its Reservation was deleted"); err != nil {
+			return err
+		}
+		view, err = r.lookUp(ctx, obj)
+		if err != nil {
+			return err
+		}
+	}
+	if view != nil && !view.Over {
+		return r.project(ctx, obj, view)
+	}
+	return r.letGo(ctx, obj)
+}
+
+func (r *Reconciler) letGo(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
+	before := obj.DeepCopy()
+	if !controllerutil.RemoveFinalizer(obj, brokerv1alpha1.ReservationFinalizer) {
+		return nil
+	}
+	return client.IgnoreNotFound(r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+// carry takes what a user asked for into the book, or shows what became of it.
+func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
+	before := obj.DeepCopy()
+	if controllerutil.AddFinalizer(obj, brokerv1alpha1.ReservationFinalizer) {
+		return r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	}
+	view, err := r.lookUp(ctx, obj)
+	if err != nil {
+		return err
+	}
+	switch {
+	case view != nil:
+		return r.project(ctx, obj, view)
+	case shownByBroker(obj):
+		// The book has forgotten it: it was over long ago.
+		if err := r.letGo(ctx, obj); err != nil {
+			return err
+		}
+		return client.IgnoreNotFound(r.client.Delete(ctx, obj))
+	case terminal(obj):
+		return nil
+	}
+	return r.reserve(ctx, obj)
+}
+
+func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
+	request, err := requestOf(obj)
+	if err != nil {
+		return r.refuse(ctx, obj, fault.New(fault.Invalid, "requestedResources: %v", err))
+	}
+	view, err := r.broker.ReserveObject(ctx, request)
+	switch reason := fault.ReasonOf(err); reason {
+	case fault.NoCandidate, fault.Invalid, fault.Released, fault.KeyReused:
+		return r.refuse(ctx, obj, err)
+	}
+	if err != nil {
+		return err
+	}
+	return r.project(ctx, obj, view)
+}
+
+func requestOf(obj *brokerv1alpha1.Reservation) (broker.Request, error) {
+	amounts, err := quantity.FromResourceList(resourceList(obj))
+	if err != nil {
+		return broker.Request{}, err
+	}
+	q := broker.Request{
+		Requester: obj.Spec.RequesterID, Tenant: obj.Spec.Tenant, Priority: obj.Spec.Priority,
+		Amounts: amounts, Target: obj.Spec.TargetClusterID,
+		Object: &ledger.ObjectRef{Namespace: obj.Namespace, Name: obj.Name, UID: string(obj.UID)},
+	}
+	if obj.Spec.Duration != nil {
+		q.Duration = obj.Spec.Duration.Duration
+	}
+	return q, nil
+}
+
+func (r *Reconciler) lookUp(ctx context.Context, obj *brokerv1alpha1.Reservation) (*broker.ReservationView, error) {
+	if shownByBroker(obj) {
+		return r.broker.Reservation(ctx, obj.Name)
+	}
+	return r.broker.ObjectReservation(ctx, obj.Spec.RequesterID, string(obj.UID))
+}
+
+// project shows the book's reservation in the object's status.
+func (r *Reconciler) project(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
+	return r.writeStatus(ctx, obj, statusOf(view, obj))
+}
+
+// refuse is for a request that found no place: it is over before it began.
+func (r *Reconciler) refuse(ctx context.Context, obj *brokerv1alpha1.Reservation, cause error) error {
+	return r.writeStatus(ctx, obj, refusalOf(cause, obj))
+}
+
+func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reservation, status brokerv1alpha1.ReservationStatus) error {
+	if equality.Semantic.DeepEqual(obj.Status, status) {
+		return nil
+	}
+	before := obj.DeepCopy()
+	obj.Status = status
+	if err := r.client.Status().Patch(ctx, obj, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.announce(before, obj)
+	return nil
+}
+
+func shownByBroker(obj *brokerv1alpha1.Reservation) bool {
+	return obj.Labels[managedByLabel] == managedBy
+}
+
+func terminal(obj *brokerv1alpha1.Reservation) bool {
+	phase := obj.Status.Phase
+	return phase == brokerv1alpha1.ReservationFailed || phase == brokerv1alpha1.ReservationReleased
+}

@@ -1,0 +1,70 @@
+// Package reservation keeps the Reservations of the broker cluster in step with
+// the broker's book: an object that a user made is carried into the book, and
+// everything in the book is shown.
+package reservation
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+)
+
+// +kubebuilder:rbac:groups=broker.fluidos.eu,resources=reservations,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=broker.fluidos.eu,resources=reservations/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles Reservations.
+type Reconciler struct {
+	client    client.Client
+	broker    *broker.Broker
+	namespace string
+	recorder  events.EventRecorder
+}
+
+// Setup registers the controller. Reservations that agents ask for over REST are
+// shown in namespace.
+func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
+	r := &Reconciler{
+		client: mgr.GetClient(), broker: b, namespace: namespace,
+		recorder: mgr.GetEventRecorder("reservation"),
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("reservation").
+		For(&brokerv1alpha1.Reservation{}).
+		WatchesRawSource(source.Func(r.follow)).
+		Complete(r)
+}
+
+// follow enqueues the objects of reservations that change in the book.
+func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go func() {
+		for {
+			names, err := r.broker.Feed().Reservations(ctx)
+			if err != nil {
+				return
+			}
+			for _, name := range names {
+				queue.Add(reconcile.Request{NamespacedName: r.objectOf(ctx, name)})
+			}
+		}
+	}()
+	return nil
+}
+
+// objectOf is the object that shows a reservation.
+func (r *Reconciler) objectOf(ctx context.Context, name string) types.NamespacedName {
+	view, err := r.broker.Reservation(ctx, name)
+	if err == nil && view != nil && view.Object != nil {
+		return types.NamespacedName{Namespace: view.Object.Namespace, Name: view.Object.Name}
+	}
+	return types.NamespacedName{Namespace: r.namespace, Name: name}
+}

@@ -1,0 +1,132 @@
+package reservation
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+func resourceList(obj *brokerv1alpha1.Reservation) corev1.ResourceList {
+	return corev1.ResourceList(obj.Spec.RequestedResources)
+}
+
+// specOf is what a user would have written for a reservation.
+func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
+	spec := brokerv1alpha1.ReservationSpec{
+		RequestedResources: brokerv1alpha1.RequestedResources(v.Amounts.ToResourceList()),
+		Priority:           v.Priority, RequesterID: v.Requester, Tenant: v.Tenant, TargetClusterID: v.Target,
+	}
+	if v.Duration != 0 {
+		spec.Duration = &metav1.Duration{Duration: v.Duration}
+	}
+	return spec
+}
+
+func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) brokerv1alpha1.ReservationStatus {
+	status := brokerv1alpha1.ReservationStatus{
+		Phase:                 brokerv1alpha1.ReservationPhase(v.Phase),
+		ReservationName:       v.Name,
+		TargetClusterID:       v.Provider,
+		TargetClusterEndpoint: v.Endpoint,
+		ReservedAt:            seconds(v.CreatedAt),
+		Message:               v.Message,
+		ObservedGeneration:    obj.Generation,
+		Conditions:            slices.Clone(obj.Status.Conditions),
+	}
+	if v.Duration != 0 {
+		status.ExpiresAt = seconds(v.Until)
+	}
+	for i, p := range v.Placements {
+		status.Placements = append(status.Placements, brokerv1alpha1.Placement{
+			Number: p.Number, ClusterID: p.Provider, Reason: p.Withdrawn,
+			State: brokerv1alpha1.PlacementState(v.PlacementPhases[i]),
+		})
+	}
+	if v.Explanation != nil {
+		status.Rejected = v.Explanation.Rejected
+		for _, c := range v.Explanation.Candidates {
+			status.Candidates = append(status.Candidates, brokerv1alpha1.CandidateScore{
+				ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message,
+			})
+		}
+	}
+	for _, c := range conditionsOf(v) {
+		c.ObservedGeneration = obj.Generation
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	return status
+}
+
+func conditionsOf(v *broker.ReservationView) []metav1.Condition {
+	held := metav1.Condition{Type: brokerv1alpha1.ConditionReserved, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ReasonReserved, Message: v.Message}
+	ready := metav1.Condition{Type: brokerv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: string(v.Phase), Message: v.Message}
+	switch v.Phase {
+	case ledger.Active:
+		ready.Status = metav1.ConditionTrue
+	case ledger.Released, ledger.Failed:
+		held.Status, held.Reason = metav1.ConditionFalse, string(v.Phase)
+	}
+	if v.EndReason == ledger.EndExpired {
+		ready.Reason = brokerv1alpha1.ReasonExpired
+	}
+	out := []metav1.Condition{ready, held, acknowledgementOf(v)}
+	if v.RequesterHasAgent {
+		return append(out, metav1.Condition{
+			Type: brokerv1alpha1.ConditionNoConsumer, Status: metav1.ConditionFalse,
+			Reason: brokerv1alpha1.ReasonConnected, Message: "the agent of " + v.Requester + " carries it out",
+		})
+	}
+	return append(out, metav1.Condition{
+		Type: brokerv1alpha1.ConditionNoConsumer, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ReasonUnknownRequester,
+		Message: "requesterID " + v.Requester + " is no enrolled cluster: capacity is locked, nobody peers",
+	})
+}
+
+func acknowledgementOf(v *broker.ReservationView) metav1.Condition {
+	p := v.Placements[len(v.Placements)-1]
+	c := metav1.Condition{Type: brokerv1alpha1.ConditionAcknowledged}
+	switch {
+	case !v.ProviderHasAgent:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, brokerv1alpha1.ReasonNoAgent, "no agent ever connected for "+p.Provider
+	case p.AcknowledgedAt.IsZero():
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonAwaitingProvider, "waiting for the agent of "+p.Provider
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, brokerv1alpha1.ReasonAcknowledged, p.Provider+" keeps the capacity"
+	}
+	return c
+}
+
+func refusalOf(cause error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.ReservationStatus {
+	status := brokerv1alpha1.ReservationStatus{
+		Phase:              brokerv1alpha1.ReservationFailed,
+		Message:            cause.Error(),
+		ObservedGeneration: obj.Generation,
+		Conditions:         slices.Clone(obj.Status.Conditions),
+	}
+	if f, ok := errors.AsType[*fault.Error](cause); ok {
+		status.Candidates, status.Rejected = wire.ToCandidates(f.Candidates), f.Rejected
+	}
+	for _, kind := range []string{brokerv1alpha1.ConditionReady, brokerv1alpha1.ConditionReserved} {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: string(fault.ReasonOf(cause)),
+			Message: cause.Error(), ObservedGeneration: obj.Generation,
+		})
+	}
+	return status
+}
+
+// seconds cuts a time to what the API keeps, so that an unchanged status compares equal.
+func seconds(t time.Time) *metav1.Time {
+	out := metav1.Unix(t.Unix(), 0)
+	return &out
+}

@@ -1,0 +1,219 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// PublishAdvertisement implements the server's Broker. One that is older than what
+// was heard before is answered and changes nothing.
+func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
+	if adv.ClusterID != clusterID {
+		return nil, fault.New(fault.Forbidden, "the certificate is that of cluster %q: it cannot advertise %q", clusterID, adv.ClusterID)
+	}
+	offer, err := offerOf(adv)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
+	}
+	var receipt *v1.AdvertisementReceipt
+	err = b.change(ctx, func(t *term) error {
+		if err := t.hear(offer, adv.Epoch, adv.Sequence); err != nil {
+			return err
+		}
+		c := t.state.Cluster(clusterID)
+		receipt = &v1.AdvertisementReceipt{
+			NextSeconds: int32(advertiseEvery.Seconds()),
+			Reserved:    wire.FromAmounts(c.Claimed()),
+			Available:   wire.FromAmounts(c.Available()),
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return receipt, nil
+}
+
+// hear takes an agent's offer: at once into the ledger if it differs materially,
+// else it waits until somebody wants to reserve there.
+func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
+	p := t.presenceOf(offer.ClusterID)
+	if epoch < p.epoch || (epoch == p.epoch && sequence <= p.sequence) {
+		return nil
+	}
+	p.epoch, p.sequence, p.heard = epoch, sequence, t.now()
+	known := t.state.Cluster(offer.ClusterID)
+	if known != nil && known.Agent && !material(&known.Offer, offer) {
+		p.pending = offer
+		t.judge(offer.ClusterID)
+		return nil
+	}
+	p.pending = nil
+	return t.record(ledger.Event{Offer: offer})
+}
+
+// materialShare is which change of a resource, as one part of so many of what is
+// allocatable, is worth a record.
+const materialShare = 50
+
+// material says whether an offer differs so much from the recorded one that
+// decisions should know.
+func material(old, new *ledger.Offer) bool {
+	a, b := *old, *new
+	a.Allocated, b.Allocated, a.Used, b.Used = nil, nil, nil, nil
+	// Shapes move with every pod; they are taken when somebody reserves.
+	a.Shapes, b.Shapes = nil, nil
+	if !reflect.DeepEqual(a, b) {
+		return true
+	}
+	if differs(old.Allocated, new.Allocated, new.Allocatable) {
+		return true
+	}
+	if len(old.Used) != len(new.Used) {
+		return true
+	}
+	for name := range maps.Keys(new.Used) {
+		before, ok := old.Used[name]
+		if !ok || differs(before, new.Used[name], new.Allocatable) {
+			return true
+		}
+	}
+	return false
+}
+
+func differs(a, b, whole quantity.Amounts) bool {
+	for name, delta := range a.Sub(b) {
+		if max(delta, -delta) > whole[name]/materialShare {
+			return true
+		}
+	}
+	return false
+}
+
+func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
+	offer := &ledger.Offer{
+		ClusterID: adv.ClusterID, ClusterName: adv.ClusterName, Endpoint: adv.EndpointURL,
+		Region: adv.Topology.Region, Zone: adv.Topology.Zone, Agent: true,
+	}
+	var err error
+	if offer.Capacity, err = wire.ToAmounts(adv.Capacity); err != nil {
+		return nil, fmt.Errorf("capacity: %w", err)
+	}
+	if offer.Allocatable, err = wire.ToAmounts(adv.Allocatable); err != nil {
+		return nil, fmt.Errorf("allocatable: %w", err)
+	}
+	if offer.Allocated, err = wire.ToAmounts(adv.Allocated); err != nil {
+		return nil, fmt.Errorf("allocated: %w", err)
+	}
+	for _, u := range adv.Usage {
+		used, err := wire.ToAmounts(u.Used)
+		if err != nil {
+			return nil, fmt.Errorf("usage of %s-%d: %w", u.Reservation, u.Placement, err)
+		}
+		if offer.Used == nil {
+			offer.Used = map[string]quantity.Amounts{}
+		}
+		offer.Used[ledger.PlacementName(u.Reservation, u.Placement)] = used
+	}
+	for _, s := range adv.NodeShapes {
+		free, err := wire.ToAmounts(s.Free)
+		if err != nil {
+			return nil, fmt.Errorf("node shape: %w", err)
+		}
+		offer.Shapes = append(offer.Shapes, ledger.Shape{Count: s.Count, Free: free})
+	}
+	if !reflect.DeepEqual(adv.Cost, v1.Cost{}) {
+		offer.Cost = &ledger.Cost{CPU: adv.Cost.CpuCost, Memory: adv.Cost.MemoryCost, Resources: adv.Cost.ResourceCosts, Currency: adv.Cost.Currency}
+	}
+	return offer, validate(offer)
+}
+
+// validate refuses what no cluster can mean.
+func validate(o *ledger.Offer) error {
+	if o.Capacity.IsZero() && !o.Allocatable.IsZero() {
+		return fmt.Errorf("allocatable is given but capacity is empty")
+	}
+	for _, name := range o.Allocatable.Names() {
+		if o.Allocatable[name] > o.Capacity[name] {
+			return fmt.Errorf("allocatable %s %s is more than the capacity %s", name,
+				quantity.Format(name, o.Allocatable[name]), quantity.Format(name, o.Capacity[name]))
+		}
+	}
+	if o.Cost == nil {
+		return nil
+	}
+	prices := map[string]string{string(corev1.ResourceCPU): o.Cost.CPU, string(corev1.ResourceMemory): o.Cost.Memory}
+	maps.Copy(prices, o.Cost.Resources)
+	for name, text := range prices {
+		if text == "" {
+			continue
+		}
+		if _, err := decision.ParsePrice(text); err != nil {
+			return fmt.Errorf("price of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// OfferManifest takes what somebody wrote by hand for a cluster. It counts as
+// heard now if it is new or was changed. Where an agent speaks for the cluster the
+// manifest changes nothing.
+//
+// It returns fault.Conflict if another manifest speaks for the cluster already,
+// and fault.Invalid if the figures cannot be meant.
+func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
+	if err := validate(offer); err != nil {
+		return fault.New(fault.Invalid, "%v", err)
+	}
+	return b.change(ctx, func(t *term) error {
+		known := t.state.Cluster(offer.ClusterID)
+		switch {
+		case known == nil || known.Source == nil && !known.Agent:
+		case known.Agent:
+			return nil
+		case known.Source.UID != offer.Source.UID:
+			return fault.New(fault.Conflict, "cluster %q is described by ClusterAdvertisement %s/%s already: delete one of them",
+				offer.ClusterID, known.Source.Namespace, known.Source.Name)
+		case known.Source.Digest == offer.Source.Digest:
+			return nil
+		}
+		t.presenceOf(offer.ClusterID).heard = t.now()
+		return t.record(ledger.Event{Offer: offer})
+	})
+}
+
+// WithdrawManifest takes back what a deleted manifest offered. What is reserved
+// there stays held.
+func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) error {
+	return b.change(ctx, func(t *term) error {
+		known := t.state.Cluster(clusterID)
+		if known == nil || known.Agent || known.Source == nil || known.Source.UID != uid {
+			return nil
+		}
+		return t.record(ledger.Event{Offer: &ledger.Offer{ClusterID: clusterID}})
+	})
+}
+
+// ClusterOfManifest returns the cluster that a manifest speaks for, "" if none.
+func (b *Broker) ClusterOfManifest(ctx context.Context, namespace, name string) (clusterID, uid string, err error) {
+	err = b.change(ctx, func(t *term) error {
+		t.state.Clusters(func(c *ledger.Cluster) {
+			if c.Source != nil && c.Source.Namespace == namespace && c.Source.Name == name {
+				clusterID, uid = c.ClusterID, c.Source.UID
+			}
+		})
+		return nil
+	})
+	return clusterID, uid, err
+}

@@ -1,0 +1,200 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// JournalName is the name under which the broker keeps its journal.
+const JournalName = "liqo-resource-broker"
+
+// Options of a Broker.
+type Options struct {
+	// Store is where the journal lives.
+	Store journal.Store
+	// Journal tunes the journal; its zero value has working defaults.
+	Journal journal.Options
+	// Version is what ping answers.
+	Version string
+	Log     logr.Logger
+	// Now is the only clock that decides expiry and staleness.
+	Now func() time.Time
+}
+
+// Broker answers agents (it is the server's Broker) and feeds the controllers
+// that show its state. Run must be running for it to answer.
+type Broker struct {
+	opts    Options
+	mailbox *mailbox
+	feed    *Feed
+
+	// mu guards the following.
+	mu   sync.Mutex
+	term *term
+	// ended is closed and replaced whenever a term begins or ends.
+	ended  chan struct{}
+	config Config
+}
+
+// New makes a Broker with the default configuration.
+func New(opts Options) *Broker {
+	return &Broker{
+		opts:    opts,
+		mailbox: newMailbox(opts.Now),
+		feed:    newFeed(),
+		ended:   make(chan struct{}),
+		config:  DefaultConfig(),
+	}
+}
+
+// Feed tells which reservations and clusters have changed.
+func (b *Broker) Feed() *Feed { return b.feed }
+
+// reopenDelay is how long a broker without journal waits before it tries again.
+const reopenDelay = 500 * time.Millisecond
+
+// Run holds the journal and serves until ctx is done. A journal that fails is
+// opened again; in between every call is refused. A journal that cannot be
+// trusted (journal.CorruptError) is retried too, since it may be repaired while the
+// broker runs.
+func (b *Broker) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		err := b.serveTerm(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		b.opts.Log.Error(err, "the journal was lost; reading it again", "retryAfter", reopenDelay)
+		select {
+		case <-ctx.Done():
+		case <-time.After(reopenDelay):
+		}
+	}
+	return nil
+}
+
+// Start is Run, for a controller-runtime manager.
+func (b *Broker) Start(ctx context.Context) error { return b.Run(ctx) }
+
+func (b *Broker) serveTerm(ctx context.Context) error {
+	j, recovery, err := journal.Open(ctx, b.opts.Store, JournalName, b.opts.Journal)
+	if err != nil {
+		return fmt.Errorf("opening the journal: %w", err)
+	}
+	state, err := replay(recovery)
+	if err != nil {
+		return err
+	}
+	t := newTerm(b, state, j)
+
+	termCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	running.Go(func() { t.watchDeadlines(termCtx) })
+	running.Go(func() { t.keepCheckpoints(termCtx, recovery.CheckpointPosition) })
+
+	b.begin(t)
+	b.opts.Log.Info("serving", "journal", recovery.ID, "position", recovery.Head, "records", len(recovery.Records))
+	err = j.Run(ctx)
+	b.end(t)
+	cancel()
+	running.Wait()
+	return err
+}
+
+func (b *Broker) begin(t *term) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.term = t
+	t.start()
+	b.wakeAll()
+}
+
+func (b *Broker) end(t *term) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.term == t {
+		b.term = nil
+	}
+	b.wakeAll()
+}
+
+func (b *Broker) wakeAll() {
+	close(b.ended)
+	b.ended = make(chan struct{})
+}
+
+// Ready is nil while the broker answers.
+func (b *Broker) Ready() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.term == nil {
+		return errUnavailable()
+	}
+	return nil
+}
+
+func errUnavailable() *fault.Error {
+	e := fault.New(fault.Unavailable, "the broker cannot write its journal now; nothing was changed, try again")
+	e.RetryAfter = 2 * time.Second
+	return e
+}
+
+// Ping implements the server's Broker.
+func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.term == nil {
+		return nil, errUnavailable()
+	}
+	return &v1.Pong{Version: b.opts.Version, ApiVersion: "v1", JournalID: b.term.journal.ID()}, nil
+}
+
+// change runs plan on the current term, then waits until everything that plan saw
+// and recorded is durable. The wait also covers a plan that records nothing:
+// what it read may not be durable yet.
+func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
+	b.mu.Lock()
+	t := b.term
+	if t == nil {
+		b.mu.Unlock()
+		return errUnavailable()
+	}
+	planErr := plan(t)
+	commit := t.last
+	b.mu.Unlock()
+
+	if commit != nil {
+		if err := commit.Wait(ctx); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			b.opts.Log.V(1).Info("not durable", "error", err.Error())
+			return errUnavailable()
+		}
+	}
+	return planErr
+}
+
+// faultOf turns what the ledger refuses into what a caller is told.
+func faultOf(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ledger.ErrUnknown):
+		return fault.New(fault.NotFound, "%v", err)
+	case errors.Is(err, ledger.ErrOver), errors.Is(err, ledger.ErrTaken):
+		return fault.New(fault.Conflict, "%v", err)
+	default:
+		return err
+	}
+}

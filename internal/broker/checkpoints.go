@@ -1,0 +1,55 @@
+package broker
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// checkpointRecords is after how many events a checkpoint spares the next start
+	// from replaying them.
+	checkpointRecords = 2000
+	// checkpointCheck is how often that is looked at.
+	checkpointCheck = 15 * time.Second
+)
+
+// keepCheckpoints writes a checkpoint now and then until the term ends. The last one
+// stands at position written.
+func (t *term) keepCheckpoints(ctx context.Context, written uint64) {
+	ticker := time.NewTicker(checkpointCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		position, err := t.checkpoint(ctx, written)
+		if err != nil {
+			t.b.opts.Log.Error(err, "no checkpoint was written; the next start replays more", "position", written)
+			continue
+		}
+		written = position
+	}
+}
+
+func (t *term) checkpoint(ctx context.Context, written uint64) (uint64, error) {
+	t.b.mu.Lock()
+	position, last := t.state.Position(), t.last
+	if t.b.term != t || last == nil || position < written+checkpointRecords {
+		t.b.mu.Unlock()
+		return written, nil
+	}
+	snapshot, err := t.state.Snapshot()
+	t.b.mu.Unlock()
+	if err != nil {
+		return written, err
+	}
+	if err := last.Wait(ctx); err != nil {
+		return written, err
+	}
+	if err := t.journal.Checkpoint(ctx, snapshot, position, t.b.opts.Now()); err != nil {
+		return written, err
+	}
+	return position, nil
+}

@@ -1,0 +1,154 @@
+package broker
+
+import (
+	"strings"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// shown is how many candidates a status or an answer explains.
+const shown = 10
+
+type choice struct {
+	winner      string
+	explanation *ledger.Explanation
+}
+
+// choose picks a provider. What the winner last said of itself is written down
+// before it is held to it; if it then no longer serves, the choice is made again.
+func (t *term) choose(q *Request, tried []string) (*choice, error) {
+	request := &decision.Request{
+		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: t.b.config.Weights,
+	}
+	for {
+		winner, ok := t.pick(request, q.Target)
+		if !ok {
+			return nil, t.whyNot(request, q.Target)
+		}
+		refreshed, err := t.refresh(winner)
+		if err != nil {
+			return nil, err
+		}
+		if !refreshed {
+			return &choice{winner, t.explain(request, q.Target)}, nil
+		}
+	}
+}
+
+func (t *term) pick(request *decision.Request, target string) (string, bool) {
+	if target == "" {
+		return decision.Decide(t.market, request)
+	}
+	_, ok := decision.Check(t.market, request, target)
+	return target, ok
+}
+
+// refresh records an offer that was too close to the recorded one to be worth it
+// until now, and says whether there was one.
+func (t *term) refresh(clusterID string) (bool, error) {
+	p := t.presenceOf(clusterID)
+	if p.pending == nil {
+		return false, nil
+	}
+	offer := p.pending
+	p.pending = nil
+	return true, t.record(ledger.Event{Offer: offer})
+}
+
+func (t *term) explain(request *decision.Request, target string) *ledger.Explanation {
+	if target != "" {
+		verdict := decision.Judge(t.market, request, target)
+		return &ledger.Explanation{Candidates: []ledger.Candidate{candidateOf(verdict, target)}}
+	}
+	full := decision.ExplainTop(t.market, request, shown)
+	out := &ledger.Explanation{Rejected: map[string]int32{}}
+	for reason, n := range full.Rejected {
+		out.Rejected[string(reason)] = int32(n)
+	}
+	for _, v := range full.Verdicts {
+		out.Candidates = append(out.Candidates, candidateOf(v, full.Winner))
+	}
+	return out
+}
+
+func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
+	c := ledger.Candidate{ClusterID: v.ID}
+	if v.Rejection != nil {
+		c.Reason, c.Message = string(v.Rejection.Reason), v.Rejection.Message()
+		return c
+	}
+	c.Score = v.Total.String()
+	c.Criteria = map[string]string{}
+	for _, s := range v.Scores {
+		c.Criteria[s.Criterion] = s.Score.String()
+	}
+	if v.ID != winner {
+		c.Reason, c.Message = "LowerScore", "another cluster scores higher"
+	}
+	return c
+}
+
+func (t *term) whyNot(request *decision.Request, target string) error {
+	e := fault.New(fault.NoCandidate, "no cluster can hold %s", describe(request.Amounts))
+	if target != "" {
+		rejection, _ := decision.Check(t.market, request, target)
+		e.Detail += ": " + target + ": " + rejection.Message()
+	}
+	explanation := t.explain(request, target)
+	e.Candidates, e.Rejected = candidatesOf(explanation), explanation.Rejected
+	if target == "" {
+		var why []string
+		for _, c := range e.Candidates {
+			why = append(why, c.ClusterID+": "+c.Message)
+		}
+		if len(why) > 0 {
+			e.Detail += ": " + strings.Join(why, "; ")
+		} else {
+			e.Detail += ": no cluster has advertised anything yet"
+		}
+	}
+	return e
+}
+
+func candidatesOf(e *ledger.Explanation) []v1.Candidate {
+	out := make([]v1.Candidate, len(e.Candidates))
+	for i, c := range e.Candidates {
+		out[i] = v1.Candidate{ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message}
+	}
+	return out
+}
+
+// move grants a reservation its next placement on a provider that was not tried,
+// or ends it when there is none.
+func (t *term) move(r *ledger.Reservation) error {
+	var tried []string
+	for i := range r.Placements {
+		tried = append(tried, r.Placements[i].Provider)
+	}
+	q := &Request{Requester: r.Requester, Amounts: r.Amounts, Target: r.Target}
+	c, err := t.choose(q, tried)
+	if fault.ReasonOf(err) == fault.NoCandidate {
+		last := r.Current()
+		message := last.Provider + " gave it up (" + last.Withdrawn + ") and " + err.Error()
+		return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Message: message}})
+	}
+	if err != nil {
+		return err
+	}
+	t.b.opts.Log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.winner, "reason", r.Current().Withdrawn)
+	return t.record(ledger.Event{Move: &ledger.Move{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
+}
+
+// giveUp withdraws a placement and finds the next.
+func (t *term) giveUp(r *ledger.Reservation, p *ledger.Placement, reason string) error {
+	err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{
+		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,
+	}})
+	if err != nil {
+		return err
+	}
+	return t.move(r)
+}

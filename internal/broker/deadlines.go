@@ -1,0 +1,186 @@
+package broker
+
+import (
+	"container/heap"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// clusterDue marks an entry of deadlines that speaks of a cluster's freshness; no
+// reservation's name has a slash.
+const clusterDue = "cluster/"
+
+// deadlines orders names by when time changes them. An entry that was set again
+// stays in the heap until it comes up and is then seen to be old.
+type deadlines struct {
+	heap dueHeap
+	at   map[string]time.Time
+	// wake says that the earliest deadline may have moved.
+	wake chan struct{}
+}
+
+type dueEntry struct {
+	name string
+	at   time.Time
+}
+
+type dueHeap []dueEntry
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dueEntry)) }
+func (h *dueHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func newDeadlines() deadlines {
+	return deadlines{at: map[string]time.Time{}, wake: make(chan struct{}, 1)}
+}
+
+// set moves a name's deadline; the zero time removes it.
+func (d *deadlines) set(name string, at time.Time) {
+	if d.at[name].Equal(at) {
+		return
+	}
+	if at.IsZero() {
+		delete(d.at, name)
+		return
+	}
+	d.at[name] = at
+	heap.Push(&d.heap, dueEntry{name, at})
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pop returns the names whose deadline has come, and when the next one comes.
+func (d *deadlines) pop(now time.Time) (due []string, next time.Time) {
+	for len(d.heap) > 0 {
+		first := d.heap[0]
+		if current, ok := d.at[first.name]; !ok || !current.Equal(first.at) {
+			heap.Pop(&d.heap)
+			continue
+		}
+		if first.at.After(now) {
+			return due, first.at
+		}
+		heap.Pop(&d.heap)
+		delete(d.at, first.name)
+		due = append(due, first.name)
+	}
+	return due, time.Time{}
+}
+
+// watchDeadlines carries out what time brings until the term ends.
+func (t *term) watchDeadlines(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-t.due.wake:
+		}
+		if next, ok := t.expire(); ok {
+			timer.Reset(max(next.Sub(t.now()), 0))
+		}
+	}
+}
+
+// expire does what is due now and returns when something is due next.
+func (t *term) expire() (time.Time, bool) {
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	if t.b.term != t {
+		return time.Time{}, false
+	}
+	due, next := t.due.pop(t.now())
+	for _, name := range due {
+		if id, ok := strings.CutPrefix(name, clusterDue); ok {
+			t.judge(id)
+		} else {
+			t.expireReservation(name)
+		}
+	}
+	if len(due) > 0 {
+		_, next = t.due.pop(time.Time{})
+	}
+	return next, !next.IsZero()
+}
+
+func (t *term) expireReservation(name string) {
+	r := t.state.Reservation(name)
+	if r == nil {
+		return
+	}
+	if err := t.carryOut(r); err != nil {
+		t.b.opts.Log.Error(err, "a deadline could not be carried out; trying again", "reservation", name)
+		t.due.set(name, t.now().Add(reopenDelay))
+		return
+	}
+	if r := t.state.Reservation(name); r != nil {
+		t.due.set(name, t.deadline(r))
+	}
+}
+
+// deadline of a reservation, with the grace a requester gets after the broker was
+// away: a broker that cannot be reached must not end what runs.
+func (t *term) deadline(r *ledger.Reservation) time.Time {
+	if t.state.Over(r) {
+		return r.EndedAt.Add(retain)
+	}
+	if t.homeless(r) {
+		return t.now()
+	}
+	at, due := t.state.Deadline(r, limits)
+	switch due {
+	case ledger.DueNothing:
+		return time.Time{}
+	case ledger.DueAcknowledgement, ledger.DueReady:
+		return later(at, t.began.Add(limits.Acknowledge))
+	}
+	if r.Duration == 0 {
+		return later(at, t.began.Add(lease))
+	}
+	return at
+}
+
+// homeless is a reservation that stands but whose placement does not: the broker
+// stopped between giving one up and finding the next.
+func (t *term) homeless(r *ledger.Reservation) bool {
+	return r.EndReason == "" && !r.Stands(r.Current())
+}
+
+func (t *term) carryOut(r *ledger.Reservation) error {
+	if t.state.Over(r) {
+		return t.record(ledger.Event{Forget: &ledger.Forget{Names: []string{r.Name}, Keys: t.state.ShutBefore(t.now().Add(-retain))}})
+	}
+	if t.homeless(r) {
+		return t.move(r)
+	}
+	if t.deadline(r).After(t.now()) {
+		return nil
+	}
+	switch _, due := t.state.Deadline(r, limits); due {
+	case ledger.DueExpiry:
+		return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its time is over"}})
+	case ledger.DueAcknowledgement, ledger.DueReady:
+		return t.giveUp(r, r.Current(), string(due))
+	}
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,60 @@
+package broker
+
+import (
+	"context"
+	"sync"
+)
+
+// Feed tells what has changed, each name once however often it changed. What
+// changed may not be durable yet: whoever reads the broker waits for that.
+type Feed struct {
+	// mu guards the following.
+	mu           sync.Mutex
+	reservations map[string]struct{}
+	clusters     map[string]struct{}
+	more         chan struct{}
+}
+
+func newFeed() *Feed {
+	return &Feed{reservations: map[string]struct{}{}, clusters: map[string]struct{}{}, more: make(chan struct{})}
+}
+
+func (f *Feed) reservation(name string) { f.put(f.reservations, name) }
+func (f *Feed) cluster(id string)       { f.put(f.clusters, id) }
+
+func (f *Feed) put(set map[string]struct{}, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	set[name] = struct{}{}
+	close(f.more)
+	f.more = make(chan struct{})
+}
+
+// Reservations waits for names of reservations that changed since the last call.
+func (f *Feed) Reservations(ctx context.Context) ([]string, error) {
+	return f.take(ctx, f.reservations)
+}
+
+// Clusters waits for IDs of clusters that changed since the last call.
+func (f *Feed) Clusters(ctx context.Context) ([]string, error) { return f.take(ctx, f.clusters) }
+
+func (f *Feed) take(ctx context.Context, set map[string]struct{}) ([]string, error) {
+	for {
+		f.mu.Lock()
+		names := make([]string, 0, len(set))
+		for name := range set {
+			names = append(names, name)
+		}
+		clear(set)
+		more := f.more
+		f.mu.Unlock()
+		if len(names) > 0 {
+			return names, nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

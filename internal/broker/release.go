@@ -1,0 +1,79 @@
+package broker
+
+import (
+	"context"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// GetReservation implements the server's Broker.
+func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
+	var answer *v1.Reservation
+	err := b.change(ctx, func(t *term) error {
+		r, _ := t.find(clusterID, nameOrKey)
+		if r == nil {
+			return fault.New(fault.NotFound, "cluster %q takes part in no reservation %q", clusterID, nameOrKey)
+		}
+		answer = t.answer(r, clusterID)
+		return nil
+	})
+	return answer, err
+}
+
+// ReleaseReservation implements the server's Broker. It returns nil, nil where
+// there was no such reservation; the key is then shut.
+func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
+	var answer *v1.Reservation
+	err := b.change(ctx, func(t *term) error {
+		r, shut := t.find(clusterID, nameOrKey)
+		if r == nil {
+			if shut {
+				return nil
+			}
+			return faultOf(t.record(ledger.Event{Shut: &ledger.Shut{Requester: clusterID, Key: nameOrKey}}))
+		}
+		if r.Requester != clusterID {
+			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
+		}
+		if err := t.release(r, "released by its requester"); err != nil {
+			return err
+		}
+		answer = t.answer(r, clusterID)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+func (t *term) release(r *ledger.Reservation, message string) error {
+	if r.EndReason != "" {
+		return nil
+	}
+	t.b.opts.Log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message)
+	return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
+}
+
+// find looks a reservation up in which the cluster takes part, by name or by the
+// cluster's own key. To anybody else it does not exist.
+func (t *term) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
+	if r := t.state.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
+		return r, false
+	}
+	return t.state.ByKey(clusterID, nameOrKey)
+}
+
+func takesPart(clusterID string, r *ledger.Reservation) bool {
+	if r.Requester == clusterID {
+		return true
+	}
+	for i := range r.Placements {
+		if r.Placements[i].Provider == clusterID {
+			return true
+		}
+	}
+	return false
+}

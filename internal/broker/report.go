@@ -1,0 +1,107 @@
+package broker
+
+import (
+	"context"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// ReportStatus implements the server's Broker. A report that says what is known
+// already changes nothing.
+func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error {
+	return b.change(ctx, func(t *term) error {
+		r := t.state.Reservation(reservation)
+		if r == nil {
+			return errNoPlacement(clusterID, reservation, report)
+		}
+		p := r.Placement(report.Placement)
+		if p == nil || clusterID != speakerFor(r, p, report.Role) {
+			return errNoPlacement(clusterID, reservation, report)
+		}
+		if report.Role == v1.StatusReportRoleProvider {
+			return faultOf(t.providerReports(r, p, report))
+		}
+		return faultOf(t.consumerReports(r, p, report))
+	})
+}
+
+func speakerFor(r *ledger.Reservation, p *ledger.Placement, role v1.StatusReportRole) string {
+	if role == v1.StatusReportRoleProvider {
+		return p.Provider
+	}
+	return r.Requester
+}
+
+func errNoPlacement(clusterID, reservation string, report *v1.StatusReport) error {
+	return fault.New(fault.NotFound, "cluster %q is not the %s of placement %d of reservation %q", clusterID, report.Role, report.Placement, reservation)
+}
+
+func (t *term) providerReports(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
+	switch report.State {
+	case v1.StatusReportStateAcknowledged:
+		if !p.AcknowledgedAt.IsZero() && r.Stands(p) {
+			return nil
+		}
+		return t.record(ledger.Event{Acknowledge: &ref})
+	case v1.StatusReportStateRefused:
+		return t.refused(r, p, report)
+	case v1.StatusReportStateGone:
+		if p.ProviderGone {
+			return nil
+		}
+		return t.record(ledger.Event{ProviderGone: &ref})
+	default:
+		return errMisplaced(report)
+	}
+}
+
+// refused: the provider made nothing for the placement, so nothing is held for it.
+// After it acknowledged it may have, and has to say Gone.
+func (t *term) refused(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
+	wasAcknowledged := !p.AcknowledgedAt.IsZero()
+	if r.Stands(p) {
+		reason := report.Reason
+		if reason == "" {
+			reason = string(v1.StatusReportStateRefused)
+		}
+		if err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{PlacementRef: ref, Reason: reason}}); err != nil {
+			return err
+		}
+	}
+	if !wasAcknowledged && !p.ProviderGone {
+		if err := t.record(ledger.Event{ProviderGone: &ref}); err != nil {
+			return err
+		}
+	}
+	if t.homeless(r) {
+		return t.move(r)
+	}
+	return nil
+}
+
+func (t *term) consumerReports(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
+	switch report.State {
+	case v1.StatusReportStateReady, v1.StatusReportStateNotReady:
+		ready := report.State == v1.StatusReportStateReady
+		if p.Ready == ready && r.Stands(p) {
+			return nil
+		}
+		return t.record(ledger.Event{NodeReady: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
+	case v1.StatusReportStateGone:
+		if p.ConsumerGone {
+			return nil
+		}
+		return t.record(ledger.Event{ConsumerGone: &ref})
+	default:
+		return errMisplaced(report)
+	}
+}
+
+func errMisplaced(report *v1.StatusReport) error {
+	return fault.New(fault.Invalid, "a %s does not report %s", report.Role, report.State)
+}

@@ -1,0 +1,241 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// Request is what is asked for, whichever way it came.
+type Request struct {
+	Requester string
+	// Key makes repetitions harmless; it is the requester's own.
+	Key      string
+	Tenant   string
+	Priority int32
+	Amounts  quantity.Amounts
+	// Target is the only provider wanted, "" for any.
+	Target string
+	// Duration is how long to hold it; 0 means as long as it is renewed.
+	Duration time.Duration
+	// Object is the Reservation it was asked for with, nil over REST.
+	Object *ledger.ObjectRef
+}
+
+// digest tells a repetition from another request with the same key.
+func (r *Request) digest() string {
+	text, err := json.Marshal(struct {
+		Tenant   string
+		Priority int32
+		Amounts  quantity.Amounts
+		Target   string
+		Duration time.Duration
+	}{r.Tenant, r.Priority, r.Amounts, r.Target, r.Duration})
+	if err != nil {
+		panic(err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// RequestReservation implements the server's Broker.
+func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+	request, err := requestOf(clusterID, key, req)
+	if err != nil {
+		return nil, err
+	}
+	var answer *v1.Reservation
+	err = b.change(ctx, func(t *term) error {
+		r, err := t.reserve(request)
+		if err != nil {
+			return err
+		}
+		answer = t.answer(r, clusterID)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, error) {
+	if req.RequesterID != "" && req.RequesterID != clusterID {
+		return nil, fault.New(fault.Forbidden, "the certificate is that of cluster %q: it cannot ask for %q", clusterID, req.RequesterID)
+	}
+	amounts, err := wire.ToAmounts(req.Resources)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "resources: %v", err)
+	}
+	if amounts.IsZero() {
+		return nil, fault.New(fault.Invalid, "resources: ask for at least one resource in an amount above zero")
+	}
+	if req.DurationSeconds != 0 && req.DurationSeconds < 60 {
+		return nil, fault.New(fault.Invalid, "durationSeconds: %d is too short, the least is 60", req.DurationSeconds)
+	}
+	return &Request{
+		Requester: clusterID, Key: key, Tenant: req.Tenant, Priority: req.Priority, Amounts: amounts,
+		Target: req.TargetClusterID, Duration: time.Duration(req.DurationSeconds) * time.Second,
+	}, nil
+}
+
+// reserve grants a request, or finds what was granted for its key before.
+func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
+	digest := q.digest()
+	r, shut := t.state.ByKey(q.Requester, q.Key)
+	switch {
+	case shut:
+		return nil, fault.New(fault.Released, "key %q was released before this request arrived", q.Key)
+	case r != nil && r.Digest != digest:
+		return nil, fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else: use a new key", q.Key, r.Name)
+	case r != nil:
+		return r, t.renew(r)
+	}
+	choice, err := t.choose(q, nil)
+	if err != nil {
+		return nil, err
+	}
+	now := t.now()
+	until := now.Add(q.Duration)
+	if q.Duration == 0 {
+		until = now.Add(lease)
+	}
+	name := mint()
+	err = t.record(ledger.Event{Reserve: &ledger.Reserve{
+		Name: name, Key: q.Key, Digest: digest, Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
+		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Until: until,
+		Provider: choice.winner, Object: q.Object, Explanation: choice.explanation,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	t.b.opts.Log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, choice.winner),
+		"reservation", name, "requester", q.Requester, "target", choice.winner, "resources", describe(q.Amounts))
+	return t.state.Reservation(name), nil
+}
+
+// renew moves the end of a reservation that has none of its own, but not so often
+// that asking is a write every time.
+func (t *term) renew(r *ledger.Reservation) error {
+	if r.Duration != 0 || r.EndReason != "" {
+		return nil
+	}
+	until := t.now().Add(lease)
+	if until.Sub(r.Until) < renewEvery/2 {
+		return nil
+	}
+	return t.record(ledger.Event{Renew: &ledger.Renew{Name: r.Name, Until: until}})
+}
+
+// mint makes a name that was never used: Liqo punishes a slice whose name comes again.
+func mint() string {
+	var random [7]byte
+	_, _ = rand.Read(random[:]) // never fails, see crypto/rand
+	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:])
+	return "res-" + strings.ToLower(text[:10])
+}
+
+// describe writes amounts for a log line or a message, in stable order.
+func describe(amounts quantity.Amounts) string {
+	parts := make([]string, 0, len(amounts))
+	for _, name := range amounts.Names() {
+		parts = append(parts, fmt.Sprintf("%s=%s", name, quantity.Format(name, amounts[name])))
+	}
+	return strings.Join(parts, " ")
+}
+
+// answer is a reservation as the caller may see it.
+func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
+	out := &v1.Reservation{
+		Name:             r.Name,
+		RequesterID:      r.Requester,
+		Phase:            v1.ReservationPhase(t.state.Phase(r)),
+		Resources:        wire.FromAmounts(r.Amounts),
+		ReservedAt:       r.CreatedAt,
+		RemainingSeconds: t.remaining(r),
+		Placements:       make([]v1.Placement, len(r.Placements)),
+		Message:          t.message(r),
+	}
+	for i := range r.Placements {
+		p := &r.Placements[i]
+		out.Placements[i] = v1.Placement{
+			Number: p.Number, ClusterID: p.Provider, Reason: p.Withdrawn,
+			State: v1.PlacementState(t.state.PlacementPhase(r, p)),
+		}
+	}
+	if r.Requester != clusterID {
+		return out
+	}
+	out.Instruction = t.instruction(r, r.Current(), v1.InstructionRoleConsumer)
+	if r.Explanation != nil {
+		out.Candidates = candidatesOf(r.Explanation)
+		out.Rejected = r.Explanation.Rejected
+	}
+	if r.Duration == 0 && r.EndReason == "" {
+		out.RenewSeconds = max(r.Until.Add(renewEvery-lease).Sub(t.now()), time.Minute).Seconds()
+	}
+	return out
+}
+
+// message says in words where a reservation is.
+func (t *term) message(r *ledger.Reservation) string {
+	p := r.Current()
+	switch t.state.Phase(r) {
+	case ledger.Active:
+		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider)
+	case ledger.Releasing:
+		return fmt.Sprintf("%s; waiting until %s has taken everything down", endOf(r), strings.Join(t.waitingFor(r), " and "))
+	case ledger.Released, ledger.Failed:
+		return endOf(r) + "; everything is given back"
+	}
+	if !t.state.HasAgent(p.Provider) {
+		return fmt.Sprintf("capacity of %s is locked; no agent speaks for it", p.Provider)
+	}
+	if p.AcknowledgedAt.IsZero() {
+		return fmt.Sprintf("capacity of %s is locked; waiting for its agent to acknowledge", p.Provider)
+	}
+	if !t.state.HasAgent(r.Requester) {
+		return fmt.Sprintf("capacity of %s is locked; %q is no enrolled cluster, so nobody peers", p.Provider, r.Requester)
+	}
+	return fmt.Sprintf("capacity of %s is locked and acknowledged; waiting for the virtual node of %s", p.Provider, r.Requester)
+}
+
+func endOf(r *ledger.Reservation) string {
+	if r.EndMessage == "" {
+		return "released"
+	}
+	return r.EndMessage
+}
+
+// waitingFor names the clusters that have not taken their side down.
+func (t *term) waitingFor(r *ledger.Reservation) []string {
+	var out []string
+	add := func(id string) {
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	for i := range r.Placements {
+		p := &r.Placements[i]
+		if !p.ConsumerGone && t.state.HasAgent(r.Requester) {
+			add(r.Requester)
+		}
+		if !p.ProviderGone {
+			add(p.Provider)
+		}
+	}
+	return out
+}

@@ -1,0 +1,155 @@
+package broker
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// term is the memory of the broker while it holds the journal: from opening it
+// until the first failure. Broker.mu guards all of it.
+type term struct {
+	b       *Broker
+	state   *ledger.State
+	market  *decision.Market
+	journal *journal.Journal
+	// last is the newest commit; nil before the first.
+	last *journal.Commit
+	// began is when the term began: what was heard before counts as heard then.
+	began time.Time
+	// presence is what is known of each cluster beyond the ledger.
+	presence map[string]*presence
+	// news is, per cluster, what changed for it.
+	news map[string]*news
+	due  deadlines
+}
+
+// presence of one cluster.
+type presence struct {
+	heard           time.Time
+	epoch, sequence int64
+	// pending is an offer that differs too little from the ledger's to be worth a
+	// record before somebody wants to reserve here.
+	pending *ledger.Offer
+	phase   ClusterPhase
+}
+
+func replay(r journal.Recovery) (*ledger.State, error) {
+	state := ledger.New()
+	if r.Checkpoint != nil {
+		var err error
+		if state, err = ledger.Restore(r.Checkpoint); err != nil {
+			return nil, err
+		}
+	}
+	for _, record := range r.Records {
+		var e ledger.Event
+		if err := json.Unmarshal(record.Data, &e); err != nil {
+			return nil, fmt.Errorf("journal record %d: %w", record.Position, err)
+		}
+		if err := state.Apply(record.Position, &e); err != nil {
+			return nil, fmt.Errorf("journal record %d: %w", record.Position, err)
+		}
+	}
+	return state, nil
+}
+
+func newTerm(b *Broker, state *ledger.State, j *journal.Journal) *term {
+	return &term{
+		b: b, state: state, journal: j,
+		market:   decision.NewMarket(),
+		presence: map[string]*presence{},
+		news:     map[string]*news{},
+		due:      newDeadlines(),
+	}
+}
+
+// start derives everything that is not in the ledger from it.
+func (t *term) start() {
+	t.began = t.now()
+	t.state.Clusters(func(c *ledger.Cluster) {
+		p := t.presenceOf(c.ClusterID)
+		p.heard = c.OfferedAt
+		if c.Agent {
+			p.heard = t.began
+		}
+		t.list(c)
+	})
+	var all []*ledger.Reservation
+	t.state.Reservations(func(r *ledger.Reservation) { all = append(all, r) })
+	slices.SortFunc(all, func(a, b *ledger.Reservation) int { return int(int64(a.Changed) - int64(b.Changed)) })
+	for _, r := range all {
+		t.touched(r)
+	}
+}
+
+func (t *term) now() time.Time { return t.b.opts.Now().UTC() }
+
+func (t *term) presenceOf(clusterID string) *presence {
+	p := t.presence[clusterID]
+	if p == nil {
+		p = &presence{}
+		t.presence[clusterID] = p
+	}
+	return p
+}
+
+// record puts an event into the journal's queue and into the ledger, and brings
+// everything derived from the ledger up to date.
+func (t *term) record(e ledger.Event) error {
+	e.At = t.now()
+	if err := t.state.Check(&e); err != nil {
+		return err
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encoding an event: %w", err)
+	}
+	commit := t.journal.Append(data)
+	if commit.Position() == 0 {
+		return errUnavailable()
+	}
+	t.last = commit
+	if err := t.state.Apply(commit.Position(), &e); err != nil {
+		panic(fmt.Sprintf("ledger refused at position %d what it had checked: %v", commit.Position(), err))
+	}
+	t.follow(&e)
+	return nil
+}
+
+// follow brings what is derived from the ledger up to date after an event.
+func (t *term) follow(e *ledger.Event) {
+	switch {
+	case e.Offer != nil:
+		t.list(t.state.Cluster(e.Offer.ClusterID))
+		t.b.feed.cluster(e.Offer.ClusterID)
+	case e.Forget != nil:
+		for _, name := range e.Forget.Names {
+			t.b.feed.reservation(name)
+		}
+	case e.Shut != nil:
+	default:
+		r := t.state.Reservation(e.Reservation())
+		t.touched(r)
+		for i := range r.Placements {
+			t.relist(r.Placements[i].Provider)
+		}
+	}
+}
+
+// touched tells everyone concerned that a reservation changed.
+func (t *term) touched(r *ledger.Reservation) {
+	t.b.feed.reservation(r.Name)
+	t.due.set(r.Name, t.deadline(r))
+	t.newsOf(r.Requester).add(r)
+	for i := range r.Placements {
+		if p := r.Placements[i].Provider; p != r.Requester {
+			t.newsOf(p).add(r)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package broker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// ClusterView is what the broker knows of a cluster, for those who show it.
+type ClusterView struct {
+	ledger.Offer
+	// Reserved is Σ max(held, used) over the placements here.
+	Reserved  quantity.Amounts
+	Available quantity.Amounts
+	// Score of what is free, see decision.AvailabilityScore.
+	Score      decision.Score
+	Placements int
+	Phase      ClusterPhase
+	// Heard is when the cluster's word was last received.
+	Heard time.Time
+}
+
+// Cluster returns nil, nil for a cluster that nothing is known of.
+func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
+	var view *ClusterView
+	err := b.change(ctx, func(t *term) error {
+		c := t.state.Cluster(id)
+		if c == nil {
+			return nil
+		}
+		available := c.Available()
+		view = &ClusterView{
+			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available,
+			Score:      decision.AvailabilityScore(available, c.Allocatable),
+			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
+		}
+		return nil
+	})
+	return view, err
+}
+
+// ReservationView is a reservation, for those who show it.
+type ReservationView struct {
+	ledger.Reservation
+	Phase           ledger.Phase
+	PlacementPhases []ledger.PlacementPhase
+	// Endpoint is the API server of the current provider.
+	Endpoint string
+	// ProviderHasAgent and RequesterHasAgent say who can act on it.
+	ProviderHasAgent, RequesterHasAgent bool
+	Message                             string
+	// Over means that nothing of it is left anywhere.
+	Over bool
+}
+
+// Reservation returns nil, nil for one that is not in the book (any more).
+func (b *Broker) Reservation(ctx context.Context, name string) (*ReservationView, error) {
+	return b.view(ctx, func(t *term) *ledger.Reservation { return t.state.Reservation(name) })
+}
+
+// ObjectReservation is Reservation for what was asked for with an object.
+func (b *Broker) ObjectReservation(ctx context.Context, requester, uid string) (*ReservationView, error) {
+	return b.view(ctx, func(t *term) *ledger.Reservation {
+		r, _ := t.state.ByKey(requester, objectKey(uid))
+		return r
+	})
+}
+
+func (b *Broker) view(ctx context.Context, find func(*term) *ledger.Reservation) (*ReservationView, error) {
+	var view *ReservationView
+	err := b.change(ctx, func(t *term) error {
+		if r := find(t); r != nil {
+			view = t.viewOf(r)
+		}
+		return nil
+	})
+	return view, err
+}
+
+func (t *term) viewOf(r *ledger.Reservation) *ReservationView {
+	v := &ReservationView{
+		Reservation: *r, Phase: t.state.Phase(r), Message: t.message(r), Over: t.state.Over(r),
+		Endpoint:          t.state.Cluster(r.Current().Provider).Endpoint,
+		ProviderHasAgent:  t.state.HasAgent(r.Current().Provider),
+		RequesterHasAgent: t.state.HasAgent(r.Requester),
+	}
+	v.Placements = slices.Clone(r.Placements)
+	for i := range r.Placements {
+		v.PlacementPhases = append(v.PlacementPhases, t.state.PlacementPhase(r, &r.Placements[i]))
+	}
+	return v
+}
+
+// objectKey is the key of what was asked for with an object. A key over REST has
+// no slash, so nobody else can use it.
+func objectKey(uid string) string { return "object/" + uid }
+
+// ReserveObject grants what a Reservation object asks for, or finds what was
+// granted for it before. A request without duration gets the default one.
+func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView, error) {
+	q.Key = objectKey(q.Object.UID)
+	var view *ReservationView
+	err := b.change(ctx, func(t *term) error {
+		if r, shut := t.state.ByKey(q.Requester, q.Key); r != nil && !shut {
+			view = t.viewOf(r)
+			return nil
+		}
+		if q.Duration == 0 {
+			q.Duration = b.config.DefaultTTL
+		}
+		if q.Target == q.Requester && q.Target != "" {
+			return fault.New(fault.Invalid, "targetClusterID %q is the requester itself: name another cluster or none", q.Target)
+		}
+		r, err := t.reserve(&q)
+		if err != nil {
+			return err
+		}
+		view = t.viewOf(r)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return view, nil
+}
+
+// Release ends a reservation on behalf of whoever may delete its object. One that
+// is not in the book, or has ended, is left as it is.
+func (b *Broker) Release(ctx context.Context, name, why string) error {
+	return b.change(ctx, func(t *term) error {
+		r := t.state.Reservation(name)
+		if r == nil {
+			return nil
+		}
+		return t.release(r, why)
+	})
+}
