@@ -21,7 +21,9 @@ const (
 
 // Options tune a journal. The zero value of each field stands for its default.
 type Options struct {
-	// SegmentBytes is the size from which a tail is sealed: 64 KiB by default.
+	// SegmentBytes is the size from which a tail is sealed: 8 KiB by default. Every append
+	// writes the whole tail, so a larger one costs latency, CPU and space in etcd; a
+	// smaller one costs more seals and objects.
 	SegmentBytes int
 	// QueueRecords is how many records may wait for a commit: 8192 by default.
 	QueueRecords int
@@ -33,18 +35,18 @@ type Options struct {
 	// RetainFor is how long a sealed segment is kept after a checkpoint has made it
 	// unnecessary, for audit: 24 h by default, negative for not at all.
 	RetainFor time.Duration
-	// RetainSegments is how many of those are kept at most: 1024 by default, negative
+	// RetainSegments is how many of those are kept at most: 4096 by default, negative
 	// for none. It protects etcd from a long retention under load.
 	RetainSegments int
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.SegmentBytes, 64<<10)
+	setDefault(&o.SegmentBytes, 8<<10)
 	setDefault(&o.QueueRecords, 8192)
 	setDefault(&o.AttemptTimeout, 5*time.Second)
 	setDefault(&o.SettleTimeout, 15*time.Second)
 	setDefault(&o.RetainFor, 24*time.Hour)
-	setDefault(&o.RetainSegments, 1024)
+	setDefault(&o.RetainSegments, 4096)
 	return o
 }
 
