@@ -1,0 +1,313 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// Layer orders the end: a process stops before those of the layers below it.
+type Layer int
+
+// Layers, from the bottom up.
+const (
+	Storage Layer = iota
+	API
+	Controller
+	Workload
+)
+
+// Spec says what to run.
+type Spec struct {
+	// Name is unique in a supervisor; the log is logs/<Name>.log.
+	Name string
+	// Path of the program.
+	Path string
+	Args []string
+	// Env is added to the few variables that every process gets.
+	Env []string
+	// Dir is the working directory; empty means the supervisor's folder.
+	Dir string
+	// Layer decides when the process is stopped.
+	Layer Layer
+	// Restart starts the program again when it ends by itself.
+	Restart bool
+}
+
+const (
+	grace        = 5 * time.Second // from SIGTERM to SIGKILL
+	firstBackoff = 200 * time.Millisecond
+	lastBackoff  = 5 * time.Second
+	// steady is how long a program must run to be taken for healthy again.
+	steady   = 10 * time.Second
+	logLimit = 16 << 20
+)
+
+// Process is a supervised program. All methods may be called concurrently.
+type Process struct {
+	supervisor *Supervisor
+	spec       Spec
+
+	change sync.Mutex // serialises starts and ends
+
+	mu   sync.Mutex // guards the following
+	life *life
+	cmd  *exec.Cmd
+}
+
+// life lasts from a start to the end that nothing restarts.
+type life struct {
+	end  context.CancelFunc
+	done chan struct{}
+	err  error // why the program ended; read it after done
+}
+
+// Name is the name of the process in its supervisor.
+func (p *Process) Name() string { return p.spec.Name }
+
+// Log is the file with everything the program has written.
+func (p *Process) Log() string {
+	return filepath.Join(p.supervisor.dir, "logs", p.spec.Name+".log")
+}
+
+// Pid is the process ID of the running program, 0 if none runs.
+func (p *Process) Pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
+// Alive tells whether the process runs or is about to be restarted.
+func (p *Process) Alive() bool {
+	select {
+	case <-p.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// Done is closed when the process has ended and will not be restarted by itself.
+func (p *Process) Done() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life == nil {
+		ended := make(chan struct{})
+		close(ended)
+		return ended
+	}
+	return p.life.done
+}
+
+// Start runs the program again after Stop or Kill.
+func (p *Process) Start() error {
+	p.change.Lock()
+	defer p.change.Unlock()
+	if p.Alive() {
+		return fmt.Errorf("process %q is running already", p.spec.Name)
+	}
+	cmd, err := p.launch()
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	l := &life{end: end, done: make(chan struct{})}
+	p.mu.Lock()
+	p.life = l
+	p.mu.Unlock()
+	go p.keep(ctx, l, cmd)
+	return nil
+}
+
+// Stop asks the program to end and kills it if it does not within 5 s.
+func (p *Process) Stop() { p.finish(syscall.SIGTERM) }
+
+// Kill ends the program at once, as a crash would. It stays dead until Start.
+func (p *Process) Kill() { p.finish(syscall.SIGKILL) }
+
+// Restart is Stop and Start.
+func (p *Process) Restart() error {
+	p.Stop()
+	return p.Start()
+}
+
+func (p *Process) finish(sig syscall.Signal) {
+	p.change.Lock()
+	defer p.change.Unlock()
+	p.mu.Lock()
+	l := p.life
+	p.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.end()
+	p.signal(sig)
+	timer := p.supervisor.clock.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-l.done:
+	case <-timer.C():
+		p.signal(syscall.SIGKILL)
+		<-l.done
+	}
+}
+
+// signal reaches the running program, if any: the handle cannot hit another
+// process that was given the same pid.
+func (p *Process) signal(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil {
+		_ = p.cmd.Process.Signal(sig) // it may just have ended, which is what was wanted
+	}
+}
+
+// keep waits for the program and, if so asked, starts it again.
+func (p *Process) keep(ctx context.Context, l *life, cmd *exec.Cmd) {
+	defer close(l.done)
+	backoff := firstBackoff
+	for {
+		begun := p.supervisor.clock.Now()
+		l.err = p.await(cmd)
+		if p.supervisor.clock.Since(begun) > steady {
+			backoff = firstBackoff
+		}
+		for cmd = nil; cmd == nil; backoff = min(2*backoff, lastBackoff) {
+			if !p.spec.Restart || !p.pause(ctx, backoff) {
+				return
+			}
+			cmd, l.err = p.launch()
+		}
+		if ctx.Err() != nil { // the end was asked for while the program started
+			p.signal(syscall.SIGKILL)
+		}
+	}
+}
+
+func (p *Process) await(cmd *exec.Cmd) error {
+	err := cmd.Wait()
+	p.mu.Lock()
+	p.cmd = nil
+	p.mu.Unlock()
+	_ = os.Remove(p.pidFile()) // a stale one is told apart from a live process
+	return err
+}
+
+func (p *Process) pause(ctx context.Context, d time.Duration) bool {
+	timer := p.supervisor.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C():
+		return true
+	}
+}
+
+func (p *Process) launch() (*exec.Cmd, error) {
+	log, err := p.openLog()
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() //nolint:errcheck // the child has a descriptor of its own
+	cmd := exec.Command(p.spec.Path, p.spec.Args...)
+	cmd.Dir = p.spec.Dir
+	if cmd.Dir == "" {
+		cmd.Dir = p.supervisor.dir
+	}
+	cmd.Env = append(environment(), p.spec.Env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	// A group of its own keeps the terminal's Ctrl-C away from the child: the
+	// supervisor stops it in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := p.supervisor.onForkThread(cmd.Start); err != nil {
+		return nil, fmt.Errorf("start %q: %w", p.spec.Name, err)
+	}
+	p.mu.Lock()
+	p.cmd = cmd
+	p.mu.Unlock()
+	if err := p.writePidFile(cmd.Process.Pid); err != nil {
+		p.signal(syscall.SIGKILL)
+		return nil, errors.Join(err, p.await(cmd))
+	}
+	return cmd, nil
+}
+
+// openLog appends to the log, below a line with the command.
+func (p *Process) openLog() (*os.File, error) {
+	if info, err := os.Stat(p.Log()); err == nil && info.Size() > logLimit {
+		if err := os.Rename(p.Log(), p.Log()+".old"); err != nil {
+			return nil, err
+		}
+	}
+	log, err := os.OpenFile(p.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(log, "### %s %s\n", p.spec.Path, strings.Join(p.spec.Args, " ")); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return log, nil
+}
+
+// environment leaves out what would lead a child to the user's own clusters or
+// through the user's proxy.
+func environment() []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ", "GOMAXPROCS", "GOCOVERDIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// Await polls probe until it succeeds. It fails when the process ends for good
+// or ctx does, with the probe's last error and the end of the log.
+func (p *Process) Await(ctx context.Context, probe func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := p.Done()
+	go func() {
+		select {
+		case <-done:
+			cancel(errors.New("process has ended"))
+		case <-ctx.Done():
+		}
+	}()
+	var last error
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := probe(ctx)
+		if err != nil && ctx.Err() == nil {
+			last = err
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for process %q: %w; log %q ends with:\n%s",
+			p.spec.Name, errors.Join(context.Cause(ctx), last), p.Log(), p.tail())
+	}
+	return nil
+}
+
+// tail is the end of the log, for error messages.
+func (p *Process) tail() string {
+	const limit = 1500
+	content, err := os.ReadFile(p.Log())
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(content[max(0, len(content)-limit):]))
+}

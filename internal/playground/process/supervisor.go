@@ -1,0 +1,158 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+
+	"k8s.io/utils/clock"
+)
+
+// ErrInUse tells that another live supervisor holds the folder.
+var ErrInUse = errors.New("folder is in use by another supervisor")
+
+// Supervisor starts processes and stops them all in the end.
+type Supervisor struct {
+	dir   string
+	clock clock.WithTicker
+	lock  *os.File
+	forks chan func()
+
+	mu        sync.Mutex // guards the following
+	closed    bool
+	processes []*Process // in the order of their first start
+}
+
+// NewSupervisor takes possession of a folder for logs and pid files, and kills
+// what a crashed supervisor of the same folder left running. The folder is held
+// until Stop or Kill.
+func NewSupervisor(dir string) (*Supervisor, error) {
+	for _, sub := range []string{"logs", "run"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	lock, err := hold(filepath.Join(dir, "run", "lock"))
+	if err != nil {
+		return nil, err
+	}
+	s := &Supervisor{dir: dir, clock: clock.RealClock{}, lock: lock, forks: make(chan func())}
+	if err := s.reap(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	go s.fork()
+	return s, nil
+}
+
+// hold locks a file for the life of this process, or until it is closed.
+func hold(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrInUse
+		}
+		return nil, errors.Join(fmt.Errorf("lock %q: %w", name, err), file.Close())
+	}
+	return file, nil
+}
+
+// fork runs every fork on one thread of its own. The parent-death signal fires
+// when the forking *thread* ends, and Go ends threads as it likes; this one ends
+// with the loop, because it was never unlocked.
+func (s *Supervisor) fork() {
+	runtime.LockOSThread()
+	for f := range s.forks {
+		f()
+	}
+}
+
+// onForkThread waits until f has run on the thread that all children belong to.
+func (s *Supervisor) onForkThread(f func() error) error {
+	result := make(chan error, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.New("supervisor has stopped")
+	}
+	s.forks <- func() { result <- f() }
+	return <-result
+}
+
+// Start runs a program. A stopped process of the same name is replaced.
+func (s *Supervisor) Start(spec Spec) (*Process, error) {
+	if p, ok := s.Process(spec.Name); ok && p.Alive() {
+		return nil, fmt.Errorf("process %q is running already", spec.Name)
+	}
+	p := &Process{supervisor: s, spec: spec}
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.processes = slices.DeleteFunc(s.processes, func(old *Process) bool { return old.spec.Name == spec.Name })
+	s.processes = append(s.processes, p)
+	return p, nil
+}
+
+// Process finds a process that was started under that name.
+func (s *Supervisor) Process(name string) (*Process, bool) {
+	for _, p := range s.Processes() {
+		if p.spec.Name == name {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+// Processes are all that were started, running or not.
+func (s *Supervisor) Processes() []*Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.processes)
+}
+
+// Stop ends all processes, the highest layer first, and lets go of the folder.
+// It is idempotent.
+func (s *Supervisor) Stop() error {
+	byLayer := map[Layer][]*Process{}
+	for _, p := range s.Processes() {
+		byLayer[p.spec.Layer] = append(byLayer[p.spec.Layer], p)
+	}
+	for layer := Workload; layer >= Storage; layer-- {
+		var wg sync.WaitGroup
+		for _, p := range byLayer[layer] {
+			wg.Go(p.Stop)
+		}
+		wg.Wait()
+	}
+	return s.close()
+}
+
+// Kill ends all processes at once with SIGKILL. It is for state that is thrown away.
+func (s *Supervisor) Kill() error {
+	var wg sync.WaitGroup
+	for _, p := range s.Processes() {
+		wg.Go(p.Kill)
+	}
+	wg.Wait()
+	return s.close()
+}
+
+func (s *Supervisor) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.forks)
+	return s.lock.Close()
+}
