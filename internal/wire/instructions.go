@@ -48,7 +48,7 @@ func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1al
 		TargetClusterEndpoint: in.ProviderEndpoint,
 		Resources:             resources,
 		ExpiresAt:             ExpiresAt(in.RemainingSeconds, received),
-		Release:               in.State != v1.Hold,
+		Release:               in.State != v1.InstructionStateHold,
 	}, nil
 }
 
@@ -65,8 +65,8 @@ func ToProviderInstruction(in *v1.Instruction, received time.Time) (agentv1alpha
 		RequesterClusterID: in.ConsumerID,
 		Resources:          resources,
 		ExpiresAt:          ExpiresAt(in.RemainingSeconds, received),
-		Release:            in.State != v1.Hold,
-		Unpeer:             in.State == v1.Ended,
+		Release:            in.State != v1.InstructionStateHold,
+		Unpeer:             in.State == v1.InstructionStateEnded,
 	}, nil
 }
 

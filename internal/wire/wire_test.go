@@ -107,7 +107,7 @@ func TestInstructions(t *testing.T) {
 	received := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	minute := 60.0
 	in := v1.Instruction{
-		Reservation: "res-abcdefghij", Placement: 2, State: v1.Hold,
+		Reservation: "res-abcdefghij", Placement: 2, State: v1.InstructionStateHold,
 		ConsumerID: "rome", ProviderID: "paris", ProviderEndpoint: "https://paris:6443",
 		Resources: v1.Amounts{"cpu": "2"}, RemainingSeconds: &minute,
 	}
@@ -125,7 +125,7 @@ func TestInstructions(t *testing.T) {
 		t.Errorf("consumer (-want +got):\n%s", diff)
 	}
 
-	in.State = v1.Ended
+	in.State = v1.InstructionStateEnded
 	provider, err := ToProviderInstruction(&in, received)
 	if err != nil {
 		t.Fatal(err)

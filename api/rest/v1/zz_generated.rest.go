@@ -40,19 +40,19 @@ func (e InstructionRole) Valid() bool {
 
 // Defines values for InstructionState.
 const (
-	Ended   InstructionState = "Ended"
-	Hold    InstructionState = "Hold"
-	Release InstructionState = "Release"
+	InstructionStateEnded   InstructionState = "Ended"
+	InstructionStateHold    InstructionState = "Hold"
+	InstructionStateRelease InstructionState = "Release"
 )
 
 // Valid indicates whether the value is a known member of the InstructionState enum.
 func (e InstructionState) Valid() bool {
 	switch e {
-	case Ended:
+	case InstructionStateEnded:
 		return true
-	case Hold:
+	case InstructionStateHold:
 		return true
-	case Release:
+	case InstructionStateRelease:
 		return true
 	default:
 		return false
@@ -88,31 +88,31 @@ func (e PlacementState) Valid() bool {
 
 // Defines values for ReservationPhase.
 const (
-	Active    ReservationPhase = "Active"
-	Failed    ReservationPhase = "Failed"
-	Pending   ReservationPhase = "Pending"
-	Queued    ReservationPhase = "Queued"
-	Released  ReservationPhase = "Released"
-	Releasing ReservationPhase = "Releasing"
-	Reserved  ReservationPhase = "Reserved"
+	ReservationPhaseActive    ReservationPhase = "Active"
+	ReservationPhaseFailed    ReservationPhase = "Failed"
+	ReservationPhasePending   ReservationPhase = "Pending"
+	ReservationPhaseQueued    ReservationPhase = "Queued"
+	ReservationPhaseReleased  ReservationPhase = "Released"
+	ReservationPhaseReleasing ReservationPhase = "Releasing"
+	ReservationPhaseReserved  ReservationPhase = "Reserved"
 )
 
 // Valid indicates whether the value is a known member of the ReservationPhase enum.
 func (e ReservationPhase) Valid() bool {
 	switch e {
-	case Active:
+	case ReservationPhaseActive:
 		return true
-	case Failed:
+	case ReservationPhaseFailed:
 		return true
-	case Pending:
+	case ReservationPhasePending:
 		return true
-	case Queued:
+	case ReservationPhaseQueued:
 		return true
-	case Released:
+	case ReservationPhaseReleased:
 		return true
-	case Releasing:
+	case ReservationPhaseReleasing:
 		return true
-	case Reserved:
+	case ReservationPhaseReserved:
 		return true
 	default:
 		return false
