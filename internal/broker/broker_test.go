@@ -1,0 +1,446 @@
+package broker
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
+)
+
+const (
+	consumer = v1.StatusReportRoleConsumer
+	provider = v1.StatusReportRoleProvider
+)
+
+func TestAReservationGoesThroughItsWholeLife(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "4", "8Gi")
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+
+		if r.Phase != v1.ReservationPhaseReserved || target(r) != "paris" {
+			t.Fatalf("got %s on %s, want Reserved on paris", r.Phase, target(r))
+		}
+		if got, want := f.available("paris"), "14 60Gi"; got != want {
+			t.Errorf("paris has %s left, want %s", got, want)
+		}
+		if in := r.Instruction; in.ProviderEndpoint != "https://paris.example:6443" || in.State != v1.InstructionStateHold {
+			t.Errorf("instruction %+v", in)
+		}
+
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
+		if got := f.get("rome", r.Name).Phase; got != v1.ReservationPhaseActive {
+			t.Fatalf("phase %s, want Active", got)
+		}
+
+		if _, err := f.ReleaseReservation(context.Background(), "rome", "request-1"); err != nil {
+			t.Fatal(err)
+		}
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
+		if got, want := f.available("paris"), "14 60Gi"; got != want {
+			t.Errorf("paris has %s left before it confirmed, want %s", got, want)
+		}
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
+		if got, want := f.available("paris"), "16 64Gi"; got != want {
+			t.Errorf("paris has %s left, want %s", got, want)
+		}
+		if got := f.get("rome", r.Name).Phase; got != v1.ReservationPhaseReleased {
+			t.Errorf("phase %s, want Released", got)
+		}
+	})
+}
+
+func TestOneKeyOneReservation(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		first := f.reserve("rome", "request-1", request("2", "4Gi"))
+		again := f.reserve("rome", "request-1", request("2", "4Gi"))
+		if first.Name != again.Name {
+			t.Errorf("the same key gave %s and %s", first.Name, again.Name)
+		}
+		_, err := f.RequestReservation(context.Background(), "rome", "request-1", request("3", "4Gi"))
+		if fault.ReasonOf(err) != fault.KeyReused {
+			t.Errorf("another body with the same key: %v", err)
+		}
+		if other := f.reserve("berlin", "request-1", request("2", "4Gi")); other.Name == first.Name {
+			t.Error("two clusters share a key's reservation")
+		}
+	})
+}
+
+func TestARequestThatArrivesAfterItsReleaseReservesNothing(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		for range 2 {
+			r, err := f.ReleaseReservation(context.Background(), "rome", "request-1")
+			if r != nil || err != nil {
+				t.Fatalf("releasing an unknown key: %v, %v", r, err)
+			}
+		}
+		_, err := f.RequestReservation(context.Background(), "rome", "request-1", request("2", "4Gi"))
+		if fault.ReasonOf(err) != fault.Released {
+			t.Errorf("got %v, want a refusal", err)
+		}
+		if got, want := f.available("paris"), "16 64Gi"; got != want {
+			t.Errorf("paris has %s left, want %s", got, want)
+		}
+	})
+}
+
+func TestARefusalSaysWhyForEveryCluster(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "4", "8Gi")
+		f.advertise("paris", "16", "64Gi")
+		f.advertise("berlin", "8", "16Gi")
+		_, err := f.RequestReservation(context.Background(), "rome", "request-1", request("100", "4Gi"))
+		if fault.ReasonOf(err) != fault.NoCandidate {
+			t.Fatalf("got %v, want NoCandidate", err)
+		}
+		for _, id := range []string{"rome", "paris", "berlin"} {
+			if !strings.Contains(err.Error(), id+": ") {
+				t.Errorf("nothing about %s in %q", id, err)
+			}
+		}
+		if diff := cmp.Diff(map[string]int32{"Self": 1, "InsufficientResource": 2}, err.(*fault.Error).Rejected); diff != "" {
+			t.Errorf("reasons (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAPlacementThatFailsIsFollowedByTheNextBest(t *testing.T) {
+	tests := map[string]func(f *fleet, r *v1.Reservation){
+		"the provider refuses": func(f *fleet, r *v1.Reservation) {
+			f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
+		},
+		"the provider does not answer": func(*fleet, *v1.Reservation) {
+			time.Sleep(limits.Acknowledge)
+		},
+		"the node never becomes Ready": func(f *fleet, r *v1.Reservation) {
+			f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+			time.Sleep(limits.Ready / 2)
+			f.advertise("rome", "4", "8Gi")
+			f.advertise("berlin", "8", "16Gi")
+			time.Sleep(limits.Ready / 2)
+		},
+		"the broker is killed before it could answer for the provider": func(f *fleet, _ *v1.Reservation) {
+			f.kill()
+			time.Sleep(limits.Acknowledge)
+		},
+	}
+	for name, happens := range tests {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("rome", "4", "8Gi")
+				f.advertise("paris", "16", "64Gi")
+				f.advertise("berlin", "8", "16Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "4", "memory": "8Gi"} })
+				r := f.reserve("rome", "request-1", request("2", "4Gi"))
+				happens(f, r)
+				synctest.Wait()
+				r = f.get("rome", r.Name)
+				if len(r.Placements) != 2 || target(r) != "berlin" || r.Phase != v1.ReservationPhaseReserved {
+					t.Fatalf("got %s with placements %+v, want a second one on berlin", r.Phase, r.Placements)
+				}
+				if state := r.Placements[0].State; state != v1.PlacementStateGone {
+					if got, want := f.available("paris"), "14 60Gi"; got != want {
+						t.Errorf("paris has %s left while %s, want %s", got, state, want)
+					}
+					f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
+				}
+				if got, want := f.available("paris"), "16 64Gi"; got != want {
+					t.Errorf("paris has %s left, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestAReservationWithoutAnyProviderLeftFails(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "4", "8Gi")
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
+		got := f.get("rome", r.Name)
+		if got.Phase != v1.ReservationPhaseFailed || !strings.Contains(got.Message, "paris") {
+			t.Errorf("got %s: %s", got.Phase, got.Message)
+		}
+	})
+}
+
+func TestExpiryComesAtItsInstantAndNeverBefore(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		req := request("2", "4Gi")
+		req.DurationSeconds = 60
+		r := f.reserve("rome", "request-1", req)
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		time.Sleep(time.Minute - time.Nanosecond)
+		synctest.Wait()
+		if got := f.get("rome", r.Name).Phase; got != v1.ReservationPhaseReserved {
+			t.Errorf("phase %s before the end, want Reserved", got)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if got := f.get("rome", r.Name).Phase; got != v1.ReservationPhaseReleasing {
+			t.Errorf("phase %s at the end, want Releasing", got)
+		}
+	})
+}
+
+func TestAReservationWithoutDurationLivesAsLongAsItIsRenewed(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		for range 10 {
+			time.Sleep(time.Duration(r.RenewSeconds * float64(time.Second)))
+			r = f.reserve("rome", "request-1", request("2", "4Gi"))
+		}
+		if r.Phase != v1.ReservationPhaseReserved {
+			t.Fatalf("phase %s while renewed, want Reserved", r.Phase)
+		}
+		time.Sleep(lease + time.Second)
+		synctest.Wait()
+		if got := f.get("rome", r.Name).Phase; got != v1.ReservationPhaseReleasing {
+			t.Errorf("phase %s when nobody renewed, want Releasing", got)
+		}
+	})
+}
+
+func TestABrokerThatWasAwayGivesRequestersTimeToRenew(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		f.stop()
+		time.Sleep(3 * lease)
+		f.start()
+		time.Sleep(time.Minute)
+		if got := f.get("rome", r.Name).Phase; got != v1.ReservationPhaseReserved {
+			t.Errorf("phase %s after the broker was away, want Reserved", got)
+		}
+	})
+}
+
+func TestARestartKeepsEverything(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "4", "8Gi")
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		before := f.get("rome", r.Name)
+		f.kill()
+		if diff := cmp.Diff(before, f.get("rome", r.Name)); diff != "" {
+			t.Errorf("after the restart (-before +after):\n%s", diff)
+		}
+		if again := f.reserve("rome", "request-1", request("2", "4Gi")); again.Name != r.Name {
+			t.Errorf("the key gave %s after the restart, want %s", again.Name, r.Name)
+		}
+		if got, want := f.available("paris"), "14 60Gi"; got != want {
+			t.Errorf("paris has %s left, want %s", got, want)
+		}
+	})
+}
+
+func TestNothingIsGrantedWhileTheJournalCannotBeWritten(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		f.store.Inject(func(journaltest.Call) journaltest.Fault { return journaltest.Refused })
+		for range 3 {
+			_, err := f.RequestReservation(context.Background(), "rome", "request-1", request("2", "4Gi"))
+			if fault.ReasonOf(err) != fault.Unavailable {
+				t.Fatalf("got %v, want Unavailable", err)
+			}
+		}
+		f.store.Inject(nil)
+		time.Sleep(2 * reopenDelay)
+		synctest.Wait()
+		if got, want := f.available("paris"), "16 64Gi"; got != want {
+			t.Errorf("paris has %s left after refusals, want %s", got, want)
+		}
+		f.reserve("rome", "request-1", request("2", "4Gi"))
+	})
+}
+
+func TestASilentClusterTakesNothingNew(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		f.reserve("rome", "request-1", request("1", "1Gi"))
+		time.Sleep(staleAfter)
+		synctest.Wait()
+		_, err := f.RequestReservation(context.Background(), "rome", "request-2", request("1", "1Gi"))
+		if fault.ReasonOf(err) != fault.NoCandidate || err.(*fault.Error).Rejected["Stale"] != 1 {
+			t.Fatalf("got %v, want a refusal because paris is stale", err)
+		}
+		view, err := f.Cluster(context.Background(), "paris")
+		if err != nil || view.Phase != ClusterStale {
+			t.Errorf("phase %v, %v", view, err)
+		}
+		f.advertise("paris", "16", "64Gi")
+		f.reserve("rome", "request-2", request("1", "1Gi"))
+	})
+}
+
+func TestAnOfferIsBelievedOnlyAsItStoodLast(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "100", "64Gi")
+		// Too small a change to be worth a record, but no longer enough room.
+		f.advertise("paris", "100", "64Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "1"} })
+		_, err := f.RequestReservation(context.Background(), "rome", "request-1", request("100", "1Gi"))
+		if fault.ReasonOf(err) != fault.NoCandidate {
+			t.Fatalf("got %v, want NoCandidate", err)
+		}
+		f.reserve("rome", "request-1", request("99", "1Gi"))
+	})
+}
+
+func TestWhatRunsForAReservationIsNotSubtractedTwice(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("4", "8Gi"))
+		uses := func(cpu string) func(*v1.Advertisement) {
+			return func(a *v1.Advertisement) {
+				a.Usage = []v1.Usage{{Reservation: r.Name, Placement: 1, Used: v1.Amounts{"cpu": cpu}}}
+			}
+		}
+		f.advertise("paris", "16", "64Gi", uses("3"))
+		if got, want := f.available("paris"), "12 56Gi"; got != want {
+			t.Errorf("paris has %s left, want %s", got, want)
+		}
+		f.advertise("paris", "16", "64Gi", uses("6"))
+		if got, want := f.available("paris"), "10 56Gi"; got != want {
+			t.Errorf("paris has %s left though more is used than reserved, want %s", got, want)
+		}
+	})
+}
+
+func TestIdentityIsTheCallersAlone(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		tests := map[string]struct {
+			call func() error
+			want fault.Reason
+		}{
+			"advertising another cluster": {func() error {
+				_, err := f.PublishAdvertisement(context.Background(), "berlin", &v1.Advertisement{ClusterID: "paris"})
+				return err
+			}, fault.Forbidden},
+			"asking for another cluster": {func() error {
+				q := request("1", "1Gi")
+				q.RequesterID = "rome"
+				_, err := f.RequestReservation(context.Background(), "berlin", "request-1", q)
+				return err
+			}, fault.Forbidden},
+			"reading what others have": {func() error {
+				_, err := f.GetReservation(context.Background(), "berlin", r.Name)
+				return err
+			}, fault.NotFound},
+			"a provider releasing": {func() error {
+				_, err := f.ReleaseReservation(context.Background(), "paris", r.Name)
+				return err
+			}, fault.Forbidden},
+			"acknowledging for another cluster": {func() error {
+				return f.report("berlin", r, 1, provider, v1.StatusReportStateAcknowledged)
+			}, fault.NotFound},
+			"a consumer acknowledging": {func() error {
+				return f.report("rome", r, 1, consumer, v1.StatusReportStateAcknowledged)
+			}, fault.Invalid},
+			"gone though it stands": {func() error {
+				return f.report("paris", r, 1, provider, v1.StatusReportStateGone)
+			}, fault.Conflict},
+			"writing to a cluster that shares nothing": {func() error {
+				return f.SendMessage(context.Background(), "berlin", &v1.Message{To: "paris", Slot: "x", Body: []byte("x")})
+			}, fault.Forbidden},
+		}
+		for name, test := range tests {
+			if err := test.call(); fault.ReasonOf(err) != test.want {
+				t.Errorf("%s: got %v, want %s", name, err, test.want)
+			}
+		}
+	})
+}
+
+func TestALongPollReturnsWithTheNews(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		list, err := f.FetchInstructions(context.Background(), "paris", "", 0)
+		if err != nil || len(list.Instructions) != 0 {
+			t.Fatalf("got %+v, %v", list, err)
+		}
+		cursor := list.Cursor
+		began := time.Now()
+		got := make(chan *v1.InstructionList)
+		go func() {
+			list, _ := f.FetchInstructions(context.Background(), "paris", cursor, time.Minute)
+			got <- list
+		}()
+		synctest.Wait()
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		list = <-got
+		if len(list.Instructions) != 1 || list.Instructions[0].Reservation != r.Name || list.Instructions[0].Role != v1.InstructionRoleProvider {
+			t.Fatalf("got %+v", list)
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the news took %s", waited)
+		}
+		list, err = f.FetchInstructions(context.Background(), "paris", list.Cursor, time.Second)
+		if err != nil || len(list.Instructions) != 0 {
+			t.Errorf("told twice: %+v, %v", list, err)
+		}
+		for name, cursor := range map[string]string{"another journal": "other:99", "ahead of the head": strings.Split(list.Cursor, ":")[0] + ":9999", "nonsense": "??"} {
+			list, err := f.FetchInstructions(context.Background(), "paris", cursor, 0)
+			if err != nil || len(list.Instructions) != 1 {
+				t.Errorf("cursor of %s: got %+v, %v", name, list, err)
+			}
+		}
+	})
+}
+
+func TestMessagesReachTheirReceiver(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		f.reserve("rome", "request-1", request("2", "4Gi"))
+		send := func(body string) {
+			if err := f.SendMessage(context.Background(), "paris", &v1.Message{From: "forged", To: "rome", Slot: "step-1", Body: []byte(body)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send("first")
+		send("second")
+		list, err := f.ReceiveMessages(context.Background(), "rome", "", 0)
+		want := []v1.Message{{From: "paris", To: "rome", Slot: "step-1", Body: []byte("second")}}
+		if diff := cmp.Diff(want, list.Messages); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		list, err = f.ReceiveMessages(context.Background(), "rome", list.Cursor, time.Second)
+		if err != nil || len(list.Messages) != 0 {
+			t.Errorf("told twice: %+v, %v", list, err)
+		}
+	})
+}
+
+func TestWhatIsOverIsForgottenInTheEnd(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name); err != nil {
+			t.Fatal(err)
+		}
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
+		time.Sleep(retain + time.Second)
+		synctest.Wait()
+		if _, err := f.GetReservation(context.Background(), "rome", r.Name); fault.ReasonOf(err) != fault.NotFound {
+			t.Errorf("got %v, want NotFound", err)
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
+)
+
+// fleet is a broker and the clusters that speak to it, in virtual time.
+type fleet struct {
+	*Broker
+	t        *testing.T
+	server   *journaltest.Server
+	store    *journaltest.Client
+	stop     func()
+	sequence int64
+}
+
+// inFleet runs test in a bubble of virtual time.
+func inFleet(t *testing.T, test func(f *fleet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fleet{t: t, server: journaltest.NewServer()}
+		f.start()
+		defer func() { f.stop() }()
+		test(f)
+	})
+}
+
+// start runs a new broker process on the same API server.
+func (f *fleet) start() {
+	f.store = f.server.Client()
+	f.Broker = New(Options{Store: f.store, Journal: journal.Options{}, Version: "test", Log: logr.Discard(), Now: time.Now})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = f.Run(ctx)
+	}()
+	f.stop = func() {
+		cancel()
+		<-done
+	}
+	synctest.Wait()
+}
+
+// kill ends the process as SIGKILL would, and starts another.
+func (f *fleet) kill() {
+	f.store.Stop()
+	f.stop()
+	f.start()
+}
+
+func (f *fleet) advertise(id, cpu, memory string, change ...func(*v1.Advertisement)) {
+	f.t.Helper()
+	f.sequence++
+	amounts := v1.Amounts{"cpu": cpu, "memory": memory}
+	adv := &v1.Advertisement{
+		ClusterID: id, Epoch: 1, Sequence: f.sequence,
+		Capacity: amounts, Allocatable: amounts, Allocated: v1.Amounts{},
+		EndpointURL: "https://" + id + ".example:6443",
+	}
+	for _, c := range change {
+		c(adv)
+	}
+	if _, err := f.PublishAdvertisement(context.Background(), id, adv); err != nil {
+		f.t.Fatalf("advertising %s: %v", id, err)
+	}
+}
+
+func request(cpu, memory string) *v1.ReservationRequest {
+	return &v1.ReservationRequest{Resources: v1.Amounts{"cpu": cpu, "memory": memory}}
+}
+
+func (f *fleet) reserve(id, key string, req *v1.ReservationRequest) *v1.Reservation {
+	f.t.Helper()
+	r, err := f.RequestReservation(context.Background(), id, key, req)
+	if err != nil {
+		f.t.Fatalf("reserving for %s: %v", id, err)
+	}
+	return r
+}
+
+func (f *fleet) get(id, name string) *v1.Reservation {
+	f.t.Helper()
+	r, err := f.GetReservation(context.Background(), id, name)
+	if err != nil {
+		f.t.Fatalf("reading %s: %v", name, err)
+	}
+	return r
+}
+
+func (f *fleet) report(id string, r *v1.Reservation, placement int, role v1.StatusReportRole, state v1.StatusReportState) error {
+	return f.ReportStatus(context.Background(), id, r.Name, &v1.StatusReport{Placement: int32(placement), Role: role, State: state})
+}
+
+func (f *fleet) mustReport(id string, r *v1.Reservation, placement int, role v1.StatusReportRole, state v1.StatusReportState) {
+	f.t.Helper()
+	if err := f.report(id, r, placement, role, state); err != nil {
+		f.t.Fatalf("%s reports %s %s: %v", id, role, state, err)
+	}
+}
+
+// available is what the broker thinks is free of a cluster's CPU and memory.
+func (f *fleet) available(id string) string {
+	f.t.Helper()
+	view, err := f.Cluster(context.Background(), id)
+	if err != nil || view == nil {
+		f.t.Fatalf("cluster %s: %v, %v", id, view, err)
+	}
+	free := view.Available.ToResourceList()
+	return fmt.Sprintf("%s %s", free.Cpu(), free.Memory())
+}
+
+func target(r *v1.Reservation) string { return r.Placements[len(r.Placements)-1].ClusterID }
