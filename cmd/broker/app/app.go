@@ -1,0 +1,145 @@
+// Package app wires the broker from its parts.
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/brokerconfig"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/clusteradvertisement"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/reservation"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
+)
+
+// Command is the broker's command line.
+func Command() *cobra.Command {
+	o := defaults()
+	cmd := &cobra.Command{
+		Use:   "broker",
+		Short: "Lend the free capacity of clusters to each other.",
+		Long: `The broker knows what every cluster advertises, picks the best provider for
+what another asks, locks the capacity and tells both agents what to do.
+
+It keeps its book in ConfigMaps of --namespace, so it needs no storage of its
+own and can be killed at any time. Agents speak to it over mTLS on
+--bind-address; without --cert-path that listener stays shut and the broker
+serves the Reservations and ClusterAdvertisements of its own cluster alone.`,
+		Example: `  broker --cert-path=/etc/broker/tls --namespace=liqo-resource-broker
+  broker --kubeconfig=$HOME/.kube/config     # no agents: kubectl only`,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		Version:      version.String(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return run(cmd.Context(), o)
+		},
+	}
+	o.bind(cmd.Flags())
+	return cmd
+}
+
+func run(ctx context.Context, o *options) error {
+	log := zap.New(zap.UseFlagOptions(&o.zap))
+	ctrl.SetLogger(log)
+
+	mgr, err := newManager(o)
+	if err != nil {
+		return err
+	}
+	b, err := newBroker(mgr, o, log.WithName("broker"))
+	if err != nil {
+		return err
+	}
+	if err := addControllers(mgr, b, o); err != nil {
+		return err
+	}
+	if o.certPath == "" {
+		log.Info("no --cert-path: agents cannot connect, only Reservations made with kubectl are served")
+	} else if err := addServer(mgr, b, o, log.WithName("server")); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func newManager(o *options) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, brokerv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to run in: give --kubeconfig, set KUBECONFIG or run in a pod: %w", err)
+	}
+	// The API server limits us by priority and fairness; a second limit here would
+	// only add latency.
+	config.QPS = -1
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.healthAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "liqo-resource-broker",
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       new(10 * time.Second),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+func newBroker(mgr ctrl.Manager, o *options, log logr.Logger) (*broker.Broker, error) {
+	store, err := journal.NewConfigMaps(mgr.GetConfig(), o.namespace)
+	if err != nil {
+		return nil, err
+	}
+	b := broker.New(broker.Options{Store: store, Version: version.String(), Log: log, Now: time.Now})
+	if err := mgr.Add(b); err != nil {
+		return nil, err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return b, mgr.AddReadyzCheck("journal", func(*http.Request) error { return b.Ready() })
+}
+
+func addControllers(mgr ctrl.Manager, b *broker.Broker, o *options) error {
+	if err := brokerconfig.Setup(mgr, b); err != nil {
+		return err
+	}
+	if err := clusteradvertisement.Setup(mgr, b, o.namespace); err != nil {
+		return err
+	}
+	return reservation.Setup(mgr, b, o.namespace)
+}
+
+func addServer(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger) error {
+	s, err := server.New(server.Options{
+		Addr: o.bindAddress, CertDir: o.certPath, Broker: b, Log: log,
+		Registerer: metrics.Registry,
+	})
+	if err != nil {
+		return err
+	}
+	return mgr.Add(s)
+}

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"flag"
+	"os"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+type options struct {
+	healthAddress  string
+	metricsAddress string
+	bindAddress    string
+	certPath       string
+	namespace      string
+	leaderElect    bool
+	zap            zap.Options
+}
+
+func defaults() *options {
+	return &options{
+		healthAddress:  ":8081",
+		metricsAddress: ":8080",
+		bindAddress:    ":8443",
+		namespace:      namespaceOfPod(),
+	}
+}
+
+// namespaceOfPod is where the broker runs, default outside a pod.
+func namespaceOfPod() string {
+	if ns := os.Getenv("POD_NAMESPACE"); ns != "" {
+		return ns
+	}
+	return "default"
+}
+
+func (o *options) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz; ready means that the journal can be written")
+	fs.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 turns it off")
+	fs.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address on which agents connect over mTLS")
+	fs.StringVar(&o.certPath, "cert-path", o.certPath, "folder with tls.crt, tls.key (the broker's) and agents-ca.crt (who may connect; ca.crt if absent)")
+	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the journal and of what agents' clusters and reservations are shown in; POD_NAMESPACE if set")
+	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "wait for a lease before serving, so that a second replica can stand by")
+
+	std := flag.NewFlagSet("", flag.ContinueOnError)
+	o.zap.BindFlags(std)
+	// controller-runtime reads --kubeconfig from the process's flags.
+	std.Var(flag.CommandLine.Lookup("kubeconfig").Value, "kubeconfig", flag.CommandLine.Lookup("kubeconfig").Usage)
+	fs.AddGoFlagSet(std)
+}
