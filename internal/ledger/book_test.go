@@ -1,0 +1,141 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+const gpu corev1.ResourceName = "nvidia.com/gpu"
+
+// Clusters of the tests: rome asks, paris and berlin lend, oslo's offer is written
+// by hand.
+const (
+	rome   = "rome"
+	paris  = "paris"
+	berlin = "berlin"
+	oslo   = "oslo"
+)
+
+// begin is the instant of the first event of a book; every event is a second later
+// than the one before.
+var begin = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+func second(n int) time.Time { return begin.Add(time.Duration(n) * time.Second) }
+
+// book writes events at consecutive positions.
+type book struct {
+	testing.TB
+	*State
+}
+
+func newBook(t testing.TB, events ...Event) book {
+	b := book{t, New()}
+	b.apply(events...)
+	return b
+}
+
+func (b book) apply(events ...Event) {
+	b.Helper()
+	for _, e := range events {
+		e.At = second(int(b.Position()))
+		if err := b.Apply(b.Position()+1, &e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (b book) snapshot() string {
+	b.Helper()
+	return snapshotOf(b, b.State)
+}
+
+func snapshotOf(t testing.TB, s *State) string {
+	t.Helper()
+	raw, err := s.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func (b book) wantAvailable(cluster string, want quantity.Amounts) {
+	b.Helper()
+	if got := b.Cluster(cluster).Available(); !got.Equal(want) {
+		b.Errorf("available in %s (-want +got):\n%s", cluster, cmp.Diff(want, got))
+	}
+}
+
+func cpu(millicores int64) quantity.Amounts { return quantity.Amounts{corev1.ResourceCPU: millicores} }
+
+func offer(cluster string, allocatable quantity.Amounts) Event {
+	return Event{Offer: &Offer{ClusterID: cluster, Agent: true, Capacity: allocatable, Allocatable: allocatable}}
+}
+
+func handWritten(cluster string, allocatable quantity.Amounts) Event {
+	e := offer(cluster, allocatable)
+	e.Offer.Agent = false
+	return e
+}
+
+// offerUsing is an offer of an agent that tells what runs for which placement.
+func offerUsing(cluster string, allocatable quantity.Amounts, used map[string]quantity.Amounts) Event {
+	e := offer(cluster, allocatable)
+	e.Offer.Used = used
+	return e
+}
+
+// reserve asks for rome, for an hour, with a key that is "key-" and the name.
+func reserve(name, provider string, amounts quantity.Amounts) Event {
+	return Event{Reserve: &Reserve{
+		Name: name, Key: "key-" + name, Digest: "digest", Requester: rome, Amounts: amounts,
+		Until: begin.Add(time.Hour), Provider: provider,
+	}}
+}
+
+func reserveFor(requester, name, provider string, amounts quantity.Amounts) Event {
+	e := reserve(name, provider, amounts)
+	e.Reserve.Requester = requester
+	return e
+}
+
+func move(name, provider string) Event { return Event{Move: &Move{Name: name, Provider: provider}} }
+
+func at(name string, placement int32) PlacementRef {
+	return PlacementRef{Name: name, Placement: placement}
+}
+
+func acknowledge(name string, placement int32) Event {
+	ref := at(name, placement)
+	return Event{Acknowledge: &ref}
+}
+
+func nodeReady(name string, placement int32, ready bool) Event {
+	return Event{NodeReady: &NodeReady{PlacementRef: at(name, placement), Ready: ready}}
+}
+
+func withdraw(name string, placement int32) Event {
+	return Event{Withdraw: &Withdraw{PlacementRef: at(name, placement), Reason: "Unacknowledged"}}
+}
+
+func providerGone(name string, placement int32) Event {
+	ref := at(name, placement)
+	return Event{ProviderGone: &ref}
+}
+
+func consumerGone(name string, placement int32) Event {
+	ref := at(name, placement)
+	return Event{ConsumerGone: &ref}
+}
+
+func end(name string, reason EndReason) Event { return Event{End: &End{Name: name, Reason: reason}} }
+
+func renew(name string, until time.Time) Event { return Event{Renew: &Renew{Name: name, Until: until}} }
+
+func shut(requester, key string) Event { return Event{Shut: &Shut{Requester: requester, Key: key}} }
+
+func forget(names ...string) Event { return Event{Forget: &Forget{Names: names}} }
