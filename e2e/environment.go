@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+)
+
+// Cluster is one cluster of an Environment, with an administrator's rights.
+type Cluster struct {
+	// Name is the cluster ID; "broker" for the broker's own.
+	Name string
+	client.Client
+	Config *rest.Config
+	// Log is the file to read when the product misbehaves in this cluster.
+	Log string
+}
+
+// Environment is the clusters a scenario runs on.
+type Environment struct {
+	// Broker is the cluster the broker runs in.
+	Broker *Cluster
+	// Members by cluster ID.
+	Members map[string]*Cluster
+	// BrokerNamespace is where the broker shows what agents advertise and ask for.
+	BrokerNamespace string
+	// InstructionNamespace is where agents keep their instructions.
+	InstructionNamespace string
+}
+
+// NewCluster connects to a cluster.
+func NewCluster(name string, config *rest.Config, log string) (*Cluster, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, brokerv1alpha1.AddToScheme, agentv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to cluster %q: %w", name, err)
+	}
+	return &Cluster{Name: name, Client: c, Config: config, Log: log}, nil
+}
+
+// Member returns a member cluster by its ID.
+func (e *Environment) Member(id string) *Cluster {
+	c, ok := e.Members[id]
+	if !ok {
+		panic(fmt.Sprintf("the environment has no cluster %q", id))
+	}
+	return c
+}
+
+// Apply creates or updates the objects of a manifest, and returns them.
+func (c *Cluster) Apply(ctx context.Context, manifest []byte, change ...func(*unstructured.Unstructured)) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
+	for {
+		obj := &unstructured.Unstructured{}
+		if err := decoder.Decode(obj); err != nil {
+			if errors.Is(err, io.EOF) {
+				return out, nil
+			}
+			return nil, fmt.Errorf("reading a manifest: %w", err)
+		}
+		if len(obj.Object) == 0 {
+			continue
+		}
+		for _, f := range change {
+			f(obj)
+		}
+		err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("e2e"), client.ForceOwnership)
+		if err != nil {
+			return nil, fmt.Errorf("applying %s %q in %s: %w", obj.GetKind(), obj.GetName(), c.Name, err)
+		}
+		out = append(out, obj)
+	}
+}
+
+// ApplyFile is Apply for a file.
+func (c *Cluster) ApplyFile(ctx context.Context, path string, change ...func(*unstructured.Unstructured)) ([]*unstructured.Unstructured, error) {
+	manifest, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return c.Apply(ctx, manifest, change...)
+}
+
+// pollEvery is short: an API server on this machine answers in about a millisecond.
+const pollEvery = 25 * time.Millisecond
+
+// Await polls check until it returns "" and fails with what it last waited for.
+func Await(ctx context.Context, within time.Duration, check func(context.Context) (waitingFor string, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	waiting := "nothing was looked at"
+	for {
+		now, err := check(ctx)
+		if err == nil && now == "" {
+			return nil
+		}
+		if ctx.Err() == nil {
+			waiting = now
+			if err != nil {
+				waiting = err.Error()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("after %s still waiting: %s", within, waiting)
+		case <-time.After(pollEvery):
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// Narrator tells a story to a person.
+type Narrator struct {
+	out   io.Writer
+	began time.Time
+	step  int
+}
+
+// NewNarrator writes to out. The time shown counts from now.
+func NewNarrator(out io.Writer) *Narrator { return &Narrator{out: out, began: time.Now()} }
+
+// Chapter begins a part of the story.
+func (n *Narrator) Chapter(format string, args ...any) {
+	n.step++
+	fmt.Fprintf(n.out, "\n%d. %s\n", n.step, fmt.Sprintf(format, args...))
+}
+
+// Say tells one fact, with the time since the beginning.
+func (n *Narrator) Say(format string, args ...any) {
+	fmt.Fprintf(n.out, "   %6.2fs  %s\n", time.Since(n.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// Table shows rows under headings.
+func (n *Narrator) Table(rows ...[]string) {
+	w := tabwriter.NewWriter(n.out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprint(w, "            ")
+		for i, cell := range row {
+			if i > 0 {
+				fmt.Fprint(w, "\t")
+			}
+			fmt.Fprint(w, cell)
+		}
+		fmt.Fprintln(w)
+	}
+	w.Flush()
+}

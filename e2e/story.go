@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// Figures are what a story measured.
+type Figures struct {
+	// NodeReady is from applying the request to its Ready virtual node, with the two
+	// clusters not peered before.
+	NodeReady time.Duration
+	// PodRunning is from applying the request to the first pod Running on the node.
+	PodRunning time.Duration
+}
+
+// storyNamespace is where the story's requests and pods live in rome.
+const storyNamespace = "demo"
+
+// Samples are the manifests a story applies.
+type Samples struct {
+	Request, GPURequest, LargeRequest, Deployment []byte
+}
+
+// story is one run of Story.
+type story struct {
+	*Environment
+	*Narrator
+	samples Samples
+	figures Figures
+	before  map[string]string
+	request *agentv1alpha1.ResourceRequest
+	gpu     *agentv1alpha1.ResourceRequest
+}
+
+// Story runs the whole main job once, from what clusters advertise to capacity
+// given back, and tells it to out. The error is a *Failure.
+func Story(ctx context.Context, env *Environment, samples Samples, out io.Writer) (Figures, error) {
+	s := &story{Environment: env, Narrator: NewNarrator(out), samples: samples}
+	chapters := []struct {
+		name string
+		tell func(context.Context) error
+	}{
+		{"clusters advertise what they have", s.advertise},
+		{"rome asks for capacity", s.ask},
+		{"the clusters peer", s.peer},
+		{"pods run on the virtual node", s.run},
+		{"rome asks for a GPU", s.askForGPU},
+		{"rome asks for more than anybody has", s.askTooMuch},
+		{"everything is given back", s.giveBack},
+	}
+	for _, c := range chapters {
+		s.Chapter("%s", c.name)
+		if err := c.tell(ctx); err != nil {
+			return s.figures, s.failure(c.name, err)
+		}
+	}
+	return s.figures, nil
+}
+
+func (s *story) rome() *Cluster { return s.Member("rome") }
+
+func (s *story) failure(step string, err error) error {
+	f := &Failure{Step: step, Object: "ResourceRequest " + storyNamespace + "/my-request in rome", Log: s.rome().Log, Err: err}
+	if step == "clusters advertise what they have" {
+		f.Object, f.Log = "ClusterAdvertisements in the broker cluster", s.Broker.Log
+	}
+	return f
+}
+
+// advertise waits until every member is known, and shows what each has.
+func (s *story) advertise(ctx context.Context) error {
+	err := Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		for id := range s.Members {
+			adv, err := s.Advertisement(ctx, id)
+			if err != nil {
+				return "", err
+			}
+			if !adv.Status.Active {
+				return fmt.Sprintf("ClusterAdvertisement %q to be active, it is %q", id, adv.Status.Phase), nil
+			}
+		}
+		return "", nil
+	})
+	if err != nil {
+		return err
+	}
+	rows, err := s.showOffers(ctx)
+	if err != nil {
+		return err
+	}
+	s.before, err = s.available(ctx)
+	s.Say("kubectl get clusteradvertisements, in the broker's cluster:")
+	s.Table(rows...)
+	return err
+}
+
+// ask applies the sample request and shows the decision.
+func (s *story) ask(ctx context.Context) error {
+	if err := s.EnsureNamespace(ctx, s.rome(), storyNamespace); err != nil {
+		return err
+	}
+	s.Say("kubectl apply -f config/samples/agent_v1alpha1_resourcerequest.yaml")
+	var err error
+	if s.request, err = s.rome().Ask(ctx, storyNamespace, s.samples.Request); err != nil {
+		return err
+	}
+	if err := s.rome().AwaitPhase(ctx, s.request, 20*time.Second, agentv1alpha1.RequestReserved, agentv1alpha1.RequestActive); err != nil {
+		return err
+	}
+	st := s.request.Status
+	s.Say("%s: %s on %s is locked for rome", st.ReservationName, amountsOf(s.request), st.TargetClusterID)
+	s.Say("how the broker chose:")
+	s.Table(candidateRows(st.Candidates)...)
+	now, err := s.available(ctx)
+	if err != nil {
+		return err
+	}
+	s.Say("available on %s: %s before, %s now", st.TargetClusterID, s.before[st.TargetClusterID], now[st.TargetClusterID])
+	return nil
+}
+
+// peer waits for the virtual node.
+func (s *story) peer(ctx context.Context) error {
+	err := s.rome().AwaitCondition(ctx, s.request, time.Minute, agentv1alpha1.ConditionReady, func(message string) {
+		s.Say("%s", message)
+	})
+	if err != nil {
+		return err
+	}
+	s.figures.NodeReady = time.Since(s.request.CreationTimestamp.Time)
+	rows, err := s.rome().nodeRows(ctx)
+	if err != nil {
+		return err
+	}
+	s.Say("kubectl get nodes, in rome:")
+	s.Table(rows...)
+	return nil
+}
+
+// run deploys pods that are pinned to the reservation.
+func (s *story) run(ctx context.Context) error {
+	if err := s.rome().Deploy(ctx, storyNamespace, s.samples.Deployment, s.request.Status.ReservationName); err != nil {
+		return err
+	}
+	pods, err := s.rome().AwaitPods(ctx, storyNamespace, 2, s.request.Status.NodeName, time.Minute)
+	if err != nil {
+		return err
+	}
+	s.figures.PodRunning = time.Since(s.request.CreationTimestamp.Time)
+	s.Say("kubectl get pods -n %s, in rome:", storyNamespace)
+	s.Table(podRows(pods)...)
+	twins, err := s.Twins(ctx, s.request.Status.TargetClusterID, pods)
+	if err != nil {
+		return err
+	}
+	s.Say("their twins in %s:", s.request.Status.TargetClusterID)
+	s.Table(podRows(twins)...)
+	return nil
+}
+
+func (s *story) askForGPU(ctx context.Context) error {
+	s.Say("kubectl apply -f config/samples/agent_v1alpha1_resourcerequest_gpu.yaml")
+	var err error
+	if s.gpu, err = s.rome().Ask(ctx, storyNamespace, s.samples.GPURequest); err != nil {
+		return err
+	}
+	if err := s.rome().AwaitCondition(ctx, s.gpu, time.Minute, agentv1alpha1.ConditionReady, nil); err != nil {
+		return err
+	}
+	s.Say("%s is Ready on %s", s.gpu.Status.NodeName, s.gpu.Status.TargetClusterID)
+	s.Table(candidateRows(s.gpu.Status.Candidates)...)
+	return nil
+}
+
+func (s *story) askTooMuch(ctx context.Context) error {
+	s.Say("kubectl apply -f config/samples/agent_v1alpha1_resourcerequest_toolarge.yaml")
+	large, err := s.rome().Ask(ctx, storyNamespace, s.samples.LargeRequest)
+	if err != nil {
+		return err
+	}
+	if err := s.rome().AwaitPhase(ctx, large, 20*time.Second, agentv1alpha1.RequestFailed); err != nil {
+		return err
+	}
+	s.Say("refused, and this is why:")
+	s.Table(candidateRows(large.Status.Candidates)...)
+	return s.rome().DeleteAndWait(ctx, large, 20*time.Second)
+}
+
+// giveBack deletes the requests and waits until all clusters are as they were.
+func (s *story) giveBack(ctx context.Context) error {
+	s.Say("kubectl delete resourcerequests --all")
+	if err := s.rome().DeleteDeployments(ctx, storyNamespace); err != nil {
+		return err
+	}
+	for _, r := range []*agentv1alpha1.ResourceRequest{s.request, s.gpu} {
+		if err := s.rome().DeleteAndWait(ctx, r, 90*time.Second); err != nil {
+			return err
+		}
+		s.Say("%s and its virtual node are gone", r.Name)
+	}
+	if err := s.AwaitAvailable(ctx, s.before, 30*time.Second); err != nil {
+		return err
+	}
+	if err := s.AwaitClean(ctx, 60*time.Second); err != nil {
+		return err
+	}
+	rows, err := s.showOffers(ctx)
+	s.Say("the numbers are back where they were, and nothing is left in any cluster:")
+	s.Table(rows...)
+	return err
+}
