@@ -79,10 +79,10 @@ func FromResourceList(in corev1.ResourceList) v1.Amounts {
 
 func readQuantity(name, value string) (resource.Quantity, error) {
 	if problems := validation.IsQualifiedName(name); len(problems) > 0 {
-		return resource.Quantity{}, fmt.Errorf("resource %q is not a resource name: %s", clip(name, 80), problems[0])
+		return resource.Quantity{}, fmt.Errorf("resource %q is not a resource name: %s", Clip(name, 80), problems[0])
 	}
 	if !sane.MatchString(value) {
-		return resource.Quantity{}, fmt.Errorf("resource %q: %q is not a quantity such as 500m, 4Gi or 2", name, clip(value, 40))
+		return resource.Quantity{}, fmt.Errorf("resource %q: %q is not a quantity such as 500m, 4Gi or 2", name, Clip(value, 40))
 	}
 	q, err := resource.ParseQuantity(value)
 	if err != nil {

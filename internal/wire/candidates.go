@@ -26,8 +26,8 @@ func ToCandidates(in []v1.Candidate) []brokerv1alpha1.CandidateScore {
 			ClusterID: in[i].ClusterID,
 			Score:     in[i].Score,
 			Criteria:  maps.Clone(in[i].Criteria),
-			Reason:    clip(in[i].Reason, maxReason),
-			Message:   clip(in[i].Message, maxMessage),
+			Reason:    Clip(in[i].Reason, maxReason),
+			Message:   Clip(in[i].Message, maxMessage),
 		}
 	}
 	return out

@@ -2,9 +2,9 @@ package wire
 
 import "unicode/utf8"
 
-// clip cuts s to at most limit bytes, between runes, so that it fits the field
+// Clip cuts s to at most limit bytes, between runes, so that it fits the field
 // of a kind whose schema bounds it.
-func clip(s string, limit int) string {
+func Clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

@@ -1,0 +1,172 @@
+package advertisement
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// materialShare is how large a part of what there is has to move before others
+// are told outside the regular interval: one fiftieth, two percent.
+const materialShare = 50
+
+// identity is what an agent's flags say of its cluster.
+type identity struct {
+	ClusterID   string
+	ClusterName string
+	EndpointURL string
+	Topology    *brokerv1alpha1.Topology
+}
+
+// hold is an enforced ProviderInstruction.
+type hold struct {
+	reservation string
+	placement   int32
+	amounts     quantity.Amounts
+}
+
+func (h hold) name() string { return wire.PlacementName(h.reservation, h.placement) }
+
+// offer is everything that this cluster has to say at one moment.
+type offer struct {
+	identity
+	cost *brokerv1alpha1.Cost
+
+	capacity    quantity.Amounts
+	allocatable quantity.Amounts
+	allocated   quantity.Amounts
+	reserved    quantity.Amounts
+	available   quantity.Amounts
+	nodes       int
+	shapes      []capacity.Shape
+	usage       []usage
+}
+
+// usage is a placement that capacity is kept for, and what runs in it.
+type usage struct {
+	hold
+	used quantity.Amounts
+}
+
+// newOffer joins the accounts with the instructions that are enforced. Pods of a
+// placement that nothing is kept for count as this cluster's own: somebody has to
+// account for them.
+func newOffer(id identity, cost *brokerv1alpha1.Cost, s *capacity.Snapshot, holds []hold) offer {
+	amounts := make(map[string]quantity.Amounts, len(holds))
+	uses := make([]usage, 0, len(holds))
+	for _, h := range holds {
+		amounts[h.name()] = h.amounts
+		uses = append(uses, usage{hold: h, used: s.Used[h.name()]})
+	}
+	slices.SortFunc(uses, func(a, b usage) int {
+		return cmp.Or(cmp.Compare(a.reservation, b.reservation), cmp.Compare(a.placement, b.placement))
+	})
+	reserved, stray := s.Held(amounts)
+	allocated := s.Allocated.Add(stray)
+	available := s.Allocatable.Sub(allocated).Sub(reserved).Max(nil)
+	for name := range available {
+		if _, offered := s.Allocatable[name]; !offered {
+			delete(available, name)
+		}
+	}
+	return offer{
+		identity: id, cost: cost,
+		capacity: s.Capacity, allocatable: s.Allocatable, allocated: allocated,
+		reserved: reserved, available: available,
+		nodes: s.Nodes, shapes: s.NodeShapes, usage: uses,
+	}
+}
+
+// spec writes the offer as an Advertisement.
+func (o *offer) spec() agentv1alpha1.AdvertisementSpec {
+	shapes := make([]brokerv1alpha1.NodeShape, len(o.shapes))
+	for i, s := range o.shapes {
+		shapes[i] = brokerv1alpha1.NodeShape{Count: s.Count, Free: s.Free.ToResourceList()}
+	}
+	return agentv1alpha1.AdvertisementSpec{
+		ClusterID:   o.ClusterID,
+		ClusterName: o.ClusterName,
+		EndpointURL: o.EndpointURL,
+		Topology:    o.Topology,
+		Resources: brokerv1alpha1.ResourceMetrics{
+			Capacity:    o.capacity.ToResourceList(),
+			Allocatable: o.allocatable.ToResourceList(),
+			Allocated:   o.allocated.ToResourceList(),
+			Reserved:    o.reserved.ToResourceList(),
+			Available:   o.available.ToResourceList(),
+		},
+		NodeShapes: shapes,
+		Cost:       o.cost,
+	}
+}
+
+func (o *offer) wireUsage() []v1.Usage {
+	out := make([]v1.Usage, len(o.usage))
+	for i, u := range o.usage {
+		used := u.used
+		if used == nil {
+			used = quantity.Amounts{}
+		}
+		out[i] = v1.Usage{Reservation: u.reservation, Placement: u.placement, Used: wire.FromAmounts(used)}
+	}
+	return out
+}
+
+// material reports whether o differs so much from before that others should
+// hear of it now.
+func (o *offer) material(before *offer) bool {
+	switch {
+	case before == nil:
+		return true
+	case o.nodes != before.nodes:
+		return true
+	case !equality.Semantic.DeepEqual(o.identity, before.identity), !equality.Semantic.DeepEqual(o.cost, before.cost):
+		return true
+	case !slices.EqualFunc(o.usage, before.usage, usage.equal), !o.reserved.Equal(before.reserved):
+		return true
+	}
+	return moved(before.capacity, o.capacity, before.capacity) ||
+		moved(before.allocatable, o.allocatable, before.allocatable) ||
+		moved(before.allocated, o.allocated, before.allocatable) ||
+		moved(roomiest(before.shapes), roomiest(o.shapes), roomiest(before.shapes))
+}
+
+func (u usage) equal(v usage) bool {
+	return u.reservation == v.reservation && u.placement == v.placement &&
+		u.amounts.Equal(v.amounts) && u.used.Equal(v.used)
+}
+
+// moved reports whether any amount changed by more than the material share of
+// the whole.
+func moved(from, to, whole quantity.Amounts) bool {
+	for name, delta := range to.Sub(from) {
+		if delta != 0 && max(delta, -delta) > whole[name]/materialShare {
+			return true
+		}
+	}
+	return false
+}
+
+// roomiest is the most of each resource that is free on one node: it bounds the
+// largest pod that fits.
+func roomiest(shapes []capacity.Shape) quantity.Amounts {
+	out := quantity.Amounts{}
+	for _, s := range shapes {
+		for name, free := range s.Free {
+			// A count of places for pods moves with every pod and limits nobody.
+			if name != corev1.ResourcePods {
+				out[name] = max(out[name], free)
+			}
+		}
+	}
+	return out
+}

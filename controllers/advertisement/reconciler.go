@@ -1,0 +1,219 @@
+package advertisement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// publishTimeout bounds one try: the next tick comes anyway.
+const publishTimeout = 10 * time.Second
+
+// Reconcile looks at the figures, writes the Advertisement where they moved
+// materially and tells the broker then and at every interval.
+func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
+	select {
+	case <-r.accounts.Synced():
+	default:
+		// The accounts report once they have counted everything.
+		return ctrl.Result{}, nil
+	}
+	if wait := r.looked.Add(minGap).Sub(r.options.Clock.Now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	r.looked = r.options.Clock.Now()
+
+	adv, now, err := r.observe(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.write(ctx, adv, now); err != nil {
+		return conflictLater(err)
+	}
+	if !r.isDue(now) {
+		return ctrl.Result{RequeueAfter: r.untilDue()}, nil
+	}
+	condition := r.publish(ctx, now)
+	if err := r.report(ctx, adv, condition); err != nil {
+		return conflictLater(err)
+	}
+	return ctrl.Result{RequeueAfter: r.untilDue()}, nil
+}
+
+// observe reads the Advertisement, which may not exist yet, and forms the offer.
+func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement, *offer, error) {
+	adv := &agentv1alpha1.Advertisement{}
+	if err := r.client.Get(ctx, r.request().NamespacedName, adv); client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("read advertisement %q: %w", r.options.Name, err)
+	}
+	holds, err := r.holds(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	id := identity{
+		ClusterID: r.options.ClusterID, ClusterName: r.options.ClusterName,
+		EndpointURL: r.options.EndpointURL, Topology: r.options.Topology,
+	}
+	snapshot := r.accounts.Snapshot()
+	now := newOffer(id, adv.Spec.Cost.DeepCopy(), &snapshot, holds)
+	return adv, &now, nil
+}
+
+// holds lists the ProviderInstructions that capacity is kept for.
+func (r *Reconciler) holds(ctx context.Context) ([]hold, error) {
+	var list agentv1alpha1.ProviderInstructionList
+	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
+		return nil, fmt.Errorf("list provider instructions: %w", err)
+	}
+	var out []hold
+	for i := range list.Items {
+		p := &list.Items[i]
+		if !p.Status.Enforced {
+			continue
+		}
+		amounts, err := quantity.FromResourceList(p.Spec.Resources)
+		if err != nil {
+			return nil, fmt.Errorf("provider instruction %q: %w", p.Name, err)
+		}
+		out = append(out, hold{reservation: p.Spec.ReservationName, placement: p.Spec.Placement, amounts: amounts})
+	}
+	return out, nil
+}
+
+// write makes or updates the Advertisement where the offer moved materially, or
+// where somebody else changed it. The price in it is never touched.
+func (r *Reconciler) write(ctx context.Context, adv *agentv1alpha1.Advertisement, now *offer) error {
+	missing := adv.ResourceVersion == ""
+	foreign := adv.Generation > r.generation
+	if !missing && !foreign && !now.material(r.written) {
+		return nil
+	}
+	adv.Spec = now.spec()
+	adv.Spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
+	if missing {
+		adv.Name, adv.Namespace = r.options.Name, r.options.Namespace
+		if err := r.client.Create(ctx, adv); err != nil {
+			return fmt.Errorf("create advertisement %q: %w", adv.Name, err)
+		}
+	} else if err := r.client.Update(ctx, adv); err != nil {
+		return fmt.Errorf("write advertisement %q: %w", adv.Name, err)
+	}
+	r.written, r.generation = now, adv.Generation
+	return nil
+}
+
+// isDue reports whether the broker is to be told now. While it does not answer,
+// changes wait for the next tick like everything else.
+func (r *Reconciler) isDue(now *offer) bool {
+	if !r.options.Clock.Now().Before(r.due) {
+		return true
+	}
+	return !r.failing && now.material(r.published)
+}
+
+func (r *Reconciler) untilDue() time.Duration {
+	return max(r.due.Sub(r.options.Clock.Now()), time.Millisecond)
+}
+
+// publish tells the broker and returns what came of it.
+func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
+	spec := now.spec()
+	spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
+	msg := wire.FromAdvertisement(&spec)
+	r.sequence++
+	msg.Epoch, msg.Sequence, msg.Usage = r.epoch, r.sequence, now.wireUsage()
+
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	receipt, err := r.publisher.PublishAdvertisement(ctx, msg)
+	r.failing = err != nil
+	if err != nil {
+		r.due = r.options.Clock.Now().Add(r.jitter(max(r.options.Interval, retryAfter(err))))
+		return refusal(err)
+	}
+	r.published = now
+	r.due = r.options.Clock.Now().Add(r.jitter(r.interval(receipt)))
+	return metav1.Condition{
+		Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPublished,
+		Message: "the broker has what this cluster offers",
+	}
+}
+
+// interval is what the broker asked for, kept within bounds so that an answer
+// can neither silence an agent nor make it a flood.
+func (r *Reconciler) interval(receipt *v1.AdvertisementReceipt) time.Duration {
+	if receipt == nil || receipt.NextSeconds <= 0 {
+		return r.options.Interval
+	}
+	asked := time.Duration(receipt.NextSeconds) * time.Second
+	return min(max(asked, time.Second), 4*r.options.Interval)
+}
+
+func retryAfter(err error) time.Duration {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.RetryAfter
+	}
+	return 0
+}
+
+func refusal(err error) metav1.Condition {
+	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonRefused, Message: err.Error()}
+	if f, ok := errors.AsType[*fault.Error](err); !ok && errors.Is(err, transport.ErrUnreachable) || ok && f.Temporary() {
+		c.Reason = agentv1alpha1.ReasonBrokerUnreachable
+		c.Message = "the broker cannot be told what this cluster offers; what runs keeps running: " + err.Error()
+	}
+	return c
+}
+
+// report writes the condition where it changed, with an event, and nothing else:
+// an advertisement a minute must not be a write a minute.
+func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisement, c metav1.Condition) error {
+	before := adv.DeepCopy()
+	c.Type, c.ObservedGeneration = agentv1alpha1.ConditionReady, adv.Generation
+	c.LastTransitionTime = metav1.Time{Time: r.options.Clock.Now()}
+	old := meta.FindStatusCondition(adv.Status.Conditions, c.Type)
+	changed := old == nil || old.Status != c.Status || old.Reason != c.Reason
+	if !changed && adv.Status.ObservedGeneration == adv.Generation {
+		return nil
+	}
+	meta.SetStatusCondition(&adv.Status.Conditions, c)
+	adv.Status.Published = c.Status == metav1.ConditionTrue
+	adv.Status.Message = wire.Clip(c.Message, 4096)
+	adv.Status.ObservedGeneration = adv.Generation
+	if adv.Status.Published {
+		adv.Status.LastPublished = &c.LastTransitionTime
+	}
+	if err := r.client.Status().Patch(ctx, adv, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("write status of advertisement %q: %w", adv.Name, err)
+	}
+	if changed {
+		log.FromContext(ctx).Info("advertising changed", "published", adv.Status.Published, "reason", c.Reason, "message", c.Message)
+		r.tell(adv, c)
+	}
+	return nil
+}
+
+// conflictLater tries again soon where the cache was behind, without an error
+// that nobody could do anything about.
+func conflictLater(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		return ctrl.Result{RequeueAfter: minGap}, nil
+	}
+	return ctrl.Result{}, err
+}

@@ -1,0 +1,174 @@
+// Package advertisement tells the broker, and the people of this cluster, what
+// the cluster offers.
+package advertisement
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+)
+
+// +kubebuilder:rbac:groups=liqo.io,resources=advertisements,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=liqo.io,resources=advertisements/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=liqo.io,resources=providerinstructions,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Defaults of Options.
+const (
+	DefaultName      = "cluster-advertisement"
+	DefaultNamespace = "default"
+	DefaultInterval  = 30 * time.Second
+)
+
+// minGap is the least time between two looks at the figures, and so between two
+// advertisements: what changes in between is told together.
+const minGap = 250 * time.Millisecond
+
+// Publisher takes advertisements; every broker transport is one.
+type Publisher interface {
+	PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error)
+}
+
+// Accounts is where the figures come from.
+type Accounts interface {
+	Synced() <-chan struct{}
+	Changed() <-chan struct{}
+	Snapshot() capacity.Snapshot
+}
+
+var _ Accounts = (*capacity.Watcher)(nil)
+
+// Options of a Reconciler. The zero value but for ClusterID is usable.
+type Options struct {
+	// ClusterID of this cluster; required.
+	ClusterID string
+	// ClusterName is a name for people; empty means ClusterID.
+	ClusterName string
+	// EndpointURL is the https address of this cluster's API server as consumers
+	// reach it; empty if there is none.
+	EndpointURL string
+	// Topology says where the cluster is; nil if that is not known.
+	Topology *brokerv1alpha1.Topology
+	// Name and Namespace of the Advertisement; DefaultName and DefaultNamespace.
+	Name, Namespace string
+	// InstructionNamespace is where ProviderInstructions stand; DefaultNamespace.
+	InstructionNamespace string
+	// Interval between two advertisements while nothing changes; DefaultInterval.
+	// The broker may ask for another one, between a second and four times this.
+	Interval time.Duration
+	// Clock is the wall clock unless set.
+	Clock clock.PassiveClock
+}
+
+func (o *Options) setDefaults() {
+	o.Name = orDefault(o.Name, DefaultName)
+	o.Namespace = orDefault(o.Namespace, DefaultNamespace)
+	o.InstructionNamespace = orDefault(o.InstructionNamespace, DefaultNamespace)
+	o.ClusterName = orDefault(o.ClusterName, o.ClusterID)
+	o.Interval = orDefault(o.Interval, DefaultInterval)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// Reconciler publishes this cluster's Advertisement. There is one object, so its
+// state needs no lock: a controller never works on one object twice at once.
+type Reconciler struct {
+	client    client.Client
+	publisher Publisher
+	accounts  Accounts
+	recorder  events.EventRecorder
+	options   Options
+	// jitter spreads the agents of a fleet over the interval.
+	jitter func(time.Duration) time.Duration
+
+	epoch    int64
+	sequence int64
+
+	// written and generation are what the Advertisement was last given.
+	written    *offer
+	generation int64
+	// published is what the broker has; nil until it took one.
+	published *offer
+	// due is when the broker is told next, whatever happened.
+	due time.Time
+	// looked is when the figures were last looked at.
+	looked time.Time
+	// failing is true while the broker does not take advertisements.
+	failing bool
+}
+
+// New makes a Reconciler.
+func New(c client.Client, publisher Publisher, accounts Accounts, recorder events.EventRecorder, options Options) *Reconciler {
+	options.setDefaults()
+	return &Reconciler{
+		client: c, publisher: publisher, accounts: accounts, recorder: recorder, options: options,
+		jitter: func(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 0.2) },
+		epoch:  options.Clock.Now().UnixNano(),
+	}
+}
+
+// SetupWithManager registers the controller. accounts is run by the caller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	one := func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{r.request()} }
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		return o.GetName() == r.options.Name && o.GetNamespace() == r.options.Namespace
+	})
+	instructions := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		return o.GetNamespace() == r.options.InstructionNamespace
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("advertisement").
+		// Status is our own; a change of spec is the operator's price.
+		For(&agentv1alpha1.Advertisement{}, builder.WithPredicates(ours, predicate.GenerationChangedPredicate{})).
+		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(instructions)).
+		WatchesRawSource(source.Func(r.follow)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Complete(r)
+}
+
+// follow reconciles once the figures are known and whenever they change.
+func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-r.accounts.Changed():
+				queue.Add(r.request())
+			}
+		}
+	}()
+	return nil
+}
+
+func (r *Reconciler) request() reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.options.Namespace, Name: r.options.Name}}
+}

@@ -1,0 +1,314 @@
+// Package fake holds a broker in memory, for tests of what talks to one. It
+// grants whatever is asked, or what a script says, and keeps what it was told.
+package fake
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
+)
+
+// Broker is usable as its zero value and safe for concurrent use.
+type Broker struct {
+	// Decide answers the first request with a key; nil grants on cluster paris.
+	// An error leaves no reservation.
+	Decide func(name string, req *v1.ReservationRequest) (*v1.Reservation, error)
+	// Receipt answers advertisements; nil asks for nothing.
+	Receipt *v1.AdvertisementReceipt
+	// BeforeAnswer, where set, runs after a reservation is durable and before its
+	// requester hears of it. An error loses the answer.
+	BeforeAnswer func(ctx context.Context) error
+
+	// mu guards the following.
+	mu           sync.Mutex
+	down         bool
+	news         chan struct{}
+	byKey        map[string]*v1.Reservation
+	shut         map[string]bool
+	requests     []string
+	advertised   []*v1.Advertisement
+	reports      []Report
+	instructions []v1.Instruction
+	messages     []v1.Message
+}
+
+var _ transport.Transport = (*Broker)(nil)
+
+// Report is a StatusReport and the reservation it is about.
+type Report struct {
+	Reservation string
+	v1.StatusReport
+}
+
+// SetDown makes the broker unreachable, or reachable again.
+func (b *Broker) SetDown(down bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down = down
+	b.wake()
+}
+
+// Instruct appends an instruction for the caller to find.
+func (b *Broker) Instruct(in v1.Instruction) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.instructions = append(b.instructions, in)
+	b.wake()
+}
+
+// Post appends a message for the caller to find.
+func (b *Broker) Post(m v1.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.messages = append(b.messages, m)
+	b.wake()
+}
+
+// Requests returns the keys of all requests, repetitions too.
+func (b *Broker) Requests() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.requests)
+}
+
+// Advertised returns everything that was published.
+func (b *Broker) Advertised() []*v1.Advertisement {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.advertised)
+}
+
+// Reports returns every status report.
+func (b *Broker) Reports() []Report {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.reports)
+}
+
+// Held returns the keys of reservations that hold capacity, sorted.
+func (b *Broker) Held() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var keys []string
+	for key, r := range b.byKey {
+		if r.Phase == v1.ReservationPhaseReserved || r.Phase == v1.ReservationPhaseActive {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// PublishAdvertisement implements transport.BrokerCommunicator.
+func (b *Broker) PublishAdvertisement(_ context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return nil, unreachable()
+	}
+	b.advertised = append(b.advertised, adv)
+	if b.Receipt == nil {
+		return &v1.AdvertisementReceipt{}, nil
+	}
+	return b.Receipt, nil
+}
+
+// RequestReservation implements transport.BrokerCommunicator.
+func (b *Broker) RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+	answer, err := b.reserve(key, req)
+	if err == nil && b.BeforeAnswer != nil {
+		err = b.BeforeAnswer(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+func (b *Broker) reserve(key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return nil, unreachable()
+	}
+	b.requests = append(b.requests, key)
+	if b.shut[key] {
+		return nil, fault.New(fault.Released, "reservation %q was released", key)
+	}
+	if known, ok := b.byKey[key]; ok {
+		answer := *known
+		return &answer, nil
+	}
+	decide := b.Decide
+	if decide == nil {
+		decide = Grant
+	}
+	r, err := decide(fmt.Sprintf("res-%010d", len(b.byKey)+1), req)
+	if err != nil {
+		return nil, err
+	}
+	if b.byKey == nil {
+		b.byKey = map[string]*v1.Reservation{}
+	}
+	r.Instruction.Key = key
+	b.byKey[key] = r
+	answer := *r
+	return &answer, nil
+}
+
+// Grant gives what is asked, on cluster paris, to be renewed every minute.
+func Grant(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+	r := &v1.Reservation{
+		Name: name, Phase: v1.ReservationPhaseReserved, RequesterID: req.RequesterID, Resources: req.Resources,
+		ReservedAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Placements: []v1.Placement{{Number: 1, ClusterID: "paris", State: v1.PlacementStateAssigned}},
+		Candidates: []v1.Candidate{{ClusterID: "paris", Score: "75.00"}, {ClusterID: "berlin", Score: "50.00", Reason: "LowerScore"}},
+		Instruction: v1.Instruction{
+			Reservation: name, Placement: 1, Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold,
+			ConsumerID: req.RequesterID, ProviderID: "paris", ProviderEndpoint: "https://paris.example:6443", Resources: req.Resources,
+		},
+	}
+	if req.DurationSeconds > 0 {
+		seconds := float64(req.DurationSeconds)
+		r.RemainingSeconds, r.Instruction.RemainingSeconds = &seconds, &seconds
+	} else {
+		r.RenewSeconds = 60
+	}
+	return r, nil
+}
+
+// ReleaseReservation implements transport.Releaser.
+func (b *Broker) ReleaseReservation(_ context.Context, nameOrKey string) (*v1.Reservation, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return nil, unreachable()
+	}
+	for key, r := range b.byKey {
+		if key == nameOrKey || r.Name == nameOrKey {
+			r.Phase = v1.ReservationPhaseReleasing
+			answer := *r
+			return &answer, nil
+		}
+	}
+	if b.shut == nil {
+		b.shut = map[string]bool{}
+	}
+	b.shut[nameOrKey] = true
+	return nil, nil
+}
+
+// ReportStatus implements transport.StatusReporter.
+func (b *Broker) ReportStatus(_ context.Context, reservation string, report *v1.StatusReport) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return unreachable()
+	}
+	b.reports = append(b.reports, Report{Reservation: reservation, StatusReport: *report})
+	return nil
+}
+
+// SendMessage implements transport.Messenger.
+func (b *Broker) SendMessage(_ context.Context, msg *v1.Message) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return unreachable()
+	}
+	b.messages = append(b.messages, *msg)
+	b.wake()
+	return nil
+}
+
+// FetchInstructions implements transport.BrokerCommunicator.
+func (b *Broker) FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error) {
+	var out *v1.InstructionList
+	err := b.poll(ctx, wait, func() bool {
+		from := position(cursor, len(b.instructions))
+		out = &v1.InstructionList{Cursor: strconv.Itoa(len(b.instructions)), Instructions: slices.Clone(b.instructions[from:])}
+		return len(out.Instructions) > 0
+	})
+	return out, err
+}
+
+// ReceiveMessages implements transport.Messenger.
+func (b *Broker) ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error) {
+	var out *v1.MessageList
+	err := b.poll(ctx, wait, func() bool {
+		from := position(cursor, len(b.messages))
+		out = &v1.MessageList{Cursor: strconv.Itoa(len(b.messages)), Messages: slices.Clone(b.messages[from:])}
+		return len(out.Messages) > 0
+	})
+	return out, err
+}
+
+// Ping implements transport.BrokerCommunicator.
+func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return nil, unreachable()
+	}
+	return &v1.Pong{ApiVersion: "v1", JournalID: "fake", Version: "fake"}, nil
+}
+
+// Close implements transport.BrokerCommunicator.
+func (b *Broker) Close() error { return nil }
+
+// poll calls look until it finds something, at every change until wait is over.
+func (b *Broker) poll(ctx context.Context, wait time.Duration, look func() bool) error {
+	timeout := time.NewTimer(wait)
+	defer timeout.Stop()
+	for {
+		b.mu.Lock()
+		down, found, news := b.down, !b.down && look(), b.subscribe()
+		b.mu.Unlock()
+		if down {
+			return unreachable()
+		}
+		if found {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", transport.ErrUnreachable, ctx.Err())
+		case <-timeout.C:
+			return nil
+		case <-news:
+		}
+	}
+}
+
+func (b *Broker) subscribe() <-chan struct{} {
+	if b.news == nil {
+		b.news = make(chan struct{})
+	}
+	return b.news
+}
+
+func (b *Broker) wake() {
+	if b.news != nil {
+		close(b.news)
+		b.news = nil
+	}
+}
+
+func position(cursor string, length int) int {
+	n, err := strconv.Atoi(cursor)
+	if err != nil || n < 0 || n > length {
+		return 0
+	}
+	return n
+}
+
+func unreachable() error {
+	return fmt.Errorf("%w: connection refused", transport.ErrUnreachable)
+}
