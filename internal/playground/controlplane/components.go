@@ -1,0 +1,124 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/authority"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+func (c *ControlPlane) startEtcd() error {
+	client, err := c.loopbackURL("etcd")
+	if err != nil {
+		return err
+	}
+	peer, err := c.loopbackURL("etcd-peer")
+	if err != nil {
+		return err
+	}
+	_, err = c.run(toolchain.Etcd, process.Storage,
+		"--name="+c.options.Name,
+		"--data-dir="+c.path("etcd"),
+		// Only a crash of the machine, not of etcd, could lose what was written.
+		"--unsafe-no-fsync",
+		"--listen-client-urls="+client, "--advertise-client-urls="+client,
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer,
+		"--initial-cluster="+c.options.Name+"="+peer,
+		"--log-level=warn")
+	return err
+}
+
+func (c *ControlPlane) startAPIServer(ctx context.Context) error {
+	etcd, err := c.loopbackURL("etcd")
+	if err != nil {
+		return err
+	}
+	pki := c.path("pki")
+	certificate, key, err := c.authority.IssueFiles(pki, "apiserver", authority.Subject{CommonName: "kube-apiserver", Hosts: []string{
+		"127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}})
+	if err != nil {
+		return err
+	}
+	kubeletCertificate, kubeletKey, err := c.authority.IssueFiles(pki, "kubelet-client", authority.Subject{
+		CommonName: "kube-apiserver-kubelet-client", Organizations: []string{administrators}})
+	if err != nil {
+		return err
+	}
+	args := []string{
+		"--etcd-servers=" + etcd,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", c.ports.of("kube-apiserver")),
+		// A loopback address may not be an endpoint of the Service "kubernetes".
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=" + c.options.ServiceCIDR,
+		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
+		"--client-ca-file=" + c.authority.CertFile(),
+		"--tls-cert-file=" + certificate, "--tls-private-key-file=" + key,
+		"--kubelet-client-certificate=" + kubeletCertificate, "--kubelet-client-key=" + kubeletKey,
+		"--kubelet-preferred-address-types=InternalIP",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.serviceAccountKey(), "--service-account-signing-key-file=" + c.serviceAccountKey(),
+		"--profiling=false",
+	}
+	if !c.options.ControllerManager {
+		// Nothing would create the ServiceAccount that every Pod needs.
+		args = append(args, "--disable-admission-plugins=ServiceAccount")
+	}
+	apiServer, err := c.run(toolchain.APIServer, process.API, args...)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return apiServer.Await(ctx, c.ready)
+}
+
+func (c *ControlPlane) startControllerManager() error {
+	kubeconfig, err := c.componentKubeconfig(authority.Subject{CommonName: "system:kube-controller-manager"})
+	if err != nil {
+		return err
+	}
+	port, err := c.Port(toolchain.ControllerManager.Name)
+	if err != nil {
+		return err
+	}
+	_, err = c.run(toolchain.ControllerManager, process.Controller,
+		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+		"--service-account-private-key-file="+c.serviceAccountKey(),
+		"--root-ca-file="+c.authority.CertFile(),
+		"--cluster-signing-cert-file="+c.authority.CertFile(), "--cluster-signing-key-file="+c.authority.KeyFile(),
+		"--use-service-account-credentials=true", "--leader-elect=false", "--profiling=false")
+	return err
+}
+
+func (c *ControlPlane) startScheduler() error {
+	kubeconfig, err := c.componentKubeconfig(authority.Subject{CommonName: "system:kube-scheduler"})
+	if err != nil {
+		return err
+	}
+	port, err := c.Port(toolchain.Scheduler.Name)
+	if err != nil {
+		return err
+	}
+	_, err = c.run(toolchain.Scheduler, process.Controller,
+		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+		"--leader-elect=false", "--profiling=false")
+	return err
+}
+
+func (c *ControlPlane) run(tool toolchain.Tool, layer process.Layer, args ...string) (*process.Process, error) {
+	return c.processes.Start(process.Spec{
+		Name: tool.Name, Path: c.options.Toolchain.Path(tool), Args: args, Layer: layer,
+		// etcd and the API server are awaited: there an end is an error to report.
+		Restart: layer > process.API,
+	})
+}
+
+func (c *ControlPlane) loopbackURL(name string) (string, error) {
+	port, err := c.Port(name)
+	return fmt.Sprintf("http://127.0.0.1:%d", port), err
+}

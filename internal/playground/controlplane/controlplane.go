@@ -1,0 +1,236 @@
+// Package controlplane runs Kubernetes control planes as plain processes on
+// loopback: etcd and an API server, and on request the controllers, the
+// scheduler and nodes that KWOK simulates.
+//
+// A control plane keeps its state in a folder and comes back with it, at the
+// same address. Other users of the machine can reach etcd, which asks for no
+// credentials: it holds nothing but playgrounds and tests.
+package controlplane
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/authority"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+// Options say what a control plane consists of.
+type Options struct {
+	// Dir keeps the state. It must be absolute and may be used by one control plane.
+	Dir string
+	// Name appears in kubeconfigs and progress. Default: the last element of Dir.
+	Name string
+	// Toolchain builds the programs. Default: that of the current checkout.
+	Toolchain *toolchain.Toolchain
+	// Progress is told about the steps. Default: nobody.
+	Progress progress.Reporter
+	// ServiceCIDR is the range of Service addresses. Default: 10.96.0.0/16.
+	ServiceCIDR string
+	// PodCIDR is the range that KWOK takes Pod addresses from. Default: 10.244.0.0/16.
+	PodCIDR string
+	// ControllerManager runs kube-controller-manager. Without it nothing deletes
+	// namespaces and dependents, and Pods need no ServiceAccount.
+	ControllerManager bool
+	// Scheduler runs kube-scheduler.
+	Scheduler bool
+	// Nodes are simulated by KWOK, which runs only if there are any.
+	Nodes []Node
+	// Clock dates certificates. Default: the real one.
+	Clock clock.PassiveClock
+}
+
+// ControlPlane is a running Kubernetes API with what Options added to it.
+type ControlPlane struct {
+	options   Options
+	authority *authority.Authority
+	ports     *ports
+	processes *process.Supervisor
+	config    *rest.Config
+}
+
+// readyTimeout is what a loaded two-core machine may need at worst.
+const readyTimeout = 90 * time.Second
+
+// Programs are what a control plane with these options runs.
+func (o Options) Programs() []toolchain.Tool {
+	programs := []toolchain.Tool{toolchain.Etcd, toolchain.APIServer}
+	if o.ControllerManager {
+		programs = append(programs, toolchain.ControllerManager)
+	}
+	if o.Scheduler {
+		programs = append(programs, toolchain.Scheduler)
+	}
+	if len(o.Nodes) > 0 {
+		programs = append(programs, toolchain.KWOK)
+	}
+	return programs
+}
+
+// Start boots a control plane and returns when it serves and its nodes are Ready.
+// Programs that are not built yet are built first.
+func Start(ctx context.Context, o Options) (*ControlPlane, error) {
+	if !filepath.IsAbs(o.Dir) {
+		return nil, fmt.Errorf("folder %q of a control plane must be absolute", o.Dir)
+	}
+	o.Name = cmp.Or(o.Name, filepath.Base(o.Dir))
+	o.ServiceCIDR = cmp.Or(o.ServiceCIDR, "10.96.0.0/16")
+	o.PodCIDR = cmp.Or(o.PodCIDR, "10.244.0.0/16")
+	if o.Progress == nil {
+		o.Progress = progress.Discard
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Toolchain == nil {
+		var err error
+		if o.Toolchain, err = toolchain.New(o.Progress); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.Toolchain.Ensure(ctx, o.Programs()...); err != nil {
+		return nil, err
+	}
+	processes, err := process.NewSupervisor(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("control plane %q: %w", o.Name, err)
+	}
+	c := &ControlPlane{options: o, processes: processes}
+	if err := c.boot(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("control plane %q: %w", o.Name, err), processes.Stop())
+	}
+	return c, nil
+}
+
+func (c *ControlPlane) boot(ctx context.Context) error {
+	c.options.Progress.Plan(1)
+	booted := c.options.Progress.Begin(c.options.Name + ": Kubernetes API")
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	if err := c.startEtcd(); err != nil {
+		return err
+	}
+	if err := c.startAPIServer(ctx); err != nil {
+		return err
+	}
+	booted()
+	if c.options.ControllerManager {
+		if err := c.startControllerManager(); err != nil {
+			return err
+		}
+	}
+	if c.options.Scheduler {
+		if err := c.startScheduler(); err != nil {
+			return err
+		}
+	}
+	if len(c.options.Nodes) == 0 {
+		return nil
+	}
+	return c.bootNodes(ctx)
+}
+
+// prepare makes what the processes read: ports, keys, certificates, kubeconfigs.
+func (c *ControlPlane) prepare() error {
+	if err := os.MkdirAll(c.path("pki"), 0o700); err != nil {
+		return err
+	}
+	var err error
+	if c.ports, err = openPorts(c.path("ports.json")); err != nil {
+		return err
+	}
+	if c.authority, err = authority.Open(c.path("pki"), c.options.Name, c.options.Clock.Now); err != nil {
+		return err
+	}
+	if err := createServiceAccountKey(c.path("pki")); err != nil {
+		return err
+	}
+	c.config, err = c.writeAdminKubeconfig()
+	return err
+}
+
+// Name is the cluster's name.
+func (c *ControlPlane) Name() string { return c.options.Name }
+
+// Dir is the folder with the cluster's state.
+func (c *ControlPlane) Dir() string { return c.options.Dir }
+
+// URL is the address of the API server. It outlives restarts.
+func (c *ControlPlane) URL() string {
+	return fmt.Sprintf("https://127.0.0.1:%d", c.ports.of("kube-apiserver"))
+}
+
+// CA is the authority that signed the API server's certificate, in PEM.
+func (c *ControlPlane) CA() []byte { return c.authority.PEM() }
+
+// RESTConfig is an administrator's client configuration.
+func (c *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Kubeconfig is the file with an administrator's credentials.
+func (c *ControlPlane) Kubeconfig() string { return c.path("admin.kubeconfig") }
+
+// Processes supervises the cluster's processes; what else belongs to the
+// cluster may be started there and ends with it.
+func (c *ControlPlane) Processes() *process.Supervisor { return c.processes }
+
+// Port is a free loopback port that the cluster remembers under a name.
+func (c *ControlPlane) Port(name string) (int, error) { return c.ports.allocate(name) }
+
+// path joins elements below the cluster's folder.
+func (c *ControlPlane) path(elements ...string) string {
+	return filepath.Join(append([]string{c.options.Dir}, elements...)...)
+}
+
+// Stop ends all processes in order and keeps the state.
+func (c *ControlPlane) Stop() error { return c.processes.Stop() }
+
+// Kill ends all processes at once. It is for state that is thrown away.
+func (c *ControlPlane) Kill() error { return c.processes.Kill() }
+
+// KillAPIServer takes the API away as a crash would.
+func (c *ControlPlane) KillAPIServer() error {
+	p, ok := c.processes.Process(toolchain.APIServer.Name)
+	if !ok {
+		return fmt.Errorf("control plane %q has no API server", c.options.Name)
+	}
+	p.Kill()
+	return nil
+}
+
+// StartAPIServer brings the API back after KillAPIServer and waits until it is ready.
+func (c *ControlPlane) StartAPIServer(ctx context.Context) error { return c.startAPIServer(ctx) }
+
+// ready succeeds when the API server says so.
+func (c *ControlPlane) ready(ctx context.Context) error {
+	client, err := rest.HTTPClientFor(c.config)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL()+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", request.URL, response.Status)
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+// Package controlplanetest gives tests a Kubernetes API of their own.
+package controlplanetest
+
+import (
+	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+)
+
+// Start boots etcd and an API server in a folder of the test and ends them with
+// it. Change adjusts the options, for example to add nodes.
+//
+// Without kube-controller-manager namespaces are never really deleted: give each
+// test its own instead.
+func Start(t testing.TB, change ...func(*controlplane.Options)) *controlplane.ControlPlane {
+	t.Helper()
+	options := controlplane.Options{
+		Dir: t.TempDir(), Name: "test",
+		Progress: progress.Func(func(step string) { t.Log(step) }),
+	}
+	for _, f := range change {
+		f(&options)
+	}
+	cluster, err := controlplane.Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	return cluster
+}
