@@ -1,0 +1,149 @@
+package providerinstruction
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// Reconcile does the next things for one instruction and says where it is.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	err := r.reconcile(ctx, req)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: firstRetry}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
+	inst := &agentv1alpha1.ProviderInstruction{}
+	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if req.Namespace != r.opts.Namespace {
+		return nil
+	}
+	if !controllerutil.ContainsFinalizer(inst, agentv1alpha1.PeeringFinalizer) {
+		if inst.DeletionTimestamp != nil {
+			return nil
+		}
+		if err := r.addFinalizer(ctx, inst); err != nil {
+			return err
+		}
+	}
+	if err := r.decide(ctx, inst); err != nil {
+		return err
+	}
+	state, err := r.carryOut(ctx, inst)
+	if err != nil {
+		return err
+	}
+	if err := r.record(ctx, inst, state); err != nil {
+		return err
+	}
+	return r.settle(ctx, inst, state)
+}
+
+func (r *Reconciler) addFinalizer(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+	patch := client.MergeFromWithOptions(inst.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	controllerutil.AddFinalizer(inst, agentv1alpha1.PeeringFinalizer)
+	return r.client.Patch(ctx, inst, patch)
+}
+
+// decide asks for admission once, and writes the answer before anybody hears of it.
+func (r *Reconciler) decide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+	if over(inst) || decided(inst) {
+		return nil
+	}
+	admission, err := r.opts.Admit(ctx, inst)
+	if err != nil {
+		return err
+	}
+	before := inst.DeepCopy()
+	describeAdmission(inst, admission, r.now())
+	if err := r.client.Status().Patch(ctx, inst, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.ProviderAdmitted)
+	return nil
+}
+
+func over(inst *agentv1alpha1.ProviderInstruction) bool {
+	return inst.Spec.Release || inst.DeletionTimestamp != nil
+}
+
+func decided(inst *agentv1alpha1.ProviderInstruction) bool {
+	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
+	return c != nil && c.Status != "Unknown"
+}
+
+func refused(inst *agentv1alpha1.ProviderInstruction) bool {
+	return meta.IsStatusConditionFalse(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
+}
+
+func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (liqo.ProviderState, error) {
+	if refused(inst) && !over(inst) {
+		return liqo.ProviderState{Phase: agentv1alpha1.InstructionRefused}, nil
+	}
+	if r.opts.Peering != nil {
+		return r.opts.Peering.Provide(ctx, inst)
+	}
+	state := liqo.ProviderState{Phase: agentv1alpha1.InstructionPending, Granted: liqo.Aspect{
+		Reason: agentv1alpha1.ReasonPeeringSkipped, Message: "this agent runs with --peering-mode=none and does not peer",
+	}}
+	if over(inst) {
+		state.Phase, state.Released = agentv1alpha1.InstructionReleased, true
+		state.Gone = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
+	}
+	return state, nil
+}
+
+// settle tells the broker what was decided or that nothing is left, and lets go of
+// the instruction once the broker knows and the peering is done with.
+func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState) error {
+	switch {
+	case state.Released:
+		r.say(inst, v1.StatusReportStateGone, liqo.Aspect{Reason: agentv1alpha1.ReasonReleased})
+		failpoint.Hit(failpoint.ProviderGone)
+	case over(inst):
+	case refused(inst):
+		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
+		r.say(inst, v1.StatusReportStateRefused, liqo.Aspect{Reason: c.Reason, Message: c.Message})
+	default:
+		r.say(inst, v1.StatusReportStateAcknowledged, liqo.Aspect{Reason: agentv1alpha1.ReasonAcknowledged})
+		failpoint.Hit(failpoint.ProviderAcknowledged)
+	}
+	if !state.Gone || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
+		return nil
+	}
+	departed, err := r.leave(ctx, inst)
+	if departed && err == nil {
+		r.reports.Forget(inst.Spec.ReservationName, inst.Spec.Placement)
+		failpoint.Hit(failpoint.ProviderDeleted)
+	}
+	return err
+}
+
+func (r *Reconciler) leave(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (bool, error) {
+	if r.opts.Peering != nil {
+		return r.opts.Peering.DepartProvider(ctx, inst)
+	}
+	return true, liqo.Finish(ctx, r.client, inst)
+}
+
+func (r *Reconciler) say(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why liqo.Aspect) {
+	name := inst.Name
+	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, func() {
+		r.heard <- event.TypedGenericEvent[string]{Object: name}
+	})
+}

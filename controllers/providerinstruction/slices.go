@@ -1,0 +1,61 @@
+package providerinstruction
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// sliceReconciler grants or denies replicated slices.
+type sliceReconciler struct {
+	client client.Client
+	opts   Options
+}
+
+func setupSlices(mgr manager.Manager, opts Options) error {
+	r := &sliceReconciler{client: mgr.GetClient(), opts: opts}
+	replicated := predicate.NewPredicateFuncs(func(obj client.Object) bool { return liqo.Replicated(obj) })
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("resourceslice").
+		For(liqo.NewSlice(), builder.WithPredicates(replicated)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: retries()}).
+		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.slicesOf)).
+		Complete(r)
+}
+
+// Reconcile answers one slice.
+func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	err := r.opts.Peering.Grant(ctx, req.NamespacedName, r.opts.Place)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: firstRetry}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+// slicesOf wakes the slice that an instruction stands behind.
+func (r *sliceReconciler) slicesOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	inst, ok := obj.(*agentv1alpha1.ProviderInstruction)
+	if !ok || inst.Namespace != r.opts.Namespace {
+		return nil
+	}
+	namespace, err := r.opts.Peering.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "find the slice of a ProviderInstruction", "instruction", inst.Name)
+	}
+	if namespace == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: inst.Name}}}
+}

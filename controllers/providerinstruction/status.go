@@ -1,0 +1,82 @@
+package providerinstruction
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+func (r *Reconciler) now() metav1.Time { return metav1.NewTime(r.opts.Clock.Now()) }
+
+// record writes the status if it changed.
+func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState) error {
+	before := inst.DeepCopy()
+	describe(inst, state, r.now())
+	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, inst, client.MergeFrom(before)); err != nil {
+		return err
+	}
+	if state.Released {
+		failpoint.Hit(failpoint.ProviderReleased)
+	}
+	return nil
+}
+
+// describeAdmission writes this cluster's answer. From here on, enforced is what
+// every count of reserved capacity goes by.
+func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
+	inst.Status.Enforced, inst.Status.Phase = a.Admitted, agentv1alpha1.InstructionPeering
+	aspect := liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonAcknowledged,
+		Message: fmt.Sprintf("capacity is kept for %q", inst.Spec.RequesterClusterID)}
+	if !a.Admitted {
+		inst.Status.Phase = agentv1alpha1.InstructionRefused
+		aspect = liqo.Aspect{Reason: orRefused(a.Reason), Message: a.Message}
+	}
+	set(inst, agentv1alpha1.ConditionAcknowledged, aspect, now)
+}
+
+func orRefused(reason string) string {
+	if reason == "" {
+		return agentv1alpha1.ReasonRefused
+	}
+	return reason
+}
+
+// describe derives the status from the state.
+func describe(inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState, now metav1.Time) {
+	inst.Status.ObservedGeneration, inst.Status.Phase = inst.Generation, state.Phase
+	if refused(inst) && !over(inst) {
+		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
+		set(inst, agentv1alpha1.ConditionReady, liqo.Aspect{Reason: c.Reason, Message: c.Message}, now)
+		inst.Status.Message = c.Message
+		return
+	}
+	if state.Released {
+		inst.Status.Enforced = false
+	}
+	set(inst, agentv1alpha1.ConditionGranted, state.Granted, now)
+	ready := liqo.Aspect{True: inst.Status.Enforced && !over(inst), Reason: state.Granted.Reason, Message: state.Granted.Message}
+	set(inst, agentv1alpha1.ConditionReady, ready, now)
+	inst.Status.Message = state.Granted.Message
+}
+
+func set(inst *agentv1alpha1.ProviderInstruction, kind string, a liqo.Aspect, now metav1.Time) {
+	condition := metav1.Condition{
+		Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: a.Message,
+		ObservedGeneration: inst.Generation, LastTransitionTime: now,
+	}
+	if a.True {
+		condition.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&inst.Status.Conditions, condition)
+}

@@ -1,0 +1,117 @@
+package reservationinstruction
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// retryConflict is when to try again after somebody else wrote first.
+const retryConflict = firstRetry
+
+// Reconcile does the next things for one instruction and says where it is.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	err := r.reconcile(ctx, req)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: retryConflict}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
+	inst := &agentv1alpha1.ReservationInstruction{}
+	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if req.Namespace != r.opts.Namespace {
+		return nil
+	}
+	if !controllerutil.ContainsFinalizer(inst, agentv1alpha1.PeeringFinalizer) {
+		if inst.DeletionTimestamp != nil {
+			return nil
+		}
+		if err := r.addFinalizer(ctx, inst); err != nil {
+			return err
+		}
+	}
+	state, err := r.carryOut(ctx, inst)
+	if err != nil {
+		return err
+	}
+	if err := r.record(ctx, inst, state); err != nil {
+		return err
+	}
+	if !state.Gone {
+		r.report(inst, state)
+		return nil
+	}
+	return r.depart(ctx, inst)
+}
+
+func (r *Reconciler) addFinalizer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
+	patch := client.MergeFromWithOptions(inst.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	controllerutil.AddFinalizer(inst, agentv1alpha1.PeeringFinalizer)
+	return r.client.Patch(ctx, inst, patch)
+}
+
+func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (liqo.ConsumerState, error) {
+	if r.opts.Peering != nil {
+		return r.opts.Peering.Consume(ctx, inst)
+	}
+	gone := inst.Spec.Release || inst.DeletionTimestamp != nil
+	state := liqo.ConsumerState{Phase: agentv1alpha1.InstructionPending, Gone: gone}
+	if gone {
+		state.Phase = agentv1alpha1.InstructionReleased
+	}
+	return state, nil
+}
+
+// report tells the broker when the node becomes ready, and when it no longer is.
+func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState) {
+	switch node := state.NodeReady; {
+	case r.opts.Peering == nil || state.Phase == agentv1alpha1.InstructionReleasing:
+	case node.True:
+		r.say(inst, v1.StatusReportStateReady, node)
+		failpoint.Hit(failpoint.ConsumerReady)
+	case inst.Status.Delivered:
+		r.say(inst, v1.StatusReportStateNotReady, node)
+	}
+}
+
+func (r *Reconciler) say(inst *agentv1alpha1.ReservationInstruction, state v1.StatusReportState, why liqo.Aspect) {
+	name := inst.Name
+	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, func() {
+		r.heard <- event.TypedGenericEvent[string]{Object: name}
+	})
+}
+
+// depart lets go of the instruction once the broker knows that nothing is left.
+func (r *Reconciler) depart(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
+	reservation, placement := inst.Spec.ReservationName, inst.Spec.Placement
+	if !r.reports.Heard(reservation, placement, v1.StatusReportStateGone) {
+		r.say(inst, v1.StatusReportStateGone, liqo.Aspect{Reason: agentv1alpha1.ReasonReleased})
+		return nil
+	}
+	departed, err := r.leave(ctx, inst)
+	if departed && err == nil {
+		r.reports.Forget(reservation, placement)
+		failpoint.Hit(failpoint.ConsumerDeleted)
+	}
+	return err
+}
+
+func (r *Reconciler) leave(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
+	if r.opts.Peering != nil {
+		return r.opts.Peering.DepartConsumer(ctx, inst)
+	}
+	return true, liqo.Finish(ctx, r.client, inst)
+}

@@ -1,0 +1,148 @@
+// Package reservationinstruction carries out what the broker tells this cluster as
+// a consumer: it turns a placement into a virtual node and takes it down again.
+package reservationinstruction
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// An error is retried after 50 ms, doubling up to 15 s: most pass by themselves.
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 15 * time.Second
+)
+
+// Options of the controller. Peering is optional, the rest is required.
+type Options struct {
+	// Namespace holds the instructions.
+	Namespace string
+	// Peering through Liqo; nil for an agent that reserves and does not peer.
+	Peering *liqo.Peering
+	// Reporter tells the broker; Outbox carries that and is started by its maker.
+	Reporter liqo.StatusReporter
+	Outbox   *liqo.Outbox
+	// Clock stamps conditions.
+	Clock clock.PassiveClock
+}
+
+// Reconciler drives ReservationInstructions.
+type Reconciler struct {
+	client  client.Client
+	opts    Options
+	reports liqo.Reports
+	// heard carries the name of an instruction whose report the broker has taken.
+	heard chan event.TypedGenericEvent[string]
+}
+
+// SetupWithManager adds the controller to a manager.
+func SetupWithManager(mgr manager.Manager, opts Options) error {
+	if opts.Namespace == "" || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil {
+		return errors.New("reservationinstruction: an option is missing")
+	}
+	r := &Reconciler{
+		client: mgr.GetClient(), opts: opts,
+		heard: make(chan event.TypedGenericEvent[string], 64),
+	}
+	r.reports = liqo.Reports{
+		Outbox: opts.Outbox, Reporter: opts.Reporter, Role: v1.StatusReportRoleConsumer,
+		Log: mgr.GetLogger().WithName("reservationinstruction"),
+	}
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named("reservationinstruction").
+		For(&agentv1alpha1.ReservationInstruction{}).
+		// One worker: the handshake of a pair is shared by its placements.
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)}).
+		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings)).
+		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.named)))
+	if opts.Peering != nil {
+		r.watchLiqo(b)
+	}
+	return b.Complete(r)
+}
+
+func (r *Reconciler) watchLiqo(b *builder.Builder) {
+	for _, obj := range liqo.ConsumerWatches() {
+		var options []builder.WatchesOption
+		if liqo.MetadataOnly(obj) {
+			options = append(options, builder.OnlyMetadata)
+		}
+		b.Watches(obj, handler.EnqueueRequestsFromMapFunc(r.concerned), options...)
+	}
+	b.WatchesRawSource(source.TypedChannel(r.opts.Peering.ConsumerEvents(), handler.TypedEnqueueRequestsFromMapFunc(r.withPeer)))
+}
+
+func (r *Reconciler) request(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.opts.Namespace, Name: name}}
+}
+
+func (r *Reconciler) named(_ context.Context, name string) []reconcile.Request {
+	return []reconcile.Request{r.request(name)}
+}
+
+// withPeer wakes the instructions towards a provider.
+func (r *Reconciler) withPeer(ctx context.Context, peer string) []reconcile.Request {
+	return r.matching(ctx, func(i *agentv1alpha1.ReservationInstruction) bool { return i.Spec.TargetClusterID == peer })
+}
+
+// siblings wakes those that share the provider or a namespace with one that changed:
+// what it needed may have become theirs to remove.
+func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
+	inst, ok := obj.(*agentv1alpha1.ReservationInstruction)
+	if !ok || !inst.Spec.Release {
+		return nil
+	}
+	return r.matching(ctx, func(i *agentv1alpha1.ReservationInstruction) bool {
+		return i.Name != inst.Name && (i.Spec.TargetClusterID == inst.Spec.TargetClusterID ||
+			slices.ContainsFunc(i.Spec.Namespaces, func(ns string) bool { return slices.Contains(inst.Spec.Namespaces, ns) }))
+	})
+}
+
+func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []reconcile.Request {
+	concern := liqo.ConcernOf(obj)
+	if concern.Placement != "" {
+		request := r.request(concern.Placement)
+		if r.client.Get(ctx, request.NamespacedName, &agentv1alpha1.ReservationInstruction{}) == nil {
+			return []reconcile.Request{request}
+		}
+	}
+	if concern.Peer == "" && concern.Namespace == "" {
+		return nil
+	}
+	return r.matching(ctx, func(i *agentv1alpha1.ReservationInstruction) bool {
+		return concern.Peer != "" && i.Spec.TargetClusterID == concern.Peer || slices.Contains(i.Spec.Namespaces, concern.Namespace)
+	})
+}
+
+func (r *Reconciler) matching(ctx context.Context, match func(*agentv1alpha1.ReservationInstruction) bool) (requests []reconcile.Request) {
+	var list agentv1alpha1.ReservationInstructionList
+	if err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace)); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list ReservationInstructions")
+		return nil
+	}
+	for i := range list.Items {
+		if match(&list.Items[i]) {
+			requests = append(requests, r.request(list.Items[i].Name))
+		}
+	}
+	return requests
+}

@@ -1,0 +1,77 @@
+package reservationinstruction
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// record writes the status if it changed.
+func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState) error {
+	before := inst.DeepCopy()
+	now := metav1.NewTime(r.opts.Clock.Now())
+	describe(inst, state, r.opts.Peering == nil, now)
+	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
+		return nil
+	}
+	return r.client.Status().Patch(ctx, inst, client.MergeFrom(before))
+}
+
+// describe derives the status from the state. delivered stays true once it was:
+// the Ready condition tells the present.
+func describe(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState, skipped bool, now metav1.Time) {
+	status := &inst.Status
+	status.ObservedGeneration, status.Phase = inst.Generation, state.Phase
+	set := func(kind string, a liqo.Aspect) {
+		condition := metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: a.Message,
+			ObservedGeneration: inst.Generation, LastTransitionTime: now,
+		}
+		if a.True {
+			condition.Status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	if skipped {
+		describeSkipped(inst, state, set)
+		return
+	}
+	set(agentv1alpha1.ConditionPeered, state.Peered)
+	set(agentv1alpha1.ConditionNodeReady, state.NodeReady)
+	set(agentv1alpha1.ConditionOffloading, state.Offloading)
+	ready := firstFalse(state.Peered, state.NodeReady, state.Offloading)
+	set(agentv1alpha1.ConditionReady, ready)
+	status.Message = ready.Message
+	if state.NodeReady.True {
+		status.Delivered = true
+		status.NodeName = liqo.ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
+	}
+}
+
+func describeSkipped(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState, set func(string, liqo.Aspect)) {
+	skipped := liqo.Aspect{
+		True: true, Reason: agentv1alpha1.ReasonPeeringSkipped,
+		Message: fmt.Sprintf("capacity is reserved at %q; this agent runs with --peering-mode=none and does not peer", inst.Spec.TargetClusterID),
+	}
+	set(agentv1alpha1.ConditionPeeringSkipped, skipped)
+	inst.Status.Delivered, inst.Status.Message = !state.Gone, skipped.Message
+	skipped.True = false
+	set(agentv1alpha1.ConditionReady, skipped)
+}
+
+// firstFalse is the earliest step that is not done, or the last of all.
+func firstFalse(aspects ...liqo.Aspect) liqo.Aspect {
+	for _, a := range aspects {
+		if !a.True {
+			return a
+		}
+	}
+	return aspects[1]
+}

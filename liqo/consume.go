@@ -1,0 +1,227 @@
+package liqo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+)
+
+// askAfter is how long a consumer without an identity waits for the provider to
+// start the handshake by itself.
+const askAfter = 2 * time.Second
+
+// Consume does the next things for a placement that this cluster uses. Whatever it
+// waits for wakes the controller: a watched object or a message.
+func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (ConsumerState, error) {
+	if released(inst) {
+		p.departing.Lock()
+		defer p.departing.Unlock()
+	}
+	return p.consume(ctx, inst)
+}
+
+// DepartConsumer deletes an instruction whose placement is gone. It returns false
+// where it has become the last of its provider meanwhile and must unpeer first.
+func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
+	p.departing.Lock()
+	defer p.departing.Unlock()
+	state, err := p.consume(ctx, inst)
+	if err != nil || !state.Gone {
+		return false, err
+	}
+	failpoint.Hit(failpoint.ConsumerGone)
+	return true, Finish(ctx, p.Client, inst)
+}
+
+func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (ConsumerState, error) {
+	scene, err := p.observeConsumer(ctx, inst)
+	if err != nil {
+		return ConsumerState{}, err
+	}
+	actions, state := PlanConsumer(scene.ConsumerView)
+	for _, action := range actions {
+		if err := p.applyConsumer(ctx, scene, action); err != nil {
+			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
+		}
+	}
+	if state.Gone && scene.Siblings == 0 {
+		p.forget(scene.pair)
+	}
+	return state, nil
+}
+
+func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action) error {
+	switch a.Do {
+	case EnsureNamespace:
+		return p.ensureNamespace(ctx, s.Provider, failpoint.ConsumerNamespaceMade)
+	case AskCredentials:
+		return p.askCredentials(s)
+	case StopAsking:
+		p.stopAsking(s)
+		return nil
+	case SendAnswer:
+		return p.sendAnswer(s)
+	case WriteIdentity:
+		return p.writeIdentity(ctx, s)
+	case DeleteIdentity:
+		defer failpoint.Hit(failpoint.ConsumerIdentityDeleted)
+		return p.remove(ctx, s.identity)
+	case WriteSlice:
+		return p.writeSlice(ctx, s)
+	case DeleteSlice:
+		defer failpoint.Hit(failpoint.ConsumerSliceDeleted)
+		return p.remove(ctx, s.slice)
+	case WriteOffloading:
+		return p.writeOffloading(ctx, s, a)
+	case DeleteOffloading:
+		defer failpoint.Hit(failpoint.ConsumerOffloadingGone)
+		return p.remove(ctx, s.offloading[a.Namespace])
+	}
+	return p.leaveHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
+}
+
+func (p *Peering) askCredentials(s *consumerScene) error {
+	m := Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.Name, Step: StepRequest}
+	payload, _, err := encode(&m, Request{PublicKey: s.key.pem})
+	if err != nil {
+		return err
+	}
+	// One request speaks for all placements of the pair.
+	p.Outbox.Repeat(s.pair.posting(StepRequest), "request", askAfter, p.message(s.pair, StepRequest, payload))
+	return nil
+}
+
+// stopAsking ends the handshake on this side. A question that comes later is
+// answered all the same.
+func (p *Peering) stopAsking(s *consumerScene) {
+	p.Outbox.Drop(s.pair.posting(StepRequest))
+	if s.Handshake.Applied {
+		p.mailbox.forget(s.pair)
+	}
+}
+
+// sendAnswer answers a challenge once per delivery: the provider repeats it until
+// it is answered.
+func (p *Peering) sendAnswer(s *consumerScene) error {
+	answer, err := p.answerTo(s)
+	if err != nil {
+		return err
+	}
+	p.Outbox.Drop(s.pair.posting(StepRequest))
+	version := fmt.Sprintf("%s/%d", answer.digest, s.challenge.count)
+	p.Outbox.Post(s.pair.posting(StepAnswer), version, p.message(s.pair, StepAnswer, answer.payload), nil)
+	failpoint.Hit(failpoint.ConsumerAnswered)
+	return nil
+}
+
+// answerTo signs the nonce with the key of this cluster's Liqo.
+func (p *Peering) answerTo(s *consumerScene) (answered, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a, ok := p.answers[s.pair]; ok && a.challenge == s.challenge.digest {
+		return a, nil
+	}
+	var challenge Challenge
+	if err := s.challenge.body(&challenge); err != nil {
+		return answered{}, err
+	}
+	private, err := s.key.parsePrivate()
+	if err != nil {
+		return answered{}, err
+	}
+	csr, err := authentication.GenerateCSRForControlPlane(private, liqov1beta1.ClusterID(p.ClusterID))
+	if err != nil {
+		return answered{}, err
+	}
+	signature, err := authentication.SignNonce(private, challenge.Nonce)
+	if err != nil {
+		return answered{}, err
+	}
+	m := Message{
+		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.challenge.Placement,
+		Epoch: s.challenge.Epoch, Step: StepAnswer, PreviousDigest: s.challenge.digest,
+	}
+	body := Answer{TenantNamespace: s.namespace.Name, PublicKey: s.key.pem, CSR: csr, Signature: signature}
+	payload, digest, err := encode(&m, body)
+	if err != nil {
+		return answered{}, err
+	}
+	p.answers[s.pair] = answered{challenge: s.challenge.digest, payload: payload, digest: digest}
+	return p.answers[s.pair], nil
+}
+
+func (p *Peering) writeIdentity(ctx context.Context, s *consumerScene) error {
+	defer failpoint.Hit(failpoint.ConsumerIdentityMade)
+	spec := authv1beta1.IdentitySpec{
+		ClusterID: liqov1beta1.ClusterID(s.Provider), Type: authv1beta1.ControlPlaneIdentityType,
+		AuthParams: s.credentials.authParams(), Namespace: ptr.To(s.credentials.TenantNamespace),
+	}
+	if s.identity != nil {
+		update := s.identity.DeepCopy()
+		update.Spec = spec
+		return p.Client.Update(ctx, update)
+	}
+	return p.create(ctx, &authv1beta1.Identity{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: IdentityName(s.Provider), Labels: ourLabels(s.Provider)},
+		Spec:       spec,
+	})
+}
+
+func (p *Peering) writeSlice(ctx context.Context, s *consumerScene) error {
+	defer failpoint.Hit(failpoint.ConsumerSliceMade)
+	if s.slice != nil {
+		update := s.slice.DeepCopy()
+		update.Spec.Resources = s.inst.Spec.Resources.DeepCopy()
+		return p.Client.Update(ctx, update)
+	}
+	labels := ourLabels(s.Provider)
+	labels[consts.ReplicationRequestedLabel] = consts.ReplicationRequestedLabelValue
+	labels[consts.ReplicationDestinationLabel] = s.Provider
+	labels[agentv1alpha1.ReservationLabel] = s.inst.Spec.ReservationName
+	return p.create(ctx, &authv1beta1.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace.Name, Name: s.Name, Labels: labels,
+			Annotations: map[string]string{consts.CreateVirtualNodeAnnotation: "true"},
+		},
+		Spec: authv1beta1.ResourceSliceSpec{
+			Class: SliceClass, ProviderClusterID: ptr.To(liqov1beta1.ClusterID(s.Provider)), Resources: s.inst.Spec.Resources.DeepCopy(),
+		},
+	})
+}
+
+func (p *Peering) writeOffloading(ctx context.Context, s *consumerScene, a Action) error {
+	defer failpoint.Hit(failpoint.ConsumerOffloadingMade)
+	if present := s.offloading[a.Namespace]; present != nil {
+		update := present.DeepCopy()
+		update.Spec.ClusterSelector = selector(a.Providers)
+		return p.Client.Update(ctx, update)
+	}
+	err := p.create(ctx, &offloadingv1beta1.NamespaceOffloading{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: a.Namespace, Name: OffloadingName,
+			Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
+		},
+		Spec: offloadingv1beta1.NamespaceOffloadingSpec{
+			NamespaceMappingStrategy: offloadingv1beta1.DefaultNameMappingStrategyType,
+			PodOffloadingStrategy:    offloadingv1beta1.LocalAndRemotePodOffloadingStrategyType,
+			ClusterSelector:          selector(a.Providers),
+		},
+	})
+	if apierrors.IsNotFound(err) {
+		return nil // its namespace went away; the watch tells when it is back
+	}
+	return err
+}

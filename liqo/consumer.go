@@ -1,0 +1,278 @@
+package liqo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// ConsumerView is what a consumer sees of one placement and of its peering with
+// the placement's provider.
+type ConsumerView struct {
+	Provider string
+	// Name of the placement's objects.
+	Name string
+	// Release is true when the placement has ended.
+	Release bool
+
+	Namespace ObjectView
+	Identity  IdentityView
+	Handshake ConsumerHandshake
+
+	Slice       SliceView
+	VirtualNode ObjectView
+	Node        NodeView
+	Offloading  []OffloadingView
+
+	// Siblings counts the other instructions towards the provider, in any phase.
+	Siblings int
+	// Home is filled only while the placement is released and drained.
+	Home HomeView
+}
+
+// IdentityView is this cluster's identity at the provider.
+type IdentityView struct {
+	ObjectView
+	// Ready is true when Liqo made a kubeconfig of it.
+	Ready bool
+	// Fits is true when its certificate is for this cluster's present key.
+	Fits bool
+	// Renewing is true while the object through which Liqo renews it is there.
+	Renewing bool
+}
+
+func (i IdentityView) works() bool { return i.usable() && i.Ready && i.Fits }
+
+// ConsumerHandshake is what came from the provider.
+type ConsumerHandshake struct {
+	// Challenged is true when a challenge for a live placement waits for an answer.
+	Challenged bool
+	// Credentials is true when credentials came that continue the handshake and fit
+	// this cluster's key; Applied when the Identity holds them already.
+	Credentials, Applied bool
+	// Problem says why what came cannot be used.
+	Problem string
+}
+
+// SliceView is the placement's ResourceSlice.
+type SliceView struct {
+	ObjectView
+	// Current is true when it asks for what was reserved.
+	Current bool
+	// Denied is true when the provider refuses it; Message says why.
+	Denied  bool
+	Message string
+}
+
+// NodeView is the virtual node.
+type NodeView struct {
+	Exists, Ready bool
+	Message       string
+}
+
+// OffloadingView is one of the placement's namespaces.
+type OffloadingView struct {
+	Name string
+	// NamespaceExists is false when the user's namespace is missing.
+	NamespaceExists bool
+	ObjectView
+	// Wanted are the providers of all placements that name the namespace and still
+	// have something there; Selected are those that the object names.
+	Wanted, Selected []string
+	// Ready is true when the provider has the remote namespace.
+	Ready bool
+	// Phase is Liqo's word for it.
+	Phase string
+}
+
+// ConsumerState is how far a placement is.
+type ConsumerState struct {
+	Phase      agentv1alpha1.InstructionPhase
+	Peered     Aspect
+	NodeReady  Aspect
+	Offloading Aspect
+	// Gone is true when nothing is left of the placement, nor of the peering if it
+	// was the last.
+	Gone bool
+}
+
+// PlanConsumer decides what to do next for a placement, and says where it is.
+func PlanConsumer(v ConsumerView) ([]Action, ConsumerState) {
+	if v.Release {
+		return planRelease(v)
+	}
+	return planHold(v)
+}
+
+func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
+	// Pods created before their namespace is offloaded stay in this cluster, so it is
+	// offloaded first of all.
+	actions = planOffloading(v)
+	peering, peered := planPeering(v)
+	actions = append(actions, peering...)
+	s = ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: peered, Offloading: offloadingAspect(v)}
+	if !peered.True {
+		s.NodeReady = waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")
+		return actions, s
+	}
+	if v.Namespace.usable() && (!v.Slice.Exists || v.Slice.usable() && v.Slice.Ours && !v.Slice.Current) {
+		actions = append(actions, Action{Do: WriteSlice})
+	}
+	s.NodeReady = nodeAspect(v)
+	s.Phase = agentv1alpha1.InstructionAwaitingNode
+	if s.NodeReady.True {
+		s.Phase = agentv1alpha1.InstructionActive
+	}
+	return actions, s
+}
+
+// planPeering answers whatever the provider asks, even if the identity works: the
+// provider asks only when it lost its side.
+func planPeering(v ConsumerView) (actions []Action, peered Aspect) {
+	if v.Namespace.Terminating || v.Identity.Terminating {
+		return nil, waiting(agentv1alpha1.ReasonPeering, "waiting until an earlier peering with %q is gone", v.Provider)
+	}
+	if !v.Namespace.Exists {
+		return []Action{{Do: EnsureNamespace}}, waiting(agentv1alpha1.ReasonPeering, "waiting for the tenant namespace of %q", v.Provider)
+	}
+	if v.Handshake.Challenged {
+		actions = append(actions, Action{Do: SendAnswer})
+	}
+	mayWrite := !v.Identity.Exists || v.Identity.Ours
+	if v.Handshake.Credentials && !v.Handshake.Applied && mayWrite {
+		return append(actions, Action{Do: WriteIdentity}), waiting(agentv1alpha1.ReasonPeering, "waiting for Liqo to use the identity at %q", v.Provider)
+	}
+	switch {
+	case v.Identity.works():
+		return append(actions, Action{Do: StopAsking}), Aspect{True: true, Reason: agentv1alpha1.ReasonPeered, Message: fmt.Sprintf("this cluster has an identity at %q", v.Provider)}
+	case v.Handshake.Problem != "":
+		return actions, waiting(agentv1alpha1.ReasonPeering, "%s", v.Handshake.Problem)
+	case v.Identity.Exists && !v.Identity.Ours:
+		return actions, waiting(agentv1alpha1.ReasonPeering,
+			"identity %q was not made by the agent and does not work: repair or delete it", IdentityName(v.Provider))
+	case v.Identity.Exists && v.Identity.Fits:
+		return actions, waiting(agentv1alpha1.ReasonPeering, "waiting for Liqo to use the identity at %q", v.Provider)
+	}
+	if !v.Handshake.Challenged {
+		actions = append(actions, Action{Do: AskCredentials})
+	}
+	return actions, waiting(agentv1alpha1.ReasonPeering, "waiting for %q to send this cluster's credentials", v.Provider)
+}
+
+// planOffloading keeps each namespace's object at the providers it is wanted for.
+// It selects whole clusters: Liqo applies a selector to a cluster as a whole, and
+// kills pods when it matches one of its virtual nodes and not another.
+func planOffloading(v ConsumerView) (actions []Action) {
+	for _, o := range v.Offloading {
+		switch {
+		case !o.NamespaceExists || o.Terminating || o.Exists && !o.Ours:
+		case len(o.Wanted) == 0 && o.Exists:
+			actions = append(actions, Action{Do: DeleteOffloading, Namespace: o.Name})
+		case len(o.Wanted) > 0 && (!o.Exists || !slices.Equal(o.Wanted, o.Selected)):
+			actions = append(actions, Action{Do: WriteOffloading, Namespace: o.Name, Providers: o.Wanted})
+		}
+	}
+	return actions
+}
+
+func offloadingAspect(v ConsumerView) Aspect {
+	var waits []string
+	for _, o := range v.Offloading {
+		switch {
+		case o.Ready:
+		case !o.NamespaceExists:
+			waits = append(waits, fmt.Sprintf("namespace %q does not exist", o.Name))
+		case o.Exists && !o.Ours && !slices.Contains(o.Selected, v.Provider) && o.Phase != "":
+			waits = append(waits, fmt.Sprintf("NamespaceOffloading of namespace %q is the user's and is %s", o.Name, o.Phase))
+		default:
+			waits = append(waits, fmt.Sprintf("waiting for Liqo to offload namespace %q", o.Name))
+		}
+	}
+	if len(waits) > 0 {
+		return waiting(agentv1alpha1.ReasonOffloading, "%s", strings.Join(waits, "; "))
+	}
+	return Aspect{True: true, Reason: agentv1alpha1.ReasonOffloading,
+		Message: fmt.Sprintf("%d namespaces may use the virtual node", len(v.Offloading))}
+}
+
+func nodeAspect(v ConsumerView) Aspect {
+	switch {
+	case v.Slice.Exists && !v.Slice.Ours:
+		return waiting(agentv1alpha1.ReasonAwaitingNode, "a ResourceSlice %q was there before: delete it", v.Name)
+	case v.Node.Ready:
+		return Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady, Message: fmt.Sprintf("node %q is ready", v.Name)}
+	case v.Node.Exists:
+		return waiting(agentv1alpha1.ReasonNodeNotReady, "node %q is not ready: %s", v.Name, orElse(v.Node.Message, "it has not said why"))
+	case v.Slice.Denied:
+		return waiting(agentv1alpha1.ReasonAwaitingNode, "%q does not grant the slice yet: %s", v.Provider, v.Slice.Message)
+	case v.VirtualNode.Exists:
+		return waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the virtual kubelet of node %q", v.Name)
+	}
+	return waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for %q to grant the slice", v.Provider)
+}
+
+// planRelease takes the placement down. The slice goes first: its virtual node is
+// then drained with respect for disruption budgets, while the remote namespaces are
+// still there.
+func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
+	s = ConsumerState{Phase: agentv1alpha1.InstructionReleasing}
+	s.Peered = waiting(agentv1alpha1.ReasonReleasing, "the placement has ended")
+	s.NodeReady, s.Offloading = s.Peered, s.Peered
+	if v.Slice.usable() && v.Slice.Ours {
+		return []Action{{Do: DeleteSlice}}, s
+	}
+	if !v.drained() {
+		s.NodeReady = waiting(agentv1alpha1.ReasonReleasing, "waiting until node %q is drained and gone", v.Name)
+		return nil, s
+	}
+	if actions = planOffloading(v); len(actions) > 0 || v.offloadingGoes() {
+		s.Offloading = waiting(agentv1alpha1.ReasonReleasing, "waiting until the remote namespaces are gone")
+		return actions, s
+	}
+	if v.Siblings == 0 {
+		if actions, done := planUnpeer(v); !done {
+			s.Peered = waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone", v.Provider)
+			return actions, s
+		}
+	}
+	s.Phase, s.Gone = agentv1alpha1.InstructionReleased, true
+	return nil, s
+}
+
+// drained is true when no pod can be on the placement's node any more. A slice that
+// a person made under this name is not the placement's.
+func (v *ConsumerView) drained() bool {
+	if v.Slice.Exists && !v.Slice.Ours {
+		return true
+	}
+	return !v.Slice.Exists && !v.VirtualNode.Exists && !v.Node.Exists
+}
+
+func (v *ConsumerView) offloadingGoes() bool {
+	return slices.ContainsFunc(v.Offloading, func(o OffloadingView) bool {
+		return o.Exists && o.Ours && o.Terminating && len(o.Wanted) == 0
+	})
+}
+
+func planUnpeer(v ConsumerView) (actions []Action, done bool) {
+	if v.Identity.usable() && v.Identity.Ours {
+		return []Action{{Do: DeleteIdentity}}, false
+	}
+	if v.Identity.Terminating || !v.Identity.Exists && v.Identity.Renewing {
+		return nil, false
+	}
+	return planHome(v.Home)
+}
+
+func waiting(reason, format string, args ...any) Aspect {
+	return Aspect{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

@@ -1,0 +1,230 @@
+package liqo
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
+)
+
+// Step of the handshake that gives a consumer an identity at a provider.
+type Step int
+
+// Steps in their order. A provider starts with the challenge unasked. A consumer
+// that lost its identity, or that heard nothing, starts with the request.
+const (
+	StepRequest     Step = 0 // consumer to provider
+	StepChallenge   Step = 1 // provider to consumer
+	StepAnswer      Step = 2 // consumer to provider
+	StepCredentials Step = 3 // provider to consumer
+)
+
+// Pair is a consumer and a provider: one direction of peering.
+type Pair struct {
+	Consumer, Provider string
+}
+
+// sender of a step.
+func (p Pair) sender(s Step) string {
+	if s == StepAnswer || s == StepRequest {
+		return p.Consumer
+	}
+	return p.Provider
+}
+
+// receiver of a step.
+func (p Pair) receiver(s Step) string {
+	if p.sender(s) == p.Consumer {
+		return p.Provider
+	}
+	return p.Consumer
+}
+
+// slot in which a step of the pair crosses; a later message replaces an earlier one.
+func (p Pair) slot(s Step) string {
+	return "peering/" + p.Consumer + "/" + p.Provider + "/" + strconv.Itoa(int(s))
+}
+
+// posting names a step of the pair in the Outbox.
+func (p Pair) posting(s Step) string { return "message/" + p.slot(s) }
+
+// Message is the signed payload of an envelope. None of it is secret; all of it
+// must be authentic.
+type Message struct {
+	Consumer string `json:"consumer"`
+	Provider string `json:"provider"`
+	// Placement for which the sender peers. A message for one that the receiver
+	// does not know is an old one and is not used.
+	Placement string `json:"placement"`
+	// Epoch is minted by the provider with its nonce; another epoch is another
+	// handshake. It is empty in a request.
+	Epoch string `json:"epoch,omitempty"`
+	Step  Step   `json:"step"`
+	// PreviousDigest is the Digest of the message that this one answers. It is
+	// empty in a request, a challenge, and credentials that answer a request.
+	PreviousDigest string          `json:"previousDigest,omitempty"`
+	Body           json.RawMessage `json:"body"`
+}
+
+// Request is the body of a request.
+type Request struct {
+	// PublicKey of the consumer's Liqo, in PEM. The provider sends credentials again
+	// if they are for this key, else a challenge.
+	PublicKey []byte `json:"publicKey"`
+}
+
+// Challenge is the body of the first step.
+type Challenge struct {
+	TenantNamespace string `json:"tenantNamespace"`
+	Nonce           []byte `json:"nonce"`
+}
+
+// Answer is the body of the second step.
+type Answer struct {
+	TenantNamespace string `json:"tenantNamespace"`
+	// PublicKey of the consumer's Liqo, in PEM.
+	PublicKey []byte `json:"publicKey"`
+	CSR       []byte `json:"csr"`
+	// Signature of the nonce.
+	Signature []byte `json:"signature"`
+}
+
+// Credentials is the body of the third step. It is worth nothing without the
+// consumer's private key.
+type Credentials struct {
+	TenantNamespace string  `json:"tenantNamespace"`
+	APIServer       string  `json:"apiServer"`
+	CA              []byte  `json:"ca,omitempty"`
+	SignedCRT       []byte  `json:"signedCRT"`
+	ProxyURL        *string `json:"proxyURL,omitempty"`
+}
+
+func (c *Credentials) authParams() authv1beta1.AuthParams {
+	return authv1beta1.AuthParams{APIServer: c.APIServer, CA: c.CA, SignedCRT: c.SignedCRT, ProxyURL: c.ProxyURL}
+}
+
+func (m *Message) pair() Pair { return Pair{Consumer: m.Consumer, Provider: m.Provider} }
+
+// encode returns the payload and its digest.
+func encode(m *Message, body any) (payload []byte, digest string, err error) {
+	if m.Body, err = json.Marshal(body); err != nil {
+		return nil, "", err
+	}
+	if payload, err = json.Marshal(m); err != nil {
+		return nil, "", err
+	}
+	return payload, digestOf(payload), nil
+}
+
+func digestOf(payload []byte) string {
+	sum := sha256.Sum256(payload)
+	return hex.EncodeToString(sum[:])
+}
+
+// decode reads a payload that signer signed and self received. It refuses what
+// signer may not say to self.
+func decode(payload []byte, signer, self string) (*Message, error) {
+	var m Message
+	if err := json.Unmarshal(payload, &m); err != nil {
+		return nil, fmt.Errorf("peering message of %q: %w", signer, err)
+	}
+	if m.Step < StepRequest || m.Step > StepCredentials {
+		return nil, fmt.Errorf("peering message of %q: step %d is none of 0 to 3", signer, m.Step)
+	}
+	if got := m.pair().sender(m.Step); got != signer {
+		return nil, fmt.Errorf("peering message of %q: step %d of %q and %q is for %q to send", signer, m.Step, m.Consumer, m.Provider, got)
+	}
+	if got := m.pair().receiver(m.Step); got != self || got == signer {
+		return nil, fmt.Errorf("peering message of %q: step %d is for %q, not for %q", signer, m.Step, got, self)
+	}
+	if m.Placement == "" || m.Epoch == "" && m.Step != StepRequest {
+		return nil, fmt.Errorf("peering message of %q: no epoch or no placement", signer)
+	}
+	return &m, nil
+}
+
+// epochOf names the handshakes made with one nonce in one tenant namespace.
+func epochOf(namespaceUID string, nonce []byte) string {
+	sum := sha256.Sum256(append([]byte(namespaceUID+"\x00"), nonce...))
+	return hex.EncodeToString(sum[:16])
+}
+
+// checkAnswer refuses an answer with which the consumer did not prove that it
+// holds the private key, or which asks for a certificate of another.
+func checkAnswer(a *Answer, nonce []byte, consumer string) error {
+	key, der, err := authentication.ParseTenantPublicKey(a.PublicKey)
+	if err != nil {
+		return fmt.Errorf("public key of %q: %w", consumer, err)
+	}
+	if err := authentication.CheckCSRForControlPlane(a.CSR, der, liqov1beta1.ClusterID(consumer)); err != nil {
+		return fmt.Errorf("certificate request of %q: %w", consumer, err)
+	}
+	// Liqo looks at the first organisation only; a second one would be a group too.
+	if err := checkOneOrganisation(a.CSR); err != nil {
+		return fmt.Errorf("certificate request of %q: %w", consumer, err)
+	}
+	ok, err := authentication.VerifyNonce(key, nonce, a.Signature)
+	if err != nil {
+		return fmt.Errorf("nonce of %q: %w", consumer, err)
+	}
+	if !ok {
+		return fmt.Errorf("nonce of %q: the signature does not fit its public key", consumer)
+	}
+	return nil
+}
+
+func checkOneOrganisation(csr []byte) error {
+	block, _ := pem.Decode(csr)
+	if block == nil {
+		return errors.New("not in PEM")
+	}
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return err
+	}
+	if err := request.CheckSignature(); err != nil {
+		return err
+	}
+	if n := len(request.Subject.Organization); n != 1 {
+		return fmt.Errorf("%d organisations, want 1", n)
+	}
+	return nil
+}
+
+// checkCredentials refuses credentials that are not for the holder of publicKey
+// (PKIX, DER) as consumer, or that lead nowhere.
+func checkCredentials(c *Credentials, publicKey []byte, consumer string) error {
+	if !certificateFits(c.SignedCRT, publicKey, consumer) {
+		return errors.New("credentials: the certificate is not for this cluster's key and ID")
+	}
+	server, err := url.Parse(c.APIServer)
+	if err != nil || server.Scheme != "https" || server.Host == "" {
+		return fmt.Errorf("credentials: API server %q is no https address", c.APIServer)
+	}
+	if c.TenantNamespace == "" {
+		return errors.New("credentials: no tenant namespace")
+	}
+	return nil
+}
+
+func certificateFits(crt, publicKey []byte, consumer string) bool {
+	block, _ := pem.Decode(crt)
+	if block == nil {
+		return false
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return false
+	}
+	return string(cert.RawSubjectPublicKeyInfo) == string(publicKey) &&
+		cert.Subject.CommonName == authentication.CommonNameControlPlaneCSR(liqov1beta1.ClusterID(consumer))
+}

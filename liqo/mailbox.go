@@ -1,0 +1,106 @@
+package liqo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/event"
+)
+
+// pendingEvents is how many deliveries may wait for the controllers; beyond it
+// Deliver waits.
+const pendingEvents = 256
+
+// received is the newest message of a step.
+type received struct {
+	Message
+	digest string
+	// count grows with every delivery, so that a repeated question is answered again.
+	count int
+}
+
+// body decodes what the message carries.
+func (r *received) body(into any) error {
+	if err := json.Unmarshal(r.Body, into); err != nil {
+		return fmt.Errorf("peering message %d of %q and %q: %w", r.Step, r.Consumer, r.Provider, err)
+	}
+	return nil
+}
+
+type mailboxKey struct {
+	pair Pair
+	step Step
+}
+
+// mailbox keeps the newest message of every pair and step. Losing it costs a
+// repetition by the sender.
+type mailbox struct {
+	self   string
+	verify Verifier
+
+	consumer, provider chan event.TypedGenericEvent[string]
+
+	mu       sync.Mutex // guards messages
+	messages map[mailboxKey]received
+}
+
+func newMailbox(self string, verify Verifier) *mailbox {
+	return &mailbox{
+		self: self, verify: verify, messages: map[mailboxKey]received{},
+		consumer: make(chan event.TypedGenericEvent[string], pendingEvents),
+		provider: make(chan event.TypedGenericEvent[string], pendingEvents),
+	}
+}
+
+func (b *mailbox) deliver(ctx context.Context, from string, envelope []byte) error {
+	signer, payload, err := b.verify(envelope)
+	if err != nil {
+		return fmt.Errorf("envelope from %q: %w", from, err)
+	}
+	if signer != from {
+		return fmt.Errorf("envelope from %q: signed by %q", from, signer)
+	}
+	m, err := decode(payload, signer, b.self)
+	if err != nil {
+		return err
+	}
+	b.keep(*m, digestOf(payload))
+	wake := b.consumer
+	if b.self == m.Provider {
+		wake = b.provider
+	}
+	select {
+	case wake <- event.TypedGenericEvent[string]{Object: from}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (b *mailbox) keep(m Message, digest string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := mailboxKey{m.pair(), m.Step}
+	b.messages[key] = received{Message: m, digest: digest, count: b.messages[key].count + 1}
+}
+
+// get returns a copy of the newest message of a step, nil if none came.
+func (b *mailbox) get(p Pair, s Step) *received {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r, ok := b.messages[mailboxKey{p, s}]; ok {
+		return &r
+	}
+	return nil
+}
+
+// forget drops what came for a pair, so that a later peering starts afresh.
+func (b *mailbox) forget(p Pair) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := StepRequest; s <= StepCredentials; s++ {
+		delete(b.messages, mailboxKey{p, s})
+	}
+}

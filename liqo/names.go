@@ -1,0 +1,97 @@
+package liqo
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// SliceClass is the class of every ResourceSlice that a reservation stands behind.
+// Liqo leaves the resources of an unknown class to others: to the grant of this
+// package.
+const SliceClass = "broker"
+
+// OffloadingName is the only name of a NamespaceOffloading that Liqo heeds.
+const OffloadingName = consts.DefaultNamespaceOffloadingName
+
+// Names of Secrets in a tenant namespace that the agent touches.
+const (
+	nonceSecretName       = "liqo-nonce"
+	certificateSecretName = "liqo-remote-certificate"
+	keysSecretName        = consts.AuthKeysSecretName
+)
+
+// The label that the virtual kubelet puts on a ShadowPod: the virtual node's name.
+const shadowPodNodeLabel = "offloading.liqo.io/nodename"
+
+// Labels that Liqo puts on what it replicates.
+const (
+	replicatedLabel  = consts.ReplicationStatusLabel
+	originLabel      = consts.ReplicationOriginLabel
+	destinationLabel = consts.ReplicationDestinationLabel
+)
+
+// ObjectName names everything that is made for a placement: instruction, slice,
+// virtual node and node.
+func ObjectName(reservation string, placement int32) string {
+	return reservation + "-" + strconv.Itoa(int(placement))
+}
+
+// TenantNamespaceName is the name that Liqo, and the agent, give to the namespace
+// for a peer. One with another name is recognised by its labels.
+func TenantNamespaceName(peer string) string { return "liqo-tenant-" + peer }
+
+// IdentityName names this cluster's identity at a provider.
+func IdentityName(provider string) string { return "controlplane-" + provider }
+
+// AddToScheme registers the kinds of Liqo that the agent reads or writes.
+func AddToScheme(s *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{
+		authv1beta1.AddToScheme, liqov1beta1.AddToScheme, offloadingv1beta1.AddToScheme,
+	} {
+		if err := add(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PeerOf returns the cluster ID of the peer that an object of Liqo's belongs to,
+// "" if it says none.
+func PeerOf(labels map[string]string) string { return labels[consts.RemoteClusterID] }
+
+// Ours says whether the agent made the object. A replica carries the labels that
+// the peer gave it, so there it means nothing.
+func Ours(obj metav1.Object) bool {
+	return obj.GetLabels()[agentv1alpha1.ManagedByLabel] == agentv1alpha1.ManagedByValue
+}
+
+func ourLabels(peer string) map[string]string {
+	return map[string]string{
+		agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue,
+		consts.RemoteClusterID:       peer,
+	}
+}
+
+func tenantNamespaceLabels(peer string) map[string]string {
+	labels := ourLabels(peer)
+	labels[consts.TenantNamespaceLabel] = "true"
+	// Virtual kubelets run here, and Liqo's own namespaces are as open.
+	for _, mode := range []string{"enforce", "audit", "warn"} {
+		labels["pod-security.kubernetes.io/"+mode] = "privileged"
+	}
+	return labels
+}
+
+func isTenantNamespace(ns *corev1.Namespace) bool {
+	return ns.Labels[consts.TenantNamespaceLabel] != ""
+}

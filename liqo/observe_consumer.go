@@ -1,0 +1,306 @@
+package liqo
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// consumerScene is a ConsumerView with the objects it was made of.
+type consumerScene struct {
+	ConsumerView
+	inst *agentv1alpha1.ReservationInstruction
+	pair Pair
+	all  []agentv1alpha1.ReservationInstruction
+
+	namespace   *corev1.Namespace
+	key         *clusterKey
+	identity    *authv1beta1.Identity
+	slice       *authv1beta1.ResourceSlice
+	challenge   *received
+	credentials *Credentials
+	offloading  map[string]*offloadingv1beta1.NamespaceOffloading
+}
+
+func released(inst *agentv1alpha1.ReservationInstruction) bool {
+	return inst.Spec.Release || inst.DeletionTimestamp != nil
+}
+
+func (p *Peering) observeConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
+	s := &consumerScene{inst: inst, pair: Pair{Consumer: p.ClusterID, Provider: inst.Spec.TargetClusterID}}
+	s.Provider, s.Release = inst.Spec.TargetClusterID, released(inst)
+	s.Name = ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
+	var list agentv1alpha1.ReservationInstructionList
+	if err := p.Client.List(ctx, &list, client.InNamespace(p.InstructionNamespace)); err != nil {
+		return nil, err
+	}
+	s.all = list.Items
+	var err error
+	if s.namespace, err = p.tenantNamespace(ctx, s.Provider); err != nil {
+		return nil, err
+	}
+	s.Namespace = namespaceView(s.namespace)
+	for _, observe := range []func(context.Context, *consumerScene) error{
+		p.observeSlice, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeDeparture,
+	} {
+		if err := observe(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
+	if s.namespace != nil {
+		var slice authv1beta1.ResourceSlice
+		found, err := get(ctx, p.Client, s.namespace.Name, s.Name, &slice)
+		if err != nil {
+			return err
+		}
+		if found {
+			s.slice, s.Slice = &slice, sliceView(&slice, s.inst.Spec.Resources)
+		}
+		var vn offloadingv1beta1.VirtualNode
+		if found, err = get(ctx, p.Client, s.namespace.Name, s.Name, &vn); err != nil {
+			return err
+		}
+		if found {
+			s.VirtualNode = view(&vn)
+		}
+	}
+	var node corev1.Node
+	found, err := get(ctx, p.Client, "", s.Name, &node)
+	if found {
+		s.Node = nodeView(&node)
+	}
+	return err
+}
+
+func sliceView(slice *authv1beta1.ResourceSlice, reserved corev1.ResourceList) SliceView {
+	v := SliceView{ObjectView: view(slice), Current: equality.Semantic.DeepEqual(slice.Spec.Resources, reserved)}
+	if c := authentication.GetCondition(slice, authv1beta1.ResourceSliceConditionTypeResources); c != nil {
+		v.Denied, v.Message = c.Status == authv1beta1.ResourceSliceConditionDenied, c.Message
+	}
+	return v
+}
+
+func nodeView(node *corev1.Node) NodeView {
+	v := NodeView{Exists: true}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			v.Ready, v.Message = c.Status == corev1.ConditionTrue && node.DeletionTimestamp == nil, c.Message
+		}
+	}
+	return v
+}
+
+func (p *Peering) observeIdentity(ctx context.Context, s *consumerScene) error {
+	if s.namespace == nil {
+		return nil
+	}
+	var identity authv1beta1.Identity
+	found, err := get(ctx, p.Client, s.namespace.Name, IdentityName(s.Provider), &identity)
+	if err != nil {
+		return err
+	}
+	if found {
+		s.identity = &identity
+		ref := identity.Status.KubeconfigSecretRef
+		s.Identity = IdentityView{ObjectView: view(&identity), Ready: ref != nil && ref.Name != "", Fits: true}
+	}
+	renew := renewMetadata()
+	s.Identity.Renewing, err = get(ctx, p.Client, s.namespace.Name, IdentityName(s.Provider), renew)
+	return err
+}
+
+func renewMetadata() *metav1.PartialObjectMetadata {
+	renew := &metav1.PartialObjectMetadata{}
+	renew.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("Renew"))
+	return renew
+}
+
+// observeConsumerHandshake reads Liqo's key only while there is a peering to make:
+// an identity with a slice behind it was checked when the slice was made.
+func (p *Peering) observeConsumerHandshake(ctx context.Context, s *consumerScene) (err error) {
+	challenge, credentials := p.mailbox.get(s.pair, StepChallenge), p.mailbox.get(s.pair, StepCredentials)
+	if s.Release || s.namespace == nil || s.slice != nil && challenge == nil && credentials == nil && s.Identity.works() {
+		return nil
+	}
+	if s.key, err = p.clusterKey(ctx); err != nil {
+		return err
+	}
+	if s.identity != nil {
+		s.Identity.Fits = certificateFits(s.identity.Spec.AuthParams.SignedCRT, s.key.der, p.ClusterID)
+	}
+	if challenge != nil && s.live(challenge.Placement) {
+		s.challenge, s.Handshake.Challenged = challenge, true
+	}
+	if credentials != nil && s.live(credentials.Placement) && p.continues(s, credentials) {
+		p.readCredentials(s, credentials)
+	}
+	return nil
+}
+
+// live says whether placement names one that still stands.
+func (s *consumerScene) live(placement string) bool {
+	return slices.ContainsFunc(s.all, func(i agentv1alpha1.ReservationInstruction) bool {
+		return i.Spec.TargetClusterID == s.Provider && !released(&i) && ObjectName(i.Spec.ReservationName, i.Spec.Placement) == placement
+	})
+}
+
+// continues says whether credentials belong to the handshake this cluster is in.
+// What it forgot in a restart it cannot ask for; then, as after its own request, the
+// provider's word is enough where there is no identity to lose.
+func (p *Peering) continues(s *consumerScene, credentials *received) bool {
+	p.mu.Lock()
+	answer, known := p.answers[s.pair]
+	p.mu.Unlock()
+	if known && s.challenge != nil && credentials.Epoch == s.challenge.Epoch && credentials.PreviousDigest == answer.digest {
+		return true
+	}
+	return !s.Identity.works() && (credentials.PreviousDigest == "" || s.challenge == nil)
+}
+
+func (p *Peering) readCredentials(s *consumerScene, r *received) {
+	var c Credentials
+	err := r.body(&c)
+	if err == nil {
+		err = checkCredentials(&c, s.key.der, p.ClusterID)
+	}
+	if err != nil {
+		s.Handshake.Problem = err.Error()
+		return
+	}
+	s.credentials, s.Handshake.Credentials = &c, true
+	if s.identity != nil {
+		remote := s.identity.Spec.Namespace
+		s.Handshake.Applied = remote != nil && *remote == c.TenantNamespace &&
+			equality.Semantic.DeepEqual(s.identity.Spec.AuthParams, c.authParams())
+	}
+}
+
+func (p *Peering) observeOffloading(ctx context.Context, s *consumerScene) error {
+	s.offloading = map[string]*offloadingv1beta1.NamespaceOffloading{}
+	for _, name := range s.inst.Spec.Namespaces {
+		v := OffloadingView{Name: name}
+		var ns corev1.Namespace
+		found, err := get(ctx, p.Client, "", name, &ns)
+		if err != nil {
+			return err
+		}
+		v.NamespaceExists = found && ns.DeletionTimestamp == nil
+		var o offloadingv1beta1.NamespaceOffloading
+		if found, err = get(ctx, p.Client, name, OffloadingName, &o); err != nil {
+			return err
+		}
+		if found {
+			s.offloading[name] = &o
+			v.ObjectView, v.Selected, v.Phase = view(&o), selectedProviders(&o), string(o.Status.OffloadingPhase)
+			v.Ready = offloadedTo(&o, s.Provider)
+		}
+		if v.Wanted, err = p.wantedProviders(ctx, s, name); err != nil {
+			return err
+		}
+		s.Offloading = append(s.Offloading, v)
+	}
+	return nil
+}
+
+// wantedProviders are those of every placement that names the namespace, until it
+// is drained: a provider that is dropped earlier loses the remote namespace, and the
+// pods there are killed.
+func (p *Peering) wantedProviders(ctx context.Context, s *consumerScene, namespace string) (providers []string, err error) {
+	for i := range s.all {
+		inst := &s.all[i]
+		if inst.UID == s.inst.UID || !slices.Contains(inst.Spec.Namespaces, namespace) {
+			continue
+		}
+		holds := !released(inst)
+		if !holds {
+			if holds, err = p.undrained(ctx, inst); err != nil {
+				return nil, err
+			}
+		}
+		if holds {
+			providers = append(providers, inst.Spec.TargetClusterID)
+		}
+	}
+	if !s.Release || !s.drained() {
+		providers = append(providers, s.Provider)
+	}
+	slices.Sort(providers)
+	return slices.Compact(providers), nil
+}
+
+// undrained says whether a released placement still has a node or may get one.
+func (p *Peering) undrained(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
+	name := ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
+	if found, err := get(ctx, p.Client, "", name, &corev1.Node{}); found || err != nil {
+		return found, err
+	}
+	ns, err := p.tenantNamespace(ctx, inst.Spec.TargetClusterID)
+	if ns == nil || err != nil {
+		return false, err
+	}
+	if found, err := get(ctx, p.Client, ns.Name, name, &authv1beta1.ResourceSlice{}); found || err != nil {
+		return found, err
+	}
+	return get(ctx, p.Client, ns.Name, name, &offloadingv1beta1.VirtualNode{})
+}
+
+// observeDeparture looks at what others need, once nothing is left but the peering.
+func (p *Peering) observeDeparture(ctx context.Context, s *consumerScene) error {
+	if !s.Release || !s.drained() {
+		return nil
+	}
+	o, err := p.others(ctx, s.inst, s.Provider)
+	if err != nil {
+		return err
+	}
+	if s.Siblings = o.consumer; s.Siblings == 0 {
+		s.Home, err = p.home(ctx, s.Provider, s.namespace, o)
+	}
+	return err
+}
+
+// selectedProviders reads a selector that selector wrote; nil for any other.
+func selectedProviders(o *offloadingv1beta1.NamespaceOffloading) []string {
+	terms := o.Spec.ClusterSelector.NodeSelectorTerms
+	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 || len(terms[0].MatchFields) > 0 {
+		return nil
+	}
+	if e := terms[0].MatchExpressions[0]; e.Key == consts.RemoteClusterID && e.Operator == corev1.NodeSelectorOpIn {
+		return e.Values
+	}
+	return nil
+}
+
+func selector(providers []string) corev1.NodeSelector {
+	return corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: consts.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: providers,
+		}},
+	}}}
+}
+
+// offloadedTo says whether the provider has the remote namespace. Liqo keys the
+// conditions by the NamespaceMap's name, which is the provider's ID.
+func offloadedTo(o *offloadingv1beta1.NamespaceOffloading, provider string) bool {
+	for _, c := range o.Status.RemoteNamespacesConditions[provider] {
+		if c.Type == offloadingv1beta1.NamespaceReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

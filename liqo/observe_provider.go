@@ -1,0 +1,293 @@
+package liqo
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// providerScene is a ProviderView with the objects it was made of.
+type providerScene struct {
+	ProviderView
+	inst *agentv1alpha1.ProviderInstruction
+	pair Pair
+	all  []agentv1alpha1.ProviderInstruction
+
+	namespace *corev1.Namespace
+	tenant    *authv1beta1.Tenant
+	nonce     []byte
+
+	challenge       []byte
+	challengeDigest string
+	request, reply  *received
+	answer          *Answer
+}
+
+func ended(inst *agentv1alpha1.ProviderInstruction) bool {
+	return inst.Spec.Release || inst.DeletionTimestamp != nil
+}
+
+func (p *Peering) observeProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
+	s := &providerScene{inst: inst, pair: Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.ClusterID}}
+	s.Consumer, s.Release = inst.Spec.RequesterClusterID, ended(inst)
+	s.Unpeer = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
+	s.Name = ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
+	var list agentv1alpha1.ProviderInstructionList
+	if err := p.Client.List(ctx, &list, client.InNamespace(p.InstructionNamespace)); err != nil {
+		return nil, err
+	}
+	s.all = list.Items
+	var err error
+	if s.namespace, err = p.tenantNamespace(ctx, s.Consumer); err != nil {
+		return nil, err
+	}
+	s.Namespace = namespaceView(s.namespace)
+	for _, observe := range []func(context.Context, *providerScene) error{
+		p.observeReplicas, p.observeTenant, p.observeProviderHandshake, p.observeUse, p.observeUnpeering,
+	} {
+		if err := observe(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (p *Peering) observeReplicas(ctx context.Context, s *providerScene) error {
+	if s.namespace == nil {
+		return nil
+	}
+	var list authv1beta1.ResourceSliceList
+	if err := p.Client.List(ctx, &list, client.InNamespace(s.namespace.Name), client.MatchingLabels{replicatedLabel: "true"}); err != nil {
+		return err
+	}
+	s.Slices = len(list.Items)
+	for i := range list.Items {
+		if slice := &list.Items[i]; slice.Name == s.Name {
+			s.Replica = replicaView(slice)
+		}
+	}
+	return nil
+}
+
+func replicaView(slice *authv1beta1.ResourceSlice) ReplicaView {
+	v := ReplicaView{Exists: true}
+	if c := authentication.GetCondition(slice, authv1beta1.ResourceSliceConditionTypeResources); c != nil {
+		v.Granted, v.Message = c.Status == authv1beta1.ResourceSliceConditionAccepted, c.Message
+	}
+	return v
+}
+
+func (p *Peering) observeTenant(ctx context.Context, s *providerScene) error {
+	if s.namespace == nil {
+		return nil
+	}
+	var list authv1beta1.TenantList
+	if err := p.Client.List(ctx, &list, client.InNamespace(s.namespace.Name)); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		tenant := &list.Items[i]
+		if string(tenant.Spec.ClusterID) != s.Consumer {
+			continue
+		}
+		s.tenant = tenant
+		s.Tenant = TenantView{ObjectView: view(tenant), Ready: p.tenantReady(tenant, s.Consumer)}
+	}
+	return nil
+}
+
+// tenantReady is true when the cluster signed a certificate for the key in spec.
+func (p *Peering) tenantReady(tenant *authv1beta1.Tenant, consumer string) bool {
+	params := tenant.Status.AuthParams
+	if params == nil || tenant.Status.TenantNamespace == "" {
+		return false
+	}
+	_, der, err := authentication.ParseTenantPublicKey(tenant.Spec.PublicKey)
+	return err == nil && certificateFits(params.SignedCRT, der, consumer)
+}
+
+// observeProviderHandshake reads the nonce only while there is a peering to make.
+func (p *Peering) observeProviderHandshake(ctx context.Context, s *providerScene) error {
+	s.request, s.reply = p.mailbox.get(s.pair, StepRequest), p.mailbox.get(s.pair, StepAnswer)
+	if s.namespace == nil || s.Release && !s.Unpeer || !s.Release && s.Tenant.Ready && s.request == nil && s.reply == nil {
+		return nil
+	}
+	var secret corev1.Secret
+	found, err := get(ctx, p.Reader, s.namespace.Name, nonceSecretName, &secret)
+	if err != nil {
+		return err
+	}
+	if found {
+		s.nonce, s.Nonce = secret.Data[consts.NonceSecretField], view(&secret)
+		s.Nonce.Exists = len(s.nonce) > 0
+	}
+	if s.Release {
+		return nil
+	}
+	s.observeRequest()
+	if s.Nonce.usable() {
+		return s.observeAnswer()
+	}
+	return nil
+}
+
+func (s *providerScene) observeRequest() {
+	if s.request == nil || !s.live(s.request.Placement) {
+		return
+	}
+	var body Request
+	if err := s.request.body(&body); err != nil {
+		s.Handshake.Problem = err.Error()
+		return
+	}
+	s.Handshake.Requested = true
+	s.Handshake.KnownKey = s.tenant != nil && sameKey(body.PublicKey, s.tenant.Spec.PublicKey)
+}
+
+func (s *providerScene) observeAnswer() (err error) {
+	m := Message{
+		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(),
+		Epoch: epochOf(string(s.namespace.UID), s.nonce), Step: StepChallenge,
+	}
+	s.challenge, s.challengeDigest, err = encode(&m, Challenge{TenantNamespace: s.namespace.Name, Nonce: s.nonce})
+	if err != nil || s.reply == nil || s.reply.Epoch != m.Epoch || s.reply.PreviousDigest != s.challengeDigest {
+		return err
+	}
+	var answer Answer
+	if err := s.reply.body(&answer); err != nil {
+		s.Handshake.Problem = err.Error()
+		return nil
+	}
+	if err := checkAnswer(&answer, s.nonce, s.Consumer); err != nil {
+		s.Handshake.Problem = err.Error()
+		return nil
+	}
+	s.answer, s.Handshake.Answered = &answer, true
+	if s.tenant != nil {
+		s.Handshake.SameKey = sameKey(answer.PublicKey, s.tenant.Spec.PublicKey)
+		key, _, err := authentication.ParseTenantPublicKey(s.tenant.Spec.PublicKey)
+		if err == nil {
+			s.Tenant.Signed, _ = authentication.VerifyNonce(key, s.nonce, s.tenant.Spec.Signature) // an unknown key type signs nothing
+		}
+	}
+	return nil
+}
+
+func sameKey(a, b []byte) bool {
+	_, left, err := authentication.ParseTenantPublicKey(a)
+	if err != nil {
+		return false
+	}
+	_, right, err := authentication.ParseTenantPublicKey(b)
+	return err == nil && string(left) == string(right)
+}
+
+// live says whether placement names one that still stands.
+func (s *providerScene) live(placement string) bool {
+	for i := range s.all {
+		if inst := &s.all[i]; s.stands(inst) && ObjectName(inst.Spec.ReservationName, inst.Spec.Placement) == placement {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *providerScene) stands(inst *agentv1alpha1.ProviderInstruction) bool {
+	return inst.Spec.RequesterClusterID == s.Consumer && !ended(inst) && (inst.Status.Enforced || inst.UID == s.inst.UID)
+}
+
+// anchor is the placement that messages of the pair speak of: the oldest that
+// stands, so that a new one does not restart the handshake.
+func (s *providerScene) anchor() string {
+	oldest := s.inst
+	for i := range s.all {
+		inst := &s.all[i]
+		if !s.stands(inst) {
+			continue
+		}
+		if inst.CreationTimestamp.Before(&oldest.CreationTimestamp) ||
+			inst.CreationTimestamp.Equal(&oldest.CreationTimestamp) && inst.Name < oldest.Name {
+			oldest = inst
+		}
+	}
+	return ObjectName(oldest.Spec.ReservationName, oldest.Spec.Placement)
+}
+
+// observeUse counts what still runs for the placement, once it has ended.
+func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
+	if !s.Release && !s.Unpeer {
+		return nil
+	}
+	pods := metadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
+	if err := p.Client.List(ctx, pods, client.MatchingLabels{shadowPodNodeLabel: s.Name}); err != nil {
+		return err
+	}
+	s.ShadowPods = len(pods.Items)
+	if s.namespace == nil {
+		return nil
+	}
+	quotas := metadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("QuotaList"))
+	if err := p.Client.List(ctx, quotas, client.InNamespace(s.namespace.Name)); err != nil {
+		return err
+	}
+	for i := range quotas.Items {
+		if quotaOf(&quotas.Items[i], s.Name) {
+			s.Quota = true
+		}
+	}
+	return nil
+}
+
+// quotaOf says whether Liqo made the quota for the slice: it appends a digest of
+// the consumer's ID to the slice's name.
+func quotaOf(quota metav1.Object, slice string) bool {
+	rest, ok := strings.CutPrefix(quota.GetName(), slice+"-")
+	return ok && !strings.Contains(rest, "-")
+}
+
+func metadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind)
+	return list
+}
+
+func (p *Peering) observeUnpeering(ctx context.Context, s *providerScene) error {
+	o, err := others{}, error(nil)
+	if s.Release || s.Unpeer {
+		if o, err = p.others(ctx, s.inst, s.Consumer); err != nil {
+			return err
+		}
+		s.Siblings = o.provider
+	}
+	if !s.Unpeer || s.Siblings > 0 {
+		return nil
+	}
+	for _, kind := range []schema.GroupVersionKind{
+		authv1beta1.GroupVersion.WithKind("ResourceSlice"),
+		authv1beta1.GroupVersion.WithKind("Renew"),
+		offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap"),
+	} {
+		items, err := p.ofPeer(ctx, kind, s.Consumer)
+		if err != nil {
+			return err
+		}
+		for i := range items {
+			if Replicated(&items[i]) {
+				s.Replicated++
+			}
+		}
+	}
+	s.Home, err = p.home(ctx, s.Consumer, s.namespace, o)
+	return err
+}

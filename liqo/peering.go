@@ -1,0 +1,134 @@
+package liqo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// Messenger passes an envelope to another cluster. Delivery is not certain.
+type Messenger interface {
+	SendMessage(ctx context.Context, msg *v1.Message) error
+}
+
+// Signer wraps a payload so that a Verifier elsewhere knows this cluster by it.
+type Signer func(payload []byte) (envelope []byte, err error)
+
+// Verifier returns the payload of an envelope and the cluster that signed it.
+type Verifier func(envelope []byte) (clusterID string, payload []byte, err error)
+
+// Options of a Peering. All but LiqoNamespace, Clock and Log are required.
+type Options struct {
+	// ClusterID of this cluster, the same as Liqo's.
+	ClusterID string
+	// InstructionNamespace holds the instructions.
+	InstructionNamespace string
+	// LiqoNamespace is where Liqo keeps this cluster's key pair; "liqo" if empty.
+	LiqoNamespace string
+	// Client reads from a cache, Reader from the API server.
+	Client client.Client
+	Reader client.Reader
+
+	Messenger Messenger
+	Sign      Signer
+	Verify    Verifier
+	// Outbox sends; whoever makes it starts it.
+	Outbox *Outbox
+	Clock  clock.PassiveClock
+	Log    logr.Logger
+}
+
+func (o *Options) complete() error {
+	switch {
+	case o.ClusterID == "":
+		return errors.New("peering: no cluster ID")
+	case o.InstructionNamespace == "":
+		return errors.New("peering: no instruction namespace")
+	case o.Client == nil || o.Reader == nil:
+		return errors.New("peering: no client or no reader")
+	case o.Messenger == nil || o.Sign == nil || o.Verify == nil || o.Outbox == nil:
+		return errors.New("peering: no way to send or to check messages")
+	}
+	if o.LiqoNamespace == "" {
+		o.LiqoNamespace = "liqo"
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return nil
+}
+
+// Peering carries out plans in this cluster, on both sides of the peerings it
+// takes part in. Its methods for one side are called by one goroutine at a time.
+type Peering struct {
+	Options
+	mailbox *mailbox
+
+	// departing lets one instruction at a time find out whether it is the last of
+	// its peer: two that leave together would each rely on the other.
+	departing sync.Mutex
+
+	mu      sync.Mutex // guards answers
+	answers map[Pair]answered
+}
+
+// answered is what was computed from a challenge.
+type answered struct {
+	challenge string
+	payload   []byte
+	digest    string
+}
+
+// New checks the options.
+func New(o Options) (*Peering, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	return &Peering{Options: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}}, nil
+}
+
+// Deliver takes an envelope that the broker says came from the cluster from. It is
+// cheap: the envelope is checked and kept, and the controllers are woken. An error
+// means that it was refused; it is for the log.
+func (p *Peering) Deliver(ctx context.Context, from string, envelope []byte) error {
+	return p.mailbox.deliver(ctx, from, envelope)
+}
+
+// ConsumerEvents carries the ID of each provider that a message came from.
+func (p *Peering) ConsumerEvents() <-chan event.TypedGenericEvent[string] { return p.mailbox.consumer }
+
+// ProviderEvents carries the ID of each consumer that a message came from.
+func (p *Peering) ProviderEvents() <-chan event.TypedGenericEvent[string] { return p.mailbox.provider }
+
+// message returns the Send for a step.
+func (p *Peering) message(pair Pair, s Step, payload []byte) Send {
+	return func(ctx context.Context) error {
+		envelope, err := p.Sign(payload)
+		if err != nil {
+			return fmt.Errorf("sign message %d of %q and %q: %w", s, pair.Consumer, pair.Provider, err)
+		}
+		err = p.Messenger.SendMessage(ctx, &v1.Message{To: pair.receiver(s), Slot: pair.slot(s), Body: envelope})
+		if err != nil {
+			p.Log.V(1).Info("peering message not taken, will be repeated", "to", pair.receiver(s), "step", s, "error", err.Error())
+		}
+		return err
+	}
+}
+
+func (p *Peering) forget(pair Pair) {
+	p.mailbox.forget(pair)
+	for s := StepRequest; s <= StepCredentials; s++ {
+		p.Outbox.Drop(pair.posting(s))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.answers, pair)
+}

@@ -1,0 +1,101 @@
+package liqo
+
+// Verb is one thing that a plan can call for.
+type Verb string
+
+// Verbs of both sides.
+const (
+	EnsureNamespace      Verb = "EnsureNamespace"
+	DeleteNamespace      Verb = "DeleteNamespace"
+	DeleteNamespaceMap   Verb = "DeleteNamespaceMap"
+	DeleteForeignCluster Verb = "DeleteForeignCluster"
+)
+
+// Verbs of the consumer.
+const (
+	AskCredentials   Verb = "AskCredentials"
+	StopAsking       Verb = "StopAsking"
+	SendAnswer       Verb = "SendAnswer"
+	WriteIdentity    Verb = "WriteIdentity"
+	DeleteIdentity   Verb = "DeleteIdentity"
+	WriteSlice       Verb = "WriteSlice"
+	DeleteSlice      Verb = "DeleteSlice"
+	WriteOffloading  Verb = "WriteOffloading"
+	DeleteOffloading Verb = "DeleteOffloading"
+)
+
+// Verbs of the provider.
+const (
+	EnsureNonce     Verb = "EnsureNonce"
+	SendChallenge   Verb = "SendChallenge"
+	WriteTenant     Verb = "WriteTenant"
+	SendCredentials Verb = "SendCredentials"
+	StopSending     Verb = "StopSending"
+	DeleteTenant    Verb = "DeleteTenant"
+	DeleteSecrets   Verb = "DeleteSecrets"
+)
+
+// Action is a verb and, where it has one, its object. Every action can be repeated.
+type Action struct {
+	Do Verb
+	// Namespace that is offloaded; only WriteOffloading and DeleteOffloading.
+	Namespace string
+	// Providers that may run its pods; only WriteOffloading.
+	Providers []string
+}
+
+// Aspect is the state of one side of a placement, ready to become a condition.
+type Aspect struct {
+	// True, or false with what is awaited in Message.
+	True bool
+	// Reason is one of the API's, Message is for people.
+	Reason, Message string
+}
+
+// ObjectView is what a plan needs to know of an object.
+type ObjectView struct {
+	Exists bool
+	// Ours is true where the agent made it; the rest is used and left alone.
+	Ours bool
+	// Terminating is true from its deletion until its finalizers are done.
+	Terminating bool
+}
+
+// usable objects are there to stay.
+func (o ObjectView) usable() bool { return o.Exists && !o.Terminating }
+
+// HomeView is what is left of a pair in this cluster when one of its instructions
+// is about to go.
+type HomeView struct {
+	Namespace ObjectView
+	// Needed is true while another instruction, of either direction, has the same peer.
+	Needed bool
+	// Roots counts objects of Liqo's for the peer that somebody made for a purpose:
+	// tenants, identities, slices, virtual nodes, gateways.
+	Roots int
+	// Dependents counts what Liqo derived from roots and removes after them.
+	Dependents int
+	// StrayMap is true when the NamespaceMap of the peer outlived its virtual nodes:
+	// Liqo forgets it when two of them go at once.
+	StrayMap bool
+	// ForeignCluster is true while Liqo's summary of the peer is there.
+	ForeignCluster bool
+}
+
+// planHome takes the tenant namespace and the ForeignCluster down when nobody
+// needs them. done means that nothing more will change.
+func planHome(v HomeView) (actions []Action, done bool) {
+	switch {
+	case v.Needed, v.Roots > 0, v.Namespace.Exists && !v.Namespace.Ours:
+		return nil, true
+	case v.StrayMap && v.Namespace.Exists:
+		return []Action{{Do: DeleteNamespaceMap}}, false
+	case v.Namespace.Terminating, v.Dependents > 0:
+		return nil, false
+	case v.Namespace.Exists:
+		return []Action{{Do: DeleteNamespace}}, false
+	case v.ForeignCluster:
+		return []Action{{Do: DeleteForeignCluster}}, false
+	}
+	return nil, true
+}

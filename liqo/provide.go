@@ -1,0 +1,200 @@
+package liqo
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+)
+
+// nonceSize is what Liqo itself uses, before it is written in base64.
+const nonceSize = 64
+
+// Provide does the next things for a placement that this cluster has acknowledged.
+// Whatever it waits for wakes the controller: a watched object or a message.
+func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (ProviderState, error) {
+	if ended(inst) || inst.Spec.Unpeer {
+		p.departing.Lock()
+		defer p.departing.Unlock()
+	}
+	return p.provide(ctx, inst)
+}
+
+// DepartProvider deletes an instruction whose peering is done with. It returns
+// false where it has become the last of its consumer meanwhile and must unpeer
+// first.
+func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (bool, error) {
+	p.departing.Lock()
+	defer p.departing.Unlock()
+	state, err := p.provide(ctx, inst)
+	if err != nil || !state.Gone {
+		return false, err
+	}
+	return true, Finish(ctx, p.Client, inst)
+}
+
+func (p *Peering) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (ProviderState, error) {
+	scene, err := p.observeProvider(ctx, inst)
+	if err != nil {
+		return ProviderState{}, err
+	}
+	actions, state := PlanProvider(scene.ProviderView)
+	for _, action := range actions {
+		if err := p.applyProvider(ctx, scene, action.Do); err != nil {
+			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
+		}
+	}
+	return state, nil
+}
+
+func (p *Peering) applyProvider(ctx context.Context, s *providerScene, verb Verb) error {
+	switch verb {
+	case EnsureNamespace:
+		return p.ensureNamespace(ctx, s.Consumer, failpoint.ProviderNamespaceMade)
+	case EnsureNonce:
+		return p.ensureNonce(ctx, s)
+	case SendChallenge:
+		p.Outbox.Repeat(s.pair.posting(StepChallenge), s.challengeDigest, 0, p.message(s.pair, StepChallenge, s.challenge))
+		failpoint.Hit(failpoint.ProviderChallenged)
+		return nil
+	case WriteTenant:
+		return p.writeTenant(ctx, s)
+	case SendCredentials:
+		return p.sendCredentials(s)
+	case StopSending:
+		p.forget(s.pair)
+		return nil
+	case DeleteTenant:
+		defer failpoint.Hit(failpoint.ProviderTenantDeleted)
+		return p.remove(ctx, s.tenant)
+	case DeleteSecrets:
+		return p.deleteSecrets(ctx, s.namespace.Name)
+	}
+	return p.leaveHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
+}
+
+// ensureNonce makes the nonce rather than wait until Liqo fills an empty Secret.
+func (p *Peering) ensureNonce(ctx context.Context, s *providerScene) error {
+	random := make([]byte, nonceSize)
+	if _, err := rand.Read(random); err != nil {
+		return err
+	}
+	labels := ourLabels(s.Consumer)
+	labels[consts.NonceSecretLabelKey] = "true"
+	err := p.create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: nonceSecretName, Labels: labels},
+		Data:       map[string][]byte{consts.NonceSecretField: []byte(base64.StdEncoding.EncodeToString(random))},
+	})
+	failpoint.Hit(failpoint.ProviderNonceMade)
+	return err
+}
+
+// writeTenant makes the Tenant of a checked answer, or renews the signature of one
+// with the same key. A certificate that an earlier Tenant left behind goes first:
+// Liqo would refuse another request beside it.
+func (p *Peering) writeTenant(ctx context.Context, s *providerScene) error {
+	defer failpoint.Hit(failpoint.ProviderTenantMade)
+	if s.tenant != nil {
+		update := s.tenant.DeepCopy()
+		update.Spec.Signature = s.answer.Signature
+		return p.Client.Update(ctx, update)
+	}
+	if err := p.deleteSecret(ctx, s.namespace.Name, certificateSecretName); err != nil {
+		return err
+	}
+	return p.create(ctx, &authv1beta1.Tenant{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: s.Consumer, Labels: ourLabels(s.Consumer)},
+		Spec: authv1beta1.TenantSpec{
+			ClusterID: liqov1beta1.ClusterID(s.Consumer),
+			PublicKey: s.answer.PublicKey, CSR: s.answer.CSR, Signature: s.answer.Signature,
+		},
+	})
+}
+
+// sendCredentials repeats them after a handshake until a slice shows that they
+// arrived, and sends them once for each request.
+func (p *Peering) sendCredentials(s *providerScene) error {
+	params := s.tenant.Status.AuthParams
+	if params.AwsConfig != nil {
+		return fmt.Errorf("the Tenant of %q has an AWS identity, which is secret and not sent", s.Consumer)
+	}
+	m := Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(), Step: StepCredentials}
+	m.Epoch = "recovered"
+	if s.Handshake.Answered {
+		m.Epoch, m.PreviousDigest = s.reply.Epoch, s.reply.digest
+	}
+	payload, version, err := encode(&m, Credentials{
+		TenantNamespace: s.tenant.Status.TenantNamespace, APIServer: params.APIServer,
+		CA: params.CA, SignedCRT: params.SignedCRT, ProxyURL: params.ProxyURL,
+	})
+	if err != nil {
+		return err
+	}
+	p.Outbox.Drop(s.pair.posting(StepChallenge))
+	key, send := s.pair.posting(StepCredentials), p.message(s.pair, StepCredentials, payload)
+	if s.Handshake.Answered {
+		p.Outbox.Repeat(key, version, 0, send)
+	} else {
+		p.Outbox.Post(key, fmt.Sprintf("%s/%d", version, s.request.count), send, nil)
+	}
+	failpoint.Hit(failpoint.ProviderCredentialsSent)
+	return nil
+}
+
+func (p *Peering) deleteSecrets(ctx context.Context, namespace string) error {
+	if err := p.deleteSecret(ctx, namespace, certificateSecretName); err != nil {
+		return err
+	}
+	return p.deleteSecret(ctx, namespace, nonceSecretName)
+}
+
+func (p *Peering) deleteSecret(ctx context.Context, namespace, name string) error {
+	return client.IgnoreNotFound(p.Client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+}
+
+// Grant answers a slice that a consumer's Liqo replicated here. It waits until Liqo
+// has authenticated the slice: both write the same status.
+func (p *Peering) Grant(ctx context.Context, key types.NamespacedName, at Place) error {
+	var slice authv1beta1.ResourceSlice
+	if found, err := get(ctx, p.Client, key.Namespace, key.Name, &slice); !found || err != nil {
+		return err
+	}
+	if slice.Spec.Class != SliceClass || !Replicated(&slice) || slice.DeletionTimestamp != nil || !Authenticated(&slice) {
+		return nil
+	}
+	var ns corev1.Namespace
+	if found, err := get(ctx, p.Client, "", key.Namespace, &ns); !found || err != nil || !isTenantNamespace(&ns) {
+		return err
+	}
+	inst := &agentv1alpha1.ProviderInstruction{}
+	found, err := get(ctx, p.Client, p.InstructionNamespace, key.Name, inst)
+	if err != nil {
+		return err
+	}
+	if !found {
+		inst = nil
+	}
+	decision := Decide(&slice, PeerOf(ns.Labels), inst, at)
+	update := slice.DeepCopy()
+	if !decision.Record(update, metav1.NewTime(p.Clock.Now())) {
+		return nil
+	}
+	if err := p.Client.Status().Update(ctx, update); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	failpoint.Hit(failpoint.ProviderGranted)
+	p.Log.Info("slice decided", "slice", key.Name, "consumer", PeerOf(ns.Labels), "granted", decision.Granted, "message", decision.Message)
+	return nil
+}

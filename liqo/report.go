@@ -1,0 +1,70 @@
+package liqo
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-logr/logr"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// StatusReporter tells the broker how far this cluster is with a placement.
+type StatusReporter interface {
+	ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error
+}
+
+// Reports tells the broker about placements, in one role, until it has heard.
+type Reports struct {
+	Outbox   *Outbox
+	Reporter StatusReporter
+	Role     v1.StatusReportRole
+	Log      logr.Logger
+}
+
+// Say has a state reported, once. taken is called when the broker has it.
+func (r *Reports) Say(reservation string, placement int32, state v1.StatusReportState, reason, message string, taken func()) {
+	report := &v1.StatusReport{
+		Placement: placement, Role: r.Role, State: state, Reason: reason, Message: truncate(message, 1024),
+	}
+	send := func(ctx context.Context) error {
+		return r.settle(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
+	}
+	r.Outbox.Post(r.key(reservation, placement), string(state), send, taken)
+}
+
+// Heard says whether the broker has the state.
+func (r *Reports) Heard(reservation string, placement int32, state v1.StatusReportState) bool {
+	return r.Outbox.Taken(r.key(reservation, placement), string(state))
+}
+
+// Forget drops what was said of a placement.
+func (r *Reports) Forget(reservation string, placement int32) {
+	r.Outbox.Drop(r.key(reservation, placement))
+}
+
+func (r *Reports) key(reservation string, placement int32) string {
+	return "report/" + string(r.Role) + "/" + ObjectName(reservation, placement)
+}
+
+// settle takes a considered no for an answer: the broker knows the placement in
+// another state, or no more, and says so again however often it is told.
+func (r *Reports) settle(reservation string, report *v1.StatusReport, err error) error {
+	if err == nil {
+		return nil
+	}
+	if answer, ok := errors.AsType[*fault.Error](err); ok && !answer.Temporary() {
+		r.Log.Info("broker does not take a report", "reservation", reservation, "placement", report.Placement, "state", report.State, "reason", err.Error())
+		return nil
+	}
+	r.Log.V(1).Info("report not taken, will be repeated", "reservation", reservation, "placement", report.Placement, "state", report.State, "error", err.Error())
+	return err
+}
+
+func truncate(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return s[:limit]
+}
