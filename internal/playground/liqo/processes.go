@@ -1,0 +1,71 @@
+package liqo
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+)
+
+// program is the binary of a container's command.
+func (b Binaries) program(container *corev1.Container) (string, error) {
+	if len(container.Command) == 0 {
+		return "", fmt.Errorf("container %q names no command", container.Name)
+	}
+	switch name := filepath.Base(container.Command[0]); name {
+	case "liqo-controller-manager":
+		return b.ControllerManager, nil
+	case "crd-replicator":
+		return b.CRDReplicator, nil
+	case "webhook":
+		return b.Webhook, nil
+	case "virtual-kubelet":
+		return b.VirtualKubelet, nil
+	default:
+		return "", fmt.Errorf("no binary for command %q of container %q", name, container.Name)
+	}
+}
+
+// specOf turns a Deployment into a process with its arguments and its rights.
+func (l *Liqo) specOf(ctx context.Context, d *appsv1.Deployment, w webhookFiles) (process.Spec, error) {
+	pod := &d.Spec.Template.Spec
+	kubeconfig, err := l.tokens.kubeconfig(ctx, Namespace, pod.ServiceAccountName)
+	if err != nil {
+		return process.Spec{}, err
+	}
+	env := map[string]string{
+		"CLUSTER_ID": l.cluster.ID, "POD_NAMESPACE": Namespace, "POD_NAME": d.Name + "-0", "DEPLOYMENT_NAME": d.Name,
+	}
+	spec, err := l.spec(&pod.Containers[0], env, kubeconfig)
+	spec.Name, spec.Layer = d.Name, process.Controller
+	if d.Name == "liqo-webhook" {
+		spec.Env = append(spec.Env, "TMPDIR="+w.tmp)
+	}
+	return spec, err
+}
+
+func (l *Liqo) spec(container *corev1.Container, env map[string]string, kubeconfig string) (process.Spec, error) {
+	program, err := l.cluster.Binaries.program(container)
+	if err != nil {
+		return process.Spec{}, err
+	}
+	for _, e := range container.Env {
+		if e.Value != "" {
+			env[e.Name] = e.Value
+		}
+	}
+	spec := process.Spec{Path: program, Restart: true, Env: []string{"KUBECONFIG=" + kubeconfig}}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		spec.Env = append(spec.Env, name+"="+env[name])
+	}
+	for _, arg := range container.Args {
+		spec.Args = append(spec.Args, expand(arg, env))
+	}
+	return spec, nil
+}

@@ -1,0 +1,147 @@
+package liqo
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// release is the rendered chart: what is applied, and what runs as processes.
+type release struct {
+	crds, objects []*unstructured.Unstructured
+	deployments   []appsv1.Deployment
+}
+
+func values(c Cluster, p ports) map[string]any {
+	local := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+	off := map[string]any{"enabled": false}
+	labels := map[string]any{}
+	for k, v := range c.Labels {
+		labels[k] = v
+	}
+	return map[string]any{
+		"tag":        Version,
+		"apiServer":  map[string]any{"address": c.Config.Host},
+		"discovery":  map[string]any{"config": map[string]any{"clusterID": c.ID, "clusterLabels": labels}},
+		"networking": map[string]any{"enabled": false, "reflectIPs": false},
+		"storage":    off, "proxy": off, "metricAgent": off, "telemetry": off,
+		"ipam": map[string]any{"podCIDR": c.PodCIDR, "serviceCIDR": c.ServiceCIDR},
+		// No certificate of a kubelet is asked for, and the consumer's ServiceAccount
+		// tokens stay where they are.
+		"virtualKubelet": map[string]any{"extra": map[string]any{"args": []any{"--certificate-type=self-signed", "--enable-apiserver-support=false"}}},
+		"controllerManager": map[string]any{"pod": map[string]any{"extraArgs": []any{
+			"--metrics-address=" + local(p.ControllerMetrics), "--health-probe-address=" + local(p.ControllerHealth)}}},
+		"webhook": map[string]any{"port": p.Webhook, "pod": map[string]any{"extraArgs": []any{
+			"--metrics-address=" + local(p.WebhookMetrics), "--health-probe-address=" + local(p.WebhookHealth)}}},
+		"crdReplicator": map[string]any{"pod": map[string]any{"extraArgs": []any{"--metrics-address=" + local(p.ReplicatorMetrics)}}},
+	}
+}
+
+func render(c Cluster, p ports) (*release, error) {
+	chart, err := loader.Load(c.Chart)
+	if err != nil {
+		return nil, fmt.Errorf("loading Liqo's chart: %w", err)
+	}
+	if err := chartutil.ProcessDependenciesWithMerge(chart, values(c, p)); err != nil {
+		return nil, fmt.Errorf("reading Liqo's chart: %w", err)
+	}
+	v, err := chartutil.ToRenderValues(chart, values(c, p), chartutil.ReleaseOptions{Name: "liqo", Namespace: Namespace, IsInstall: true, Revision: 1}, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, fmt.Errorf("reading the values of Liqo's chart: %w", err)
+	}
+	files, err := engine.Render(chart, v)
+	if err != nil {
+		return nil, fmt.Errorf("rendering Liqo's chart: %w", err)
+	}
+	r := &release{}
+	for _, crd := range chart.CRDObjects() {
+		files[crd.Filename] = string(crd.File.Data)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		for _, text := range releaseutil.SplitManifests(files[name]) {
+			if err := r.sort(text); err != nil {
+				return nil, fmt.Errorf("%s of Liqo's chart: %w", name, err)
+			}
+		}
+	}
+	slices.SortFunc(r.objects, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return r, nil
+}
+
+// sort puts one manifest where it belongs.
+func (r *release) sort(text string) error {
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
+		return err
+	}
+	if len(obj.Object) == 0 || obj.GetAnnotations()["helm.sh/hook"] != "" {
+		return nil
+	}
+	switch obj.GetKind() {
+	case "CustomResourceDefinition":
+		r.crds = append(r.crds, obj)
+	case "Deployment":
+		var d appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &d); err != nil {
+			return err
+		}
+		r.deployments = append(r.deployments, d)
+	case "Network", "FirewallConfiguration", "CronJob", "DaemonSet":
+		// Of the networking module, which is rendered even where it is off.
+	default:
+		r.objects = append(r.objects, obj)
+	}
+	return nil
+}
+
+// prepare adapts what depends on pods: the webhook's Service leads to this machine,
+// and its certificate is ours.
+func (r *release) prepare(p ports, w webhookFiles) error {
+	for _, obj := range r.objects {
+		switch {
+		case obj.GetKind() == "Service" && obj.GetName() == "liqo-webhook":
+			// The API server resolves a webhook's Service by itself, without kube-proxy.
+			obj.Object["spec"] = map[string]any{
+				"type": "ExternalName", "externalName": "localhost",
+				"ports": []any{map[string]any{"name": "https", "port": int64(p.Webhook), "protocol": "TCP"}},
+			}
+		case obj.GetKind() == "Secret" && obj.GetName() == webhookSecret:
+			// Liqo keeps a Secret that is complete.
+			data := map[string]any{}
+			for key, value := range map[string][]byte{"ca": w.ca, "tls.crt": w.certificate, "tls.key": w.key} {
+				data[key] = base64.StdEncoding.EncodeToString(value)
+			}
+			obj.Object["data"] = data
+		}
+	}
+	if len(r.crds) == 0 || len(r.deployments) == 0 {
+		return fmt.Errorf("Liqo's chart renders %d CRDs and %d Deployments", len(r.crds), len(r.deployments))
+	}
+	return nil
+}
+
+// expand fills $(NAME) as a kubelet does.
+func expand(text string, env map[string]string) string {
+	for name, value := range env {
+		text = strings.ReplaceAll(text, "$("+name+")", value)
+	}
+	return text
+}
