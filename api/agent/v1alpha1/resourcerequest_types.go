@@ -27,22 +27,22 @@ const (
 // changed once made: delete the request and make another.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ResourceRequest cannot be changed yet: delete it and create another"
-// +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory) || has(self.resources)",message="ask for cpu, memory or resources"
+// +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory) || has(self.resources)",message="nothing is asked for: set cpu, memory or resources"
 type ResourceRequestSpec struct {
 	// cpu wanted, in cores, for example "500m".
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-') && string(self).matches('[1-9]')",message="cpu must be above zero"
+	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-') && string(self).matches('^[^eE]*[1-9]')",message="cpu must be above zero, for example 500m, or left out"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
 	// memory wanted, for example "256Mi".
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-') && string(self).matches('[1-9]')",message="memory must be above zero"
+	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-') && string(self).matches('^[^eE]*[1-9]')",message="memory must be above zero, for example 256Mi, or left out"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
 	// resources wanted beside cpu and memory, for example nvidia.com/gpu: "1" or
 	// pods: "20".
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) && !('memory' in self)",message="cpu and memory have fields of their own"
+	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) && !('memory' in self)",message="cpu and memory have fields of their own: set spec.cpu and spec.memory"
 	Resources brokerv1alpha1.RequestedResources `json:"resources,omitempty"`
 
 	// priority orders requests that compete; higher comes first.

@@ -68,12 +68,14 @@ const (
 const ReservationFinalizer = "broker.fluidos.eu/release"
 
 // RequestedResources is how much is wanted of each resource, by Kubernetes
-// resource name.
+// resource name. Ten names keep the rules below within what the API server lets
+// a rule cost. The rules read text: to parse 1e-2147483647 as a quantity takes
+// the API server minutes, and a rule is run even where the pattern has failed.
 //
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:MaxProperties=32
-// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).startsWith('-'))",message="a requested amount cannot be negative"
-// +kubebuilder:validation:XValidation:rule="self.exists(k, string(self[k]).matches('^[^eE]*[1-9]'))",message="at least one requested amount must be above zero"
+// +kubebuilder:validation:MaxProperties=10
+// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).startsWith('-'))",message="an amount cannot be negative: ask for more than zero, or leave the resource out"
+// +kubebuilder:validation:XValidation:rule="self.exists(k, string(self[k]).matches('[1-9]'))",message="at least one amount must be above zero, for example cpu: 500m"
 type RequestedResources map[corev1.ResourceName]resource.Quantity
 
 // ReservationSpec is what is asked for.

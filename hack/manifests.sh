@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Writes deepcopy code and CRDs from the Go types.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+generate() { go run -modfile=hack/tools/go.mod sigs.k8s.io/controller-tools/cmd/controller-gen "$@"; }
+
+generate object paths=./api/broker/... paths=./api/agent/...
+generate crd paths=./api/broker/... output:crd:dir=config/crd/broker
+generate crd paths=./api/agent/... output:crd:dir=config/crd/agent
+
+# The generator's pattern for quantities admits any exponent and any number of
+# digits. To add or compare 1e-2147483647 keeps a processor busy for minutes, in
+# every process that reads the object, so what is admitted is bounded here as it
+# is for quantities read from the network (internal/wire).
+digits='[0-9]{1,32}(\\.[0-9]{0,32})?|\\.[0-9]{1,32}'
+bounded="^[+-]?(${digits})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?\$"
+for crd in config/crd/*/*.yaml; do
+  sed "s#pattern: ^(.*\[KMGTPE\]i.*#pattern: ${bounded}#" "$crd" >"$crd.new"
+  mv "$crd.new" "$crd"
+done
