@@ -101,19 +101,15 @@ func (f *Files) ClusterID() (string, error) {
 	return id, nil
 }
 
-// ClientTLS is the configuration of a connection to the broker, for one
-// connection: TLS 1.3, this side's certificate, no CA but ServerCA.
-func (f *Files) ClientTLS() (*tls.Config, error) {
-	c, err := f.Current()
-	if err != nil {
-		return nil, err
-	}
+// ClientTLS is the configuration of connections to the broker made with c: TLS 1.3,
+// this side's certificate, no CA but c.ServerCA.
+func (f *Files) ClientTLS(c *Credentials) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{c.Certificate},
 		RootCAs:      c.ServerCA,
 		Time:         f.now,
-	}, nil
+	}
 }
 
 // ServerTLS is the configuration of the broker's listener: TLS 1.3, a client

@@ -1,0 +1,321 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// Limits of a request body. An advertisement of a cluster with 4096 placements
+// takes about half of the size.
+const (
+	maxBody            = 1 << 20
+	defaultBodyTimeout = 10 * time.Second
+	// maxFindings is how many mistakes one refusal lists.
+	maxFindings = 5
+)
+
+// description is the API description, made to check requests.
+type description struct {
+	document    []byte
+	operations  map[string]operation
+	bodyTimeout time.Duration
+}
+
+// operation is keyed by its pattern in http.ServeMux.
+type operation struct {
+	id         string
+	body       *jsonschema.Schema
+	parameters []parameter
+}
+
+type parameter struct {
+	name, in string
+	required bool
+	schema   *jsonschema.Schema
+}
+
+// What is read of the document; the rest of it is not for the server.
+type (
+	openAPI struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	openAPIOperation struct {
+		OperationID string             `json:"operationId"`
+		Parameters  []openAPIParameter `json:"parameters"`
+		RequestBody *struct{}          `json:"requestBody"`
+	}
+	openAPIParameter struct {
+		Name     string `json:"name"`
+		In       string `json:"in"`
+		Required bool   `json:"required"`
+	}
+)
+
+const documentURL = "openapi.json"
+
+func newDescription(openAPIYAML []byte) (*description, error) {
+	document, err := yaml.YAMLToJSON(openAPIYAML)
+	if err != nil {
+		return nil, fmt.Errorf("API description: %w", err)
+	}
+	schemas, err := newCompiler(document)
+	if err != nil {
+		return nil, fmt.Errorf("API description: %w", err)
+	}
+	var api openAPI
+	if err := json.Unmarshal(document, &api); err != nil {
+		return nil, fmt.Errorf("API description: %w", err)
+	}
+	d := &description{document: document, operations: map[string]operation{}, bodyTimeout: defaultBodyTimeout}
+	for path, item := range api.Paths {
+		if err := d.addPath(path, item, schemas); err != nil {
+			return nil, fmt.Errorf("API description: path %q: %w", path, err)
+		}
+	}
+	return d, nil
+}
+
+// newCompiler reads the schemas of the document, made strict: a field that is not
+// described is refused. A map without entries may be null, as Go writes it.
+func newCompiler(document []byte) (*jsonschema.Compiler, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	if err != nil {
+		return nil, err
+	}
+	root, _ := doc.(map[string]any)
+	components, _ := root["components"].(map[string]any)
+	schemas, _ := components["schemas"].(map[string]any)
+	for _, s := range schemas {
+		schema, _ := s.(map[string]any)
+		if schema["type"] != "object" {
+			continue
+		}
+		if _, open := schema["additionalProperties"]; open {
+			schema["type"] = []any{"object", "null"}
+			continue
+		}
+		schema["additionalProperties"] = false
+	}
+	compiler := jsonschema.NewCompiler()
+	return compiler, compiler.AddResource(documentURL, doc)
+}
+
+func (d *description) addPath(path string, item map[string]json.RawMessage, schemas *jsonschema.Compiler) error {
+	at := documentURL + "#/paths/" + strings.ReplaceAll(strings.ReplaceAll(path, "~", "~0"), "/", "~1")
+	var shared []openAPIParameter
+	if raw, ok := item["parameters"]; ok {
+		if err := json.Unmarshal(raw, &shared); err != nil {
+			return err
+		}
+	}
+	sharedParameters, err := compileParameters(at, shared, schemas)
+	if err != nil {
+		return err
+	}
+	for method, raw := range item {
+		if method == "parameters" {
+			continue
+		}
+		o, err := compileOperation(at+"/"+method, raw, schemas)
+		if err != nil {
+			return err
+		}
+		o.parameters = slices.Concat(sharedParameters, o.parameters)
+		d.operations[strings.ToUpper(method)+" "+path] = o
+	}
+	return nil
+}
+
+func compileOperation(at string, raw json.RawMessage, schemas *jsonschema.Compiler) (operation, error) {
+	var described openAPIOperation
+	if err := json.Unmarshal(raw, &described); err != nil {
+		return operation{}, err
+	}
+	o := operation{id: described.OperationID}
+	var err error
+	if o.parameters, err = compileParameters(at, described.Parameters, schemas); err != nil {
+		return operation{}, err
+	}
+	if described.RequestBody != nil {
+		o.body, err = schemas.Compile(at + "/requestBody/content/application~1json/schema")
+	}
+	return o, err
+}
+
+func compileParameters(at string, described []openAPIParameter, schemas *jsonschema.Compiler) ([]parameter, error) {
+	var parameters []parameter
+	for i, p := range described {
+		schema, err := schemas.Compile(fmt.Sprintf("%s/parameters/%d/schema", at, i))
+		if err != nil {
+			return nil, err
+		}
+		parameters = append(parameters, parameter{name: p.Name, in: p.In, required: p.Required, schema: schema})
+	}
+	return parameters, nil
+}
+
+// check lets through what the description allows. The body it passes on is the
+// very value that was checked.
+func (d *description) check(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o, known := d.operations[r.Pattern]
+		if !known {
+			refuse(w, r, fmt.Errorf("pattern %q is not in the API description", r.Pattern))
+			return
+		}
+		if err := o.checkParameters(r); err != nil {
+			refuse(w, r, err)
+			return
+		}
+		if o.body != nil {
+			body, err := d.readBody(w, r, o.body)
+			if err != nil {
+				refuse(w, r, err)
+				return
+			}
+			r.Body = body
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (o operation) checkParameters(r *http.Request) error {
+	for _, p := range o.parameters {
+		values := p.values(r)
+		if len(values) == 0 && !p.required {
+			continue
+		}
+		if len(values) != 1 {
+			return fault.New(fault.Invalid, "%s parameter %q: given %d times, want it once", p.in, p.name, len(values))
+		}
+		if err := p.schema.Validate(p.parse(values[0])); err != nil {
+			return fault.New(fault.Invalid, "%s parameter %q: %s", p.in, p.name, findings(err))
+		}
+	}
+	return nil
+}
+
+func (p parameter) values(r *http.Request) []string {
+	switch p.in {
+	case "query":
+		return r.URL.Query()[p.name]
+	case "header":
+		return r.Header.Values(p.name)
+	default:
+		return []string{r.PathValue(p.name)}
+	}
+}
+
+// parse keeps text that is no number as text, for the schema to refuse.
+func (p parameter) parse(text string) any {
+	if p.schema.Types == nil || !slices.Contains(p.schema.Types.ToStrings(), "integer") {
+		return text
+	}
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		return text
+	}
+	return value
+}
+
+// checkedBody is the body as it came, and the value in it that was checked; the
+// generated server takes the value.
+type checkedBody struct {
+	io.Reader
+	value any
+}
+
+func (checkedBody) Close() error          { return nil }
+func (b checkedBody) ValidatedValue() any { return b.value }
+
+func (d *description) readBody(w http.ResponseWriter, r *http.Request, schema *jsonschema.Schema) (io.ReadCloser, error) {
+	raw, err := d.readAll(w, r)
+	if err != nil {
+		return nil, err
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "body is not one JSON value")
+	}
+	if err := schema.Validate(value); err != nil {
+		return nil, fault.New(fault.Invalid, "body: %s", findings(err))
+	}
+	return checkedBody{Reader: bytes.NewReader(raw), value: value}, nil
+}
+
+// readAll gives the whole body bodyTimeout to arrive. The server's ReadTimeout
+// would do that too, but end long polls over HTTP/1.1 as well.
+func (d *description) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	control := http.NewResponseController(w)
+	late := time.AfterFunc(d.bodyTimeout, func() {
+		// A deadline in the past ends the read; without support for it, WriteTimeout does.
+		_ = control.SetReadDeadline(time.Unix(1, 0))
+	})
+	defer late.Stop()
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if tooBig, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, &statusError{http.StatusRequestEntityTooLarge,
+			fault.New(fault.Invalid, "body is bigger than %d bytes", tooBig.Limit)}
+	}
+	if err != nil {
+		return nil, &statusError{http.StatusRequestTimeout,
+			fault.New(fault.Invalid, "body did not arrive within %s", d.bodyTimeout)}
+	}
+	return raw, nil
+}
+
+var english = message.NewPrinter(language.English)
+
+// findings of a failed validation, each with the field it is about, in a stable
+// order.
+func findings(err error) string {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return err.Error()
+	}
+	found := map[string]bool{}
+	collect(invalid, found)
+	texts := slices.Sorted(maps.Keys(found))
+	if more := len(texts) - maxFindings; more > 0 {
+		texts = append(texts[:maxFindings], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, "; ")
+}
+
+func collect(e *jsonschema.ValidationError, found map[string]bool) {
+	for _, cause := range e.Causes {
+		collect(cause, found)
+	}
+	if len(e.Causes) > 0 {
+		return
+	}
+	at := ""
+	if len(e.InstanceLocation) > 0 {
+		at = strings.Join(e.InstanceLocation, ".") + ": "
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		slices.Sort(k.Properties)
+		found[fmt.Sprintf("%sunknown field %q", at, k.Properties)] = true
+	case *kind.Required:
+		found[fmt.Sprintf("%slacks %q", at, k.Missing)] = true
+	default:
+		found[at+e.ErrorKind.LocalizedString(english)] = true
+	}
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+// connection remembers the last check of its certificate. A connection is kept
+// open longer than a certificate or a CA may last, so every request asks again,
+// and the chain is verified anew when the CA or the hour calls for it.
+type connection struct {
+	// mu guards the following; HTTP/2 runs requests of a connection side by side.
+	mu        sync.Mutex
+	agentsCA  *x509.CertPool
+	clusterID string
+	// until is when the first certificate of the chain expires.
+	until time.Time
+}
+
+type connectionKey struct{}
+
+func withConnection(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, &connection{})
+}
+
+// identify returns the cluster that r's certificate speaks for, now.
+func (s *Server) identify(r *http.Request) (string, error) {
+	credentials, err := s.files.Current()
+	if err != nil {
+		return "", err
+	}
+	c, ok := r.Context().Value(connectionKey{}).(*connection)
+	if !ok {
+		c = &connection{}
+	}
+	return c.identify(r.TLS, credentials.AgentsCA, s.clock.Now())
+}
+
+func (c *connection) identify(state *tls.ConnectionState, agentsCA *x509.CertPool, now time.Time) (string, error) {
+	if state == nil || len(state.PeerCertificates) == 0 {
+		return "", fault.New(fault.Forbidden, "no client certificate")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.agentsCA == agentsCA && now.Before(c.until) {
+		return c.clusterID, nil
+	}
+	c.agentsCA = nil
+	leaf := state.PeerCertificates[0]
+	until, err := verify(state.PeerCertificates, agentsCA, now)
+	if err != nil {
+		return "", fault.New(fault.Forbidden, "client certificate of %q: %v", leaf.Subject, err)
+	}
+	id, err := pki.ClusterID(leaf)
+	if err != nil {
+		return "", fault.New(fault.Forbidden, "client certificate of %q: %v", leaf.Subject, err)
+	}
+	c.agentsCA, c.clusterID, c.until = agentsCA, id, until
+	return id, nil
+}
+
+// verify returns until when the chain holds.
+func verify(certificates []*x509.Certificate, roots *x509.CertPool, now time.Time) (time.Time, error) {
+	intermediates := x509.NewCertPool()
+	for _, cert := range certificates[1:] {
+		intermediates.AddCert(cert)
+	}
+	chains, err := certificates[0].Verify(x509.VerifyOptions{
+		Roots:         roots,
+		Intermediates: intermediates,
+		CurrentTime:   now,
+		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	until := certificates[0].NotAfter
+	for _, cert := range chains[0] {
+		if cert.NotAfter.Before(until) {
+			until = cert.NotAfter
+		}
+	}
+	return until, nil
+}

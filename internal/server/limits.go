@@ -1,0 +1,96 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// Limits per cluster, where Options leave them open.
+const (
+	defaultRate     rate.Limit = 50
+	defaultBurst               = 100
+	defaultInFlight            = 64
+	// maxClients bounds memory. A client that is dropped for want of room starts
+	// again with a full burst.
+	maxClients = 8192
+)
+
+// limits keep one cluster from taking the broker away from the others.
+type limits struct {
+	rate     rate.Limit
+	burst    int
+	inFlight int
+	room     int
+
+	// mu guards the following.
+	mu      sync.Mutex
+	clients map[string]*client
+}
+
+type client struct {
+	limiter *rate.Limiter
+	running int
+}
+
+func newLimits(r rate.Limit, burst int) *limits {
+	return &limits{rate: r, burst: burst, inFlight: defaultInFlight, room: maxClients, clients: map[string]*client{}}
+}
+
+// admit lets a request of clusterID in; it has ended when done is called.
+func (l *limits) admit(clusterID string, now time.Time) (done func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.client(clusterID, now)
+	if c.running >= l.inFlight {
+		return nil, tooMany(time.Second, "cluster %q has %d requests under way, the most it may have: wait for their answers", clusterID, c.running)
+	}
+	if !c.limiter.AllowN(now, 1) {
+		missing := 1 - c.limiter.TokensAt(now)
+		wait := time.Duration(missing / float64(l.rate) * float64(time.Second))
+		return nil, tooMany(wait, "cluster %q asks more often than %v times a second: ask less often", clusterID, float64(l.rate))
+	}
+	c.running++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		c.running--
+	}, nil
+}
+
+// client needs mu.
+func (l *limits) client(clusterID string, now time.Time) *client {
+	if c, ok := l.clients[clusterID]; ok {
+		return c
+	}
+	if len(l.clients) >= l.room {
+		l.sweep(now)
+	}
+	c := &client{limiter: rate.NewLimiter(l.rate, l.burst)}
+	l.clients[clusterID] = c
+	return c
+}
+
+// sweep forgets those that have nothing to remember, or, if all have, any one.
+func (l *limits) sweep(now time.Time) {
+	for id, c := range l.clients {
+		if c.running == 0 && c.limiter.TokensAt(now) >= float64(l.burst) {
+			delete(l.clients, id)
+		}
+	}
+	for id := range l.clients {
+		if len(l.clients) < l.room {
+			return
+		}
+		delete(l.clients, id)
+	}
+}
+
+func tooMany(wait time.Duration, format string, args ...any) error {
+	refusal := fault.New(fault.TooManyRequests, format, args...)
+	refusal.RetryAfter = wait
+	return refusal
+}

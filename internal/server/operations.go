@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// operations passes the API's operations on to the broker, for the caller that the
+// context names.
+type operations struct {
+	broker Broker
+	// draining ends when the server is about to stop; long polls end with it.
+	draining context.Context
+}
+
+var _ v1.StrictServerInterface = operations{}
+
+func (o operations) Ping(ctx context.Context, _ v1.PingRequestObject) (v1.PingResponseObject, error) {
+	pong, err := o.broker.Ping(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return v1.Ping200JSONResponse(*pong), nil
+}
+
+func (o operations) PublishAdvertisement(ctx context.Context, r v1.PublishAdvertisementRequestObject) (v1.PublishAdvertisementResponseObject, error) {
+	if err := checkCaller(ctx, "clusterID", r.Body.ClusterID); err != nil {
+		return nil, err
+	}
+	receipt, err := o.broker.PublishAdvertisement(ctx, callerOf(ctx), r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return v1.PublishAdvertisement200JSONResponse(*receipt), nil
+}
+
+func (o operations) RequestReservation(ctx context.Context, r v1.RequestReservationRequestObject) (v1.RequestReservationResponseObject, error) {
+	if r.Body.RequesterID != "" {
+		if err := checkCaller(ctx, "requesterID", r.Body.RequesterID); err != nil {
+			return nil, err
+		}
+	}
+	reservation, err := o.broker.RequestReservation(ctx, callerOf(ctx), r.Params.IdempotencyKey, r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return v1.RequestReservation200JSONResponse(complete(reservation)), nil
+}
+
+func (o operations) GetReservation(ctx context.Context, r v1.GetReservationRequestObject) (v1.GetReservationResponseObject, error) {
+	reservation, err := o.broker.GetReservation(ctx, callerOf(ctx), r.Name)
+	if err != nil {
+		return nil, err
+	}
+	return v1.GetReservation200JSONResponse(complete(reservation)), nil
+}
+
+func (o operations) ReleaseReservation(ctx context.Context, r v1.ReleaseReservationRequestObject) (v1.ReleaseReservationResponseObject, error) {
+	reservation, err := o.broker.ReleaseReservation(ctx, callerOf(ctx), r.Name)
+	if err != nil {
+		return nil, err
+	}
+	if reservation == nil {
+		return v1.ReleaseReservation204Response{}, nil
+	}
+	return v1.ReleaseReservation200JSONResponse(complete(reservation)), nil
+}
+
+func (o operations) ReportStatus(ctx context.Context, r v1.ReportStatusRequestObject) (v1.ReportStatusResponseObject, error) {
+	if err := o.broker.ReportStatus(ctx, callerOf(ctx), r.Name, r.Body); err != nil {
+		return nil, err
+	}
+	return v1.ReportStatus204Response{}, nil
+}
+
+func (o operations) FetchInstructions(ctx context.Context, r v1.FetchInstructionsRequestObject) (v1.FetchInstructionsResponseObject, error) {
+	ctx, cancel := o.untilDraining(ctx)
+	defer cancel()
+	list, err := o.broker.FetchInstructions(ctx, callerOf(ctx), r.Params.After, seconds(r.Params.Wait))
+	if err != nil {
+		return nil, explainDraining(ctx, err)
+	}
+	answer := *list
+	if answer.Instructions == nil {
+		answer.Instructions = []v1.Instruction{}
+	}
+	return v1.FetchInstructions200JSONResponse(answer), nil
+}
+
+func (o operations) SendMessage(ctx context.Context, r v1.SendMessageRequestObject) (v1.SendMessageResponseObject, error) {
+	if r.Body.From != "" {
+		if err := checkCaller(ctx, "from", r.Body.From); err != nil {
+			return nil, err
+		}
+	}
+	r.Body.From = callerOf(ctx)
+	if err := o.broker.SendMessage(ctx, callerOf(ctx), r.Body); err != nil {
+		return nil, err
+	}
+	return v1.SendMessage204Response{}, nil
+}
+
+func (o operations) ReceiveMessages(ctx context.Context, r v1.ReceiveMessagesRequestObject) (v1.ReceiveMessagesResponseObject, error) {
+	ctx, cancel := o.untilDraining(ctx)
+	defer cancel()
+	list, err := o.broker.ReceiveMessages(ctx, callerOf(ctx), r.Params.After, seconds(r.Params.Wait))
+	if err != nil {
+		return nil, explainDraining(ctx, err)
+	}
+	answer := *list
+	if answer.Messages == nil {
+		answer.Messages = []v1.Message{}
+	}
+	return v1.ReceiveMessages200JSONResponse(answer), nil
+}
+
+func checkCaller(ctx context.Context, field, named string) error {
+	if caller := callerOf(ctx); named != caller {
+		return fault.New(fault.Forbidden, "%s is %q, but the client certificate is that of cluster %q: a cluster speaks for itself alone",
+			field, named, caller)
+	}
+	return nil
+}
+
+// complete fills in the lists that the description calls required.
+func complete(r *v1.Reservation) v1.Reservation {
+	whole := *r
+	if whole.Placements == nil {
+		whole.Placements = []v1.Placement{}
+	}
+	return whole
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+var errDraining = errors.New("server is draining")
+
+func (o operations) untilDraining(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(o.draining, func() { cancel(errDraining) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// explainDraining tells a poll that ended with the server where to go on.
+func explainDraining(ctx context.Context, err error) error {
+	if !errors.Is(context.Cause(ctx), errDraining) {
+		return err
+	}
+	return &fault.Error{Reason: fault.Unavailable, Detail: "the broker is shutting down: ask again", RetryAfter: time.Second}
+}
