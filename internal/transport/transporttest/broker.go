@@ -1,0 +1,380 @@
+// Package transporttest holds what every transport must do, as tests, and a broker
+// in memory to do it with.
+package transporttest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// Operation of a broker, as the API description names it.
+type Operation string
+
+// Operations.
+const (
+	Ping                 Operation = "ping"
+	PublishAdvertisement Operation = "publishAdvertisement"
+	RequestReservation   Operation = "requestReservation"
+	GetReservation       Operation = "getReservation"
+	ReleaseReservation   Operation = "releaseReservation"
+	ReportStatus         Operation = "reportStatus"
+	FetchInstructions    Operation = "fetchInstructions"
+	SendMessage          Operation = "sendMessage"
+	ReceiveMessages      Operation = "receiveMessages"
+)
+
+// Call is what reached the broker. What an operation does not have is zero.
+type Call struct {
+	Operation Operation
+	ClusterID string
+	// Name is the reservation's name or key.
+	Name   string
+	Cursor string
+	Wait   time.Duration
+	// Body is a pointer to the API's type.
+	Body any
+}
+
+// Provider is the cluster that Broker places every reservation on.
+const Provider = "paris"
+
+// Broker grants everything, keeps one reservation a key, and passes instructions
+// and messages on. It records its calls and fails on demand. It is safe for
+// concurrent use.
+type Broker struct {
+	// mu guards the following.
+	mu           sync.Mutex
+	calls        []Call
+	failures     map[Operation][]error
+	journal      int
+	position     int
+	reservations map[string]*reservation
+	instructions map[string][]entry[v1.Instruction]
+	messages     map[string][]entry[v1.Message]
+	// changed is closed, and replaced, with every call and every piece of news.
+	changed chan struct{}
+}
+
+// reservation is kept under "<cluster>/<key>"; one without a state is a tombstone.
+type reservation struct {
+	request v1.ReservationRequest
+	state   *v1.Reservation
+}
+
+// entry is a piece of news and its position in the journal.
+type entry[T any] struct {
+	position int
+	news     T
+}
+
+// NewBroker makes a broker that nobody has talked to yet.
+func NewBroker() *Broker {
+	return &Broker{
+		failures:     map[Operation][]error{},
+		journal:      1,
+		reservations: map[string]*reservation{},
+		instructions: map[string][]entry[v1.Instruction]{},
+		messages:     map[string][]entry[v1.Message]{},
+		changed:      make(chan struct{}),
+	}
+}
+
+// Fail makes the next calls of an operation fail with errs, one each.
+func (b *Broker) Fail(operation Operation, errs ...error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures[operation] = append(b.failures[operation], errs...)
+}
+
+// Instruct gives a cluster something to do.
+func (b *Broker) Instruct(clusterID string, instruction v1.Instruction) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.position++
+	b.instructions[clusterID] = append(b.instructions[clusterID], entry[v1.Instruction]{b.position, instruction})
+	b.announce()
+}
+
+// ChangeJournal makes every cursor given out so far one of another journal, as a
+// restored broker would.
+func (b *Broker) ChangeJournal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.journal++
+}
+
+// Calls of one operation so far, in their order.
+func (b *Broker) Calls(operation Operation) []Call {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.callsOf(operation)
+}
+
+// AwaitCalls returns once n calls of an operation have arrived, or ctx ends.
+func (b *Broker) AwaitCalls(ctx context.Context, operation Operation, n int) error {
+	for {
+		b.mu.Lock()
+		arrived, changed := len(b.callsOf(operation)), b.changed
+		b.mu.Unlock()
+		if arrived >= n {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%d calls of %s, want %d: %w", arrived, operation, n, ctx.Err())
+		}
+	}
+}
+
+// Reservations that are not tombstones, by name.
+func (b *Broker) Reservations() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var names []string
+	for _, r := range b.reservations {
+		if r.state != nil {
+			names = append(names, r.state.Name)
+		}
+	}
+	return slices.Sorted(slices.Values(names))
+}
+
+// Ping answers.
+func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
+	if err := b.record(Call{Operation: Ping}); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return &v1.Pong{Version: "test", ApiVersion: "v1", JournalID: strconv.Itoa(b.journal)}, nil
+}
+
+// PublishAdvertisement holds nothing against it.
+func (b *Broker) PublishAdvertisement(_ context.Context, clusterID string, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
+	if err := b.record(Call{Operation: PublishAdvertisement, ClusterID: clusterID, Body: adv}); err != nil {
+		return nil, err
+	}
+	return &v1.AdvertisementReceipt{NextSeconds: 30, Reserved: v1.Amounts{}, Available: maps.Clone(adv.Allocatable)}, nil
+}
+
+// RequestReservation grants on Provider.
+func (b *Broker) RequestReservation(_ context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+	if err := b.record(Call{Operation: RequestReservation, ClusterID: clusterID, Name: key, Body: req}); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known, ok := b.reservations[clusterID+"/"+key]
+	switch {
+	case !ok:
+	case known.state == nil || known.state.Phase == v1.ReservationPhaseReleased:
+		return nil, fault.New(fault.Released, "key %q was released", key)
+	case !reflect.DeepEqual(known.request, *req):
+		return nil, fault.New(fault.KeyReused, "key %q came with another request before", key)
+	default:
+		return clone(known.state), nil
+	}
+	state := &v1.Reservation{
+		Name:        fmt.Sprintf("res-%010d", len(b.reservations)),
+		RequesterID: clusterID,
+		Phase:       v1.ReservationPhaseReserved,
+		Resources:   maps.Clone(req.Resources),
+		Placements:  []v1.Placement{{Number: 1, ClusterID: Provider, State: v1.PlacementStateAssigned}},
+	}
+	state.Instruction = v1.Instruction{
+		Reservation: state.Name, Placement: 1, Key: key, Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold,
+		ConsumerID: clusterID, ProviderID: Provider, Resources: state.Resources,
+	}
+	b.reservations[clusterID+"/"+key] = &reservation{request: *req, state: state}
+	return clone(state), nil
+}
+
+// GetReservation finds the requester's own.
+func (b *Broker) GetReservation(_ context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
+	if err := b.record(Call{Operation: GetReservation, ClusterID: clusterID, Name: nameOrKey}); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.find(clusterID, nameOrKey); r != nil && r.state != nil {
+		return clone(r.state), nil
+	}
+	return nil, fault.New(fault.NotFound, "no reservation %q of cluster %q", nameOrKey, clusterID)
+}
+
+// ReleaseReservation ends it at once.
+func (b *Broker) ReleaseReservation(_ context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
+	if err := b.record(Call{Operation: ReleaseReservation, ClusterID: clusterID, Name: nameOrKey}); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.find(clusterID, nameOrKey)
+	if r == nil {
+		b.reservations[clusterID+"/"+nameOrKey] = &reservation{}
+		return nil, nil
+	}
+	if r.state == nil {
+		return nil, nil
+	}
+	r.state.Phase = v1.ReservationPhaseReleased
+	return clone(r.state), nil
+}
+
+// ReportStatus knows the requester's own reservations, and those on Provider.
+func (b *Broker) ReportStatus(_ context.Context, clusterID, name string, report *v1.StatusReport) error {
+	if err := b.record(Call{Operation: ReportStatus, ClusterID: clusterID, Name: name, Body: report}); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for at, r := range b.reservations {
+		mine := strings.HasPrefix(at, clusterID+"/") || clusterID == Provider
+		if mine && r.state != nil && r.state.Name == name {
+			return nil
+		}
+	}
+	return fault.New(fault.NotFound, "no reservation %q for cluster %q", name, clusterID)
+}
+
+// FetchInstructions returns what Instruct gave since cursor.
+func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.InstructionList, error) {
+	if err := b.record(Call{Operation: FetchInstructions, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
+		return nil, err
+	}
+	news, next, err := poll(ctx, b, cursor, wait, func() []entry[v1.Instruction] { return b.instructions[clusterID] })
+	if err != nil {
+		return nil, err
+	}
+	return &v1.InstructionList{Cursor: next, Instructions: news}, nil
+}
+
+// SendMessage puts a message in place of an earlier one of its slot.
+func (b *Broker) SendMessage(_ context.Context, clusterID string, msg *v1.Message) error {
+	if err := b.record(Call{Operation: SendMessage, ClusterID: clusterID, Body: msg}); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.position++
+	box := slices.DeleteFunc(b.messages[msg.To], func(e entry[v1.Message]) bool {
+		return e.news.From == clusterID && e.news.Slot == msg.Slot
+	})
+	kept := *msg
+	kept.From = clusterID
+	b.messages[msg.To] = append(box, entry[v1.Message]{b.position, kept})
+	b.announce()
+	return nil
+}
+
+// ReceiveMessages returns what was sent to the cluster since cursor.
+func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.MessageList, error) {
+	if err := b.record(Call{Operation: ReceiveMessages, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
+		return nil, err
+	}
+	news, next, err := poll(ctx, b, cursor, wait, func() []entry[v1.Message] { return b.messages[clusterID] })
+	if err != nil {
+		return nil, err
+	}
+	return &v1.MessageList{Cursor: next, Messages: news}, nil
+}
+
+// poll returns the entries behind cursor, and waits for the first. all is called
+// with mu held.
+func poll[T any](ctx context.Context, b *Broker, cursor string, wait time.Duration, all func() []entry[T]) ([]T, string, error) {
+	enough := time.NewTimer(wait)
+	defer enough.Stop()
+	for {
+		b.mu.Lock()
+		after, next, changed := b.parse(cursor), fmt.Sprintf("%d/%d", b.journal, b.position), b.changed
+		var news []T
+		for _, e := range all() {
+			if e.position > after {
+				news = append(news, e.news)
+			}
+		}
+		b.mu.Unlock()
+		if len(news) > 0 || wait <= 0 {
+			return news, next, nil
+		}
+		select {
+		case <-changed:
+		case <-enough.C:
+			wait = 0
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		}
+	}
+}
+
+// parse needs mu. A cursor of another journal, or ahead of this one, means from
+// the start.
+func (b *Broker) parse(cursor string) int {
+	journal, position, _ := strings.Cut(cursor, "/")
+	after, err := strconv.Atoi(position)
+	if err != nil || journal != strconv.Itoa(b.journal) || after > b.position {
+		return 0
+	}
+	return after
+}
+
+func (b *Broker) record(call Call) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls = append(b.calls, call)
+	b.announce()
+	planned := b.failures[call.Operation]
+	if len(planned) == 0 {
+		return nil
+	}
+	b.failures[call.Operation] = planned[1:]
+	return planned[0]
+}
+
+// announce needs mu.
+func (b *Broker) announce() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// callsOf needs mu.
+func (b *Broker) callsOf(operation Operation) []Call {
+	var calls []Call
+	for _, c := range b.calls {
+		if c.Operation == operation {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// find needs mu.
+func (b *Broker) find(clusterID, nameOrKey string) *reservation {
+	if r, ok := b.reservations[clusterID+"/"+nameOrKey]; ok {
+		return r
+	}
+	for at, r := range b.reservations {
+		if strings.HasPrefix(at, clusterID+"/") && r.state != nil && r.state.Name == nameOrKey {
+			return r
+		}
+	}
+	return nil
+}
+
+func clone(r *v1.Reservation) *v1.Reservation {
+	c := *r
+	c.Resources = maps.Clone(r.Resources)
+	c.Placements = slices.Clone(r.Placements)
+	return &c
+}

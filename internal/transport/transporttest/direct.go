@@ -1,0 +1,122 @@
+package transporttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
+)
+
+// Direct is the transport of one cluster to a Broker in the same process: the
+// shortest way through the conformance suite, and a transport for tests of what
+// stands above one.
+type Direct struct {
+	broker    *Broker
+	clusterID string
+	closed    context.Context
+	close     context.CancelFunc
+}
+
+var _ transport.Transport = (*Direct)(nil)
+
+// Connect makes the transport of clusterID.
+func Connect(broker *Broker, clusterID string) *Direct {
+	closed, closeNow := context.WithCancel(context.Background())
+	return &Direct{broker: broker, clusterID: clusterID, closed: closed, close: closeNow}
+}
+
+// Close ends calls under way; later ones fail.
+func (d *Direct) Close() error {
+	d.close()
+	return nil
+}
+
+// Ping asks the broker.
+func (d *Direct) Ping(ctx context.Context) (*v1.Pong, error) {
+	return ask(ctx, d, "", d.broker.Ping)
+}
+
+// PublishAdvertisement asks the broker.
+func (d *Direct) PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
+	return ask(ctx, d, adv.ClusterID, func(ctx context.Context) (*v1.AdvertisementReceipt, error) {
+		return d.broker.PublishAdvertisement(ctx, d.clusterID, adv)
+	})
+}
+
+// RequestReservation asks the broker.
+func (d *Direct) RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+	return ask(ctx, d, req.RequesterID, func(ctx context.Context) (*v1.Reservation, error) {
+		return d.broker.RequestReservation(ctx, d.clusterID, key, req)
+	})
+}
+
+// ReleaseReservation asks the broker.
+func (d *Direct) ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error) {
+	return ask(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
+		return d.broker.ReleaseReservation(ctx, d.clusterID, nameOrKey)
+	})
+}
+
+// ReportStatus asks the broker.
+func (d *Direct) ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error {
+	_, err := ask(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
+		return nil, d.broker.ReportStatus(ctx, d.clusterID, reservation, report)
+	})
+	return err
+}
+
+// FetchInstructions asks the broker.
+func (d *Direct) FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error) {
+	return ask(ctx, d, "", func(ctx context.Context) (*v1.InstructionList, error) {
+		return d.broker.FetchInstructions(ctx, d.clusterID, cursor, wait)
+	})
+}
+
+// SendMessage asks the broker.
+func (d *Direct) SendMessage(ctx context.Context, msg *v1.Message) error {
+	_, err := ask(ctx, d, msg.From, func(ctx context.Context) (*struct{}, error) {
+		return nil, d.broker.SendMessage(ctx, d.clusterID, msg)
+	})
+	return err
+}
+
+// ReceiveMessages asks the broker.
+func (d *Direct) ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error) {
+	return ask(ctx, d, "", func(ctx context.Context) (*v1.MessageList, error) {
+		return d.broker.ReceiveMessages(ctx, d.clusterID, cursor, wait)
+	})
+}
+
+// ask keeps the rules that a server keeps. named is the cluster that the body says
+// it is from, "" if it does not say.
+func ask[T any](ctx context.Context, d *Direct, named string, call func(context.Context) (*T, error)) (*T, error) {
+	if d.closed.Err() != nil {
+		return nil, fmt.Errorf("transport is closed: %w", net.ErrClosed)
+	}
+	if named != "" && named != d.clusterID {
+		return nil, fault.New(fault.Forbidden, "body is from cluster %q, the caller is %q", named, d.clusterID)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.closed, cancel)()
+	answer, err := call(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%w: %w", transport.ErrUnreachable, err)
+	}
+	if err == nil || ctx.Err() != nil {
+		return answer, err
+	}
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		f = fault.New(fault.Internal, "the broker's log says more")
+	}
+	if f.Temporary() {
+		return nil, fmt.Errorf("%w: %w", transport.ErrUnreachable, f)
+	}
+	return nil, f
+}
