@@ -1,0 +1,108 @@
+package http_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
+)
+
+// site is where a broker and its clients live: a CA for each of them, and the hour.
+type site struct {
+	agentsCA, serverCA *pki.Authority
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	agents, err := pki.NewAuthority("agents", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers, err := pki.NewAuthority("servers", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{agentsCA: agents, serverCA: servers}
+}
+
+// serve runs a server until the test ends, and returns its URL.
+func (s *site) serve(t *testing.T, broker server.Broker, listener net.Listener) string {
+	t.Helper()
+	url, _ := s.start(t, broker, listener)
+	return url
+}
+
+// start is serve with a way to stop it before.
+func (s *site) start(t *testing.T, broker server.Broker, listener net.Listener) (url string, stop func()) {
+	t.Helper()
+	srv, err := server.New(server.Options{
+		Listener: listener, CertDir: s.serverDir(t), Broker: broker, Log: testr.New(t), Rate: 10000, Burst: 10000,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- srv.Start(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("server: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return "https://" + listener.Addr().String(), stop
+}
+
+func (s *site) serverDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	pair, err := s.serverCA.IssueServer([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)})
+	if err := errors.Join(err, pair.Save(dir, s.serverCA.CertPEM(), s.agentsCA.CertPEM())); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// clientDir is the certificate directory of a cluster's agent.
+func (s *site) clientDir(t *testing.T, clusterID string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), clusterID)
+	s.issueClient(t, dir, clusterID)
+	return dir
+}
+
+// issueClient puts a new certificate in place of the one in dir.
+func (s *site) issueClient(t *testing.T, dir, clusterID string) {
+	t.Helper()
+	pair, err := s.agentsCA.IssueClient(clusterID, "fluidos.eu")
+	if err := errors.Join(err, pair.Save(dir, s.serverCA.CertPEM(), s.agentsCA.CertPEM())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *site) connect(t *testing.T, dir string, urls ...string) *http.Transport {
+	t.Helper()
+	files, err := pki.OpenFiles(dir, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := http.New(http.Options{URLs: urls, Files: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
