@@ -15,9 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/rest"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 )
 
 // Namespace of Liqo in every cluster.
@@ -33,43 +32,33 @@ type Binaries struct {
 
 // Cluster is the cluster that Liqo is installed into.
 type Cluster struct {
-	// ID is Liqo's cluster ID.
-	ID string
-	// Config has an administrator's rights.
-	Config *rest.Config
+	*controlplane.ControlPlane
 	// PodCIDR and ServiceCIDR of the cluster.
 	PodCIDR, ServiceCIDR string
 	// Labels that every virtual node of this cluster carries in its consumers.
 	Labels map[string]string
-	// Dir keeps tokens, certificates and what was applied. It must exist.
-	Dir string
 	// Chart is the folder of Liqo's Helm chart.
-	Chart      string
-	Binaries   Binaries
-	Supervisor *process.Supervisor
+	Chart    string
+	Binaries Binaries
 }
 
 // Liqo is a running installation.
 type Liqo struct {
 	cluster  Cluster
 	ports    ports
-	tokens   *tokens
 	kubelets *kubelets
 }
 
-// Start installs Liqo, unless the same release is there, and runs it. It returns
-// once Liqo answers. What it started ends with the cluster's supervisor; ctx ends
-// the launching of virtual kubelets.
+// Start installs Liqo, unless the same release is there, and runs it under the
+// control plane's name as cluster ID. It returns once Liqo answers. What it started
+// ends with the control plane; ctx ends the launching of virtual kubelets.
 func Start(ctx context.Context, c Cluster) (*Liqo, error) {
 	l := &Liqo{cluster: c}
 	var err error
-	if l.ports, err = choosePorts(filepath.Join(c.Dir, "liqo-ports.json")); err != nil {
+	if l.ports, err = choosePorts(c.ControlPlane); err != nil {
 		return nil, err
 	}
-	if l.tokens, err = newTokens(c.Config, filepath.Join(c.Dir, "tokens")); err != nil {
-		return nil, err
-	}
-	certificates, err := webhookCertificates(filepath.Join(c.Dir, "liqo-webhook"))
+	certificates, err := webhookCertificates(filepath.Join(c.Dir(), "liqo-webhook"))
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +70,10 @@ func Start(ctx context.Context, c Cluster) (*Liqo, error) {
 		return nil, err
 	}
 	if err := install(ctx, c, release); err != nil {
-		return nil, fmt.Errorf("installing Liqo in %s: %w", c.ID, err)
+		return nil, fmt.Errorf("installing Liqo in %s: %w", c.Name(), err)
 	}
 	if err := l.run(ctx, release, certificates); err != nil {
-		return nil, fmt.Errorf("running Liqo in %s: %w", c.ID, err)
+		return nil, fmt.Errorf("running Liqo in %s: %w", c.Name(), err)
 	}
 	l.kubelets = newKubelets(l)
 	return l, l.kubelets.start(ctx)
@@ -94,7 +83,7 @@ func Start(ctx context.Context, c Cluster) (*Liqo, error) {
 const ready = 90 * time.Second
 
 func (l *Liqo) run(ctx context.Context, r *release, certificates webhookFiles) error {
-	probes := map[string]int{"liqo-controller-manager": l.ports.ControllerHealth, "liqo-webhook": l.ports.WebhookHealth}
+	probes := map[string]int{"liqo-controller-manager": l.ports.controllerHealth, "liqo-webhook": l.ports.webhookHealth}
 	var group errgroup.Group
 	for i := range r.deployments {
 		d := &r.deployments[i]
@@ -103,7 +92,7 @@ func (l *Liqo) run(ctx context.Context, r *release, certificates webhookFiles) e
 			if err != nil {
 				return err
 			}
-			p, err := l.cluster.Supervisor.Start(spec)
+			p, err := l.cluster.Processes().Start(spec)
 			if err != nil {
 				return err
 			}

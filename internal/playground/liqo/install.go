@@ -24,11 +24,11 @@ func install(ctx context.Context, c Cluster, r *release) error {
 	if err != nil {
 		return err
 	}
-	done := filepath.Join(c.Dir, "liqo-installed")
+	done := filepath.Join(c.Dir(), "liqo-installed")
 	if was, err := os.ReadFile(done); err == nil && string(was) == digest {
 		return nil
 	}
-	cl, err := client.New(c.Config, client.Options{})
+	cl, err := client.New(c.RESTConfig(), client.Options{})
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func newKubelets(l *Liqo) *kubelets {
 
 // start follows the pods until ctx is done.
 func (k *kubelets) start(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(k.liqo.cluster.Config)
+	client, err := kubernetes.NewForConfig(k.liqo.cluster.RESTConfig())
 	if err != nil {
 		return err
 	}
@@ -106,11 +106,11 @@ func (k *kubelets) run(ctx context.Context, pod *corev1.Pod) {
 }
 
 func (k *kubelets) launch(ctx context.Context, pod *corev1.Pod) (*process.Process, error) {
-	kubeconfig, err := k.liqo.tokens.kubeconfig(ctx, pod.Namespace, pod.Spec.ServiceAccountName)
+	kubeconfig, err := k.liqo.cluster.ServiceAccountKubeconfig(ctx, pod.Namespace, pod.Spec.ServiceAccountName)
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePorts(1)
+	port, err := k.liqo.cluster.Port(pod.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +120,8 @@ func (k *kubelets) launch(ctx context.Context, pod *corev1.Pod) (*process.Proces
 		return nil, err
 	}
 	spec.Name, spec.Layer = pod.Name, process.Workload
-	spec.Args = append(spec.Args, fmt.Sprintf("--listen-port=%d", port[0]))
-	return k.liqo.cluster.Supervisor.Start(spec)
+	spec.Args = append(spec.Args, fmt.Sprintf("--listen-port=%d", port))
+	return k.liqo.cluster.Processes().Start(spec)
 }
 
 func (k *kubelets) stop(pod *corev1.Pod) {

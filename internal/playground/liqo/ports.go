@@ -2,63 +2,33 @@ package liqo
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 )
 
-// ports that Liqo's processes listen on. They are kept, because some stand in
-// objects of the cluster.
+// ports that Liqo's processes listen on. The control plane remembers them, because
+// some stand in objects of the cluster.
 type ports struct {
-	Webhook, WebhookHealth, WebhookMetrics int
-	ControllerHealth, ControllerMetrics    int
-	ReplicatorMetrics                      int
+	webhook, webhookHealth, webhookMetrics int
+	controllerHealth, controllerMetrics    int
+	replicatorMetrics                      int
 }
 
-// choosePorts reads the ports of the last run, or picks free ones if there was none
-// or if another program has taken one since.
-func choosePorts(file string) (ports, error) {
+func choosePorts(c *controlplane.ControlPlane) (ports, error) {
 	var p ports
-	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &p) == nil && p.free() {
-		return p, nil
-	}
-	numbers, err := freePorts(6)
-	if err != nil {
-		return p, err
-	}
-	p = ports{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]}
-	text, err := json.Marshal(p)
-	if err != nil {
-		return p, err
-	}
-	return p, os.WriteFile(file, text, 0o600)
-}
-
-func (p ports) free() bool {
-	for _, n := range []int{p.Webhook, p.WebhookHealth, p.WebhookMetrics, p.ControllerHealth, p.ControllerMetrics, p.ReplicatorMetrics} {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", n))
-		if n == 0 || err != nil {
-			return false
+	for name, port := range map[string]*int{
+		"liqo-webhook": &p.webhook, "liqo-webhook-health": &p.webhookHealth, "liqo-webhook-metrics": &p.webhookMetrics,
+		"liqo-controller-manager-health": &p.controllerHealth, "liqo-controller-manager-metrics": &p.controllerMetrics,
+		"liqo-crd-replicator-metrics": &p.replicatorMetrics,
+	} {
+		var err error
+		if *port, err = c.Port(name); err != nil {
+			return p, err
 		}
-		_ = l.Close()
 	}
-	return true
-}
-
-// freePorts asks the kernel for ports, all at once so that they differ.
-func freePorts(n int) ([]int, error) {
-	var numbers []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("looking for a free port: %w", err)
-		}
-		defer l.Close()
-		numbers = append(numbers, l.Addr().(*net.TCPAddr).Port)
-	}
-	return numbers, nil
+	return p, nil
 }
 
 // answers probes an HTTP endpoint for 200.

@@ -35,12 +35,12 @@ func (b Binaries) program(container *corev1.Container) (string, error) {
 // specOf turns a Deployment into a process with its arguments and its rights.
 func (l *Liqo) specOf(ctx context.Context, d *appsv1.Deployment, w webhookFiles) (process.Spec, error) {
 	pod := &d.Spec.Template.Spec
-	kubeconfig, err := l.tokens.kubeconfig(ctx, Namespace, pod.ServiceAccountName)
+	kubeconfig, err := l.cluster.ServiceAccountKubeconfig(ctx, Namespace, pod.ServiceAccountName)
 	if err != nil {
 		return process.Spec{}, err
 	}
 	env := map[string]string{
-		"CLUSTER_ID": l.cluster.ID, "POD_NAMESPACE": Namespace, "POD_NAME": d.Name + "-0", "DEPLOYMENT_NAME": d.Name,
+		"CLUSTER_ID": l.cluster.Name(), "POD_NAMESPACE": Namespace, "POD_NAME": d.Name + "-0", "DEPLOYMENT_NAME": d.Name,
 	}
 	spec, err := l.spec(&pod.Containers[0], env, kubeconfig)
 	spec.Name, spec.Layer = d.Name, process.Controller

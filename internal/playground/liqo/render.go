@@ -34,8 +34,8 @@ func values(c Cluster, p ports) map[string]any {
 	}
 	return map[string]any{
 		"tag":        Version,
-		"apiServer":  map[string]any{"address": c.Config.Host},
-		"discovery":  map[string]any{"config": map[string]any{"clusterID": c.ID, "clusterLabels": labels}},
+		"apiServer":  map[string]any{"address": c.URL()},
+		"discovery":  map[string]any{"config": map[string]any{"clusterID": c.Name(), "clusterLabels": labels}},
 		"networking": map[string]any{"enabled": false, "reflectIPs": false},
 		"storage":    off, "proxy": off, "metricAgent": off, "telemetry": off,
 		"ipam": map[string]any{"podCIDR": c.PodCIDR, "serviceCIDR": c.ServiceCIDR},
@@ -43,10 +43,10 @@ func values(c Cluster, p ports) map[string]any {
 		// tokens stay where they are.
 		"virtualKubelet": map[string]any{"extra": map[string]any{"args": []any{"--certificate-type=self-signed", "--enable-apiserver-support=false"}}},
 		"controllerManager": map[string]any{"pod": map[string]any{"extraArgs": []any{
-			"--metrics-address=" + local(p.ControllerMetrics), "--health-probe-address=" + local(p.ControllerHealth)}}},
-		"webhook": map[string]any{"port": p.Webhook, "pod": map[string]any{"extraArgs": []any{
-			"--metrics-address=" + local(p.WebhookMetrics), "--health-probe-address=" + local(p.WebhookHealth)}}},
-		"crdReplicator": map[string]any{"pod": map[string]any{"extraArgs": []any{"--metrics-address=" + local(p.ReplicatorMetrics)}}},
+			"--metrics-address=" + local(p.controllerMetrics), "--health-probe-address=" + local(p.controllerHealth)}}},
+		"webhook": map[string]any{"port": p.webhook, "pod": map[string]any{"extraArgs": []any{
+			"--metrics-address=" + local(p.webhookMetrics), "--health-probe-address=" + local(p.webhookHealth)}}},
+		"crdReplicator": map[string]any{"pod": map[string]any{"extraArgs": []any{"--metrics-address=" + local(p.replicatorMetrics)}}},
 	}
 }
 
@@ -121,7 +121,7 @@ func (r *release) prepare(p ports, w webhookFiles) error {
 			// The API server resolves a webhook's Service by itself, without kube-proxy.
 			obj.Object["spec"] = map[string]any{
 				"type": "ExternalName", "externalName": "localhost",
-				"ports": []any{map[string]any{"name": "https", "port": int64(p.Webhook), "protocol": "TCP"}},
+				"ports": []any{map[string]any{"name": "https", "port": int64(p.webhook), "protocol": "TCP"}},
 			}
 		case obj.GetKind() == "Secret" && obj.GetName() == webhookSecret:
 			// Liqo keeps a Secret that is complete.
