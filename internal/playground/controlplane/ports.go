@@ -56,15 +56,25 @@ func (p *ports) allocate(name string) (int, error) {
 	if port, ok := p.named[name]; ok {
 		return port, nil
 	}
-	for range 1000 {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		if slices.Contains(slices.Collect(maps.Values(p.named)), port) || !free(port) {
-			continue
-		}
-		p.named[name] = port
-		return port, p.save()
+	port, err := FreePort(slices.Collect(maps.Values(p.named))...)
+	if err != nil {
+		return 0, fmt.Errorf("port %q: %w", name, err)
 	}
-	return 0, fmt.Errorf("no free loopback port between %d and %d for %q", firstPort, lastPort, name)
+	p.named[name] = port
+	return port, p.save()
+}
+
+// FreePort picks a loopback port that nothing listens on now, none of those
+// given. Nothing remembers it.
+func FreePort(except ...int) (int, error) {
+	const attempts = 1000
+	for range attempts {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		if !slices.Contains(except, port) && free(port) {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no free loopback port between %d and %d", firstPort, lastPort)
 }
 
 func free(port int) bool {

@@ -119,6 +119,18 @@ func (s *Supervisor) Processes() []*Process {
 	return slices.Clone(s.processes)
 }
 
+// Remove stops the process of that name, if there is one, and forgets it.
+func (s *Supervisor) Remove(name string) {
+	p, ok := s.Process(name)
+	if !ok {
+		return
+	}
+	p.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.processes = slices.DeleteFunc(s.processes, func(q *Process) bool { return p == q })
+}
+
 // Stop ends all processes, the highest layer first, and lets go of the folder.
 // It is idempotent.
 func (s *Supervisor) Stop() error {

@@ -12,6 +12,16 @@ type Tool struct {
 	Package string
 	// Stamped programs report their module's version, which is set while linking.
 	Stamped bool
+	// Patch is applied to the sources; zero means none.
+	Patch Patch
+}
+
+// Patch replaces one piece of text in a source file of a module.
+type Patch struct {
+	Module string
+	// File is relative to the module's folder.
+	File     string
+	Old, New string
 }
 
 // Programs that the playground and the integration tests run.
@@ -26,7 +36,7 @@ var (
 
 	LiqoControllerManager = liqo("liqo-controller-manager")
 	LiqoCRDReplicator     = liqo("crd-replicator")
-	LiqoWebhook           = liqo("webhook")
+	LiqoWebhook           = relocatedWebhook()
 	LiqoVirtualKubelet    = liqo("virtual-kubelet")
 	Liqoctl               = liqo("liqoctl")
 )
@@ -37,4 +47,18 @@ func kubernetes(name string) Tool {
 
 func liqo(name string) Tool {
 	return Tool{Name: name, Module: "liqo", Package: path.Join("github.com/liqotech/liqo/cmd", name)}
+}
+
+// relocatedWebhook keeps its serving certificate below the working directory.
+// As released it insists on a folder in /tmp, where the webhooks of several
+// clusters overwrite each other's and those of another user cannot start at all.
+func relocatedWebhook() Tool {
+	tool := liqo("webhook")
+	tool.Patch = Patch{
+		Module: "github.com/liqotech/liqo",
+		File:   "pkg/webhooks/secretcontroller/secret_controller.go",
+		Old:    `"/tmp/k8s-webhook-server/serving-certs/"`,
+		New:    `"k8s-webhook-server/serving-certs/"`,
+	}
+	return tool
 }

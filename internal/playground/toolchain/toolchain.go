@@ -76,10 +76,16 @@ func (t *Toolchain) Ensure(ctx context.Context, tools ...Tool) error {
 
 // ModuleDir is the folder with the sources of a module that hack/<in> pins.
 func (t *Toolchain) ModuleDir(ctx context.Context, in, module string) (string, error) {
+	list := func() (string, error) { return t.goCommand(ctx, in, "list", "-m", "-f", "{{.Dir}}", module) }
+	dir, err := list()
+	if err != nil || dir != "" {
+		return dir, err
+	}
+	// The binaries may be cached although their sources are not.
 	if _, err := t.goCommand(ctx, in, "mod", "download", module); err != nil {
 		return "", err
 	}
-	return t.goCommand(ctx, in, "list", "-m", "-f", "{{.Dir}}", module)
+	return list()
 }
 
 // build compiles under a lock, so that of several processes one does the work
@@ -108,7 +114,15 @@ func (t *Toolchain) build(ctx context.Context, tool Tool) error {
 	}
 	// A running program cannot be overwritten, but replaced.
 	fresh := t.Path(tool) + ".new"
-	if _, err := t.goCommand(ctx, tool.Module, "build", "-trimpath", "-ldflags", flags, "-o", fresh, tool.Package); err != nil {
+	args := []string{"build", "-trimpath", "-ldflags", flags, "-o", fresh}
+	if tool.Patch != (Patch{}) {
+		overlay, err := t.overlay(ctx, tool)
+		if err != nil {
+			return err
+		}
+		args = append(args, "-overlay", overlay)
+	}
+	if _, err := t.goCommand(ctx, tool.Module, append(args, tool.Package)...); err != nil {
 		return err
 	}
 	if err := os.Rename(fresh, t.Path(tool)); err != nil {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
@@ -109,6 +112,37 @@ func TestBuildErrorsNameTheModule(t *testing.T) {
 	write(t, filepath.Join(tools.root, "hack", "greet", "main.go"), "package main\n")
 	if err := tools.Ensure(t.Context(), greet); err == nil {
 		t.Error("a program without main was built")
+	}
+}
+
+func TestPatchesMustStillFit(t *testing.T) {
+	tests := map[string]struct {
+		old  string
+		want string
+		fits bool
+	}{
+		"the text is there":  {old: `"hello"`, want: "bye\n", fits: true},
+		"the text has moved": {old: `"good day"`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			tools, greet := checkout(t, progress.Discard)
+			greet.Patch = Patch{Module: "example.org/greet", File: "main.go", Old: test.old, New: `"bye"`}
+			err := tools.Ensure(t.Context(), greet)
+			if !test.fits {
+				if err == nil {
+					t.Error("a patch that does not fit was accepted")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command(tools.Path(greet)).CombinedOutput()
+			if diff := cmp.Diff(test.want, string(out)); diff != "" || err != nil {
+				t.Errorf("patched program: %v, printed (-want +got):\n%s", err, diff)
+			}
+		})
 	}
 }
 
