@@ -1,0 +1,409 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+var simulatedSteps = flag.Int("ledger.steps", 100_000, "events that TestSimulation tries, over one seed for every 200")
+
+// resources of the random books; beds is in no offer.
+var resources = []corev1.ResourceName{corev1.ResourceCPU, gpu, "beds"}
+
+// choose returns a number from 0 to n-1.
+type choose func(n int) int
+
+// machine tries random events on a State and on the naive book beside it.
+type machine struct {
+	state   *State
+	naive   *naive
+	history [][]byte // accepted events as the journal would hold them
+	now     time.Time
+	// twin was restored from a snapshot and follows in JSON what happens since.
+	twin *State
+	// snapshots is how many refused events pass between two comparisons of whole
+	// snapshots; 1 compares always.
+	snapshots, refused int
+}
+
+func newMachine(snapshots int) *machine {
+	return &machine{state: New(), naive: newNaive(), now: begin, snapshots: snapshots}
+}
+
+// try asks both books for one event and compares them.
+func (m *machine) try(e Event) error {
+	m.now = m.now.Add(time.Second)
+	e.At = m.now
+	was, held := m.state.Position(), m.heldNow()
+	before, err := m.snapshotBefore(&e)
+	if err != nil {
+		return err
+	}
+	refusals := m.naive.refusals(&e)
+	got := m.state.Apply(was+1, &e)
+	if err := expected(got, refusals); err != nil {
+		return err
+	}
+	if err := m.follow(&e, got); err != nil {
+		return err
+	}
+	if got != nil {
+		return m.unchanged(was, before)
+	}
+	if m.state.Position() != was+1 {
+		return fmt.Errorf("position %d, want %d", m.state.Position(), was+1)
+	}
+	m.naive.record(&e)
+	if err := m.keptHolds(&e, held); err != nil {
+		return err
+	}
+	return m.naive.differs(m.state)
+}
+
+func expected(got error, refusals []error) error {
+	if got == nil && len(refusals) == 0 {
+		return nil
+	}
+	if slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(got, r) }) {
+		return nil
+	}
+	return fmt.Errorf("answer %v, want one of %v", got, refusals)
+}
+
+func (m *machine) heldNow() map[string]quantity.Amounts {
+	out := make(map[string]quantity.Amounts, len(m.state.clusters))
+	for id, c := range m.state.clusters {
+		out[id] = c.Held()
+	}
+	return out
+}
+
+// keptHolds: only the provider's own word, or the end of a placement that nobody
+// speaks for, gives capacity back.
+func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error {
+	mayFree := func(cluster string) bool {
+		return e.ProviderGone != nil || (e.Withdraw != nil || e.End != nil) && !m.state.HasAgent(cluster)
+	}
+	for id, was := range before {
+		now := m.state.clusters[id].Held()
+		for resource, amount := range was {
+			if now[resource] < amount && !mayFree(id) {
+				return fmt.Errorf("%s held %d of %s and now holds %d", id, amount, resource, now[resource])
+			}
+		}
+	}
+	return nil
+}
+
+// snapshotBefore spares the snapshot of a book whose event will be accepted.
+func (m *machine) snapshotBefore(e *Event) ([]byte, error) {
+	if m.state.Check(e) == nil {
+		return nil, nil
+	}
+	if m.refused++; m.refused%m.snapshots != 0 {
+		return nil, nil
+	}
+	return m.state.Snapshot()
+}
+
+func (m *machine) unchanged(position uint64, before []byte) error {
+	if m.state.Position() != position {
+		return fmt.Errorf("a refused event moved the position from %d to %d", position, m.state.Position())
+	}
+	if before == nil {
+		return m.naive.differs(m.state)
+	}
+	after, err := m.state.Snapshot()
+	if err == nil && !bytes.Equal(before, after) {
+		err = fmt.Errorf("a refused event changed the book:\n%s\n%s", before, after)
+	}
+	return err
+}
+
+// follow writes an accepted event down and lets the twin read any from JSON.
+func (m *machine) follow(e *Event, answer error) error {
+	if answer != nil && m.twin == nil {
+		return nil
+	}
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if answer == nil {
+		m.history = append(m.history, raw)
+	}
+	if m.twin == nil {
+		return nil
+	}
+	var read Event
+	if err := json.Unmarshal(raw, &read); err != nil {
+		return err
+	}
+	if got := m.twin.Apply(m.twin.Position()+1, &read); fmt.Sprint(got) != fmt.Sprint(answer) {
+		return fmt.Errorf("the restored book answers %v, the running one %v", got, answer)
+	}
+	return nil
+}
+
+// restart makes the twin anew from a snapshot.
+func (m *machine) restart() error {
+	if err := m.twinAgrees(); err != nil {
+		return err
+	}
+	raw, err := m.state.Snapshot()
+	if err != nil {
+		return err
+	}
+	if m.twin, err = Restore(raw); err != nil {
+		return err
+	}
+	return m.twinAgrees()
+}
+
+func (m *machine) twinAgrees() error {
+	if m.twin == nil {
+		return nil
+	}
+	if err := m.naive.differs(m.twin); err != nil {
+		return fmt.Errorf("the restored book: %w", err)
+	}
+	return sameSnapshot(m.state, m.twin)
+}
+
+// replay applies the accepted events to an empty book.
+func (m *machine) replay() error {
+	again := New()
+	for i, raw := range m.history {
+		var e Event
+		if err := json.Unmarshal(raw, &e); err != nil {
+			return err
+		}
+		if err := again.Apply(uint64(i+1), &e); err != nil {
+			return fmt.Errorf("replaying event %d: %w", i+1, err)
+		}
+	}
+	return sameSnapshot(m.state, again)
+}
+
+func sameSnapshot(a, b *State) error {
+	left, err := a.Snapshot()
+	if err != nil {
+		return err
+	}
+	right, err := b.Snapshot()
+	if err == nil && !bytes.Equal(left, right) {
+		err = fmt.Errorf("the books differ:\n%s\n%s", left, right)
+	}
+	return err
+}
+
+// kinds are the events that a machine tries. Most could be accepted, some cannot;
+// the weights keep a simulated book about half full.
+var kinds = []struct {
+	name   string
+	weight int
+	event  func(*machine, choose) Event
+}{
+	{"offer", 5, (*machine).anyOffer},
+	{"reserve", 12, (*machine).anyReserve},
+	{"move", 6, (*machine).anyMove},
+	{"acknowledge", 4, func(m *machine, c choose) Event { r := m.anyPlacement(c); return acknowledge(r.Name, r.Placement) }},
+	{"node ready", 4, func(m *machine, c choose) Event {
+		r := m.anyPlacement(c)
+		return nodeReady(r.Name, r.Placement, c(3) > 0)
+	}},
+	{"withdraw", 4, (*machine).anyWithdraw},
+	{"provider gone", 5, func(m *machine, c choose) Event { r := m.anyPlacement(c); return providerGone(r.Name, r.Placement) }},
+	{"consumer gone", 4, func(m *machine, c choose) Event { r := m.anyPlacement(c); return consumerGone(r.Name, r.Placement) }},
+	{"end", 3, (*machine).anyEnd},
+	{"renew", 1, func(m *machine, c choose) Event {
+		return renew(m.anyName(c), m.now.Add(time.Duration(c(99))*time.Minute))
+	}},
+	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
+	{"forget", 3, (*machine).anyForget},
+}
+
+func oneOf[T any](c choose, from ...T) T { return from[c(len(from))] }
+
+func (m *machine) anyName(c choose) string { return fmt.Sprint("r", c(10)) }
+
+func (m *machine) anyKey(c choose) string { return fmt.Sprint("key-r", c(12)) }
+
+// anyPlacement is usually one that exists.
+func (m *machine) anyPlacement(c choose) PlacementRef {
+	if len(m.naive.grants) == 0 || c(12) == 0 {
+		return at(m.anyName(c), int32(c(4)))
+	}
+	g := m.naive.grants[c(len(m.naive.grants))]
+	return at(g.entry.name, g.number)
+}
+
+func (m *machine) anyAmounts(c choose) quantity.Amounts {
+	out := cpu(int64(c(12)) * 250)
+	switch c(8) {
+	case 0:
+		out[gpu] = int64(c(3))
+	case 1:
+		out["beds"] = int64(c(2))
+	case 2:
+		out[corev1.ResourceCPU] = quantity.Limit >> c(3)
+	}
+	return out
+}
+
+// anyOffer rises and falls, at times below what is held. The hand-written cluster
+// and the requester get an agent late or never.
+func (m *machine) anyOffer(c choose) Event {
+	id := oneOf(c, paris, paris, berlin, berlin, oslo, rome)
+	late := id == oslo || id == rome
+	o := &Offer{ClusterID: id, Agent: !late || c(8) == 0, Allocatable: quantity.Amounts{
+		corev1.ResourceCPU: int64(c(13)) * 1000, gpu: int64(c(5)),
+	}}
+	o.Capacity = o.Allocatable
+	if c(2) == 0 {
+		o.Allocated = cpu(int64(c(9)) * 250)
+	}
+	if c(40) == 0 {
+		o.ClusterID = ""
+	}
+	for range c(4) {
+		if o.Used == nil {
+			o.Used = map[string]quantity.Amounts{}
+		}
+		o.Used[m.anyPlacement(c).String()] = quantity.Amounts{corev1.ResourceCPU: int64(c(14))*250 - int64(1-min(c(40), 1)), gpu: int64(c(2))}
+	}
+	return Event{Offer: o}
+}
+
+func (m *machine) anyReserve(c choose) Event {
+	e := reserveFor(oneOf(c, rome, rome, "athens"), m.anyName(c), oneOf(c, paris, paris, berlin, oslo, "nowhere"), m.anyAmounts(c))
+	if c(6) == 0 {
+		e.Reserve.Key = m.anyKey(c)
+	}
+	e.Reserve.Until = m.now.Add(time.Hour)
+	return e
+}
+
+// anyMove usually moves what was withdrawn and waits for another provider.
+func (m *machine) anyMove(c choose) Event {
+	name := m.anyName(c)
+	for _, g := range m.naive.grants {
+		if g.withdrawn && g.entry.end == "" && c(3) > 0 {
+			name = g.entry.name
+		}
+	}
+	return move(name, oneOf(c, paris, berlin, oslo, "nowhere"))
+}
+
+func (m *machine) anyWithdraw(c choose) Event {
+	ref := m.anyPlacement(c)
+	e := withdraw(ref.Name, ref.Placement)
+	if c(20) == 0 {
+		e.Withdraw.Reason = ""
+	}
+	return e
+}
+
+func (m *machine) anyEnd(c choose) Event {
+	return end(m.anyName(c), oneOf(c, EndReleased, EndExpired, EndFailed, EndReleased, EndExpired, EndFailed, ""))
+}
+
+// anyForget usually names what is over, at times twice or beside what is not.
+func (m *machine) anyForget(c choose) Event {
+	f := &Forget{}
+	for _, e := range m.naive.entries {
+		if m.naive.over(e) && c(2) == 0 {
+			f.Names = append(f.Names, e.name)
+		}
+	}
+	if len(f.Names) > 0 && c(4) == 0 {
+		f.Names = append(f.Names, f.Names[0])
+	}
+	if c(8) == 0 {
+		f.Names = append(f.Names, m.anyName(c))
+	}
+	if c(2) == 0 {
+		f.Keys = append(f.Keys, Shut{oneOf(c, rome, "athens"), m.anyKey(c)})
+	}
+	return Event{Forget: f}
+}
+
+func TestBookAgainstNaiveBook(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine(1)
+		must := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") }
+		actions := map[string]func(*rapid.T){
+			"restart": func(*rapid.T) { must(m.restart()) },
+			"nothing": func(*rapid.T) { must(m.try(Event{})) },
+		}
+		for _, kind := range kinds {
+			actions[kind.name] = func(*rapid.T) { must(m.try(kind.event(m, pick))) }
+		}
+		t.Repeat(actions)
+		must(m.twinAgrees())
+		must(m.replay())
+	})
+}
+
+// TestSimulation is the same machine without shrinking: fast enough for a million
+// events (-ledger.steps=1000000).
+func TestSimulation(t *testing.T) {
+	const stepsPerSeed = 200
+	tried, accepted := 0, map[string]int{}
+	for seed := 0; tried < *simulatedSteps; seed++ {
+		random := rand.New(rand.NewPCG(uint64(seed), 0))
+		m := newMachine(16)
+		for range stepsPerSeed {
+			kind := kinds[weighted(random)]
+			before := len(m.history)
+			if err := m.try(kind.event(m, random.IntN)); err != nil {
+				t.Fatalf("seed %d, event %d, %s: %v", seed, before+1, kind.name, err)
+			}
+			accepted[kind.name] += len(m.history) - before
+			if tried++; tried%(stepsPerSeed/2) == 0 {
+				if err := m.restart(); err != nil {
+					t.Fatalf("seed %d, restart after event %d: %v", seed, before+1, err)
+				}
+			}
+		}
+		if err := errors.Join(m.twinAgrees(), m.replay()); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	for _, kind := range kinds {
+		if accepted[kind.name] < tried/500 {
+			t.Errorf("%d of %d events tried were an accepted %q: too few to say anything", accepted[kind.name], tried, kind.name)
+		}
+	}
+	t.Logf("%d events tried, accepted: %v", tried, accepted)
+}
+
+// weighted returns an index of kinds.
+func weighted(random *rand.Rand) int {
+	sum := 0
+	for _, kind := range kinds {
+		sum += kind.weight
+	}
+	n, i := random.IntN(sum), 0
+	for ; n >= kinds[i].weight; i++ {
+		n -= kinds[i].weight
+	}
+	return i
+}

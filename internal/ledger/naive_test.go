@@ -1,0 +1,381 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// naive keeps the same book the slow way: it writes down what happened in lists and
+// counts everything again whenever it is asked. It shares no arithmetic and no rule
+// with State.
+type naive struct {
+	clusters map[string]*naiveCluster
+	grants   []*naiveGrant
+	entries  []*naiveEntry
+	tombs    map[Shut]bool
+}
+
+type naiveCluster struct {
+	last  Offer
+	since time.Time // of its agent; zero while none spoke
+}
+
+type naiveEntry struct {
+	name, requester, key string
+	amounts              quantity.Amounts
+	until                time.Time
+	end                  EndReason
+}
+
+type naiveGrant struct {
+	entry     *naiveEntry
+	number    int32
+	provider  string
+	assigned  time.Time
+	acked     time.Time
+	ready     bool
+	readyOnce bool
+	withdrawn bool
+	left      bool // the provider did
+	leftToo   bool // the consumer did
+}
+
+func newNaive() *naive {
+	return &naive{clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}}
+}
+
+func (g *naiveGrant) stands() bool { return g.entry.end == "" && !g.withdrawn }
+
+func (g *naiveGrant) name() string { return fmt.Sprint(g.entry.name, "-", g.number) }
+
+func (n *naive) speaks(cluster string) bool {
+	c := n.clusters[cluster]
+	return c != nil && !c.since.IsZero()
+}
+
+func (n *naive) entry(name string) *naiveEntry {
+	for _, e := range n.entries {
+		if e.name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+func (n *naive) grantsOf(entry *naiveEntry) []*naiveGrant {
+	var out []*naiveGrant
+	for _, g := range n.grants {
+		if g.entry == entry {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func (n *naive) grant(ref PlacementRef) *naiveGrant {
+	for _, g := range n.grants {
+		if g.entry.name == ref.Name && g.number == ref.Placement {
+			return g
+		}
+	}
+	return nil
+}
+
+// claimed is Σ max(held, used), and what runs without a hold.
+func (n *naive) claimed(cluster string, resource corev1.ResourceName) int64 {
+	used := n.clusters[cluster].last.Used
+	var sum int64
+	for _, u := range used {
+		sum += u[resource]
+	}
+	for _, g := range n.grants {
+		if g.provider == cluster && !g.left {
+			name := g.name()
+			sum += max(g.entry.amounts[resource]-used[name][resource], 0)
+		}
+	}
+	return sum
+}
+
+func (n *naive) held(cluster string, resource corev1.ResourceName) int64 {
+	var sum int64
+	for _, g := range n.grants {
+		if g.provider == cluster && !g.left {
+			sum += g.entry.amounts[resource]
+		}
+	}
+	return sum
+}
+
+func (n *naive) free(cluster string, resource corev1.ResourceName) int64 {
+	last := n.clusters[cluster].last
+	return max(0, last.Allocatable[resource]-last.Allocated[resource]-n.claimed(cluster, resource))
+}
+
+// refusals are all the reasons against an event; State may give any of them.
+func (n *naive) refusals(e *Event) []error {
+	var no []error
+	refuse := func(when bool, reason error) {
+		if when {
+			no = append(no, reason)
+		}
+	}
+	onGrant := func(ref PlacementRef, want bool, otherwise error) {
+		g := n.grant(ref)
+		refuse(g == nil, ErrUnknown)
+		refuse(g != nil && g.stands() != want, otherwise)
+	}
+	onLive := func(name string) *naiveEntry {
+		entry := n.entry(name)
+		refuse(entry == nil, ErrUnknown)
+		refuse(entry != nil && entry.end != "", ErrOver)
+		return entry
+	}
+	fits := func(provider string, amounts quantity.Amounts) {
+		if n.clusters[provider] == nil {
+			refuse(true, ErrUnknown)
+			return
+		}
+		for resource, want := range amounts {
+			refuse(want > n.free(provider, resource), ErrOverbooked)
+		}
+	}
+	switch {
+	case e.Offer != nil:
+		refuse(e.Offer.ClusterID == "", ErrMalformed)
+		for _, u := range e.Offer.Used {
+			refuse(u[corev1.ResourceCPU] < 0, ErrMalformed)
+		}
+	case e.Reserve != nil:
+		refuse(n.entry(e.Reserve.Name) != nil || n.keyUsed(e.Reserve.Requester, e.Reserve.Key), ErrTaken)
+		refuse(e.Reserve.Amounts.IsZero(), ErrMalformed)
+		fits(e.Reserve.Provider, e.Reserve.Amounts)
+	case e.Move != nil:
+		if entry := onLive(e.Move.Name); entry != nil {
+			for _, g := range n.grantsOf(entry) {
+				refuse(g.stands(), ErrTaken)
+			}
+			fits(e.Move.Provider, entry.amounts)
+		}
+	case e.Acknowledge != nil:
+		onGrant(*e.Acknowledge, true, ErrOver)
+	case e.NodeReady != nil:
+		onGrant(e.NodeReady.PlacementRef, true, ErrOver)
+	case e.Withdraw != nil:
+		refuse(e.Withdraw.Reason == "", ErrMalformed)
+		onGrant(e.Withdraw.PlacementRef, true, ErrOver)
+	case e.ProviderGone != nil:
+		onGrant(*e.ProviderGone, false, ErrTaken)
+	case e.ConsumerGone != nil:
+		onGrant(*e.ConsumerGone, false, ErrTaken)
+	case e.End != nil:
+		refuse(e.End.Reason == "", ErrMalformed)
+		onLive(e.End.Name)
+	case e.Renew != nil:
+		onLive(e.Renew.Name)
+	case e.Shut != nil:
+		refuse(n.keyUsed(e.Shut.Requester, e.Shut.Key), ErrTaken)
+	case e.Forget != nil:
+		for _, name := range e.Forget.Names {
+			entry := n.entry(name)
+			refuse(entry == nil, ErrUnknown)
+			refuse(entry != nil && !n.over(entry), ErrTaken)
+		}
+	default:
+		refuse(true, ErrMalformed)
+	}
+	return no
+}
+
+func (n *naive) keyUsed(requester, key string) bool {
+	for _, e := range n.entries {
+		if e.requester == requester && e.key == key {
+			return true
+		}
+	}
+	return n.tombs[Shut{requester, key}]
+}
+
+func (n *naive) over(entry *naiveEntry) bool {
+	for _, g := range n.grantsOf(entry) {
+		if !g.left || !g.leftToo {
+			return false
+		}
+	}
+	return entry.end != ""
+}
+
+// record writes down an event that was accepted.
+func (n *naive) record(e *Event) {
+	switch {
+	case e.Offer != nil:
+		c := n.clusters[e.Offer.ClusterID]
+		if c == nil {
+			c = &naiveCluster{}
+			n.clusters[e.Offer.ClusterID] = c
+		}
+		c.last = *e.Offer
+		if e.Offer.Agent && c.since.IsZero() {
+			c.since = e.At
+		}
+	case e.Reserve != nil:
+		r := e.Reserve
+		entry := &naiveEntry{name: r.Name, requester: r.Requester, key: r.Key, amounts: r.Amounts, until: r.Until}
+		n.entries = append(n.entries, entry)
+		n.grants = append(n.grants, &naiveGrant{entry: entry, number: 1, provider: r.Provider, assigned: e.At})
+	case e.Move != nil:
+		entry := n.entry(e.Move.Name)
+		number := int32(len(n.grantsOf(entry)) + 1)
+		n.grants = append(n.grants, &naiveGrant{entry: entry, number: number, provider: e.Move.Provider, assigned: e.At})
+	case e.Acknowledge != nil:
+		if g := n.grant(*e.Acknowledge); g.acked.IsZero() {
+			g.acked = e.At
+		}
+	case e.NodeReady != nil:
+		g := n.grant(e.NodeReady.PlacementRef)
+		g.ready = e.NodeReady.Ready
+		g.readyOnce = g.readyOnce || g.ready
+	case e.Withdraw != nil:
+		g := n.grant(e.Withdraw.PlacementRef)
+		g.withdrawn, g.ready = true, false
+		n.giveUp(g)
+	case e.ProviderGone != nil:
+		n.grant(*e.ProviderGone).left = true
+	case e.ConsumerGone != nil:
+		n.grant(*e.ConsumerGone).leftToo = true
+	case e.End != nil:
+		entry := n.entry(e.End.Name)
+		entry.end = e.End.Reason
+		for _, g := range n.grantsOf(entry) {
+			n.giveUp(g)
+		}
+	case e.Renew != nil:
+		n.entry(e.Renew.Name).until = e.Renew.Until
+	case e.Shut != nil:
+		n.tombs[*e.Shut] = true
+	case e.Forget != nil:
+		n.forget(e.Forget)
+	}
+}
+
+func (n *naive) giveUp(g *naiveGrant) {
+	g.left = g.left || !n.speaks(g.provider)
+	g.leftToo = g.leftToo || !n.speaks(g.entry.requester)
+}
+
+func (n *naive) forget(f *Forget) {
+	for _, name := range f.Names {
+		for i, e := range n.entries {
+			if e.name == name {
+				n.entries = append(n.entries[:i:i], n.entries[i+1:]...)
+				break
+			}
+		}
+		var kept []*naiveGrant
+		for _, g := range n.grants {
+			if g.entry.name != name {
+				kept = append(kept, g)
+			}
+		}
+		n.grants = kept
+	}
+	for _, k := range f.Keys {
+		delete(n.tombs, k)
+	}
+}
+
+// differs says where a State tells something else than this book.
+func (n *naive) differs(s *State) error {
+	for id := range n.clusters {
+		if err := n.clusterDiffers(s, id); err != nil {
+			return fmt.Errorf("cluster %s: %w", id, err)
+		}
+	}
+	if got := len(s.keys); got != len(n.entries)+len(n.tombs) {
+		return fmt.Errorf("%d keys, want %d of reservations and %d shut", got, len(n.entries), len(n.tombs))
+	}
+	for k := range n.tombs {
+		if r, isShut := s.ByKey(k.Requester, k.Key); r != nil || !isShut {
+			return fmt.Errorf("key %v is not shut", k)
+		}
+	}
+	if len(s.reservations) != len(n.entries) {
+		return fmt.Errorf("%d reservations, want %d", len(s.reservations), len(n.entries))
+	}
+	for _, e := range n.entries {
+		r, _ := s.ByKey(e.requester, e.key)
+		if r == nil || r != s.Reservation(e.name) {
+			return fmt.Errorf("reservation %s is not found by its key", e.name)
+		}
+		if r.EndReason != e.end || !r.Until.Equal(e.until) || s.Over(r) != n.over(e) {
+			return fmt.Errorf("reservation %s: %+v, want %+v", e.name, r, e)
+		}
+	}
+	seen := map[string]int{}
+	for _, g := range n.grants {
+		seen[g.entry.name]++
+		if err := g.differs(s); err != nil {
+			return fmt.Errorf("placement %s: %w", g.name(), err)
+		}
+	}
+	for name, want := range seen {
+		if got := len(s.Reservation(name).Placements); got != want {
+			return fmt.Errorf("reservation %s: %d placements, want %d", name, got, want)
+		}
+	}
+	return nil
+}
+
+func (n *naive) clusterDiffers(s *State, id string) error {
+	c := s.Cluster(id)
+	if c == nil {
+		return errors.New("is not in the book")
+	}
+	if want := n.clusters[id].since; !c.AgentSince.Equal(want) || s.HasAgent(id) == want.IsZero() {
+		return fmt.Errorf("agent since %v, want %v", c.AgentSince, want)
+	}
+	held, claimed, free := c.Held(), c.Claimed(), c.Available()
+	for _, resource := range resources {
+		if got, want := claimed[resource], n.claimed(id, resource); got != want {
+			return fmt.Errorf("claimed %d of %s, want %d", got, resource, want)
+		}
+		if got, want := held[resource], n.held(id, resource); got != want {
+			return fmt.Errorf("held %d of %s, want %d", got, resource, want)
+		}
+		if got, want := free[resource], n.free(id, resource); got != want || got < 0 {
+			return fmt.Errorf("available %d of %s, want %d", got, resource, want)
+		}
+	}
+	return nil
+}
+
+func (g *naiveGrant) differs(s *State) error {
+	r := s.Reservation(g.entry.name)
+	p := r.Placement(g.number)
+	if p == nil {
+		return errors.New("is not in the book")
+	}
+	got := naiveGrant{
+		entry: g.entry, number: p.Number, provider: p.Provider, assigned: p.AssignedAt, acked: p.AcknowledgedAt,
+		ready: p.Ready, readyOnce: p.EverReady, withdrawn: p.Withdrawn != "", left: p.ProviderGone, leftToo: p.ConsumerGone,
+	}
+	if got != *g {
+		return fmt.Errorf("%+v, want %+v", got, *g)
+	}
+	want := Release
+	switch {
+	case g.stands():
+		want = Hold
+	case g.left && g.leftToo:
+		want = Ended
+	}
+	if instruction := s.Instruction(r, p); instruction != want {
+		return fmt.Errorf("instruction %s, want %s", instruction, want)
+	}
+	return nil
+}
