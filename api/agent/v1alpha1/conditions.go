@@ -29,6 +29,8 @@ const (
 const (
 	ReasonPending           = "Pending"
 	ReasonReserved          = "Reserved"
+	ReasonQueued            = "Queued"
+	ReasonNoCandidate       = "NoCandidate"
 	ReasonRefused           = "Refused"
 	ReasonInvalid           = "Invalid"
 	ReasonBrokerUnreachable = "BrokerUnreachable"

@@ -54,7 +54,7 @@ type ResourceRequestSpec struct {
 	// duration the capacity is held, at least one minute. Without it the
 	// capacity is held until this object is deleted.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="duration must be at least 1m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="duration must be at least 1m, or left out"
 	Duration *metav1.Duration `json:"duration,omitempty"`
 
 	// namespaces whose pods may run on the virtual node. Without it the request's

@@ -27,7 +27,7 @@ type ClusterAdvertisementSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="clusterID must be a DNS label: lower-case letters, digits and '-' only, as in rome-1"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterID cannot be changed: delete this ClusterAdvertisement and create one for the other cluster"
 	ClusterID string `json:"clusterID"`
 
@@ -40,7 +40,7 @@ type ClusterAdvertisementSpec struct {
 	// reach it. It carries no credential: peering needs none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:Pattern=`^https://[^@\s]+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^https://[^@[:space:]]+$')",message="endpointURL must be an https:// address without user name or password"
 	EndpointURL string `json:"endpointURL,omitempty"`
 
 	// topology says where the cluster is.

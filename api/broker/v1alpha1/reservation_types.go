@@ -89,7 +89,7 @@ type ReservationSpec struct {
 	// duration the reservation is held, at least one minute. It defaults to
 	// BrokerConfig.spec.defaultTTL (1h).
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="duration must be at least 1m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="duration must be at least 1m, or left out"
 	Duration *metav1.Duration `json:"duration,omitempty"`
 
 	// priority orders reservations that compete; higher comes first.
@@ -103,7 +103,7 @@ type ReservationSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",message="requesterID must be a cluster ID, or another name made of letters, digits, '-', '_' and '.'"
 	RequesterID string `json:"requesterID"`
 
 	// targetClusterID asks for one provider; any provider if empty.

@@ -41,13 +41,13 @@ type ResourceMetrics struct {
 type Cost struct {
 	// cpuCost is the price of one core for one hour.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,9})?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,9}([.][0-9]{1,9})?$')",message="cpuCost must be a decimal number with at most nine digits before and after the point, for example 0.05"
 	// +kubebuilder:validation:MaxLength=19
 	CPUCost string `json:"cpuCost,omitempty"`
 
 	// memoryCost is the price of one GiB of memory for one hour.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,9})?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,9}([.][0-9]{1,9})?$')",message="memoryCost must be a decimal number with at most nine digits before and after the point, for example 0.05"
 	// +kubebuilder:validation:MaxLength=19
 	MemoryCost string `json:"memoryCost,omitempty"`
 
@@ -59,7 +59,7 @@ type Cost struct {
 
 	// currency is the ISO 4217 code of all prices of this cluster.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^[A-Z]{3}$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z]{3}$')",message="currency must be an ISO 4217 code, for example EUR"
 	// +kubebuilder:validation:MaxLength=3
 	Currency string `json:"currency,omitempty"`
 
@@ -76,7 +76,7 @@ type Cost struct {
 
 // Price is a non-negative decimal number as a string, for example "0.95".
 //
-// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,9})?$`
+// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,9}([.][0-9]{1,9})?$')",message="a price must be a decimal number with at most nine digits before and after the point, for example 0.05"
 // +kubebuilder:validation:MaxLength=19
 type Price string
 

@@ -1,0 +1,75 @@
+package apitest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// testPublishedManifests applies the manifests published for earlier versions,
+// exactly as they were printed. As for every kind with a status subresource, the
+// status they carry is checked for unknown fields and dropped.
+func (s apiServer) testPublishedManifests(t *testing.T) {
+	namespace := s.namespace(t, "published")
+	for _, name := range files(t, "testdata/manifests/*.yaml") {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			manifest := readManifest(t, name)
+			printed := manifest.DeepCopy()
+			manifest.SetNamespace(namespace)
+			if manifest.GetName() == "" {
+				manifest.SetName("given")
+			}
+			if err := s.Create(t.Context(), manifest); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(printed.Object["spec"], s.read(t, manifest).Object["spec"]); diff != "" {
+				t.Errorf("spec that was stored (-printed +stored):\n%s", diff)
+			}
+		})
+	}
+}
+
+// testSamples applies config/samples and wants one of every kind.
+func (s apiServer) testSamples(t *testing.T) {
+	shown := map[string]bool{}
+	for _, name := range files(t, "../../config/samples/*.yaml") {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.HasPrefix(content, []byte("# ")) {
+				t.Error("a sample begins with a comment that says what it is for")
+			}
+			sample := parse(t, content)
+			if err := s.Create(t.Context(), sample); err != nil {
+				t.Fatal(err)
+			}
+			shown[sample.GroupVersionKind().GroupKind().String()] = true
+		})
+	}
+	for _, name := range files(t, definitions) {
+		if kind := definedKind(t, name); !shown[kind] {
+			t.Errorf("config/samples has no %s", kind)
+		}
+	}
+}
+
+// definedKind is what a CustomResourceDefinition defines, as Kind.group.
+func definedKind(t *testing.T, name string) string {
+	t.Helper()
+	crd := readManifest(t, name)
+	kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, _, err := unstructured.NestedString(crd.Object, "spec", "group")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kind + "." + group
+}

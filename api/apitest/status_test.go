@@ -1,0 +1,189 @@
+package apitest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// testDefaultedStatus reads objects that no controller has seen: their status
+// says so, in every kind.
+func (s apiServer) testDefaultedStatus(t *testing.T) {
+	cases := map[string]struct {
+		sample     string
+		phase      string
+		conditions []string
+	}{
+		"a ClusterAdvertisement":   {"broker_v1alpha1_clusteradvertisement.yaml", "", []string{"Ready", "Fresh"}},
+		"a Reservation":            {"broker_v1alpha1_reservation.yaml", "Pending", []string{"Ready", "Reserved"}},
+		"a BrokerConfig":           {"broker_v1alpha1_brokerconfig.yaml", "", []string{"Ready"}},
+		"an Advertisement":         {"agent_v1alpha1_advertisement.yaml", "", []string{"Ready"}},
+		"a ResourceRequest":        {"agent_v1alpha1_resourcerequest.yaml", "Pending", []string{"Ready", "Reserved"}},
+		"a ReservationInstruction": {"agent_v1alpha1_reservationinstruction.yaml", "Pending", []string{"Ready"}},
+		"a ProviderInstruction":    {"agent_v1alpha1_providerinstruction.yaml", "Pending", []string{"Ready"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			object := s.read(t, readManifest(t, "../../config/samples/"+tc.sample))
+			status, _, err := unstructured.NestedMap(object.Object, "status")
+			if err != nil {
+				t.Fatal(err)
+			}
+			phase, _ := status["phase"].(string)
+			if phase != tc.phase {
+				t.Errorf("phase %q, want %q", phase, tc.phase)
+			}
+			if generation := status["observedGeneration"]; generation != nil && generation != int64(0) {
+				t.Errorf("observedGeneration is %v before anybody has observed it", generation)
+			}
+			var types []string
+			for _, condition := range conditions(object) {
+				conditionType, _ := condition["type"].(string)
+				types = append(types, conditionType)
+				if condition["status"] != string(metav1.ConditionUnknown) {
+					t.Errorf("condition %q is %v, want Unknown", conditionType, condition["status"])
+				}
+			}
+			if diff := cmp.Diff(tc.conditions, types); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// testColumns asks for tables as kubectl get does.
+func (s apiServer) testColumns(t *testing.T) {
+	cases := map[string]struct {
+		resource schema.GroupVersionResource
+		want     []string
+	}{
+		"clusteradvertisements":   {broker("clusteradvertisements"), []string{"Name", "Cluster", "Phase", "Score", "CPU free", "Memory free", "GPU free", "Age"}},
+		"reservations":            {broker("reservations"), []string{"Name", "Phase", "Requester", "Provider", "CPU", "Memory", "GPU", "Expires", "Age"}},
+		"brokerconfigs":           {broker("brokerconfigs"), []string{"Name", "Preset", "TTL", "Stale after", "Ready", "Age"}},
+		"advertisements":          {agent("advertisements"), []string{"Name", "Cluster", "Published", "CPU free", "Memory free", "Age"}},
+		"resourcerequests":        {agent("resourcerequests"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "GPU", "Node", "Expires", "Age"}},
+		"reservationinstructions": {agent("reservationinstructions"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "Delivered", "Node", "Age"}},
+		"providerinstructions":    {agent("providerinstructions"), []string{"Name", "Phase", "Requester", "CPU", "Memory", "Enforced", "Age"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var columns []string
+			for _, column := range s.table(t, tc.resource).ColumnDefinitions {
+				if column.Priority == 0 {
+					columns = append(columns, column.Name)
+				}
+			}
+			if diff := cmp.Diff(tc.want, columns); diff != "" {
+				t.Errorf("columns (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("a reservation shows its phase and what it asks for", func(t *testing.T) {
+		table := s.table(t, broker("reservations"))
+		row := slices.IndexFunc(table.Rows, func(row metav1.TableRow) bool { return row.Cells[0] == "my-workload" })
+		if row < 0 {
+			t.Fatalf("no row for my-workload: %v", table.Rows)
+		}
+		if diff := cmp.Diff([]any{"my-workload", "Pending", "user-team", nil, "2", "4Gi"}, table.Rows[row].Cells[:6]); diff != "" {
+			t.Errorf("cells (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func broker(resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "broker.fluidos.eu", Version: "v1alpha1", Resource: resource}
+}
+
+func agent(resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "liqo.io", Version: "v1alpha1", Resource: resource}
+}
+
+// table lists objects of all namespaces the way kubectl get does.
+func (s apiServer) table(t *testing.T, resource schema.GroupVersionResource) *metav1.Table {
+	t.Helper()
+	config := rest.CopyConfig(s.config)
+	group := resource.GroupVersion()
+	config.GroupVersion, config.APIPath, config.NegotiatedSerializer = &group, "/apis", scheme.Codecs.WithoutConversion()
+	kubectl, err := rest.RESTClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &metav1.Table{}
+	err = kubectl.Get().Resource(resource.Resource).
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
+		Do(t.Context()).Into(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// testFieldSelectors finds objects by fields of their spec and status.
+func (s apiServer) testFieldSelectors(t *testing.T) {
+	namespace := s.namespace(t, "selectors")
+	manifests := map[string]string{
+		"by-rome":  reservation + `{requesterID: rome, requestedResources: {cpu: "2"}}`,
+		"by-paris": reservation + `{requesterID: paris, requestedResources: {cpu: "2"}}`,
+		"of-rome":  clusterAdvertisement + `{clusterID: rome, resources: {capacity: {cpu: 1}}}`,
+		"of-paris": clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}}`,
+		"asked":    resourceRequest + `{cpu: "1"}`,
+	}
+	for name, manifest := range manifests {
+		object := parse(t, []byte(manifest))
+		object.SetName(name)
+		object.SetNamespace(namespace)
+		if err := s.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.setTarget(t, parse(t, []byte(reservation+"{}")), namespace, "by-rome")
+	s.setTarget(t, parse(t, []byte(resourceRequest+"{}")), namespace, "asked")
+
+	cases := map[string]struct {
+		kind     schema.GroupVersionKind
+		selector client.MatchingFields
+		want     []string
+	}{
+		"reservations by requester":         {broker("").GroupVersion().WithKind("Reservation"), client.MatchingFields{"spec.requesterID": "paris"}, []string{"by-paris"}},
+		"reservations by provider":          {broker("").GroupVersion().WithKind("Reservation"), client.MatchingFields{"status.targetClusterID": "berlin"}, []string{"by-rome"}},
+		"reservations that have none":       {broker("").GroupVersion().WithKind("Reservation"), client.MatchingFields{"status.targetClusterID": "tokyo"}, nil},
+		"advertisements by cluster":         {broker("").GroupVersion().WithKind("ClusterAdvertisement"), client.MatchingFields{"spec.clusterID": "rome"}, []string{"of-rome"}},
+		"requests by provider":              {agent("").GroupVersion().WithKind("ResourceRequest"), client.MatchingFields{"status.targetClusterID": "berlin"}, []string{"asked"}},
+		"consumer instructions by provider": {agent("").GroupVersion().WithKind("ReservationInstruction"), client.MatchingFields{"spec.targetClusterID": "berlin"}, nil},
+		"provider instructions by consumer": {agent("").GroupVersion().WithKind("ProviderInstruction"), client.MatchingFields{"spec.requesterClusterID": "berlin"}, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(tc.kind)
+			if err := s.List(t.Context(), list, client.InNamespace(namespace), tc.selector); err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, item := range list.Items {
+				names = append(names, item.GetName())
+			}
+			if diff := cmp.Diff(tc.want, names); diff != "" {
+				t.Errorf("found (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// setTarget writes berlin as the provider into an object's status.
+func (s apiServer) setTarget(t *testing.T, object *unstructured.Unstructured, namespace, name string) {
+	t.Helper()
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"status": {"targetClusterID": "berlin"}}`))
+	if err := s.Status().Patch(t.Context(), object, patch); err != nil {
+		t.Fatal(err)
+	}
+}
