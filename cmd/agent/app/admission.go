@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/providerinstruction"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// admission is this cluster's own check of a placement: what is really free here,
+// less what is kept for others already.
+type admission struct {
+	client    client.Reader
+	watcher   *capacity.Watcher
+	namespace string
+	// admitted by this process, which the cache may not show as enforced yet.
+	admitted map[string]quantity.Amounts
+}
+
+func newAdmission(c client.Reader, w *capacity.Watcher, namespace string) *admission {
+	return &admission{client: c, watcher: w, namespace: namespace, admitted: map[string]quantity.Amounts{}}
+}
+
+func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
+	select {
+	case <-a.watcher.Synced():
+	case <-ctx.Done():
+		return providerinstruction.Admission{}, ctx.Err()
+	}
+	wanted, err := quantity.FromResourceList(inst.Spec.Resources)
+	if err != nil {
+		return providerinstruction.Admission{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}, nil
+	}
+	holds, err := a.holds(ctx, inst.Name)
+	if err != nil {
+		return providerinstruction.Admission{}, err
+	}
+	snapshot := a.watcher.Snapshot()
+	held, stray := snapshot.Held(holds)
+	free := snapshot.Allocatable.Sub(snapshot.Allocated).Sub(stray).Sub(held)
+	if short, fits := quantity.Fits(wanted, free); !fits {
+		return providerinstruction.Admission{
+			Reason: agentv1alpha1.ReasonInsufficient,
+			Message: fmt.Sprintf("%s of %s is wanted, %s is free here", quantity.Format(short.Resource, short.Need),
+				short.Resource, quantity.Format(short.Resource, max(short.Have, 0))),
+		}, nil
+	}
+	a.admitted[inst.Name] = wanted
+	return providerinstruction.Admission{
+		Admitted: true, Reason: agentv1alpha1.ReasonAcknowledged, Message: "the capacity is free and kept",
+	}, nil
+}
+
+// holds is what is kept for all placements but one.
+func (a *admission) holds(ctx context.Context, but string) (map[string]quantity.Amounts, error) {
+	list := &agentv1alpha1.ProviderInstructionList{}
+	if err := a.client.List(ctx, list, client.InNamespace(a.namespace)); err != nil {
+		return nil, fmt.Errorf("listing what is kept already: %w", err)
+	}
+	holds, known := map[string]quantity.Amounts{}, map[string]bool{}
+	for i := range list.Items {
+		p := &list.Items[i]
+		known[p.Name] = true
+		amounts, err := quantity.FromResourceList(p.Spec.Resources)
+		if err != nil || p.Name == but || p.Status.Phase == agentv1alpha1.InstructionReleased || p.Status.Phase == agentv1alpha1.InstructionRefused {
+			continue
+		}
+		if _, ours := a.admitted[p.Name]; ours || p.Status.Enforced {
+			holds[p.Name] = amounts
+		}
+	}
+	for name := range a.admitted {
+		if !known[name] {
+			delete(a.admitted, name)
+		}
+	}
+	return holds, nil
+}

@@ -1,0 +1,234 @@
+// Package app wires the agent from its parts.
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/advertisement"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/providerinstruction"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/reservationinstruction"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/resourcerequest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// Command is the agent's command line.
+func Command() *cobra.Command {
+	o := defaults()
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Lend this cluster's free capacity, and use that of others.",
+		Long: `The agent runs in every member cluster. It tells the broker what is free here,
+carries ResourceRequests to the broker, turns what was granted into a virtual
+node through Liqo, and provides what others were granted here.
+
+It holds no credential of any other cluster. --broker-cert-path is a folder with
+tls.crt and tls.key (this cluster's certificate, common name = cluster ID),
+ca.crt (the CA of the broker's certificate) and agents-ca.crt (the CA of the
+agents; ca.crt if absent).`,
+		Example: `  agent --broker-url=https://broker.example.com:8443 --broker-cert-path=/etc/agent/tls
+  agent --broker-url=... --broker-cert-path=... --peering-mode=none   # reserve, do not peer`,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		Version:      version.String(),
+		RunE:         func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+	}
+	o.bind(cmd.Flags())
+	return cmd
+}
+
+// agent is what the parts are wired with.
+type agent struct {
+	*options
+	mgr       ctrl.Manager
+	log       logr.Logger
+	files     *pki.Files
+	transport *httptransport.Transport
+	watcher   *capacity.Watcher
+	outbox    *liqo.Outbox
+	peering   *liqo.Peering
+}
+
+func run(ctx context.Context, o *options) error {
+	log := zap.New(zap.UseFlagOptions(&o.zap))
+	ctrl.SetLogger(log)
+	if err := o.complete(); err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("no cluster to run in: give --kubeconfig, set KUBECONFIG or run in a pod: %w", err)
+	}
+	// The API server limits us by priority and fairness; a second limit here would
+	// only add latency.
+	config.QPS = -1
+	a := &agent{options: o, log: log}
+	if a.files, err = pki.OpenFiles(o.certPath, time.Now); err != nil {
+		return fmt.Errorf("--broker-cert-path: %w", err)
+	}
+	if err := a.settle(ctx, config); err != nil {
+		return err
+	}
+	if a.mgr, err = newManager(config, o); err != nil {
+		return err
+	}
+	for _, add := range []func(*rest.Config) error{a.addTransport, a.addCapacity, a.addPeering, a.addControllers, a.addInbox, a.addChecks} {
+		if err := add(config); err != nil {
+			return err
+		}
+	}
+	log.Info("agent starts", "cluster", o.clusterID, "broker", o.brokerURLs, "peering", o.peeringMode, "endpoint", o.endpointURL)
+	defer a.transport.Close() //nolint:errcheck // nothing is left to do with it
+	return a.mgr.Start(ctx)
+}
+
+func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, liqo.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.healthAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "liqo-resource-broker-agent",
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       new(10 * time.Second),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+func (a *agent) addTransport(*rest.Config) error {
+	var err error
+	a.transport, err = httptransport.New(httptransport.Options{
+		URLs: a.brokerURLs, Files: a.files, UserAgent: "liqo-resource-broker-agent/" + version.String(),
+	})
+	return err
+}
+
+func (a *agent) addCapacity(config *rest.Config) error {
+	// Pods are read by the thousand: protobuf costs a fraction of JSON.
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	a.watcher = capacity.New(clientset)
+	return a.mgr.Add(a.watcher)
+}
+
+func (a *agent) addPeering(*rest.Config) error {
+	a.outbox = liqo.NewOutbox(clock.RealClock{})
+	if err := a.mgr.Add(a.outbox); err != nil {
+		return err
+	}
+	if a.peeringMode == peeringNone {
+		return nil
+	}
+	var err error
+	a.peering, err = liqo.New(liqo.Options{
+		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, LiqoNamespace: a.liqoNamespace,
+		Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(),
+		Messenger: a.transport, Sign: a.sign, Verify: a.verify,
+		Outbox: a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
+	})
+	return err
+}
+
+func (a *agent) sign(payload []byte) ([]byte, error) {
+	credentials, err := a.files.Current()
+	if err != nil {
+		return nil, err
+	}
+	return pki.Sign(payload, credentials.Certificate)
+}
+
+func (a *agent) verify(envelope []byte) (string, []byte, error) {
+	credentials, err := a.files.Current()
+	if err != nil {
+		return "", nil, err
+	}
+	return pki.Verify(envelope, credentials.AgentsCA, time.Now())
+}
+
+func (a *agent) addControllers(*rest.Config) error {
+	err := advertisement.New(a.mgr.GetClient(), a.transport, a.watcher, a.mgr.GetEventRecorder("advertisement"), advertisement.Options{
+		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Topology: a.topology(),
+		Name: a.advertisementName, Namespace: a.advertisementNamespace,
+		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
+	}).SetupWithManager(a.mgr)
+	if err != nil {
+		return err
+	}
+	err = resourcerequest.New(a.mgr.GetClient(), a.transport, a.mgr.GetEventRecorder("resourcerequest"), resourcerequest.Options{
+		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace,
+	}).SetupWithManager(a.mgr)
+	if err != nil {
+		return err
+	}
+	err = reservationinstruction.SetupWithManager(a.mgr, reservationinstruction.Options{
+		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return err
+	}
+	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
+		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace).admit,
+		Peering: a.peering, Place: liqo.Place{Region: a.region, Zone: a.zone},
+		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
+	})
+}
+
+func (a *agent) addInbox(*rest.Config) error {
+	options := inbox.Options{
+		Namespace: a.instructionNamespace, Interval: a.pollInterval, RefuseBrokerReservations: !a.acceptBrokerReservations,
+	}
+	if err := a.mgr.Add(inbox.NewInstructions(a.mgr.GetClient(), a.transport, options)); err != nil {
+		return err
+	}
+	if a.peering == nil {
+		return nil
+	}
+	return a.mgr.Add(inbox.NewMessages(a.transport, a.peering, options))
+}
+
+func (a *agent) addChecks(*rest.Config) error {
+	if err := a.mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return a.mgr.AddReadyzCheck("ping", healthz.Ping)
+}
+
+var _ transport.Transport = (*httptransport.Transport)(nil)

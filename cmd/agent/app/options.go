@@ -1,0 +1,126 @@
+package app
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+)
+
+// Values of --peering-mode.
+const (
+	peeringBrokered = "brokered"
+	peeringNone     = "none"
+)
+
+type options struct {
+	brokerTransport  string
+	brokerURLs       []string
+	brokerKubeconfig string
+	brokerNamespace  string
+	certPath         string
+
+	clusterID      string
+	clusterName    string
+	endpointURL    string
+	region, zone   string
+	kubeconfigsDir string
+	peeringMode    string
+	liqoNamespace  string
+
+	advertisementInterval    time.Duration
+	pollInterval             time.Duration
+	advertisementName        string
+	advertisementNamespace   string
+	instructionNamespace     string
+	acceptBrokerReservations bool
+
+	healthAddress  string
+	metricsAddress string
+	leaderElect    bool
+	zap            zap.Options
+}
+
+func defaults() *options {
+	return &options{
+		brokerTransport: "http", brokerNamespace: "default", liqoNamespace: "liqo",
+		advertisementInterval: 30 * time.Second, pollInterval: 5 * time.Second,
+		advertisementName: "cluster-advertisement", advertisementNamespace: "default",
+		instructionNamespace: "default", acceptBrokerReservations: true,
+		healthAddress: ":8081", metricsAddress: ":8080",
+	}
+}
+
+func (o *options) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&o.brokerTransport, "broker-transport", o.brokerTransport, "how to reach the broker: http")
+	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker; several, separated by commas, are tried in turn")
+	fs.StringVar(&o.certPath, "broker-cert-path", o.certPath, "folder with tls.crt, tls.key, ca.crt and agents-ca.crt")
+	fs.StringVar(&o.brokerKubeconfig, "broker-kubeconfig", o.brokerKubeconfig, "kubeconfig of the broker's cluster, for the kubernetes transport")
+	fs.StringVar(&o.brokerNamespace, "broker-namespace", o.brokerNamespace, "this cluster's namespace in the broker's cluster, for the kubernetes transport")
+
+	fs.StringVar(&o.clusterID, "cluster-id", o.clusterID, "ID of this cluster; the certificate's common name, else Liqo's cluster ID, if unset")
+	fs.StringVar(&o.clusterName, "cluster-name", o.clusterName, "name of this cluster for people; the ID if unset")
+	fs.StringVar(&o.endpointURL, "endpoint-url", o.endpointURL, "https address of this cluster's API server as other clusters reach it; that of the kubeconfig if unset")
+	fs.StringVar(&o.region, "region", o.region, "region of this cluster, shown as topology.kubernetes.io/region of its virtual nodes")
+	fs.StringVar(&o.zone, "zone", o.zone, "zone of this cluster, shown as topology.kubernetes.io/zone of its virtual nodes")
+	fs.StringVar(&o.peeringMode, "peering-mode", o.peeringMode, "brokered (peer through Liqo) or none (reserve only); if unset brokered where Liqo is installed, else none")
+	fs.StringVar(&o.kubeconfigsDir, "kubeconfigs-dir", o.kubeconfigsDir, "folder with kubeconfigs of other clusters; not needed, since peering is brokered")
+	fs.StringVar(&o.liqoNamespace, "liqo-namespace", o.liqoNamespace, "namespace in which Liqo is installed")
+
+	fs.DurationVar(&o.advertisementInterval, "advertisement-requeue-interval", o.advertisementInterval, "how often to advertise while nothing changes, unless the broker asks for another interval")
+	fs.DurationVar(&o.pollInterval, "instruction-poll-interval", o.pollInterval, "how often to ask for instructions where the broker does not hold the question")
+	fs.StringVar(&o.advertisementName, "advertisement-name", o.advertisementName, "name of the Advertisement")
+	fs.StringVar(&o.advertisementNamespace, "advertisement-namespace", o.advertisementNamespace, "namespace of the Advertisement")
+	fs.StringVar(&o.instructionNamespace, "instruction-namespace", o.instructionNamespace, "namespace of ReservationInstructions and ProviderInstructions")
+	fs.BoolVar(&o.acceptBrokerReservations, "accept-broker-reservations", o.acceptBrokerReservations, "peer for Reservations that were made in the broker's cluster for this one")
+
+	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz")
+	fs.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 turns it off")
+	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "wait for a lease before working, so that a second replica can stand by")
+
+	std := flag.NewFlagSet("", flag.ContinueOnError)
+	o.zap.BindFlags(std)
+	// controller-runtime reads --kubeconfig from the process's flags.
+	std.Var(flag.CommandLine.Lookup("kubeconfig").Value, "kubeconfig", flag.CommandLine.Lookup("kubeconfig").Usage)
+	fs.AddGoFlagSet(std)
+}
+
+// complete checks what can be checked without a cluster.
+func (o *options) complete() error {
+	if o.brokerTransport == "kubernetes" || o.brokerKubeconfig != "" {
+		return errors.New("the kubernetes transport (--broker-kubeconfig) is not part of this version: use --broker-url and --broker-cert-path")
+	}
+	if o.brokerTransport != "http" {
+		return fmt.Errorf("--broker-transport: %q is unknown, use http", o.brokerTransport)
+	}
+	if len(o.brokerURLs) == 0 {
+		return errors.New("--broker-url is missing: give the broker's address, for example https://broker.example.com:8443")
+	}
+	if o.certPath == "" {
+		return errors.New("--broker-cert-path is missing: give the folder with tls.crt, tls.key and ca.crt")
+	}
+	switch o.peeringMode {
+	case "", peeringBrokered, peeringNone:
+	default:
+		return fmt.Errorf("--peering-mode: %q is unknown, use brokered or none", o.peeringMode)
+	}
+	if o.advertisementInterval < time.Second {
+		return fmt.Errorf("--advertisement-requeue-interval: %s is too short, the least is 1s", o.advertisementInterval)
+	}
+	if o.pollInterval < 100*time.Millisecond {
+		return fmt.Errorf("--instruction-poll-interval: %s is too short, the least is 100ms", o.pollInterval)
+	}
+	return nil
+}
+
+func (o *options) topology() *brokerv1alpha1.Topology {
+	if o.region == "" && o.zone == "" {
+		return nil
+	}
+	return &brokerv1alpha1.Topology{Region: o.region, Zone: o.zone}
+}
