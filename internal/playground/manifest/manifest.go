@@ -1,0 +1,149 @@
+// Package manifest applies manifests to the playground's clusters.
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Object is one manifest.
+type Object = *unstructured.Unstructured
+
+// ReadFS reads all manifests of the .yaml files below a folder of files.
+func ReadFS(files fs.FS, folder string) ([]Object, error) {
+	var out []Object
+	err := fs.WalkDir(files, folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(files, path)
+		if err != nil {
+			return err
+		}
+		objects, err := Read(text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		out = append(out, objects...)
+		return nil
+	})
+	return out, err
+}
+
+// Read reads a file of manifests.
+func Read(text []byte) ([]Object, error) {
+	var out []Object
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		obj := &unstructured.Unstructured{}
+		err := decoder.Decode(obj)
+		switch {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading a manifest: %w", err)
+		case len(obj.Object) > 0:
+			out = append(out, obj)
+		}
+	}
+}
+
+// concurrent applies keep one API server busy without starving the others.
+const concurrent = 4
+
+// Install applies namespaces, then CRDs, waits for these, then applies the rest.
+func Install(ctx context.Context, cl client.Client, objects []Object) error {
+	var namespaces, crds, rest []Object
+	for _, obj := range objects {
+		switch obj.GetKind() {
+		case "Namespace":
+			namespaces = append(namespaces, obj)
+		case "CustomResourceDefinition":
+			crds = append(crds, obj)
+		default:
+			rest = append(rest, obj)
+		}
+	}
+	if err := Apply(ctx, cl, append(namespaces, crds...)); err != nil {
+		return err
+	}
+	if err := established(ctx, cl, crds); err != nil {
+		return err
+	}
+	return Apply(ctx, cl, rest)
+}
+
+// Apply applies objects whose kinds are known, in no order.
+func Apply(ctx context.Context, cl client.Client, objects []Object) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(concurrent)
+	for _, obj := range objects {
+		group.Go(func() error {
+			err := cl.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("playground"), client.ForceOwnership)
+			if err != nil {
+				return fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// establishing is how long CRDs may take on a busy machine.
+const establishing = 90 * time.Second
+
+// established waits for all CRDs with one LIST a look, since waiting for them one by
+// one takes several times as long.
+func established(ctx context.Context, cl client.Client, crds []Object) error {
+	waiting := map[string]bool{}
+	for _, crd := range crds {
+		waiting[crd.GetName()] = true
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("apiextensions.k8s.io/v1")
+	list.SetKind("CustomResourceDefinitionList")
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, establishing, true, func(ctx context.Context) (bool, error) {
+		if len(waiting) == 0 {
+			return true, nil
+		}
+		if err := cl.List(ctx, list); err != nil {
+			return false, nil //nolint:nilerr // asked again until the time is over
+		}
+		for i := range list.Items {
+			if isEstablished(&list.Items[i]) {
+				delete(waiting, list.Items[i].GetName())
+			}
+		}
+		return len(waiting) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%d of %d CRDs are not established: %w", len(waiting), len(crds), err)
+	}
+	return nil
+}
+
+func isEstablished(crd Object) bool {
+	raw, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	var conditions []metav1.Condition
+	for _, c := range raw {
+		if m, ok := c.(map[string]any); ok {
+			kind, _ := m["type"].(string)
+			status, _ := m["status"].(string)
+			conditions = append(conditions, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status)})
+		}
+	}
+	return meta.IsStatusConditionTrue(conditions, "Established")
+}
