@@ -10,7 +10,8 @@ import "embed"
 //go:embed agent/*.yaml crd/agent/*.yaml
 var AgentManifests embed.FS
 
-// BrokerManifests are the kinds that a broker cluster needs (crd/broker/).
+// BrokerManifests are what a broker cluster needs: the rights of the broker
+// (broker/) and the kinds it works with (crd/broker/).
 //
-//go:embed crd/broker/*.yaml
+//go:embed broker/*.yaml crd/broker/*.yaml
 var BrokerManifests embed.FS
