@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -122,7 +121,7 @@ func (s *Server) account(r *http.Request, x *exchange, a *answer, took time.Dura
 		pairs = append(pairs, "reason", x.reason)
 	}
 	switch {
-	case x.err != nil && errors.Is(x.err, context.Canceled):
+	case a.code() == statusCallerGone:
 		s.log.V(1).Info("Request was given up by its caller", pairs...)
 	case x.reason == fault.Internal:
 		if x.stack != nil {

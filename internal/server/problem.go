@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -18,6 +19,10 @@ type statusError struct {
 	fault  *fault.Error
 }
 
+// statusCallerGone is what logs and metrics say of a request that nobody waits for
+// any more; nobody reads it.
+const statusCallerGone = 499
+
 func (e *statusError) Error() string { return e.fault.Error() }
 func (e *statusError) Unwrap() error { return e.fault }
 
@@ -31,6 +36,9 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status := f.Reason.HTTPStatus()
 	if s, ok := errors.AsType[*statusError](err); ok {
 		status = s.status
+	}
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		status = statusCallerGone
 	}
 	if x := exchangeOf(r.Context()); x != nil {
 		x.reason, x.err = f.Reason, err

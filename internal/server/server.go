@@ -30,8 +30,9 @@ const (
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 16 << 10
 	maxStreams     = 100
-	// shutdownGrace is what requests under way get to end; polls end at once.
-	shutdownGrace = 10 * time.Second
+	// shutdownGrace is what requests under way get to end; polls end at once. It is
+	// less than what the manager waits for the server.
+	shutdownGrace = 8 * time.Second
 )
 
 const (

@@ -1,0 +1,63 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+func TestLimitsRememberABoundedNumberOfClusters(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := newLimits(1, 2)
+	l.room = 3
+	for i := range 100 {
+		if _, err := l.admit(fmt.Sprintf("cluster-%d", i), now); err != nil {
+			t.Fatal(err)
+		}
+		if len(l.clients) > l.room {
+			t.Fatalf("%d clusters remembered; want at most %d", len(l.clients), l.room)
+		}
+	}
+}
+
+func TestLimitsForgetTheIdleFirst(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := newLimits(1, 2)
+	l.room = 2
+	idle, err := l.admit("idle", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle()
+	now = now.Add(time.Minute)
+	for range 2 {
+		if _, err := l.admit("busy", now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.admit("new", now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.admit("busy", now); fault.ReasonOf(err) != fault.TooManyRequests {
+		t.Errorf("busy cluster: %v; want it remembered and refused", err)
+	}
+}
+
+func TestLimitsSayWhenToComeBack(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := newLimits(0.1, 1)
+	if _, err := l.admit("rome", now); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.admit("rome", now.Add(4*time.Second))
+	refusal, ok := errors.AsType[*fault.Error](err)
+	if !ok || refusal.RetryAfter.Round(time.Millisecond) != 6*time.Second {
+		t.Errorf("refusal %+v; want it to say 6 s", refusal)
+	}
+	if _, err := l.admit("rome", now.Add(10*time.Second)); err != nil {
+		t.Errorf("after the time that was said: %v", err)
+	}
+}
