@@ -61,28 +61,48 @@ func Restore(b []byte) (*State, error) {
 		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
 	}
 	s := New()
+	if err := s.restore(&in); err != nil {
+		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
+	}
+	return s, nil
+}
+
+func (s *State) restore(in *snapshot) error {
 	s.position = in.Position
 	for _, c := range in.Clusters {
-		s.clusters[c.ClusterID] = &Cluster{
-			Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince,
-			holds: map[string]quantity.Amounts{},
+		if err := s.restoreCluster(&c); err != nil {
+			return err
 		}
 	}
 	for _, r := range in.Reservations {
 		if err := s.restoreReservation(r); err != nil {
-			return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
+			return err
 		}
 	}
 	for _, k := range in.Shut {
 		if err := s.checkKeyFree(k.Requester, k.Key); err != nil {
-			return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
+			return err
 		}
 		s.keys[keyRef{k.Requester, k.Key}] = keyEntry{shut: k.At}
 	}
 	for _, c := range s.clusters {
 		c.recount()
 	}
-	return s, nil
+	return nil
+}
+
+func (s *State) restoreCluster(c *snapshotCluster) error {
+	if s.clusters[c.ClusterID] != nil {
+		return fmt.Errorf("cluster %q: %w", c.ClusterID, ErrTaken)
+	}
+	if err := checkOffer(&c.Offer); err != nil {
+		return err
+	}
+	s.clusters[c.ClusterID] = &Cluster{
+		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince,
+		holds: map[string]quantity.Amounts{},
+	}
+	return nil
 }
 
 func (s *State) restoreReservation(r *Reservation) error {
@@ -91,6 +111,9 @@ func (s *State) restoreReservation(r *Reservation) error {
 	}
 	if s.reservations[r.Name] != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, ErrTaken)
+	}
+	if err := checkAmounts(r.Amounts); err != nil {
+		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
 	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, err)
