@@ -1,0 +1,55 @@
+package resourcerequest
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// maxNote bounds the note of an event in the API.
+const maxNote = 1024
+
+// tell records one event for a transition: what Ready says where the phase or
+// Ready's reason changed, and what else went wrong.
+func (r *Reconciler) tell(rr, before *agentv1alpha1.ResourceRequest) {
+	ready := changed(rr, before, agentv1alpha1.ConditionReady)
+	if ready == nil && rr.Status.Phase != before.Status.Phase {
+		ready = meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReady)
+	}
+	if ready != nil {
+		r.record(rr, ready)
+	}
+	if c := changed(rr, before, agentv1alpha1.ConditionReserved); c != nil && (ready == nil || c.Reason != ready.Reason) {
+		r.record(rr, c)
+	}
+	if c := changed(rr, before, agentv1alpha1.ConditionOffloading); c != nil && c.Reason == agentv1alpha1.ReasonNamespaceNotOpted {
+		r.record(rr, c)
+	}
+}
+
+func (r *Reconciler) tellReleased(rr *agentv1alpha1.ResourceRequest) {
+	r.recorder.Eventf(rr, nil, corev1.EventTypeNormal, agentv1alpha1.ReasonReleased, "Release", "everything was given back")
+}
+
+// changed returns a condition whose status or reason is not what it was.
+func changed(rr, before *agentv1alpha1.ResourceRequest, kind string) *metav1.Condition {
+	now := meta.FindStatusCondition(rr.Status.Conditions, kind)
+	old := meta.FindStatusCondition(before.Status.Conditions, kind)
+	if now == nil || old != nil && old.Status == now.Status && old.Reason == now.Reason {
+		return nil
+	}
+	return now
+}
+
+func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Condition) {
+	kind := corev1.EventTypeNormal
+	switch c.Reason {
+	case agentv1alpha1.ReasonNoCandidate, agentv1alpha1.ReasonRefused, agentv1alpha1.ReasonInvalid,
+		agentv1alpha1.ReasonBrokerUnreachable, agentv1alpha1.ReasonNamespaceNotOpted, agentv1alpha1.ReasonNodeNotReady:
+		kind = corev1.EventTypeWarning
+	}
+	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", wire.Clip(c.Message, maxNote))
+}

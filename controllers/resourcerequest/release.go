@@ -1,0 +1,122 @@
+package resourcerequest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
+)
+
+// release gives back everything of a request that is being deleted. What was made
+// in this cluster is taken down whether the broker answers or not; the request
+// stays until both are done.
+func (r *Reconciler) release(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+	if !controllerutil.ContainsFinalizer(rr, agentv1alpha1.ReleaseFinalizer) {
+		return never, nil
+	}
+	before := rr.DeepCopy()
+	status := r.editor(rr)
+	again, err := r.giveBack(ctx, rr, status)
+	if err != nil {
+		return never, err
+	}
+	left, err := r.takeDown(ctx, rr)
+	if err != nil {
+		return never, err
+	}
+	if left > 0 || !isGivenBack(rr) {
+		return again, r.save(ctx, rr, before)
+	}
+	r.forget(rr.UID)
+	return never, r.letGo(ctx, before)
+}
+
+// giveBack tells the broker, once. A key that the broker does not know is shut by
+// this, so that a request of ours that is still on its way finds it shut.
+func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (time.Duration, error) {
+	if isGivenBack(rr) {
+		return never, nil
+	}
+	if rr.Status.Attempt == 0 {
+		// The attempt is written before the first word to the broker.
+		status.givenBack("nothing was asked of the broker")
+		return never, nil
+	}
+	if now := r.options.Clock.Now(); status.isReleasing() && r.retries.IsInBackOffSinceUpdate(string(rr.UID), now) {
+		return r.retries.Get(string(rr.UID)), nil
+	}
+	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	_, err := r.broker.ReleaseReservation(calling, keyOf(rr))
+	no, considered := errors.AsType[*fault.Error](err)
+	switch {
+	case err == nil, considered && (no.Reason == fault.NotFound || no.Reason == fault.Released):
+		r.retries.Reset(string(rr.UID))
+		status.givenBack("the broker has the reservation back; the virtual node is being taken down")
+		return never, nil
+	default:
+		status.stuck(err)
+		return r.backOff(rr, no), nil
+	}
+}
+
+// isGivenBack reports whether the broker has answered the release.
+func isGivenBack(rr *agentv1alpha1.ResourceRequest) bool {
+	c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReserved)
+	return rr.Status.Phase == agentv1alpha1.RequestReleasing && c != nil && c.Reason == agentv1alpha1.ReasonReleased
+}
+
+// takeDown has the request's instructions undone and returns how many are left.
+func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (int, error) {
+	all, err := r.instructions(ctx, rr)
+	if err != nil {
+		return 0, err
+	}
+	for i := range all {
+		if all[i].Spec.Release {
+			continue
+		}
+		if err := inbox.ReleaseConsumer(ctx, r.client, &all[i]); err != nil {
+			return 0, err
+		}
+	}
+	return len(all), nil
+}
+
+// letGo lets the request vanish.
+func (r *Reconciler) letGo(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+	before := rr.DeepCopy()
+	controllerutil.RemoveFinalizer(rr, agentv1alpha1.ReleaseFinalizer)
+	if err := r.client.Patch(ctx, rr, locked(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove finalizer of resource request %q: %w", rr.Name, err)
+	}
+	r.tellReleased(rr)
+	return nil
+}
+
+func (e editor) isReleasing() bool { return e.rr.Status.Phase == agentv1alpha1.RequestReleasing }
+
+// givenBack: the broker knows that nothing is wanted any more.
+func (e editor) givenBack(message string) {
+	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+}
+
+// stuck: the broker does not take the reservation back yet.
+func (e editor) stuck(err error) {
+	message := "the broker has not taken the reservation back yet; the virtual node is taken down meanwhile, and the request stays until the broker answers: " +
+		err.Error()
+	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionUnknown, agentv1alpha1.ReasonBrokerUnreachable, message)
+	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
+}

@@ -1,0 +1,140 @@
+// Package resourcerequest asks the broker for what people ask of this cluster,
+// has the answer carried out, and gives everything back when it is deleted.
+package resourcerequest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
+)
+
+// +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests/finalizers,verbs=update
+// +kubebuilder:rbac:groups=liqo.io,resources=reservationinstructions,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// A broker that does not answer is asked again after firstRetry, then more and
+// more seldom, at the latest after lastRetry.
+const (
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// workers is how many requests wait for the broker at once.
+const workers = 8
+
+// Broker is what the controller needs of one; every broker transport is one.
+type Broker interface {
+	RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
+	transport.Releaser
+}
+
+// Options of a Reconciler. The zero value but for ClusterID is usable.
+type Options struct {
+	// ClusterID of this cluster; required.
+	ClusterID string
+	// InstructionNamespace is where ReservationInstructions stand;
+	// inbox.DefaultNamespace.
+	InstructionNamespace string
+	// Timeout of one call of the broker; 15 s.
+	Timeout time.Duration
+	// Clock is the wall clock unless set.
+	Clock clock.Clock
+}
+
+func (o *Options) setDefaults() {
+	if o.InstructionNamespace == "" {
+		o.InstructionNamespace = inbox.DefaultNamespace
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 15 * time.Second
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+}
+
+// Reconciler carries ResourceRequests to the broker.
+type Reconciler struct {
+	client   client.Client
+	broker   Broker
+	recorder events.EventRecorder
+	options  Options
+	retries  *flowcontrol.Backoff
+
+	// mu guards the following.
+	mu sync.Mutex
+	// leases is not kept over a restart: the first look then asks.
+	leases map[types.UID]lease
+}
+
+// New makes a Reconciler.
+func New(c client.Client, broker Broker, recorder events.EventRecorder, options Options) *Reconciler {
+	options.setDefaults()
+	retries := flowcontrol.NewBackOffWithJitter(firstRetry, lastRetry, 0.5)
+	retries.Clock = options.Clock
+	return &Reconciler{
+		client: c, broker: broker, recorder: recorder, options: options,
+		retries: retries, leases: map[types.UID]lease{},
+	}
+}
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("resourcerequest").
+		For(&agentv1alpha1.ResourceRequest{}).
+		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(requestOf)).
+		// Of namespaces only the opt-in matters, and that they appear.
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.requestsNaming), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// requestOf names the request that an instruction serves.
+func requestOf(_ context.Context, o client.Object) []reconcile.Request {
+	inst, ok := o.(*agentv1alpha1.ReservationInstruction)
+	if !ok || inst.Spec.RequestRef == nil {
+		return nil
+	}
+	ref := inst.Spec.RequestRef
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}}}
+}
+
+// requestsNaming names the requests that want to offload a namespace.
+func (r *Reconciler) requestsNaming(ctx context.Context, o client.Object) []reconcile.Request {
+	var list agentv1alpha1.ResourceRequestList
+	if err := r.client.List(ctx, &list); err != nil {
+		// The cache answers; it only fails while the manager stops.
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		rr := &list.Items[i]
+		if rr.Spec.Namespaces != nil && slices.Contains(*rr.Spec.Namespaces, o.GetName()) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(rr)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,243 @@
+package resourcerequest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// maxMessage bounds status.message in the schema.
+const maxMessage = 4096
+
+// retryAdvice is how a person gets another answer to a request that failed.
+const retryAdvice = "This is final: delete the request and create it again to ask once more."
+
+// editor writes a request's status. Each of its methods is one thing that can
+// become known, and none of them reads anything but what it is given.
+type editor struct {
+	rr  *agentv1alpha1.ResourceRequest
+	now time.Time
+}
+
+func (r *Reconciler) editor(rr *agentv1alpha1.ResourceRequest) editor {
+	rr.Status.ObservedGeneration = rr.Generation
+	return editor{rr: rr, now: r.options.Clock.Now()}
+}
+
+// reserved: the broker holds capacity.
+func (e editor) reserved(a *v1.Reservation) {
+	s := &e.rr.Status
+	s.Phase = agentv1alpha1.RequestReserved
+	s.ReservationName = a.Name
+	if len(a.Candidates) > 0 {
+		s.Candidates = wire.ToCandidates(a.Candidates)
+	}
+	if !a.ReservedAt.IsZero() {
+		at := metav1.NewTime(a.ReservedAt.Truncate(time.Second))
+		s.ReservedAt = &at
+	}
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionTrue, agentv1alpha1.ReasonReserved,
+		fmt.Sprintf("capacity is held on %q as reservation %q", a.Instruction.ProviderID, a.Name))
+}
+
+// waiting: the broker took the request and has no capacity for it yet.
+func (e editor) waiting(a *v1.Reservation) {
+	message := a.Message
+	if message == "" {
+		message = "the broker is still deciding"
+	}
+	s := &e.rr.Status
+	s.Candidates = wire.ToCandidates(a.Candidates)
+	reason := agentv1alpha1.ReasonPending
+	s.Phase = agentv1alpha1.RequestPending
+	switch a.Phase {
+	case v1.ReservationPhaseQueued:
+		s.Phase, reason = agentv1alpha1.RequestQueued, agentv1alpha1.ReasonQueued
+	case v1.ReservationPhaseFailed:
+		e.failed(agentv1alpha1.ReasonRefused, message+"\n"+retryAdvice)
+		return
+	}
+	s.ReservationName = a.Name
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
+	e.ready(metav1.ConditionFalse, reason, message)
+}
+
+// refused: no, for a reason that stands in the answer.
+func (e editor) refused(no *fault.Error) {
+	e.rr.Status.Candidates = wire.ToCandidates(no.Candidates)
+	if no.Reason == fault.NoCandidate {
+		e.failed(agentv1alpha1.ReasonNoCandidate, explain(no))
+		return
+	}
+	reason := agentv1alpha1.ReasonRefused
+	if no.Reason == fault.Invalid {
+		reason = agentv1alpha1.ReasonInvalid
+	}
+	e.failed(reason, no.Detail+"\n"+retryAdvice)
+}
+
+// explain says of each cluster why it was not chosen, a line each.
+func explain(no *fault.Error) string {
+	var lines strings.Builder
+	lines.WriteString(no.Detail)
+	for _, c := range no.Candidates {
+		name := c.ClusterID
+		if name == "" {
+			name = "another cluster"
+		}
+		why := c.Message
+		if why == "" {
+			why = c.Reason
+		}
+		fmt.Fprintf(&lines, "\n%s: %s", name, why)
+	}
+	lines.WriteString("\n" + retryAdvice)
+	return lines.String()
+}
+
+func (e editor) failed(reason, message string) {
+	e.rr.Status.Phase = agentv1alpha1.RequestFailed
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
+	e.ready(metav1.ConditionFalse, reason, message)
+}
+
+// unreachable: the broker did not answer. What runs keeps running.
+func (e editor) unreachable(err error) {
+	s := &e.rr.Status
+	if s.ReservationName == "" {
+		message := "the broker does not answer; the request is repeated until it does: " + err.Error()
+		s.Phase = agentv1alpha1.RequestPending
+		e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
+		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
+		return
+	}
+	old := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReserved)
+	if old != nil && old.Status == metav1.ConditionTrue {
+		e.set(old.Type, old.Status, agentv1alpha1.ReasonBrokerUnreachable,
+			"capacity is held, but the broker does not answer; what runs keeps running: "+err.Error())
+	}
+}
+
+// lost: nothing is reserved at the broker any more; what was made for it goes too.
+func (e editor) lost(why string) {
+	message := "the broker has ended the reservation; the virtual node is being taken down"
+	if why != "" {
+		message = "the broker has ended the reservation: " + why
+	}
+	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+}
+
+// over: nothing is reserved any more and nothing is left to take down.
+func (e editor) over() {
+	const message = "the reservation is over: delete the request, and create another to have capacity again"
+	e.rr.Status.Phase = agentv1alpha1.RequestReleased
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+}
+
+// mirror shows what has become of the reservation in this cluster. closed are
+// the namespaces that did not opt in.
+func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []string) {
+	s := &e.rr.Status
+	current := currentOf(all)
+	switch {
+	case isOver(s.Phase):
+		return
+	case current == nil && s.Phase == agentv1alpha1.RequestReleasing:
+		e.over()
+		return
+	case current == nil:
+		return
+	}
+	s.TargetClusterID = current.Spec.TargetClusterID
+	s.TargetClusterEndpoint = current.Spec.TargetClusterEndpoint
+	s.ExpiresAt = current.Spec.ExpiresAt
+	s.NodeName = current.Status.NodeName
+	for _, kind := range []string{
+		agentv1alpha1.ConditionPeered, agentv1alpha1.ConditionNodeReady,
+		agentv1alpha1.ConditionOffloading, agentv1alpha1.ConditionPeeringSkipped,
+	} {
+		if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
+			e.set(c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	if len(closed) > 0 {
+		e.set(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, optIn(closed))
+	}
+	e.derivePhase(current)
+}
+
+// derivePhase is the one place that says how a request with a reservation stands.
+func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
+	s := &e.rr.Status
+	node := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionNodeReady)
+	skipped := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionPeeringSkipped)
+	reserved := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReserved)
+	switch {
+	case s.Phase == agentv1alpha1.RequestReleasing, reserved == nil || reserved.Status != metav1.ConditionTrue:
+		// Said already why.
+	case !stands(current):
+		s.Phase = agentv1alpha1.RequestReserved
+		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing,
+			fmt.Sprintf("what was reserved on %q is being taken down; asking the broker what comes next", s.TargetClusterID))
+	case node != nil && node.Status == metav1.ConditionTrue:
+		s.Phase = agentv1alpha1.RequestActive
+		e.ready(metav1.ConditionTrue, agentv1alpha1.ReasonNodeReady, node.Message)
+	case skipped != nil && skipped.Status == metav1.ConditionTrue:
+		s.Phase = agentv1alpha1.RequestReserved
+		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonPeeringSkipped, skipped.Message)
+	case node != nil:
+		s.Phase = agentv1alpha1.RequestReserved
+		e.ready(metav1.ConditionFalse, node.Reason, node.Message)
+	default:
+		s.Phase = agentv1alpha1.RequestReserved
+		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonPeering,
+			fmt.Sprintf("capacity is reserved on %q; waiting for its virtual node", s.TargetClusterID))
+	}
+}
+
+// currentOf is the newest placement that stands, else the newest one.
+func currentOf(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
+	var current *agentv1alpha1.ReservationInstruction
+	for i := range all {
+		next := &all[i]
+		if current == nil || stands(next) && !stands(current) ||
+			stands(next) == stands(current) && next.Spec.Placement > current.Spec.Placement {
+			current = next
+		}
+	}
+	return current
+}
+
+// optIn says how namespaces are opened.
+func optIn(closed []string) string {
+	quoted := make([]string, len(closed))
+	for i, name := range closed {
+		quoted[i] = fmt.Sprintf("%q", name)
+	}
+	return fmt.Sprintf("namespaces %s are not open to requests from elsewhere, or do not exist: kubectl label namespace %s %s=true",
+		strings.Join(quoted, ", "), strings.Join(closed, " "), agentv1alpha1.OffloadLabel)
+}
+
+// ready sets the Ready condition, and the same words as the message for people.
+func (e editor) ready(status metav1.ConditionStatus, reason, message string) {
+	e.rr.Status.Message = wire.Clip(message, maxMessage)
+	e.set(agentv1alpha1.ConditionReady, status, reason, message)
+}
+
+func (e editor) set(kind string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&e.rr.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: wire.Clip(message, maxMessage),
+		ObservedGeneration: e.rr.Generation, LastTransitionTime: metav1.NewTime(e.now),
+	})
+}

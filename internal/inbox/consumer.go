@@ -1,0 +1,77 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// Request is the ResourceRequest that an instruction serves, with the namespaces
+// that are open to it. The zero value stands for a Reservation made in the
+// broker cluster.
+type Request struct {
+	Ref        *agentv1alpha1.RequestReference
+	Namespaces []string
+}
+
+// RequestOf makes a Request of a ResourceRequest.
+func RequestOf(rr *agentv1alpha1.ResourceRequest, open []string) Request {
+	return Request{
+		Ref:        &agentv1alpha1.RequestReference{Namespace: rr.Namespace, Name: rr.Name, UID: string(rr.UID)},
+		Namespaces: open,
+	}
+}
+
+// WriteConsumer makes or updates the ReservationInstruction of an instruction in
+// namespace, and returns it as it then is. What was released stays released, and
+// a provider is never replaced: another one is another placement.
+func WriteConsumer(
+	ctx context.Context, c client.Client, namespace string, in *v1.Instruction, request Request, received time.Time,
+) (*agentv1alpha1.ReservationInstruction, error) {
+	spec, err := wire.ToReservationInstruction(in, received)
+	if err != nil {
+		return nil, unusable(err)
+	}
+	spec.RequestRef, spec.Namespaces = request.Ref, request.Namespaces
+	name := wire.PlacementName(in.Reservation, in.Placement)
+
+	obj := &agentv1alpha1.ReservationInstruction{}
+	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
+	if apierrors.IsNotFound(err) {
+		obj = &agentv1alpha1.ReservationInstruction{ObjectMeta: metaOf(namespace, name, in.Reservation), Spec: spec}
+		if err := c.Create(ctx, obj); err != nil {
+			return nil, written(name, err)
+		}
+		return obj, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read reservation instruction %q: %w", name, err)
+	}
+	if obj.Spec.TargetClusterID != spec.TargetClusterID {
+		return nil, unusable(fmt.Errorf("reservation instruction %q is for provider %q and cannot become one for %q",
+			name, obj.Spec.TargetClusterID, spec.TargetClusterID))
+	}
+	before := obj.DeepCopy()
+	release := obj.Spec.Release || spec.Release
+	if spec.RequestRef == nil {
+		// Only who knows the request may take it out, or its namespaces.
+		spec.RequestRef, spec.Namespaces = obj.Spec.RequestRef, obj.Spec.Namespaces
+	}
+	spec.ExpiresAt = steady(obj.Spec.ExpiresAt, spec.ExpiresAt)
+	obj.Spec, obj.Spec.Release = spec, release
+	return obj, patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)
+}
+
+// ReleaseConsumer sets release on a ReservationInstruction, where it exists.
+func ReleaseConsumer(ctx context.Context, c client.Client, obj *agentv1alpha1.ReservationInstruction) error {
+	before := obj.DeepCopy()
+	obj.Spec.Release = true
+	return patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)
+}

@@ -1,0 +1,79 @@
+package inbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// longPoll is how long the broker is asked to wait for something new.
+	longPoll = 25 * time.Second
+	// atOnce is how fast an answer is that nobody waited for.
+	atOnce = time.Second
+)
+
+// answer is what one poll brought.
+type answer struct {
+	cursor string
+	items  int
+}
+
+// poller asks again and again, from where it left off.
+type poller struct {
+	// ask fetches what is new since the cursor and applies it. After an error the
+	// same is asked again.
+	ask func(ctx context.Context, cursor string) (answer, error)
+	// interval is the gap between polls of a broker that does not wait.
+	interval time.Duration
+	clock    clock.Clock
+	log      logr.Logger
+}
+
+// run polls until ctx ends. It logs when the broker is lost and found, not every
+// try.
+func (p *poller) run(ctx context.Context) error {
+	cursor, failing := "", false
+	backoff := newBackoff()
+	for ctx.Err() == nil {
+		asked := p.clock.Now()
+		got, err := p.ask(ctx, cursor)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			if !failing {
+				p.log.Info("polling fails, trying again", "reason", err.Error())
+			}
+			failing = true
+			p.sleep(ctx, backoff.Step())
+			continue
+		case failing:
+			p.log.Info("polling works again")
+		}
+		failing, backoff = false, newBackoff()
+		stuck := got.items == 0 || got.cursor == cursor
+		cursor = got.cursor
+		if stuck && p.clock.Since(asked) < atOnce {
+			p.sleep(ctx, p.interval)
+		}
+	}
+	return nil
+}
+
+func (p *poller) sleep(ctx context.Context, d time.Duration) {
+	timer := p.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	}
+}
+
+// newBackoff spreads tries from half a second to half a minute.
+func newBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 20 * time.Second}
+}

@@ -1,0 +1,52 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// writeProvider makes or updates the ProviderInstruction of an instruction. One
+// that is to be released is made even if it is not known: its controller then
+// looks whether anything of it is left, and says so to the broker. One that has
+// ended is not.
+func writeProvider(ctx context.Context, c client.Client, namespace string, in *v1.Instruction, received time.Time) error {
+	spec, err := wire.ToProviderInstruction(in, received)
+	if err != nil {
+		return unusable(err)
+	}
+	name := wire.PlacementName(in.Reservation, in.Placement)
+
+	obj := &agentv1alpha1.ProviderInstruction{}
+	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
+	if apierrors.IsNotFound(err) {
+		if in.State == v1.InstructionStateEnded {
+			return nil
+		}
+		obj = &agentv1alpha1.ProviderInstruction{ObjectMeta: metaOf(namespace, name, in.Reservation), Spec: spec}
+		if err := c.Create(ctx, obj); err != nil {
+			return written(name, err)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read provider instruction %q: %w", name, err)
+	}
+	if obj.Spec.RequesterClusterID != spec.RequesterClusterID {
+		return unusable(fmt.Errorf("provider instruction %q is for requester %q and cannot become one for %q",
+			name, obj.Spec.RequesterClusterID, spec.RequesterClusterID))
+	}
+	before := obj.DeepCopy()
+	spec.Release = spec.Release || obj.Spec.Release
+	spec.Unpeer = spec.Unpeer || obj.Spec.Unpeer
+	spec.ExpiresAt = steady(obj.Spec.ExpiresAt, spec.ExpiresAt)
+	obj.Spec = spec
+	return patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)
+}

@@ -1,0 +1,66 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// ErrUnusable is wrapped by the errors of an instruction that no repetition
+// makes better: it cannot be read, contradicts what stands, or does not fit the
+// schema.
+var ErrUnusable = errors.New("instruction cannot be used")
+
+func unusable(err error) error { return fmt.Errorf("%w: %w", ErrUnusable, err) }
+
+// expiryTolerance is how far an expiry may differ from the one that is written
+// already: remaining times of several answers never agree to the second.
+const expiryTolerance = 2 * time.Second
+
+func metaOf(namespace, name, reservation string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: name,
+		Labels: map[string]string{
+			agentv1alpha1.ManagedByLabel:   agentv1alpha1.ManagedByValue,
+			agentv1alpha1.ReservationLabel: reservation,
+		},
+	}
+}
+
+// steady keeps an expiry that is as good as the new one.
+func steady(old, now *metav1.Time) *metav1.Time {
+	if old != nil && now != nil && now.Sub(old.Time).Abs() <= expiryTolerance {
+		return old
+	}
+	return now
+}
+
+// patchSpec writes obj where its spec changed. The resource version is part of
+// the patch: what somebody else wrote in between is not lost but tried again.
+func patchSpec(ctx context.Context, c client.Client, obj, before client.Object, spec, old any) error {
+	if equality.Semantic.DeepEqual(spec, old) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.Patch(ctx, obj, patch); client.IgnoreNotFound(err) != nil {
+		return written(obj.GetName(), err)
+	}
+	return nil
+}
+
+// written wraps the error of a write.
+func written(name string, err error) error {
+	err = fmt.Errorf("write instruction %q: %w", name, err)
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		return unusable(err)
+	}
+	return err
+}
