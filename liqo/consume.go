@@ -39,10 +39,9 @@ func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.Reserv
 	p.departing.Lock()
 	defer p.departing.Unlock()
 	state, err := p.consume(ctx, inst)
-	if err != nil || !state.Gone {
+	if err != nil || !state.Done {
 		return false, err
 	}
-	failpoint.Hit(failpoint.ConsumerGone)
 	return true, Finish(ctx, p.Client, inst)
 }
 
@@ -57,7 +56,7 @@ func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
 		}
 	}
-	if state.Gone && scene.Siblings == 0 {
+	if state.Done && scene.Siblings == 0 {
 		p.forget(scene.pair)
 	}
 	return state, nil

@@ -93,9 +93,11 @@ type ConsumerState struct {
 	Peered     Aspect
 	NodeReady  Aspect
 	Offloading Aspect
-	// Gone is true when nothing is left of the placement, nor of the peering if it
-	// was the last.
+	// Gone is true when nothing of the placement is left, and nothing that needs the
+	// provider either: the broker may be told.
 	Gone bool
+	// Done is true when the instruction may go too.
+	Done bool
 }
 
 // PlanConsumer decides what to do next for a placement, and says where it is.
@@ -232,12 +234,9 @@ func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 		return actions, s
 	}
 	if v.Siblings == 0 {
-		if actions, done := planUnpeer(v); !done {
-			s.Peered = waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone", v.Provider)
-			return actions, s
-		}
+		return planUnpeer(v, s)
 	}
-	s.Phase, s.Gone = agentv1alpha1.InstructionReleased, true
+	s.Phase, s.Gone, s.Done = agentv1alpha1.InstructionReleased, true, true
 	return nil, s
 }
 
@@ -256,14 +255,21 @@ func (v *ConsumerView) offloadingGoes() bool {
 	})
 }
 
-func planUnpeer(v ConsumerView) (actions []Action, done bool) {
+// planUnpeer follows the provider's last placement.
+func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
+	s.Peered = waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone", v.Provider)
 	if v.Identity.usable() && v.Identity.Ours {
-		return []Action{{Do: DeleteIdentity}}, false
+		return []Action{{Do: DeleteIdentity}}, s
 	}
 	if v.Identity.Terminating || !v.Identity.Exists && v.Identity.Renewing {
-		return nil, false
+		return nil, s
 	}
-	return planHome(v.Home)
+	actions, done := planHome(v.Home)
+	s.Gone, s.Done = true, done
+	if done {
+		s.Phase = agentv1alpha1.InstructionReleased
+	}
+	return actions, s
 }
 
 func waiting(reason, format string, args ...any) Aspect {

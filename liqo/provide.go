@@ -39,7 +39,7 @@ func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.Provid
 	p.departing.Lock()
 	defer p.departing.Unlock()
 	state, err := p.provide(ctx, inst)
-	if err != nil || !state.Gone {
+	if err != nil || !state.Done {
 		return false, err
 	}
 	return true, Finish(ctx, p.Client, inst)

@@ -66,10 +66,11 @@ type ReplicaView struct {
 type ProviderState struct {
 	Phase   agentv1alpha1.InstructionPhase
 	Granted Aspect
-	// Released is true when nothing of the placement runs here any more.
-	Released bool
-	// Gone is true when nothing is left of the peering either, or others need it.
+	// Gone is true when nothing of the placement is left here: the broker may be told,
+	// and sell the capacity again.
 	Gone bool
+	// Done is true when the instruction may go too: the peering is down or others need it.
+	Done bool
 }
 
 // PlanProvider decides what to do next for a placement that this cluster has
@@ -156,17 +157,17 @@ func planProviderRelease(v ProviderView) (actions []Action, s ProviderState) {
 		s.Granted = waiting(agentv1alpha1.ReasonReleasing, "waiting until the slice and the %d pods of %q are gone", v.ShadowPods, v.Consumer)
 		return actions, s
 	}
-	s.Phase, s.Released = agentv1alpha1.InstructionReleased, true
+	s.Phase, s.Gone = agentv1alpha1.InstructionReleased, true
 	s.Granted = waiting(agentv1alpha1.ReasonReleased, "nothing of it is left")
 	if !v.Unpeer {
 		return actions, s
 	}
 	if v.Siblings > 0 {
-		s.Gone = true
+		s.Done = true
 		return actions, s
 	}
 	teardown, done := planTenantRemoval(v)
-	s.Gone = done
+	s.Done = done
 	return append(actions, teardown...), s
 }
 

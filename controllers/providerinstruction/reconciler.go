@@ -49,7 +49,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 		return err
 	}
 	if err := r.record(ctx, inst, state); err != nil {
-		return err
+		return client.IgnoreNotFound(err) // it went, and the cache is late
 	}
 	return r.settle(ctx, inst, state)
 }
@@ -102,8 +102,8 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderI
 		Reason: agentv1alpha1.ReasonPeeringSkipped, Message: "this agent runs with --peering-mode=none and does not peer",
 	}}
 	if over(inst) {
-		state.Phase, state.Released = agentv1alpha1.InstructionReleased, true
-		state.Gone = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
+		state.Phase, state.Gone = agentv1alpha1.InstructionReleased, true
+		state.Done = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
 	}
 	return state, nil
 }
@@ -112,7 +112,7 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderI
 // the instruction once the broker knows and the peering is done with.
 func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState) error {
 	switch {
-	case state.Released:
+	case state.Gone:
 		r.say(inst, v1.StatusReportStateGone, liqo.Aspect{Reason: agentv1alpha1.ReasonReleased})
 		failpoint.Hit(failpoint.ProviderGone)
 	case over(inst):
@@ -123,7 +123,7 @@ func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderIns
 		r.say(inst, v1.StatusReportStateAcknowledged, liqo.Aspect{Reason: agentv1alpha1.ReasonAcknowledged})
 		failpoint.Hit(failpoint.ProviderAcknowledged)
 	}
-	if !state.Gone || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
+	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
 		return nil
 	}
 	departed, err := r.leave(ctx, inst)

@@ -26,7 +26,7 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	if err := r.client.Status().Patch(ctx, inst, client.MergeFrom(before)); err != nil {
 		return err
 	}
-	if state.Released {
+	if state.Gone {
 		failpoint.Hit(failpoint.ProviderReleased)
 	}
 	return nil
@@ -61,7 +61,7 @@ func describe(inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState,
 		inst.Status.Message = c.Message
 		return
 	}
-	if state.Released {
+	if state.Gone {
 		inst.Status.Enforced = false
 	}
 	set(inst, agentv1alpha1.ConditionGranted, state.Granted, now)

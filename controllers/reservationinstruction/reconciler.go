@@ -48,10 +48,10 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 		return err
 	}
 	if err := r.record(ctx, inst, state); err != nil {
-		return err
+		return client.IgnoreNotFound(err) // it went, and the cache is late
 	}
-	if !state.Gone {
-		r.report(inst, state)
+	r.report(inst, state)
+	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
 		return nil
 	}
 	return r.depart(ctx, inst)
@@ -68,16 +68,20 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.Reservati
 		return r.opts.Peering.Consume(ctx, inst)
 	}
 	gone := inst.Spec.Release || inst.DeletionTimestamp != nil
-	state := liqo.ConsumerState{Phase: agentv1alpha1.InstructionPending, Gone: gone}
+	state := liqo.ConsumerState{Phase: agentv1alpha1.InstructionPending, Gone: gone, Done: gone}
 	if gone {
 		state.Phase = agentv1alpha1.InstructionReleased
 	}
 	return state, nil
 }
 
-// report tells the broker when the node becomes ready, and when it no longer is.
+// report tells the broker when the node becomes ready, when it no longer is, and
+// when nothing is left.
 func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState) {
 	switch node := state.NodeReady; {
+	case state.Gone:
+		r.say(inst, v1.StatusReportStateGone, liqo.Aspect{Reason: agentv1alpha1.ReasonReleased})
+		failpoint.Hit(failpoint.ConsumerGone)
 	case r.opts.Peering == nil || state.Phase == agentv1alpha1.InstructionReleasing:
 	case node.True:
 		r.say(inst, v1.StatusReportStateReady, node)
@@ -94,16 +98,11 @@ func (r *Reconciler) say(inst *agentv1alpha1.ReservationInstruction, state v1.St
 	})
 }
 
-// depart lets go of the instruction once the broker knows that nothing is left.
+// depart lets go of the instruction, for the broker knows that nothing is left.
 func (r *Reconciler) depart(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
-	reservation, placement := inst.Spec.ReservationName, inst.Spec.Placement
-	if !r.reports.Heard(reservation, placement, v1.StatusReportStateGone) {
-		r.say(inst, v1.StatusReportStateGone, liqo.Aspect{Reason: agentv1alpha1.ReasonReleased})
-		return nil
-	}
 	departed, err := r.leave(ctx, inst)
 	if departed && err == nil {
-		r.reports.Forget(reservation, placement)
+		r.reports.Forget(inst.Spec.ReservationName, inst.Spec.Placement)
 		failpoint.Hit(failpoint.ConsumerDeleted)
 	}
 	return err
