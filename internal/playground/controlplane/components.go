@@ -3,13 +3,14 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/authority"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-func (c *ControlPlane) startEtcd() error {
+func (c *ControlPlane) startEtcd(ctx context.Context) error {
 	client, err := c.loopbackURL("etcd")
 	if err != nil {
 		return err
@@ -18,7 +19,7 @@ func (c *ControlPlane) startEtcd() error {
 	if err != nil {
 		return err
 	}
-	_, err = c.run(toolchain.Etcd, process.Storage,
+	etcd, err := c.run(toolchain.Etcd, process.Storage,
 		"--name="+c.options.Name,
 		"--data-dir="+c.path("etcd"),
 		// Only a crash of the machine, not of etcd, could lose what was written.
@@ -27,7 +28,12 @@ func (c *ControlPlane) startEtcd() error {
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer,
 		"--initial-cluster="+c.options.Name+"="+peer,
 		"--log-level=warn")
-	return err
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return etcd.Await(ctx, func(ctx context.Context) error { return get(ctx, http.DefaultClient, client+"/readyz") })
 }
 
 func (c *ControlPlane) startAPIServer(ctx context.Context) error {

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -115,17 +116,12 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 
 func (c *ControlPlane) boot(ctx context.Context) error {
 	c.options.Progress.Plan(1)
-	booted := c.options.Progress.Begin(c.options.Name + ": Kubernetes API")
-	if err := c.prepare(); err != nil {
+	if len(c.options.Nodes) > 0 {
+		c.options.Progress.Plan(1)
+	}
+	if err := c.bootAPI(ctx); err != nil {
 		return err
 	}
-	if err := c.startEtcd(); err != nil {
-		return err
-	}
-	if err := c.startAPIServer(ctx); err != nil {
-		return err
-	}
-	booted()
 	if c.options.ControllerManager {
 		if err := c.startControllerManager(); err != nil {
 			return err
@@ -140,6 +136,18 @@ func (c *ControlPlane) boot(ctx context.Context) error {
 		return nil
 	}
 	return c.bootNodes(ctx)
+}
+
+func (c *ControlPlane) bootAPI(ctx context.Context) error {
+	defer c.options.Progress.Begin(c.options.Name + ": Kubernetes API")()
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	// The API server would wait long for an etcd that has ended.
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.startEtcd(ctx) })
+	group.Go(func() error { return c.startAPIServer(ctx) })
+	return group.Wait()
 }
 
 // prepare makes what the processes read: ports, keys, certificates, kubeconfigs.
@@ -218,7 +226,11 @@ func (c *ControlPlane) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL()+"/readyz", nil)
+	return get(ctx, client, c.URL()+"/readyz")
+}
+
+func get(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,6 @@ var stages = []string{
 }
 
 func (c *ControlPlane) bootNodes(ctx context.Context) error {
-	c.options.Progress.Plan(1)
 	defer c.options.Progress.Begin(c.options.Name + ": nodes")()
 	if err := c.startKWOK(ctx); err != nil {
 		return err

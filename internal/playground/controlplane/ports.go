@@ -17,6 +17,9 @@ import (
 // connections, so that nothing takes a remembered one by chance.
 const firstPort, lastPort = 20000, 32000
 
+// ErrPortTaken tells that another program listens on a remembered port.
+var ErrPortTaken = errors.New("taken by another program")
+
 // ports remembers which loopback port has which use.
 type ports struct {
 	file string
@@ -36,6 +39,11 @@ func openPorts(file string) (*ports, error) {
 	default:
 		if err := json.Unmarshal(content, &p.named); err != nil {
 			return nil, fmt.Errorf("remembered ports %q: %w", file, err)
+		}
+	}
+	for name, port := range p.named {
+		if !free(port) {
+			return nil, fmt.Errorf("port %d (%s) that %q remembers is %w: end that, or remove the state", port, name, file, ErrPortTaken)
 		}
 	}
 	_, err = p.allocate("kube-apiserver")

@@ -11,12 +11,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
 // Namespace of Liqo in every cluster.
@@ -40,55 +41,55 @@ type Cluster struct {
 	// Chart is the folder of Liqo's Helm chart.
 	Chart    string
 	Binaries Binaries
+	// Clock dates the webhook's certificate.
+	Clock clock.PassiveClock
 }
 
 // Liqo is a running installation.
 type Liqo struct {
-	cluster  Cluster
-	ports    ports
-	kubelets *kubelets
+	cluster Cluster
+	ports   ports
 }
 
 // Start installs Liqo, unless the same release is there, and runs it under the
 // control plane's name as cluster ID. It returns once Liqo answers. What it started
-// ends with the control plane; ctx ends the launching of virtual kubelets.
+// ends with the control plane.
 func Start(ctx context.Context, c Cluster) (*Liqo, error) {
 	l := &Liqo{cluster: c}
 	var err error
 	if l.ports, err = choosePorts(c.ControlPlane); err != nil {
 		return nil, err
 	}
-	certificates, err := webhookCertificates(filepath.Join(c.Dir(), "liqo-webhook"))
-	if err != nil {
-		return nil, err
-	}
 	release, err := render(c, l.ports)
 	if err != nil {
 		return nil, err
 	}
-	if err := release.prepare(l.ports, certificates); err != nil {
-		return nil, err
-	}
-	if err := install(ctx, c, release); err != nil {
+	if err := l.install(ctx, release); err != nil {
 		return nil, fmt.Errorf("installing Liqo in %s: %w", c.Name(), err)
 	}
-	if err := l.run(ctx, release, certificates); err != nil {
+	if err := l.run(ctx, release); err != nil {
 		return nil, fmt.Errorf("running Liqo in %s: %w", c.Name(), err)
 	}
-	l.kubelets = newKubelets(l)
-	return l, l.kubelets.start(ctx)
+	return l, nil
 }
+
+// LaunchKubelets runs a virtual kubelet for each Pod that Liqo makes for one, until
+// ctx ends.
+func (l *Liqo) LaunchKubelets(ctx context.Context) error { return newKubelets(l).start(ctx) }
 
 // ready is how long Liqo may take to answer on a busy machine.
 const ready = 90 * time.Second
 
-func (l *Liqo) run(ctx context.Context, r *release, certificates webhookFiles) error {
-	probes := map[string]int{"liqo-controller-manager": l.ports.controllerHealth, "liqo-webhook": l.ports.webhookHealth}
+func (l *Liqo) run(ctx context.Context, r *release) error {
+	if err := os.MkdirAll(l.cluster.webhookDir(), 0o700); err != nil {
+		return err
+	}
+	probes := map[string]int{"liqo-controller-manager": l.ports.controllerHealth, webhookService: l.ports.webhookHealth}
 	var group errgroup.Group
 	for i := range r.deployments {
 		d := &r.deployments[i]
 		group.Go(func() error {
-			spec, err := l.specOf(ctx, d, certificates)
+			spec, err := l.specOf(ctx, d)
 			if err != nil {
 				return err
 			}
@@ -102,15 +103,8 @@ func (l *Liqo) run(ctx context.Context, r *release, certificates webhookFiles) e
 			}
 			ctx, cancel := context.WithTimeout(ctx, ready)
 			defer cancel()
-			return p.Await(ctx, answers(fmt.Sprintf("http://127.0.0.1:%d/readyz", port)))
+			return p.Await(ctx, process.Answers(fmt.Sprintf("http://127.0.0.1:%d/readyz", port)))
 		})
 	}
 	return group.Wait()
-}
-
-func ensureDir(path string) error {
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return fmt.Errorf("making a folder for Liqo: %w", err)
-	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
@@ -93,7 +94,7 @@ func (k *kubelets) run(ctx context.Context, pod *corev1.Pod) {
 		k.mu.Unlock()
 		switch {
 		case err == nil && !wanted:
-			p.Stop()
+			k.liqo.cluster.Processes().Remove(p.Name())
 			return
 		case err == nil || !wanted:
 			return
@@ -110,7 +111,7 @@ func (k *kubelets) launch(ctx context.Context, pod *corev1.Pod) (*process.Proces
 	if err != nil {
 		return nil, err
 	}
-	port, err := k.liqo.cluster.Port(pod.Name)
+	port, err := controlplane.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +131,6 @@ func (k *kubelets) stop(pod *corev1.Pod) {
 	delete(k.running, string(pod.UID))
 	k.mu.Unlock()
 	if p != nil {
-		go p.Stop()
+		go k.liqo.cluster.Processes().Remove(p.Name())
 	}
 }

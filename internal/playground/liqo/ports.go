@@ -1,10 +1,6 @@
 package liqo
 
 import (
-	"context"
-	"fmt"
-	"net/http"
-
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 )
 
@@ -29,23 +25,4 @@ func choosePorts(c *controlplane.ControlPlane) (ports, error) {
 		}
 	}
 	return p, nil
-}
-
-// answers probes an HTTP endpoint for 200.
-func answers(url string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s answers %s", url, resp.Status)
-		}
-		return nil
-	}
 }

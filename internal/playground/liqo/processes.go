@@ -33,7 +33,7 @@ func (b Binaries) program(container *corev1.Container) (string, error) {
 }
 
 // specOf turns a Deployment into a process with its arguments and its rights.
-func (l *Liqo) specOf(ctx context.Context, d *appsv1.Deployment, w webhookFiles) (process.Spec, error) {
+func (l *Liqo) specOf(ctx context.Context, d *appsv1.Deployment) (process.Spec, error) {
 	pod := &d.Spec.Template.Spec
 	kubeconfig, err := l.cluster.ServiceAccountKubeconfig(ctx, Namespace, pod.ServiceAccountName)
 	if err != nil {
@@ -44,8 +44,9 @@ func (l *Liqo) specOf(ctx context.Context, d *appsv1.Deployment, w webhookFiles)
 	}
 	spec, err := l.spec(&pod.Containers[0], env, kubeconfig)
 	spec.Name, spec.Layer = d.Name, process.Controller
-	if d.Name == "liqo-webhook" {
-		spec.Env = append(spec.Env, "TMPDIR="+w.tmp)
+	if d.Name == webhookService {
+		spec.Dir = l.cluster.webhookDir()
+		spec.Env = append(spec.Env, "TMPDIR="+spec.Dir)
 	}
 	return spec, err
 }

@@ -2,7 +2,6 @@ package liqo
 
 import (
 	"cmp"
-	"encoding/base64"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -80,6 +79,9 @@ func render(c Cluster, p ports) (*release, error) {
 			}
 		}
 	}
+	if len(r.crds) == 0 || len(r.deployments) == 0 {
+		return nil, fmt.Errorf("chart %q renders %d CRDs and %d Deployments: it is not Liqo's", c.Chart, len(r.crds), len(r.deployments))
+	}
 	slices.SortFunc(r.objects, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetName(), b.GetName()))
 	})
@@ -112,28 +114,17 @@ func (r *release) sort(text string) error {
 	return nil
 }
 
-// prepare adapts what depends on pods: the webhook's Service leads to this machine,
-// and its certificate is ours.
-func (r *release) prepare(p ports, w webhookFiles) error {
+// prepare adapts what depends on Pods: how the webhook is reached and certified.
+func (r *release) prepare(c Cluster, p ports) error {
 	for _, obj := range r.objects {
 		switch {
-		case obj.GetKind() == "Service" && obj.GetName() == "liqo-webhook":
-			// The API server resolves a webhook's Service by itself, without kube-proxy.
-			obj.Object["spec"] = map[string]any{
-				"type": "ExternalName", "externalName": "localhost",
-				"ports": []any{map[string]any{"name": "https", "port": int64(p.webhook), "protocol": "TCP"}},
-			}
+		case obj.GetKind() == "Service" && obj.GetName() == webhookService:
+			leadToWebhook(obj, p.webhook)
 		case obj.GetKind() == "Secret" && obj.GetName() == webhookSecret:
-			// Liqo keeps a Secret that is complete.
-			data := map[string]any{}
-			for key, value := range map[string][]byte{"ca": w.ca, "tls.crt": w.certificate, "tls.key": w.key} {
-				data[key] = base64.StdEncoding.EncodeToString(value)
+			if err := c.certify(obj); err != nil {
+				return fmt.Errorf("certificate of Liqo's webhook: %w", err)
 			}
-			obj.Object["data"] = data
 		}
-	}
-	if len(r.crds) == 0 || len(r.deployments) == 0 {
-		return fmt.Errorf("Liqo's chart renders %d CRDs and %d Deployments", len(r.crds), len(r.deployments))
 	}
 	return nil
 }

@@ -1,47 +1,49 @@
 package liqo
 
 import (
-	"fmt"
-	"os"
+	"encoding/base64"
 	"path/filepath"
-	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/authority"
 )
 
-// webhookSecret is where Liqo's webhook keeps its certificate.
-const webhookSecret = "liqo-webhook-certs"
+// The webhook's Service, and the Secret in which it keeps its certificate.
+const (
+	webhookService = "liqo-webhook"
+	webhookSecret  = "liqo-webhook-certs"
+)
 
-// webhookFiles is the webhook's certificate, and the TMPDIR under which the webhook
-// looks for it: its folder is fixed relative to the temporary folder, so each
-// cluster's webhook gets a temporary folder of its own.
-type webhookFiles struct {
-	tmp                  string
-	ca, certificate, key []byte
+// webhookDir is the webhook's working directory and, because it reads its
+// certificate from there, its folder for temporary files.
+func (c Cluster) webhookDir() string { return filepath.Join(c.Dir(), webhookService) }
+
+// leadToWebhook makes the Service point to this machine. The API server resolves
+// the Service of a webhook by itself, without kube-proxy.
+func leadToWebhook(service *unstructured.Unstructured, port int) {
+	service.Object["spec"] = map[string]any{
+		"type": "ExternalName", "externalName": "localhost",
+		"ports": []any{map[string]any{"name": "https", "port": int64(port), "protocol": "TCP"}},
+	}
 }
 
-func webhookCertificates(dir string) (webhookFiles, error) {
-	serving := filepath.Join(dir, "tmp", "k8s-webhook-server", "serving-certs")
-	if err := ensureDir(serving); err != nil {
-		return webhookFiles{}, err
-	}
-	ca, err := authority.Open(dir, "liqo-webhook", time.Now)
+// certify fills the Secret, which Liqo keeps if it is complete. Liqo would
+// otherwise make RSA keys that take seconds to find.
+func (c Cluster) certify(secret *unstructured.Unstructured) error {
+	ca, err := authority.Open(c.webhookDir(), webhookService, c.Clock.Now)
 	if err != nil {
-		return webhookFiles{}, err
+		return err
 	}
-	w := webhookFiles{tmp: filepath.Join(dir, "tmp"), ca: ca.PEM()}
-	certificate, key := filepath.Join(serving, "tls.crt"), filepath.Join(serving, "tls.key")
-	if _, err := os.Stat(key); err != nil {
-		name := "liqo-webhook." + Namespace + ".svc"
-		if _, _, err := ca.IssueFiles(serving, "tls", authority.Subject{CommonName: name, Hosts: []string{name, name + ".cluster.local", "localhost"}}); err != nil {
-			return webhookFiles{}, err
-		}
+	host := webhookService + "." + Namespace + ".svc"
+	pair, err := ca.Issue(authority.Subject{CommonName: host, Hosts: []string{host}})
+	if err != nil {
+		return err
 	}
-	if w.certificate, err = os.ReadFile(certificate); err != nil {
-		return webhookFiles{}, fmt.Errorf("certificate of Liqo's webhook: %w", err)
+	data := map[string]any{}
+	for key, value := range map[string][]byte{"ca": ca.PEM(), "tls.crt": pair.Certificate, "tls.key": pair.Key} {
+		data[key] = base64.StdEncoding.EncodeToString(value)
 	}
-	if w.key, err = os.ReadFile(key); err != nil {
-		return webhookFiles{}, fmt.Errorf("key of Liqo's webhook: %w", err)
-	}
-	return w, nil
+	secret.Object["data"] = data
+	return nil
 }

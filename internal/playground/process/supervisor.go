@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ErrInUse tells that another live supervisor holds the folder.
-var ErrInUse = errors.New("folder is in use by another supervisor")
+// ErrInUse tells that somebody else holds a file, or a supervisor its folder.
+var ErrInUse = errors.New("in use by another process")
 
 // Supervisor starts processes and stops them all in the end.
 type Supervisor struct {
@@ -37,7 +37,7 @@ func NewSupervisor(dir string) (*Supervisor, error) {
 			return nil, err
 		}
 	}
-	lock, err := hold(filepath.Join(dir, "run", "lock"))
+	lock, err := Hold(filepath.Join(dir, "run", "lock"))
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,9 @@ func NewSupervisor(dir string) (*Supervisor, error) {
 	return s, nil
 }
 
-// hold locks a file for the life of this process, or until it is closed.
-func hold(name string) (*os.File, error) {
+// Hold locks a file until it is closed or this process ends, however it ends. It
+// fails with ErrInUse while another holder has it.
+func Hold(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err

@@ -2,38 +2,55 @@ package toolchain
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
-// overlay writes the patched file, and the list that makes the compiler read it
-// in place of the original. It returns the list's name.
-func (t *Toolchain) overlay(ctx context.Context, tool Tool) (string, error) {
-	dir, err := t.ModuleDir(ctx, tool.Module, tool.Patch.Module)
+// patchedModule copies the sources of the module that a tool patches, patches the
+// copy, and writes a go.mod that builds from it. It returns that go.mod's name; done
+// removes the copy.
+func (t *Toolchain) patchedModule(ctx context.Context, tool Tool) (modfile string, done func() error, err error) {
+	source, err := t.ModuleDir(ctx, tool.Module, tool.Patch.Module)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	original := filepath.Join(dir, filepath.FromSlash(tool.Patch.File))
-	content, err := os.ReadFile(original)
+	patched := t.Path(tool) + ".patched"
+	if err := os.RemoveAll(patched); err != nil { // of a build that was cut off
+		return "", nil, err
+	}
+	if err := os.CopyFS(patched, os.DirFS(source)); err != nil {
+		return "", nil, err
+	}
+	if err := tool.Patch.apply(patched); err != nil {
+		return "", nil, fmt.Errorf("patch of %q: %w", tool.Name, err)
+	}
+	modfile = filepath.Join(patched, "build.mod")
+	for _, name := range []string{"mod", "sum"} {
+		content, err := os.ReadFile(filepath.Join(t.root, "hack", tool.Module, "go."+name))
+		if err != nil {
+			return "", nil, err
+		}
+		if name == "mod" {
+			content = fmt.Appendf(content, "\nreplace %s => %s\n", tool.Patch.Module, patched)
+		}
+		if err := os.WriteFile(filepath.Join(patched, "build."+name), content, 0o644); err != nil {
+			return "", nil, err
+		}
+	}
+	return modfile, func() error { return os.RemoveAll(patched) }, nil
+}
+
+// apply patches the sources in dir.
+func (p Patch) apply(dir string) error {
+	file := filepath.Join(dir, filepath.FromSlash(p.File))
+	content, err := os.ReadFile(file)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if n := strings.Count(string(content), tool.Patch.Old); n != 1 {
-		return "", fmt.Errorf("patch of %q: %s stands %d times in %q, want once: adapt the patch to the pinned version",
-			tool.Name, tool.Patch.Old, n, original)
+	if n := strings.Count(string(content), p.Old); n != 1 {
+		return fmt.Errorf("%s stands %d times in %q, want once: adapt the patch to the pinned version", p.Old, n, p.File)
 	}
-	patched := t.Path(tool) + ".patched.go"
-	content = []byte(strings.Replace(string(content), tool.Patch.Old, tool.Patch.New, 1))
-	if err := os.WriteFile(patched, content, 0o644); err != nil {
-		return "", err
-	}
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {original: patched}})
-	if err != nil {
-		return "", err
-	}
-	file := t.Path(tool) + ".overlay.json"
-	return file, os.WriteFile(file, list, 0o644)
+	return os.WriteFile(file, []byte(strings.Replace(string(content), p.Old, p.New, 1)), 0o644)
 }

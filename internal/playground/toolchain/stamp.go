@@ -15,8 +15,18 @@ const recipe = 1
 
 // stamp is the digest of all that determines a tool's binary.
 func (t *Toolchain) stamp(tool Tool) (string, error) {
+	pins, err := t.Pins(tool)
+	if err != nil {
+		return "", err
+	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%d %s %s/%s %+v\n", recipe, runtime.Version(), runtime.GOOS, runtime.GOARCH, tool)
+	fmt.Fprintf(h, "%d %s %s/%s %+v %s", recipe, runtime.Version(), runtime.GOOS, runtime.GOARCH, tool, pins)
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Pins is a digest of the versions of a tool and of all that it is built from.
+func (t *Toolchain) Pins(tool Tool) (string, error) {
+	h := sha256.New()
 	for _, name := range []string{"go.mod", "go.sum"} {
 		content, err := os.ReadFile(filepath.Join(t.root, "hack", tool.Module, name))
 		if err != nil {

@@ -90,7 +90,7 @@ func (t *Toolchain) ModuleDir(ctx context.Context, in, module string) (string, e
 
 // build compiles under a lock, so that of several processes one does the work
 // and the others find it done.
-func (t *Toolchain) build(ctx context.Context, tool Tool) error {
+func (t *Toolchain) build(ctx context.Context, tool Tool) (err error) {
 	defer t.progress.Begin("build " + tool.Name)()
 	if err := os.MkdirAll(t.bin, 0o755); err != nil {
 		return err
@@ -116,11 +116,12 @@ func (t *Toolchain) build(ctx context.Context, tool Tool) error {
 	fresh := t.Path(tool) + ".new"
 	args := []string{"build", "-trimpath", "-ldflags", flags, "-o", fresh}
 	if tool.Patch != (Patch{}) {
-		overlay, err := t.overlay(ctx, tool)
+		modfile, done, err := t.patchedModule(ctx, tool)
 		if err != nil {
 			return err
 		}
-		args = append(args, "-overlay", overlay)
+		args = append(args, "-modfile", modfile)
+		defer func() { err = errors.Join(err, done()) }()
 	}
 	if _, err := t.goCommand(ctx, tool.Module, append(args, tool.Package)...); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -117,30 +116,28 @@ func TestBuildErrorsNameTheModule(t *testing.T) {
 
 func TestPatchesMustStillFit(t *testing.T) {
 	tests := map[string]struct {
-		old  string
-		want string
-		fits bool
+		source, want string
+		fits         bool
 	}{
-		"the text is there":  {old: `"hello"`, want: "bye\n", fits: true},
-		"the text has moved": {old: `"good day"`},
+		"the text is there":       {source: `dir = "/tmp/certs/"`, want: `dir = "certs/"`, fits: true},
+		"the text is gone":        {source: `dir = os.TempDir()`, want: `dir = os.TempDir()`},
+		"the text is there twice": {source: `"/tmp/certs/" "/tmp/certs/"`, want: `"/tmp/certs/" "/tmp/certs/"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			tools, greet := checkout(t, progress.Discard)
-			greet.Patch = Patch{Module: "example.org/greet", File: "main.go", Old: test.old, New: `"bye"`}
-			err := tools.Ensure(t.Context(), greet)
-			if !test.fits {
-				if err == nil {
-					t.Error("a patch that does not fit was accepted")
-				}
-				return
+			dir := t.TempDir()
+			file := filepath.Join(dir, "pkg", "dir.go")
+			write(t, file, test.source)
+			err := Patch{File: "pkg/dir.go", Old: `"/tmp/certs/"`, New: `"certs/"`}.apply(dir)
+			if fits := err == nil; fits != test.fits {
+				t.Errorf("apply: %v, want success: %v", err, test.fits)
 			}
+			got, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := exec.Command(tools.Path(greet)).CombinedOutput()
-			if diff := cmp.Diff(test.want, string(out)); diff != "" || err != nil {
-				t.Errorf("patched program: %v, printed (-want +got):\n%s", err, diff)
+			if diff := cmp.Diff(test.want, string(got)); diff != "" {
+				t.Errorf("patched source (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -1,0 +1,141 @@
+package playground
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+// BrokerCluster is the name of the cluster that the broker runs in.
+const BrokerCluster = "broker"
+
+// Member is a cluster with nodes and Liqo. Its name is its cluster ID.
+type Member struct {
+	Name string
+	// Region is where the cluster stands: a label of its nodes and, in its
+	// consumers, of its virtual nodes.
+	Region string
+	Nodes  []controlplane.Node
+}
+
+// DefaultMembers are three clusters of different sizes, one with GPUs.
+func DefaultMembers() []Member {
+	gpus := machine("berlin-2", "8", "32Gi", "eu-central", "eu-central-b")
+	gpus.Resources["nvidia.com/gpu"] = resource.MustParse("2")
+	return []Member{
+		{Name: "rome", Region: "eu-south", Nodes: []controlplane.Node{
+			machine("rome-1", "4", "8Gi", "eu-south", "eu-south-a"),
+			machine("rome-2", "4", "8Gi", "eu-south", "eu-south-b"),
+		}},
+		{Name: "paris", Region: "eu-west", Nodes: []controlplane.Node{
+			machine("paris-1", "8", "32Gi", "eu-west", "eu-west-a"),
+			machine("paris-2", "8", "32Gi", "eu-west", "eu-west-b"),
+		}},
+		{Name: "berlin", Region: "eu-central", Nodes: []controlplane.Node{
+			machine("berlin-1", "8", "32Gi", "eu-central", "eu-central-a"),
+			gpus,
+		}},
+	}
+}
+
+func machine(name, cpu, memory, region, zone string) controlplane.Node {
+	return controlplane.Node{
+		Name: name,
+		Resources: corev1.ResourceList{
+			corev1.ResourceCPU:              resource.MustParse(cpu),
+			corev1.ResourceMemory:           resource.MustParse(memory),
+			corev1.ResourcePods:             resource.MustParse("110"),
+			corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
+		},
+		Labels: map[string]string{corev1.LabelTopologyRegion: region, corev1.LabelTopologyZone: zone},
+	}
+}
+
+// Cluster is one running cluster of a playground.
+type Cluster struct {
+	*controlplane.ControlPlane
+}
+
+// Run starts a process that belongs to the cluster and ends with it.
+func (c *Cluster) Run(spec process.Spec) (*process.Process, error) { return c.Processes().Start(spec) }
+
+// layout is what one cluster consists of. All of it goes into the digest that
+// tells whether kept state still fits.
+type layout struct {
+	Name, PodCIDR, ServiceCIDR string
+	Liqo                       bool
+	Region                     string
+	Nodes                      []controlplane.Node
+}
+
+// layoutsOf gives each cluster address ranges of its own.
+func layoutsOf(o Options) []layout {
+	layouts := []layout{{Name: BrokerCluster}}
+	for _, m := range o.Members {
+		layouts = append(layouts, layout{Name: m.Name, Liqo: true, Region: m.Region, Nodes: m.Nodes})
+	}
+	for i := range layouts {
+		second := 200 + 2*i
+		layouts[i].PodCIDR, layouts[i].ServiceCIDR = cidr(second), cidr(second+1)
+	}
+	return layouts
+}
+
+func cidr(second int) string { return fmt.Sprintf("10.%d.0.0/16", second) }
+
+func (l layout) options(dir string, tools *toolchain.Toolchain, o Options) controlplane.Options {
+	return controlplane.Options{
+		Dir: dir, Name: l.Name, Toolchain: tools, Progress: o.Progress, Clock: o.Clock,
+		ServiceCIDR: l.ServiceCIDR, PodCIDR: l.PodCIDR,
+		ControllerManager: true, Scheduler: len(l.Nodes) > 0, Nodes: l.Nodes,
+	}
+}
+
+// programs are all that the clusters need, each once.
+func programs(layouts []layout) []toolchain.Tool {
+	tools := []toolchain.Tool{
+		toolchain.LiqoControllerManager, toolchain.LiqoCRDReplicator, toolchain.LiqoWebhook, toolchain.LiqoVirtualKubelet,
+	}
+	for _, l := range layouts {
+		for _, tool := range l.options("", nil, Options{}).Programs() {
+			if !slices.Contains(tools, tool) {
+				tools = append(tools, tool)
+			}
+		}
+	}
+	return tools
+}
+
+func liqoChart(ctx context.Context, tools *toolchain.Toolchain) (string, error) {
+	dir, err := tools.ModuleDir(ctx, toolchain.LiqoWebhook.Module, "github.com/liqotech/liqo")
+	return filepath.Join(dir, "deployments", "liqo"), err
+}
+
+// startLiqo returns when Liqo answers. Its virtual kubelets follow their Pods
+// until background ends.
+func (c *Cluster) startLiqo(ctx, background context.Context, l layout, chart string, tools *toolchain.Toolchain, o Options) error {
+	defer o.Progress.Begin(l.Name + ": Liqo")()
+	installed, err := liqo.Start(ctx, liqo.Cluster{
+		ControlPlane: c.ControlPlane, PodCIDR: l.PodCIDR, ServiceCIDR: l.ServiceCIDR, Chart: chart, Clock: o.Clock,
+		Labels: map[string]string{corev1.LabelTopologyRegion: l.Region},
+		Binaries: liqo.Binaries{
+			ControllerManager: tools.Path(toolchain.LiqoControllerManager),
+			CRDReplicator:     tools.Path(toolchain.LiqoCRDReplicator),
+			Webhook:           tools.Path(toolchain.LiqoWebhook),
+			VirtualKubelet:    tools.Path(toolchain.LiqoVirtualKubelet),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return installed.LaunchKubelets(background)
+}

@@ -1,0 +1,197 @@
+// Package playground boots a whole federation on one machine, as plain processes
+// without any privilege: a broker cluster, and member clusters with simulated
+// nodes and the real Liqo.
+//
+//	<dir>/lock             held while a playground runs; names its process
+//	<dir>/complete         digest of what the first boot set up, written at its end
+//	<dir>/kubeconfig       a context for each cluster
+//	<dir>/clusters/<name>  state, logs and credentials of a cluster
+//
+// State is kept: the next boot only starts processes. State of a boot that was
+// cut off, or made from other versions, is thrown away.
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+// Options say what to boot.
+type Options struct {
+	// Dir keeps the state. Default: .playground in the checkout.
+	Dir string
+	// Members are the clusters that lend and borrow. Default: DefaultMembers.
+	Members []Member
+	// Progress is told about the steps. Default: nobody.
+	Progress progress.Reporter
+	// Clock dates certificates. Default: the real one.
+	Clock clock.PassiveClock
+}
+
+// Playground is a running federation.
+type Playground struct {
+	// Clusters by name: the broker cluster and every member.
+	Clusters map[string]*Cluster
+
+	state *state
+	// background ends what follows the clusters' objects, before the clusters end.
+	background context.CancelFunc
+}
+
+// Up boots the playground and returns when every node is Ready and Liqo answers.
+// Stop must be called in the end. A process that dies without it takes all the
+// others along.
+func Up(ctx context.Context, o Options) (_ *Playground, err error) {
+	if o.Progress == nil {
+		o.Progress = progress.Discard
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Members == nil {
+		o.Members = DefaultMembers()
+	}
+	tools, err := toolchain.New(o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	if o.Dir, err = Dir(o.Dir); err != nil {
+		return nil, err
+	}
+	layouts := layoutsOf(o)
+	if err := tools.Ensure(ctx, programs(layouts)...); err != nil {
+		return nil, err
+	}
+	digest, err := setupDigest(tools, layouts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openState(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.boot(ctx, digest, o.Progress, func() (*Playground, error) { return boot(ctx, s, tools, o, layouts) })
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return p, nil
+}
+
+// Dir is the folder that Options.Dir stands for: absolute, and that of the
+// checkout if it is empty.
+func Dir(dir string) (string, error) {
+	if dir != "" {
+		return filepath.Abs(dir)
+	}
+	tools, err := toolchain.New(progress.Discard)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(tools.Root(), ".playground"), nil
+}
+
+// boot starts all clusters at once; if one fails, it stops the others.
+func boot(ctx context.Context, s *state, tools *toolchain.Toolchain, o Options, layouts []layout) (*Playground, error) {
+	chart, err := liqoChart(ctx, tools)
+	if err != nil {
+		return nil, err
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p := &Playground{Clusters: map[string]*Cluster{}, state: s, background: cancel}
+	var mu sync.Mutex // guards p.Clusters
+	group, ctx := errgroup.WithContext(ctx)
+	for _, l := range layouts {
+		if l.Liqo {
+			o.Progress.Plan(1)
+		}
+		group.Go(func() error {
+			plane, err := controlplane.Start(ctx, l.options(s.clusterDir(l.Name), tools, o))
+			if err != nil {
+				return err
+			}
+			cluster := &Cluster{ControlPlane: plane}
+			mu.Lock()
+			p.Clusters[l.Name] = cluster
+			mu.Unlock()
+			if !l.Liqo {
+				return nil
+			}
+			return cluster.startLiqo(ctx, background, l, chart, tools, o)
+		})
+	}
+	err = group.Wait()
+	if err == nil {
+		err = p.writeKubeconfig()
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.stopClusters())
+	}
+	return p, nil
+}
+
+// Cluster finds a cluster by its name.
+func (p *Playground) Cluster(name string) (*Cluster, error) {
+	cluster, ok := p.Clusters[name]
+	if !ok {
+		return nil, fmt.Errorf("the playground has no cluster %q, only %q", name, p.Names())
+	}
+	return cluster, nil
+}
+
+// Names of the clusters, in alphabetical order.
+func (p *Playground) Names() []string {
+	var names []string
+	for name := range p.Clusters {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Dir is the folder with the state.
+func (p *Playground) Dir() string { return p.state.dir }
+
+// Kubeconfig is the file with a context for each cluster.
+func (p *Playground) Kubeconfig() string { return kubeconfigOf(p.state.dir) }
+
+// Stop ends all processes and keeps the state. It is idempotent.
+func (p *Playground) Stop() error {
+	return errors.Join(p.stopClusters(), p.state.close())
+}
+
+func (p *Playground) stopClusters() error {
+	p.background()
+	errs := make(chan error, len(p.Clusters))
+	for _, cluster := range p.Clusters {
+		go func() { errs <- cluster.Stop() }()
+	}
+	var all error
+	for range p.Clusters {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+// Remove deletes the state of a playground that does not run.
+func Remove(dir string) error {
+	s, err := openState(dir)
+	if err != nil {
+		return err
+	}
+	if err := s.reap(); err != nil {
+		return errors.Join(err, s.close())
+	}
+	return errors.Join(os.RemoveAll(dir), s.close())
+}

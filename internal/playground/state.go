@@ -1,0 +1,147 @@
+package playground
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+// format is raised when kept state of a former kind cannot be booted any more.
+const format = 1
+
+// state is the folder of a playground, held by this process.
+type state struct {
+	dir  string
+	lock *os.File
+}
+
+func lockOf(dir string) string     { return filepath.Join(dir, "lock") }
+func clustersOf(dir string) string { return filepath.Join(dir, "clusters") }
+
+// openState holds the folder until close, and writes down by whom it is held.
+func openState(dir string) (*state, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := process.Hold(lockOf(dir))
+	if errors.Is(err, process.ErrInUse) {
+		return nil, fmt.Errorf("a playground runs in %q already: use it, or end it with \"playground down\": %w", dir, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(lock.Truncate(0), writeAt(lock, strconv.Itoa(os.Getpid()))); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &state{dir: dir, lock: lock}, nil
+}
+
+func writeAt(file *os.File, text string) error {
+	_, err := file.WriteAt([]byte(text), 0)
+	return err
+}
+
+func (s *state) close() error {
+	if err := s.lock.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+func (s *state) clusterDir(name string) string { return filepath.Join(clustersOf(s.dir), name) }
+
+// boot runs start on state that fits: kept state if it is complete and of the same
+// setup, else none. Kept state that does not come up is damaged, and is made anew.
+func (s *state) boot(ctx context.Context, setup string, report progress.Reporter, start func() (*Playground, error)) (*Playground, error) {
+	content, err := os.ReadFile(s.marker())
+	kept := err == nil && string(content) == setup
+	if !kept {
+		if err := s.wipe(); err != nil {
+			return nil, err
+		}
+	}
+	p, err := start()
+	if err != nil && kept && damaged(ctx, err) {
+		report.Begin(fmt.Sprintf("kept state does not boot and is made anew (%v)", err))()
+		kept = false
+		if err := s.wipe(); err != nil {
+			return nil, err
+		}
+		p, err = start()
+	}
+	if err != nil || kept {
+		return p, err
+	}
+	if err := os.WriteFile(s.marker(), []byte(setup), 0o644); err != nil {
+		return nil, errors.Join(err, p.stopClusters())
+	}
+	return p, nil
+}
+
+// marker is the file that is written when a first boot has succeeded.
+func (s *state) marker() string { return filepath.Join(s.dir, "complete") }
+
+// damaged tells whether new state could help: not against an interrupt, a machine
+// that is too slow or a foreign program on a remembered port.
+func damaged(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, controlplane.ErrPortTaken)
+}
+
+// wipe throws the clusters away. The marker goes first: a wipe that is cut off
+// must not look like complete state.
+func (s *state) wipe() error {
+	if err := os.Remove(s.marker()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := s.reap(); err != nil {
+		return err
+	}
+	return os.RemoveAll(clustersOf(s.dir))
+}
+
+// reap ends what a crashed playground left running.
+func (s *state) reap() error {
+	dirs, err := filepath.Glob(filepath.Join(clustersOf(s.dir), "*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		processes, err := process.NewSupervisor(dir)
+		if err != nil {
+			return err
+		}
+		if err := processes.Stop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setupDigest changes with everything that a first boot leaves behind in the
+// clusters: versions, their shape, and the format of the state.
+func setupDigest(tools *toolchain.Toolchain, layouts []layout) (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, format)
+	for _, tool := range []toolchain.Tool{toolchain.APIServer, toolchain.LiqoWebhook, toolchain.KWOK} {
+		pins, err := tools.Pins(tool)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(h, pins)
+	}
+	if err := json.NewEncoder(h).Encode(layouts); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
