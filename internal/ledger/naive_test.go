@@ -113,8 +113,12 @@ func (n *naive) held(cluster string, resource corev1.ResourceName) int64 {
 }
 
 func (n *naive) free(cluster string, resource corev1.ResourceName) int64 {
+	return n.freeBeside(n.claimed(cluster, resource), cluster, resource)
+}
+
+func (n *naive) freeBeside(claimed int64, cluster string, resource corev1.ResourceName) int64 {
 	last := n.clusters[cluster].last
-	return max(0, last.Allocatable[resource]-last.Allocated[resource]-n.claimed(cluster, resource))
+	return max(0, last.Allocatable[resource]-last.Allocated[resource]-claimed)
 }
 
 // refusals are all the reasons against an event; State may give any of them.
@@ -341,13 +345,14 @@ func (n *naive) clusterDiffers(s *State, id string) error {
 	}
 	held, claimed, free := c.Held(), c.Claimed(), c.Available()
 	for _, resource := range resources {
-		if got, want := claimed[resource], n.claimed(id, resource); got != want {
-			return fmt.Errorf("claimed %d of %s, want %d", got, resource, want)
+		wantClaimed := n.claimed(id, resource)
+		if got := claimed[resource]; got != wantClaimed {
+			return fmt.Errorf("claimed %d of %s, want %d", got, resource, wantClaimed)
 		}
 		if got, want := held[resource], n.held(id, resource); got != want {
 			return fmt.Errorf("held %d of %s, want %d", got, resource, want)
 		}
-		if got, want := free[resource], n.free(id, resource); got != want || got < 0 {
+		if got, want := free[resource], n.freeBeside(wantClaimed, id, resource); got != want || got < 0 {
 			return fmt.Errorf("available %d of %s, want %d", got, resource, want)
 		}
 	}

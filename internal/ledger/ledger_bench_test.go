@@ -1,0 +1,90 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// fleet is a book of clusters whose reservations are spread evenly; every cluster
+// has room for one more.
+func fleet(b *testing.B, clusters, reservations int) book {
+	b.Helper()
+	amounts := quantity.Amounts{corev1.ResourceCPU: 500, corev1.ResourceMemory: 1 << 30}
+	room := amounts.Times(int64(reservations/clusters + 2))
+	l := newBook(b, offer(rome, nil))
+	for i := range clusters {
+		l.apply(offer(fmt.Sprint("cluster-", i), room))
+	}
+	for i := range reservations {
+		l.apply(reserve(fmt.Sprint("r", i), fmt.Sprint("cluster-", i%clusters), amounts))
+	}
+	return l
+}
+
+// BenchmarkReserveAndRelease is one whole life of a reservation; its cost must not
+// grow with the reservations in the book.
+func BenchmarkReserveAndRelease(b *testing.B) {
+	for _, reservations := range []int{0, 1_000, 100_000} {
+		b.Run(fmt.Sprintf("clusters=1000/reservations=%d", reservations), func(b *testing.B) {
+			l := fleet(b, 1000, reservations)
+			life := []Event{
+				reserve("new", "cluster-7", quantity.Amounts{corev1.ResourceCPU: 500, corev1.ResourceMemory: 1 << 30}),
+				acknowledge("new", 1), end("new", EndReleased), providerGone("new", 1), consumerGone("new", 1), forget("new"),
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for i := range life {
+					if err := l.Apply(l.Position()+1, &life[i]); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	l := fleet(b, 1000, 100_000)
+	event := reserve("new", "cluster-7", quantity.Amounts{corev1.ResourceCPU: 500, corev1.ResourceMemory: 1 << 30})
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := l.Check(&event); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkOffer counts the placements of its own cluster again, 100 here.
+func BenchmarkOffer(b *testing.B) {
+	l := fleet(b, 1000, 100_000)
+	event := offer("cluster-7", cpu(100_000))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := l.Apply(l.Position()+1, &event); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	l := fleet(b, 1000, 100_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		l.snapshot()
+	}
+}
+
+func BenchmarkRestore(b *testing.B) {
+	raw := []byte(fleet(b, 1000, 100_000).snapshot())
+	b.SetBytes(int64(len(raw)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Restore(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

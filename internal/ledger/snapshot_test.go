@@ -1,0 +1,201 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// everything is one event of each kind with every field set.
+func everything() []Event {
+	explanation := &Explanation{
+		Candidates: []Candidate{{ClusterID: paris, Score: "80.00", Criteria: map[string]string{"cost": "50"}}, {ClusterID: berlin, Reason: "TooSmall", Message: "cpu"}},
+		Rejected:   map[string]int32{"TooSmall": 1},
+	}
+	full := Event{Offer: &Offer{
+		ClusterID: paris, ClusterName: "Paris", Endpoint: "https://paris:6443", Region: "eu", Zone: "a", Agent: true,
+		Capacity: cpu(9000), Allocatable: quantity.Amounts{"cpu": 8000, gpu: 2}, Allocated: cpu(500),
+		Used:   map[string]quantity.Amounts{"r-1": cpu(250), "left-over-1": cpu(125)},
+		Shapes: []Shape{{Count: 2, Free: cpu(3750)}},
+		Cost:   &Cost{CPU: "0.01", Memory: "0.002", Resources: map[string]string{string(gpu): "1.5"}, Currency: "EUR"},
+	}}
+	byHand := handWritten(oslo, cpu(4000))
+	byHand.Offer.Source = &Manifest{ObjectRef: ObjectRef{Namespace: "default", Name: "oslo", UID: "1"}, Digest: "sha256"}
+	granted := Event{Reserve: &Reserve{
+		Name: "r", Key: "key", Digest: "sha256", Requester: rome, Tenant: "blue", Priority: 7, Amounts: cpu(3000),
+		Target: paris, Duration: time.Hour, Until: begin.Add(time.Hour), Provider: paris,
+		Object: &ObjectRef{Namespace: "default", Name: "wish", UID: "2"}, Explanation: explanation,
+	}}
+	moved := Event{Move: &Move{Name: "r", Provider: oslo, Explanation: explanation}}
+	ended := Event{End: &End{Name: "s", Reason: EndFailed, Message: "no provider is left"}}
+	return []Event{
+		offer(rome, nil), full, byHand, granted, acknowledge("r", 1), nodeReady("r", 1, true), renew("r", begin.Add(2*time.Hour)),
+		withdraw("r", 1), moved, providerGone("r", 1), consumerGone("r", 1), reserve("s", paris, cpu(1)), ended,
+		reserve("over", oslo, cpu(1)), end("over", EndReleased), consumerGone("over", 1), shut(rome, "closed"), shut(rome, "old"),
+		{Forget: &Forget{Names: []string{"over"}, Keys: []Shut{{rome, "old"}}}},
+	}
+}
+
+func TestSnapshotRestoresEverything(t *testing.T) {
+	b := newBook(t, everything()...)
+	restored, err := Restore([]byte(b.snapshot()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(b.State, restored, cmp.AllowUnexported(State{}, Cluster{}, keyRef{}, keyEntry{})); diff != "" {
+		t.Errorf("(-original +restored):\n%s", diff)
+	}
+	if diff := cmp.Diff(b.snapshot(), snapshotOf(t, restored)); diff != "" {
+		t.Errorf("snapshot (-original +restored):\n%s", diff)
+	}
+}
+
+func TestEventsSurviveTheJournal(t *testing.T) {
+	b := newBook(t, everything()...)
+	again := newBook(t)
+	for _, e := range everything() {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read Event
+		if err := json.Unmarshal(raw, &read); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(e, read); diff != "" {
+			t.Errorf("(-written +read):\n%s", diff)
+		}
+		again.apply(read)
+	}
+	if diff := cmp.Diff(b.snapshot(), again.snapshot()); diff != "" {
+		t.Errorf("book (-applied +read and applied):\n%s", diff)
+	}
+}
+
+func TestAnEmptyBookRestores(t *testing.T) {
+	restored, err := Restore([]byte(newBook(t).snapshot()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	book{t, restored}.apply(offer(paris, cpu(1)), reserve("r", paris, cpu(1)))
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	const (
+		clusters = `"clusters":[{"clusterID":"paris"}]`
+		placed   = `"Placements":[{"Number":1,"Provider":"paris"}]`
+	)
+	cases := map[string]struct {
+		snapshot string
+		want     error // nil: any
+	}{
+		"what is no JSON":              {`{`, nil},
+		"a number that is no amount":   {`{"clusters":[{"clusterID":"paris","allocatable":{"cpu":1e99}}]}`, nil},
+		"an absent reservation":        {`{"reservations":[null]}`, ErrMalformed},
+		"a reservation without name":   {`{` + clusters + `,"reservations":[{` + placed + `}]}`, ErrMalformed},
+		"a reservation without holder": {`{` + clusters + `,"reservations":[{"name":"r"}]}`, ErrMalformed},
+		"a provider without cluster":   {`{"reservations":[{"name":"r",` + placed + `}]}`, ErrMalformed},
+		"a placement out of order":     {`{` + clusters + `,"reservations":[{"name":"r","Placements":[{"Number":2,"Provider":"paris"}]}]}`, ErrMalformed},
+		"a name used twice":            {`{` + clusters + `,"reservations":[{"name":"r","key":"a",` + placed + `},{"name":"r","key":"b",` + placed + `}]}`, ErrTaken},
+		"a key used twice":             {`{` + clusters + `,"reservations":[{"name":"r","key":"a",` + placed + `},{"name":"s","key":"a",` + placed + `}]}`, ErrTaken},
+		"a key of a reservation shut":  {`{` + clusters + `,"reservations":[{"name":"r","key":"a",` + placed + `}],"shut":[{"requester":"","key":"a"}]}`, ErrTaken},
+		"a key shut twice":             {`{"shut":[{"requester":"rome","key":"a"},{"requester":"rome","key":"a"}]}`, ErrTaken},
+		"a cluster named twice":        {`{"clusters":[{"clusterID":"paris"},{"clusterID":"paris"}]}`, ErrTaken},
+		"a cluster below zero":         {`{"clusters":[{"clusterID":"paris","allocatable":{"cpu":-1}}]}`, ErrMalformed},
+		"a hold below zero":            {`{` + clusters + `,"reservations":[{"name":"r","key":"a","amounts":{"cpu":-1},` + placed + `}]}`, ErrMalformed},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := Restore([]byte(tc.snapshot))
+			if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
+				t.Errorf("%v, want %v", err, tc.want)
+			}
+		})
+	}
+}
+
+// FuzzRestore: whatever is restored writes itself down the same way again and takes
+// events without panic.
+func FuzzRestore(f *testing.F) {
+	b := newBook(f)
+	f.Add([]byte(b.snapshot()))
+	for _, e := range everything() {
+		b.apply(e)
+		f.Add([]byte(b.snapshot()))
+	}
+	f.Add([]byte(`{"reservations":[null]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		s, err := Restore(raw)
+		if err != nil {
+			return
+		}
+		first := snapshotOf(t, s)
+		again, err := Restore([]byte(first))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(first, snapshotOf(t, again)); diff != "" {
+			t.Errorf("(-restored +restored again):\n%s", diff)
+		}
+		for _, r := range s.reservations {
+			s.Phase(r)
+			s.Deadline(r, Limits{Acknowledge: time.Second, Ready: time.Second})
+			for _, p := range r.Placements {
+				s.Instruction(r, &p)
+				s.PlacementPhase(r, &p)
+			}
+		}
+		for _, e := range everything() {
+			if err := s.Apply(s.Position()+1, &e); err != nil && s.Check(&e) == nil {
+				t.Errorf("Apply refuses what Check takes: %v", err)
+			}
+		}
+	})
+}
+
+// FuzzEvent: no event that can be read panics, and one that is refused changes
+// nothing.
+func FuzzEvent(f *testing.F) {
+	for _, e := range everything() {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Add([]byte(`{"forget":{"names":["over","over"]}}`))
+	f.Add([]byte(`{"withdraw":{"name":"r","placement":2}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var e Event
+		if json.Unmarshal(raw, &e) != nil {
+			return
+		}
+		b := newBook(t, everything()...)
+		b.apply(reserve("over", oslo, cpu(1)), end("over", EndReleased), consumerGone("over", 1))
+		before := b.snapshot()
+		checked := b.Check(&e)
+		applied := b.Apply(b.Position()+1, &e)
+		if (checked == nil) != (applied == nil) {
+			t.Fatalf("Check: %v, Apply: %v", checked, applied)
+		}
+		if applied != nil && b.snapshot() != before {
+			t.Error("an event that was refused changed the book")
+		}
+		for id, c := range b.clusters {
+			if applied == nil && !fresh(c).Equal(c.claimed) {
+				t.Errorf("cluster %s claims %v, counted again %v", id, c.claimed, fresh(c))
+			}
+		}
+	})
+}
+
+func fresh(c *Cluster) quantity.Amounts {
+	again := *c
+	again.recount()
+	return again.claimed
+}
