@@ -3,7 +3,11 @@ package http_test
 import (
 	"context"
 	"errors"
+	"io"
+	stdlog "log"
 	"net"
+	nethttp "net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"testing"
 	"time"
@@ -94,15 +98,39 @@ func (s *site) issueClient(t *testing.T, dir, clusterID string) {
 	}
 }
 
-func (s *site) connect(t *testing.T, dir string, urls ...string) *http.Transport {
+func (s *site) files(t *testing.T, dir string) *pki.Files {
 	t.Helper()
 	files, err := pki.OpenFiles(dir, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := http.New(http.Options{URLs: urls, Files: files})
+	return files
+}
+
+func (s *site) connect(t *testing.T, dir string, urls ...string) *http.Transport {
+	t.Helper()
+	return s.connectFiles(t, s.files(t, dir), urls...)
+}
+
+func (s *site) connectFiles(t *testing.T, files *pki.Files, urls ...string) *http.Transport {
+	t.Helper()
+	tr, err := http.New(http.Options{URLs: urls, Files: files, UserAgent: "agent/test"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = tr.Close() }) // never fails
 	return tr
+}
+
+// stub answers in place of a broker, over the same mTLS.
+func (s *site) stub(t *testing.T, handler nethttp.HandlerFunc) string {
+	t.Helper()
+	stub := httptest.NewUnstartedServer(handler)
+	stub.TLS = s.files(t, s.serverDir(t)).ServerTLS("h2", "http/1.1")
+	// httptest adds a certificate of its own, which GetConfigForClient overrules.
+	stub.EnableHTTP2 = true
+	stub.Config.ErrorLog = stdlog.New(io.Discard, "", 0)
+	stub.StartTLS()
+	t.Cleanup(stub.Close)
+	return stub.URL
 }
