@@ -22,6 +22,8 @@ import (
 // site is where a broker and its clients live: a CA for each of them, and the hour.
 type site struct {
 	agentsCA, serverCA *pki.Authority
+	// serverIP is in the certificate of servers.
+	serverIP net.IP
 }
 
 func newSite(t *testing.T) *site {
@@ -34,7 +36,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{agentsCA: agents, serverCA: servers}
+	return &site{agentsCA: agents, serverCA: servers, serverIP: net.IPv4(127, 0, 0, 1)}
 }
 
 // serve runs a server until the test ends, and returns its URL.
@@ -74,7 +76,7 @@ func (s *site) start(t *testing.T, broker server.Broker, listener net.Listener) 
 func (s *site) serverDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	pair, err := s.serverCA.IssueServer([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)})
+	pair, err := s.serverCA.IssueServer(nil, []net.IP{s.serverIP})
 	if err := errors.Join(err, pair.Save(dir, s.serverCA.CertPEM(), s.agentsCA.CertPEM())); err != nil {
 		t.Fatal(err)
 	}

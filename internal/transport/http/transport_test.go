@@ -182,14 +182,13 @@ func TestBrokersThatAreNotTheBrokerAreNotAsked(t *testing.T) {
 	s, other := newSite(t), newSite(t)
 	for name, setup := range map[string]func(broker *transporttest.Broker) (url string){
 		"server of another CA": func(b *transporttest.Broker) string {
-			return (&site{agentsCA: s.agentsCA, serverCA: other.serverCA}).serve(t, b, listen(t))
+			return (&site{s.agentsCA, other.serverCA, s.serverIP}).serve(t, b, listen(t))
 		},
 		"server with another name": func(b *transporttest.Broker) string {
-			// The certificate is for localhost and 127.0.0.1.
-			return strings.Replace(s.serve(t, b, listen(t)), "127.0.0.1", "127.0.0.2", 1)
+			return (&site{s.agentsCA, s.serverCA, net.IPv4(127, 0, 0, 2)}).serve(t, b, listen(t))
 		},
 		"server that does not know this agent's CA": func(b *transporttest.Broker) string {
-			return (&site{agentsCA: other.agentsCA, serverCA: s.serverCA}).serve(t, b, listen(t))
+			return (&site{other.agentsCA, s.serverCA, s.serverIP}).serve(t, b, listen(t))
 		},
 		"nobody": func(*transporttest.Broker) string {
 			l := listen(t)
