@@ -1,0 +1,40 @@
+// Package app is the playground's command line.
+package app
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
+)
+
+// Command is the playground's command line.
+func Command() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "playground",
+		Short: "A federation of Kubernetes clusters on this machine.",
+		Long: `The playground boots a broker cluster and three member clusters as plain
+processes: no root, no containers, no virtual machines.
+
+  rome     2 nodes of 4 CPUs and 8 GiB     region eu-south
+  paris    2 nodes of 8 CPUs and 32 GiB    region eu-west
+  berlin   2 nodes of 8 CPUs and 32 GiB,   region eu-central
+           one of them with 2 GPUs
+
+Kubernetes and Liqo are real; nodes and containers are simulated by KWOK. The
+first start compiles them from the modules pinned in hack/, which takes about
+ten minutes on two cores; after that a start takes seconds.
+
+State is kept in .playground of the checkout. Logs lie beside it, in
+.playground/clusters/NAME/logs.`,
+		Example: `  playground up                                       # until Ctrl-C
+  export KUBECONFIG=$(playground kubeconfig)          # in another terminal
+  kubectl --context rome get nodes
+  playground down --purge                             # stop it, start anew next time`,
+		SilenceUsage: true,
+	}
+	cmd.PersistentFlags().StringVar(&dir, "dir", "", "folder that keeps the state (default: .playground in the checkout)")
+	folder := func() (string, error) { return playground.Dir(dir) }
+	cmd.AddCommand(up(folder), down(folder), status(folder), kubeconfig(folder))
+	return cmd
+}

@@ -1,0 +1,17 @@
+// Command playground boots a broker and three clusters on this machine; see
+// playground --help.
+package main
+
+import (
+	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/mehdiazizian/liqo-resource-broker/cmd/playground/app"
+)
+
+func main() {
+	if err := app.Command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		os.Exit(1)
+	}
+}
