@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -20,11 +21,14 @@ import (
 // fieldManager owns the fields of the journal's ConfigMaps.
 const fieldManager = "liqo-resource-broker-journal"
 
+// annotationTouched is what Touch changes. The next update removes it.
+const annotationTouched = "broker.fluidos.eu/journal-touched"
+
 // listPage bounds one answer of a list.
 const listPage = 500
 
 // ConfigMaps is the Store in a namespace of a cluster. It needs the verbs get, list,
-// create, update and delete on ConfigMaps there.
+// create, update, patch and delete on ConfigMaps there.
 type ConfigMaps struct {
 	objects typedcorev1.ConfigMapInterface
 	// names lists without the content, which may be many megabytes.
@@ -75,6 +79,15 @@ func (s *ConfigMaps) Update(ctx context.Context, obj Object) (Object, error) {
 	return answer(ctx, func() (*corev1.ConfigMap, error) {
 		return s.objects.Update(ctx, toConfigMap(obj), metav1.UpdateOptions{FieldManager: fieldManager})
 	})
+}
+
+// Touch implements Store.
+func (s *ConfigMaps) Touch(ctx context.Context, name, mark string) error {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotationTouched, mark)
+	_, err := answer(ctx, func() (*corev1.ConfigMap, error) {
+		return s.objects.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: fieldManager})
+	})
+	return err
 }
 
 // Delete implements Store.

@@ -2,8 +2,10 @@ package journal_test
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,26 +24,91 @@ func TestFormerWriter(t *testing.T) {
 	}
 	for title, records := range tests {
 		t.Run(title, func(t *testing.T) {
-			server := journaltest.NewServer()
-			former := mustOpen(t, server.Client(), smallSegments)
-			for _, r := range series("n", records) {
-				former.append(t, r)
-			}
-			present := mustOpen(t, server.Client(), smallSegments)
-			if diff := cmp.Diff(former.state, present.state); diff != "" {
-				t.Errorf("taken over (-former +present):\n%s", diff)
-			}
-			wantErrors(t, former.Append([]byte("too late")).Wait(t.Context()), journal.ErrFenced)
-			wantErrors(t, <-former.ended, journal.ErrFenced)
-			close(former.ended)
-			wantErrors(t, former.Append([]byte("too late")).Wait(t.Context()), journal.ErrUnavailable, journal.ErrFenced)
-			wantErrors(t, former.save(t.Context()), journal.ErrUnavailable, journal.ErrFenced)
+			synctest.Test(t, func(t *testing.T) {
+				server := journaltest.NewServer()
+				former := mustOpen(t, server.Client(), smallSegments)
+				for _, r := range series("n", records) {
+					former.append(t, r)
+				}
+				present := mustOpen(t, server.Client(), smallSegments)
+				if diff := cmp.Diff(former.state, present.state); diff != "" {
+					t.Errorf("taken over (-former +present):\n%s", diff)
+				}
+				wantErrors(t, former.Append([]byte("too late")).Wait(t.Context()), journal.ErrFenced)
+				wantErrors(t, <-former.ended, journal.ErrFenced)
+				close(former.ended)
+				wantErrors(t, former.Append([]byte("too late")).Wait(t.Context()), journal.ErrUnavailable, journal.ErrFenced)
+				wantErrors(t, former.save(t.Context()), journal.ErrUnavailable, journal.ErrFenced)
 
-			present.append(t, series("m", 10)...)
-			last := mustOpen(t, server.Client(), smallSegments)
-			if diff := cmp.Diff(present.state, last.state); diff != "" {
-				t.Errorf("recovered (-present +last):\n%s", diff)
+				present.append(t, series("m", 10)...)
+				last := mustOpen(t, server.Client(), smallSegments)
+				if diff := cmp.Diff(present.state, last.state); diff != "" {
+					t.Errorf("recovered (-present +last):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestOpenAgainstABusyWriter has the former writer append whenever the opening one is
+// about to, so that no update that needs a resourceVersion ever comes in time.
+func TestOpenAgainstABusyWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := journaltest.NewServer()
+		former := mustOpen(t, server.Client(), smallSegments)
+		client := server.Client()
+		client.Inject(func(call journaltest.Call) journaltest.Fault {
+			if call.Verb == "update" && former.Err() == nil {
+				c := former.Append([]byte("busy"))
+				if err := c.Wait(t.Context()); err == nil {
+					former.state = append(former.state, journal.Record{Position: c.Position(), Data: []byte("busy")})
+				}
 			}
+			return journaltest.None
+		})
+		present := mustOpen(t, client, smallSegments)
+		wantErrors(t, <-former.ended, journal.ErrFenced)
+		close(former.ended)
+		if diff := cmp.Diff(former.state, present.state); diff != "" {
+			t.Errorf("taken over (-former +present):\n%s", diff)
+		}
+	})
+}
+
+// TestOpenDuringTrim has the writer checkpoint and trim while another opens the
+// journal: what is missing then is no damage.
+func TestOpenDuringTrim(t *testing.T) {
+	for _, part := range []string{"test-checkpoint-", "test-journal-0"} {
+		t.Run(part, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := journaltest.NewServer()
+				former := mustOpen(t, server.Client(), smallSegments)
+				former.append(t, series("n", 10)...)
+				if err := former.save(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range series("m", 10) {
+					former.append(t, r)
+				}
+				client := server.Client()
+				trims := 0
+				client.Inject(func(call journaltest.Call) journaltest.Fault {
+					if trims == 0 && call.Verb == "get" && strings.HasPrefix(call.Name, part) {
+						trims++
+						if err := former.save(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+					return journaltest.None
+				})
+				present := mustOpen(t, client, smallSegments)
+				if diff := cmp.Diff(former.state, present.state); diff != "" {
+					t.Errorf("taken over (-former +present):\n%s", diff)
+				}
+				if trims == 0 {
+					t.Error("nothing was trimmed meanwhile")
+				}
+			})
 		})
 	}
 }

@@ -38,6 +38,12 @@ func TestMachine(t *testing.T) {
 		// A bubble has no deadline, and rapid asks only a plain *testing.T for one.
 		rapid.Check(struct{ rapid.TB }{t}, func(rt *rapid.T) {
 			m := &machine{server: journaltest.NewServer()}
+			// Rapid may also abandon a run in the middle.
+			rt.Cleanup(func() {
+				for _, o := range m.owners {
+					o.end()
+				}
+			})
 			rt.Repeat(map[string]func(*rapid.T){
 				"open":       m.open,
 				"append":     m.append,

@@ -40,6 +40,8 @@ func Open(ctx context.Context, store Store, name string, opts Options) (*Journal
 		return nil, Recovery{}, err
 	}
 	r := newReader(w)
+	// lost is the head before which another writer was faster.
+	var lost *link
 	for {
 		found, err := r.read(ctx)
 		if errors.Is(err, ErrNotFound) {
@@ -48,10 +50,20 @@ func Open(ctx context.Context, store Store, name string, opts Options) (*Journal
 		if err != nil {
 			return nil, Recovery{}, fmt.Errorf("open journal %q: %w", name, err)
 		}
+		head := found.tail.header.Head
+		if lost != nil && *lost != head {
+			// A busy writer appends faster than a reader can answer. It does not
+			// survive a touch, which needs to know no resourceVersion.
+			if err := w.touch(ctx); err != nil {
+				return nil, Recovery{}, fmt.Errorf("open journal %q: %w", name, err)
+			}
+			lost = nil
+			continue
+		}
 		b := opening(found.tail.segment)
 		stored, err := found.tail.extend(ctx, w, b)
 		if errors.Is(err, ErrFenced) && ctx.Err() == nil {
-			// A former writer, or another that opens, was faster.
+			lost = &head
 			continue
 		}
 		if err != nil {
@@ -94,6 +106,15 @@ func opening(s segment) *batch {
 	payload := []byte("{}")
 	head := s.header.Head.next(kindOpen, payload)
 	return &batch{lines: appendLine(nil, head, kindOpen, payload), records: 1, head: head}
+}
+
+// touch fences off whoever writes the tail, without a record.
+func (w writer) touch(ctx context.Context) error {
+	err := w.insist(ctx, func(ctx context.Context) error { return w.store.Touch(ctx, w.name.tail(), randomID()) })
+	if err != nil && !errors.Is(err, ErrConflict) {
+		return fmt.Errorf("touch ConfigMap %q: %w", w.name.tail(), err)
+	}
+	return nil
 }
 
 // initialise creates the tail of a new journal, unless something of an old one is

@@ -131,6 +131,50 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestSealOutcomes appends one record to a tail that is due for its seal, while the
+// creation of the copy meets faults. The tail is not touched before the copy is safe.
+func TestSealOutcomes(t *testing.T) {
+	tests := map[string]struct {
+		first, then journaltest.Fault
+		want        error
+	}{
+		"refused":                                {first: journaltest.Refused, want: journal.ErrUnavailable},
+		"lost, then stored":                      {first: journaltest.Lost},
+		"unanswered, then found":                 {first: journaltest.Unanswered},
+		"late, then stored":                      {first: journaltest.Late},
+		"unanswered, then refused":               {first: journaltest.Unanswered, then: journaltest.Refused, want: journal.ErrUnavailable},
+		"lost for ever":                          {first: journaltest.Lost, then: journaltest.Lost, want: journal.ErrUnavailable},
+		"carried out, but unanswered every time": {first: journaltest.Unanswered, then: journaltest.Unanswered, want: journal.ErrUnavailable},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := journaltest.NewServer()
+				o := mustOpen(t, server.Client(), journal.Options{SegmentBytes: 1})
+				fault := test.first
+				o.client.Inject(func(call journaltest.Call) journaltest.Fault {
+					if call.Verb != "create" {
+						return journaltest.None
+					}
+					now := fault
+					fault = test.then
+					return now
+				})
+				wantErrors(t, o.Append([]byte("record")).Wait(t.Context()), test.want)
+				server.DeliverLate()
+				again := mustOpen(t, server.Client(), journal.Options{SegmentBytes: 1})
+				var want []string
+				if test.want == nil {
+					want = []string{"record"}
+				}
+				if diff := cmp.Diff(want, texts(again.state)); diff != "" {
+					t.Errorf("recovered (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 // labelTail changes the tail's version and nothing that counts.
 func labelTail(server *journaltest.Server) {
 	server.Tamper("test-journal-tail", func(obj *journal.Object) bool {

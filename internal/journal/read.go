@@ -11,12 +11,15 @@ import (
 // reader reads and verifies a journal, from its tail backwards.
 type reader struct {
 	writer
-	// sealed are the segments read so far, by name: they never change, so an Open
-	// that races with a busy writer reads only the tail again.
+	// sealed and states are the segments and checkpoints read so far, by name and by
+	// hash: they never change, so reading again after a conflict is short.
 	sealed map[string]history
+	states map[digest][]byte
 }
 
-func newReader(w writer) reader { return reader{writer: w, sealed: map[string]history{}} }
+func newReader(w writer) reader {
+	return reader{writer: w, sealed: map[string]history{}, states: map[digest][]byte{}}
+}
 
 // history is a verified segment.
 type history struct {
@@ -156,6 +159,9 @@ func (r reader) before(ctx context.Context, s segment) (history, error) {
 
 // checkpoint reads the state that a checkpoint holds.
 func (r reader) checkpoint(ctx context.Context, ref checkpointRef) ([]byte, error) {
+	if state, ok := r.states[ref.Hash]; ok {
+		return state, nil
+	}
 	state := make([]byte, 0, ref.Bytes)
 	for i := range ref.Chunks {
 		name := r.name.chunk(ref, i)
@@ -172,6 +178,7 @@ func (r reader) checkpoint(ctx context.Context, ref checkpointRef) ([]byte, erro
 		return nil, r.corrupt(r.name.chunk(ref, 0), ref.Position,
 			fmt.Sprintf("the %d chunks of this checkpoint do not match its hash", ref.Chunks))
 	}
+	r.states[ref.Hash] = state
 	return state, nil
 }
 

@@ -48,6 +48,9 @@ type Store interface {
 	// Update replaces the object if its resourceVersion is still the given one, and
 	// returns ErrConflict if not.
 	Update(ctx context.Context, obj Object) (Object, error)
+	// Touch gives the object another resourceVersion, whatever it has now, and leaves
+	// its content alone. No two touches of an object may have the same mark.
+	Touch(ctx context.Context, name, mark string) error
 	Delete(ctx context.Context, name string) error
 	// List returns, in order of name and without Data and Binary, the objects that
 	// carry all of the labels.

@@ -27,6 +27,7 @@ func Conformance(t *testing.T, open func(t *testing.T) journal.Store) {
 		"what does not exist is reported as such":                testMissing,
 		"an update needs the present resourceVersion":            testUpdateVersion,
 		"of many updates of one resourceVersion one is stored":   testUpdateRace,
+		"a touched object has another resourceVersion only":      testTouch,
 		"an immutable object is deleted but never updated":       testImmutable,
 		"an object of more than 1 MiB is refused":                testTooLarge,
 		"list finds by label, in order of name, without content": testList,
@@ -148,6 +149,24 @@ func testUpdateRace(t *testing.T, store journal.Store) {
 		}
 	}
 	wantStored(t, store, winner)
+}
+
+func testTouch(t *testing.T, store journal.Store) {
+	wantError(t, store.Touch(t.Context(), "one", "a"), journal.ErrNotFound)
+	created := mustCreate(t, store, sample("one"))
+	for _, mark := range []string{"a", "b"} {
+		before, err := store.Get(t.Context(), "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Touch(t.Context(), "one", mark); err != nil {
+			t.Fatalf("touch: %v", err)
+		}
+		before.Data = map[string]string{"text": "changed"}
+		_, err = store.Update(t.Context(), before)
+		wantError(t, err, journal.ErrConflict)
+	}
+	wantStored(t, store, created)
 }
 
 func testImmutable(t *testing.T, store journal.Store) {

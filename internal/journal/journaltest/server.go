@@ -124,6 +124,17 @@ func (s *Server) update(obj journal.Object) (journal.Object, error) {
 	return s.store(obj), nil
 }
 
+func (s *Server) touch(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	obj, ok := s.objects[name]
+	if !ok {
+		return fmt.Errorf("%w: %q", journal.ErrNotFound, name)
+	}
+	s.store(obj)
+	return nil
+}
+
 func (s *Server) delete(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,6 +332,11 @@ func (c *Client) Create(ctx context.Context, obj journal.Object) (journal.Object
 func (c *Client) Update(ctx context.Context, obj journal.Object) (journal.Object, error) {
 	obj = clone(obj)
 	return c.one(ctx, "update", obj.Name, func() (journal.Object, error) { return c.server.update(obj) })
+}
+
+// Touch implements journal.Store.
+func (c *Client) Touch(ctx context.Context, name, _ string) error {
+	return c.do(ctx, "touch", name, func() error { return c.server.touch(name) })
 }
 
 // Delete implements journal.Store.
