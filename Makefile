@@ -1,0 +1,93 @@
+# "make" or "make help" lists what there is. Go, make and git are all it takes;
+# the race detector of "make test" also wants a C compiler.
+
+SHELL       := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# What users build: static binaries that do not name the machine they were built on.
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
+# Packages compile and run two at a time: each integration test boots a Kubernetes API.
+GO_TEST  := go test -race -shuffle=on -p 2
+IMAGE    ?= liqo-resource-broker
+TAG      ?= dev
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ See it work
+
+.PHONY: demo
+demo: ## Boot four clusters on this machine and run the whole story, from request to running pods and back.
+	go run ./cmd/playground demo
+
+.PHONY: playground
+playground: ## Boot the same clusters and stay up; prints kubeconfigs and what to try.
+	go run ./cmd/playground up
+
+##@ Use it
+
+.PHONY: install
+install: ## Install the kinds of broker and agent into the cluster of the current kubectl context.
+	kubectl apply --server-side -f config/crd/broker -f config/crd/agent
+
+.PHONY: run
+run: ## Run the broker against the cluster of the current kubectl context; ARGS adds flags.
+	go run ./cmd/broker $(ARGS)
+
+.PHONY: build
+build: ## Build bin/broker and bin/agent.
+	$(GO_BUILD) -o bin/broker ./cmd/broker
+	$(GO_BUILD) -o bin/agent ./cmd/agent
+
+.PHONY: images
+images: ## Build the container images of broker and agent with docker.
+	docker build --build-arg BINARY=broker -t $(IMAGE)-broker:$(TAG) .
+	docker build --build-arg BINARY=agent -t $(IMAGE)-agent:$(TAG) .
+
+##@ Change it
+
+.PHONY: manifests
+manifests: ## Write CRDs and deepcopy code from the types under api/.
+	./hack/manifests.sh
+
+.PHONY: generate
+generate: manifests ## Write everything that is generated: manifests, and the REST server and client.
+	go generate ./...
+
+.PHONY: tools
+tools: ## Build what the tests run: etcd, Kubernetes, KWOK and Liqo; minutes the first time, then cached.
+	go run ./cmd/playground build
+
+.PHONY: test
+test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
+	$(GO_TEST) -timeout 15m $$(go list ./... | grep -v /e2e)
+	$(GO_TEST) -timeout 30m -v ./e2e/...
+
+.PHONY: test-unit
+test-unit: ## Run the tests that boot nothing: seconds.
+	$(GO_TEST) -short -timeout 5m $$(go list ./... | grep -v -e /e2e -e /internal/playground -e /api/apitest)
+
+.PHONY: bench
+bench: ## Run the benchmarks of decision, ledger, journal and accounting.
+	go test -run '^$$' -bench . -benchmem ./internal/...
+
+.PHONY: lint
+lint: ## Run golangci-lint by .golangci.yml, if it is installed.
+	@if command -v golangci-lint >/dev/null; then golangci-lint run; \
+	else echo "golangci-lint is not installed: go vet alone has looked at the code"; fi
+
+.PHONY: verify
+verify: generate ## Check what a change must keep: generated files up to date, formatted, vetted, linted.
+	@unformatted="$$(gofmt -l api cmd config controllers e2e hack internal liqo)"; \
+	if [[ -n "$$unformatted" ]]; then echo "run gofmt -w on: $$unformatted"; exit 1; fi
+	go vet ./...
+	@$(MAKE) --no-print-directory lint
+	@git diff --exit-code --stat || { echo "generated files differ from what is committed: commit the change above"; exit 1; }
+
+.PHONY: clean
+clean: ## Remove binaries and the playground's state; built tools stay cached in .cache.
+	rm -rf bin .playground
