@@ -26,8 +26,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
 )
 
-// +kubebuilder:rbac:groups=liqo.io,resources=advertisements,verbs=get;list;watch;create;update;patch
-// +kubebuilder:rbac:groups=liqo.io,resources=advertisements/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=liqo.io,resources=advertisements,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=liqo.io,resources=advertisements/status,verbs=patch
 // +kubebuilder:rbac:groups=liqo.io,resources=providerinstructions,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

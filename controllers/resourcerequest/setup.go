@@ -27,10 +27,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 )
 
-// +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests/finalizers,verbs=update
-// +kubebuilder:rbac:groups=liqo.io,resources=reservationinstructions,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests/status,verbs=patch
+// +kubebuilder:rbac:groups=liqo.io,resources=reservationinstructions,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
