@@ -1,0 +1,97 @@
+// Package archtest keeps the rules on what may import what, and a few more that
+// no linter knows.
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const module = "github.com/mehdiazizian/liqo-resource-broker"
+
+// root is the folder of the module, seen from here.
+const root = "../.."
+
+// pkg is a package of this module.
+type pkg struct {
+	Dir          string
+	ImportPath   string
+	Name         string
+	GoFiles      []string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
+}
+
+// path is the package's folder within the module.
+func (p pkg) path() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+// own are the imports from this module, as folders within it.
+func (p pkg) own() []string {
+	var out []string
+	for _, name := range p.Imports {
+		if short, ok := strings.CutPrefix(name, module+"/"); ok {
+			out = append(out, short)
+		}
+	}
+	return out
+}
+
+// list asks go list once for all tests.
+var list = sync.OnceValues(func() ([]pkg, error) {
+	cmd := exec.Command("go", "list",
+		"-json=Dir,ImportPath,Name,GoFiles,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd.Dir = root
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, errors.Join(err, errors.New(stderr.String()))
+	}
+	var all []pkg
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+})
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	all, err := list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// find returns the package in one folder of the module.
+func find(t *testing.T, path string) pkg {
+	t.Helper()
+	all := packages(t)
+	i := slices.IndexFunc(all, func(p pkg) bool { return p.path() == path })
+	if i < 0 {
+		t.Fatalf("there is no package in %q", filepath.Join(root, path))
+	}
+	return all[i]
+}
+
+// within reports whether a folder is one of the trees or below it.
+func within(path string, trees ...string) bool {
+	return slices.ContainsFunc(trees, func(tree string) bool {
+		return path == tree || strings.HasPrefix(path, tree+"/")
+	})
+}
