@@ -421,15 +421,15 @@ func TestDeletionWhileTheRequestIsInFlight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.broker.BeforeAnswer = func(context.Context) error {
+			b.broker.SetBeforeAnswer(func(context.Context) error {
 				b.delete()
 				return tc.answer
-			}
+			})
 			if tc.early {
 				b.broker.SetDown(true)
 				b.after(0)
 				b.broker.SetDown(false)
-				b.broker.BeforeAnswer = nil
+				b.broker.SetBeforeAnswer(nil)
 				b.delete()
 			} else {
 				b.after(0)

@@ -22,13 +22,10 @@ type Broker struct {
 	Decide func(name string, req *v1.ReservationRequest) (*v1.Reservation, error)
 	// Receipt answers advertisements; nil asks for nothing.
 	Receipt *v1.AdvertisementReceipt
-	// BeforeAnswer, where set, runs after a reservation is durable and before its
-	// requester hears of it. An error loses the answer.
-	BeforeAnswer func(ctx context.Context) error
-
 	// mu guards the following.
 	mu           sync.Mutex
 	down         bool
+	beforeAnswer func(ctx context.Context) error
 	news         chan struct{}
 	byKey        map[string]*v1.Reservation
 	shut         map[string]bool
@@ -53,6 +50,14 @@ func (b *Broker) SetDown(down bool) {
 	defer b.mu.Unlock()
 	b.down = down
 	b.wake()
+}
+
+// SetBeforeAnswer sets what runs after a reservation is durable and before its
+// requester hears of it; nil for nothing. An error loses the answer.
+func (b *Broker) SetBeforeAnswer(f func(ctx context.Context) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.beforeAnswer = f
 }
 
 // Instruct appends an instruction for the caller to find.
@@ -123,8 +128,11 @@ func (b *Broker) PublishAdvertisement(_ context.Context, adv *v1.Advertisement) 
 // RequestReservation implements transport.BrokerCommunicator.
 func (b *Broker) RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	answer, err := b.reserve(key, req)
-	if err == nil && b.BeforeAnswer != nil {
-		err = b.BeforeAnswer(ctx)
+	b.mu.Lock()
+	before := b.beforeAnswer
+	b.mu.Unlock()
+	if err == nil && before != nil {
+		err = before(ctx)
 	}
 	if err != nil {
 		return nil, err
