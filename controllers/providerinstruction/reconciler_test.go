@@ -1,0 +1,191 @@
+package providerinstruction
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+const waitLimit = 10 * time.Second
+
+// broker records what it is told.
+type broker struct{ told chan v1.StatusReport }
+
+func (b *broker) ReportStatus(_ context.Context, _ string, report *v1.StatusReport) error {
+	b.told <- *report
+	return nil
+}
+
+func newReconciler(t *testing.T, b *broker, admit Admit, objects ...client.Object) *Reconciler {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	outbox := liqo.NewOutbox(clock.RealClock{})
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() { _ = outbox.Start(ctx); close(stopped) }()
+	t.Cleanup(func() { cancel(); <-stopped })
+	b.told = make(chan v1.StatusReport, 8)
+	return &Reconciler{
+		client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+			WithStatusSubresource(&agentv1alpha1.ProviderInstruction{}).Build(),
+		opts:    Options{Namespace: "default", Admit: admit, Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))},
+		heard:   make(chan event.TypedGenericEvent[string], 8),
+		reports: liqo.Reports{Outbox: outbox, Reporter: b, Role: v1.StatusReportRoleProvider, Log: logr.Discard()},
+	}
+}
+
+func newInstruction() *agentv1alpha1.ProviderInstruction {
+	return &agentv1alpha1.ProviderInstruction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-a-1"},
+		Spec:       agentv1alpha1.ProviderInstructionSpec{ReservationName: "res-a", Placement: 1, RequesterClusterID: "rome"},
+	}
+}
+
+func step(t *testing.T, r *Reconciler) error {
+	t.Helper()
+	_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: "res-a-1"}})
+	return err
+}
+
+// settled reconciles and returns the instruction and what the broker heard.
+func settled(t *testing.T, r *Reconciler, b *broker) (*agentv1alpha1.ProviderInstruction, v1.StatusReportState) {
+	t.Helper()
+	if err := step(t, r); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-r.heard:
+	case <-time.After(waitLimit):
+		t.Fatal("the broker was not told")
+	}
+	inst := newInstruction()
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); err != nil {
+		t.Fatal(err)
+	}
+	return inst, (<-b.told).State
+}
+
+func always(a Admission) Admit {
+	return func(context.Context, *agentv1alpha1.ProviderInstruction) (Admission, error) { return a, nil }
+}
+
+func TestAdmissionIsWrittenAndReported(t *testing.T) {
+	tests := map[string]struct {
+		admission Admission
+		enforced  bool
+		phase     agentv1alpha1.InstructionPhase
+		report    v1.StatusReportState
+		reason    string
+	}{
+		"admitted": {
+			admission: Admission{Admitted: true}, enforced: true, phase: agentv1alpha1.InstructionPending,
+			report: v1.StatusReportStateAcknowledged, reason: agentv1alpha1.ReasonAcknowledged,
+		},
+		"refused for want of capacity": {
+			admission: Admission{Reason: agentv1alpha1.ReasonInsufficient, Message: "2 of 4 cores are free"},
+			phase:     agentv1alpha1.InstructionRefused, report: v1.StatusReportStateRefused, reason: agentv1alpha1.ReasonInsufficient,
+		},
+		"refused without a reason": {
+			phase: agentv1alpha1.InstructionRefused, report: v1.StatusReportStateRefused, reason: agentv1alpha1.ReasonRefused,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := &broker{}
+			r := newReconciler(t, b, always(test.admission), newInstruction())
+			inst, report := settled(t, r, b)
+			if report != test.report || inst.Status.Enforced != test.enforced || inst.Status.Phase != test.phase {
+				t.Errorf("got report %q, enforced %v, phase %q, want %q, %v, %q",
+					report, inst.Status.Enforced, inst.Status.Phase, test.report, test.enforced, test.phase)
+			}
+			c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
+			if c == nil || c.Reason != test.reason {
+				t.Errorf("condition: got %+v, want reason %q", c, test.reason)
+			}
+		})
+	}
+}
+
+func TestAdmissionIsAskedOnceItAnswers(t *testing.T) {
+	asked, b := 0, &broker{}
+	admit := func(context.Context, *agentv1alpha1.ProviderInstruction) (Admission, error) {
+		if asked++; asked == 1 {
+			return Admission{}, errors.New("nodes are not counted yet")
+		}
+		return Admission{Admitted: true}, nil
+	}
+	r := newReconciler(t, b, admit, newInstruction())
+	if err := step(t, r); err == nil {
+		t.Fatal("an undecided placement was settled")
+	}
+	settled(t, r, b)
+	if err := step(t, r); err != nil {
+		t.Fatal(err)
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times, want 2", asked)
+	}
+}
+
+func TestAPlacementIsKeptUntilBothSidesAreDone(t *testing.T) {
+	inst, b := newInstruction(), &broker{}
+	r := newReconciler(t, b, always(Admission{Admitted: true}), inst)
+	inst, _ = settled(t, r, b)
+	inst.Spec.Release = true
+	if err := r.client.Update(t.Context(), inst); err != nil {
+		t.Fatal(err)
+	}
+	inst, report := settled(t, r, b)
+	want := agentv1alpha1.InstructionReleased
+	if report != v1.StatusReportStateGone || inst.Status.Enforced || inst.Status.Phase != want {
+		t.Errorf("got report %q, enforced %v, phase %q, want Gone, false, %q", report, inst.Status.Enforced, inst.Status.Phase, want)
+	}
+	inst.Spec.Unpeer = true
+	if err := r.client.Update(t.Context(), inst); err != nil {
+		t.Fatal(err)
+	}
+	if err := step(t, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); !apierrors.IsNotFound(err) {
+		t.Errorf("the instruction is still there: %v", err)
+	}
+}
+
+func TestAPlacementReleasedBeforeItWasDecidedIsNotAdmitted(t *testing.T) {
+	inst, b := newInstruction(), &broker{}
+	inst.Spec.Release = true
+	admit := func(context.Context, *agentv1alpha1.ProviderInstruction) (Admission, error) {
+		t.Error("asked for admission")
+		return Admission{}, nil
+	}
+	r := newReconciler(t, b, admit, inst)
+	inst, report := settled(t, r, b)
+	if report != v1.StatusReportStateGone || inst.Status.Enforced {
+		t.Errorf("got report %q, enforced %v, want Gone, false", report, inst.Status.Enforced)
+	}
+	if diff := cmp.Diff(0, len(b.told)); diff != "" {
+		t.Errorf("more was reported (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,212 @@
+package reservationinstruction
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+const waitLimit = 10 * time.Second
+
+// broker records what it is told and answers err.
+type broker struct {
+	err  error
+	told chan v1.StatusReport
+}
+
+func (b *broker) ReportStatus(_ context.Context, _ string, report *v1.StatusReport) error {
+	b.told <- *report
+	return b.err
+}
+
+func newReconciler(t *testing.T, b *broker, objects ...client.Object) *Reconciler {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	outbox := liqo.NewOutbox(clock.RealClock{})
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() { _ = outbox.Start(ctx); close(stopped) }()
+	t.Cleanup(func() { cancel(); <-stopped })
+	b.told = make(chan v1.StatusReport, 8)
+	return &Reconciler{
+		client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+			WithStatusSubresource(&agentv1alpha1.ReservationInstruction{}).Build(),
+		opts:    Options{Namespace: "default", Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))},
+		heard:   make(chan event.TypedGenericEvent[string], 8),
+		reports: liqo.Reports{Outbox: outbox, Reporter: b, Role: v1.StatusReportRoleConsumer, Log: logr.Discard()},
+	}
+}
+
+func newInstruction() *agentv1alpha1.ReservationInstruction {
+	return &agentv1alpha1.ReservationInstruction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-a-1"},
+		Spec:       agentv1alpha1.ReservationInstructionSpec{ReservationName: "res-a", Placement: 1, TargetClusterID: "paris"},
+	}
+}
+
+func step(t *testing.T, r *Reconciler) {
+	t.Helper()
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: "res-a-1"}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func awaitHeard(t *testing.T, r *Reconciler) {
+	t.Helper()
+	select {
+	case <-r.heard:
+	case <-time.After(waitLimit):
+		t.Fatal("the broker was not told")
+	}
+}
+
+func TestWithoutPeeringAnInstructionIsDeliveredAndNeverActive(t *testing.T) {
+	inst := newInstruction()
+	r := newReconciler(t, &broker{}, inst)
+	step(t, r)
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); err != nil {
+		t.Fatal(err)
+	}
+	if inst.Status.Phase != agentv1alpha1.InstructionPending || !inst.Status.Delivered {
+		t.Errorf("got phase %q, delivered %v, want Pending, true", inst.Status.Phase, inst.Status.Delivered)
+	}
+	if !meta.IsStatusConditionTrue(inst.Status.Conditions, agentv1alpha1.ConditionPeeringSkipped) ||
+		meta.IsStatusConditionTrue(inst.Status.Conditions, agentv1alpha1.ConditionReady) {
+		t.Errorf("conditions: got %+v, want PeeringSkipped and not Ready", inst.Status.Conditions)
+	}
+}
+
+func TestAReleasedInstructionGoesOnceTheBrokerKnows(t *testing.T) {
+	tests := map[string]struct{ answer error }{
+		"the broker takes the report":                {},
+		"the broker knows the placement no more":     {answer: fault.New(fault.NotFound, "no such reservation")},
+		"the broker has the placement ended already": {answer: fault.New(fault.Conflict, "it is gone")},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inst := newInstruction()
+			inst.Spec.Release = true
+			b := &broker{err: test.answer}
+			r := newReconciler(t, b, inst)
+			step(t, r)
+			awaitHeard(t, r)
+			want := v1.StatusReport{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateGone, Reason: agentv1alpha1.ReasonReleased}
+			if diff := cmp.Diff(want, <-b.told); diff != "" {
+				t.Errorf("report (-want +got):\n%s", diff)
+			}
+			step(t, r)
+			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); !apierrors.IsNotFound(err) {
+				t.Errorf("the instruction is still there: %v", err)
+			}
+		})
+	}
+}
+
+func TestAReleasedInstructionStaysWhileTheBrokerIsAway(t *testing.T) {
+	inst := newInstruction()
+	inst.Spec.Release = true
+	b := &broker{err: fault.New(fault.Unavailable, "not now")}
+	r := newReconciler(t, b, inst)
+	step(t, r)
+	<-b.told
+	step(t, r)
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); err != nil {
+		t.Errorf("the instruction went before the broker knew: %v", err)
+	}
+}
+
+func TestStatusSaysWhatIsAwaited(t *testing.T) {
+	done := liqo.Aspect{True: true, Reason: "Done", Message: "done"}
+	awaits := func(what string) liqo.Aspect { return liqo.Aspect{Reason: "Awaits", Message: what} }
+	now := metav1.NewTime(time.Unix(1000, 0))
+	tests := map[string]struct {
+		before agentv1alpha1.ReservationInstructionStatus
+		state  liqo.ConsumerState
+		want   agentv1alpha1.ReservationInstructionStatus
+		ready  bool
+	}{
+		"the handshake": {
+			state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: awaits("credentials"), NodeReady: awaits("peering"), Offloading: done},
+			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionPeering, Message: "credentials"},
+		},
+		"the node": {
+			state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, Peered: done, NodeReady: awaits("node"), Offloading: awaits("namespace")},
+			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionAwaitingNode, Message: "node"},
+		},
+		"a namespace, with the node ready": {
+			state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionActive, Peered: done, NodeReady: done, Offloading: awaits("namespace")},
+			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionActive, Delivered: true, NodeName: "res-a-1", Message: "namespace"},
+		},
+		"nothing": {
+			state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionActive, Peered: done, NodeReady: done, Offloading: done},
+			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionActive, Delivered: true, NodeName: "res-a-1", Message: "done"},
+			ready: true,
+		},
+		"a node that was ready before": {
+			before: agentv1alpha1.ReservationInstructionStatus{Delivered: true, NodeName: "res-a-1"},
+			state:  liqo.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, Peered: done, NodeReady: awaits("node"), Offloading: done},
+			want:   agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionAwaitingNode, Delivered: true, NodeName: "res-a-1", Message: "node"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inst := newInstruction()
+			inst.Status = test.before
+			describe(inst, test.state, false, now)
+			if diff := cmp.Diff(test.want, inst.Status, cmpopts.IgnoreFields(agentv1alpha1.ReservationInstructionStatus{}, "Conditions")); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+			if got := meta.IsStatusConditionTrue(inst.Status.Conditions, agentv1alpha1.ConditionReady); got != test.ready {
+				t.Errorf("ready: got %v, want %v", got, test.ready)
+			}
+		})
+	}
+}
+
+func TestTheBrokerHearsOfTheNode(t *testing.T) {
+	ready := liqo.ConsumerState{Phase: agentv1alpha1.InstructionActive, NodeReady: liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady}}
+	unready := liqo.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: liqo.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady, Message: "kubelet stopped"}}
+	inst := newInstruction()
+	b := &broker{}
+	r := newReconciler(t, b, inst)
+	r.opts.Peering = &liqo.Peering{}
+	var heard []v1.StatusReportState
+	for _, state := range []liqo.ConsumerState{unready, ready, ready, unready, unready, ready} {
+		if state.NodeReady.True {
+			inst.Status.Delivered = true
+		}
+		r.report(inst, state)
+		select {
+		case got := <-b.told:
+			awaitHeard(t, r)
+			heard = append(heard, got.State)
+		case <-time.After(50 * time.Millisecond): // nothing new to say
+		}
+	}
+	want := []v1.StatusReportState{v1.StatusReportStateReady, v1.StatusReportStateNotReady, v1.StatusReportStateReady}
+	if diff := cmp.Diff(want, heard); diff != "" {
+		t.Errorf("reports (-want +got):\n%s", diff)
+	}
+}
