@@ -15,3 +15,8 @@ var AgentManifests embed.FS
 //
 //go:embed broker/*.yaml crd/broker/*.yaml
 var BrokerManifests embed.FS
+
+// Samples are manifests to try (samples/).
+//
+//go:embed samples/*.yaml
+var Samples embed.FS

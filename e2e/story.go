@@ -33,6 +33,8 @@ type story struct {
 	samples Samples
 	figures Figures
 	before  map[string]string
+	// asked is when the sample request was applied.
+	asked   time.Time
 	request *agentv1alpha1.ResourceRequest
 	gpu     *agentv1alpha1.ResourceRequest
 }
@@ -106,6 +108,7 @@ func (s *story) ask(ctx context.Context) error {
 	}
 	s.Say("kubectl apply -f config/samples/agent_v1alpha1_resourcerequest.yaml")
 	var err error
+	s.asked = time.Now()
 	if s.request, err = s.rome().Ask(ctx, storyNamespace, s.samples.Request); err != nil {
 		return err
 	}
@@ -132,7 +135,7 @@ func (s *story) peer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.figures.NodeReady = time.Since(s.request.CreationTimestamp.Time)
+	s.figures.NodeReady = time.Since(s.asked)
 	rows, err := s.rome().nodeRows(ctx)
 	if err != nil {
 		return err
@@ -151,7 +154,7 @@ func (s *story) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.figures.PodRunning = time.Since(s.request.CreationTimestamp.Time)
+	s.figures.PodRunning = time.Since(s.asked)
 	s.Say("kubectl get pods -n %s, in rome:", storyNamespace)
 	s.Table(podRows(pods)...)
 	twins, err := s.Twins(ctx, s.request.Status.TargetClusterID, pods)

@@ -1,0 +1,255 @@
+package app
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/config"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+)
+
+// bench is a broker without agents on a real API server, and an administrator.
+type bench struct {
+	client.Client
+	t      *testing.T
+	broker *process.Process
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	plane := controlplanetest.Start(t)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, brokerv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := manifest.ReadFS(config.BrokerManifests, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := manifest.Install(t.Context(), c, objects); err != nil {
+		t.Fatal(err)
+	}
+	// The shipped rights are the rights in force.
+	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(t.TempDir(), "broker")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-race", "-o", binary, "..").CombinedOutput(); err != nil {
+		t.Fatalf("building the broker: %v\n%s", err, out)
+	}
+	p, err := plane.Processes().Start(process.Spec{
+		Name: "broker", Path: binary, Layer: process.Controller,
+		Args: []string{
+			"--kubeconfig=" + kubeconfig, "--namespace=liqo-resource-broker",
+			"--health-probe-bind-address=0", "--metrics-bind-address=0",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bench{Client: c, t: t, broker: p}
+}
+
+func (b *bench) apply(text string) client.Object {
+	b.t.Helper()
+	objects, err := manifest.Read([]byte(text))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, obj := range objects {
+		obj.SetNamespace("default")
+		if err := b.Create(b.t.Context(), obj, &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: "Strict"}}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return objects[0]
+}
+
+// await polls an object until check says nothing.
+func await[T client.Object](b *bench, name string, obj T, check func(T) string) T {
+	b.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := b.Get(b.t.Context(), client.ObjectKey{Namespace: "default", Name: name}, obj)
+		waiting := fmt.Sprint(err)
+		if err == nil {
+			if waiting = check(obj); waiting == "" {
+				return obj
+			}
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%T %q: still waiting for %s", obj, name, waiting)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (b *bench) awaitPhase(name string, want brokerv1alpha1.ReservationPhase) *brokerv1alpha1.Reservation {
+	b.t.Helper()
+	return await(b, name, &brokerv1alpha1.Reservation{}, func(r *brokerv1alpha1.Reservation) string {
+		if r.Status.Phase == want {
+			return ""
+		}
+		return fmt.Sprintf("phase %s, it is %s: %s", want, r.Status.Phase, r.Status.Message)
+	})
+}
+
+func (b *bench) awaitAvailable(name, cpu, memory string) *brokerv1alpha1.ClusterAdvertisement {
+	b.t.Helper()
+	return await(b, name, &brokerv1alpha1.ClusterAdvertisement{}, func(a *brokerv1alpha1.ClusterAdvertisement) string {
+		free := a.Spec.Resources.Available
+		if free.Cpu().String() == cpu && (memory == "" || free.Memory().String() == memory) {
+			return ""
+		}
+		return fmt.Sprintf("%s and %s available, there are %s and %s", cpu, memory, free.Cpu(), free.Memory())
+	})
+}
+
+const localCluster = `
+apiVersion: broker.fluidos.eu/v1alpha1
+kind: ClusterAdvertisement
+metadata: {name: local-cluster-adv}
+spec:
+  clusterID: "fd32c7d2-7cc6-46e6-80aa-d3d5c835586c"
+  clusterName: "local-cluster"
+  resources:
+    capacity: {cpu: "10", memory: "8025424Ki"}
+    allocated: {cpu: "1050m", memory: "418Mi"}
+    reserved: {cpu: "3000m", memory: "4Gi"}
+    available: {cpu: "5950m", memory: "3597392Ki"}
+`
+
+func reservationText(name, cpu, memory, more string) string {
+	return fmt.Sprintf(`
+apiVersion: broker.fluidos.eu/v1alpha1
+kind: Reservation
+metadata: {name: %s}
+spec:
+  requestedResources: {cpu: %q, memory: %q}
+  requesterID: user-team
+%s`, name, cpu, memory, more)
+}
+
+func TestABrokerWithoutAgents(t *testing.T) {
+	b := newBench(t)
+
+	b.apply(localCluster)
+	adv := b.awaitAvailable("local-cluster-adv", "8950m", "7597392Ki")
+	if got := adv.Spec.Resources; !got.Reserved.Cpu().IsZero() || got.Allocatable.Cpu().String() != "10" {
+		t.Errorf("reserved %v and allocatable %v, want nothing and the capacity", got.Reserved, got.Allocatable)
+	}
+	if adv.Spec.Timestamp == nil || !adv.Status.Active || adv.Status.Score != "92.08" {
+		t.Errorf("timestamp %v, active %v, score %s", adv.Spec.Timestamp, adv.Status.Active, adv.Status.Score)
+	}
+
+	t.Run("amounts are locked exactly and the one that does not fit fails", func(t *testing.T) {
+		b.apply(reservationText("first", "3", "1Gi", "  duration: 1h\n  priority: 10"))
+		r := b.awaitPhase("first", brokerv1alpha1.ReservationReserved)
+		if r.Status.TargetClusterID != "fd32c7d2-7cc6-46e6-80aa-d3d5c835586c" || r.Status.ExpiresAt.Sub(r.Status.ReservedAt.Time) != time.Hour {
+			t.Errorf("status %+v", r.Status)
+		}
+		for condition, want := range map[string]metav1.ConditionStatus{
+			brokerv1alpha1.ConditionAcknowledged: metav1.ConditionUnknown,
+			brokerv1alpha1.ConditionNoConsumer:   metav1.ConditionTrue,
+			brokerv1alpha1.ConditionReserved:     metav1.ConditionTrue,
+		} {
+			if c := meta.FindStatusCondition(r.Status.Conditions, condition); c == nil || c.Status != want {
+				t.Errorf("condition %s is %v, want %s", condition, c, want)
+			}
+		}
+		b.awaitAvailable("local-cluster-adv", "5950m", "")
+		b.apply(reservationText("second", "5", "1Gi", ""))
+		b.awaitPhase("second", brokerv1alpha1.ReservationReserved)
+		b.awaitAvailable("local-cluster-adv", "950m", "")
+		b.apply(reservationText("third", "2", "1Gi", ""))
+		r = b.awaitPhase("third", brokerv1alpha1.ReservationFailed)
+		if !strings.Contains(r.Status.Message, "cpu") || r.Status.Rejected["InsufficientResource"] != 1 {
+			t.Errorf("refused with %q, %v", r.Status.Message, r.Status.Rejected)
+		}
+		b.apply(reservationText("exact", "950m", "1Gi", ""))
+		b.awaitPhase("exact", brokerv1alpha1.ReservationReserved)
+		b.awaitAvailable("local-cluster-adv", "0", "")
+	})
+
+	t.Run("a restart keeps what is locked", func(t *testing.T) {
+		b.broker.Kill()
+		if err := b.broker.Start(); err != nil {
+			t.Fatal(err)
+		}
+		b.apply(reservationText("too-late", "1m", "1Mi", ""))
+		b.awaitPhase("too-late", brokerv1alpha1.ReservationFailed)
+	})
+
+	t.Run("deleting gives back", func(t *testing.T) {
+		for _, name := range []string{"first", "second", "third", "exact", "too-late"} {
+			r := &brokerv1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+			if err := b.Delete(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			awaitGone(b, r)
+		}
+		b.awaitAvailable("local-cluster-adv", "8950m", "7597392Ki")
+	})
+
+	t.Run("figures that somebody writes over are put right", func(t *testing.T) {
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"resources":{"available":{"cpu":"999"}}}}`))
+		if err := b.Patch(t.Context(), adv, patch); err != nil {
+			t.Fatal(err)
+		}
+		b.awaitAvailable("local-cluster-adv", "8950m", "")
+	})
+
+	t.Run("a deleted advertisement offers nothing", func(t *testing.T) {
+		if err := b.Delete(t.Context(), adv); err != nil {
+			t.Fatal(err)
+		}
+		awaitGone(b, adv)
+		await(b, "after", b.withReservation("after"), func(r *brokerv1alpha1.Reservation) string {
+			if r.Status.Phase == brokerv1alpha1.ReservationFailed {
+				return ""
+			}
+			return "Failed, it is " + string(r.Status.Phase)
+		})
+	})
+}
+
+func (b *bench) withReservation(name string) *brokerv1alpha1.Reservation {
+	b.apply(reservationText(name, "1", "1Gi", ""))
+	return &brokerv1alpha1.Reservation{}
+}
+
+func awaitGone(b *bench, obj client.Object) {
+	b.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := b.Get(b.t.Context(), client.ObjectKeyFromObject(obj), obj)
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%T %q is still there: %v", obj, obj.GetName(), err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,129 @@
+// Package local is the environment that comes with the repository: the playground
+// with the product in it.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+// Options of an environment.
+type Options struct {
+	// Dir keeps the state; the playground's default if empty.
+	Dir string
+	// Progress is told about the steps; nobody if nil.
+	Progress progress.Reporter
+	// Race builds broker and agent with the race detector.
+	Race bool
+	// Env is added to the environment of the broker ("broker") and the agents (by
+	// cluster ID).
+	Env map[string][]string
+}
+
+// Environment is a running playground with broker and agents.
+type Environment struct {
+	*e2e.Environment
+	Playground *playground.Playground
+	Product    *product.Product
+}
+
+// prices make the clusters differ in cost: berlin's GPUs are dear.
+var prices = map[string]product.Price{
+	"rome":   {CPU: "0.040", Memory: "0.005", Currency: "EUR"},
+	"paris":  {CPU: "0.032", Memory: "0.004", Currency: "EUR"},
+	"berlin": {CPU: "0.048", Memory: "0.006", GPU: "0.95", Currency: "EUR"},
+}
+
+// Up builds what is missing, boots the playground and runs the product in it.
+// Stop must be called in the end.
+func Up(ctx context.Context, o Options) (_ *Environment, err error) {
+	if o.Progress == nil {
+		o.Progress = progress.Discard
+	}
+	binaries, err := build(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	p, err := playground.Up(ctx, playground.Options{Dir: o.Dir, Progress: o.Progress})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Stop())
+		}
+	}()
+	o.Progress.Plan(1)
+	end := o.Progress.Begin("broker and agents")
+	options := product.Options{
+		Dir: filepath.Join(p.Dir(), "product"), Broker: p.Clusters[playground.BrokerCluster].ControlPlane, Binaries: binaries, Env: o.Env,
+	}
+	for _, m := range playground.DefaultMembers() {
+		options.Members = append(options.Members, product.Member{
+			ControlPlane: p.Clusters[m.Name].ControlPlane, Region: m.Region, Price: prices[m.Name],
+		})
+	}
+	running, err := product.Start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	end()
+	env, err := environment(p, running)
+	if err != nil {
+		return nil, err
+	}
+	return &Environment{Environment: env, Playground: p, Product: running}, nil
+}
+
+// Stop ends everything and keeps the state.
+func (e *Environment) Stop() error { return e.Playground.Stop() }
+
+func environment(p *playground.Playground, running *product.Product) (*e2e.Environment, error) {
+	env := &e2e.Environment{Members: map[string]*e2e.Cluster{}, BrokerNamespace: product.Namespace, InstructionNamespace: "default"}
+	for _, name := range p.Names() {
+		c, err := e2e.NewCluster(name, p.Clusters[name].RESTConfig(), running.Process(name).Log())
+		if err != nil {
+			return nil, err
+		}
+		if name == playground.BrokerCluster {
+			env.Broker = c
+		} else {
+			env.Members[name] = c
+		}
+	}
+	return env, nil
+}
+
+// build compiles broker and agent from the checkout.
+func build(ctx context.Context, o Options) (product.Binaries, error) {
+	tools, err := toolchain.New(o.Progress)
+	if err != nil {
+		return product.Binaries{}, err
+	}
+	o.Progress.Plan(1)
+	end := o.Progress.Begin("build broker and agent")
+	defer end()
+	dir, args := filepath.Join(tools.Root(), "bin"), []string{"build"}
+	if o.Race {
+		dir, args = filepath.Join(dir, "race"), append(args, "-race")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return product.Binaries{}, err
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "-o", dir+"/", "./cmd/broker", "./cmd/agent")...)
+	cmd.Dir = tools.Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return product.Binaries{}, fmt.Errorf("building broker and agent: %w\n%s", err, out)
+	}
+	return product.Binaries{Broker: filepath.Join(dir, "broker"), Agent: filepath.Join(dir, "agent")}, nil
+}
