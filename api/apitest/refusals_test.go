@@ -185,6 +185,10 @@ func (s apiServer) testRefusals(t *testing.T) {
 			resourceRequest + `{resources: {cpu: "1"}}`,
 			[]string{"spec.resources", "cpu and memory have fields of their own: set spec.cpu and spec.memory"},
 		},
+		"a request that names nine resources beside cpu and memory": {
+			resourceRequest + `{resources: {a/1: 1, a/2: 1, a/3: 1, a/4: 1, a/5: 1, a/6: 1, a/7: 1, a/8: 1, a/9: 1}}`,
+			[]string{"spec.resources", "at most eight resources can be named beside cpu and memory"},
+		},
 		"a request for ten seconds": {
 			resourceRequest + `{cpu: "1", duration: 10s}`,
 			[]string{"spec.duration", "duration must be at least 1m, or left out"},

@@ -40,8 +40,9 @@ type ResourceRequestSpec struct {
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
 	// resources wanted beside cpu and memory, for example nvidia.com/gpu: "1" or
-	// pods: "20".
+	// pods: "20". With those two they are as many as a Reservation can name.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="size(self) <= 8",message="at most eight resources can be named beside cpu and memory"
 	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) && !('memory' in self)",message="cpu and memory have fields of their own: set spec.cpu and spec.memory"
 	Resources brokerv1alpha1.RequestedResources `json:"resources,omitempty"`
 
