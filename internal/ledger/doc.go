@@ -12,5 +12,7 @@
 //     provider's cluster has less what its own pods request;
 //   - capacity is given back only by ProviderGone, the provider's own word, or at
 //     once where no agent ever spoke for the provider;
-//   - one key of one requester names one reservation, or none for ever.
+//   - one key of one requester names one reservation, or none, until Forget drops it;
+//   - what is settled stays settled: a cluster whose agent enrols later changes
+//     nothing about placements that were given up before.
 package ledger
