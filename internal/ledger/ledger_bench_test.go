@@ -26,8 +26,7 @@ func fleet(b *testing.B, clusters, reservations int) book {
 }
 
 // BenchmarkReserveAndRelease is one whole life of a reservation, six events, in a
-// book of a thousand clusters; its cost must not
-// grow with the reservations in the book.
+// book of a thousand clusters; its cost must not grow with the reservations in it.
 func BenchmarkReserveAndRelease(b *testing.B) {
 	for _, reservations := range []int{0, 1_000, 100_000} {
 		b.Run(fmt.Sprintf("reservations=%d", reservations), func(b *testing.B) {
