@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -24,6 +25,9 @@ type Decision struct {
 	NodeLabels map[string]string
 }
 
+// defaultPods is how many pods a kubelet takes unless told otherwise (its maxPods).
+const defaultPods = 110
+
 // Place is where a provider is; empty parts are not known.
 type Place struct {
 	Region, Zone string
@@ -31,8 +35,9 @@ type Place struct {
 
 // Decide grants a slice that peer replicated here exactly what a live instruction
 // keeps for it, or less if it asks for less. A resource that the instruction does
-// not name is not granted. inst is the instruction with the slice's name, nil if
-// there is none.
+// not name is not granted, but for pods: a node without any can run none, so it gets
+// as many as a kubelet allows by default. inst is the instruction with the slice's
+// name, nil if there is none.
 func Decide(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha1.ProviderInstruction, at Place) Decision {
 	if why := whyDenied(slice, peer, inst); why != "" {
 		return Decision{Message: why}
@@ -47,6 +52,9 @@ func Decide(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha1.P
 			asked = kept
 		}
 		granted[name] = asked.DeepCopy()
+	}
+	if _, ok := inst.Spec.Resources[corev1.ResourcePods]; !ok {
+		granted[corev1.ResourcePods] = *resource.NewQuantity(defaultPods, resource.DecimalSI)
 	}
 	labels := map[string]string{agentv1alpha1.ReservationLabel: inst.Spec.ReservationName}
 	if at.Region != "" {

@@ -46,14 +46,14 @@ func TestDecideGrantsWhatIsKept(t *testing.T) {
 	tests := map[string]struct {
 		asked, want corev1.ResourceList
 	}{
-		"as much":                             {asked: amounts("cpu", "2", "memory", "4Gi"), want: amounts("cpu", "2", "memory", "4Gi")},
-		"more than is kept":                   {asked: amounts("cpu", "1000", "memory", "4Gi"), want: amounts("cpu", "2", "memory", "4Gi")},
-		"less than is kept":                   {asked: amounts("cpu", "500m", "memory", "4Gi"), want: amounts("cpu", "500m", "memory", "4Gi")},
-		"a resource that is not kept":         {asked: amounts("cpu", "2", "nvidia.com/gpu", "1"), want: amounts("cpu", "2")},
-		"the same amount in other words":      {asked: amounts("cpu", "2000m", "memory", "4096Mi"), want: amounts("cpu", "2", "memory", "4Gi")},
-		"nothing":                             {asked: nil, want: amounts()},
-		"only a resource that is not kept":    {asked: amounts("pods", "10"), want: amounts()},
-		"a resource that is kept and unasked": {asked: amounts("cpu", "1"), want: amounts("cpu", "1")},
+		"as much":                             {asked: amounts("cpu", "2", "memory", "4Gi"), want: amounts("cpu", "2", "memory", "4Gi", "pods", "110")},
+		"more than is kept":                   {asked: amounts("cpu", "1000", "memory", "4Gi"), want: amounts("cpu", "2", "memory", "4Gi", "pods", "110")},
+		"less than is kept":                   {asked: amounts("cpu", "500m", "memory", "4Gi"), want: amounts("cpu", "500m", "memory", "4Gi", "pods", "110")},
+		"a resource that is not kept":         {asked: amounts("cpu", "2", "nvidia.com/gpu", "1"), want: amounts("cpu", "2", "pods", "110")},
+		"the same amount in other words":      {asked: amounts("cpu", "2000m", "memory", "4096Mi"), want: amounts("cpu", "2", "memory", "4Gi", "pods", "110")},
+		"nothing":                             {asked: nil, want: amounts("pods", "110")},
+		"only a resource that is not kept":    {asked: amounts("pods", "10"), want: amounts("pods", "110")},
+		"a resource that is kept and unasked": {asked: amounts("cpu", "1"), want: amounts("cpu", "1", "pods", "110")},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -69,6 +69,14 @@ func TestDecideGrantsWhatIsKept(t *testing.T) {
 				t.Errorf("node labels (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestDecideGrantsAsManyPodsAsAreKept(t *testing.T) {
+	kept := amounts("cpu", "2", "pods", "10")
+	got := Decide(slice(amounts("cpu", "2", "pods", "50")), "rome", instruction(kept), Place{})
+	if diff := cmp.Diff(kept, got.Resources); diff != "" {
+		t.Errorf("resources (-want +got):\n%s", diff)
 	}
 }
 
@@ -150,7 +158,7 @@ func TestRecordWritesADecisionOnce(t *testing.T) {
 	if diff := cmp.Diff(want, s.Status.Conditions); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(amounts("cpu", "1"), s.Status.Resources); diff != "" {
+	if diff := cmp.Diff(amounts("cpu", "1", "pods", "110"), s.Status.Resources); diff != "" {
 		t.Errorf("resources of a denied slice (-want +got):\n%s", diff)
 	}
 }
