@@ -2,48 +2,123 @@ package playground_test
 
 import (
 	"context"
+	"errors"
+	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-func TestPlaygroundBootsAndComesBack(t *testing.T) {
-	dir := t.TempDir()
-	for _, boot := range []string{"first boot", "second boot"} {
-		t.Run(boot, func(t *testing.T) {
-			started := time.Now()
-			p, err := playground.Up(t.Context(), playground.Options{
-				Dir:      dir,
-				Progress: progress.Func(func(step string) { t.Logf("%5.1fs %s", time.Since(started).Seconds(), step) }),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := p.Stop(); err != nil {
-					t.Error(err)
-				}
-			})
-			status, err := playground.Inspect(t.Context(), dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			nodes := map[string][2]int{}
-			for _, c := range status.Clusters {
-				if c.Err != nil {
-					t.Errorf("cluster %q: %v", c.Name, c.Err)
-				}
-				nodes[c.Name] = [2]int{c.Ready, c.Nodes}
-			}
-			want := map[string][2]int{"broker": {0, 0}, "rome": {2, 2}, "paris": {2, 2}, "berlin": {2, 2}}
-			if diff := cmp.Diff(want, nodes); diff != "" {
-				t.Errorf("ready nodes of all (-want +got):\n%s", diff)
-			}
-		})
+func up(t *testing.T, dir string) *playground.Playground {
+	t.Helper()
+	started := time.Now()
+	p, err := playground.Up(t.Context(), playground.Options{
+		Dir:      dir,
+		Progress: progress.Func(func(step string) { t.Logf("%5.1fs %s", time.Since(started).Seconds(), step) }),
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	_ = context.Background
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// TestAPlaygroundComesBackWithItsPeerings boots from nothing, peers two clusters,
+// and boots again from what was kept.
+func TestAPlaygroundComesBackWithItsPeerings(t *testing.T) {
+	dir := t.TempDir()
+
+	p := up(t, dir)
+	expectNodes(t, dir)
+	if _, err := playground.Up(t.Context(), playground.Options{Dir: dir}); !errors.Is(err, process.ErrInUse) {
+		t.Errorf("a second playground in the folder: got %v, want %v", err, process.ErrInUse)
+	}
+	peer(t, p, "rome", "paris")
+	first := awaitLease(t, p, "rome", "paris", metav1.MicroTime{})
+	address := p.Clusters["rome"].URL()
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	p = up(t, dir)
+	expectNodes(t, dir)
+	if got := p.Clusters["rome"].URL(); got != address {
+		t.Errorf("address of rome changed from %s to %s", address, got)
+	}
+	awaitLease(t, p, "rome", "paris", first)
+}
+
+func expectNodes(t *testing.T, dir string) {
+	t.Helper()
+	status, err := playground.Inspect(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[string]bool{}
+	for _, c := range status.Clusters {
+		if c.Err != nil {
+			t.Errorf("cluster %q: %v", c.Name, c.Err)
+		}
+		nodes[c.Name] = c.Ready == c.Nodes && (c.Name == playground.BrokerCluster || c.Nodes >= 2)
+	}
+	want := map[string]bool{"broker": true, "rome": true, "paris": true, "berlin": true}
+	if diff := cmp.Diff(want, nodes); diff != "" {
+		t.Errorf("clusters with all their nodes Ready (-want +got):\n%s", diff)
+	}
+}
+
+// peer gives the consumer a virtual node of the provider, with Liqo's own tool.
+func peer(t *testing.T, p *playground.Playground, consumer, provider string) {
+	t.Helper()
+	tools, err := toolchain.New(progress.Func(func(step string) { t.Log(step) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tools.Ensure(t.Context(), toolchain.Liqoctl); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), tools.Path(toolchain.Liqoctl), "peer", "--skip-confirm", "--networking-disabled",
+		"--kubeconfig", p.Clusters[consumer].Kubeconfig(), "--remote-kubeconfig", p.Clusters[provider].Kubeconfig(),
+		"--cpu", "1", "--memory", "1Gi", "--pods", "20").CombinedOutput()
+	if err != nil {
+		t.Fatalf("liqoctl peer: %v: %s", err, out)
+	}
+}
+
+// awaitLease waits until the virtual kubelet has renewed its node's lease after a
+// moment, and returns when it last did: the Ready condition of a node outlives its
+// kubelet for a while, its lease does not.
+func awaitLease(t *testing.T, p *playground.Playground, cluster, node string, after metav1.MicroTime) metav1.MicroTime {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(p.Clusters[cluster].RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var renewed metav1.MicroTime
+	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		lease, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+		if err != nil || lease.Spec.RenewTime == nil {
+			return false, nil //nolint:nilerr // it is not there yet
+		}
+		renewed = *lease.Spec.RenewTime
+		return renewed.After(after.Time), nil
+	})
+	if err != nil {
+		t.Fatalf("virtual node %q in %q has no living kubelet: %v", node, cluster, err)
+	}
+	return renewed
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
@@ -73,7 +74,8 @@ func (s *state) boot(ctx context.Context, setup string, report progress.Reporter
 	}
 	p, err := start()
 	if err != nil && kept && damaged(ctx, err) {
-		report.Begin(fmt.Sprintf("kept state does not boot and is made anew (%v)", err))()
+		reason, _, _ := strings.Cut(err.Error(), "\n")
+		report.Begin("kept state does not boot and is made anew: " + reason)()
 		kept = false
 		if err := s.wipe(); err != nil {
 			return nil, err

@@ -3,57 +3,61 @@ package liqo
 import (
 	"context"
 	"fmt"
+	"log"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// kubeletSelector finds the pods in which Liqo runs virtual kubelets.
+// kubeletSelector finds the Pods in which Liqo runs virtual kubelets.
 const kubeletSelector = "offloading.liqo.io/component=virtual-kubelet"
 
-// kubelets plays the kubelet for the pods of virtual kubelets: while such a pod is
-// Running, so is a process.
+// retry is the pause between attempts to start a virtual kubelet.
+const retry = 200 * time.Millisecond
+
+// kubelets plays the kubelet for the Pods of virtual kubelets: while such a Pod is
+// Running, so is a process. The Pods of kept state are Running when a cluster comes
+// back, and so their processes come back too.
 type kubelets struct {
 	liqo *Liqo
+	log  *log.Logger
 
-	// mu guards the following.
-	mu sync.Mutex
-	// running processes by pod UID.
-	running map[string]*process.Process
+	mu sync.Mutex // guards the following
+	// running ends the process of each Pod.
+	running map[types.UID]context.CancelFunc
 }
 
-func newKubelets(l *Liqo) *kubelets {
-	return &kubelets{liqo: l, running: map[string]*process.Process{}}
-}
-
-// start follows the pods until ctx is done.
-func (k *kubelets) start(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(k.liqo.cluster.RESTConfig())
+// LaunchKubelets runs a virtual kubelet for each Pod that Liqo makes for one, until
+// ctx ends. Attempts that failed stand in logs/virtual-kubelets.log.
+func (l *Liqo) LaunchKubelets(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(l.cluster.RESTConfig())
 	if err != nil {
 		return err
 	}
+	file, err := os.OpenFile(filepath.Join(l.cluster.Dir(), "logs", "virtual-kubelets.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	k := &kubelets{liqo: l, log: log.New(file, "", log.LstdFlags), running: map[types.UID]context.CancelFunc{}}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.LabelSelector = kubeletSelector
 	}))
-	informer := factory.Core().V1().Pods().Informer()
-	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { k.follow(ctx, obj.(*corev1.Pod)) },
 		UpdateFunc: func(_, obj any) { k.follow(ctx, obj.(*corev1.Pod)) },
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			k.stop(obj.(*corev1.Pod))
-		},
+		DeleteFunc: k.forget,
 	})
 	if err != nil {
 		return err
@@ -62,75 +66,72 @@ func (k *kubelets) start(ctx context.Context) error {
 	return nil
 }
 
+// follow starts the process of a Running Pod once, and ends that of a Pod that goes.
 func (k *kubelets) follow(ctx context.Context, pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil {
-		k.stop(pod)
-		return
-	}
-	if pod.Status.Phase != corev1.PodRunning {
+		k.end(pod.UID)
 		return
 	}
 	k.mu.Lock()
-	_, known := k.running[string(pod.UID)]
-	if !known {
-		k.running[string(pod.UID)] = nil
-	}
-	k.mu.Unlock()
-	if known {
+	defer k.mu.Unlock()
+	if _, known := k.running[pod.UID]; known || pod.Status.Phase != corev1.PodRunning {
 		return
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	k.running[pod.UID] = cancel
 	go k.run(ctx, pod)
 }
 
-// run tries until it works or the pod goes: the API server may be down just now.
-func (k *kubelets) run(ctx context.Context, pod *corev1.Pod) {
-	for ctx.Err() == nil {
-		p, err := k.launch(ctx, pod)
-		k.mu.Lock()
-		_, wanted := k.running[string(pod.UID)]
-		if err == nil && wanted {
-			k.running[string(pod.UID)] = p
-		}
-		k.mu.Unlock()
-		switch {
-		case err == nil && !wanted:
-			k.liqo.cluster.Processes().Remove(p.Name())
-			return
-		case err == nil || !wanted:
-			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
+func (k *kubelets) forget(obj any) {
+	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = last.Obj
+	}
+	if pod, ok := obj.(*corev1.Pod); ok {
+		k.end(pod.UID)
 	}
 }
 
-func (k *kubelets) launch(ctx context.Context, pod *corev1.Pod) (*process.Process, error) {
+func (k *kubelets) end(uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if cancel, ok := k.running[uid]; ok {
+		cancel()
+		delete(k.running, uid)
+	}
+}
+
+// run keeps the process of a Pod until ctx ends.
+func (k *kubelets) run(ctx context.Context, pod *corev1.Pod) {
+	err := wait.PollUntilContextCancel(ctx, retry, true, func(ctx context.Context) (bool, error) {
+		err := k.launch(ctx, pod)
+		if err != nil && ctx.Err() == nil {
+			k.log.Printf("Pod %s/%s: %v", pod.Namespace, pod.Name, err) // the API may be away just now
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return // the Pod went before its process was there
+	}
+	<-ctx.Done()
+	k.liqo.cluster.Processes().Remove(pod.Name)
+}
+
+func (k *kubelets) launch(ctx context.Context, pod *corev1.Pod) error {
 	kubeconfig, err := k.liqo.cluster.ServiceAccountKubeconfig(ctx, pod.Namespace, pod.Spec.ServiceAccountName)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	port, err := controlplane.FreePort()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	env := map[string]string{"POD_IP": "127.0.0.1", "POD_NAME": pod.Name, "POD_NAMESPACE": pod.Namespace}
 	spec, err := k.liqo.spec(&pod.Spec.Containers[0], env, kubeconfig)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	spec.Name, spec.Layer = pod.Name, process.Workload
 	spec.Args = append(spec.Args, fmt.Sprintf("--listen-port=%d", port))
-	return k.liqo.cluster.Processes().Start(spec)
-}
-
-func (k *kubelets) stop(pod *corev1.Pod) {
-	k.mu.Lock()
-	p := k.running[string(pod.UID)]
-	delete(k.running, string(pod.UID))
-	k.mu.Unlock()
-	if p != nil {
-		go k.liqo.cluster.Processes().Remove(p.Name())
-	}
+	_, err = k.liqo.cluster.Processes().Start(spec)
+	return err
 }

@@ -24,20 +24,36 @@ type release struct {
 	deployments   []appsv1.Deployment
 }
 
-func values(c Cluster, p ports) map[string]any {
+// settings are what differs from cluster to cluster.
+type settings struct {
+	clusterID, apiURL    string
+	podCIDR, serviceCIDR string
+	labels               map[string]string
+	ports                ports
+}
+
+func (c Cluster) settings(p ports) settings {
+	return settings{
+		clusterID: c.Name(), apiURL: c.URL(), podCIDR: c.PodCIDR, serviceCIDR: c.ServiceCIDR, labels: c.Labels, ports: p,
+	}
+}
+
+// values of the chart: authentication and offloading, nothing else.
+func (s settings) values() map[string]any {
+	p := s.ports
 	local := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	off := map[string]any{"enabled": false}
 	labels := map[string]any{}
-	for k, v := range c.Labels {
+	for k, v := range s.labels {
 		labels[k] = v
 	}
 	return map[string]any{
 		"tag":        Version,
-		"apiServer":  map[string]any{"address": c.URL()},
-		"discovery":  map[string]any{"config": map[string]any{"clusterID": c.Name(), "clusterLabels": labels}},
+		"apiServer":  map[string]any{"address": s.apiURL},
+		"discovery":  map[string]any{"config": map[string]any{"clusterID": s.clusterID, "clusterLabels": labels}},
 		"networking": map[string]any{"enabled": false, "reflectIPs": false},
 		"storage":    off, "proxy": off, "metricAgent": off, "telemetry": off,
-		"ipam": map[string]any{"podCIDR": c.PodCIDR, "serviceCIDR": c.ServiceCIDR},
+		"ipam": map[string]any{"podCIDR": s.podCIDR, "serviceCIDR": s.serviceCIDR},
 		// No certificate of a kubelet is asked for, and the consumer's ServiceAccount
 		// tokens stay where they are.
 		"virtualKubelet": map[string]any{"extra": map[string]any{"args": []any{"--certificate-type=self-signed", "--enable-apiserver-support=false"}}},
@@ -49,26 +65,13 @@ func values(c Cluster, p ports) map[string]any {
 	}
 }
 
-func render(c Cluster, p ports) (*release, error) {
-	chart, err := loader.Load(c.Chart)
+// render reads the chart in a folder.
+func render(folder string, s settings) (*release, error) {
+	files, err := renderFiles(folder, s)
 	if err != nil {
-		return nil, fmt.Errorf("loading Liqo's chart: %w", err)
-	}
-	if err := chartutil.ProcessDependenciesWithMerge(chart, values(c, p)); err != nil {
-		return nil, fmt.Errorf("reading Liqo's chart: %w", err)
-	}
-	v, err := chartutil.ToRenderValues(chart, values(c, p), chartutil.ReleaseOptions{Name: "liqo", Namespace: Namespace, IsInstall: true, Revision: 1}, chartutil.DefaultCapabilities)
-	if err != nil {
-		return nil, fmt.Errorf("reading the values of Liqo's chart: %w", err)
-	}
-	files, err := engine.Render(chart, v)
-	if err != nil {
-		return nil, fmt.Errorf("rendering Liqo's chart: %w", err)
+		return nil, fmt.Errorf("Liqo's chart in %q: %w", folder, err)
 	}
 	r := &release{}
-	for _, crd := range chart.CRDObjects() {
-		files[crd.Filename] = string(crd.File.Data)
-	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" {
 			continue
@@ -80,12 +83,39 @@ func render(c Cluster, p ports) (*release, error) {
 		}
 	}
 	if len(r.crds) == 0 || len(r.deployments) == 0 {
-		return nil, fmt.Errorf("chart %q renders %d CRDs and %d Deployments: it is not Liqo's", c.Chart, len(r.crds), len(r.deployments))
+		return nil, fmt.Errorf("chart %q renders %d CRDs and %d Deployments: it is not Liqo's", folder, len(r.crds), len(r.deployments))
 	}
 	slices.SortFunc(r.objects, func(a, b *unstructured.Unstructured) int {
-		return cmp.Or(cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetName(), b.GetName()))
+		return cmp.Or(
+			cmp.Compare(a.GetKind(), b.GetKind()),
+			cmp.Compare(a.GetNamespace(), b.GetNamespace()),
+			cmp.Compare(a.GetName(), b.GetName()))
 	})
 	return r, nil
+}
+
+// renderFiles gives the manifests of a chart by the names of their files.
+func renderFiles(folder string, s settings) (map[string]string, error) {
+	chart, err := loader.Load(folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := chartutil.ProcessDependenciesWithMerge(chart, s.values()); err != nil {
+		return nil, err
+	}
+	values, err := chartutil.ToRenderValues(chart, s.values(),
+		chartutil.ReleaseOptions{Name: "liqo", Namespace: Namespace, IsInstall: true, Revision: 1}, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(chart, values)
+	if err != nil {
+		return nil, err
+	}
+	for _, crd := range chart.CRDObjects() {
+		files[crd.Filename] = string(crd.File.Data)
+	}
+	return files, nil
 }
 
 // sort puts one manifest where it belongs.

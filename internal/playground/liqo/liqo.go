@@ -60,7 +60,7 @@ func Start(ctx context.Context, c Cluster) (*Liqo, error) {
 	if l.ports, err = choosePorts(c.ControlPlane); err != nil {
 		return nil, err
 	}
-	release, err := render(c, l.ports)
+	release, err := render(c.Chart, c.settings(l.ports))
 	if err != nil {
 		return nil, err
 	}
@@ -72,10 +72,6 @@ func Start(ctx context.Context, c Cluster) (*Liqo, error) {
 	}
 	return l, nil
 }
-
-// LaunchKubelets runs a virtual kubelet for each Pod that Liqo makes for one, until
-// ctx ends.
-func (l *Liqo) LaunchKubelets(ctx context.Context) error { return newKubelets(l).start(ctx) }
 
 // ready is how long Liqo may take to answer on a busy machine.
 const ready = 90 * time.Second
