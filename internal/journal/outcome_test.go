@@ -2,7 +2,6 @@ package journal_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -12,69 +11,65 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
 )
 
-// always is a fault without an end.
-const always = 1 << 30
-
 // TestOutcomes appends one record while the updates of the tail meet faults.
 func TestOutcomes(t *testing.T) {
-	type faults = map[journaltest.Fault]int
+	const (
+		refused    = journaltest.Refused
+		lost       = journaltest.Lost
+		unanswered = journaltest.Unanswered
+		late       = journaltest.Late
+	)
+	type faults = []journaltest.Fault
 	tests := map[string]struct {
-		// faults happen in this order, so many times each.
-		faults []faults
-		// meanwhile happens after the first update.
+		// faults happen in this order, and the last one for ever if endless.
+		faults  faults
+		endless bool
+		// meanwhile happens between the first update and the second.
 		meanwhile func(*journaltest.Server)
-		// reads also meet faults.
+		// reads always meet this fault.
 		reads journaltest.Fault
 		want  error
 		// wantStored tells whether the record is in the journal, once what was late
 		// has arrived.
 		wantStored bool
 	}{
-		"no fault": {wantStored: true},
-		"refused: definite, nothing written": {
-			faults: []faults{{journaltest.Refused: 1}}, want: journal.ErrUnavailable,
-		},
-		"unanswered, but carried out: success": {
-			faults: []faults{{journaltest.Unanswered: 1}}, wantStored: true,
-		},
-		"lost on the way: success by repeating": {
-			faults: []faults{{journaltest.Lost: 1}}, wantStored: true,
-		},
-		"late: the repetition is stored, the late one refused": {
-			faults: []faults{{journaltest.Late: 1}}, wantStored: true,
-		},
-		"unanswered, then the connection is refused for a while: success": {
-			faults: []faults{{journaltest.Unanswered: 1}, {journaltest.Refused: 4}}, wantStored: true,
+		"no fault":                                             {wantStored: true},
+		"refused: definite, nothing written":                   {faults: faults{refused}, want: journal.ErrUnavailable},
+		"unanswered, but carried out: success":                 {faults: faults{unanswered}, wantStored: true},
+		"lost on the way: success by repeating":                {faults: faults{lost}, wantStored: true},
+		"late: the repetition is stored, the late one refused": {faults: faults{late}, wantStored: true},
+		"unanswered, then refused for a while: success": {
+			faults: faults{unanswered, refused, refused, refused}, wantStored: true,
 		},
 		"lost, then refused for a while: success": {
-			faults: []faults{{journaltest.Lost: 1}, {journaltest.Refused: 4}}, wantStored: true,
+			faults: faults{lost, refused, refused, refused}, wantStored: true,
 		},
 		"lost for ever: unknown": {
-			faults: []faults{{journaltest.Lost: always}}, want: journal.ErrUnknown,
+			faults: faults{lost}, endless: true, want: journal.ErrUnknown,
 		},
 		"unanswered, then refused for ever: unknown": {
-			faults: []faults{{journaltest.Unanswered: 1}, {journaltest.Refused: always}}, want: journal.ErrUnknown, wantStored: true,
+			faults: faults{unanswered, refused}, endless: true, want: journal.ErrUnknown, wantStored: true,
 		},
 		"late, then refused for ever: unknown, and stored in the end": {
-			faults: []faults{{journaltest.Late: 1}, {journaltest.Refused: always}}, want: journal.ErrUnknown, wantStored: true,
+			faults: faults{late, refused}, endless: true, want: journal.ErrUnknown, wantStored: true,
 		},
 		"unanswered, then the tail cannot be read: unknown": {
-			faults: []faults{{journaltest.Unanswered: 1}}, reads: journaltest.Lost, want: journal.ErrUnknown, wantStored: true,
+			faults: faults{unanswered}, reads: lost, want: journal.ErrUnknown, wantStored: true,
 		},
 		"unanswered, then another takes over: fenced, and stored before": {
-			faults: []faults{{journaltest.Unanswered: 1}}, meanwhile: takeOver, want: journal.ErrFenced, wantStored: true,
+			faults: faults{unanswered}, meanwhile: takeOver, want: journal.ErrFenced, wantStored: true,
 		},
 		"lost, then another takes over: fenced": {
-			faults: []faults{{journaltest.Lost: 1}}, meanwhile: takeOver, want: journal.ErrFenced,
+			faults: faults{lost}, meanwhile: takeOver, want: journal.ErrFenced,
 		},
 		"late, then another takes over: fenced, and never stored": {
-			faults: []faults{{journaltest.Late: 1}}, meanwhile: takeOver, want: journal.ErrFenced,
+			faults: faults{late}, meanwhile: takeOver, want: journal.ErrFenced,
 		},
 		"unanswered, then the tail gets a label: success": {
-			faults: []faults{{journaltest.Unanswered: 1}}, meanwhile: labelTail, wantStored: true,
+			faults: faults{unanswered}, meanwhile: labelTail, wantStored: true,
 		},
 		"lost, then the tail gets a label: fenced": {
-			faults: []faults{{journaltest.Lost: 1}}, meanwhile: labelTail, want: journal.ErrFenced,
+			faults: faults{lost}, meanwhile: labelTail, want: journal.ErrFenced,
 		},
 	}
 	for title, test := range tests {
@@ -82,50 +77,37 @@ func TestOutcomes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := journaltest.NewServer()
 				o := mustOpen(t, server.Client(), journal.Options{})
-				queue := test.faults
-				first := true
+				updates := 0
 				o.client.Inject(func(call journaltest.Call) journaltest.Fault {
 					if call.Verb == "get" {
 						return test.reads
 					}
-					if !first && test.meanwhile != nil {
+					updates++
+					if updates == 2 && test.meanwhile != nil {
 						test.meanwhile(server)
-						test.meanwhile = nil
 					}
-					first = false
-					if len(queue) == 0 {
-						return journaltest.None
-					}
-					for fault, times := range queue[0] {
-						queue[0] = faults{fault: times - 1}
-						if times == 1 {
-							queue = queue[1:]
-						}
-						return fault
+					switch {
+					case updates <= len(test.faults):
+						return test.faults[updates-1]
+					case test.endless:
+						return test.faults[len(test.faults)-1]
 					}
 					return journaltest.None
 				})
-				err := o.Append([]byte("record")).Wait(t.Context())
-				if !errors.Is(err, test.want) {
-					t.Fatalf("got error %v, want %v", err, test.want)
-				}
+				wantErrors(t, o.Append([]byte("record")).Wait(t.Context()), test.want)
 				if test.want != nil {
-					if err := <-o.ended; !errors.Is(err, test.want) {
-						t.Errorf("run ended with %v, want %v", err, test.want)
-					}
+					wantErrors(t, <-o.ended, test.want)
 					close(o.ended)
 				}
 				server.DeliverLate()
-				again := mustOpen(t, server.Client(), journal.Options{})
 				var want []string
 				if test.wantStored {
 					want = []string{"record"}
 				}
+				again := mustOpen(t, server.Client(), journal.Options{})
 				if diff := cmp.Diff(want, texts(again.state)); diff != "" {
 					t.Errorf("recovered (-want +got):\n%s", diff)
 				}
-				again.end()
-				o.end()
 			})
 		})
 	}
