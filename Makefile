@@ -55,8 +55,9 @@ manifests: ## Write CRDs and deepcopy code from the types under api/.
 	./hack/manifests.sh
 
 .PHONY: generate
-generate: manifests ## Write everything that is generated: manifests, and the REST server and client.
+generate: manifests ## Write everything that is generated: manifests, the REST server and client, tables of flags.
 	go generate ./...
+	go test ./internal/archtest -run TestFlagsAreDocumented -update
 
 .PHONY: tools
 tools: ## Build what the tests run: etcd, Kubernetes, KWOK and Liqo; minutes the first time, then cached.

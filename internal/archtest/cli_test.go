@@ -1,0 +1,73 @@
+package archtest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	agent "github.com/mehdiazizian/liqo-resource-broker/cmd/agent/app"
+	broker "github.com/mehdiazizian/liqo-resource-broker/cmd/broker/app"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/cli.md")
+
+// docs/cli.md shows the flags as they are: between its marks stand these tables.
+func TestFlagsAreDocumented(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "") // a default of the broker
+	name := filepath.Join(root, "docs", "cli.md")
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(content)
+	for _, cmd := range []*cobra.Command{broker.Command(), agent.Command()} {
+		if page, err = replaceTable(page, cmd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(name, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(page, string(content)); diff != "" {
+		t.Errorf("docs/cli.md is out of date: run make generate (-flags +page):\n%s", diff)
+	}
+}
+
+func replaceTable(page string, cmd *cobra.Command) (string, error) {
+	begin, end := "<!-- flags of "+cmd.Name()+" -->\n", "<!-- end -->"
+	before, rest, ok := strings.Cut(page, begin)
+	if !ok {
+		return "", fmt.Errorf("docs/cli.md has no mark %q", begin)
+	}
+	_, after, ok := strings.Cut(rest, end)
+	if !ok {
+		return "", fmt.Errorf("docs/cli.md has no mark %q after %q", end, begin)
+	}
+	return before + begin + flagTable(cmd) + end + after, nil
+}
+
+func flagTable(cmd *cobra.Command) string {
+	var table strings.Builder
+	table.WriteString("| flag | default | |\n|---|---|---|\n")
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if strings.HasPrefix(f.Name, "zap-") {
+			return // controller-runtime's own
+		}
+		value := ""
+		if f.DefValue != "" && f.DefValue != "[]" {
+			value = "`" + f.DefValue + "`"
+		}
+		fmt.Fprintf(&table, "| `--%s` | %s | %s |\n", f.Name, value, strings.ReplaceAll(f.Usage, "|", `\|`))
+	})
+	return table.String()
+}
