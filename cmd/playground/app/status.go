@@ -1,8 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -31,8 +33,8 @@ func status(folder func() (string, error)) *cobra.Command {
 
 func printStatus(out io.Writer, s playground.Status) error {
 	if s.PID == 0 {
-		fmt.Fprintf(out, "No playground is running; %d clusters have kept state.\n", len(s.Clusters))
-		return nil
+		_, err := fmt.Fprintf(out, "No playground is running; kept clusters: %s.\n", kept(s.Clusters))
+		return err
 	}
 	fmt.Fprintf(out, "Running as process %d.\n\n", s.PID)
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
@@ -45,4 +47,12 @@ func printStatus(out io.Writer, s playground.Status) error {
 		fmt.Fprintf(table, "%s\t%s\t%d/%d\t%s\n", c.Name, answer, c.Ready, c.Nodes, c.URL)
 	}
 	return table.Flush()
+}
+
+func kept(clusters []playground.ClusterStatus) string {
+	var names []string
+	for _, c := range clusters {
+		names = append(names, c.Name)
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
 }
