@@ -172,6 +172,11 @@ func (c *Cluster) DeleteAndWait(ctx context.Context, obj client.Object, within t
 	if err := client.IgnoreNotFound(c.Delete(ctx, obj)); err != nil {
 		return err
 	}
+	return c.AwaitGone(ctx, obj, within)
+}
+
+// AwaitGone waits until an object that is being deleted is gone.
+func (c *Cluster) AwaitGone(ctx context.Context, obj client.Object, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 		if apierrors.IsNotFound(err) {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
@@ -74,8 +76,12 @@ func (s *story) failure(step string, err error) error {
 	return f
 }
 
-// advertise waits until every member is known, and shows what each has.
+// advertise waits until every member is known, and shows what each has. What a run
+// that was cut off left behind is taken away first.
 func (s *story) advertise(ctx context.Context) error {
+	if err := s.tidy(ctx); err != nil {
+		return err
+	}
 	err := Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
 		for id := range s.Members {
 			adv, err := s.Advertisement(ctx, id)
@@ -194,14 +200,41 @@ func (s *story) askTooMuch(ctx context.Context) error {
 	return s.rome().DeleteAndWait(ctx, large, 20*time.Second)
 }
 
+// tidy removes what an earlier story left.
+func (s *story) tidy(ctx context.Context) error {
+	if err := s.rome().DeleteDeployments(ctx, storyNamespace); err != nil {
+		return err
+	}
+	list := &agentv1alpha1.ResourceRequestList{}
+	if err := s.rome().List(ctx, list, client.InNamespace(storyNamespace)); err != nil {
+		return err
+	}
+	if len(list.Items) == 0 {
+		return nil
+	}
+	s.Say("an earlier run left %d ResourceRequests: they are released first", len(list.Items))
+	if err := s.rome().DeleteAllOf(ctx, &agentv1alpha1.ResourceRequest{}, client.InNamespace(storyNamespace)); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if err := s.rome().AwaitGone(ctx, &list.Items[i], 90*time.Second); err != nil {
+			return err
+		}
+	}
+	return s.AwaitClean(ctx, time.Minute)
+}
+
 // giveBack deletes the requests and waits until all clusters are as they were.
 func (s *story) giveBack(ctx context.Context) error {
 	s.Say("kubectl delete resourcerequests --all")
 	if err := s.rome().DeleteDeployments(ctx, storyNamespace); err != nil {
 		return err
 	}
+	if err := s.rome().DeleteAllOf(ctx, &agentv1alpha1.ResourceRequest{}, client.InNamespace(storyNamespace)); err != nil {
+		return err
+	}
 	for _, r := range []*agentv1alpha1.ResourceRequest{s.request, s.gpu} {
-		if err := s.rome().DeleteAndWait(ctx, r, 90*time.Second); err != nil {
+		if err := s.rome().AwaitGone(ctx, r, 90*time.Second); err != nil {
 			return err
 		}
 		s.Say("%s and its virtual node are gone", r.Name)

@@ -52,15 +52,18 @@ func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
 	if epoch < p.epoch || (epoch == p.epoch && sequence <= p.sequence) {
 		return nil
 	}
-	p.epoch, p.sequence, p.heard = epoch, sequence, t.now()
 	known := t.state.Cluster(offer.ClusterID)
-	if known != nil && known.Agent && !material(&known.Offer, offer) {
+	if known == nil || !known.Agent || material(&known.Offer, offer) {
+		if err := t.record(ledger.Event{Offer: offer}); err != nil {
+			return faultOf(err)
+		}
+		p.pending = nil
+	} else {
 		p.pending = offer
-		t.judge(offer.ClusterID)
-		return nil
 	}
-	p.pending = nil
-	return t.record(ledger.Event{Offer: offer})
+	p.epoch, p.sequence, p.heard = epoch, sequence, t.now()
+	t.judge(offer.ClusterID)
+	return nil
 }
 
 // materialShare is which change of a resource, as one part of so many of what is

@@ -192,6 +192,8 @@ func faultOf(err error) error {
 		return nil
 	case errors.Is(err, ledger.ErrUnknown):
 		return fault.New(fault.NotFound, "%v", err)
+	case errors.Is(err, ledger.ErrMalformed):
+		return fault.New(fault.Invalid, "%v", err)
 	case errors.Is(err, ledger.ErrOver), errors.Is(err, ledger.ErrTaken):
 		return fault.New(fault.Conflict, "%v", err)
 	default:

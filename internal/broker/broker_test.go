@@ -271,6 +271,23 @@ func TestNothingIsGrantedWhileTheJournalCannotBeWritten(t *testing.T) {
 	})
 }
 
+func TestAnAdvertisementThatWasNotTakenCanBeRepeated(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		adv := &v1.Advertisement{ClusterID: "paris", Epoch: 1, Sequence: 1, Capacity: v1.Amounts{"cpu": "4"}, Allocatable: v1.Amounts{"cpu": "4"}}
+		f.store.Inject(func(journaltest.Call) journaltest.Fault { return journaltest.Refused })
+		if _, err := f.PublishAdvertisement(context.Background(), "paris", adv); fault.ReasonOf(err) != fault.Unavailable {
+			t.Fatalf("got %v, want Unavailable", err)
+		}
+		f.store.Inject(nil)
+		time.Sleep(2 * reopenDelay)
+		synctest.Wait()
+		receipt, err := f.PublishAdvertisement(context.Background(), "paris", adv)
+		if err != nil || receipt.Available["cpu"] != "4" {
+			t.Errorf("got %+v, %v", receipt, err)
+		}
+	})
+}
+
 func TestASilentClusterTakesNothingNew(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")

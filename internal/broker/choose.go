@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"strings"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -55,7 +56,12 @@ func (t *term) refresh(clusterID string) (bool, error) {
 	}
 	offer := p.pending
 	p.pending = nil
-	return true, t.record(ledger.Event{Offer: offer})
+	err := t.record(ledger.Event{Offer: offer})
+	if errors.Is(err, ledger.ErrMalformed) {
+		// It was refused for good; what was recorded before still stands.
+		return false, nil
+	}
+	return true, err
 }
 
 func (t *term) explain(request *decision.Request, target string) *ledger.Explanation {
