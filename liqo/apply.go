@@ -22,13 +22,13 @@ import (
 // create makes obj. One that is there already is left for the next look: the cache
 // had not shown it yet.
 func (p *Peering) create(ctx context.Context, obj client.Object) error {
-	return client.IgnoreAlreadyExists(p.Client.Create(ctx, obj))
+	return client.IgnoreAlreadyExists(p.opts.Client.Create(ctx, obj))
 }
 
 // remove deletes exactly the object that was looked at.
 func (p *Peering) remove(ctx context.Context, obj client.Object) error {
 	uid := obj.GetUID()
-	err := p.Client.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	err := p.opts.Client.Delete(ctx, obj, client.Preconditions{UID: &uid})
 	if apierrors.IsConflict(err) {
 		return nil // another one has its name by now
 	}
@@ -52,9 +52,9 @@ func (p *Peering) leaveHome(ctx context.Context, verb Verb, peer string, ns *cor
 		return err
 	case DeleteNamespaceMap:
 		namespaceMap := &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: peer}}
-		return client.IgnoreNotFound(p.Client.Delete(ctx, namespaceMap))
+		return client.IgnoreNotFound(p.opts.Client.Delete(ctx, namespaceMap))
 	case DeleteForeignCluster:
-		return client.IgnoreNotFound(p.Client.Delete(ctx, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer}}))
+		return client.IgnoreNotFound(p.opts.Client.Delete(ctx, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer}}))
 	}
 	return fmt.Errorf("peering with %q: nothing does %q", peer, verb)
 }

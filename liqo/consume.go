@@ -42,7 +42,7 @@ func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.Reserv
 	if err != nil || !state.Done {
 		return false, err
 	}
-	return true, Finish(ctx, p.Client, inst)
+	return true, Finish(ctx, p.opts.Client, inst)
 }
 
 func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (ConsumerState, error) {
@@ -99,14 +99,14 @@ func (p *Peering) askCredentials(s *consumerScene) error {
 		return err
 	}
 	// One request speaks for all placements of the pair.
-	p.Outbox.Repeat(s.pair.posting(StepRequest), "request", askAfter, p.message(s.pair, StepRequest, payload))
+	p.opts.Outbox.Repeat(s.pair.posting(StepRequest), "request", askAfter, p.message(s.pair, StepRequest, payload))
 	return nil
 }
 
 // stopAsking ends the handshake on this side. A question that comes later is
 // answered all the same.
 func (p *Peering) stopAsking(s *consumerScene) {
-	p.Outbox.Drop(s.pair.posting(StepRequest))
+	p.opts.Outbox.Drop(s.pair.posting(StepRequest))
 	if s.Handshake.Applied {
 		p.mailbox.forget(s.pair)
 	}
@@ -119,9 +119,9 @@ func (p *Peering) sendAnswer(s *consumerScene) error {
 	if err != nil {
 		return err
 	}
-	p.Outbox.Drop(s.pair.posting(StepRequest))
+	p.opts.Outbox.Drop(s.pair.posting(StepRequest))
 	version := fmt.Sprintf("%s/%d", answer.digest, s.challenge.count)
-	p.Outbox.Post(s.pair.posting(StepAnswer), version, p.message(s.pair, StepAnswer, answer.payload), nil)
+	p.opts.Outbox.Post(s.pair.posting(StepAnswer), version, p.message(s.pair, StepAnswer, answer.payload), nil)
 	failpoint.Hit(failpoint.ConsumerAnswered)
 	return nil
 }
@@ -141,7 +141,7 @@ func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 	if err != nil {
 		return answered{}, err
 	}
-	csr, err := authentication.GenerateCSRForControlPlane(private, liqov1beta1.ClusterID(p.ClusterID))
+	csr, err := authentication.GenerateCSRForControlPlane(private, liqov1beta1.ClusterID(p.opts.ClusterID))
 	if err != nil {
 		return answered{}, err
 	}
@@ -171,7 +171,7 @@ func (p *Peering) writeIdentity(ctx context.Context, s *consumerScene) error {
 	if s.identity != nil {
 		update := s.identity.DeepCopy()
 		update.Spec = spec
-		return p.Client.Update(ctx, update)
+		return p.opts.Client.Update(ctx, update)
 	}
 	return p.create(ctx, &authv1beta1.Identity{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: IdentityName(s.Provider), Labels: ourLabels(s.Provider)},
@@ -184,7 +184,7 @@ func (p *Peering) writeSlice(ctx context.Context, s *consumerScene) error {
 	if s.slice != nil {
 		update := s.slice.DeepCopy()
 		update.Spec.Resources = s.inst.Spec.Resources.DeepCopy()
-		return p.Client.Update(ctx, update)
+		return p.opts.Client.Update(ctx, update)
 	}
 	labels := ourLabels(s.Provider)
 	labels[consts.ReplicationRequestedLabel] = consts.ReplicationRequestedLabelValue
@@ -206,7 +206,7 @@ func (p *Peering) writeOffloading(ctx context.Context, s *consumerScene, a Actio
 	if present := s.offloading[a.Namespace]; present != nil {
 		update := present.DeepCopy()
 		update.Spec.ClusterSelector = selector(a.Providers)
-		return p.Client.Update(ctx, update)
+		return p.opts.Client.Update(ctx, update)
 	}
 	err := p.create(ctx, &offloadingv1beta1.NamespaceOffloading{
 		ObjectMeta: metav1.ObjectMeta{

@@ -36,9 +36,9 @@ func get(ctx context.Context, r client.Reader, namespace, name string, into clie
 
 // tenantNamespace returns the namespace for a peer, nil if there is none. Liqo
 // finds it by labels, whatever its name.
-func (p *Peering) tenantNamespace(ctx context.Context, peer string) (*corev1.Namespace, error) {
+func tenantNamespace(ctx context.Context, r client.Reader, peer string) (*corev1.Namespace, error) {
 	var list corev1.NamespaceList
-	if err := p.Client.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}, client.HasLabels{consts.TenantNamespaceLabel}); err != nil {
+	if err := r.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}, client.HasLabels{consts.TenantNamespaceLabel}); err != nil {
 		return nil, fmt.Errorf("tenant namespace of %q: %w", peer, err)
 	}
 	switch len(list.Items) {
@@ -65,7 +65,7 @@ type clusterKey struct {
 
 func (p *Peering) clusterKey(ctx context.Context) (*clusterKey, error) {
 	var secret corev1.Secret
-	if err := p.Reader.Get(ctx, client.ObjectKey{Namespace: p.LiqoNamespace, Name: keysSecretName}, &secret); err != nil {
+	if err := p.opts.Reader.Get(ctx, client.ObjectKey{Namespace: p.opts.LiqoNamespace, Name: keysSecretName}, &secret); err != nil {
 		return nil, fmt.Errorf("key pair of Liqo: %w", err)
 	}
 	public := secret.Data[consts.PublicKeyField]
@@ -92,20 +92,21 @@ type others struct {
 
 func (p *Peering) others(ctx context.Context, self client.Object, peer string) (o others, err error) {
 	var consumer agentv1alpha1.ReservationInstructionList
-	if err := p.Reader.List(ctx, &consumer, client.InNamespace(p.InstructionNamespace)); err != nil {
+	here := client.InNamespace(p.opts.InstructionNamespace)
+	if err := p.opts.Reader.List(ctx, &consumer, here, client.MatchingFields{"spec.targetClusterID": peer}); err != nil {
 		return o, err
 	}
 	for i := range consumer.Items {
-		if inst := &consumer.Items[i]; inst.Spec.TargetClusterID == peer && inst.UID != self.GetUID() {
+		if consumer.Items[i].UID != self.GetUID() {
 			o.consumer++
 		}
 	}
 	var provider agentv1alpha1.ProviderInstructionList
-	if err := p.Reader.List(ctx, &provider, client.InNamespace(p.InstructionNamespace)); err != nil {
+	if err := p.opts.Reader.List(ctx, &provider, here, client.MatchingFields{"spec.requesterClusterID": peer}); err != nil {
 		return o, err
 	}
 	for i := range provider.Items {
-		if inst := &provider.Items[i]; inst.Spec.RequesterClusterID == peer && inst.UID != self.GetUID() {
+		if provider.Items[i].UID != self.GetUID() {
 			o.provider++
 		}
 	}
@@ -167,7 +168,7 @@ func (p *Peering) home(ctx context.Context, peer string, ns *corev1.Namespace, o
 	var fc metav1.PartialObjectMetadata
 	fc.SetGroupVersionKind(liqov1beta1.GroupVersion.WithKind("ForeignCluster"))
 	var err error
-	h.ForeignCluster, err = get(ctx, p.Reader, "", peer, &fc)
+	h.ForeignCluster, err = get(ctx, p.opts.Reader, "", peer, &fc)
 	return h, err
 }
 
@@ -190,7 +191,7 @@ func hasStray(maps []metav1.PartialObjectMetadata, peer string) bool {
 func (p *Peering) ofPeer(ctx context.Context, kind schema.GroupVersionKind, peer string) ([]metav1.PartialObjectMetadata, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := p.Reader.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer})
+	err := p.opts.Reader.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer})
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -202,7 +203,7 @@ func (p *Peering) ofPeer(ctx context.Context, kind schema.GroupVersionKind, peer
 
 // TenantNamespaceOf returns the name of the namespace for a peer, "" if there is none.
 func (p *Peering) TenantNamespaceOf(ctx context.Context, peer string) (string, error) {
-	ns, err := p.tenantNamespace(ctx, peer)
+	ns, err := tenantNamespace(ctx, p.opts.Client, peer)
 	if ns == nil || err != nil {
 		return "", err
 	}

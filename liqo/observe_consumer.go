@@ -20,9 +20,10 @@ import (
 // consumerScene is a ConsumerView with the objects it was made of.
 type consumerScene struct {
 	ConsumerView
-	inst *agentv1alpha1.ReservationInstruction
-	pair Pair
-	all  []agentv1alpha1.ReservationInstruction
+	reader client.Reader
+	inst   *agentv1alpha1.ReservationInstruction
+	pair   Pair
+	all    []agentv1alpha1.ReservationInstruction
 
 	namespace   *corev1.Namespace
 	key         *clusterKey
@@ -37,22 +38,35 @@ func released(inst *agentv1alpha1.ReservationInstruction) bool {
 	return inst.Spec.Release || inst.DeletionTimestamp != nil
 }
 
+// observeConsumer reads through the cache, and again past it before it says that
+// nothing is left: what was made a moment ago may not have reached the cache.
 func (p *Peering) observeConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
-	s := &consumerScene{inst: inst, pair: Pair{Consumer: p.ClusterID, Provider: inst.Spec.TargetClusterID}}
+	s, err := p.lookConsumer(ctx, p.opts.Client, inst)
+	if err != nil || !s.Release || !s.drained() {
+		return s, err
+	}
+	if s, err = p.lookConsumer(ctx, p.opts.Reader, inst); err != nil || !s.drained() {
+		return s, err
+	}
+	return s, p.observeDeparture(ctx, s)
+}
+
+func (p *Peering) lookConsumer(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
+	s := &consumerScene{reader: r, inst: inst, pair: Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID}}
 	s.Provider, s.Release = inst.Spec.TargetClusterID, released(inst)
 	s.Name = ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
 	var list agentv1alpha1.ReservationInstructionList
-	if err := p.Client.List(ctx, &list, client.InNamespace(p.InstructionNamespace)); err != nil {
+	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
 		return nil, err
 	}
 	s.all = list.Items
 	var err error
-	if s.namespace, err = p.tenantNamespace(ctx, s.Provider); err != nil {
+	if s.namespace, err = tenantNamespace(ctx, r, s.Provider); err != nil {
 		return nil, err
 	}
 	s.Namespace = namespaceView(s.namespace)
 	for _, observe := range []func(context.Context, *consumerScene) error{
-		p.observeSlice, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeDeparture,
+		p.observeSlice, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake,
 	} {
 		if err := observe(ctx, s); err != nil {
 			return nil, err
@@ -64,7 +78,7 @@ func (p *Peering) observeConsumer(ctx context.Context, inst *agentv1alpha1.Reser
 func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
 	if s.namespace != nil {
 		var slice authv1beta1.ResourceSlice
-		found, err := get(ctx, p.Client, s.namespace.Name, s.Name, &slice)
+		found, err := get(ctx, s.reader, s.namespace.Name, s.Name, &slice)
 		if err != nil {
 			return err
 		}
@@ -72,7 +86,7 @@ func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
 			s.slice, s.Slice = &slice, sliceView(&slice, s.inst.Spec.Resources)
 		}
 		var vn offloadingv1beta1.VirtualNode
-		if found, err = get(ctx, p.Client, s.namespace.Name, s.Name, &vn); err != nil {
+		if found, err = get(ctx, s.reader, s.namespace.Name, s.Name, &vn); err != nil {
 			return err
 		}
 		if found {
@@ -80,7 +94,7 @@ func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
 		}
 	}
 	var node corev1.Node
-	found, err := get(ctx, p.Client, "", s.Name, &node)
+	found, err := get(ctx, s.reader, "", s.Name, &node)
 	if found {
 		s.Node = nodeView(&node)
 	}
@@ -110,7 +124,7 @@ func (p *Peering) observeIdentity(ctx context.Context, s *consumerScene) error {
 		return nil
 	}
 	var identity authv1beta1.Identity
-	found, err := get(ctx, p.Client, s.namespace.Name, IdentityName(s.Provider), &identity)
+	found, err := get(ctx, s.reader, s.namespace.Name, IdentityName(s.Provider), &identity)
 	if err != nil {
 		return err
 	}
@@ -120,7 +134,7 @@ func (p *Peering) observeIdentity(ctx context.Context, s *consumerScene) error {
 		s.Identity = IdentityView{ObjectView: view(&identity), Ready: ref != nil && ref.Name != "", Fits: true}
 	}
 	renew := renewMetadata()
-	s.Identity.Renewing, err = get(ctx, p.Client, s.namespace.Name, IdentityName(s.Provider), renew)
+	s.Identity.Renewing, err = get(ctx, s.reader, s.namespace.Name, IdentityName(s.Provider), renew)
 	return err
 }
 
@@ -141,7 +155,7 @@ func (p *Peering) observeConsumerHandshake(ctx context.Context, s *consumerScene
 		return err
 	}
 	if s.identity != nil {
-		s.Identity.Fits = certificateFits(s.identity.Spec.AuthParams.SignedCRT, s.key.der, p.ClusterID)
+		s.Identity.Fits = certificateFits(s.identity.Spec.AuthParams.SignedCRT, s.key.der, p.opts.ClusterID)
 	}
 	if challenge != nil && s.live(challenge.Placement) {
 		s.challenge, s.Handshake.Challenged = challenge, true
@@ -176,7 +190,7 @@ func (p *Peering) readCredentials(s *consumerScene, r *received) {
 	var c Credentials
 	err := r.body(&c)
 	if err == nil {
-		err = checkCredentials(&c, s.key.der, p.ClusterID)
+		err = checkCredentials(&c, s.key.der, p.opts.ClusterID)
 	}
 	if err != nil {
 		s.Handshake.Problem = err.Error()
@@ -195,13 +209,13 @@ func (p *Peering) observeOffloading(ctx context.Context, s *consumerScene) error
 	for _, name := range s.inst.Spec.Namespaces {
 		v := OffloadingView{Name: name}
 		var ns corev1.Namespace
-		found, err := get(ctx, p.Client, "", name, &ns)
+		found, err := get(ctx, s.reader, "", name, &ns)
 		if err != nil {
 			return err
 		}
 		v.NamespaceExists = found && ns.DeletionTimestamp == nil
 		var o offloadingv1beta1.NamespaceOffloading
-		if found, err = get(ctx, p.Client, name, OffloadingName, &o); err != nil {
+		if found, err = get(ctx, s.reader, name, OffloadingName, &o); err != nil {
 			return err
 		}
 		if found {
@@ -228,7 +242,7 @@ func (p *Peering) wantedProviders(ctx context.Context, s *consumerScene, namespa
 		}
 		holds := !released(inst)
 		if !holds {
-			if holds, err = p.undrained(ctx, inst); err != nil {
+			if holds, err = undrained(ctx, s.reader, inst); err != nil {
 				return nil, err
 			}
 		}
@@ -244,26 +258,23 @@ func (p *Peering) wantedProviders(ctx context.Context, s *consumerScene, namespa
 }
 
 // undrained says whether a released placement still has a node or may get one.
-func (p *Peering) undrained(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
+func undrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	name := ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
-	if found, err := get(ctx, p.Client, "", name, &corev1.Node{}); found || err != nil {
+	if found, err := get(ctx, r, "", name, &corev1.Node{}); found || err != nil {
 		return found, err
 	}
-	ns, err := p.tenantNamespace(ctx, inst.Spec.TargetClusterID)
+	ns, err := tenantNamespace(ctx, r, inst.Spec.TargetClusterID)
 	if ns == nil || err != nil {
 		return false, err
 	}
-	if found, err := get(ctx, p.Client, ns.Name, name, &authv1beta1.ResourceSlice{}); found || err != nil {
+	if found, err := get(ctx, r, ns.Name, name, &authv1beta1.ResourceSlice{}); found || err != nil {
 		return found, err
 	}
-	return get(ctx, p.Client, ns.Name, name, &offloadingv1beta1.VirtualNode{})
+	return get(ctx, r, ns.Name, name, &offloadingv1beta1.VirtualNode{})
 }
 
 // observeDeparture looks at what others need, once nothing is left but the peering.
 func (p *Peering) observeDeparture(ctx context.Context, s *consumerScene) error {
-	if !s.Release || !s.drained() {
-		return nil
-	}
 	o, err := p.others(ctx, s.inst, s.Provider)
 	if err != nil {
 		return err

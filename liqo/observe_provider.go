@@ -20,9 +20,10 @@ import (
 // providerScene is a ProviderView with the objects it was made of.
 type providerScene struct {
 	ProviderView
-	inst *agentv1alpha1.ProviderInstruction
-	pair Pair
-	all  []agentv1alpha1.ProviderInstruction
+	reader client.Reader
+	inst   *agentv1alpha1.ProviderInstruction
+	pair   Pair
+	all    []agentv1alpha1.ProviderInstruction
 
 	namespace *corev1.Namespace
 	tenant    *authv1beta1.Tenant
@@ -38,23 +39,36 @@ func ended(inst *agentv1alpha1.ProviderInstruction) bool {
 	return inst.Spec.Release || inst.DeletionTimestamp != nil
 }
 
+// observeProvider reads through the cache, and again past it before it says that
+// nothing runs any more: the capacity is sold on that word.
 func (p *Peering) observeProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
-	s := &providerScene{inst: inst, pair: Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.ClusterID}}
+	s, err := p.lookProvider(ctx, p.opts.Client, inst)
+	if err != nil || !s.Release && !s.Unpeer || s.inUse() {
+		return s, err
+	}
+	if s, err = p.lookProvider(ctx, p.opts.Reader, inst); err != nil || s.inUse() {
+		return s, err
+	}
+	return s, p.observeUnpeering(ctx, s)
+}
+
+func (p *Peering) lookProvider(ctx context.Context, r client.Reader, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
+	s := &providerScene{reader: r, inst: inst, pair: Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID}}
 	s.Consumer, s.Release = inst.Spec.RequesterClusterID, ended(inst)
 	s.Unpeer = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
 	s.Name = ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
 	var list agentv1alpha1.ProviderInstructionList
-	if err := p.Client.List(ctx, &list, client.InNamespace(p.InstructionNamespace)); err != nil {
+	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
 		return nil, err
 	}
 	s.all = list.Items
 	var err error
-	if s.namespace, err = p.tenantNamespace(ctx, s.Consumer); err != nil {
+	if s.namespace, err = tenantNamespace(ctx, r, s.Consumer); err != nil {
 		return nil, err
 	}
 	s.Namespace = namespaceView(s.namespace)
 	for _, observe := range []func(context.Context, *providerScene) error{
-		p.observeReplicas, p.observeTenant, p.observeProviderHandshake, p.observeUse, p.observeUnpeering,
+		p.observeReplicas, p.observeTenant, p.observeProviderHandshake, p.observeUse,
 	} {
 		if err := observe(ctx, s); err != nil {
 			return nil, err
@@ -68,7 +82,7 @@ func (p *Peering) observeReplicas(ctx context.Context, s *providerScene) error {
 		return nil
 	}
 	var list authv1beta1.ResourceSliceList
-	if err := p.Client.List(ctx, &list, client.InNamespace(s.namespace.Name), client.MatchingLabels{replicatedLabel: "true"}); err != nil {
+	if err := s.reader.List(ctx, &list, client.InNamespace(s.namespace.Name), client.MatchingLabels{replicatedLabel: "true"}); err != nil {
 		return err
 	}
 	s.Slices = len(list.Items)
@@ -93,7 +107,7 @@ func (p *Peering) observeTenant(ctx context.Context, s *providerScene) error {
 		return nil
 	}
 	var list authv1beta1.TenantList
-	if err := p.Client.List(ctx, &list, client.InNamespace(s.namespace.Name)); err != nil {
+	if err := s.reader.List(ctx, &list, client.InNamespace(s.namespace.Name)); err != nil {
 		return err
 	}
 	for i := range list.Items {
@@ -124,7 +138,7 @@ func (p *Peering) observeProviderHandshake(ctx context.Context, s *providerScene
 		return nil
 	}
 	var secret corev1.Secret
-	found, err := get(ctx, p.Reader, s.namespace.Name, nonceSecretName, &secret)
+	found, err := get(ctx, p.opts.Reader, s.namespace.Name, nonceSecretName, &secret)
 	if err != nil {
 		return err
 	}
@@ -230,7 +244,7 @@ func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
 		return nil
 	}
 	pods := metadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
-	if err := p.Client.List(ctx, pods, client.MatchingLabels{shadowPodNodeLabel: s.Name}); err != nil {
+	if err := s.reader.List(ctx, pods, client.MatchingLabels{shadowPodNodeLabel: s.Name}); err != nil {
 		return err
 	}
 	s.ShadowPods = len(pods.Items)
@@ -238,7 +252,7 @@ func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
 		return nil
 	}
 	quotas := metadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("QuotaList"))
-	if err := p.Client.List(ctx, quotas, client.InNamespace(s.namespace.Name)); err != nil {
+	if err := s.reader.List(ctx, quotas, client.InNamespace(s.namespace.Name)); err != nil {
 		return err
 	}
 	for i := range quotas.Items {
@@ -263,13 +277,11 @@ func metadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataLis
 }
 
 func (p *Peering) observeUnpeering(ctx context.Context, s *providerScene) error {
-	o, err := others{}, error(nil)
-	if s.Release || s.Unpeer {
-		if o, err = p.others(ctx, s.inst, s.Consumer); err != nil {
-			return err
-		}
-		s.Siblings = o.provider
+	o, err := p.others(ctx, s.inst, s.Consumer)
+	if err != nil {
+		return err
 	}
+	s.Siblings = o.provider
 	if !s.Unpeer || s.Siblings > 0 {
 		return nil
 	}

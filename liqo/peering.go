@@ -69,7 +69,7 @@ func (o *Options) complete() error {
 // Peering carries out plans in this cluster, on both sides of the peerings it
 // takes part in. Its methods for one side are called by one goroutine at a time.
 type Peering struct {
-	Options
+	opts    Options
 	mailbox *mailbox
 
 	// departing lets one instruction at a time find out whether it is the last of
@@ -92,7 +92,7 @@ func New(o Options) (*Peering, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Peering{Options: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}}, nil
+	return &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}}, nil
 }
 
 // Deliver takes an envelope that the broker says came from the cluster from. It is
@@ -111,13 +111,13 @@ func (p *Peering) ProviderEvents() <-chan event.TypedGenericEvent[string] { retu
 // message returns the Send for a step.
 func (p *Peering) message(pair Pair, s Step, payload []byte) Send {
 	return func(ctx context.Context) error {
-		envelope, err := p.Sign(payload)
+		envelope, err := p.opts.Sign(payload)
 		if err != nil {
 			return fmt.Errorf("sign message %d of %q and %q: %w", s, pair.Consumer, pair.Provider, err)
 		}
-		err = p.Messenger.SendMessage(ctx, &v1.Message{To: pair.receiver(s), Slot: pair.slot(s), Body: envelope})
+		err = p.opts.Messenger.SendMessage(ctx, &v1.Message{To: pair.receiver(s), Slot: pair.slot(s), Body: envelope})
 		if err != nil {
-			p.Log.V(1).Info("peering message not taken, will be repeated", "to", pair.receiver(s), "step", s, "error", err.Error())
+			p.opts.Log.V(1).Info("peering message not taken, will be repeated", "to", pair.receiver(s), "step", s, "error", err.Error())
 		}
 		return err
 	}
@@ -126,7 +126,7 @@ func (p *Peering) message(pair Pair, s Step, payload []byte) Send {
 func (p *Peering) forget(pair Pair) {
 	p.mailbox.forget(pair)
 	for s := StepRequest; s <= StepCredentials; s++ {
-		p.Outbox.Drop(pair.posting(s))
+		p.opts.Outbox.Drop(pair.posting(s))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

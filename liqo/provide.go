@@ -42,7 +42,7 @@ func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.Provid
 	if err != nil || !state.Done {
 		return false, err
 	}
-	return true, Finish(ctx, p.Client, inst)
+	return true, Finish(ctx, p.opts.Client, inst)
 }
 
 func (p *Peering) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (ProviderState, error) {
@@ -66,7 +66,7 @@ func (p *Peering) applyProvider(ctx context.Context, s *providerScene, verb Verb
 	case EnsureNonce:
 		return p.ensureNonce(ctx, s)
 	case SendChallenge:
-		p.Outbox.Repeat(s.pair.posting(StepChallenge), s.challengeDigest, 0, p.message(s.pair, StepChallenge, s.challenge))
+		p.opts.Outbox.Repeat(s.pair.posting(StepChallenge), s.challengeDigest, 0, p.message(s.pair, StepChallenge, s.challenge))
 		failpoint.Hit(failpoint.ProviderChallenged)
 		return nil
 	case WriteTenant:
@@ -109,7 +109,10 @@ func (p *Peering) writeTenant(ctx context.Context, s *providerScene) error {
 	if s.tenant != nil {
 		update := s.tenant.DeepCopy()
 		update.Spec.Signature = s.answer.Signature
-		return p.Client.Update(ctx, update)
+		return p.opts.Client.Update(ctx, update)
+	}
+	if found, err := get(ctx, p.opts.Reader, s.namespace.Name, s.Consumer, &authv1beta1.Tenant{}); found || err != nil {
+		return err // the cache is late
 	}
 	if err := p.deleteSecret(ctx, s.namespace.Name, certificateSecretName); err != nil {
 		return err
@@ -142,12 +145,12 @@ func (p *Peering) sendCredentials(s *providerScene) error {
 	if err != nil {
 		return err
 	}
-	p.Outbox.Drop(s.pair.posting(StepChallenge))
+	p.opts.Outbox.Drop(s.pair.posting(StepChallenge))
 	key, send := s.pair.posting(StepCredentials), p.message(s.pair, StepCredentials, payload)
 	if s.Handshake.Answered {
-		p.Outbox.Repeat(key, version, 0, send)
+		p.opts.Outbox.Repeat(key, version, 0, send)
 	} else {
-		p.Outbox.Post(key, fmt.Sprintf("%s/%d", version, s.request.count), send, nil)
+		p.opts.Outbox.Post(key, fmt.Sprintf("%s/%d", version, s.request.count), send, nil)
 	}
 	failpoint.Hit(failpoint.ProviderCredentialsSent)
 	return nil
@@ -161,25 +164,25 @@ func (p *Peering) deleteSecrets(ctx context.Context, namespace string) error {
 }
 
 func (p *Peering) deleteSecret(ctx context.Context, namespace, name string) error {
-	return client.IgnoreNotFound(p.Client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+	return client.IgnoreNotFound(p.opts.Client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
 }
 
 // Grant answers a slice that a consumer's Liqo replicated here. It waits until Liqo
 // has authenticated the slice: both write the same status.
 func (p *Peering) Grant(ctx context.Context, key types.NamespacedName, at Place) error {
 	var slice authv1beta1.ResourceSlice
-	if found, err := get(ctx, p.Client, key.Namespace, key.Name, &slice); !found || err != nil {
+	if found, err := get(ctx, p.opts.Client, key.Namespace, key.Name, &slice); !found || err != nil {
 		return err
 	}
 	if slice.Spec.Class != SliceClass || !Replicated(&slice) || slice.DeletionTimestamp != nil || !Authenticated(&slice) {
 		return nil
 	}
 	var ns corev1.Namespace
-	if found, err := get(ctx, p.Client, "", key.Namespace, &ns); !found || err != nil || !isTenantNamespace(&ns) {
+	if found, err := get(ctx, p.opts.Client, "", key.Namespace, &ns); !found || err != nil || !isTenantNamespace(&ns) {
 		return err
 	}
 	inst := &agentv1alpha1.ProviderInstruction{}
-	found, err := get(ctx, p.Client, p.InstructionNamespace, key.Name, inst)
+	found, err := get(ctx, p.opts.Client, p.opts.InstructionNamespace, key.Name, inst)
 	if err != nil {
 		return err
 	}
@@ -188,13 +191,13 @@ func (p *Peering) Grant(ctx context.Context, key types.NamespacedName, at Place)
 	}
 	decision := Decide(&slice, PeerOf(ns.Labels), inst, at)
 	update := slice.DeepCopy()
-	if !decision.Record(update, metav1.NewTime(p.Clock.Now())) {
+	if !decision.Record(update, metav1.NewTime(p.opts.Clock.Now())) {
 		return nil
 	}
-	if err := p.Client.Status().Update(ctx, update); err != nil {
+	if err := p.opts.Client.Status().Update(ctx, update); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	failpoint.Hit(failpoint.ProviderGranted)
-	p.Log.Info("slice decided", "slice", key.Name, "consumer", PeerOf(ns.Labels), "granted", decision.Granted, "message", decision.Message)
+	p.opts.Log.Info("slice decided", "slice", key.Name, "consumer", PeerOf(ns.Labels), "granted", decision.Granted, "message", decision.Message)
 	return nil
 }

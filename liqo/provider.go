@@ -27,7 +27,8 @@ type ProviderView struct {
 	Quota      bool
 	ShadowPods int
 
-	// Siblings counts the other instructions for the consumer, in any phase.
+	// Siblings counts the other instructions for the consumer, in any phase; it is
+	// filled once nothing runs any more.
 	Siblings int
 	// Home is filled only while unpeering.
 	Home HomeView
@@ -150,12 +151,12 @@ func planOtherKey(v ProviderView, wait func(string, ...any) ProviderState) ([]Ac
 
 func planProviderRelease(v ProviderView) (actions []Action, s ProviderState) {
 	s = ProviderState{Phase: agentv1alpha1.InstructionReleasing, Granted: waiting(agentv1alpha1.ReasonReleasing, "the placement has ended")}
+	if v.inUse() {
+		s.Granted = waiting(agentv1alpha1.ReasonReleasing, "waiting until the slice and the %d pods of %q are gone", v.ShadowPods, v.Consumer)
+		return nil, s
+	}
 	if v.Siblings == 0 {
 		actions = append(actions, Action{Do: StopSending})
-	}
-	if v.Replica.Exists || v.Quota || v.ShadowPods > 0 {
-		s.Granted = waiting(agentv1alpha1.ReasonReleasing, "waiting until the slice and the %d pods of %q are gone", v.ShadowPods, v.Consumer)
-		return actions, s
 	}
 	s.Phase, s.Gone = agentv1alpha1.InstructionReleased, true
 	s.Granted = waiting(agentv1alpha1.ReasonReleased, "nothing of it is left")
@@ -170,6 +171,9 @@ func planProviderRelease(v ProviderView) (actions []Action, s ProviderState) {
 	s.Done = done
 	return append(actions, teardown...), s
 }
+
+// inUse is true while the placement takes anything here, or could.
+func (v *ProviderView) inUse() bool { return v.Replica.Exists || v.Quota || v.ShadowPods > 0 }
 
 // planTenantRemoval waits for what the consumer replicated: with the Tenant goes
 // the right to remove it, and the consumer would wait for ever.

@@ -133,11 +133,11 @@ func TestProviderConfirmsOnlyWhenNothingRuns(t *testing.T) {
 		want       []Verb
 		gone, done bool
 	}{
-		"the slice is there":     {change: func(v *ProviderView) { v.Replica.Exists = true }, want: []Verb{StopSending}},
-		"the quota lets pods in": {change: func(v *ProviderView) { v.Quota = true }, want: []Verb{StopSending}},
-		"pods run":               {change: func(v *ProviderView) { v.ShadowPods = 1 }, want: []Verb{StopSending}},
+		"the slice is there":     {change: func(v *ProviderView) { v.Replica.Exists = true }},
+		"the quota lets pods in": {change: func(v *ProviderView) { v.Quota = true }},
+		"pods run":               {change: func(v *ProviderView) { v.ShadowPods = 1 }},
 		"pods run and all are told to unpeer": {
-			change: func(v *ProviderView) { v.ShadowPods, v.Unpeer = 1, true }, want: []Verb{StopSending},
+			change: func(v *ProviderView) { v.ShadowPods, v.Unpeer = 1, true },
 		},
 		"nothing runs":                 {change: func(*ProviderView) {}, want: []Verb{StopSending}, gone: true},
 		"others of the consumer stand": {change: func(v *ProviderView) { v.Siblings = 1 }, gone: true},

@@ -6,6 +6,7 @@ package providerinstruction
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -92,10 +94,19 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: retries()}).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings)).
 		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.named)))
+	kinds := []client.Object{&agentv1alpha1.ProviderInstruction{}}
 	if opts.Peering != nil {
+		kinds = append(kinds, liqo.ProviderWatches()...)
 		r.watchLiqo(b)
 		if err := setupSlices(mgr, opts); err != nil {
 			return err
+		}
+	}
+	// The first events are mapped to instructions while the watches are still being set
+	// up, so all of them are known to the cache before any starts.
+	for _, kind := range kinds {
+		if _, err := mgr.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("providerinstruction: watch %T: %w", kind, err)
 		}
 	}
 	return b.Complete(r)
