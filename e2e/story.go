@@ -125,11 +125,23 @@ func (s *story) ask(ctx context.Context) error {
 	s.Say("%s: %s on %s is locked for rome", st.ReservationName, amountsOf(s.request), st.TargetClusterID)
 	s.Say("how the broker chose:")
 	s.Table(candidateRows(st.Candidates)...)
-	now, err := s.available(ctx)
+	return s.showLock(ctx, st.TargetClusterID)
+}
+
+// showLock shows that the provider has less to offer than before.
+func (s *story) showLock(ctx context.Context, provider string) error {
+	now := map[string]string{}
+	err := Await(ctx, 10*time.Second, func(ctx context.Context) (string, error) {
+		var err error
+		if now, err = s.available(ctx); err != nil || now[provider] != s.before[provider] {
+			return "", err
+		}
+		return fmt.Sprintf("ClusterAdvertisement %q to show less than %s", provider, s.before[provider]), nil
+	})
 	if err != nil {
 		return err
 	}
-	s.Say("available on %s: %s before, %s now", st.TargetClusterID, s.before[st.TargetClusterID], now[st.TargetClusterID])
+	s.Say("available on %s: %s before, %s now", provider, s.before[provider], now[provider])
 	return nil
 }
 

@@ -35,6 +35,6 @@ State is kept in .playground of the checkout. Logs lie beside it, in
 	}
 	cmd.PersistentFlags().StringVar(&dir, "dir", "", "folder that keeps the state (default: .playground in the checkout)")
 	folder := func() (string, error) { return playground.Dir(dir) }
-	cmd.AddCommand(up(folder), down(folder), status(folder), kubeconfig(folder))
+	cmd.AddCommand(up(folder), demo(folder), down(folder), status(folder), kubeconfig(folder), build())
 	return cmd
 }

@@ -2,26 +2,23 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"sync"
+	"os/exec"
 
 	"github.com/spf13/cobra"
-	"k8s.io/utils/clock"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
 func up(folder func() (string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
 		Short: "Start the playground and keep it running until Ctrl-C.",
-		Long: `up starts what is missing, tells how far it is, and stays in the foreground.
-Ctrl-C stops everything and keeps the state. However it ends, even by kill -9,
-no process is left behind.`,
+		Long: `up starts what is missing, tells how far it is, and stays in the foreground,
+with the broker and an agent in every member cluster. Ctrl-C stops everything and
+keeps the state. However it ends, even by kill -9, no process is left behind.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := folder()
@@ -34,39 +31,42 @@ no process is left behind.`,
 }
 
 func runUp(ctx context.Context, out io.Writer, dir string) error {
-	p, err := boot(ctx, out, dir)
+	env, err := boot(ctx, out, dir)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nThe playground is up. Press Ctrl-C to stop it.\n\n  export KUBECONFIG=%s\n", p.Kubeconfig())
-	for _, name := range p.Names() {
-		fmt.Fprintf(out, "  kubectl --context %-8s # %s\n", name, p.Clusters[name].URL())
+	kubectl, err := kubectlPath(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, `
+The playground is up. Press Ctrl-C to stop it. In another terminal:
+
+  export KUBECONFIG=%s
+
+Worth trying:
+
+  %[2]s --context broker get clusteradvertisements -A
+  %[2]s --context rome apply -f config/samples/agent_v1alpha1_resourcerequest.yaml
+  %[2]s --context rome wait --for=condition=Ready rreq/my-request && %[2]s --context rome get nodes
+
+`, env.Playground.Kubeconfig(), kubectl)
+	for _, name := range env.Playground.Names() {
+		fmt.Fprintf(out, "  context %-8s %s\n", name, env.Playground.Clusters[name].URL())
 	}
 	<-ctx.Done()
 	fmt.Fprintln(out, "\nStopping; the state is kept.")
-	return p.Stop()
+	return env.Stop()
 }
 
-// boot shows progress while the playground starts.
-func boot(ctx context.Context, out io.Writer, dir string) (*playground.Playground, error) {
-	printer := progress.NewPrinter(out, isTerminal(out), clock.RealClock{})
-	booting, booted := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { printer.Run(booting) })
-	p, err := playground.Up(ctx, playground.Options{Dir: dir, Progress: printer})
-	booted()
-	wg.Wait()
-	if err != nil && ctx.Err() != nil {
-		return nil, errors.New("stopped before it was up")
+// kubectlPath is that of the user, else the one that is built here.
+func kubectlPath(ctx context.Context) (string, error) {
+	if _, err := exec.LookPath("kubectl"); err == nil {
+		return "kubectl", nil
 	}
-	return p, err
-}
-
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	if !ok {
-		return false
+	tools, err := toolchain.New(progress.Discard)
+	if err != nil {
+		return "", err
 	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return tools.Path(toolchain.Kubectl), tools.Ensure(ctx, toolchain.Kubectl)
 }

@@ -41,6 +41,14 @@ var (
 	Liqoctl               = liqo("liqoctl")
 )
 
+// All are the programs above.
+func All() []Tool {
+	return []Tool{
+		Etcd, APIServer, ControllerManager, Scheduler, Kubectl, KWOK,
+		LiqoControllerManager, LiqoCRDReplicator, LiqoWebhook, LiqoVirtualKubelet, Liqoctl,
+	}
+}
+
 func kubernetes(name string) Tool {
 	return Tool{Name: name, Module: "kubernetes", Package: path.Join("k8s.io/kubernetes/cmd", name), Stamped: true}
 }

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"k8s.io/utils/clock"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+)
+
+// boot shows progress while the playground starts.
+func boot(ctx context.Context, out io.Writer, dir string) (*local.Environment, error) {
+	return withProgress(ctx, out, func(report progress.Reporter) (*local.Environment, error) {
+		return local.Up(ctx, local.Options{Dir: dir, Progress: report})
+	})
+}
+
+// withProgress runs something long and shows how far it is.
+func withProgress[T any](ctx context.Context, out io.Writer, work func(progress.Reporter) (T, error)) (T, error) {
+	printer := progress.NewPrinter(out, isTerminal(out), clock.RealClock{})
+	working, done := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { printer.Run(working) })
+	result, err := work(printer)
+	done()
+	wg.Wait()
+	if err != nil && ctx.Err() != nil {
+		err = errors.New("stopped before it was done")
+	}
+	return result, err
+}
+
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

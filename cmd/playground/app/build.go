@@ -1,0 +1,29 @@
+package app
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+func build() *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "Build the programs that playground and tests run, and stop.",
+		Long: `build compiles etcd, Kubernetes, KWOK and Liqo from the modules pinned in hack/
+into .cache, unless they are there. The first time takes minutes.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			_, err := withProgress(ctx, cmd.OutOrStdout(), func(report progress.Reporter) (struct{}, error) {
+				tools, err := toolchain.New(report)
+				if err != nil {
+					return struct{}{}, err
+				}
+				return struct{}{}, tools.Ensure(ctx, toolchain.All()...)
+			})
+			return err
+		},
+	}
+}
