@@ -212,7 +212,7 @@ func (s apiServer) testImmutableFields(t *testing.T) {
 		"the requester of a reservation": {
 			reservation + `{requesterID: rome, requestedResources: {cpu: "2"}}`,
 			reservation + `{requesterID: paris, requestedResources: {cpu: "2"}}`,
-			[]string{"spec.requesterID", "requesterID cannot be changed: delete this Reservation and create another"},
+			[]string{"spec", "a Reservation cannot be changed yet: delete it and create another"},
 		},
 		"the cluster of an advertisement": {
 			clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}}`,

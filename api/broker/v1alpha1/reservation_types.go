@@ -78,9 +78,10 @@ const ReservationFinalizer = "broker.fluidos.eu/release"
 // +kubebuilder:validation:XValidation:rule="self.exists(k, string(self[k]).matches('[1-9]'))",message="at least one amount must be above zero, for example cpu: 500m"
 type RequestedResources map[corev1.ResourceName]resource.Quantity
 
-// ReservationSpec is what is asked for.
+// ReservationSpec is what is asked for. It cannot be changed once made: delete the
+// Reservation and make another.
 //
-// +kubebuilder:validation:XValidation:rule="self.requesterID == oldSelf.requesterID",message="requesterID cannot be changed: delete this Reservation and create another",fieldPath=".requesterID"
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a Reservation cannot be changed yet: delete it and create another"
 type ReservationSpec struct {
 	// requestedResources is how much is wanted of each resource.
 	// +required
