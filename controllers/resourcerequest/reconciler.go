@@ -105,7 +105,13 @@ func (r *Reconciler) advance(ctx context.Context, rr *agentv1alpha1.ResourceRequ
 		if err != nil {
 			return never, err
 		}
-		again, all = next, including(all, inst)
+		if inst != nil {
+			if err := r.releaseOthers(ctx, all, inst.Spec.ReservationName); err != nil {
+				return never, err
+			}
+			all = including(all, inst)
+		}
+		again = next
 	}
 	status.mirror(all, closed)
 	return again, r.follow(ctx, rr, all, open)
@@ -126,9 +132,6 @@ func (r *Reconciler) instructions(ctx context.Context, rr *agentv1alpha1.Resourc
 // including puts an instruction that was just written in place of what the cache
 // knew of it.
 func including(all []agentv1alpha1.ReservationInstruction, inst *agentv1alpha1.ReservationInstruction) []agentv1alpha1.ReservationInstruction {
-	if inst == nil {
-		return all
-	}
 	all = slices.DeleteFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return i.Name == inst.Name })
 	return append(all, *inst)
 }
@@ -204,7 +207,7 @@ func (r *Reconciler) follow(ctx context.Context, rr *agentv1alpha1.ResourceReque
 		if !stands(inst) {
 			continue
 		}
-		if rr.Status.Phase == agentv1alpha1.RequestReleasing || inst.Spec.ReservationName != rr.Status.ReservationName {
+		if rr.Status.Phase == agentv1alpha1.RequestReleasing {
 			if err := inbox.ReleaseConsumer(ctx, r.client, inst); err != nil {
 				return err
 			}
@@ -217,6 +220,21 @@ func (r *Reconciler) follow(ctx context.Context, rr *agentv1alpha1.ResourceReque
 		inst.Spec.Namespaces = open
 		if err := r.client.Patch(ctx, inst, locked(before)); err != nil {
 			return fmt.Errorf("write namespaces of reservation instruction %q: %w", inst.Name, err)
+		}
+	}
+	return nil
+}
+
+// releaseOthers takes down what stands of a reservation that the broker has
+// forgotten and granted anew under another name. Only a fresh answer may do that:
+// a status from the cache may be older than the instruction it would condemn.
+func (r *Reconciler) releaseOthers(ctx context.Context, all []agentv1alpha1.ReservationInstruction, reservation string) error {
+	for i := range all {
+		if all[i].Spec.ReservationName == reservation || !stands(&all[i]) {
+			continue
+		}
+		if err := inbox.ReleaseConsumer(ctx, r.client, &all[i]); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -548,6 +548,42 @@ func TestAPlacementThatMovesIsNotTheEnd(t *testing.T) {
 	}
 }
 
+func TestAStatusThatIsBehindCondemnsNothing(t *testing.T) {
+	b := newBench(t)
+	b.after(0)
+	rr := b.request()
+	rr.Status = agentv1alpha1.ResourceRequestStatus{Phase: agentv1alpha1.RequestPending, Attempt: 1}
+	if err := b.client.Status().Update(t.Context(), rr); err != nil {
+		t.Fatal(err)
+	}
+	b.after(time.Millisecond)
+	if b.instructions()[0].Spec.Release {
+		t.Error("the instruction was released")
+	}
+	b.after(askGap)
+	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
+}
+
+func TestAReservationThatTheBrokerForgotIsReplaced(t *testing.T) {
+	b := newBench(t)
+	b.after(0)
+	b.carriedOut(nodeReady)
+	b.broker = &fake.Broker{Decide: func(_ string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+		return fake.Grant("res-0000000002", req)
+	}}
+	b.Reconciler.broker = b.broker
+	b.after(time.Minute)
+	all := b.instructions()
+	if len(all) != 2 || !all[0].Spec.Release || all[1].Spec.Release {
+		t.Errorf("instructions %+v", all)
+	}
+	b.after(time.Second)
+	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
+	if got := b.request().Status.ReservationName; got != "res-0000000002" {
+		t.Errorf("reservation %q", got)
+	}
+}
+
 func TestAnInstructionThatWasDeletedIsMadeAgain(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
