@@ -119,7 +119,7 @@ func (b *bench) awaitAvailable(name, cpu, memory string) *brokerv1alpha1.Cluster
 	b.t.Helper()
 	return await(b, name, &brokerv1alpha1.ClusterAdvertisement{}, func(a *brokerv1alpha1.ClusterAdvertisement) string {
 		free := a.Spec.Resources.Available
-		if free.Cpu().String() == cpu && (memory == "" || free.Memory().String() == memory) {
+		if free.Cpu().String() == cpu && (memory == "" || free.Memory().String() == memory) && a.Status.ObservedGeneration == a.Generation {
 			return ""
 		}
 		return fmt.Sprintf("%s and %s available, there are %s and %s", cpu, memory, free.Cpu(), free.Memory())
