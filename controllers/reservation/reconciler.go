@@ -15,6 +15,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -76,6 +77,7 @@ func (r *Reconciler) show(ctx context.Context, key types.NamespacedName) error {
 		}
 		return fmt.Errorf("showing reservation %q: %w", key.Name, err)
 	}
+	failpoint.Hit(failpoint.BrokerShown)
 	return r.project(ctx, obj, view)
 }
 
@@ -90,6 +92,7 @@ func (r *Reconciler) finish(ctx context.Context, obj *brokerv1alpha1.Reservation
 		if err := r.broker.Release(ctx, view.Name, "its Reservation was deleted"); err != nil {
 			return err
 		}
+		failpoint.Hit(failpoint.BrokerObjectReleased)
 		view, err = r.lookUp(ctx, obj)
 		if err != nil {
 			return err
@@ -98,6 +101,7 @@ func (r *Reconciler) finish(ctx context.Context, obj *brokerv1alpha1.Reservation
 	if view != nil && !view.Over {
 		return r.project(ctx, obj, view)
 	}
+	failpoint.Hit(failpoint.BrokerObjectOver)
 	return r.letGo(ctx, obj)
 }
 
@@ -147,6 +151,7 @@ func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservatio
 	if err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.BrokerObjectReserved)
 	return r.project(ctx, obj, view)
 }
 

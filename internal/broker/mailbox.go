@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -59,7 +60,11 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 	if err != nil {
 		return err
 	}
-	return b.mailbox.put(clusterID, msg)
+	if err := b.mailbox.put(clusterID, msg); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.BrokerMessageKept)
+	return nil
 }
 
 func (t *term) share(a, b string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 )
@@ -46,6 +47,7 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey st
 	if err != nil {
 		return nil, err
 	}
+	failpoint.Hit(failpoint.BrokerReleased)
 	return answer, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 )
@@ -11,7 +12,7 @@ import (
 // ReportStatus implements the server's Broker. A report that says what is known
 // already changes nothing.
 func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error {
-	return b.change(ctx, func(t *term) error {
+	err := b.change(ctx, func(t *term) error {
 		r := t.state.Reservation(reservation)
 		if r == nil {
 			return errNoPlacement(clusterID, reservation, report)
@@ -25,6 +26,10 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 		}
 		return faultOf(t.consumerReports(r, p, report))
 	})
+	if err == nil {
+		failpoint.Hit(failpoint.BrokerReported)
+	}
+	return err
 }
 
 func speakerFor(r *ledger.Reservation, p *ledger.Placement, role v1.StatusReportRole) string {

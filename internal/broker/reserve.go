@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -69,6 +70,7 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	if err != nil {
 		return nil, err
 	}
+	failpoint.Hit(failpoint.BrokerReserved)
 	return answer, nil
 }
 
@@ -114,6 +116,7 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 		until = now.Add(lease)
 	}
 	name := mint()
+	failpoint.Hit(failpoint.BrokerDecided)
 	err = t.record(ledger.Event{Reserve: &ledger.Reserve{
 		Name: name, Key: q.Key, Digest: digest, Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
 		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Until: until,

@@ -1,14 +1,16 @@
 // Package failpoint lets a test kill the process at a named step, to prove that
 // a restart finishes what was begun.
 //
-// It does nothing unless LRB_FAILPOINT names a point. LRB_FAILPOINT_ONCE is a
-// folder: the first hit leaves a file there and kills, later ones pass, so that
-// the restarted process gets through.
+// It does nothing unless LRB_FAILPOINT names points, separated by commas.
+// LRB_FAILPOINT_ONCE is a folder: the first hit of a point leaves a file there and
+// kills, later ones pass, so that the restarted process gets through.
 package failpoint
 
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -54,21 +56,54 @@ const (
 	ProviderDeleted          Point = "provider-deleted"
 )
 
-// Agent lists every point of the agent, in the order of a reservation's life.
-var Agent = []Point{
+// Consumer lists every point of the agent that consumes, in the order of a
+// reservation's life.
+var Consumer = []Point{
+	ConsumerNamespaceMade, ConsumerAnswered, ConsumerIdentityMade, ConsumerSliceMade, ConsumerOffloadingMade, ConsumerReady,
+	ConsumerSliceDeleted, ConsumerOffloadingGone, ConsumerIdentityDeleted, ConsumerNamespaceDeleted, ConsumerGone, ConsumerDeleted,
+}
+
+// Provider lists every point of the agent that provides, in the same order.
+var Provider = []Point{
 	ProviderAdmitted, ProviderAcknowledged, ProviderNamespaceMade, ProviderNonceMade, ProviderChallenged,
-	ConsumerNamespaceMade, ConsumerAnswered, ProviderTenantMade, ProviderCredentialsSent,
-	ConsumerIdentityMade, ConsumerSliceMade, ConsumerOffloadingMade, ProviderGranted, ConsumerReady,
-	ConsumerSliceDeleted, ConsumerOffloadingGone, ConsumerIdentityDeleted, ConsumerNamespaceDeleted,
-	ConsumerGone, ConsumerDeleted,
+	ProviderTenantMade, ProviderCredentialsSent, ProviderGranted,
 	ProviderReleased, ProviderGone, ProviderTenantDeleted, ProviderNamespaceDeleted, ProviderDeleted,
 }
 
-var armed = os.Getenv(EnvName)
+// Points of the broker.
+const (
+	BrokerDecided        Point = "broker-decided"
+	BrokerReserved       Point = "broker-reserved"
+	BrokerMessageKept    Point = "broker-message-kept"
+	BrokerReported       Point = "broker-reported"
+	BrokerReleased       Point = "broker-released"
+	BrokerShown          Point = "broker-shown"
+	BrokerObjectReserved Point = "broker-object-reserved"
+	BrokerObjectReleased Point = "broker-object-released"
+	BrokerObjectOver     Point = "broker-object-over"
+)
+
+// Broker lists every point of the broker: those of a reservation that an agent asks
+// for, then those of one that is made in the broker's cluster.
+var Broker = []Point{
+	BrokerDecided, BrokerReserved, BrokerShown, BrokerMessageKept, BrokerReported, BrokerReleased,
+	BrokerObjectReserved, BrokerObjectReleased, BrokerObjectOver,
+}
+
+// Arm is the environment that arms points, with a folder for their traces.
+func Arm(once string, points ...Point) []string {
+	names := make([]string, len(points))
+	for i, p := range points {
+		names[i] = string(p)
+	}
+	return []string{EnvName + "=" + strings.Join(names, ","), EnvOnce + "=" + once}
+}
+
+var armed = strings.Split(os.Getenv(EnvName), ",")
 
 // Hit kills the process with SIGKILL if p is armed and was not hit before.
 func Hit(p Point) {
-	if armed != "" && armed == string(p) {
+	if slices.Contains(armed, string(p)) {
 		kill(p)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -18,36 +19,42 @@ func TestMain(m *testing.M) {
 }
 
 func TestAnArmedPointKillsOnce(t *testing.T) {
-	dir := t.TempDir()
 	tests := map[string]struct {
-		point      Point
-		wantKilled bool
+		armed []Point
+		// killedBy are the points that kill one process after the other.
+		killedBy []Point
 	}{
-		"nothing is armed":                   {point: "", wantKilled: false},
-		"another point is armed":             {point: ConsumerDeleted, wantKilled: false},
-		"the point is armed":                 {point: ProviderGone, wantKilled: true},
-		"a point that is hit before another": {point: ConsumerReady, wantKilled: true},
+		"nothing is armed":                   {},
+		"another point is armed":             {armed: []Point{ConsumerDeleted}},
+		"the point is armed":                 {armed: []Point{ProviderGone}, killedBy: []Point{ProviderGone}},
+		"a point that is hit before another": {armed: []Point{ConsumerReady}, killedBy: []Point{ConsumerReady}},
+		"several points are armed": {
+			armed:    []Point{ProviderGone, ConsumerDeleted, ConsumerReady},
+			killedBy: []Point{ConsumerReady, ProviderGone},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := killed(t, test.point, dir); got != test.wantKilled {
-				t.Errorf("killed: got %v, want %v", got, test.wantKilled)
+			dir := t.TempDir()
+			for _, p := range test.killedBy {
+				if !killed(t, dir, test.armed) {
+					t.Errorf("not killed by %q", p)
+				}
+				if _, err := os.Stat(filepath.Join(dir, string(p))); err != nil {
+					t.Errorf("no marker is left: %v", err)
+				}
 			}
-			if killed(t, test.point, dir) {
-				t.Error("killed again after a restart")
-			}
-			_, err := os.Stat(filepath.Join(dir, string(test.point)))
-			if test.wantKilled && err != nil {
-				t.Errorf("no marker is left: %v", err)
+			if killed(t, dir, test.armed) {
+				t.Error("killed once too often")
 			}
 		})
 	}
 }
 
-func killed(t *testing.T, p Point, dir string) bool {
+func killed(t *testing.T, dir string, armed []Point) bool {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "FAILPOINT_CHILD=1", EnvName+"="+string(p), EnvOnce+"="+dir)
+	cmd.Env = append(append(os.Environ(), "FAILPOINT_CHILD=1"), Arm(dir, armed...)...)
 	err := cmd.Run()
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok {
@@ -58,7 +65,7 @@ func killed(t *testing.T, p Point, dir string) bool {
 
 func TestEveryPointIsListedOnce(t *testing.T) {
 	seen := map[Point]bool{}
-	for _, p := range Agent {
+	for _, p := range slices.Concat(Consumer, Provider, Broker) {
 		if seen[p] {
 			t.Errorf("%q is listed twice", p)
 		}
