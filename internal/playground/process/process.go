@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,12 +42,14 @@ type Spec struct {
 	Layer Layer
 	// Restart starts the program again when it ends by itself.
 	Restart bool
+	// Backoff is the longest pause before it is started again. Default: 5 s.
+	Backoff time.Duration
 }
 
 const (
 	grace        = 5 * time.Second // from SIGTERM to SIGKILL
 	firstBackoff = 200 * time.Millisecond
-	lastBackoff  = 5 * time.Second
+	lastBackoff  = 5 * time.Second // unless the Spec says otherwise
 	// steady is how long a program must run to be taken for healthy again.
 	steady   = 10 * time.Second
 	logLimit = 16 << 20
@@ -177,14 +180,15 @@ func (p *Process) signal(sig syscall.Signal) {
 // keep waits for the program and, if so asked, starts it again.
 func (p *Process) keep(ctx context.Context, l *life, cmd *exec.Cmd) {
 	defer close(l.done)
-	backoff := firstBackoff
+	longest := cmp.Or(p.spec.Backoff, lastBackoff)
+	backoff := min(firstBackoff, longest)
 	for {
 		begun := p.supervisor.clock.Now()
 		l.err = p.await(cmd)
 		if p.supervisor.clock.Since(begun) > steady {
-			backoff = firstBackoff
+			backoff = min(firstBackoff, longest)
 		}
-		for cmd = nil; cmd == nil; backoff = min(2*backoff, lastBackoff) {
+		for cmd = nil; cmd == nil; backoff = min(2*backoff, longest) {
 			if !p.spec.Restart || !p.pause(ctx, backoff) {
 				return
 			}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -60,6 +61,9 @@ type Options struct {
 	// Env is added to the environment of the broker ("broker") and the agents
 	// (by cluster ID).
 	Env map[string][]string
+	// Backoff is the longest pause before a process that crashed is started again;
+	// 5 s if zero.
+	Backoff time.Duration
 }
 
 // Product is a running broker and its agents.
@@ -74,6 +78,10 @@ type Product struct {
 // Start installs and runs broker and agents, and returns when all are ready.
 func Start(ctx context.Context, o Options) (*Product, error) {
 	p := &Product{options: o, running: map[string]*process.Process{}}
+	p.options.Env = maps.Clone(o.Env)
+	if p.options.Env == nil {
+		p.options.Env = map[string][]string{}
+	}
 	var err error
 	if p.servers, err = authority(filepath.Join(o.Dir, "servers-ca"), "playground servers"); err != nil {
 		return nil, err
@@ -110,6 +118,29 @@ func (p *Product) URL() string { return p.url }
 
 // Process of the broker ("broker") or of a member's agent (by cluster ID).
 func (p *Product) Process(name string) *process.Process { return p.running[name] }
+
+// Restart stops the broker ("broker") or a member's agent (by cluster ID), starts it
+// with another environment and returns when it is ready.
+func (p *Product) Restart(ctx context.Context, name string, env ...string) error {
+	if p.running[name] == nil {
+		return fmt.Errorf("the product has no process %q", name)
+	}
+	p.running[name].Stop()
+	p.options.Env[name] = env
+	if name == "broker" {
+		return p.startBroker(ctx)
+	}
+	for _, m := range p.options.Members {
+		if m.Name() != name {
+			continue
+		}
+		if err := p.startAgent(ctx, m); err != nil {
+			return err
+		}
+		return p.awaitReady(ctx, name, m.ControlPlane)
+	}
+	return nil
+}
 
 func authority(dir, name string) (*pki.Authority, error) {
 	if _, err := os.Stat(dir); err == nil {
@@ -225,7 +256,7 @@ func (p *Product) run(ctx context.Context, name string, c *controlplane.ControlP
 		return err
 	}
 	running, err := c.Processes().Start(process.Spec{
-		Name: processName(name), Path: path, Layer: process.Controller, Restart: true, Env: p.options.Env[name],
+		Name: processName(name), Path: path, Layer: process.Controller, Restart: true, Backoff: p.options.Backoff, Env: p.options.Env[name],
 		Args: append(args, "--kubeconfig="+kubeconfig, fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", health),
 			"--metrics-bind-address=0", "--zap-encoder=console", "--zap-time-encoding=iso8601"),
 	})
