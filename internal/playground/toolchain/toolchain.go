@@ -17,8 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
 
-// CacheVariable names the environment variable that moves the cache out of the
-// checkout, for example to share it between checkouts.
+// CacheVariable names the environment variable that moves the cache. By default it
+// lies in the user's cache folder, so that checkouts share it.
 const CacheVariable = "LRB_CACHE"
 
 // Toolchain finds and builds programs. Several processes may share a cache.
@@ -28,22 +28,28 @@ type Toolchain struct {
 	progress progress.Reporter
 }
 
-// New uses the checkout that the current directory lies in, and its .cache
-// folder unless LRB_CACHE names another.
+// New uses the checkout that the current directory lies in.
 func New(report progress.Reporter) (*Toolchain, error) {
 	root, err := repositoryRoot()
 	if err != nil {
 		return nil, err
 	}
-	cache := os.Getenv(CacheVariable)
-	if cache == "" {
-		cache = filepath.Join(root, ".cache")
-	}
-	cache, err = filepath.Abs(cache)
+	cache, err := filepath.Abs(cacheDir(root))
 	if err != nil {
-		return nil, fmt.Errorf("folder %q of %s: %w", cache, CacheVariable, err)
+		return nil, fmt.Errorf("folder for built programs: %w", err)
 	}
 	return &Toolchain{root: root, bin: filepath.Join(cache, "bin"), progress: report}, nil
+}
+
+// cacheDir is in the checkout for a user without a home.
+func cacheDir(root string) string {
+	if dir := os.Getenv(CacheVariable); dir != "" {
+		return dir
+	}
+	if dir, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(dir, "liqo-resource-broker")
+	}
+	return filepath.Join(root, ".cache")
 }
 
 // Root is the folder of the checkout.
