@@ -16,6 +16,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
 )
@@ -84,6 +85,7 @@ func (r *Reconciler) begin(ctx context.Context, rr *agentv1alpha1.ResourceReques
 	if err := r.client.Status().Patch(ctx, rr, locked(before)); err != nil {
 		return fmt.Errorf("write attempt of resource request %q: %w", rr.Name, err)
 	}
+	failpoint.Hit(failpoint.RequestNoted)
 	return nil
 }
 
@@ -101,17 +103,11 @@ func (r *Reconciler) advance(ctx context.Context, rr *agentv1alpha1.ResourceRequ
 	status := r.editor(rr)
 	again, ask := r.untilAsking(rr, all)
 	if ask {
-		inst, next, err := r.ask(ctx, rr, open, status)
-		if err != nil {
+		answer, next := r.ask(ctx, rr, status)
+		again = next
+		if all, err = r.instruct(ctx, rr, answer, all, open, status); err != nil {
 			return never, err
 		}
-		if inst != nil {
-			if err := r.releaseOthers(ctx, all, inst.Spec.ReservationName); err != nil {
-				return never, err
-			}
-			all = including(all, inst)
-		}
-		again = next
 	}
 	status.mirror(all, closed)
 	return again, r.follow(ctx, rr, all, open)
@@ -137,35 +133,50 @@ func including(all []agentv1alpha1.ReservationInstruction, inst *agentv1alpha1.R
 }
 
 // ask repeats the request under the key of its attempt; the broker answers a
-// repetition with how things are.
-func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest, open []string, status editor) (*agentv1alpha1.ReservationInstruction, time.Duration, error) {
+// repetition with how things are. It returns nil where there is nothing to carry
+// out, and when to ask again.
+func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
 	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	answer, err := r.broker.RequestReservation(calling, keyOf(rr), requestBody(rr, r.options.ClusterID))
 	if err != nil {
-		return nil, r.refused(ctx, rr, err, status), nil
+		return nil, r.refused(rr, err, status)
 	}
+	failpoint.Hit(failpoint.RequestAnswered)
 	r.retries.Reset(string(rr.UID))
 	again := r.lease(rr, answer)
-	if hasEnded(answer) {
+	switch {
+	case hasEnded(answer):
 		status.lost(answer.Message)
-		return nil, never, nil
-	}
-	if answer.Instruction.Reservation == "" {
+		return nil, never
+	case answer.Instruction.Reservation == "":
 		status.waiting(answer)
-		return nil, again, nil
+		return nil, again
+	}
+	return answer, again
+}
+
+// instruct has an answer carried out, and returns what then stands.
+func (r *Reconciler) instruct(
+	ctx context.Context, rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation,
+	all []agentv1alpha1.ReservationInstruction, open []string, status editor,
+) ([]agentv1alpha1.ReservationInstruction, error) {
+	if answer == nil {
+		return all, nil
 	}
 	inst, err := inbox.WriteConsumer(ctx, r.client, r.options.InstructionNamespace, &answer.Instruction,
 		inbox.RequestOf(rr, open), r.options.Clock.Now())
 	if errors.Is(err, inbox.ErrUnusable) {
-		status.failed(agentv1alpha1.ReasonInvalid, "the broker's answer cannot be used: "+err.Error())
-		return nil, never, nil
+		status.failed(agentv1alpha1.ReasonInvalid, "the broker's answer cannot be used: "+err.Error()+"\n"+retryAdvice)
+		return all, nil
 	}
 	if err != nil {
-		return nil, never, err
+		return nil, err
 	}
+	failpoint.Hit(failpoint.RequestInstructed)
 	status.reserved(answer)
-	return inst, again, nil
+	all = including(all, inst)
+	return all, r.releaseOutdated(ctx, all, answer)
 }
 
 // hasEnded reports whether nothing will come of a reservation any more.
@@ -174,7 +185,7 @@ func hasEnded(a *v1.Reservation) bool {
 }
 
 // refused sorts out why there is no answer, or not the one hoped for.
-func (r *Reconciler) refused(ctx context.Context, rr *agentv1alpha1.ResourceRequest, err error, status editor) time.Duration {
+func (r *Reconciler) refused(rr *agentv1alpha1.ResourceRequest, err error, status editor) time.Duration {
 	no, considered := errors.AsType[*fault.Error](err)
 	if !considered || no.Temporary() {
 		status.unreachable(err)
@@ -225,19 +236,27 @@ func (r *Reconciler) follow(ctx context.Context, rr *agentv1alpha1.ResourceReque
 	return nil
 }
 
-// releaseOthers takes down what stands of a reservation that the broker has
-// forgotten and granted anew under another name. Only a fresh answer may do that:
-// a status from the cache may be older than the instruction it would condemn.
-func (r *Reconciler) releaseOthers(ctx context.Context, all []agentv1alpha1.ReservationInstruction, reservation string) error {
+// releaseOutdated takes down what the broker says has ended: placements that are
+// withdrawn, and reservations that it has forgotten and granted anew. Only a fresh
+// answer may do that: a status from the cache may be older than the instruction it
+// would condemn.
+func (r *Reconciler) releaseOutdated(ctx context.Context, all []agentv1alpha1.ReservationInstruction, answer *v1.Reservation) error {
 	for i := range all {
-		if all[i].Spec.ReservationName == reservation || !stands(&all[i]) {
+		inst := &all[i]
+		if !stands(inst) || inst.Spec.ReservationName == answer.Name && !isWithdrawn(answer, inst.Spec.Placement) {
 			continue
 		}
-		if err := inbox.ReleaseConsumer(ctx, r.client, &all[i]); err != nil {
+		if err := inbox.ReleaseConsumer(ctx, r.client, inst); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func isWithdrawn(answer *v1.Reservation, placement int32) bool {
+	return slices.ContainsFunc(answer.Placements, func(p v1.Placement) bool {
+		return p.Number == placement && (p.State == v1.PlacementStateWithdrawing || p.State == v1.PlacementStateGone)
+	})
 }
 
 // stands reports whether an instruction is one to carry out.

@@ -524,6 +524,12 @@ func TestARenewalThatIsRefusedTakesDownWhatWasMade(t *testing.T) {
 }
 
 func TestAPlacementThatMovesIsNotTheEnd(t *testing.T) {
+	for name, heard := range map[string]bool{"and its release was heard": true, "and its release was missed": false} {
+		t.Run(name, func(t *testing.T) { testMove(t, heard) })
+	}
+}
+
+func testMove(t *testing.T, heard bool) {
 	b := newBench(t)
 	var standing *v1.Reservation
 	b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
@@ -532,13 +538,18 @@ func TestAPlacementThatMovesIsNotTheEnd(t *testing.T) {
 		return standing, err
 	}
 	b.after(0)
-	inst := b.instructions()[0]
-	inst.Spec.Release = true
-	if err := b.client.Update(t.Context(), &inst); err != nil {
-		t.Fatal(err)
+	if heard {
+		inst := b.instructions()[0]
+		inst.Spec.Release = true
+		if err := b.client.Update(t.Context(), &inst); err != nil {
+			t.Fatal(err)
+		}
 	}
 	standing.Instruction.Placement, standing.Instruction.ProviderID = 2, "berlin"
-	b.after(time.Second)
+	standing.Placements = []v1.Placement{
+		{Number: 1, ClusterID: "paris", State: v1.PlacementStateWithdrawing}, {Number: 2, ClusterID: "berlin", State: v1.PlacementStateAssigned},
+	}
+	b.after(time.Minute)
 	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
 	if got := b.request().Status.TargetClusterID; got != "berlin" {
 		t.Errorf("target %q", got)

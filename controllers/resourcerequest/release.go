@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
 )
@@ -60,6 +61,7 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	no, considered := errors.AsType[*fault.Error](err)
 	switch {
 	case err == nil, considered && (no.Reason == fault.NotFound || no.Reason == fault.Released):
+		failpoint.Hit(failpoint.RequestGivenBack)
 		r.retries.Reset(string(rr.UID))
 		status.givenBack("the broker has the reservation back; the virtual node is being taken down")
 		return never, nil
@@ -99,6 +101,7 @@ func (r *Reconciler) letGo(ctx context.Context, rr *agentv1alpha1.ResourceReques
 	if err := r.client.Patch(ctx, rr, locked(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove finalizer of resource request %q: %w", rr.Name, err)
 	}
+	failpoint.Hit(failpoint.RequestLetGo)
 	r.tellReleased(rr)
 	return nil
 }

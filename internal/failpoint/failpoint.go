@@ -25,6 +25,11 @@ type Point string
 
 // Points of the agent that consumes.
 const (
+	RequestNoted             Point = "request-noted"
+	RequestAnswered          Point = "request-answered"
+	RequestInstructed        Point = "request-instructed"
+	RequestGivenBack         Point = "request-given-back"
+	RequestLetGo             Point = "request-let-go"
 	ConsumerNamespaceMade    Point = "consumer-namespace-made"
 	ConsumerAnswered         Point = "consumer-answered"
 	ConsumerIdentityMade     Point = "consumer-identity-made"
@@ -59,8 +64,11 @@ const (
 // Consumer lists every point of the agent that consumes, in the order of a
 // reservation's life.
 var Consumer = []Point{
+	RequestNoted, RequestAnswered, RequestInstructed,
 	ConsumerNamespaceMade, ConsumerAnswered, ConsumerIdentityMade, ConsumerSliceMade, ConsumerOffloadingMade, ConsumerReady,
+	RequestGivenBack,
 	ConsumerSliceDeleted, ConsumerOffloadingGone, ConsumerIdentityDeleted, ConsumerNamespaceDeleted, ConsumerGone, ConsumerDeleted,
+	RequestLetGo,
 }
 
 // Provider lists every point of the agent that provides, in the same order.
