@@ -27,6 +27,8 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 
 		<-w.Synced()
 		<-w.Changed()
+		// The fake clientset loses what happens between its list and its watch.
+		synctest.Wait()
 		expect := func(allocated quantity.Amounts, request quantity.Amounts, fits bool) {
 			t.Helper()
 			s := w.Snapshot()

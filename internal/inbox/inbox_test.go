@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,9 +31,31 @@ const uid = "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01"
 // cluster is an API server in memory that counts writes.
 type cluster struct {
 	client.Client
-	writes int
-	// refuse, where set, is the answer to every write.
-	refuse error
+
+	// mu guards the following.
+	mu    sync.Mutex
+	count int
+	// answer, where set, is that to every write.
+	answer error
+}
+
+func (c *cluster) write() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count++
+	return c.answer
+}
+
+func (c *cluster) writes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count
+}
+
+func (c *cluster) refuse(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answer = err
 }
 
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
@@ -42,16 +65,15 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{}
-	count := func() error { c.writes++; return c.refuse }
 	c.Client = fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			if err := count(); err != nil {
+			if err := c.write(); err != nil {
 				return err
 			}
 			return w.Create(ctx, o, opts...)
 		},
 		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			if err := count(); err != nil {
+			if err := c.write(); err != nil {
 				return err
 			}
 			return w.Patch(ctx, o, p, opts...)
@@ -214,13 +236,13 @@ func TestEveryInstructionAndState(t *testing.T) {
 			b.Instruct(tc.in)
 			inbox := NewInstructions(c, b, tc.options)
 			for range 2 { // the second time nothing is new
-				before := c.writes
+				before := c.writes()
 				got, err := inbox.ask(t.Context(), "")
 				if err != nil || got.items != 1 || got.cursor != "1" {
 					t.Fatalf("answer %+v, %v", got, err)
 				}
-				if again := before > 0; again && c.writes != before {
-					t.Errorf("%d more writes for the same", c.writes-before)
+				if again := before > 0; again && c.writes() != before {
+					t.Errorf("%d more writes for the same", c.writes()-before)
 				}
 			}
 			if diff := cmp.Diff(tc.want, outcomeOf(t, c, b), cmp.AllowUnexported(outcome{}), cmpopts.EquateEmpty()); diff != "" {
@@ -285,8 +307,8 @@ func TestAnExpiryIsOnlyMovedWhenItMoved(t *testing.T) {
 		return obj.Spec.ExpiresAt
 	}
 	first := write(600, 0)
-	if got := write(541.5, time.Minute); !got.Equal(first) || c.writes != 1 {
-		t.Errorf("expiry moved from %s to %s with %d writes", first, got, c.writes)
+	if got := write(541.5, time.Minute); !got.Equal(first) || c.writes() != 1 {
+		t.Errorf("expiry moved from %s to %s with %d writes", first, got, c.writes())
 	}
 	if got := write(600, time.Minute); !got.Equal(&metav1.Time{Time: first.Add(time.Minute)}) {
 		t.Errorf("expiry stayed at %s", got)
@@ -296,7 +318,7 @@ func TestAnExpiryIsOnlyMovedWhenItMoved(t *testing.T) {
 func TestTheCursorWaitsForEverythingToBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		c.refuse = apierrors.NewServiceUnavailable("etcd is away")
+		c.refuse(apierrors.NewServiceUnavailable("etcd is away"))
 		b := &fake.Broker{}
 		b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
 		ctx, stop := context.WithCancel(t.Context())
@@ -304,16 +326,16 @@ func TestTheCursorWaitsForEverythingToBeWritten(t *testing.T) {
 		go func() { done <- NewInstructions(c, b, Options{}).Start(ctx) }()
 
 		time.Sleep(10 * time.Minute)
-		tries := c.writes
+		tries := c.writes()
 		if tries < 20 || tries > 60 {
 			t.Errorf("%d tries in ten minutes", tries)
 		}
-		c.refuse = nil
+		c.refuse(nil)
 		time.Sleep(time.Minute)
-		written := c.writes
+		written := c.writes()
 		time.Sleep(time.Hour)
-		if c.writes != written {
-			t.Errorf("%d writes of what was written", c.writes-written)
+		if c.writes() != written {
+			t.Errorf("%d writes of what was written", c.writes()-written)
 		}
 
 		// What is new arrives at once, and what is away comes back.
@@ -440,7 +462,7 @@ func (h handler) Deliver(_ context.Context, from string, body []byte) error {
 
 func TestWhatTheAPIServerNeverTakesIsDeclined(t *testing.T) {
 	c := newCluster(t)
-	c.refuse = apierrors.NewInvalid(schema.GroupKind{Group: "liqo.io", Kind: "ProviderInstruction"}, "x", nil)
+	c.refuse(apierrors.NewInvalid(schema.GroupKind{Group: "liqo.io", Kind: "ProviderInstruction"}, "x", nil))
 	b := &fake.Broker{}
 	b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
 	if _, err := NewInstructions(c, b, Options{}).ask(t.Context(), ""); err != nil {
