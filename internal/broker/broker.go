@@ -60,8 +60,19 @@ func New(opts Options) *Broker {
 // Feed tells which reservations and clusters have changed.
 func (b *Broker) Feed() *Feed { return b.feed }
 
-// reopenDelay is how long a broker without journal waits before it tries again.
-const reopenDelay = 500 * time.Millisecond
+const (
+	// reopenDelay is how long a broker without journal waits before it tries again.
+	reopenDelay = 500 * time.Millisecond
+	// repairDelay is how long it waits where only a person can help.
+	repairDelay = 15 * time.Second
+)
+
+func delayAfter(err error) time.Duration {
+	if _, corrupt := errors.AsType[*journal.CorruptError](err); corrupt {
+		return repairDelay
+	}
+	return reopenDelay
+}
 
 // Run holds the journal and serves until ctx is done. A journal that fails is
 // opened again; in between every call is refused. A journal that cannot be
@@ -73,10 +84,11 @@ func (b *Broker) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		b.opts.Log.Error(err, "the journal was lost; reading it again", "retryAfter", reopenDelay)
+		delay := delayAfter(err)
+		b.opts.Log.Error(err, "no journal: every call is refused until it can be read and written", "retryAfter", delay.String())
 		select {
 		case <-ctx.Done():
-		case <-time.After(reopenDelay):
+		case <-time.After(delay):
 		}
 	}
 	return nil
