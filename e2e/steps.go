@@ -27,8 +27,24 @@ func (e *Environment) Advertisement(ctx context.Context, id string) (*brokerv1al
 	return adv, e.Broker.Get(ctx, client.ObjectKey{Namespace: e.BrokerNamespace, Name: id}, adv)
 }
 
-// available is what every member has left, in words.
-func (e *Environment) available(ctx context.Context) (map[string]string, error) {
+// AwaitAdvertised waits until the broker takes every member for active.
+func (e *Environment) AwaitAdvertised(ctx context.Context, within time.Duration) error {
+	return Await(ctx, within, func(ctx context.Context) (string, error) {
+		for id := range e.Members {
+			adv, err := e.Advertisement(ctx, id)
+			if err != nil {
+				return "", err
+			}
+			if !adv.Status.Active {
+				return fmt.Sprintf("ClusterAdvertisement %q to be active, it is %q", id, adv.Status.Phase), nil
+			}
+		}
+		return "", nil
+	})
+}
+
+// Available is what every member has left, in words.
+func (e *Environment) Available(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	for id := range e.Members {
 		adv, err := e.Advertisement(ctx, id)
@@ -43,7 +59,7 @@ func (e *Environment) available(ctx context.Context) (map[string]string, error) 
 // AwaitAvailable waits until every member has left what want says.
 func (e *Environment) AwaitAvailable(ctx context.Context, want map[string]string, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
-		got, err := e.available(ctx)
+		got, err := e.Available(ctx)
 		if err != nil || maps.Equal(got, want) {
 			return "", err
 		}
@@ -190,12 +206,16 @@ func (c *Cluster) AwaitGone(ctx context.Context, obj client.Object, within time.
 	})
 }
 
-// Deploy applies a Deployment whose pods are pinned to a reservation.
-func (c *Cluster) Deploy(ctx context.Context, namespace string, manifest []byte, reservation string, change ...func(*unstructured.Unstructured)) error {
+// OnReservation selects the virtual node of a reservation.
+func OnReservation(name string) map[string]string {
+	return map[string]string{agentv1alpha1.ReservationLabel: name}
+}
+
+// Deploy applies a Deployment whose pods are pinned to nodes with some labels.
+func (c *Cluster) Deploy(ctx context.Context, namespace string, manifest []byte, nodes map[string]string, change ...func(*unstructured.Unstructured)) error {
 	change = append(change, func(u *unstructured.Unstructured) {
 		u.SetNamespace(namespace)
-		selector := map[string]string{agentv1alpha1.ReservationLabel: reservation}
-		_ = unstructured.SetNestedStringMap(u.Object, selector, "spec", "template", "spec", "nodeSelector")
+		_ = unstructured.SetNestedStringMap(u.Object, nodes, "spec", "template", "spec", "nodeSelector")
 	})
 	_, err := c.Apply(ctx, manifest, change...)
 	return err

@@ -82,26 +82,14 @@ func (s *story) advertise(ctx context.Context) error {
 	if err := s.tidy(ctx); err != nil {
 		return err
 	}
-	err := Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
-		for id := range s.Members {
-			adv, err := s.Advertisement(ctx, id)
-			if err != nil {
-				return "", err
-			}
-			if !adv.Status.Active {
-				return fmt.Sprintf("ClusterAdvertisement %q to be active, it is %q", id, adv.Status.Phase), nil
-			}
-		}
-		return "", nil
-	})
-	if err != nil {
+	if err := s.AwaitAdvertised(ctx, time.Minute); err != nil {
 		return err
 	}
 	rows, err := s.showOffers(ctx)
 	if err != nil {
 		return err
 	}
-	s.before, err = s.available(ctx)
+	s.before, err = s.Available(ctx)
 	s.Say("kubectl get clusteradvertisements, in the broker's cluster:")
 	s.Table(rows...)
 	return err
@@ -133,7 +121,7 @@ func (s *story) showLock(ctx context.Context, provider string) error {
 	now := map[string]string{}
 	err := Await(ctx, 10*time.Second, func(ctx context.Context) (string, error) {
 		var err error
-		if now, err = s.available(ctx); err != nil || now[provider] != s.before[provider] {
+		if now, err = s.Available(ctx); err != nil || now[provider] != s.before[provider] {
 			return "", err
 		}
 		return fmt.Sprintf("ClusterAdvertisement %q to show less than %s", provider, s.before[provider]), nil
@@ -165,7 +153,7 @@ func (s *story) peer(ctx context.Context) error {
 
 // run deploys pods that are pinned to the reservation.
 func (s *story) run(ctx context.Context) error {
-	if err := s.rome().Deploy(ctx, storyNamespace, s.samples.Deployment, s.request.Status.ReservationName); err != nil {
+	if err := s.rome().Deploy(ctx, storyNamespace, s.samples.Deployment, OnReservation(s.request.Status.ReservationName)); err != nil {
 		return err
 	}
 	pods, err := s.rome().AwaitPods(ctx, storyNamespace, 2, s.request.Status.NodeName, time.Minute)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
@@ -28,6 +29,9 @@ type Options struct {
 	// Env is added to the environment of the broker ("broker") and the agents (by
 	// cluster ID).
 	Env map[string][]string
+	// Backoff is the longest pause before a broker or agent that crashed is started
+	// again; the playground's default if zero.
+	Backoff time.Duration
 }
 
 // Environment is a running playground with broker and agents.
@@ -66,7 +70,8 @@ func Up(ctx context.Context, o Options) (_ *Environment, err error) {
 	o.Progress.Plan(1)
 	end := o.Progress.Begin("broker and agents")
 	options := product.Options{
-		Dir: filepath.Join(p.Dir(), "product"), Broker: p.Clusters[playground.BrokerCluster].ControlPlane, Binaries: binaries, Env: o.Env,
+		Dir: filepath.Join(p.Dir(), "product"), Broker: p.Clusters[playground.BrokerCluster].ControlPlane, Binaries: binaries,
+		Env: o.Env, Backoff: o.Backoff,
 	}
 	for _, m := range playground.DefaultMembers() {
 		options.Members = append(options.Members, product.Member{

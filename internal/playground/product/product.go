@@ -73,11 +73,13 @@ type Product struct {
 	agents  *pki.Authority
 	url     string
 	running map[string]*process.Process
+	// kubeconfigs are the files that the processes run with.
+	kubeconfigs map[string]string
 }
 
 // Start installs and runs broker and agents, and returns when all are ready.
 func Start(ctx context.Context, o Options) (*Product, error) {
-	p := &Product{options: o, running: map[string]*process.Process{}}
+	p := &Product{options: o, running: map[string]*process.Process{}, kubeconfigs: map[string]string{}}
 	p.options.Env = maps.Clone(o.Env)
 	if p.options.Env == nil {
 		p.options.Env = map[string][]string{}
@@ -141,6 +143,10 @@ func (p *Product) Restart(ctx context.Context, name string, env ...string) error
 	}
 	return nil
 }
+
+// Kubeconfig is the file with the rights that the broker ("broker") or a member's
+// agent (by cluster ID) runs with.
+func (p *Product) Kubeconfig(name string) string { return p.kubeconfigs[name] }
 
 func authority(dir, name string) (*pki.Authority, error) {
 	if _, err := os.Stat(dir); err == nil {
@@ -263,7 +269,7 @@ func (p *Product) run(ctx context.Context, name string, c *controlplane.ControlP
 	if err != nil {
 		return err
 	}
-	p.running[name] = running
+	p.running[name], p.kubeconfigs[name] = running, kubeconfig
 	return nil
 }
 

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Identity returns the provider as a consumer's Liqo sees it: with the credentials
+// that peering gave it, and what they allow.
+func (e *Environment) Identity(ctx context.Context, consumer, provider string) (*Cluster, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: TenantNamespace(provider), Name: "kubeconfig-controlplane-" + provider}
+	if err := e.Member(consumer).Get(ctx, key, secret); err != nil {
+		return nil, fmt.Errorf("credentials of %s at %s: %w", consumer, provider, err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["kubeconfig"])
+	if err != nil {
+		return nil, fmt.Errorf("credentials of %s at %s: %w", consumer, provider, err)
+	}
+	return NewCluster(provider+" as "+consumer, config, "")
+}
+
+// TenantNamespace is what stands for a peer in a cluster.
+func TenantNamespace(peer string) string { return "liqo-tenant-" + peer }
+
+// Kinds of Liqo that make up a peering.
+var (
+	SliceKind          = schema.GroupVersionKind{Group: "authentication.liqo.io", Version: "v1beta1", Kind: "ResourceSlice"}
+	NamespaceMapKind   = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "NamespaceMap"}
+	TenantKind         = schema.GroupVersionKind{Group: "authentication.liqo.io", Version: "v1beta1", Kind: "Tenant"}
+	IdentityKind       = schema.GroupVersionKind{Group: "authentication.liqo.io", Version: "v1beta1", Kind: "Identity"}
+	VirtualNodeKind    = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "VirtualNode"}
+	OffloadingKind     = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "NamespaceOffloading"}
+	ForeignClusterKind = schema.GroupVersionKind{Group: "core.liqo.io", Version: "v1beta1", Kind: "ForeignCluster"}
+	quotaKind          = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "Quota"}
+)
+
+// Object is an empty one of a kind.
+func Object(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(kind)
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	return u
+}
+
+// Granted is all that a provider lets a consumer use: each Quota with its amounts.
+func (e *Environment) Granted(ctx context.Context, provider, consumer string) ([]string, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(quotaKind.GroupVersion().WithKind(quotaKind.Kind + "List"))
+	if err := e.Member(provider).List(ctx, list, client.InNamespace(TenantNamespace(consumer))); err != nil {
+		return nil, err
+	}
+	var granted []string
+	for _, q := range list.Items {
+		amounts, _, err := unstructured.NestedStringMap(q.Object, "spec", "resources")
+		if err != nil {
+			return nil, err
+		}
+		granted = append(granted, fmt.Sprintf("%s: %v", q.GetName(), amounts))
+	}
+	slices.Sort(granted)
+	return granted, nil
+}
+
+// AwaitDenied waits until the provider has refused what a slice asks for.
+func (c *Cluster) AwaitDenied(ctx context.Context, slice *unstructured.Unstructured, within time.Duration) error {
+	return Await(ctx, within, func(ctx context.Context) (string, error) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(slice), slice); err != nil {
+			return "", err
+		}
+		conditions, _, err := unstructured.NestedSlice(slice.Object, "status", "conditions")
+		if err != nil {
+			return "", err
+		}
+		var seen []string
+		for _, condition := range conditions {
+			condition, ok := condition.(map[string]any)
+			if !ok {
+				continue
+			}
+			if condition["status"] == "Denied" {
+				return "", nil
+			}
+			seen = append(seen, fmt.Sprintf("%v %v", condition["type"], condition["status"]))
+		}
+		return fmt.Sprintf("slice %q to be denied, it has %s", slice.GetName(), strings.Join(seen, ", ")), nil
+	})
+}
+
+// AwaitScheduling waits until Liqo lets pods of a namespace onto virtual nodes.
+func (c *Cluster) AwaitScheduling(ctx context.Context, namespace string, within time.Duration) error {
+	return Await(ctx, within, func(ctx context.Context) (string, error) {
+		ns := &corev1.Namespace{}
+		if err := c.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
+			return "", err
+		}
+		if ns.Labels["liqo.io/scheduling-enabled"] == "" {
+			return fmt.Sprintf("namespace %q to be offloaded", namespace), nil
+		}
+		return "", nil
+	})
+}

@@ -1,0 +1,164 @@
+package local
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+)
+
+// Environment variables that the tests heed.
+const (
+	// dirVariable names the folder that keeps the playground's state; that of the
+	// checkout if unset.
+	dirVariable = "LRB_PLAYGROUND_DIR"
+	// raceVariable, if 1, has broker and agents built with the race detector.
+	raceVariable = "LRB_E2E_RACE"
+)
+
+// namespace is where the tests' requests and pods live, in every member.
+const namespace = "e2e"
+
+// shared is the playground that all tests use, one after the other. It boots with
+// the first that asks for it.
+var shared struct {
+	once sync.Once
+	env  *Environment
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.env != nil && shared.env.Stop() != nil && code == 0 {
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// playgroundOf returns the playground with nothing in it. When the test is over
+// everything is taken away again, and nothing may be left.
+func playgroundOf(t *testing.T) *Environment {
+	t.Helper()
+	shared.once.Do(func() {
+		shared.env, shared.err = Up(context.Background(), Options{
+			Dir: os.Getenv(dirVariable), Race: os.Getenv(raceVariable) == "1", Backoff: 200 * time.Millisecond,
+			Progress: progress.Func(func(step string) { t.Log(step) }),
+		})
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	env := shared.env
+	for _, c := range env.Members {
+		check(t, env.EnsureNamespace(t.Context(), c, namespace))
+	}
+	settle(t, env)
+	check(t, env.AwaitAdvertised(t.Context(), time.Minute))
+	t.Cleanup(func() { settle(t, env) })
+	return env
+}
+
+func settle(t *testing.T, env *Environment) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // the test's own is over
+	defer cancel()
+	check(t, env.Settle(ctx, namespace, 90*time.Second))
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readyWithin is for a machine that is busy with other things.
+const readyWithin = 60 * time.Second
+
+// small fits everywhere.
+func small() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
+}
+
+// withGPU fits into berlin alone, twice.
+func withGPU() corev1.ResourceList {
+	list := small()
+	list["nvidia.com/gpu"] = resource.MustParse("1")
+	return list
+}
+
+// ready asks for resources in a cluster and waits for the virtual node.
+func ready(t *testing.T, c *e2e.Cluster, name string, resources corev1.ResourceList) (*agentv1alpha1.ResourceRequest, time.Duration) {
+	t.Helper()
+	began := time.Now()
+	r, err := c.Request(t.Context(), namespace, name, resources)
+	check(t, err)
+	check(t, c.AwaitReady(t.Context(), r, readyWithin))
+	return r, time.Since(began)
+}
+
+// run deploys two pods on a request's virtual node and returns them with their twins.
+func run(t *testing.T, env *Environment, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest) workload {
+	t.Helper()
+	samples, err := e2e.ShippedSamples()
+	check(t, err)
+	check(t, c.Deploy(t.Context(), namespace, samples.Deployment, e2e.OnReservation(r.Status.ReservationName), e2e.Named(r.Name)))
+	w := workload{env: env, consumer: c, namespace: namespace, provider: r.Status.TargetClusterID, node: r.Status.NodeName}
+	w.identities = w.look(t)
+	return w
+}
+
+// workload is the pods of one virtual node.
+type workload struct {
+	env      *Environment
+	consumer *e2e.Cluster
+
+	namespace, provider, node string
+	// identities by pod, when the workload had started.
+	identities map[string]identity
+}
+
+// identity changes when a pod is replaced or restarted, on either side.
+type identity struct {
+	pod, twin string
+	restarts  int32
+}
+
+// look waits until both pods and their twins run.
+func (w workload) look(t *testing.T) map[string]identity {
+	t.Helper()
+	pods, err := w.consumer.AwaitPods(t.Context(), w.namespace, 2, w.node, time.Minute)
+	check(t, err)
+	twins, err := w.env.Twins(t.Context(), w.provider, pods)
+	check(t, err)
+	out := map[string]identity{}
+	for _, p := range pods {
+		out[p.Name] = identity{pod: string(p.UID)}
+	}
+	for _, twin := range twins {
+		id := out[twin.Name]
+		id.twin = string(twin.UID)
+		for _, s := range twin.Status.ContainerStatuses {
+			id.restarts += s.RestartCount
+		}
+		out[twin.Name] = id
+	}
+	return out
+}
+
+// unchanged fails if a pod is not the one that was started.
+func (w workload) unchanged(t *testing.T) {
+	t.Helper()
+	if diff := cmp.Diff(w.identities, w.look(t), cmp.AllowUnexported(identity{})); diff != "" {
+		t.Errorf("pods on %s (-before +after):\n%s", w.node, diff)
+	}
+}

@@ -1,0 +1,28 @@
+package local
+
+import (
+	"testing"
+	"time"
+)
+
+func TestAReservationEndsAndItsSiblingOnTheSameProviderRunsOn(t *testing.T) {
+	env := playgroundOf(t)
+	rome := env.Member("rome")
+	first, _ := ready(t, rome, "first", withGPU())
+	second, _ := ready(t, rome, "second", withGPU())
+	if first.Status.TargetClusterID != "berlin" || second.Status.TargetClusterID != "berlin" {
+		t.Fatalf("on %s and %s, want berlin for both", first.Status.TargetClusterID, second.Status.TargetClusterID)
+	}
+	if first.Status.NodeName == second.Status.NodeName {
+		t.Fatalf("both have the virtual node %s", first.Status.NodeName)
+	}
+	run(t, env, rome, first)
+	stays := run(t, env, rome, second)
+
+	check(t, rome.DeleteAndWait(t.Context(), first, time.Minute))
+	check(t, rome.AwaitNodeGone(t.Context(), first.Status.NodeName, 30*time.Second))
+	check(t, env.AwaitHeld(t.Context(), "rome", 1, 30*time.Second))
+
+	stays.unchanged(t)
+	check(t, rome.AwaitReady(t.Context(), second, time.Second))
+}

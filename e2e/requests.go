@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+)
+
+// Request makes a ResourceRequest for some resources.
+func (c *Cluster) Request(ctx context.Context, namespace, name string, resources corev1.ResourceList) (*agentv1alpha1.ResourceRequest, error) {
+	r := &agentv1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	for name, amount := range resources {
+		switch name {
+		case corev1.ResourceCPU:
+			r.Spec.CPU = &amount
+		case corev1.ResourceMemory:
+			r.Spec.Memory = &amount
+		default:
+			if r.Spec.Resources == nil {
+				r.Spec.Resources = brokerv1alpha1.RequestedResources{}
+			}
+			r.Spec.Resources[name] = amount
+		}
+	}
+	if err := c.Create(ctx, r); err != nil {
+		return nil, fmt.Errorf("asking for ResourceRequest %q in %s: %w", name, c.Name, err)
+	}
+	return r, nil
+}
+
+// AwaitReady waits until pods can run on a request's virtual node.
+func (c *Cluster) AwaitReady(ctx context.Context, r *agentv1alpha1.ResourceRequest, within time.Duration) error {
+	return c.AwaitCondition(ctx, r, within, agentv1alpha1.ConditionReady, nil)
+}
+
+// Named gives a Deployment another name, and its pods a label to match.
+func Named(name string) func(*unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) {
+		const label = "app.kubernetes.io/name"
+		u.SetName(name)
+		for _, path := range [][]string{
+			{"metadata", "labels", label},
+			{"spec", "selector", "matchLabels", label},
+			{"spec", "template", "metadata", "labels", label},
+		} {
+			_ = unstructured.SetNestedField(u.Object, name, path...)
+		}
+	}
+}
+
+// Held names the reservations that still hold capacity for a requester.
+func (e *Environment) Held(ctx context.Context, requester string) ([]string, error) {
+	list := &brokerv1alpha1.ReservationList{}
+	if err := e.Broker.List(ctx, list); err != nil {
+		return nil, err
+	}
+	var held []string
+	for _, r := range list.Items {
+		over := r.Status.Phase == brokerv1alpha1.ReservationReleased || r.Status.Phase == brokerv1alpha1.ReservationFailed
+		if r.Spec.RequesterID == requester && !over {
+			held = append(held, fmt.Sprintf("%s (%s)", r.Name, r.Status.Phase))
+		}
+	}
+	return held, nil
+}
+
+// AwaitHeld waits until n reservations hold capacity for a requester.
+func (e *Environment) AwaitHeld(ctx context.Context, requester string, n int, within time.Duration) error {
+	return Await(ctx, within, func(ctx context.Context) (string, error) {
+		held, err := e.Held(ctx, requester)
+		if err != nil || len(held) == n {
+			return "", err
+		}
+		return fmt.Sprintf("%d reservations to hold capacity for %s, there are %v", n, requester, held), nil
+	})
+}
+
+// AwaitNodeGone waits until a cluster has no node of that name.
+func (c *Cluster) AwaitNodeGone(ctx context.Context, name string, within time.Duration) error {
+	return c.AwaitGone(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, within)
+}
+
+// Settle takes away every request, every Reservation and the Deployments of a
+// namespace, and waits until nothing of a peering is left in any cluster.
+func (e *Environment) Settle(ctx context.Context, namespace string, within time.Duration) error {
+	for _, c := range e.Members {
+		if err := c.DeleteDeployments(ctx, namespace); err != nil {
+			return err
+		}
+		if err := c.deleteAll(ctx, &agentv1alpha1.ResourceRequestList{}); err != nil {
+			return err
+		}
+	}
+	if err := e.Broker.deleteAll(ctx, &brokerv1alpha1.ReservationList{}); err != nil {
+		return err
+	}
+	if err := e.AwaitClean(ctx, within); err != nil {
+		return err
+	}
+	for id := range e.Members {
+		if err := e.AwaitHeld(ctx, id, 0, within); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteAll deletes all objects of a kind, in every namespace.
+func (c *Cluster) deleteAll(ctx context.Context, list client.ObjectList) error {
+	if err := c.List(ctx, list); err != nil {
+		return err
+	}
+	objects, err := itemsOf(list)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objects {
+		if err := client.IgnoreNotFound(c.Delete(ctx, obj)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func itemsOf(list client.ObjectList) ([]client.Object, error) {
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	objects := make([]client.Object, len(items))
+	for i, item := range items {
+		objects[i] = item.(client.Object)
+	}
+	return objects, nil
+}
