@@ -72,7 +72,8 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action)
 		p.stopAsking(s)
 		return nil
 	case SendAnswer:
-		return p.sendAnswer(s)
+		p.sendAnswer(s)
+		return nil
 	case WriteIdentity:
 		return p.writeIdentity(ctx, s)
 	case DeleteIdentity:
@@ -114,23 +115,20 @@ func (p *Peering) stopAsking(s *consumerScene) {
 
 // sendAnswer answers a challenge once per delivery: the provider repeats it until
 // it is answered.
-func (p *Peering) sendAnswer(s *consumerScene) error {
-	answer, err := p.answerTo(s)
-	if err != nil {
-		return err
-	}
+func (p *Peering) sendAnswer(s *consumerScene) {
 	p.opts.Outbox.Drop(s.pair.posting(StepRequest))
-	version := fmt.Sprintf("%s/%d", answer.digest, s.challenge.count)
-	p.opts.Outbox.Post(s.pair.posting(StepAnswer), version, p.message(s.pair, StepAnswer, answer.payload), nil)
+	version := fmt.Sprintf("%s/%d", s.answer.digest, s.challenge.count)
+	p.opts.Outbox.Post(s.pair.posting(StepAnswer), version, p.message(s.pair, StepAnswer, s.answer.payload), nil)
 	failpoint.Hit(failpoint.ConsumerAnswered)
-	return nil
 }
 
-// answerTo signs the nonce with the key of this cluster's Liqo.
+// answerTo signs the nonce with the key of this cluster's Liqo. The same challenge
+// gets the same answer, even from a key whose signatures differ each time.
 func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if a, ok := p.answers[s.pair]; ok && a.challenge == s.challenge.digest {
+	question := s.challenge.digest + string(s.key.der)
+	if a, ok := p.answers[s.pair]; ok && a.question == question {
 		return a, nil
 	}
 	var challenge Challenge
@@ -158,7 +156,7 @@ func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 	if err != nil {
 		return answered{}, err
 	}
-	p.answers[s.pair] = answered{challenge: s.challenge.digest, payload: payload, digest: digest}
+	p.answers[s.pair] = answered{question: question, payload: payload, digest: digest}
 	return p.answers[s.pair], nil
 }
 

@@ -181,3 +181,12 @@ func TestEpochChangesWithNonceAndNamespace(t *testing.T) {
 		}
 	}
 }
+
+func (k keyPair) privatePEM(t *testing.T) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(k.private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,13 +58,24 @@ func namespaceView(ns *corev1.Namespace) ObjectView {
 	return view(ns)
 }
 
-// publicKey of this cluster's Liqo, PKIX in DER and in PEM.
+// keyMaxAge is how long the key pair of Liqo is believed. It changes when somebody
+// deletes it; all placements of a pair must see the same.
+const keyMaxAge = 10 * time.Second
+
+// clusterKey is the key pair of this cluster's Liqo, the public one in DER and PEM.
 type clusterKey struct {
 	der, pem []byte
 	private  []byte
+	readAt   time.Time
 }
 
 func (p *Peering) clusterKey(ctx context.Context) (*clusterKey, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.opts.Clock.Now()
+	if p.key != nil && now.Sub(p.key.readAt) < keyMaxAge {
+		return p.key, nil
+	}
 	var secret corev1.Secret
 	if err := p.opts.Reader.Get(ctx, client.ObjectKey{Namespace: p.opts.LiqoNamespace, Name: keysSecretName}, &secret); err != nil {
 		return nil, fmt.Errorf("key pair of Liqo: %w", err)
@@ -73,7 +85,8 @@ func (p *Peering) clusterKey(ctx context.Context) (*clusterKey, error) {
 	if block == nil {
 		return nil, fmt.Errorf("key pair of Liqo: Secret %q holds no public key in PEM", keysSecretName)
 	}
-	return &clusterKey{der: block.Bytes, pem: public, private: secret.Data[consts.PrivateKeyField]}, nil
+	p.key = &clusterKey{der: block.Bytes, pem: public, private: secret.Data[consts.PrivateKeyField], readAt: now}
+	return p.key, nil
 }
 
 func (k *clusterKey) parsePrivate() (any, error) {

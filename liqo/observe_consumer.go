@@ -30,6 +30,7 @@ type consumerScene struct {
 	identity    *authv1beta1.Identity
 	slice       *authv1beta1.ResourceSlice
 	challenge   *received
+	answer      answered
 	credentials *Credentials
 	offloading  map[string]*offloadingv1beta1.NamespaceOffloading
 }
@@ -131,7 +132,7 @@ func (p *Peering) observeIdentity(ctx context.Context, s *consumerScene) error {
 	if found {
 		s.identity = &identity
 		ref := identity.Status.KubeconfigSecretRef
-		s.Identity = IdentityView{ObjectView: view(&identity), Ready: ref != nil && ref.Name != "", Fits: true}
+		s.Identity = IdentityView{ObjectView: view(&identity), Ready: ref != nil && ref.Name != ""}
 	}
 	renew := renewMetadata()
 	s.Identity.Renewing, err = get(ctx, s.reader, s.namespace.Name, IdentityName(s.Provider), renew)
@@ -144,13 +145,11 @@ func renewMetadata() *metav1.PartialObjectMetadata {
 	return renew
 }
 
-// observeConsumerHandshake reads Liqo's key only while there is a peering to make:
-// an identity with a slice behind it was checked when the slice was made.
 func (p *Peering) observeConsumerHandshake(ctx context.Context, s *consumerScene) (err error) {
-	challenge, credentials := p.mailbox.get(s.pair, StepChallenge), p.mailbox.get(s.pair, StepCredentials)
-	if s.Release || s.namespace == nil || s.slice != nil && challenge == nil && credentials == nil && s.Identity.works() {
+	if s.Release || s.namespace == nil {
 		return nil
 	}
+	challenge, credentials := p.mailbox.get(s.pair, StepChallenge), p.mailbox.get(s.pair, StepCredentials)
 	if s.key, err = p.clusterKey(ctx); err != nil {
 		return err
 	}
@@ -159,8 +158,11 @@ func (p *Peering) observeConsumerHandshake(ctx context.Context, s *consumerScene
 	}
 	if challenge != nil && s.live(challenge.Placement) {
 		s.challenge, s.Handshake.Challenged = challenge, true
+		if s.answer, err = p.answerTo(s); err != nil {
+			return err
+		}
 	}
-	if credentials != nil && s.live(credentials.Placement) && p.continues(s, credentials) {
+	if credentials != nil && s.live(credentials.Placement) && s.continues(credentials) {
 		p.readCredentials(s, credentials)
 	}
 	return nil
@@ -176,11 +178,8 @@ func (s *consumerScene) live(placement string) bool {
 // continues says whether credentials belong to the handshake this cluster is in.
 // What it forgot in a restart it cannot ask for; then, as after its own request, the
 // provider's word is enough where there is no identity to lose.
-func (p *Peering) continues(s *consumerScene, credentials *received) bool {
-	p.mu.Lock()
-	answer, known := p.answers[s.pair]
-	p.mu.Unlock()
-	if known && s.challenge != nil && credentials.Epoch == s.challenge.Epoch && credentials.PreviousDigest == answer.digest {
+func (s *consumerScene) continues(credentials *received) bool {
+	if s.challenge != nil && credentials.Epoch == s.challenge.Epoch && credentials.PreviousDigest == s.answer.digest {
 		return true
 	}
 	return !s.Identity.works() && (credentials.PreviousDigest == "" || s.challenge == nil)

@@ -76,15 +76,16 @@ type Peering struct {
 	// its peer: two that leave together would each rely on the other.
 	departing sync.Mutex
 
-	mu      sync.Mutex // guards answers
+	mu      sync.Mutex // guards the following
 	answers map[Pair]answered
+	key     *clusterKey
 }
 
-// answered is what was computed from a challenge.
+// answered is what was computed from a question: a challenge and this cluster's key.
 type answered struct {
-	challenge string
-	payload   []byte
-	digest    string
+	question string
+	payload  []byte
+	digest   string
 }
 
 // New checks the options.

@@ -1,0 +1,491 @@
+package liqo
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// tick is how often everybody looks, limit how long a test waits, in synctest's time.
+const (
+	tick  = 100 * time.Millisecond
+	limit = 5 * time.Minute
+)
+
+// world is two clusters and the broker between them.
+type world struct {
+	t     *testing.T
+	sites map[string]*site
+	// mail is the newest message of each slot, as a broker keeps it.
+	mail     map[string]v1.Message
+	messages int
+	// lossy drops every third message.
+	lossy bool
+}
+
+// site is a cluster: an API server in memory, the agent's peering, Liqo's key.
+type site struct {
+	id      string
+	client  client.Client
+	key     keyPair
+	peering *Peering
+	stop    context.CancelFunc
+	stopped chan struct{}
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, sites: map[string]*site{}, mail: map[string]v1.Message{}}
+	for _, id := range []string{"rome", "paris"} {
+		w.sites[id] = &site{id: id, client: newAPIServer(t)}
+		w.newKey(id)
+		w.start(id)
+	}
+	t.Cleanup(func() {
+		for _, s := range w.sites {
+			s.stop()
+			<-s.stopped
+		}
+	})
+	return w
+}
+
+func newAPIServer(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, agentv1alpha1.AddToScheme, AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).
+		WithStatusSubresource(&authv1beta1.Tenant{}, &authv1beta1.Identity{}, &authv1beta1.ResourceSlice{}, &corev1.Node{},
+			&agentv1alpha1.ProviderInstruction{}, &agentv1alpha1.ReservationInstruction{}).
+		WithIndex(&agentv1alpha1.ReservationInstruction{}, "spec.targetClusterID", func(o client.Object) []string {
+			return []string{o.(*agentv1alpha1.ReservationInstruction).Spec.TargetClusterID}
+		}).
+		WithIndex(&agentv1alpha1.ProviderInstruction{}, "spec.requesterClusterID", func(o client.Object) []string {
+			return []string{o.(*agentv1alpha1.ProviderInstruction).Spec.RequesterClusterID}
+		}).Build()
+}
+
+func (w *world) check(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// newKey gives the cluster's Liqo a key pair.
+func (w *world) newKey(id string) {
+	w.t.Helper()
+	s := w.sites[id]
+	s.key = newKeyPair(w.t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: keysSecretName}}
+	w.check(client.IgnoreNotFound(s.client.Delete(w.t.Context(), secret)))
+	secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: keysSecretName}, Data: map[string][]byte{
+		consts.PrivateKeyField: s.key.privatePEM(w.t), consts.PublicKeyField: s.key.pem,
+	}}
+	w.check(s.client.Create(w.t.Context(), secret))
+}
+
+func (w *world) start(id string) {
+	w.t.Helper()
+	s := w.sites[id]
+	outbox := NewOutbox(clock.RealClock{})
+	peering, err := New(Options{
+		ClusterID: id, InstructionNamespace: "default", Client: s.client, Reader: s.client,
+		Messenger: sender{w, id}, Outbox: outbox, Verify: verifyNamed,
+		Sign: func(payload []byte) ([]byte, error) { return append([]byte(id+"\n"), payload...), nil },
+	})
+	w.check(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.peering, s.stop, s.stopped = peering, cancel, make(chan struct{})
+	go func() { _ = outbox.Start(ctx); close(s.stopped) }()
+}
+
+// restart loses what the agent has in memory; the broker delivers again what it has.
+func (w *world) restart(id string) {
+	w.t.Helper()
+	w.sites[id].stop()
+	<-w.sites[id].stopped
+	w.start(id)
+	for _, m := range w.newest()[id] {
+		w.check(w.sites[id].peering.Deliver(w.t.Context(), m.From, m.Body))
+	}
+}
+
+func (w *world) newest() map[string][]v1.Message {
+	to := map[string][]v1.Message{}
+	for _, slot := range slices.Sorted(maps.Keys(w.mail)) {
+		m := w.mail[slot]
+		to[m.To] = append(to[m.To], m)
+	}
+	return to
+}
+
+type sender struct {
+	w    *world
+	from string
+}
+
+func (s sender) SendMessage(ctx context.Context, msg *v1.Message) error {
+	s.w.messages++
+	if s.w.lossy && s.w.messages%3 == 0 {
+		return nil
+	}
+	m := *msg
+	m.From = s.from
+	s.w.mail[m.Slot] = m
+	return s.w.sites[m.To].peering.Deliver(ctx, s.from, m.Body)
+}
+
+// verifyNamed takes the first line for the signer.
+func verifyNamed(envelope []byte) (string, []byte, error) {
+	i := slices.Index(envelope, '\n')
+	if i < 0 {
+		return "", nil, errors.New("not signed")
+	}
+	return string(envelope[:i]), envelope[i+1:], nil
+}
+
+func (w *world) reserve(consumer, provider, name string) {
+	w.t.Helper()
+	kept := amounts("cpu", "1")
+	object := metav1.ObjectMeta{
+		Namespace: "default", Name: ObjectName(name, 1), UID: types.UID(name),
+		CreationTimestamp: metav1.Now(), Finalizers: []string{agentv1alpha1.PeeringFinalizer},
+	}
+	w.check(w.sites[consumer].client.Create(w.t.Context(), &agentv1alpha1.ReservationInstruction{ObjectMeta: *object.DeepCopy(), Spec: agentv1alpha1.ReservationInstructionSpec{
+		ReservationName: name, Placement: 1, TargetClusterID: provider, Resources: kept,
+	}}))
+	inst := &agentv1alpha1.ProviderInstruction{ObjectMeta: *object.DeepCopy(), Spec: agentv1alpha1.ProviderInstructionSpec{
+		ReservationName: name, Placement: 1, RequesterClusterID: consumer, Resources: kept,
+	}}
+	w.check(w.sites[provider].client.Create(w.t.Context(), inst))
+	inst.Status.Enforced = true
+	w.check(w.sites[provider].client.Status().Update(w.t.Context(), inst))
+}
+
+func (w *world) setRelease(consumer, provider, name string, unpeer bool) {
+	w.t.Helper()
+	var c agentv1alpha1.ReservationInstruction
+	key := client.ObjectKey{Namespace: "default", Name: ObjectName(name, 1)}
+	if found, err := get(w.t.Context(), w.sites[consumer].client, key.Namespace, key.Name, &c); found {
+		c.Spec.Release = true
+		w.check(w.sites[consumer].client.Update(w.t.Context(), &c))
+	} else {
+		w.check(err)
+	}
+	var p agentv1alpha1.ProviderInstruction
+	w.check(w.sites[provider].client.Get(w.t.Context(), key, &p))
+	p.Spec.Release, p.Spec.Unpeer = true, unpeer
+	w.check(w.sites[provider].client.Update(w.t.Context(), &p))
+}
+
+// release ends a placement as the broker would: the provider unpeers after the
+// consumer is done.
+func (w *world) release(consumer, provider, name string, after func(*world)) {
+	w.t.Helper()
+	w.setRelease(consumer, provider, name, false)
+	w.until("the consumer's instruction is gone", after, func() bool {
+		return !w.exists(consumer, "default", ObjectName(name, 1), &agentv1alpha1.ReservationInstruction{})
+	})
+	w.setRelease(consumer, provider, name, true)
+	w.until("the provider's instruction is gone", after, func() bool {
+		return !w.exists(provider, "default", ObjectName(name, 1), &agentv1alpha1.ProviderInstruction{})
+	})
+}
+
+// until lets everybody work until done; after is called whenever something moved.
+func (w *world) until(what string, after func(*world), done func() bool) {
+	w.t.Helper()
+	for range int(limit / tick) {
+		w.tick()
+		if done() {
+			return
+		}
+		if after != nil {
+			after(w)
+		}
+	}
+	w.t.Fatalf("%s: not after %v", what, limit)
+}
+
+func (w *world) run(d time.Duration) {
+	w.t.Helper()
+	for range int(d / tick) {
+		w.tick()
+	}
+}
+
+func (w *world) tick() {
+	w.t.Helper()
+	for _, id := range []string{"rome", "paris"} {
+		w.sites[id].step(w)
+	}
+	w.liqo("rome", "paris")
+	w.liqo("paris", "rome")
+	time.Sleep(tick)
+	synctest.Wait()
+}
+
+// step is what the agent's controllers do.
+func (s *site) step(w *world) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	var consumer agentv1alpha1.ReservationInstructionList
+	w.check(s.client.List(ctx, &consumer))
+	for i := range consumer.Items {
+		state, err := s.peering.Consume(ctx, &consumer.Items[i])
+		w.check(err)
+		if state.Done {
+			_, err = s.peering.DepartConsumer(ctx, &consumer.Items[i])
+			w.check(err)
+		}
+	}
+	var provider agentv1alpha1.ProviderInstructionList
+	w.check(s.client.List(ctx, &provider))
+	for i := range provider.Items {
+		state, err := s.peering.Provide(ctx, &provider.Items[i])
+		w.check(err)
+		if state.Done {
+			_, err = s.peering.DepartProvider(ctx, &provider.Items[i])
+			w.check(err)
+		}
+	}
+	var replicas authv1beta1.ResourceSliceList
+	w.check(s.client.List(ctx, &replicas))
+	for i := range replicas.Items {
+		w.check(s.peering.Grant(ctx, client.ObjectKeyFromObject(&replicas.Items[i]), Place{}))
+	}
+}
+
+// liqo is what Liqo does in both clusters for one direction.
+func (w *world) liqo(consumer, provider string) {
+	w.t.Helper()
+	w.sign(provider, consumer)
+	w.makeKubeconfig(consumer, provider)
+	w.collectNamespace(consumer, provider)
+	w.collectNamespace(provider, consumer)
+	at, there := TenantNamespaceName(provider), TenantNamespaceName(consumer)
+	var local, remote authv1beta1.ResourceSliceList
+	w.check(w.sites[consumer].client.List(w.t.Context(), &local, client.InNamespace(at)))
+	for i := range local.Items {
+		if s := &local.Items[i]; !Replicated(s) && w.connected(consumer, provider) {
+			w.replicate(s, consumer, provider)
+		}
+	}
+	w.check(w.sites[provider].client.List(w.t.Context(), &remote, client.InNamespace(there), client.MatchingLabels{originLabel: consumer}))
+	for i := range remote.Items {
+		r := &remote.Items[i]
+		if !w.exists(consumer, at, r.Name, &authv1beta1.ResourceSlice{}) && w.connected(consumer, provider) {
+			w.takeDown(r, consumer, provider)
+		}
+	}
+}
+
+// connected is true while the consumer's identity opens the provider's namespace.
+func (w *world) connected(consumer, provider string) bool {
+	w.t.Helper()
+	var identity authv1beta1.Identity
+	found, err := get(w.t.Context(), w.sites[consumer].client, TenantNamespaceName(provider), IdentityName(provider), &identity)
+	w.check(err)
+	return found && identity.Status.KubeconfigSecretRef != nil &&
+		certificateFits(identity.Spec.AuthParams.SignedCRT, w.sites[consumer].key.der, consumer) &&
+		w.exists(provider, TenantNamespaceName(consumer), consumer, &authv1beta1.Tenant{})
+}
+
+// sign fills the status of a Tenant whose signature is good.
+func (w *world) sign(provider, consumer string) {
+	w.t.Helper()
+	c, ns := w.sites[provider].client, TenantNamespaceName(consumer)
+	var tenant authv1beta1.Tenant
+	var nonce corev1.Secret
+	if found, err := get(w.t.Context(), c, ns, consumer, &tenant); !found || tenant.Status.AuthParams != nil {
+		w.check(err)
+		return
+	}
+	w.check(c.Get(w.t.Context(), client.ObjectKey{Namespace: ns, Name: nonceSecretName}, &nonce))
+	answer := &Answer{PublicKey: tenant.Spec.PublicKey, CSR: tenant.Spec.CSR, Signature: tenant.Spec.Signature}
+	w.check(checkAnswer(answer, nonce.Data[consts.NonceSecretField], consumer))
+	tenant.Status = authv1beta1.TenantStatus{TenantNamespace: ns, AuthParams: &authv1beta1.AuthParams{
+		APIServer: "https://" + provider + ".example", SignedCRT: w.sites[consumer].key.certificate(w.t, consumer),
+	}}
+	w.check(c.Status().Update(w.t.Context(), &tenant))
+}
+
+func (w *world) makeKubeconfig(consumer, provider string) {
+	w.t.Helper()
+	c, ns := w.sites[consumer].client, TenantNamespaceName(provider)
+	var identity authv1beta1.Identity
+	renew := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{
+		Namespace: ns, Name: IdentityName(provider), Labels: map[string]string{consts.RemoteClusterID: provider},
+	}}
+	found, err := get(w.t.Context(), c, ns, IdentityName(provider), &identity)
+	w.check(err)
+	if !found {
+		w.check(client.IgnoreNotFound(c.Delete(w.t.Context(), renew)))
+		return
+	}
+	if identity.Status.KubeconfigSecretRef == nil {
+		identity.Status.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: "kubeconfig-" + identity.Name}
+		w.check(c.Status().Update(w.t.Context(), &identity))
+		w.check(client.IgnoreAlreadyExists(c.Create(w.t.Context(), renew)))
+	}
+}
+
+// collectNamespace removes what is left in a tenant namespace that is gone.
+func (w *world) collectNamespace(id, peer string) {
+	w.t.Helper()
+	c, ns := w.sites[id].client, TenantNamespaceName(peer)
+	if !w.exists(id, "", ns, &corev1.Namespace{}) {
+		w.check(client.IgnoreNotFound(c.Delete(w.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: nonceSecretName}})))
+		return
+	}
+	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer}}
+	w.check(client.IgnoreAlreadyExists(c.Create(w.t.Context(), fc)))
+}
+
+// replicate copies the slice over and its status back, and makes what follows.
+func (w *world) replicate(s *authv1beta1.ResourceSlice, consumer, provider string) {
+	w.t.Helper()
+	ctx, remote, there := w.t.Context(), w.sites[provider].client, TenantNamespaceName(consumer)
+	replica := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: there, Name: s.Name}}
+	_, err := controllerutil.CreateOrUpdate(ctx, remote, replica, func() error {
+		replica.Labels = maps.Clone(s.Labels)
+		maps.Copy(replica.Labels, map[string]string{replicatedLabel: "true", originLabel: consumer, consts.RemoteClusterID: consumer})
+		replica.Spec = *s.Spec.DeepCopy()
+		replica.Spec.ConsumerClusterID = ptr.To(liqov1beta1.ClusterID(consumer))
+		return nil
+	})
+	w.check(err)
+	if !Authenticated(replica) {
+		replica.Status.Conditions = append(replica.Status.Conditions, authv1beta1.ResourceSliceCondition{
+			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted,
+		})
+		w.check(remote.Status().Update(ctx, replica))
+	}
+	s.Status = *replica.Status.DeepCopy()
+	w.check(w.sites[consumer].client.Status().Update(ctx, s))
+	if !replicaView(replica).Granted {
+		return
+	}
+	quota := &offloadingv1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: there, Name: authentication.CommonNameResourceSliceCSR(replica)}}
+	w.check(client.IgnoreAlreadyExists(remote.Create(ctx, quota)))
+	w.makeNode(s, consumer, provider)
+}
+
+func (w *world) makeNode(s *authv1beta1.ResourceSlice, consumer, provider string) {
+	w.t.Helper()
+	ctx, c := w.t.Context(), w.sites[consumer].client
+	vn := &offloadingv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{
+		Namespace: s.Namespace, Name: s.Name, Labels: map[string]string{consts.RemoteClusterID: provider},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "authentication.liqo.io/v1beta1", Kind: "ResourceSlice", Name: s.Name, UID: "u"}},
+	}}
+	w.check(client.IgnoreAlreadyExists(c.Create(ctx, vn)))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
+	if err := c.Create(ctx, node); apierrors.IsAlreadyExists(err) {
+		return
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	w.check(c.Status().Update(ctx, node))
+}
+
+// takeDown removes a replica whose slice is gone, and what followed from it.
+func (w *world) takeDown(replica *authv1beta1.ResourceSlice, consumer, provider string) {
+	w.t.Helper()
+	w.delete(provider, &offloadingv1beta1.Quota{ObjectMeta: metav1.ObjectMeta{
+		Namespace: replica.Namespace, Name: authentication.CommonNameResourceSliceCSR(replica),
+	}})
+	w.delete(provider, replica)
+	w.delete(consumer, &offloadingv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName(provider), Name: replica.Name}})
+	w.delete(consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: replica.Name}})
+}
+
+func (w *world) delete(id string, obj client.Object) {
+	w.t.Helper()
+	w.check(client.IgnoreNotFound(w.sites[id].client.Delete(w.t.Context(), obj)))
+}
+
+// disown takes the agent's label off, as if a person had made the object.
+func (w *world) disown(id string, obj client.Object) {
+	w.t.Helper()
+	c := w.sites[id].client
+	w.check(c.Get(w.t.Context(), client.ObjectKeyFromObject(obj), obj))
+	labels := obj.GetLabels()
+	delete(labels, agentv1alpha1.ManagedByLabel)
+	obj.SetLabels(labels)
+	w.check(c.Update(w.t.Context(), obj))
+}
+
+func (w *world) exists(id, namespace, name string, into client.Object) bool {
+	w.t.Helper()
+	found, err := get(w.t.Context(), w.sites[id].client, namespace, name, into)
+	w.check(err)
+	return found
+}
+
+func (w *world) nodeReady(id, name string) bool {
+	w.t.Helper()
+	var node corev1.Node
+	return w.exists(id, "", name, &node) && nodeView(&node).Ready
+}
+
+func (w *world) anyInstruction() bool {
+	w.t.Helper()
+	left := 0
+	for _, s := range w.sites {
+		for _, list := range []client.ObjectList{&agentv1alpha1.ReservationInstructionList{}, &agentv1alpha1.ProviderInstructionList{}} {
+			left += w.count(s, list)
+		}
+	}
+	return left > 0
+}
+
+func (w *world) wantEmpty() {
+	w.t.Helper()
+	w.tick()
+	for id, s := range w.sites {
+		for _, list := range []client.ObjectList{
+			&corev1.NamespaceList{}, &corev1.NodeList{}, &authv1beta1.TenantList{}, &authv1beta1.IdentityList{}, &authv1beta1.RenewList{},
+			&authv1beta1.ResourceSliceList{}, &offloadingv1beta1.VirtualNodeList{}, &offloadingv1beta1.QuotaList{},
+			&liqov1beta1.ForeignClusterList{}, &agentv1alpha1.ReservationInstructionList{}, &agentv1alpha1.ProviderInstructionList{},
+		} {
+			if n := w.count(s, list); n > 0 {
+				w.t.Errorf("%s: %d objects are left in a %T", id, n, list)
+			}
+		}
+	}
+}
+
+func (w *world) count(s *site, list client.ObjectList) int {
+	w.t.Helper()
+	w.check(s.client.List(w.t.Context(), list))
+	return meta.LenList(list)
+}

@@ -1,0 +1,208 @@
+package liqo
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+)
+
+// These tests run both sides of a peering against two API servers in memory, with a
+// stand-in for Liqo between them (fakeliqo_test.go). Time is synctest's.
+
+func TestTwoClustersPeerAndPart(t *testing.T) {
+	tests := map[string]struct {
+		// after is run each time something moved on.
+		after func(*world)
+	}{
+		"undisturbed":                         {after: func(*world) {}},
+		"the consumer restarts at every step": {after: func(w *world) { w.restart("rome") }},
+		"the provider restarts at every step": {after: func(w *world) { w.restart("paris") }},
+		"both restart at every step":          {after: func(w *world) { w.restart("rome"); w.restart("paris") }},
+		"every third message is lost":         {after: func(w *world) { w.lossy = true }},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.reserve("rome", "paris", "res-a")
+				w.until("the node is ready", test.after, func() bool { return w.nodeReady("rome", "res-a-1") })
+				w.release("rome", "paris", "res-a", test.after)
+				w.wantEmpty()
+			})
+		})
+	}
+}
+
+func TestASecondPlacementNeedsNoHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reserve("rome", "paris", "res-a")
+		w.until("the first node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+		sent := w.messages
+		w.reserve("rome", "paris", "res-b")
+		w.until("the second node is ready", nil, func() bool { return w.nodeReady("rome", "res-b-1") })
+		if w.messages != sent {
+			t.Errorf("%d messages crossed for a warm pair", w.messages-sent)
+		}
+		w.release("rome", "paris", "res-a", nil)
+		if !w.nodeReady("rome", "res-b-1") {
+			t.Error("the other placement's node is gone")
+		}
+		w.release("rome", "paris", "res-b", nil)
+		w.wantEmpty()
+	})
+}
+
+func TestPlacementsThatLeaveTogetherLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, name := range []string{"res-a", "res-b", "res-c"} {
+			w.reserve("rome", "paris", name)
+			w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", name+"-1") })
+		}
+		for _, name := range []string{"res-a", "res-b", "res-c"} {
+			w.setRelease("rome", "paris", name, true)
+		}
+		w.until("all instructions are gone", nil, func() bool { return !w.anyInstruction() })
+		w.wantEmpty()
+	})
+}
+
+func TestTheOtherDirectionKeepsWhatItNeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reserve("rome", "paris", "res-a")
+		w.reserve("paris", "rome", "res-b")
+		w.until("both nodes are ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") && w.nodeReady("paris", "res-b-1") })
+		w.release("rome", "paris", "res-a", nil)
+		if !w.nodeReady("paris", "res-b-1") || !w.exists("paris", TenantNamespaceName("rome"), IdentityName("rome"), &authv1beta1.Identity{}) {
+			t.Error("the other direction lost its node or its identity")
+		}
+		if w.exists("rome", TenantNamespaceName("paris"), IdentityName("paris"), &authv1beta1.Identity{}) {
+			t.Error("the identity of the direction that ended is still there")
+		}
+		w.release("paris", "rome", "res-b", nil)
+		w.wantEmpty()
+	})
+}
+
+func TestAPeeringHeals(t *testing.T) {
+	tests := map[string]struct {
+		harm func(*world)
+	}{
+		"the consumer's identity is deleted": {harm: func(w *world) {
+			w.delete("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("paris"), Name: IdentityName("paris")}})
+		}},
+		"the provider's Tenant is deleted": {harm: func(w *world) {
+			w.delete("paris", &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("rome"), Name: "rome"}})
+		}},
+		"Tenant and nonce are deleted": {harm: func(w *world) {
+			w.delete("paris", &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("rome"), Name: "rome"}})
+			w.delete("paris", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("rome"), Name: nonceSecretName}})
+		}},
+		"everything of both is forgotten, and the identity too": {harm: func(w *world) {
+			w.restart("rome")
+			w.restart("paris")
+			w.delete("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("paris"), Name: IdentityName("paris")}})
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.reserve("rome", "paris", "res-a")
+				w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+				test.harm(w)
+				w.reserve("rome", "paris", "res-b")
+				w.until("another node is ready", nil, func() bool { return w.nodeReady("rome", "res-b-1") })
+				if !w.nodeReady("rome", "res-a-1") {
+					t.Error("the first node is gone")
+				}
+			})
+		})
+	}
+}
+
+func TestAKeyChangeIsFollowedOnlyWhereNothingUsesTheOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reserve("rome", "paris", "res-a")
+		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+		w.newKey("rome")
+		w.reserve("rome", "paris", "res-b")
+		w.run(time.Minute)
+		if w.nodeReady("rome", "res-b-1") {
+			t.Error("another key was taken while the first placement runs with the old one")
+		}
+		// The consumer cannot take its replica away with the new key: a person does.
+		replica := &authv1beta1.ResourceSlice{}
+		if !w.exists("paris", TenantNamespaceName("rome"), "res-a-1", replica) {
+			t.Fatal("there is no replica")
+		}
+		w.takeDown(replica, "rome", "paris")
+		w.until("both nodes are ready with the new key", nil, func() bool {
+			return w.nodeReady("rome", "res-a-1") && w.nodeReady("rome", "res-b-1")
+		})
+	})
+}
+
+func TestAnEarlierPeeringsMessagesAreNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reserve("rome", "paris", "res-a")
+		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+		w.release("rome", "paris", "res-a", nil)
+		old := w.newest()
+		w.reserve("rome", "paris", "res-b")
+		w.restart("rome")
+		w.restart("paris")
+		for to, messages := range old {
+			for _, m := range messages {
+				if err := w.sites[to].peering.Deliver(t.Context(), m.From, m.Body); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.sites["rome"].step(w)
+		if w.exists("rome", TenantNamespaceName("paris"), IdentityName("paris"), &authv1beta1.Identity{}) {
+			t.Error("credentials of an earlier peering became an identity")
+		}
+		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-b-1") })
+	})
+}
+
+func TestAPersonsPeeringIsUsedAndLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reserve("rome", "paris", "res-a")
+		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+		w.disown("rome", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: TenantNamespaceName("paris")}})
+		w.disown("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("paris"), Name: IdentityName("paris")}})
+		w.disown("paris", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: TenantNamespaceName("rome")}})
+		w.disown("paris", &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("rome"), Name: "rome"}})
+		w.release("rome", "paris", "res-a", nil)
+		if !w.exists("rome", TenantNamespaceName("paris"), IdentityName("paris"), &authv1beta1.Identity{}) ||
+			!w.exists("paris", TenantNamespaceName("rome"), "rome", &authv1beta1.Tenant{}) {
+			t.Error("a person's identity or Tenant was removed")
+		}
+		w.reserve("rome", "paris", "res-b")
+		w.until("a node is ready through the person's peering", nil, func() bool { return w.nodeReady("rome", "res-b-1") })
+	})
+}
+
+func TestAReservationReleasedAtOnceLeavesNothing(t *testing.T) {
+	for delay := range 12 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.reserve("rome", "paris", "res-a")
+			w.run(time.Duration(delay) * tick)
+			w.release("rome", "paris", "res-a", nil)
+			w.wantEmpty()
+		})
+	}
+}
