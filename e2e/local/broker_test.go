@@ -1,0 +1,76 @@
+package local
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+)
+
+// A Reservation applied in the broker's cluster makes its requester peer.
+func TestAReservationMadeInTheBrokersCluster(t *testing.T) {
+	env := playgroundOf(t)
+	before, err := env.Available(t.Context())
+	check(t, err)
+
+	r := reservation("by-hand", "rome")
+	began := time.Now()
+	check(t, env.Broker.Create(t.Context(), r))
+	inst, err := env.AwaitInstruction(t.Context(), "rome", 5*time.Second)
+	check(t, err)
+	t.Logf("applied in the broker's cluster to ReservationInstruction in rome: %.0f ms", time.Since(began).Seconds()*1000)
+	check(t, env.AwaitReservation(t.Context(), r, readyWithin, brokerv1alpha1.ReservationActive))
+	t.Logf("to Active: %.2f s", time.Since(began).Seconds())
+	if got := r.Status.TargetClusterID; inst.Spec.TargetClusterID != got {
+		t.Errorf("rome was sent to %s, the Reservation says %s", inst.Spec.TargetClusterID, got)
+	}
+
+	check(t, env.Broker.DeleteAndWait(t.Context(), r, time.Minute))
+	check(t, env.AwaitClean(t.Context(), time.Minute))
+	check(t, env.AwaitAvailable(t.Context(), before, 30*time.Second))
+}
+
+// The broker hangs while a request waits for its answer, and the request is deleted
+// before there is any.
+func TestARequestDeletedWhileItIsOnItsWay(t *testing.T) {
+	env := playgroundOf(t)
+	rome := env.Member("rome")
+	before, err := env.Available(t.Context())
+	check(t, err)
+
+	pid := env.Product.Process("broker").Pid()
+	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	resume := func() { check(t, syscall.Kill(pid, syscall.SIGCONT)) }
+	defer resume()
+	r, err := rome.Request(t.Context(), namespace, "in-flight", small())
+	check(t, err)
+	// The attempt is written right before the broker is asked.
+	check(t, e2e.Await(t.Context(), 10*time.Second, func(ctx context.Context) (string, error) {
+		if err := rome.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil || r.Status.Attempt > 0 {
+			return "", err
+		}
+		return "an attempt of " + r.Name, nil
+	}))
+	check(t, rome.Delete(t.Context(), r))
+	resume()
+
+	check(t, rome.AwaitGone(t.Context(), r, time.Minute))
+	check(t, env.AwaitHeld(t.Context(), "rome", 0, 30*time.Second))
+	check(t, env.AwaitAvailable(t.Context(), before, 30*time.Second))
+}
+
+func reservation(name, requester string) *brokerv1alpha1.Reservation {
+	return &brokerv1alpha1.Reservation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		Spec: brokerv1alpha1.ReservationSpec{
+			RequestedResources: brokerv1alpha1.RequestedResources(small()),
+			Duration:           &metav1.Duration{Duration: 10 * time.Minute}, RequesterID: requester,
+		},
+	}
+}
