@@ -77,6 +77,7 @@ func TestOutboxSends(t *testing.T) {
 				o, log := startOutbox(t), &sendLog{start: time.Now(), fails: test.fails}
 				test.post(o, log.send)
 				time.Sleep(log.start.Add(61 * time.Second).Sub(time.Now()))
+				synctest.Wait()
 				if diff := cmp.Diff(test.want, log.at); diff != "" {
 					t.Errorf("sent at (-want +got):\n%s", diff)
 				}
@@ -95,6 +96,7 @@ func TestOutboxTellsWhenAPostingIsTaken(t *testing.T) {
 			t.Error("taken after a failure")
 		}
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if !o.Taken("k", "v") || taken != time.Second {
 			t.Errorf("taken %v after %v, want true after 1s", o.Taken("k", "v"), taken)
 		}
