@@ -11,8 +11,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-func share(v float64) *float64 { return &v }
-
 func TestDecide(t *testing.T) {
 	availabilityOnly := Weights{Availability: 100}
 	twins := func() []Candidate {
@@ -143,12 +141,12 @@ func TestDecide(t *testing.T) {
 			want:       "paris",
 		},
 		"the more reliable wins with equal resources": {
-			candidates: []Candidate{twins()[0], with(twins()[1], func(c *Candidate) { c.Reliability = share(0.99) })},
+			candidates: []Candidate{twins()[0], with(twins()[1], func(c *Candidate) { c.Reliability = new(0.99) })},
 			request:    Request{Amounts: size(1, 1), Weights: Weights{Availability: 95, Reliability: 5}},
 			want:       "paris",
 		},
 		"a record worse than even loses against no record": {
-			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Reliability = share(0.4) }), twins()[1]},
+			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Reliability = new(0.4) }), twins()[1]},
 			request:    Request{Amounts: size(1, 1), Weights: Weights{Availability: 95, Reliability: 5}},
 			want:       "paris",
 		},

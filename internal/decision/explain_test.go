@@ -13,7 +13,7 @@ func TestExplainTellsEveryCandidate(t *testing.T) {
 	stale := cluster("madrid", 16, 16, 64, 64)
 	stale.Stale = true
 	rated := cluster("paris", 8, 16, 32, 64).priced(t, "EUR", "0.10", "0.02")
-	rated.Reliability = share(0.9)
+	rated.Reliability = new(0.9)
 	m := market(t,
 		cluster("rome", 16, 16, 64, 64), stale, rated,
 		cluster("berlin", 16, 16, 64, 64).priced(t, "EUR", "0.20", "0.04"),

@@ -79,7 +79,7 @@ func TestARecordCountsFromWhenItIsSet(t *testing.T) {
 	if got, _ := Decide(m, r); got != "berlin" {
 		t.Errorf("without a record the name decides, got %q", got)
 	}
-	m.SetReliability("paris", share(0.8))
+	m.SetReliability("paris", new(0.8))
 	if got, _ := Decide(m, r); got != "paris" {
 		t.Errorf("got %q with the better record at paris", got)
 	}

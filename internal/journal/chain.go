@@ -125,7 +125,7 @@ func readLine(line string, prev link) (entry, error) {
 	}
 	e.at = prev.next(e.kind, e.payload)
 	if want := appendLine(nil, e.at, e.kind, e.payload); string(want) != line+"\n" {
-		return entry{}, fmt.Errorf("record does not follow from the one before: want %.40q..., have %.40q...", want, line)
+		return entry{}, fmt.Errorf("record does not follow from the one before: want %.40q, have %.40q", want, line)
 	}
 	return e, nil
 }

@@ -51,8 +51,7 @@ func (r reader) stable(ctx context.Context, read func(tail Object) error) error 
 			return err
 		}
 		err = read(obj)
-		var corrupt *CorruptError
-		if !errors.As(err, &corrupt) {
+		if _, corrupt := errors.AsType[*CorruptError](err); !corrupt {
 			return err
 		}
 		again, getErr := r.get(ctx, r.name.tail())

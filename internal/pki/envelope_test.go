@@ -13,6 +13,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,9 +123,9 @@ func TestTamperedEnvelopesAreRefused(t *testing.T) {
 	t.Run("unknown field", func(t *testing.T) {
 		refused(t, bytes.Replace(good, []byte(`{`), []byte(`{"x":1,`), 1), a.Pool(), testTime)
 	})
-	t.Run("a second envelope behind", func(t *testing.T) { refused(t, append(good[:len(good):len(good)], good...), a.Pool(), testTime) })
+	t.Run("a second envelope behind", func(t *testing.T) { refused(t, append(slices.Clip(good), good...), a.Pool(), testTime) })
 	t.Run("too big", func(t *testing.T) {
-		refused(t, append(good[:len(good):len(good)], bytes.Repeat([]byte(" "), MaxEnvelopeSize)...), a.Pool(), testTime)
+		refused(t, append(slices.Clip(good), bytes.Repeat([]byte(" "), MaxEnvelopeSize)...), a.Pool(), testTime)
 	})
 }
 

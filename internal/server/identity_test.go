@@ -41,7 +41,7 @@ func TestConnectionsWithoutAGoodCertificateAreRefused(t *testing.T) {
 		})
 	}
 	t.Run("no TLS", func(t *testing.T) {
-		response, err := http.Get("http://" + s.address + "/api/v1/ping") //nolint:noctx // answers at once
+		response, err := http.Get("http://" + s.address + "/api/v1/ping")
 		if err != nil {
 			return
 		}

@@ -11,9 +11,11 @@ import (
 
 // Limits per cluster, where Options leave them open.
 const (
-	defaultRate     rate.Limit = 50
-	defaultBurst               = 100
-	defaultInFlight            = 64
+	// defaultRate is in requests a second.
+	defaultRate rate.Limit = 50
+
+	defaultBurst    = 100
+	defaultInFlight = 64
 	// maxClients bounds memory. A client that is dropped for want of room starts
 	// again with a full burst.
 	maxClients = 8192

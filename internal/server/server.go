@@ -184,7 +184,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
-	<-served
+	_ = <-served // says only that it was closed
 	return err
 }
 

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/keyutil"
-	"k8s.io/utils/ptr"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/authority"
 )
@@ -87,7 +86,7 @@ func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, 
 		return "", err
 	}
 	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(tokenValidity.Seconds()))},
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenValidity.Seconds()))},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("token for ServiceAccount %q in namespace %q of cluster %q: %w", name, namespace, c.options.Name, err)

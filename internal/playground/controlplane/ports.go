@@ -86,6 +86,7 @@ func FreePort(except ...int) (int, error) {
 }
 
 func free(port int) bool {
+	//nolint:noctx // it answers at once
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return false

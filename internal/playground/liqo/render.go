@@ -69,7 +69,7 @@ func (s settings) values() map[string]any {
 func render(folder string, s settings) (*release, error) {
 	files, err := renderFiles(folder, s)
 	if err != nil {
-		return nil, fmt.Errorf("Liqo's chart in %q: %w", folder, err)
+		return nil, fmt.Errorf("chart of Liqo in %q: %w", folder, err)
 	}
 	r := &release{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {

@@ -226,6 +226,7 @@ func (p *Process) launch() (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer log.Close() //nolint:errcheck // the child has a descriptor of its own
+	//nolint:noctx // it lives until the supervisor stops it
 	cmd := exec.Command(p.spec.Path, p.spec.Args...)
 	cmd.Dir = p.spec.Dir
 	if cmd.Dir == "" {

@@ -148,7 +148,7 @@ func call[T any](ctx context.Context, t *Transport, timeout time.Duration,
 	if t.closed.Err() != nil {
 		return nil, t.failure(ctx, t.closed.Err(), timeout)
 	}
-	response, err := send(bounded)
+	response, err := send(bounded) //nolint:bodyclose // read closes it
 	if err != nil {
 		return nil, t.failure(ctx, err, timeout)
 	}

@@ -117,7 +117,7 @@ func TestAnswersOfAllKinds(t *testing.T) {
 		"a redirect is not followed": {
 			answer: func(w nethttp.ResponseWriter, _ int32) {
 				w.Header().Set("Location", "https://elsewhere.example/")
-				w.WriteHeader(302)
+				w.WriteHeader(nethttp.StatusFound)
 			},
 			attempts: 1, unreachable: true, want: "302",
 		},
