@@ -72,11 +72,12 @@ func (e *Environment) Granted(ctx context.Context, provider, consumer string) ([
 	return granted, nil
 }
 
-// AwaitDenied waits until the provider has refused what a slice asks for.
+// AwaitDenied waits until the provider has refused what a slice asks for. One that
+// its consumer's Liqo knows nothing of may also have been removed by it.
 func (c *Cluster) AwaitDenied(ctx context.Context, slice *unstructured.Unstructured, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(slice), slice); err != nil {
-			return "", err
+			return "", client.IgnoreNotFound(err)
 		}
 		conditions, _, err := unstructured.NestedSlice(slice.Object, "status", "conditions")
 		if err != nil {

@@ -1,0 +1,82 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+)
+
+// Whoever is killed at whichever step, a reservation ends up as if nothing had
+// happened. In one life every step of a process kills it once: what comes after a
+// restart is the next step's turn.
+func TestKilledAtEveryStep(t *testing.T) {
+	tests := map[string]map[string][]failpoint.Point{
+		"the consumer's agent": {"rome": failpoint.Consumer},
+		"the provider's agent": {"paris": failpoint.Provider, "berlin": failpoint.Provider},
+		"the broker":           {"broker": failpoint.Broker},
+		"all of them": {
+			"broker": failpoint.Broker, "rome": failpoint.Consumer, "paris": failpoint.Provider, "berlin": failpoint.Provider,
+		},
+	}
+	for name, armed := range tests {
+		t.Run(name, func(t *testing.T) {
+			env := playgroundOf(t)
+			// Both possible providers leave their traces in one folder: whichever
+			// is chosen, a step kills once.
+			traces := t.TempDir()
+			var points []failpoint.Point
+			for process, its := range armed {
+				points = append(points, its...)
+				check(t, env.Product.Restart(t.Context(), process, failpoint.Arm(traces, its...)...))
+			}
+			began := time.Now()
+			live(t, env)
+			t.Logf("a life with %d kills: %.1f s", killsIn(t, traces, points), time.Since(began).Seconds())
+		})
+	}
+}
+
+// patience is for a life that is interrupted at every step.
+const patience = 2 * time.Minute
+
+// live takes a request and a Reservation from beginning to end.
+func live(t *testing.T, env *Environment) {
+	t.Helper()
+	ctx, rome := t.Context(), env.Member("rome")
+	before, err := env.Available(ctx)
+	check(t, err)
+
+	request, err := rome.Request(ctx, namespace, "survivor", small())
+	check(t, err)
+	check(t, rome.AwaitReady(ctx, request, patience))
+	byHand := reservation("survivor", "rome")
+	check(t, env.Broker.Create(ctx, byHand))
+	check(t, env.AwaitReservation(ctx, byHand, patience, brokerv1alpha1.ReservationActive))
+	check(t, env.AwaitHeld(ctx, "rome", 2, patience))
+	check(t, rome.AwaitReady(ctx, request, patience))
+
+	check(t, rome.DeleteAndWait(ctx, request, patience))
+	check(t, env.AwaitReservation(ctx, byHand, patience, brokerv1alpha1.ReservationActive))
+	check(t, env.Broker.DeleteAndWait(ctx, byHand, patience))
+	check(t, env.AwaitClean(ctx, patience))
+	check(t, env.AwaitHeld(ctx, "rome", 0, patience))
+	check(t, env.AwaitAvailable(ctx, before, patience))
+}
+
+// killsIn counts the traces, one for each point.
+func killsIn(t *testing.T, traces string, points []failpoint.Point) int {
+	t.Helper()
+	slices.Sort(points)
+	points = slices.Compact(points)
+	for _, p := range points {
+		if _, err := os.Stat(filepath.Join(traces, string(p))); err != nil {
+			t.Errorf("nobody was killed at %q", p)
+		}
+	}
+	return len(points)
+}
