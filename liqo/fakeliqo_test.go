@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,9 @@ const (
 type world struct {
 	t     *testing.T
 	sites map[string]*site
+
+	// mu guards the following, and which peering a site has.
+	mu sync.Mutex
 	// mail is the newest message of each slot, as a broker keeps it.
 	mail     map[string]v1.Message
 	messages int
@@ -125,7 +129,9 @@ func (w *world) start(id string) {
 	})
 	w.check(err)
 	ctx, cancel := context.WithCancel(context.Background())
+	w.mu.Lock()
 	s.peering, s.stop, s.stopped = peering, cancel, make(chan struct{})
+	w.mu.Unlock()
 	go func() { _ = outbox.Start(ctx); close(s.stopped) }()
 }
 
@@ -141,6 +147,8 @@ func (w *world) restart(id string) {
 }
 
 func (w *world) newest() map[string][]v1.Message {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	to := map[string][]v1.Message{}
 	for _, slot := range slices.Sorted(maps.Keys(w.mail)) {
 		m := w.mail[slot]
@@ -149,20 +157,43 @@ func (w *world) newest() map[string][]v1.Message {
 	return to
 }
 
+func (w *world) sent() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.messages
+}
+
+func (w *world) loseMail() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lossy = true
+}
+
+// post keeps a message and returns who is to get it, nil if it is lost.
+func (w *world) post(m v1.Message) *Peering {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.messages++
+	if w.lossy && w.messages%3 == 0 {
+		return nil
+	}
+	w.mail[m.Slot] = m
+	return w.sites[m.To].peering
+}
+
 type sender struct {
 	w    *world
 	from string
 }
 
 func (s sender) SendMessage(ctx context.Context, msg *v1.Message) error {
-	s.w.messages++
-	if s.w.lossy && s.w.messages%3 == 0 {
-		return nil
-	}
 	m := *msg
 	m.From = s.from
-	s.w.mail[m.Slot] = m
-	return s.w.sites[m.To].peering.Deliver(ctx, s.from, m.Body)
+	peering := s.w.post(m)
+	if peering == nil {
+		return nil
+	}
+	return peering.Deliver(ctx, s.from, m.Body)
 }
 
 // verifyNamed takes the first line for the signer.

@@ -23,7 +23,7 @@ func TestTwoClustersPeerAndPart(t *testing.T) {
 		"the consumer restarts at every step": {after: func(w *world) { w.restart("rome") }},
 		"the provider restarts at every step": {after: func(w *world) { w.restart("paris") }},
 		"both restart at every step":          {after: func(w *world) { w.restart("rome"); w.restart("paris") }},
-		"every third message is lost":         {after: func(w *world) { w.lossy = true }},
+		"every third message is lost":         {after: func(w *world) { w.loseMail() }},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,11 +43,11 @@ func TestASecondPlacementNeedsNoHandshake(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("rome", "paris", "res-a")
 		w.until("the first node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
-		sent := w.messages
+		sent := w.sent()
 		w.reserve("rome", "paris", "res-b")
 		w.until("the second node is ready", nil, func() bool { return w.nodeReady("rome", "res-b-1") })
-		if w.messages != sent {
-			t.Errorf("%d messages crossed for a warm pair", w.messages-sent)
+		if w.sent() != sent {
+			t.Errorf("%d messages crossed for a warm pair", w.sent()-sent)
 		}
 		w.release("rome", "paris", "res-a", nil)
 		if !w.nodeReady("rome", "res-b-1") {
