@@ -1,23 +1,19 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
 // Cluster is one cluster of an Environment, with an administrator's rights.
@@ -69,20 +65,12 @@ func (e *Environment) Member(id string) *Cluster {
 }
 
 // Apply creates or updates the objects of a manifest, and returns them.
-func (c *Cluster) Apply(ctx context.Context, manifest []byte, change ...func(*unstructured.Unstructured)) ([]*unstructured.Unstructured, error) {
-	var out []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
-	for {
-		obj := &unstructured.Unstructured{}
-		if err := decoder.Decode(obj); err != nil {
-			if errors.Is(err, io.EOF) {
-				return out, nil
-			}
-			return nil, fmt.Errorf("reading a manifest: %w", err)
-		}
-		if len(obj.Object) == 0 {
-			continue
-		}
+func (c *Cluster) Apply(ctx context.Context, text []byte, change ...func(*unstructured.Unstructured)) ([]*unstructured.Unstructured, error) {
+	objects, err := manifest.Read(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range objects {
 		for _, f := range change {
 			f(obj)
 		}
@@ -90,17 +78,8 @@ func (c *Cluster) Apply(ctx context.Context, manifest []byte, change ...func(*un
 		if err != nil {
 			return nil, fmt.Errorf("applying %s %q in %s: %w", obj.GetKind(), obj.GetName(), c.Name, err)
 		}
-		out = append(out, obj)
 	}
-}
-
-// ApplyFile is Apply for a file.
-func (c *Cluster) ApplyFile(ctx context.Context, path string, change ...func(*unstructured.Unstructured)) ([]*unstructured.Unstructured, error) {
-	manifest, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return c.Apply(ctx, manifest, change...)
+	return objects, nil
 }
 
 // pollEvery is short: an API server on this machine answers in about a millisecond.
