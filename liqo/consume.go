@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -164,7 +163,7 @@ func (p *Peering) writeIdentity(ctx context.Context, s *consumerScene) error {
 	defer failpoint.Hit(failpoint.ConsumerIdentityMade)
 	spec := authv1beta1.IdentitySpec{
 		ClusterID: liqov1beta1.ClusterID(s.Provider), Type: authv1beta1.ControlPlaneIdentityType,
-		AuthParams: s.credentials.authParams(), Namespace: ptr.To(s.credentials.TenantNamespace),
+		AuthParams: s.credentials.authParams(), Namespace: new(s.credentials.TenantNamespace),
 	}
 	if s.identity != nil {
 		update := s.identity.DeepCopy()
@@ -194,7 +193,7 @@ func (p *Peering) writeSlice(ctx context.Context, s *consumerScene) error {
 			Annotations: map[string]string{consts.CreateVirtualNodeAnnotation: "true"},
 		},
 		Spec: authv1beta1.ResourceSliceSpec{
-			Class: SliceClass, ProviderClusterID: ptr.To(liqov1beta1.ClusterID(s.Provider)), Resources: s.inst.Spec.Resources.DeepCopy(),
+			Class: SliceClass, ProviderClusterID: new(liqov1beta1.ClusterID(s.Provider)), Resources: s.inst.Spec.Resources.DeepCopy(),
 		},
 	})
 }

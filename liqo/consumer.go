@@ -132,6 +132,8 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 
 // planPeering answers whatever the provider asks, even if the identity works: the
 // provider asks only when it lost its side.
+//
+//nolint:gocyclo // the order of the cases is the handshake
 func planPeering(v ConsumerView) (actions []Action, peered Aspect) {
 	if v.Namespace.Terminating || v.Identity.Terminating {
 		return nil, waiting(agentv1alpha1.ReasonPeering, "waiting until an earlier peering with %q is gone", v.Provider)

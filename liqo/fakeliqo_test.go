@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -412,7 +411,7 @@ func (w *world) replicate(s *authv1beta1.ResourceSlice, consumer, provider strin
 		replica.Labels = maps.Clone(s.Labels)
 		maps.Copy(replica.Labels, map[string]string{replicatedLabel: "true", originLabel: consumer, consts.RemoteClusterID: consumer})
 		replica.Spec = *s.Spec.DeepCopy()
-		replica.Spec.ConsumerClusterID = ptr.To(liqov1beta1.ClusterID(consumer))
+		replica.Spec.ConsumerClusterID = new(liqov1beta1.ClusterID(consumer))
 		return nil
 	})
 	w.check(err)

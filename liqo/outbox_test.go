@@ -76,7 +76,7 @@ func TestOutboxSends(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o, log := startOutbox(t), &sendLog{start: time.Now(), fails: test.fails}
 				test.post(o, log.send)
-				time.Sleep(log.start.Add(61 * time.Second).Sub(time.Now()))
+				time.Sleep(time.Until(log.start.Add(61 * time.Second)))
 				synctest.Wait()
 				if diff := cmp.Diff(test.want, log.at); diff != "" {
 					t.Errorf("sent at (-want +got):\n%s", diff)

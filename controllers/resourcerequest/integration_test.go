@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
@@ -86,7 +85,7 @@ func (m *member) startAgent(scheme *runtime.Scheme, kubeconfig string) {
 	mgr, err := ctrl.NewManager(rights, ctrl.Options{
 		Scheme: scheme, Logger: testr.New(m.T),
 		Metrics:    server.Options{BindAddress: "0"},
-		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
 		m.Fatal(err)
@@ -223,7 +222,7 @@ func (m *member) testOffer(t *testing.T) {
 	// Nobody makes service accounts here, and the test pod needs none.
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"},
-		Spec: corev1.PodSpec{NodeName: "n1", AutomountServiceAccountToken: ptr.To(false), Containers: []corev1.Container{{
+		Spec: corev1.PodSpec{NodeName: "n1", AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{
 			Name: "c", Image: "none", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}},
 		}}},
 	}

@@ -184,7 +184,9 @@ func (s *Server) Start(ctx context.Context) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
-	_ = <-served // says only that it was closed
+	if stopped := <-served; err == nil && !errors.Is(stopped, http.ErrServerClosed) {
+		err = fmt.Errorf("REST server: %w", stopped)
+	}
 	return err
 }
 
