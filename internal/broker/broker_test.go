@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -336,6 +337,32 @@ func TestWhatRunsForAReservationIsNotSubtractedTwice(t *testing.T) {
 		f.advertise("paris", "16", "64Gi", uses("6"))
 		if got, want := f.available("paris"), "10 56Gi"; got != want {
 			t.Errorf("paris has %s left though more is used than reserved, want %s", got, want)
+		}
+	})
+}
+
+func TestARequestThatCannotBeMeantIsRefused(t *testing.T) {
+	many := v1.Amounts{}
+	for i := range maxResources + 1 {
+		many[fmt.Sprintf("example.com/r%d", i)] = "1"
+	}
+	tests := map[string]*v1.ReservationRequest{
+		"nothing":             {},
+		"only zeros":          {Resources: v1.Amounts{"cpu": "0", "memory": "0e5"}},
+		"a negative amount":   {Resources: v1.Amounts{"cpu": "-1"}},
+		"no quantity":         {Resources: v1.Amounts{"cpu": "many"}},
+		"an absurd exponent":  {Resources: v1.Amounts{"cpu": "1e999999999"}},
+		"half a GPU":          {Resources: v1.Amounts{"nvidia.com/gpu": "500m"}},
+		"too many kinds":      {Resources: many},
+		"a second's duration": {Resources: v1.Amounts{"cpu": "1"}, DurationSeconds: 1},
+	}
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		for name, req := range tests {
+			_, err := f.RequestReservation(context.Background(), "rome", "request-1", req)
+			if fault.ReasonOf(err) != fault.Invalid {
+				t.Errorf("%s: got %v, want Invalid", name, err)
+			}
 		}
 	})
 }

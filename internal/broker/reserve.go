@@ -52,6 +52,9 @@ func (r *Request) digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// maxResources is how many kinds of resource a Reservation can show.
+const maxResources = 10
+
 // RequestReservation implements the server's Broker.
 func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	request, err := requestOf(clusterID, key, req)
@@ -84,6 +87,9 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 	}
 	if amounts.IsZero() {
 		return nil, fault.New(fault.Invalid, "resources: ask for at least one resource in an amount above zero")
+	}
+	if len(amounts) > maxResources {
+		return nil, fault.New(fault.Invalid, "resources: %d kinds of resource are asked for, the most is %d", len(amounts), maxResources)
 	}
 	if req.DurationSeconds != 0 && req.DurationSeconds < 60 {
 		return nil, fault.New(fault.Invalid, "durationSeconds: %d is too short, the least is 60", req.DurationSeconds)
