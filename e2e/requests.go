@@ -89,21 +89,20 @@ func (c *Cluster) AwaitNodeGone(ctx context.Context, name string, within time.Du
 	return c.AwaitGone(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, within)
 }
 
-// Settle takes away every request, every Reservation and the Deployments of a
-// namespace, and waits until nothing of a peering is left in any cluster.
-func (e *Environment) Settle(ctx context.Context, namespace string, within time.Duration) error {
+// Settle takes away every Deployment of some namespaces, every request and every
+// Reservation, and waits until no capacity is held.
+func (e *Environment) Settle(ctx context.Context, within time.Duration, namespaces ...string) error {
 	for _, c := range e.Members {
-		if err := c.DeleteDeployments(ctx, namespace); err != nil {
-			return err
+		for _, namespace := range namespaces {
+			if err := c.DeleteDeployments(ctx, namespace); err != nil {
+				return err
+			}
 		}
-		if err := c.deleteAll(ctx, &agentv1alpha1.ResourceRequestList{}); err != nil {
+		if err := c.deleteAll(ctx, &agentv1alpha1.ResourceRequestList{}, within); err != nil {
 			return err
 		}
 	}
-	if err := e.Broker.deleteAll(ctx, &brokerv1alpha1.ReservationList{}); err != nil {
-		return err
-	}
-	if err := e.AwaitClean(ctx, within); err != nil {
+	if err := e.Broker.deleteAll(ctx, &brokerv1alpha1.ReservationList{}, within); err != nil {
 		return err
 	}
 	for id := range e.Members {
@@ -114,8 +113,8 @@ func (e *Environment) Settle(ctx context.Context, namespace string, within time.
 	return nil
 }
 
-// deleteAll deletes all objects of a kind, in every namespace.
-func (c *Cluster) deleteAll(ctx context.Context, list client.ObjectList) error {
+// deleteAll deletes all objects of a kind, in every namespace, and waits for them.
+func (c *Cluster) deleteAll(ctx context.Context, list client.ObjectList, within time.Duration) error {
 	if err := c.List(ctx, list); err != nil {
 		return err
 	}
@@ -125,6 +124,11 @@ func (c *Cluster) deleteAll(ctx context.Context, list client.ObjectList) error {
 	}
 	for _, obj := range objects {
 		if err := client.IgnoreNotFound(c.Delete(ctx, obj)); err != nil {
+			return err
+		}
+	}
+	for _, obj := range objects {
+		if err := c.AwaitGone(ctx, obj, within); err != nil {
 			return err
 		}
 	}

@@ -71,7 +71,8 @@ func settle(t *testing.T, env *Environment) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // the test's own is over
 	defer cancel()
-	check(t, env.Settle(ctx, namespace, 90*time.Second))
+	check(t, env.Settle(ctx, time.Minute, namespace, returnNamespace, byHandNamespace))
+	check(t, env.AwaitClean(ctx, time.Minute))
 }
 
 func check(t *testing.T, err error) {
@@ -106,13 +107,14 @@ func ready(t *testing.T, c *e2e.Cluster, name string, resources corev1.ResourceL
 	return r, time.Since(began)
 }
 
-// run deploys two pods on a request's virtual node and returns them with their twins.
+// run deploys two pods on a request's virtual node, in the request's namespace, and
+// returns them with their twins.
 func run(t *testing.T, env *Environment, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest) workload {
 	t.Helper()
 	samples, err := e2e.ShippedSamples()
 	check(t, err)
-	check(t, c.Deploy(t.Context(), namespace, samples.Deployment, e2e.OnReservation(r.Status.ReservationName), e2e.Named(r.Name)))
-	w := workload{env: env, consumer: c, namespace: namespace, provider: r.Status.TargetClusterID, node: r.Status.NodeName}
+	check(t, c.Deploy(t.Context(), r.Namespace, samples.Deployment, e2e.OnReservation(r.Status.ReservationName), e2e.Named(r.Name)))
+	w := workload{env: env, consumer: c, namespace: r.Namespace, provider: r.Status.TargetClusterID, node: r.Status.NodeName}
 	w.identities = w.look(t)
 	return w
 }

@@ -1,0 +1,152 @@
+package local
+
+import (
+	"context"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+// Two clusters lend to each other, and somebody has peered two others by hand.
+func TestWhatEndsTakesNothingElseAlong(t *testing.T) {
+	env := playgroundOf(t)
+	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
+	hand := peerByHand(t, env, "rome", "berlin")
+
+	// Both directions begin at once. Their namespaces have different names: with the
+	// same one Liqo's virtual kubelet mistakes the other direction's mapping for its
+	// own, and pods stay Pending.
+	check(t, env.EnsureNamespace(ctx, paris, returnNamespace))
+	there, err := rome.Request(ctx, namespace, "there", small())
+	check(t, err)
+	back, err := paris.Request(ctx, returnNamespace, "back", small())
+	check(t, err)
+	check(t, rome.AwaitReady(ctx, there, readyWithin))
+	check(t, paris.AwaitReady(ctx, back, readyWithin))
+	if there.Status.TargetClusterID != "paris" || back.Status.TargetClusterID != "rome" {
+		t.Fatalf("on %s and %s, want paris and rome", there.Status.TargetClusterID, back.Status.TargetClusterID)
+	}
+	beside, _ := ready(t, rome, "beside-the-peering-by-hand", withGPU())
+
+	stays := run(t, env, paris, back)
+	run(t, env, rome, there)
+	run(t, env, rome, beside)
+
+	check(t, rome.DeleteDeployments(ctx, namespace))
+	check(t, rome.Delete(ctx, there))
+	check(t, rome.Delete(ctx, beside))
+	check(t, rome.AwaitGone(ctx, there, time.Minute))
+	check(t, rome.AwaitGone(ctx, beside, time.Minute))
+	check(t, env.AwaitHeld(ctx, "rome", 0, time.Minute))
+
+	check(t, paris.AwaitReady(ctx, back, time.Second))
+	stays.unchanged(t)
+	hand.unchanged(t)
+}
+
+// handmade is a peering that the product has no part in.
+type handmade struct {
+	workload
+	objects map[string]string
+}
+
+const (
+	// byHandNamespace is offloaded by hand.
+	byHandNamespace = "by-hand"
+	// returnNamespace is offloaded in the direction that stays.
+	returnNamespace = "e2e-return"
+)
+
+// peerByHand peers two clusters with liqoctl and runs pods on the virtual node. The
+// peering is undone in the end.
+func peerByHand(t *testing.T, env *Environment, consumer, provider string) handmade {
+	t.Helper()
+	ctx, c := t.Context(), env.Member(consumer)
+	t.Cleanup(func() { unpeerByHand(t, env, consumer, provider) })
+	liqoctl(t, env, "peer", consumer, provider, "--networking-disabled", "--cpu=1", "--memory=1Gi", "--pods=10")
+	check(t, env.EnsureNamespace(ctx, c, byHandNamespace))
+	offloading := e2e.Object(e2e.OffloadingKind, byHandNamespace, "offloading")
+	offloading.Object["spec"] = map[string]any{
+		"namespaceMappingStrategy": "DefaultName", "podOffloadingStrategy": "LocalAndRemote",
+		"clusterSelector": map[string]any{"nodeSelectorTerms": []any{}},
+	}
+	check(t, c.Create(ctx, offloading))
+	check(t, c.AwaitScheduling(ctx, byHandNamespace, 30*time.Second))
+	samples, err := e2e.ShippedSamples()
+	check(t, err)
+	check(t, c.Deploy(ctx, byHandNamespace, samples.Deployment, map[string]string{corev1.LabelHostname: provider}, e2e.Named("by-hand")))
+	h := handmade{workload: workload{env: env, consumer: c, namespace: byHandNamespace, provider: provider, node: provider}}
+	h.identities = h.look(t)
+	h.objects = h.peering(t)
+	return h
+}
+
+// peering is what the peering consists of, with UIDs.
+func (h handmade) peering(t *testing.T) map[string]string {
+	t.Helper()
+	consumer, provider := h.consumer, h.env.Member(h.provider)
+	home, away := e2e.TenantNamespace(h.provider), e2e.TenantNamespace(consumer.Name)
+	uids := map[string]string{}
+	for _, o := range []struct {
+		in  *e2e.Cluster
+		obj *unstructured.Unstructured
+	}{
+		{provider, e2e.Object(e2e.TenantKind, away, consumer.Name)},
+		{provider, e2e.Object(e2e.SliceKind, away, h.node)},
+		{consumer, e2e.Object(e2e.IdentityKind, home, "controlplane-"+h.provider)},
+		{consumer, e2e.Object(e2e.SliceKind, home, h.node)},
+		{consumer, e2e.Object(e2e.VirtualNodeKind, home, h.node)},
+		{consumer, e2e.Object(corev1.SchemeGroupVersion.WithKind("Node"), "", h.node)},
+	} {
+		check(t, o.in.Get(t.Context(), client.ObjectKeyFromObject(o.obj), o.obj))
+		uids[o.in.Name+" "+o.obj.GetKind()] = string(o.obj.GetUID())
+	}
+	return uids
+}
+
+func (h handmade) unchanged(t *testing.T) {
+	t.Helper()
+	h.workload.unchanged(t)
+	if diff := cmp.Diff(h.objects, h.peering(t)); diff != "" {
+		t.Errorf("the peering by hand (-before +after):\n%s", diff)
+	}
+}
+
+func unpeerByHand(t *testing.T, env *Environment, consumer, provider string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // the test's own is over
+	defer cancel()
+	c := env.Member(consumer)
+	check(t, env.Settle(ctx, time.Minute, namespace, returnNamespace, byHandNamespace))
+	check(t, c.DeleteAndWait(ctx, e2e.Object(e2e.OffloadingKind, byHandNamespace, "offloading"), time.Minute))
+	liqoctl(t, env, "unpeer", consumer, provider, "--delete-namespaces")
+	// Liqo leaves these behind.
+	for _, side := range []struct{ in, of string }{{consumer, provider}, {provider, consumer}} {
+		foreign := e2e.Object(e2e.ForeignClusterKind, "", side.of)
+		check(t, env.Member(side.in).DeleteAndWait(ctx, foreign, time.Minute))
+	}
+	check(t, client.IgnoreNotFound(c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: byHandNamespace}})))
+}
+
+func liqoctl(t *testing.T, env *Environment, verb, consumer, provider string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	tools, err := toolchain.New(progress.Discard)
+	check(t, err)
+	check(t, tools.Ensure(ctx, toolchain.Liqoctl))
+	kubeconfig := env.Playground.Kubeconfig()
+	args = append([]string{verb, "--skip-confirm", "--kubeconfig", kubeconfig, "--context", consumer, "--remote-kubeconfig", kubeconfig, "--remote-context", provider}, args...)
+	if out, err := exec.CommandContext(ctx, tools.Path(toolchain.Liqoctl), args...).CombinedOutput(); err != nil {
+		t.Fatalf("liqoctl %s: %v\n%s", verb, err, out)
+	}
+}
