@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -70,5 +71,17 @@ func TestEveryPointIsListedOnce(t *testing.T) {
 			t.Errorf("%q is listed twice", p)
 		}
 		seen[p] = true
+	}
+}
+
+func TestEveryPointIsDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "testing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range slices.Concat(Consumer, Provider, Broker) {
+		if !strings.Contains(string(page), "`"+string(p)+"`") {
+			t.Errorf("docs/testing.md does not list %q", p)
+		}
 	}
 }
