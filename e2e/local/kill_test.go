@@ -1,6 +1,8 @@
 package local
 
 import (
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,9 +36,18 @@ func TestKilledAtEveryStep(t *testing.T) {
 				points = append(points, its...)
 				check(t, env.Product.Restart(t.Context(), process, failpoint.Arm(traces, its...)...))
 			}
-			began := time.Now()
-			live(t, env)
-			t.Logf("a life with %d kills: %.1f s", killsIn(t, traces, points), time.Since(began).Seconds())
+			// A process can be killed at one step just as it comes to another: that
+			// one has its turn in another life.
+			for range 3 {
+				began, before := time.Now(), len(pending(t, traces, points))
+				live(t, env)
+				left := pending(t, traces, points)
+				t.Logf("a life with %d kills: %.1f s", before-len(left), time.Since(began).Seconds())
+				if len(left) == 0 {
+					return
+				}
+			}
+			t.Errorf("nobody was killed at %q", pending(t, traces, points))
 		})
 	}
 }
@@ -68,15 +79,17 @@ func live(t *testing.T, env *Environment) {
 	check(t, env.AwaitAvailable(ctx, before, patience))
 }
 
-// killsIn counts the traces, one for each point.
-func killsIn(t *testing.T, traces string, points []failpoint.Point) int {
+// pending are the points that have left no trace.
+func pending(t *testing.T, traces string, points []failpoint.Point) []failpoint.Point {
 	t.Helper()
-	slices.Sort(points)
-	points = slices.Compact(points)
+	left := map[failpoint.Point]bool{}
 	for _, p := range points {
-		if _, err := os.Stat(filepath.Join(traces, string(p))); err != nil {
-			t.Errorf("nobody was killed at %q", p)
+		_, err := os.Stat(filepath.Join(traces, string(p)))
+		if errors.Is(err, os.ErrNotExist) {
+			left[p] = true
+			continue
 		}
+		check(t, err)
 	}
-	return len(points)
+	return slices.Sorted(maps.Keys(left))
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"sync"
@@ -63,8 +64,43 @@ func playgroundOf(t *testing.T) *Environment {
 	}
 	settle(t, env)
 	check(t, env.AwaitAdvertised(t.Context(), time.Minute))
-	t.Cleanup(func() { settle(t, env) })
+	said := logSizes(t, env)
+	t.Cleanup(func() {
+		settle(t, env)
+		checkLogs(t, said)
+	})
 	return env
+}
+
+// logSizes is how much broker and agents have logged so far.
+func logSizes(t *testing.T, env *Environment) map[string]int64 {
+	t.Helper()
+	sizes := map[string]int64{}
+	for _, name := range env.Playground.Names() {
+		log := env.Product.Process(name).Log()
+		info, err := os.Stat(log)
+		check(t, err)
+		sizes[log] = info.Size()
+	}
+	return sizes
+}
+
+// checkLogs fails if broker or an agent has crashed since: they are started again,
+// so that nothing else might tell.
+func checkLogs(t *testing.T, since map[string]int64) {
+	t.Helper()
+	for log, size := range since {
+		content, err := os.ReadFile(log)
+		check(t, err)
+		if int64(len(content)) >= size { // else a new file was begun
+			content = content[size:]
+		}
+		for _, crash := range []string{"DATA RACE", "panic:", "fatal error:"} {
+			if at := bytes.Index(content, []byte(crash)); at >= 0 {
+				t.Errorf("%s: %s", log, content[at:min(at+3000, len(content))])
+			}
+		}
+	}
 }
 
 func settle(t *testing.T, env *Environment) {
