@@ -66,7 +66,7 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK and Liqo; minutes the
 .PHONY: test
 test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
 	$(GO_TEST) -timeout 15m $$(go list ./... | grep -v /e2e)
-	$(GO_TEST) -timeout 30m -v ./e2e/local
+	LRB_E2E_RACE=1 $(GO_TEST) -timeout 30m -v ./e2e/local
 
 .PHONY: test-unit
 test-unit: ## Run the tests that boot nothing: seconds.
