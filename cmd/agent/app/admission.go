@@ -12,23 +12,29 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
+// accounts say what is free in this cluster.
+type accounts interface {
+	Synced() <-chan struct{}
+	Snapshot() capacity.Snapshot
+}
+
 // admission is this cluster's own check of a placement: what is really free here,
 // less what is kept for others already.
 type admission struct {
 	client    client.Reader
-	watcher   *capacity.Watcher
+	accounts  accounts
 	namespace string
 	// admitted by this process, which the cache may not show as enforced yet.
 	admitted map[string]quantity.Amounts
 }
 
-func newAdmission(c client.Reader, w *capacity.Watcher, namespace string) *admission {
-	return &admission{client: c, watcher: w, namespace: namespace, admitted: map[string]quantity.Amounts{}}
+func newAdmission(c client.Reader, a accounts, namespace string) *admission {
+	return &admission{client: c, accounts: a, namespace: namespace, admitted: map[string]quantity.Amounts{}}
 }
 
 func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
 	select {
-	case <-a.watcher.Synced():
+	case <-a.accounts.Synced():
 	case <-ctx.Done():
 		return providerinstruction.Admission{}, ctx.Err()
 	}
@@ -40,7 +46,7 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	if err != nil {
 		return providerinstruction.Admission{}, err
 	}
-	snapshot := a.watcher.Snapshot()
+	snapshot := a.accounts.Snapshot()
 	held, stray := snapshot.Held(holds)
 	free := snapshot.Allocatable.Sub(snapshot.Allocated).Sub(stray).Sub(held)
 	if short, fits := quantity.Fits(wanted, free); !fits {

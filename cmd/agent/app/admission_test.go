@@ -1,0 +1,101 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// fixed accounts are counted already.
+type fixed capacity.Snapshot
+
+func (f fixed) Snapshot() capacity.Snapshot { return capacity.Snapshot(f) }
+
+func (fixed) Synced() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+func provides(name, cpu string, phase agentv1alpha1.InstructionPhase, enforced bool) *agentv1alpha1.ProviderInstruction {
+	return &agentv1alpha1.ProviderInstruction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       agentv1alpha1.ProviderInstructionSpec{Resources: corev1.ResourceList{"cpu": resource.MustParse(cpu)}},
+		Status:     agentv1alpha1.ProviderInstructionStatus{Phase: phase, Enforced: enforced},
+	}
+}
+
+func TestAdmission(t *testing.T) {
+	cores := func(n int64) quantity.Amounts { return quantity.Amounts{"cpu": n * 1000} }
+	tests := map[string]struct {
+		allocated quantity.Amounts
+		used      map[string]quantity.Amounts
+		others    []*agentv1alpha1.ProviderInstruction
+		cpu       string
+		refused   string
+	}{
+		"what is free":       {cpu: "8"},
+		"more than there is": {cpu: "9", refused: "8 is free here"},
+		"what this cluster's own pods took meanwhile":   {allocated: cores(3), cpu: "6", refused: "5 is free here"},
+		"beside what is kept for others":                {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "4"},
+		"into what is kept for others":                  {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "5", refused: "4 is free here"},
+		"where another uses less than it holds":         {used: map[string]quantity.Amounts{"b": cores(1)}, others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "5", refused: "4 is free here"},
+		"where another uses more than it holds":         {used: map[string]quantity.Amounts{"b": cores(6)}, others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "3", refused: "2 is free here"},
+		"where pods of a forgotten placement still run": {used: map[string]quantity.Amounts{"gone": cores(6)}, cpu: "3", refused: "2 is free here"},
+		"beside what was released or refused": {others: []*agentv1alpha1.ProviderInstruction{
+			provides("b", "4", agentv1alpha1.InstructionReleased, false), provides("c", "4", agentv1alpha1.InstructionRefused, false),
+		}, cpu: "8"},
+		"beside what is not decided yet": {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionPending, false)}, cpu: "8"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{provides("a", test.cpu, agentv1alpha1.InstructionPending, false)}
+			for _, o := range test.others {
+				objects = append(objects, o)
+			}
+			scheme := runtime.NewScheme()
+			if err := agentv1alpha1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default")
+			got, err := a.admit(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Admitted != (test.refused == "") || !strings.Contains(got.Message, test.refused) {
+				t.Errorf("got %+v, want a refusal with %q", got, test.refused)
+			}
+		})
+	}
+}
+
+// A cache that lags must not let the same capacity be promised twice.
+func TestAdmissionRemembersWhatTheCacheDoesNotShowYet(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	first, second := provides("a", "5", "", false), provides("b", "5", "", false)
+	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(first, second).Build()
+	a := newAdmission(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default")
+	for _, step := range []struct {
+		inst *agentv1alpha1.ProviderInstruction
+		want bool
+	}{{first, true}, {second, false}, {first, true}} {
+		got, err := a.admit(t.Context(), step.inst)
+		if err != nil || got.Admitted != step.want {
+			t.Errorf("%s: got %+v, %v, want admitted: %v", step.inst.Name, got, err, step.want)
+		}
+	}
+}
