@@ -12,15 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// Two clusters lend to each other, and somebody has peered two others by hand.
+// Two clusters lend to each other, somebody has peered two others by hand, and a
+// Reservation of a third pair expires.
 func TestWhatEndsTakesNothingElseAlong(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
+	expires := reservation("expires", "berlin")
+	expires.Spec.Duration.Duration = time.Minute
+	check(t, env.Broker.Create(ctx, expires))
+	check(t, env.AwaitReservation(ctx, expires, readyWithin, brokerv1alpha1.ReservationActive))
 	hand := peerByHand(t, env, "rome", "berlin")
 
 	// Both directions begin at once. Their namespaces have different names: with the
@@ -48,6 +54,8 @@ func TestWhatEndsTakesNothingElseAlong(t *testing.T) {
 	check(t, rome.AwaitGone(ctx, there, time.Minute))
 	check(t, rome.AwaitGone(ctx, beside, time.Minute))
 	check(t, env.AwaitHeld(ctx, "rome", 0, time.Minute))
+	check(t, env.AwaitReservation(ctx, expires, 90*time.Second, brokerv1alpha1.ReservationReleased))
+	check(t, env.Member("berlin").AwaitNodeGone(ctx, expires.Status.ReservationName+"-1", time.Second))
 
 	check(t, paris.AwaitReady(ctx, back, time.Second))
 	stays.unchanged(t)
