@@ -402,6 +402,30 @@ func TestABrokerThatDoesNotWaitIsPolledAtTheInterval(t *testing.T) {
 	})
 }
 
+func TestAWriteThatSomebodyElseWasFasterWithIsRepeatedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		began, polls := time.Now(), 0
+		options := Options{}
+		options.setDefaults()
+		p := poller{interval: options.Interval, clock: options.Clock}
+		p.ask = func(context.Context, string) (answer, error) {
+			if polls++; polls > 1 {
+				stop()
+				return answer{}, nil
+			}
+			return answer{}, written("res-1", apierrors.NewConflict(schema.GroupResource{}, "res-1", nil))
+		}
+		if err := p.run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("asked again after %s", took)
+		}
+	})
+}
+
 func TestAnAnswerThatDoesNotMoveTheCursorIsNoReasonToHurry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		polls := 0

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 )
@@ -14,6 +15,9 @@ const (
 	longPoll = 25 * time.Second
 	// atOnce is how fast an answer is that nobody waited for.
 	atOnce = time.Second
+	// afterConflict is when to try again where the cache was behind what another
+	// controller of this agent wrote.
+	afterConflict = 50 * time.Millisecond
 )
 
 // answer is what one poll brought.
@@ -44,6 +48,9 @@ func (p *poller) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case apierrors.IsConflict(err):
+			p.sleep(ctx, afterConflict)
+			continue
 		case err != nil:
 			if !failing {
 				p.log.Info("polling fails, trying again", "reason", err.Error())
