@@ -318,6 +318,9 @@ func TestAnOfferIsBelievedOnlyAsItStoodLast(t *testing.T) {
 			t.Fatalf("got %v, want NoCandidate", err)
 		}
 		f.reserve("rome", "request-1", request("99", "1Gi"))
+		// Nor is a little more room overlooked.
+		f.advertise("paris", "100", "64Gi")
+		f.reserve("rome", "request-2", request("1", "1Gi"))
 	})
 }
 

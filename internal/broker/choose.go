@@ -2,6 +2,8 @@ package broker
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -26,17 +28,35 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 	}
 	for {
 		winner, ok := t.pick(request, q.Target)
+		refresh := func() (bool, error) { return t.refresh(winner) }
 		if !ok {
-			return nil, t.whyNot(request, q.Target)
+			refresh = t.refreshAll
 		}
-		refreshed, err := t.refresh(winner)
-		if err != nil {
+		refreshed, err := refresh()
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if !refreshed {
+		case refreshed:
+			continue
+		case !ok:
+			return nil, t.whyNot(request, q.Target)
+		default:
 			return &choice{winner, t.explain(request, q.Target)}, nil
 		}
 	}
+}
+
+// refreshAll comes before a refusal: one of the offers may have just enough room.
+func (t *term) refreshAll() (bool, error) {
+	found := false
+	for _, id := range slices.Sorted(maps.Keys(t.presence)) {
+		refreshed, err := t.refresh(id)
+		if err != nil {
+			return false, err
+		}
+		found = found || refreshed
+	}
+	return found, nil
 }
 
 func (t *term) pick(request *decision.Request, target string) (string, bool) {
