@@ -56,6 +56,24 @@ func (e *Environment) Available(ctx context.Context) (map[string]string, error) 
 	return out, nil
 }
 
+// AwaitIdle waits until the broker shows that nothing is used or held anywhere. An
+// agent advertises a small change with the next interval only.
+func (e *Environment) AwaitIdle(ctx context.Context, within time.Duration) error {
+	return Await(ctx, within, func(ctx context.Context) (string, error) {
+		for id := range e.Members {
+			adv, err := e.Advertisement(ctx, id)
+			if err != nil {
+				return "", err
+			}
+			whole, left := words(adv.Spec.Resources.Allocatable), words(adv.Spec.Resources.Available)
+			if whole != left {
+				return fmt.Sprintf("all of %s to be available, %s, it is %s", id, whole, left), nil
+			}
+		}
+		return "", nil
+	})
+}
+
 // AwaitAvailable waits until every member has left what want says.
 func (e *Environment) AwaitAvailable(ctx context.Context, want map[string]string, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {

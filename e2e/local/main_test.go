@@ -64,6 +64,7 @@ func playgroundOf(t *testing.T) *Environment {
 	}
 	settle(t, env)
 	check(t, env.AwaitAdvertised(t.Context(), time.Minute))
+	check(t, env.AwaitIdle(t.Context(), time.Minute))
 	said := logSizes(t, env)
 	t.Cleanup(func() {
 		settle(t, env)
