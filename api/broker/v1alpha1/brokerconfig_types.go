@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // BrokerConfigName is the only name a BrokerConfig may have.
 const BrokerConfigName = "default"
@@ -73,6 +77,92 @@ type BrokerConfigSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="defaultTTL must be at least 1m"
 	DefaultTTL *metav1.Duration `json:"defaultTTL,omitempty"`
+
+	// maxDuration is the longest a reservation may ask for. There is no maximum if
+	// it is unset. A reservation without duration is not bounded by it: its
+	// requester renews it.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="maxDuration must be at least 1m"
+	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
+
+	// maxPerReservation is the most that one reservation may ask for of each
+	// resource named here. Resources that are not named are not bounded.
+	// +optional
+	MaxPerReservation ResourceBounds `json:"maxPerReservation,omitempty"`
+
+	// admission says which clusters take part: Open, each with a valid certificate
+	// (the default), or Approved, those of approvedClusters.
+	// +optional
+	Admission AdmissionMode `json:"admission,omitempty"`
+
+	// approvedClusters are the clusters that may take part where admission is
+	// Approved. A cluster that is listed with its key may enrol without a token.
+	// +optional
+	// +listType=map
+	// +listMapKey=clusterID
+	// +kubebuilder:validation:MaxItems=1000
+	ApprovedClusters []ApprovedCluster `json:"approvedClusters,omitempty"`
+
+	// deniedClusters may neither connect nor enrol, whatever else admits them.
+	// Their connections are shut within two seconds; what they lend or use is kept
+	// until it ends.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=40
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	DeniedClusters []string `json:"deniedClusters,omitempty"`
+}
+
+// ResourceBounds is the most of each resource, by Kubernetes resource name.
+//
+// +kubebuilder:validation:MaxProperties=10
+// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).startsWith('-'))",message="a bound cannot be negative"
+type ResourceBounds map[corev1.ResourceName]resource.Quantity
+
+// AdmissionMode says which clusters take part.
+//
+// +kubebuilder:validation:Enum=Open;Approved
+type AdmissionMode string
+
+// Modes of admission.
+const (
+	// AdmissionOpen admits every cluster with a valid certificate.
+	AdmissionOpen AdmissionMode = "Open"
+	// AdmissionApproved admits the clusters of approvedClusters.
+	AdmissionApproved AdmissionMode = "Approved"
+)
+
+// ApprovedCluster is a cluster that may take part.
+type ApprovedCluster struct {
+	// clusterID of the cluster.
+	// +required
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	ClusterID string `json:"clusterID"`
+
+	// keyFingerprint is the SHA-256 digest of the public key (SubjectPublicKeyInfo)
+	// with which the cluster may enrol without a token, as the agent prints it and
+	// as status.pendingEnrolments shows it. Without it the cluster needs a token.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	KeyFingerprint string `json:"keyFingerprint,omitempty"`
+}
+
+// PendingEnrolment is a cluster that asked for a certificate without a token.
+type PendingEnrolment struct {
+	// clusterID it says it is. Nothing proves it.
+	// +kubebuilder:validation:MaxLength=40
+	ClusterID string `json:"clusterID"`
+
+	// keyFingerprint of the key it asked with: compare it with what its agent
+	// prints before it is approved.
+	// +kubebuilder:validation:MaxLength=71
+	KeyFingerprint string `json:"keyFingerprint"`
+
+	// since is when it asked for the first time.
+	Since metav1.Time `json:"since"`
 }
 
 // BrokerConfigStatus says whether the broker uses the configuration.
@@ -88,6 +178,14 @@ type BrokerConfigStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// pendingEnrolments are clusters that wait for approval, the oldest first. To
+	// approve one, add its clusterID and keyFingerprint to spec.approvedClusters.
+	// One that does not ask again for an hour is dropped.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	PendingEnrolments []PendingEnrolment `json:"pendingEnrolments,omitempty"`
 }
 
 // BrokerConfig tunes how the broker decides. There is one, named default; without
@@ -100,6 +198,7 @@ type BrokerConfigStatus struct {
 // +kubebuilder:printcolumn:name="Preset",type=string,JSONPath=`.spec.scoringPreset`
 // +kubebuilder:printcolumn:name="TTL",type=string,JSONPath=`.spec.defaultTTL`
 // +kubebuilder:printcolumn:name="Stale after",type=string,JSONPath=`.spec.staleThreshold`
+// +kubebuilder:printcolumn:name="Admission",type=string,JSONPath=`.spec.admission`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type BrokerConfig struct {
