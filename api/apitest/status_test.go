@@ -66,7 +66,7 @@ func (s apiServer) testColumns(t *testing.T) {
 	}{
 		"clusteradvertisements":   {broker("clusteradvertisements"), []string{"Name", "Cluster", "Phase", "Score", "CPU free", "Memory free", "GPU free", "Age"}},
 		"reservations":            {broker("reservations"), []string{"Name", "Phase", "Requester", "Provider", "CPU", "Memory", "GPU", "Expires", "Age"}},
-		"brokerconfigs":           {broker("brokerconfigs"), []string{"Name", "Preset", "TTL", "Stale after", "Ready", "Age"}},
+		"brokerconfigs":           {broker("brokerconfigs"), []string{"Name", "Preset", "TTL", "Stale after", "Admission", "Ready", "Age"}},
 		"advertisements":          {agent("advertisements"), []string{"Name", "Cluster", "Published", "CPU free", "Memory free", "Age"}},
 		"resourcerequests":        {agent("resourcerequests"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "GPU", "Node", "Expires", "Age"}},
 		"reservationinstructions": {agent("reservationinstructions"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "Delivered", "Node", "Age"}},
