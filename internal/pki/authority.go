@@ -14,7 +14,6 @@ import (
 	"math/big"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"time"
 )
@@ -81,18 +80,14 @@ func (a *Authority) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeFiles(dir, []file{{caKeyFile, key}, {CAFile, a.CertPEM()}})
+	return Replace(dir, map[string][]byte{caKeyFile: key, CAFile: a.CertPEM()})
 }
 
 // CertPEM is the authority's own certificate.
 func (a *Authority) CertPEM() []byte { return encodeCert(a.cert) }
 
 // Pool holds the authority's certificate alone.
-func (a *Authority) Pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	return pool
-}
+func (a *Authority) Pool() *x509.CertPool { return pool([]*x509.Certificate{a.cert}) }
 
 // IssueServer issues a certificate for a server under the given names and addresses.
 func (a *Authority) IssueServer(dnsNames []string, ips []net.IP) (KeyPair, error) {
@@ -155,17 +150,14 @@ func (p KeyPair) TLS() (tls.Certificate, error) {
 }
 
 // Save lays out dir as Files reads it: the pair, the CA that the peer's server
-// certificate is checked against and, unless empty, the CA of the agents. The
-// directory is made if need be.
+// certificate is checked against and, unless empty, the CA of the agents. What dir
+// held is replaced in one step.
 func (p KeyPair) Save(dir string, ca, agentsCA []byte) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	files := []file{{KeyFile, p.KeyPEM}, {CertFile, p.CertPEM}, {CAFile, ca}}
+	content := map[string][]byte{KeyFile: p.KeyPEM, CertFile: p.CertPEM, CAFile: ca}
 	if len(agentsCA) > 0 {
-		files = append(files, file{AgentsCAFile, agentsCA})
+		content[AgentsCAFile] = agentsCA
 	}
-	return writeFiles(dir, files)
+	return Replace(dir, content)
 }
 
 func newKey() (crypto.Signer, error) {
@@ -195,33 +187,4 @@ func encodeKey(key crypto.Signer) ([]byte, error) {
 		return nil, errors.New("private key of a kind that cannot be written")
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
-}
-
-type file struct {
-	name    string
-	content []byte
-}
-
-// writeFiles replaces each file at once, so that a reader sees the old or the new
-// one. Between two files a reader may see a key beside another certificate; Files
-// then keeps what it had.
-func writeFiles(dir string, files []file) error {
-	for _, f := range files {
-		if err := writeFile(dir, f); err != nil {
-			return fmt.Errorf("write %q: %w", filepath.Join(dir, f.name), err)
-		}
-	}
-	return nil
-}
-
-func writeFile(dir string, f file) error {
-	tmp, err := os.CreateTemp(dir, "."+f.name+"-")
-	if err != nil {
-		return err
-	}
-	_, werr := tmp.Write(f.content)
-	if err := errors.Join(werr, tmp.Close()); err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return os.Rename(tmp.Name(), filepath.Join(dir, f.name))
 }

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -24,22 +25,37 @@ const (
 	// AgentsCAFile is the CA that agents' certificates are checked against, by the
 	// broker and by other agents. Without the file it is CAFile.
 	AgentsCAFile = "agents-ca.crt"
+	// CAAdditionalFile and AgentsCAAdditionalFile hold further roots that are trusted
+	// beside those of CAFile and AgentsCAFile while a CA is rotated. They may be
+	// empty or absent.
+	CAAdditionalFile       = "ca-additional.crt"
+	AgentsCAAdditionalFile = "agents-ca-additional.crt"
 
 	caKeyFile = "ca.key"
 )
 
-var watched = [...]string{CertFile, KeyFile, CAFile, AgentsCAFile}
+var watched = [...]string{CertFile, KeyFile, CAFile, AgentsCAFile, CAAdditionalFile, AgentsCAAdditionalFile}
+
+// readTries bounds how often files are read that are replaced meanwhile.
+const readTries = 5
 
 // Credentials are the content of a certificate directory at one time. They do not
 // change: whoever holds a pointer can tell newer ones by comparing it.
 type Credentials struct {
 	// Certificate is this side's own, with Leaf set.
 	Certificate tls.Certificate
-	// ServerCA is what the broker's certificate is checked against.
-	ServerCA *x509.CertPool
-	// AgentsCA is what agents' certificates and envelopes are checked against.
-	AgentsCA *x509.CertPool
+	// ServerCA is what the broker's certificate is checked against, and ServerRoots
+	// the certificates in it.
+	ServerCA    *x509.CertPool
+	ServerRoots []*x509.Certificate
+	// AgentsCA is what agents' certificates and envelopes are checked against, and
+	// AgentsRoots the certificates in it.
+	AgentsCA    *x509.CertPool
+	AgentsRoots []*x509.Certificate
 }
+
+// TrustDigest names the roots in c.
+func (c *Credentials) TrustDigest() string { return TrustDigest(c.ServerRoots, c.AgentsRoots) }
 
 // Files reads a certificate directory and follows its changes: every call of
 // Current looks at the files, and reads them if one was replaced.
@@ -139,21 +155,29 @@ func (f *Files) ServerTLS(protocols ...string) *tls.Config {
 
 func (f *Files) path(name string) string { return filepath.Join(f.dir, name) }
 
-// reload needs mu. It leaves current alone unless all files are good.
+// reload needs mu. It leaves current alone unless all files are good, and of one
+// moment.
 func (f *Files) reload() {
 	infos := f.stat()
 	if (f.current != nil || f.problem != nil) && slices.EqualFunc(infos[:], f.seen[:], sameFile) {
 		return
 	}
-	c, err := f.read()
-	f.seen, f.problem = infos, err
-	if err == nil {
-		f.current = c
+	for range readTries {
+		c, err := f.read()
+		f.seen, f.problem = infos, err
+		if infos = f.stat(); !slices.EqualFunc(infos[:], f.seen[:], sameFile) {
+			// What was read may be some old and some new files.
+			f.problem = fmt.Errorf("certificate directory %q changes while it is read: replace its files less often", f.dir)
+			continue
+		}
+		if err == nil {
+			f.current = c
+		}
+		return
 	}
 }
 
-// stat comes before read: a file that is replaced in between is read again the
-// next time.
+// stat comes before read: a file that is replaced in between is read again.
 func (f *Files) stat() (infos [len(watched)]os.FileInfo) {
 	for i, name := range watched {
 		// A file that cannot be looked at counts as absent; read explains.
@@ -177,18 +201,22 @@ func (f *Files) read() (*Credentials, error) {
 	if err := f.checkValidity(certificate.Leaf); err != nil {
 		return nil, err
 	}
-	serverCA, err := f.readPool(CAFile)
+	servers, err := f.readRoots(CAFile, CAAdditionalFile)
 	if err != nil {
 		return nil, err
 	}
-	agentsCA, err := f.readPool(AgentsCAFile)
+	agents, err := f.readRoots(AgentsCAFile, AgentsCAAdditionalFile)
 	if errors.Is(err, os.ErrNotExist) {
-		agentsCA, err = serverCA, nil
+		agents, err = servers, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Credentials{Certificate: certificate, ServerCA: serverCA, AgentsCA: agentsCA}, nil
+	return &Credentials{
+		Certificate: certificate,
+		ServerCA:    pool(servers), ServerRoots: servers,
+		AgentsCA: pool(agents), AgentsRoots: agents,
+	}, nil
 }
 
 func (f *Files) readPair() (tls.Certificate, error) {
@@ -208,16 +236,33 @@ func (f *Files) readPair() (tls.Certificate, error) {
 	return pair, nil
 }
 
-func (f *Files) readPool(name string) (*x509.CertPool, error) {
+// readRoots reads a bundle and what stands beside it.
+func (f *Files) readRoots(name, additional string) ([]*x509.Certificate, error) {
 	content, err := f.readFile(name)
 	if err != nil {
 		return nil, err
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(content) {
-		return nil, fmt.Errorf("%q holds no CA certificate in PEM form", f.path(name))
+	roots, err := ParseBundle(content)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", f.path(name), err)
 	}
-	return pool, nil
+	content, err = os.ReadFile(f.path(additional))
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(bytes.TrimSpace(content)) == 0 {
+		return roots, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("certificate directory: %w", err)
+	}
+	more, err := ParseBundle(content)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", f.path(additional), err)
+	}
+	for _, root := range more {
+		if !slices.ContainsFunc(roots, root.Equal) {
+			roots = append(roots, root)
+		}
+	}
+	return roots, nil
 }
 
 func (f *Files) readFile(name string) ([]byte, error) {

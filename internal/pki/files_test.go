@@ -6,9 +6,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestOpenFilesSaysWhatIsWrong(t *testing.T) {
@@ -25,6 +28,9 @@ func TestOpenFilesSaysWhatIsWrong(t *testing.T) {
 		"CA is missing":              {edit: remove(CAFile), want: []string{"lacks ca.crt"}},
 		"CA is no PEM":               {edit: write(CAFile, []byte("x")), want: []string{CAFile, "no CA certificate"}},
 		"agents' CA is no PEM":       {edit: write(AgentsCAFile, []byte("x")), want: []string{AgentsCAFile, "no CA certificate"}},
+		"a second root":              {edit: write(CAAdditionalFile, newAuthority(t).CertPEM())},
+		"no second root":             {edit: write(AgentsCAAdditionalFile, []byte("\n"))},
+		"second root is no PEM":      {edit: write(CAAdditionalFile, []byte("x")), want: []string{CAAdditionalFile, "no CA certificate"}},
 		"key of another certificate": {edit: write(KeyFile, otherKey(t, a)), want: []string{CertFile, KeyFile, "same issue"}},
 		"expired":                    {now: testTime.Add(leafLifetime + time.Second), want: []string{CertFile, "expired on 2027-03-01T12:00:00Z", "renew"}},
 		"not valid yet":              {now: testTime.Add(-time.Hour), want: []string{CertFile, "2026-03-01T11:55:00Z", "clock"}},
@@ -120,6 +126,40 @@ func TestFilesFollowAMountedSecret(t *testing.T) {
 	}
 }
 
+func TestASecondRootIsTrustedBesideTheFirst(t *testing.T) {
+	a, b, c := newAuthority(t), newAuthority(t), newAuthority(t)
+	dir := t.TempDir()
+	pair, err := a.IssueClient("rome", "")
+	if err := errors.Join(err, pair.Save(dir, a.CertPEM(), b.CertPEM())); err != nil {
+		t.Fatal(err)
+	}
+	files, err := OpenFiles(dir, func() time.Time { return testTime })
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := current(t, files)
+	write(CAAdditionalFile, c.CertPEM())(t, dir)
+	write(AgentsCAAdditionalFile, slices.Concat(c.CertPEM(), b.CertPEM()))(t, dir)
+	after := current(t, files)
+	if before.TrustDigest() == after.TrustDigest() {
+		t.Error("another root left the digest as it was")
+	}
+	if diff := cmp.Diff([]*x509.Certificate{a.cert, c.cert}, after.ServerRoots); diff != "" {
+		t.Errorf("roots of servers (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]*x509.Certificate{b.cert, c.cert}, after.AgentsRoots); diff != "" {
+		t.Errorf("roots of agents (-want +got):\n%s", diff)
+	}
+	if got, want := TrustDigest([]*x509.Certificate{c.cert, a.cert}, after.AgentsRoots), after.TrustDigest(); got != want {
+		t.Errorf("digest in another order: %s, want %s", got, want)
+	}
+	remove(CAAdditionalFile)(t, dir)
+	remove(AgentsCAAdditionalFile)(t, dir)
+	if got, want := current(t, files).TrustDigest(), before.TrustDigest(); got != want {
+		t.Errorf("digest without additional roots: %s, want %s", got, want)
+	}
+}
+
 func TestFilesOfAServerSpeakForNoCluster(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()
@@ -172,7 +212,8 @@ func otherKey(t *testing.T, a *Authority) []byte {
 func write(name string, content []byte) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		if err := writeFiles(dir, []file{{name, content}}); err != nil {
+		next := filepath.Join(dir, "next")
+		if err := errors.Join(os.WriteFile(next, content, 0o600), os.Rename(next, filepath.Join(dir, name))); err != nil {
 			t.Fatal(err)
 		}
 	}

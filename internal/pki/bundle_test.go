@@ -1,0 +1,61 @@
+package pki
+
+import (
+	"crypto/x509"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParseBundle(t *testing.T) {
+	a, b := newAuthority(t), newAuthority(t)
+	pair, err := a.IssueClient("rome", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		content []byte
+		want    []*x509.Certificate
+		refused string
+	}{
+		"one root":                    {content: a.CertPEM(), want: []*x509.Certificate{a.cert}},
+		"two roots":                   {content: slices.Concat(a.CertPEM(), b.CertPEM()), want: []*x509.Certificate{a.cert, b.cert}},
+		"a root twice counts once":    {content: slices.Concat(a.CertPEM(), a.CertPEM()), want: []*x509.Certificate{a.cert}},
+		"text between is passed over": {content: slices.Concat([]byte("# new\n"), a.CertPEM()), want: []*x509.Certificate{a.cert}},
+		"nothing":                     {refused: "no CA certificate"},
+		"a private key":               {content: slices.Concat(a.CertPEM(), pair.KeyPEM), refused: `"PRIVATE KEY"`},
+		"a damaged root beside a good one": {
+			content: slices.Concat(a.CertPEM(), []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")),
+			refused: "certificate 2",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := ParseBundle(tc.content)
+			if (err != nil) != (tc.refused != "") || err != nil && !strings.Contains(err.Error(), tc.refused) {
+				t.Fatalf("ParseBundle: %v; want an error that says %q", err, tc.refused)
+			}
+			if !slices.EqualFunc(got, tc.want, (*x509.Certificate).Equal) {
+				t.Errorf("got %d certificates, want %d", len(got), len(tc.want))
+			}
+		})
+	}
+}
+
+func TestParseKeyHash(t *testing.T) {
+	good := KeyHash(newAuthority(t).cert)
+	for text, ok := range map[string]bool{
+		good: true,
+		"sha256:" + strings.ToUpper(good[len("sha256:"):]): true,
+		"":                                  false,
+		strings.TrimPrefix(good, "sha256:"): false,
+		good + "00":                         false,
+		good[:len(good)-1] + "g":            false,
+		"sha1:" + good[len("sha256:"):]:     false,
+	} {
+		got, err := ParseKeyHash(text)
+		if (err == nil) != ok || ok && got != good {
+			t.Errorf("ParseKeyHash(%q) = %q, %v; want it taken: %v", text, got, err, ok)
+		}
+	}
+}

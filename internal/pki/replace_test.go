@@ -1,0 +1,123 @@
+package pki
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReplaceLeavesWhatItWasGiven(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	for _, content := range []map[string][]byte{
+		{CertFile: []byte("1"), KeyFile: []byte("1"), AgentsCAFile: []byte("1")},
+		{CertFile: []byte("2"), KeyFile: []byte("2")},
+		{CertFile: []byte("3"), KeyFile: []byte("3"), CAFile: []byte("3")},
+	} {
+		if err := Replace(dir, content); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(content, held(t, dir)); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestReplaceTakesOverFilesOfAnotherHand(t *testing.T) {
+	dir := t.TempDir()
+	write(CertFile, []byte("by hand"))(t, dir)
+	write("notes.txt", []byte("by hand"))(t, dir)
+	if err := Replace(dir, map[string][]byte{CertFile: []byte("1")}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]byte{CertFile: []byte("1"), "notes.txt": []byte("by hand")}
+	if diff := cmp.Diff(want, held(t, dir)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestReplaceGoesOnWhereAnotherProcessDied(t *testing.T) {
+	dir := t.TempDir()
+	for _, leftover := range []error{
+		os.Symlink("..version-gone", filepath.Join(dir, "..next-"+dataLink)),
+		os.Symlink("..version-gone", filepath.Join(dir, dataLink)),
+		os.Mkdir(filepath.Join(dir, "..version-half"), 0o700),
+		os.Symlink(filepath.Join(dataLink, CertFile), filepath.Join(dir, CertFile)),
+	} {
+		if leftover != nil {
+			t.Fatal(leftover)
+		}
+	}
+	want := map[string][]byte{CertFile: []byte("1"), KeyFile: []byte("1")}
+	if err := Replace(dir, want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, held(t, dir)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	entries, err := filepath.Glob(filepath.Join(dir, "..version-*"))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("versions %v, %v; want the one in use", entries, err)
+	}
+}
+
+// Certificate, key and roots that Files returns are always of the same issue.
+func TestReadersNeverSeeAMixedSet(t *testing.T) {
+	authorities := []*Authority{newAuthority(t), newAuthority(t)}
+	dir := t.TempDir()
+	save(t, authorities[0], "rome", dir)
+	files, err := OpenFiles(dir, func() time.Time { return testTime })
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				c, err := files.Current()
+				if err != nil {
+					t.Errorf("Current: %v", err)
+					return
+				}
+				if err := c.Certificate.Leaf.CheckSignatureFrom(c.ServerRoots[0]); err != nil {
+					t.Errorf("certificate and CA are of different issues: %v", err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		save(t, authorities[i%2], "rome", dir)
+	}
+	close(done)
+	readers.Wait()
+	if err := files.Problem(); err != nil {
+		t.Errorf("in the end: %v", err)
+	}
+}
+
+func held(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "[^.]*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]byte{}
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[filepath.Base(name)] = content
+	}
+	return found
+}
