@@ -36,21 +36,48 @@ const (
 	Unavailable Reason = "Unavailable"
 	// TooManyRequests means that the caller asks too often.
 	TooManyRequests Reason = "TooManyRequests"
+	// ClusterDenied means that an administrator shut the caller's cluster out.
+	ClusterDenied Reason = "ClusterDenied"
+	// ClusterNotApproved means that only approved clusters take part, and the
+	// caller's is none.
+	ClusterNotApproved Reason = "ClusterNotApproved"
+	// InvalidCSR means that a certificate signing request asks for other than a
+	// cluster's certificate may have.
+	InvalidCSR Reason = "InvalidCertificateRequest"
+	// TokenInvalid means that an enrolment token is unknown, malformed or for
+	// another cluster.
+	TokenInvalid Reason = "TokenInvalid"
+	// TokenExpired means that an enrolment token is too old.
+	TokenExpired Reason = "TokenExpired"
+	// TokenUsed means that an enrolment token was used with another key.
+	TokenUsed Reason = "TokenUsed"
+	// IssuanceDenied means that an approver of certificates said no.
+	IssuanceDenied Reason = "IssuanceDenied"
+	// IssuanceFailed means that the issuer could not sign; it may next time.
+	IssuanceFailed Reason = "IssuanceFailed"
 	// Internal means a defect of the broker; its log knows more.
 	Internal Reason = "Internal"
 )
 
 var statusOf = map[Reason]int{
-	NoCandidate:     http.StatusConflict,
-	Invalid:         http.StatusBadRequest,
-	KeyReused:       http.StatusUnprocessableEntity,
-	Released:        http.StatusGone,
-	NotFound:        http.StatusNotFound,
-	Forbidden:       http.StatusForbidden,
-	Conflict:        http.StatusConflict,
-	Unavailable:     http.StatusServiceUnavailable,
-	TooManyRequests: http.StatusTooManyRequests,
-	Internal:        http.StatusInternalServerError,
+	NoCandidate:        http.StatusConflict,
+	Invalid:            http.StatusBadRequest,
+	KeyReused:          http.StatusUnprocessableEntity,
+	Released:           http.StatusGone,
+	NotFound:           http.StatusNotFound,
+	Forbidden:          http.StatusForbidden,
+	Conflict:           http.StatusConflict,
+	Unavailable:        http.StatusServiceUnavailable,
+	TooManyRequests:    http.StatusTooManyRequests,
+	ClusterDenied:      http.StatusForbidden,
+	ClusterNotApproved: http.StatusForbidden,
+	InvalidCSR:         http.StatusBadRequest,
+	TokenInvalid:       http.StatusForbidden,
+	TokenExpired:       http.StatusForbidden,
+	TokenUsed:          http.StatusForbidden,
+	IssuanceDenied:     http.StatusForbidden,
+	IssuanceFailed:     http.StatusServiceUnavailable,
+	Internal:           http.StatusInternalServerError,
 }
 
 // HTTPStatus of the problem document for r; 500 for a reason nobody knows.
@@ -84,7 +111,7 @@ func (e *Error) Error() string { return e.Detail }
 
 // Temporary says that the same call may succeed later though nothing changed.
 func (e *Error) Temporary() bool {
-	return e.Reason == Unavailable || e.Reason == TooManyRequests || e.Reason == Internal
+	return e.Reason == Unavailable || e.Reason == TooManyRequests || e.Reason == IssuanceFailed || e.Reason == Internal
 }
 
 // ReasonOf returns the reason of the first Error in err's chain, "" if none.

@@ -153,6 +153,37 @@ func (f *Files) ServerTLS(protocols ...string) *tls.Config {
 	return config
 }
 
+// EnrolmentTLS is the configuration of the listener for clusters without a
+// certificate: TLS 1.3, no client certificate. The server's chain ends with its CA,
+// so that a client which knows no more than the KeyHash of the CA can check it.
+func (f *Files) EnrolmentTLS(protocols ...string) *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		SessionTicketsDisabled: true,
+		NextProtos:             protocols,
+		Time:                   f.now,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			c, err := f.Current()
+			if err != nil {
+				return nil, err
+			}
+			return c.withRoots(), nil
+		},
+	}
+}
+
+func (c *Credentials) withRoots() *tls.Certificate {
+	whole := c.Certificate
+	whole.Certificate = slices.Clone(c.Certificate.Certificate)
+	for _, root := range c.ServerRoots {
+		there := func(der []byte) bool { return bytes.Equal(der, root.Raw) }
+		if !slices.ContainsFunc(whole.Certificate, there) {
+			whole.Certificate = append(whole.Certificate, root.Raw)
+		}
+	}
+	return &whole
+}
+
 func (f *Files) path(name string) string { return filepath.Join(f.dir, name) }
 
 // reload needs mu. It leaves current alone unless all files are good, and of one

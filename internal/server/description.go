@@ -35,11 +35,14 @@ type description struct {
 	document    []byte
 	operations  map[string]operation
 	bodyTimeout time.Duration
+	maxBody     int64
 }
 
 // operation is keyed by its pattern in http.ServeMux.
 type operation struct {
-	id         string
+	id string
+	// enrolment marks what is for clusters without a certificate.
+	enrolment  bool
 	body       *jsonschema.Schema
 	parameters []parameter
 }
@@ -57,6 +60,7 @@ type (
 	}
 	openAPIOperation struct {
 		OperationID string             `json:"operationId"`
+		Tags        []string           `json:"tags"`
 		Parameters  []openAPIParameter `json:"parameters"`
 		RequestBody *struct{}          `json:"requestBody"`
 	}
@@ -82,7 +86,7 @@ func newDescription(openAPIYAML []byte) (*description, error) {
 	if err := json.Unmarshal(document, &api); err != nil {
 		return nil, fmt.Errorf("API description: %w", err)
 	}
-	d := &description{document: document, operations: map[string]operation{}, bodyTimeout: defaultBodyTimeout}
+	d := &description{document: document, operations: map[string]operation{}, bodyTimeout: defaultBodyTimeout, maxBody: maxBody}
 	for path, item := range api.Paths {
 		if err := d.addPath(path, item, schemas); err != nil {
 			return nil, fmt.Errorf("API description: path %q: %w", path, err)
@@ -147,7 +151,7 @@ func compileOperation(at string, raw json.RawMessage, schemas *jsonschema.Compil
 	if err := json.Unmarshal(raw, &described); err != nil {
 		return operation{}, err
 	}
-	o := operation{id: described.OperationID}
+	o := operation{id: described.OperationID, enrolment: slices.Contains(described.Tags, enrolmentTag)}
 	var err error
 	if o.parameters, err = compileParameters(at, described.Parameters, schemas); err != nil {
 		return operation{}, err
@@ -268,7 +272,7 @@ func (d *description) readAll(w http.ResponseWriter, r *http.Request) ([]byte, e
 		_ = control.SetReadDeadline(time.Unix(1, 0))
 	})
 	defer late.Stop()
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, d.maxBody))
 	if tooBig, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, &statusError{http.StatusRequestEntityTooLarge,
 			fault.New(fault.Invalid, "body is bigger than %d bytes", tooBig.Limit)}

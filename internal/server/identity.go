@@ -31,8 +31,8 @@ func withConnection(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, &connection{})
 }
 
-// identify returns the cluster that r's certificate speaks for, now.
-func (s *Server) identify(r *http.Request) (string, error) {
+// clusterOf returns the cluster that r's certificate speaks for, now.
+func (s *Server) clusterOf(r *http.Request) (string, error) {
 	credentials, err := s.files.Current()
 	if err != nil {
 		return "", err

@@ -23,6 +23,8 @@ const (
 
 // limits keep one cluster from taking the broker away from the others.
 type limits struct {
+	// noun is what callers are told that they are.
+	noun     string
 	rate     rate.Limit
 	burst    int
 	inFlight int
@@ -39,21 +41,21 @@ type client struct {
 }
 
 func newLimits(r rate.Limit, burst int) *limits {
-	return &limits{rate: r, burst: burst, inFlight: defaultInFlight, room: maxClients, clients: map[string]*client{}}
+	return &limits{noun: "cluster", rate: r, burst: burst, inFlight: defaultInFlight, room: maxClients, clients: map[string]*client{}}
 }
 
-// admit lets a request of clusterID in; it has ended when done is called.
-func (l *limits) admit(clusterID string, now time.Time) (done func(), err error) {
+// admit lets a request of caller in; it has ended when done is called.
+func (l *limits) admit(caller string, now time.Time) (done func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.client(clusterID, now)
+	c := l.client(caller, now)
 	if c.running >= l.inFlight {
-		return nil, tooMany(time.Second, "cluster %q has %d requests under way, the most it may have: wait for their answers", clusterID, c.running)
+		return nil, tooMany(time.Second, "%s %q has %d requests under way, the most it may have: wait for their answers", l.noun, caller, c.running)
 	}
 	if !c.limiter.AllowN(now, 1) {
 		missing := 1 - c.limiter.TokensAt(now)
 		wait := time.Duration(missing / float64(l.rate) * float64(time.Second))
-		return nil, tooMany(wait, "cluster %q asks more often than %v times a second: ask less often", clusterID, float64(l.rate))
+		return nil, tooMany(wait, "%s %q asks more often than %v times a second: ask less often", l.noun, caller, float64(l.rate))
 	}
 	c.running++
 	return func() {
@@ -64,15 +66,15 @@ func (l *limits) admit(clusterID string, now time.Time) (done func(), err error)
 }
 
 // client needs mu.
-func (l *limits) client(clusterID string, now time.Time) *client {
-	if c, ok := l.clients[clusterID]; ok {
+func (l *limits) client(caller string, now time.Time) *client {
+	if c, ok := l.clients[caller]; ok {
 		return c
 	}
 	if len(l.clients) >= l.room {
 		l.sweep(now)
 	}
 	c := &client{limiter: rate.NewLimiter(l.rate, l.burst)}
-	l.clients[clusterID] = c
+	l.clients[caller] = c
 	return c
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
@@ -29,12 +30,23 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	if registerer == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.duration} {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
+	var err error
+	if m.requests, err = register(registerer, m.requests); err != nil {
+		return nil, err
+	}
+	m.duration, err = register(registerer, m.duration)
+	return m, err
+}
+
+// register lets the servers of one process count together.
+func register[C prometheus.Collector](registerer prometheus.Registerer, c C) (C, error) {
+	err := registerer.Register(c)
+	if known, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if same, ok := known.ExistingCollector.(C); ok {
+			return same, nil
 		}
 	}
-	return m, nil
+	return c, err
 }
 
 func (m *metrics) observe(operation string, code int, took time.Duration) {

@@ -13,6 +13,8 @@ import (
 // context names.
 type operations struct {
 	broker Broker
+	// certificates is nil where none are issued.
+	certificates Certificates
 	// draining ends when the server is about to stop; long polls end with it.
 	draining context.Context
 }

@@ -181,11 +181,11 @@ func FuzzBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, path uint8, body string) {
 		s := &Server{description: d}
-		mux := s.routes(operations{broker: transporttest.NewBroker(), draining: t.Context()})
+		s.route(operations{broker: transporttest.NewBroker(), draining: t.Context()}, func(o operation) bool { return !o.enrolment })
 		r := httptest.NewRequest(post, paths[int(path)%len(paths)], strings.NewReader(body))
 		r.Header.Set("Idempotency-Key", key)
 		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, &exchange{cluster: "rome"})))
+		s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, &exchange{cluster: "rome"})))
 		if w.Code >= http.StatusBadRequest {
 			checkProblem(t, &reply{Response: w.Result(), body: w.Body.String()})
 		}

@@ -40,7 +40,7 @@ const (
 	documentPattern = http.MethodGet + " " + documentPath
 )
 
-// Options of a Server. Broker and CertDir are required.
+// Options of a Server. CertDir is required, and Broker for agents.
 type Options struct {
 	// Addr to listen on, ":8443" if empty.
 	Addr string
@@ -52,6 +52,8 @@ type Options struct {
 	CertDir string
 	// Broker decides.
 	Broker Broker
+	// Certificates issues certificates; without it none is renewed.
+	Certificates Certificates
 	// Log gets one line per request; those that agents repeat are at V(1).
 	Log logr.Logger
 	// Registerer of the metrics; without one they are not shown.
@@ -64,14 +66,20 @@ type Options struct {
 	Burst int
 }
 
-// Server is the REST API as a runnable of a controller-runtime manager.
+// Server is the REST API as a runnable of a controller-runtime manager: that of
+// agents (New), or that of clusters which are to become one (NewEnrolment).
 type Server struct {
+	name     string
 	addr     string
 	listener net.Listener
 	files    *pki.Files
 	log      logr.Logger
 	clock    clock.PassiveClock
 
+	// identify names the caller, for limits, logs and operations.
+	identify func(*http.Request) (string, error)
+	// wrap bounds the listener.
+	wrap        func(net.Listener) net.Listener
 	description *description
 	limits      *limits
 	metrics     *metrics
@@ -82,17 +90,31 @@ type Server struct {
 	certificateProblem atomic.Value
 }
 
-// New checks options and reads certificates; nothing runs before Start.
+// New makes the server of agents. It checks options and reads certificates;
+// nothing runs before Start.
 func New(o Options) (*Server, error) {
 	if o.Broker == nil {
 		return nil, errors.New("REST server without a broker")
 	}
+	s, err := newServer(o, "REST")
+	if err != nil {
+		return nil, err
+	}
+	draining, drain := context.WithCancel(context.Background())
+	s.drain = drain
+	s.identify = s.clusterOf
+	s.route(operations{broker: o.Broker, certificates: o.Certificates, draining: draining},
+		func(op operation) bool { return !op.enrolment })
+	return s, nil
+}
+
+func newServer(o Options, name string) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	files, err := pki.OpenFiles(o.CertDir, o.Clock.Now)
 	if err != nil {
-		return nil, fmt.Errorf("REST server: %w", err)
+		return nil, fmt.Errorf("%s server: %w", name, err)
 	}
 	d, err := newDescription(v1.OpenAPI)
 	if err != nil {
@@ -100,10 +122,10 @@ func New(o Options) (*Server, error) {
 	}
 	m, err := newMetrics(o.Registerer)
 	if err != nil {
-		return nil, fmt.Errorf("REST server: %w", err)
+		return nil, fmt.Errorf("%s server: %w", name, err)
 	}
-	draining, drain := context.WithCancel(context.Background())
 	s := &Server{
+		name:        name,
 		addr:        cmp.Or(o.Addr, ":8443"),
 		listener:    o.Listener,
 		files:       files,
@@ -112,17 +134,18 @@ func New(o Options) (*Server, error) {
 		description: d,
 		limits:      newLimits(cmp.Or(o.Rate, defaultRate), cmp.Or(o.Burst, defaultBurst)),
 		metrics:     m,
-		drain:       drain,
+		drain:       func() {},
+		wrap:        func(l net.Listener) net.Listener { return l },
 	}
-	s.mux = s.routes(operations{broker: o.Broker, draining: draining})
 	s.http = s.newHTTPServer()
 	s.certificateProblem.Store("")
 	return s, nil
 }
 
-func (s *Server) routes(o operations) *http.ServeMux {
-	mux := http.NewServeMux()
-	mux.HandleFunc(documentPattern, func(w http.ResponseWriter, _ *http.Request) {
+// route serves the operations that are wanted; to callers there are no others.
+func (s *Server) route(o operations, wanted func(operation) bool) {
+	s.mux = http.NewServeMux()
+	s.mux.HandleFunc(documentPattern, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(s.description.document) // the caller may have gone
 	})
@@ -131,11 +154,22 @@ func (s *Server) routes(o operations) *http.ServeMux {
 		ResponseErrorHandlerFunc: refuse,
 	})
 	v1.HandlerWithOptions(bridge, v1.StdHTTPServerOptions{
-		BaseRouter:       mux,
+		BaseRouter:       selection{s.mux, func(pattern string) bool { return wanted(s.description.operations[pattern]) }},
 		Middlewares:      []v1.MiddlewareFunc{s.description.check},
 		ErrorHandlerFunc: refuseInvalid,
 	})
-	return mux
+}
+
+// selection takes some of the routes that the generated code registers.
+type selection struct {
+	*http.ServeMux
+	takes func(pattern string) bool
+}
+
+func (s selection) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	if s.takes(pattern) {
+		s.ServeMux.HandleFunc(pattern, handler)
+	}
 }
 
 // refuseInvalid answers what the generated code could not read.
@@ -165,16 +199,16 @@ func (s *Server) Start(ctx context.Context) error {
 	if listener == nil {
 		var err error
 		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.addr); err != nil {
-			return fmt.Errorf("REST server: %w", err)
+			return fmt.Errorf("%s server: %w", s.name, err)
 		}
 	}
-	s.log.Info("REST API is served", "address", listener.Addr().String())
+	s.log.Info(s.name+" API is served", "address", listener.Addr().String())
 	served := make(chan error, 1)
-	go func() { served <- s.http.ServeTLS(listener, "", "") }()
+	go func() { served <- s.http.ServeTLS(s.wrap(listener), "", "") }()
 	select {
 	case err := <-served:
 		s.drain()
-		return fmt.Errorf("REST server: %w", err)
+		return fmt.Errorf("%s server: %w", s.name, err)
 	case <-ctx.Done():
 	}
 	s.drain()
@@ -185,7 +219,7 @@ func (s *Server) Start(ctx context.Context) error {
 		err = s.http.Close()
 	}
 	if stopped := <-served; err == nil && !errors.Is(stopped, http.ErrServerClosed) {
-		err = fmt.Errorf("REST server: %w", stopped)
+		err = fmt.Errorf("%s server: %w", s.name, stopped)
 	}
 	return err
 }

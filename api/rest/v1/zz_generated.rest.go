@@ -224,6 +224,12 @@ type Candidate struct {
 	Score string `json:"score,omitempty,omitzero"`
 }
 
+// CertificateSigningRequest PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: the common name alone, the
+// cluster ID. Alternative names: exactly one, the URI
+// spiffe://<trust domain>/cluster/<cluster ID>. No other extension. Key: ECDSA
+// P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits.
+type CertificateSigningRequest = string
+
 // Cost defines model for Cost.
 type Cost struct {
 	// CpuCost Price of one core-hour.
@@ -237,6 +243,37 @@ type Cost struct {
 
 	// ResourceCosts Price of one unit-hour by extended resource.
 	ResourceCosts map[string]string `json:"resourceCosts,omitempty,omitzero"`
+}
+
+// EnrolmentPending defines model for EnrolmentPending.
+type EnrolmentPending struct {
+	ClusterID string `json:"clusterID"`
+
+	// KeyFingerprint sha256:<hex> of the key's SubjectPublicKeyInfo, as the administrator sees it.
+	KeyFingerprint string `json:"keyFingerprint"`
+
+	// Message What an administrator has to do.
+	Message string `json:"message"`
+}
+
+// EnrolmentRequest defines model for EnrolmentRequest.
+type EnrolmentRequest struct {
+	ClusterID string `json:"clusterID"`
+
+	// Csr PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: the common name alone, the
+	// cluster ID. Alternative names: exactly one, the URI
+	// spiffe://<trust domain>/cluster/<cluster ID>. No other extension. Key: ECDSA
+	// P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits.
+	Csr CertificateSigningRequest `json:"csr"`
+
+	// Token What broker enrol printed. Without it an administrator has to approve.
+	Token string `json:"token,omitempty,omitzero"`
+}
+
+// EnrolmentTerms defines model for EnrolmentTerms.
+type EnrolmentTerms struct {
+	// TrustDomain What stands for <trust domain> in the alternative name.
+	TrustDomain string `json:"trustDomain"`
 }
 
 // Instruction defines model for Instruction.
@@ -273,6 +310,21 @@ type InstructionState string
 type InstructionList struct {
 	Cursor       string        `json:"cursor"`
 	Instructions []Instruction `json:"instructions"`
+}
+
+// IssuedCertificate What an agent needs beside its private key. Nothing of it is secret.
+type IssuedCertificate struct {
+	// AgentsCA PEM bundle against which agents' certificates are checked, for agents-ca.crt.
+	AgentsCA string `json:"agentsCA"`
+
+	// BrokerURLs Where the broker serves agents, the preferred one first; empty if it was not told.
+	BrokerURLs []string `json:"brokerURLs"`
+
+	// Ca PEM bundle against which the broker's certificate is checked, for ca.crt.
+	Ca string `json:"ca"`
+
+	// Certificate PEM; the cluster's certificate first, then its intermediates.
+	Certificate string `json:"certificate"`
 }
 
 // Message defines model for Message.
@@ -336,6 +388,15 @@ type Problem struct {
 	Status   int              `json:"status"`
 	Title    string           `json:"title"`
 	Type     string           `json:"type"`
+}
+
+// RenewalRequest defines model for RenewalRequest.
+type RenewalRequest struct {
+	// Csr PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: the common name alone, the
+	// cluster ID. Alternative names: exactly one, the URI
+	// spiffe://<trust domain>/cluster/<cluster ID>. No other extension. Key: ECDSA
+	// P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits.
+	Csr CertificateSigningRequest `json:"csr"`
 }
 
 // Reservation defines model for Reservation.
@@ -441,6 +502,12 @@ type RequestReservationParams struct {
 // PublishAdvertisementJSONRequestBody defines body for PublishAdvertisement for application/json ContentType.
 type PublishAdvertisementJSONRequestBody = Advertisement
 
+// RenewCertificateJSONRequestBody defines body for RenewCertificate for application/json ContentType.
+type RenewCertificateJSONRequestBody = RenewalRequest
+
+// EnrolJSONRequestBody defines body for Enrol for application/json ContentType.
+type EnrolJSONRequestBody = EnrolmentRequest
+
 // SendMessageJSONRequestBody defines body for SendMessage for application/json ContentType.
 type SendMessageJSONRequestBody = Message
 
@@ -537,6 +604,69 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/advertisements (the `PublishAdvertisement` operationId).
 	PublishAdvertisement(ctx context.Context, body PublishAdvertisementJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RenewCertificateWithBody Get a new certificate with the one that is still valid.
+	//
+	// For the caller's own cluster alone. The key should be a new one. Reasons of
+	// a refusal are those of enrolment, without those about tokens.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
+	RenewCertificateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RenewCertificate Get a new certificate with the one that is still valid.
+	//
+	// For the caller's own cluster alone. The key should be a new one. Reasons of
+	// a refusal are those of enrolment, without those about tokens.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
+	RenewCertificate(ctx context.Context, body RenewCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetEnrolmentTerms Read what the certificate signing request of a cluster has to hold.
+	//
+	// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentTerms` operationId).
+	GetEnrolmentTerms(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EnrolWithBody Get the first certificate, with a one-time token or after an approval.
+	//
+	// A token is bound to the key that it is first used with: the same request
+	// can be repeated until the token expires, with that key. Without a token, an
+	// administrator approves the cluster and its key; repeat the request until
+	// then.
+	//
+	// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
+	// than a cluster's certificate may have, the detail says what), `TokenInvalid`
+	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
+	// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
+	// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
+	// `TooManyRequests`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
+	EnrolWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Enrol Get the first certificate, with a one-time token or after an approval.
+	//
+	// A token is bound to the key that it is first used with: the same request
+	// can be repeated until the token expires, with that key. Without a token, an
+	// administrator approves the cluster and its key; repeat the request until
+	// then.
+	//
+	// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
+	// than a cluster's certificate may have, the detail says what), `TokenInvalid`
+	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
+	// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
+	// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
+	// `TooManyRequests`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
+	Enrol(ctx context.Context, body EnrolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// FetchInstructions Get what the caller has to do, as consumer and as provider.
 	//
@@ -645,6 +775,119 @@ func (c *Client) PublishAdvertisementWithBody(ctx context.Context, contentType s
 // Corresponds with POST /api/v1/advertisements (the `PublishAdvertisement` operationId).
 func (c *Client) PublishAdvertisement(ctx context.Context, body PublishAdvertisementJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPublishAdvertisementRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RenewCertificateWithBody Get a new certificate with the one that is still valid.
+//
+// For the caller's own cluster alone. The key should be a new one. Reasons of
+// a refusal are those of enrolment, without those about tokens.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
+func (c *Client) RenewCertificateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRenewCertificateRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RenewCertificate Get a new certificate with the one that is still valid.
+//
+// For the caller's own cluster alone. The key should be a new one. Reasons of
+// a refusal are those of enrolment, without those about tokens.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
+func (c *Client) RenewCertificate(ctx context.Context, body RenewCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRenewCertificateRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetEnrolmentTerms Read what the certificate signing request of a cluster has to hold.
+//
+// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentTerms` operationId).
+func (c *Client) GetEnrolmentTerms(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetEnrolmentTermsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EnrolWithBody Get the first certificate, with a one-time token or after an approval.
+//
+// A token is bound to the key that it is first used with: the same request
+// can be repeated until the token expires, with that key. Without a token, an
+// administrator approves the cluster and its key; repeat the request until
+// then.
+//
+// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
+// than a cluster's certificate may have, the detail says what), `TokenInvalid`
+// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
+// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
+// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
+// `TooManyRequests`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
+func (c *Client) EnrolWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnrolRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Enrol Get the first certificate, with a one-time token or after an approval.
+//
+// A token is bound to the key that it is first used with: the same request
+// can be repeated until the token expires, with that key. Without a token, an
+// administrator approves the cluster and its key; repeat the request until
+// then.
+//
+// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
+// than a cluster's certificate may have, the detail says what), `TokenInvalid`
+// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
+// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
+// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
+// `TooManyRequests`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
+func (c *Client) Enrol(ctx context.Context, body EnrolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnrolRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -868,6 +1111,113 @@ func NewPublishAdvertisementRequestWithBody(server string, contentType string, b
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/advertisements")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRenewCertificateRequest calls the generic RenewCertificate builder with application/json body
+func NewRenewCertificateRequest(server string, body RenewCertificateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRenewCertificateRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewRenewCertificateRequestWithBody constructs an http.Request for the RenewCertificate method, with any body, and a specified content type
+func NewRenewCertificateRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/certificates")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetEnrolmentTermsRequest constructs an http.Request for the GetEnrolmentTerms method
+func NewGetEnrolmentTermsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/enrolments")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEnrolRequest calls the generic Enrol builder with application/json body
+func NewEnrolRequest(server string, body EnrolJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEnrolRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewEnrolRequestWithBody constructs an http.Request for the Enrol method, with any body, and a specified content type
+func NewEnrolRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/enrolments")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -1296,6 +1646,71 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/advertisements (the `PublishAdvertisement` operationId).
 	PublishAdvertisementWithResponse(ctx context.Context, body PublishAdvertisementJSONRequestBody, reqEditors ...RequestEditorFn) (*PublishAdvertisementResponse, error)
 
+	// RenewCertificateWithBodyWithResponse Get a new certificate with the one that is still valid.
+	//
+	// For the caller's own cluster alone. The key should be a new one. Reasons of
+	// a refusal are those of enrolment, without those about tokens.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
+	RenewCertificateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RenewCertificateResponse, error)
+
+	// RenewCertificateWithResponse Get a new certificate with the one that is still valid.
+	//
+	// For the caller's own cluster alone. The key should be a new one. Reasons of
+	// a refusal are those of enrolment, without those about tokens.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
+	RenewCertificateWithResponse(ctx context.Context, body RenewCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*RenewCertificateResponse, error)
+
+	// GetEnrolmentTermsWithResponse Read what the certificate signing request of a cluster has to hold.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentTerms` operationId).
+	GetEnrolmentTermsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetEnrolmentTermsResponse, error)
+
+	// EnrolWithBodyWithResponse Get the first certificate, with a one-time token or after an approval.
+	//
+	// A token is bound to the key that it is first used with: the same request
+	// can be repeated until the token expires, with that key. Without a token, an
+	// administrator approves the cluster and its key; repeat the request until
+	// then.
+	//
+	// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
+	// than a cluster's certificate may have, the detail says what), `TokenInvalid`
+	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
+	// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
+	// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
+	// `TooManyRequests`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
+	EnrolWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrolResponse, error)
+
+	// EnrolWithResponse Get the first certificate, with a one-time token or after an approval.
+	//
+	// A token is bound to the key that it is first used with: the same request
+	// can be repeated until the token expires, with that key. Without a token, an
+	// administrator approves the cluster and its key; repeat the request until
+	// then.
+	//
+	// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
+	// than a cluster's certificate may have, the detail says what), `TokenInvalid`
+	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
+	// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
+	// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
+	// `TooManyRequests`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
+	EnrolWithResponse(ctx context.Context, body EnrolJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrolResponse, error)
+
 	// FetchInstructionsWithResponse Get what the caller has to do, as consumer and as provider.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -1438,6 +1853,185 @@ func (r PublishAdvertisementResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PublishAdvertisementResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RenewCertificateResponseDefaultHeaders the declared response headers of an HTTP default response for RenewCertificate
+type RenewCertificateResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type RenewCertificateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *IssuedCertificate
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RenewCertificateResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RenewCertificateResponse) GetJSON200() *IssuedCertificate {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RenewCertificateResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RenewCertificateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RenewCertificateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RenewCertificateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RenewCertificateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetEnrolmentTermsResponseDefaultHeaders the declared response headers of an HTTP default response for GetEnrolmentTerms
+type GetEnrolmentTermsResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type GetEnrolmentTermsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EnrolmentTerms
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetEnrolmentTermsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetEnrolmentTermsResponse) GetJSON200() *EnrolmentTerms {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetEnrolmentTermsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetEnrolmentTermsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetEnrolmentTermsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetEnrolmentTermsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetEnrolmentTermsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// EnrolResponse202Headers the declared response headers of an HTTP 202 response for Enrol
+type EnrolResponse202Headers struct {
+	RetryAfter int
+}
+
+// EnrolResponseDefaultHeaders the declared response headers of an HTTP default response for Enrol
+type EnrolResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type EnrolResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *IssuedCertificate
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *EnrolmentPending
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *EnrolResponse202Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *EnrolResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EnrolResponse) GetJSON200() *IssuedCertificate {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r EnrolResponse) GetJSON202() *EnrolmentPending {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EnrolResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EnrolResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EnrolResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EnrolResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EnrolResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -1896,6 +2490,101 @@ func (c *ClientWithResponses) PublishAdvertisementWithResponse(ctx context.Conte
 	return ParsePublishAdvertisementResponse(rsp)
 }
 
+// RenewCertificateWithBodyWithResponse Get a new certificate with the one that is still valid.
+//
+// For the caller's own cluster alone. The key should be a new one. Reasons of
+// a refusal are those of enrolment, without those about tokens.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
+func (c *ClientWithResponses) RenewCertificateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RenewCertificateResponse, error) {
+	rsp, err := c.RenewCertificateWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRenewCertificateResponse(rsp)
+}
+
+// RenewCertificateWithResponse Get a new certificate with the one that is still valid.
+//
+// For the caller's own cluster alone. The key should be a new one. Reasons of
+// a refusal are those of enrolment, without those about tokens.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
+func (c *ClientWithResponses) RenewCertificateWithResponse(ctx context.Context, body RenewCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*RenewCertificateResponse, error) {
+	rsp, err := c.RenewCertificate(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRenewCertificateResponse(rsp)
+}
+
+// GetEnrolmentTermsWithResponse Read what the certificate signing request of a cluster has to hold.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentTerms` operationId).
+func (c *ClientWithResponses) GetEnrolmentTermsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetEnrolmentTermsResponse, error) {
+	rsp, err := c.GetEnrolmentTerms(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetEnrolmentTermsResponse(rsp)
+}
+
+// EnrolWithBodyWithResponse Get the first certificate, with a one-time token or after an approval.
+//
+// A token is bound to the key that it is first used with: the same request
+// can be repeated until the token expires, with that key. Without a token, an
+// administrator approves the cluster and its key; repeat the request until
+// then.
+//
+// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
+// than a cluster's certificate may have, the detail says what), `TokenInvalid`
+// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
+// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
+// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
+// `TooManyRequests`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
+func (c *ClientWithResponses) EnrolWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrolResponse, error) {
+	rsp, err := c.EnrolWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEnrolResponse(rsp)
+}
+
+// EnrolWithResponse Get the first certificate, with a one-time token or after an approval.
+//
+// A token is bound to the key that it is first used with: the same request
+// can be repeated until the token expires, with that key. Without a token, an
+// administrator approves the cluster and its key; repeat the request until
+// then.
+//
+// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
+// than a cluster's certificate may have, the detail says what), `TokenInvalid`
+// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
+// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
+// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
+// `TooManyRequests`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
+func (c *ClientWithResponses) EnrolWithResponse(ctx context.Context, body EnrolJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrolResponse, error) {
+	rsp, err := c.Enrol(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEnrolResponse(rsp)
+}
+
 // FetchInstructionsWithResponse Get what the caller has to do, as consumer and as provider.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -2087,6 +2776,161 @@ func ParsePublishAdvertisementResponse(rsp *http.Response) (*PublishAdvertisemen
 	switch {
 	case true:
 		var headers PublishAdvertisementResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRenewCertificateResponse parses an HTTP response from a RenewCertificateWithResponse call
+func ParseRenewCertificateResponse(rsp *http.Response) (*RenewCertificateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RenewCertificateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest IssuedCertificate
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers RenewCertificateResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetEnrolmentTermsResponse parses an HTTP response from a GetEnrolmentTermsWithResponse call
+func ParseGetEnrolmentTermsResponse(rsp *http.Response) (*GetEnrolmentTermsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetEnrolmentTermsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EnrolmentTerms
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetEnrolmentTermsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseEnrolResponse parses an HTTP response from a EnrolWithResponse call
+func ParseEnrolResponse(rsp *http.Response) (*EnrolResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EnrolResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest IssuedCertificate
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest EnrolmentPending
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers EnrolResponse202Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers202 = &headers
+	case true:
+		var headers EnrolResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -2468,6 +3312,15 @@ type ServerInterface interface {
 	// PublishAdvertisement Say what the caller's cluster offers.
 	// (POST /api/v1/advertisements)
 	PublishAdvertisement(w http.ResponseWriter, r *http.Request)
+	// RenewCertificate Get a new certificate with the one that is still valid.
+	// (POST /api/v1/certificates)
+	RenewCertificate(w http.ResponseWriter, r *http.Request)
+	// GetEnrolmentTerms Read what the certificate signing request of a cluster has to hold.
+	// (GET /api/v1/enrolments)
+	GetEnrolmentTerms(w http.ResponseWriter, r *http.Request)
+	// Enrol Get the first certificate, with a one-time token or after an approval.
+	// (POST /api/v1/enrolments)
+	Enrol(w http.ResponseWriter, r *http.Request)
 	// FetchInstructions Get what the caller has to do, as consumer and as provider.
 	// (GET /api/v1/instructions)
 	FetchInstructions(w http.ResponseWriter, r *http.Request, params FetchInstructionsParams)
@@ -2508,6 +3361,48 @@ func (siw *ServerInterfaceWrapper) PublishAdvertisement(w http.ResponseWriter, r
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PublishAdvertisement(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RenewCertificate operation middleware
+func (siw *ServerInterfaceWrapper) RenewCertificate(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RenewCertificate(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetEnrolmentTerms operation middleware
+func (siw *ServerInterfaceWrapper) GetEnrolmentTerms(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetEnrolmentTerms(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Enrol operation middleware
+func (siw *ServerInterfaceWrapper) Enrol(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Enrol(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2889,6 +3784,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/instructions", wrapper.FetchInstructions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/messages", wrapper.ReceiveMessages)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/messages", wrapper.SendMessage)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/certificates", wrapper.RenewCertificate)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/enrolments", wrapper.GetEnrolmentTerms)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/enrolments", wrapper.Enrol)
 
 	return m
 }
@@ -2931,6 +3829,150 @@ type PublishAdvertisementdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PublishAdvertisementdefaultApplicationProblemPlusJSONResponse) VisitPublishAdvertisementResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenewCertificateRequestObject struct {
+	Body *RenewCertificateJSONRequestBody
+}
+
+type RenewCertificateResponseObject interface {
+	VisitRenewCertificateResponse(w http.ResponseWriter) error
+}
+
+type RenewCertificate200JSONResponse IssuedCertificate
+
+func (response RenewCertificate200JSONResponse) VisitRenewCertificateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenewCertificatedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response RenewCertificatedefaultApplicationProblemPlusJSONResponse) VisitRenewCertificateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEnrolmentTermsRequestObject struct {
+}
+
+type GetEnrolmentTermsResponseObject interface {
+	VisitGetEnrolmentTermsResponse(w http.ResponseWriter) error
+}
+
+type GetEnrolmentTerms200JSONResponse EnrolmentTerms
+
+func (response GetEnrolmentTerms200JSONResponse) VisitGetEnrolmentTermsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEnrolmentTermsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetEnrolmentTermsdefaultApplicationProblemPlusJSONResponse) VisitGetEnrolmentTermsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnrolRequestObject struct {
+	Body *EnrolJSONRequestBody
+}
+
+type EnrolResponseObject interface {
+	VisitEnrolResponse(w http.ResponseWriter) error
+}
+
+type Enrol200JSONResponse IssuedCertificate
+
+func (response Enrol200JSONResponse) VisitEnrolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Enrol202ResponseHeaders struct {
+	RetryAfter int
+}
+
+type Enrol202JSONResponse struct {
+	Body    EnrolmentPending
+	Headers Enrol202ResponseHeaders
+}
+
+func (response Enrol202JSONResponse) VisitEnrolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnroldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response EnroldefaultApplicationProblemPlusJSONResponse) VisitEnrolResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3273,6 +4315,15 @@ type StrictServerInterface interface {
 	// PublishAdvertisement Say what the caller's cluster offers.
 	// (POST /api/v1/advertisements)
 	PublishAdvertisement(ctx context.Context, request PublishAdvertisementRequestObject) (PublishAdvertisementResponseObject, error)
+	// RenewCertificate Get a new certificate with the one that is still valid.
+	// (POST /api/v1/certificates)
+	RenewCertificate(ctx context.Context, request RenewCertificateRequestObject) (RenewCertificateResponseObject, error)
+	// GetEnrolmentTerms Read what the certificate signing request of a cluster has to hold.
+	// (GET /api/v1/enrolments)
+	GetEnrolmentTerms(ctx context.Context, request GetEnrolmentTermsRequestObject) (GetEnrolmentTermsResponseObject, error)
+	// Enrol Get the first certificate, with a one-time token or after an approval.
+	// (POST /api/v1/enrolments)
+	Enrol(ctx context.Context, request EnrolRequestObject) (EnrolResponseObject, error)
 	// FetchInstructions Get what the caller has to do, as consumer and as provider.
 	// (GET /api/v1/instructions)
 	FetchInstructions(ctx context.Context, request FetchInstructionsRequestObject) (FetchInstructionsResponseObject, error)
@@ -3362,6 +4413,92 @@ func (sh *strictHandler) PublishAdvertisement(w http.ResponseWriter, r *http.Req
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PublishAdvertisementResponseObject); ok {
 		if err := validResponse.VisitPublishAdvertisementResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RenewCertificate operation middleware
+func (sh *strictHandler) RenewCertificate(w http.ResponseWriter, r *http.Request) {
+	var request RenewCertificateRequestObject
+
+	var body RenewCertificateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RenewCertificate(ctx, request.(RenewCertificateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RenewCertificate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RenewCertificateResponseObject); ok {
+		if err := validResponse.VisitRenewCertificateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetEnrolmentTerms operation middleware
+func (sh *strictHandler) GetEnrolmentTerms(w http.ResponseWriter, r *http.Request) {
+	var request GetEnrolmentTermsRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEnrolmentTerms(ctx, request.(GetEnrolmentTermsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEnrolmentTerms")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetEnrolmentTermsResponseObject); ok {
+		if err := validResponse.VisitGetEnrolmentTermsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// Enrol operation middleware
+func (sh *strictHandler) Enrol(w http.ResponseWriter, r *http.Request) {
+	var request EnrolRequestObject
+
+	var body EnrolJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.Enrol(ctx, request.(EnrolRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Enrol")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EnrolResponseObject); ok {
+		if err := validResponse.VisitEnrolResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"golang.org/x/time/rate"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// enrolmentTag marks the operations of the API description that are for clusters
+// without a certificate.
+const enrolmentTag = "enrolment"
+
+// Limits of the enrolment listener, which anybody can reach.
+const (
+	// enrolmentRate and enrolmentBurst hold for one address. Many clusters may share
+	// one behind a gateway; each asks every half minute while it waits for approval.
+	enrolmentRate  rate.Limit = 5
+	enrolmentBurst            = 20
+	// enrolmentConnections keep strangers from using up what agents connect with.
+	enrolmentConnections = 256
+	enrolmentIdle        = 5 * time.Second
+	// enrolmentBody is enough for the largest request that the description admits.
+	enrolmentBody = 64 << 10
+	// enrolmentWrite leaves an issuer time to sign.
+	enrolmentWrite = 45 * time.Second
+)
+
+// Certificates issues certificates to clusters.
+type Certificates interface {
+	// Terms say what a request has to hold.
+	Terms(ctx context.Context) (*v1.EnrolmentTerms, error)
+	// Enrol issues a cluster's first certificate, or says what the cluster waits for.
+	Enrol(ctx context.Context, req *v1.EnrolmentRequest) (*v1.IssuedCertificate, *v1.EnrolmentPending, error)
+	// Renew issues a certificate to clusterID, which has one.
+	Renew(ctx context.Context, clusterID string, req *v1.RenewalRequest) (*v1.IssuedCertificate, error)
+}
+
+// NewEnrolment makes the server of clusters that have no certificate yet. It asks
+// for no client certificate and serves the operations of enrolment alone. Of the
+// options it needs CertDir and Certificates; Addr is ":8444" if empty.
+func NewEnrolment(o Options) (*Server, error) {
+	if o.Certificates == nil {
+		return nil, errors.New("enrolment server without an issuer of certificates")
+	}
+	if o.Addr == "" {
+		o.Addr = ":8444"
+	}
+	if o.Rate == 0 {
+		o.Rate = enrolmentRate
+	}
+	if o.Burst == 0 {
+		o.Burst = enrolmentBurst
+	}
+	s, err := newServer(o, "enrolment")
+	if err != nil {
+		return nil, err
+	}
+	s.limits.noun = "address"
+	s.description.maxBody = enrolmentBody
+	s.identify = addressOf
+	s.wrap = func(l net.Listener) net.Listener { return netutil.LimitListener(l, enrolmentConnections) }
+	s.route(operations{certificates: o.Certificates}, func(op operation) bool { return op.enrolment })
+	s.http.TLSConfig = s.files.EnrolmentTLS("h2", "http/1.1")
+	s.http.IdleTimeout = enrolmentIdle
+	s.http.WriteTimeout = enrolmentWrite
+	return s, nil
+}
+
+// addressOf stands for a caller that has nothing else to be known by.
+func addressOf(r *http.Request) (string, error) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	return host, err
+}
+
+func (o operations) GetEnrolmentTerms(ctx context.Context, _ v1.GetEnrolmentTermsRequestObject) (v1.GetEnrolmentTermsResponseObject, error) {
+	terms, err := o.certificates.Terms(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return v1.GetEnrolmentTerms200JSONResponse(*terms), nil
+}
+
+// approvalRetry is how often a cluster asks whether it was approved.
+const approvalRetry = 30 * time.Second
+
+func (o operations) Enrol(ctx context.Context, r v1.EnrolRequestObject) (v1.EnrolResponseObject, error) {
+	issued, pending, err := o.certificates.Enrol(ctx, r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if pending != nil {
+		return v1.Enrol202JSONResponse{
+			Body:    *pending,
+			Headers: v1.Enrol202ResponseHeaders{RetryAfter: int(approvalRetry.Seconds())},
+		}, nil
+	}
+	return v1.Enrol200JSONResponse(*issued), nil
+}
+
+func (o operations) RenewCertificate(ctx context.Context, r v1.RenewCertificateRequestObject) (v1.RenewCertificateResponseObject, error) {
+	if o.certificates == nil {
+		return nil, fault.New(fault.NotFound, "this broker issues no certificates: have them renewed where they come from")
+	}
+	issued, err := o.certificates.Renew(ctx, callerOf(ctx), r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return v1.RenewCertificate200JSONResponse(*issued), nil
+}
