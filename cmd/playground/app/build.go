@@ -11,7 +11,7 @@ func build() *cobra.Command {
 	return &cobra.Command{
 		Use:   "build",
 		Short: "Build the programs that playground and tests run, and stop.",
-		Long: `build compiles etcd, Kubernetes, KWOK and Liqo from the modules pinned in hack/
+		Long: `build compiles etcd, Kubernetes, KWOK, cert-manager and Liqo from the modules pinned in hack/
 into the user's cache folder, unless they are there. The first time takes minutes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

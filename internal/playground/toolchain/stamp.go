@@ -27,12 +27,17 @@ func (t *Toolchain) stamp(tool Tool) (string, error) {
 // Pins is a digest of the versions of a tool and of all that it is built from.
 func (t *Toolchain) Pins(tool Tool) (string, error) {
 	h := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(filepath.Join(t.root, "hack", tool.Module, name))
+	dir := filepath.Join(t.root, "hack", tool.Module)
+	sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	for _, file := range append([]string{filepath.Join(dir, "go.mod"), filepath.Join(dir, "go.sum")}, sources...) {
+		content, err := os.ReadFile(file)
 		if err != nil {
 			return "", fmt.Errorf("pins of %q: %w", tool.Name, err)
 		}
-		fmt.Fprintf(h, "%s %d\n", name, len(content))
+		fmt.Fprintf(h, "%s %d\n", filepath.Base(file), len(content))
 		h.Write(content)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

@@ -8,7 +8,7 @@ type Tool struct {
 	Name string
 	// Module is the folder under hack/ whose go.mod pins the version.
 	Module string
-	// Package is the import path of the program's main package.
+	// Package is the import path of the program's main package; "." is the module's own.
 	Package string
 	// Stamped programs report their module's version, which is set while linking.
 	Stamped bool
@@ -34,6 +34,8 @@ var (
 
 	KWOK = Tool{Name: "kwok", Module: "kwok", Package: "sigs.k8s.io/kwok/cmd/kwok"}
 
+	CertManager = Tool{Name: "cert-manager", Module: "certmanager", Package: "."}
+
 	LiqoControllerManager = liqo("liqo-controller-manager")
 	LiqoCRDReplicator     = liqo("crd-replicator")
 	LiqoWebhook           = relocatedWebhook()
@@ -44,7 +46,7 @@ var (
 // All are the programs above.
 func All() []Tool {
 	return []Tool{
-		Etcd, APIServer, ControllerManager, Scheduler, Kubectl, KWOK,
+		Etcd, APIServer, ControllerManager, Scheduler, Kubectl, KWOK, CertManager,
 		LiqoControllerManager, LiqoCRDReplicator, LiqoWebhook, LiqoVirtualKubelet, Liqoctl,
 	}
 }

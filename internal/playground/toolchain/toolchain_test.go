@@ -51,6 +51,9 @@ func TestEnsureBuildsWhatIsMissingOrOutdated(t *testing.T) {
 		{name: "a checksum changed", builds: true, change: func() {
 			write(t, filepath.Join(tools.root, "hack", "greet", "go.sum"), "\n")
 		}},
+		{name: "a source in this repository changed", builds: true, change: func() {
+			write(t, filepath.Join(tools.root, "hack", "greet", "main.go"), "package main\n\nfunc main() { println(\"hi\") }\n")
+		}},
 		{name: "the binary was removed", builds: true, change: func() {
 			if err := os.Remove(tools.Path(greet)); err != nil {
 				t.Fatal(err)
