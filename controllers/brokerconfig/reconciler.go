@@ -31,7 +31,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Type: brokerv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Applied",
 		Message: "the broker decides by this configuration", ObservedGeneration: obj.Generation,
 	}
-	config, err := configOf(&obj.Spec)
+	config, err := ConfigOf(&obj.Spec)
 	if err != nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Invalid", err.Error()+"; the former configuration stays in force"
 	} else {
@@ -46,8 +46,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, client.IgnoreNotFound(r.client.Status().Patch(ctx, obj, client.MergeFrom(before)))
 }
 
-// configOf fills what the spec leaves out from the defaults.
-func configOf(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
+// ConfigOf fills what the spec leaves out from the defaults.
+func ConfigOf(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	config := broker.DefaultConfig()
 	if spec.ScoringPreset != "" {
 		weights, err := decision.Preset(string(spec.ScoringPreset))
@@ -68,8 +68,18 @@ func configOf(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	if spec.StaleThreshold != nil {
 		config.StaleThreshold = spec.StaleThreshold.Duration
 	}
+	var err error
+	if config.Bounds, err = broker.BoundsOf(spec); err != nil {
+		return config, err
+	}
+	longest := config.Bounds.Duration
 	if spec.DefaultTTL != nil {
 		config.DefaultTTL = spec.DefaultTTL.Duration
+		if longest != 0 && config.DefaultTTL > longest {
+			return config, fmt.Errorf("defaultTTL: %s is longer than maxDuration %s: shorten it or raise maxDuration", config.DefaultTTL, longest)
+		}
+	} else if longest != 0 {
+		config.DefaultTTL = min(config.DefaultTTL, longest)
 	}
 	return config, nil
 }

@@ -80,6 +80,15 @@ func seconds(t time.Time) *metav1.Time {
 	return &out
 }
 
+// CheckOffer returns what the broker would refuse a manifest for.
+func CheckOffer(obj *brokerv1alpha1.ClusterAdvertisement) error {
+	offer, err := offerOf(obj)
+	if err != nil {
+		return err
+	}
+	return broker.CheckOffer(offer)
+}
+
 // offerOf reads a manifest.
 func offerOf(obj *brokerv1alpha1.ClusterAdvertisement) (*ledger.Offer, error) {
 	spec := &obj.Spec

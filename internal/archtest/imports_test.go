@@ -13,7 +13,7 @@ var rows = [][]string{
 	{"controllers", "webhooks", "internal/server", "internal/dashboard"},
 	// What joins the parts below into use cases: the broker's, and of the agent what
 	// it makes of instructions.
-	{"internal/broker", "internal/inbox"},
+	{"internal/broker", "internal/inbox", "internal/bounds"},
 	{
 		"liqo", "internal/capacity", "internal/transport/http", "internal/transport/kubernetes",
 		"internal/transport/fake", "internal/transport/transporttest", "internal/journal", "internal/pki",

@@ -139,11 +139,11 @@ func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
 	if !reflect.DeepEqual(adv.Cost, v1.Cost{}) {
 		offer.Cost = &ledger.Cost{CPU: adv.Cost.CpuCost, Memory: adv.Cost.MemoryCost, Resources: adv.Cost.ResourceCosts, Currency: adv.Cost.Currency}
 	}
-	return offer, validate(offer)
+	return offer, CheckOffer(offer)
 }
 
-// validate refuses what no cluster can mean.
-func validate(o *ledger.Offer) error {
+// CheckOffer refuses what no cluster can mean.
+func CheckOffer(o *ledger.Offer) error {
 	if o.Capacity.IsZero() && !o.Allocatable.IsZero() {
 		return fmt.Errorf("allocatable is given but capacity is empty")
 	}
@@ -176,7 +176,7 @@ func validate(o *ledger.Offer) error {
 // It returns fault.Conflict if another manifest speaks for the cluster already,
 // and fault.Invalid if the figures cannot be meant.
 func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
-	if err := validate(offer); err != nil {
+	if err := CheckOffer(offer); err != nil {
 		return fault.New(fault.Invalid, "%v", err)
 	}
 	return b.change(ctx, func(t *term) error {

@@ -17,6 +17,8 @@ type Config struct {
 	// DefaultTTL is how long a reservation made in the broker cluster is held if it
 	// does not say.
 	DefaultTTL time.Duration
+	// Bounds of every reservation that is made from now on.
+	Bounds Bounds
 }
 
 // DefaultConfig holds without a BrokerConfig: balanced, 10 minutes, 1 hour.

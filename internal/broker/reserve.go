@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -88,16 +90,36 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 	if amounts.IsZero() {
 		return nil, fault.New(fault.Invalid, "resources: ask for at least one resource in an amount above zero")
 	}
+	if err := checkCPU(amounts); err != nil {
+		return nil, err
+	}
 	if len(amounts) > maxResources {
 		return nil, fault.New(fault.Invalid, "resources: %d kinds of resource are asked for, the most is %d", len(amounts), maxResources)
 	}
 	if req.DurationSeconds != 0 && req.DurationSeconds < 60 {
 		return nil, fault.New(fault.Invalid, "durationSeconds: %d is too short, the least is 60", req.DurationSeconds)
 	}
+	if req.DurationSeconds > int64(LongestDuration/time.Second) {
+		return nil, fault.New(fault.Invalid, "durationSeconds: %d is too long, the most is %d", req.DurationSeconds, int64(LongestDuration/time.Second))
+	}
 	return &Request{
 		Requester: clusterID, Key: key, Tenant: req.Tenant, Priority: req.Priority, Amounts: amounts,
 		Target: req.TargetClusterID, Duration: time.Duration(req.DurationSeconds) * time.Second,
 	}, nil
+}
+
+// checkCPU refuses an explicit zero, unless what is wanted is an extended resource.
+// The schema of Reservation says the same.
+func checkCPU(amounts quantity.Amounts) error {
+	if cpu, named := amounts[corev1.ResourceCPU]; !named || cpu > 0 {
+		return nil
+	}
+	for name, amount := range amounts {
+		if quantity.IsExtended(name) && amount > 0 {
+			return nil
+		}
+	}
+	return fault.New(fault.Invalid, "resources: cpu must be above zero, for example 500m, or left out; only beside an extended resource may it be 0")
 }
 
 // reserve grants a request, or finds what was granted for its key before.
@@ -111,6 +133,9 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 		return nil, fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else: use a new key", q.Key, r.Name)
 	case r != nil:
 		return r, t.renew(r)
+	}
+	if err := t.b.config.Bounds.check(q); err != nil {
+		return nil, err
 	}
 	choice, err := t.choose(q, nil)
 	if err != nil {

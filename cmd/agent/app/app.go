@@ -94,7 +94,7 @@ func run(ctx context.Context, o *options) error {
 	if a.mgr, err = newManager(config, o); err != nil {
 		return err
 	}
-	for _, add := range []func(*rest.Config) error{a.addTransport, a.addCapacity, a.addPeering, a.addControllers, a.addInbox, a.addChecks} {
+	for _, add := range []func(*rest.Config) error{a.addTransport, a.addCapacity, a.addPeering, a.addControllers, a.addInbox, a.addChecks, a.addWebhooks} {
 		if err := add(config); err != nil {
 			return err
 		}
@@ -113,7 +113,12 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 			return nil, err
 		}
 	}
+	webhookServer, err := o.webhook.Server()
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		WebhookServer:                 webhookServer,
 		Scheme:                        scheme,
 		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
 // Values of --peering-mode.
@@ -43,6 +44,7 @@ type options struct {
 	healthAddress  string
 	metricsAddress string
 	leaderElect    bool
+	webhook        webhooks.Options
 	zap            zap.Options
 }
 
@@ -82,6 +84,8 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz")
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 turns it off")
 	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "wait for a lease before working, so that a second replica can stand by")
+
+	o.webhook.Bind(fs)
 
 	std := flag.NewFlagSet("", flag.ContinueOnError)
 	o.zap.BindFlags(std)

@@ -69,6 +69,9 @@ func run(ctx context.Context, o *options) error {
 	if err := addControllers(mgr, b, o); err != nil {
 		return err
 	}
+	if err := addWebhooks(ctx, mgr, o); err != nil {
+		return err
+	}
 	if o.certPath == "" {
 		log.Info("no --cert-path: agents cannot connect, only Reservations made with kubectl are served")
 	} else if err := addServer(mgr, b, o, log.WithName("server")); err != nil {
@@ -91,7 +94,12 @@ func newManager(o *options) (ctrl.Manager, error) {
 	// The API server limits us by priority and fairness; a second limit here would
 	// only add latency.
 	config.QPS = -1
+	webhookServer, err := o.webhook.Server()
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		WebhookServer:                 webhookServer,
 		Scheme:                        scheme,
 		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},

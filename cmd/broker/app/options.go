@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
 type options struct {
@@ -15,6 +17,7 @@ type options struct {
 	certPath       string
 	namespace      string
 	leaderElect    bool
+	webhook        webhooks.Options
 	zap            zap.Options
 }
 
@@ -42,6 +45,8 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.certPath, "cert-path", o.certPath, "folder with tls.crt, tls.key (the broker's) and agents-ca.crt (who may connect; ca.crt if absent)")
 	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the journal and of what agents' clusters and reservations are shown in; POD_NAMESPACE if set")
 	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "wait for a lease before serving, so that a second replica can stand by")
+
+	o.webhook.Bind(fs)
 
 	std := flag.NewFlagSet("", flag.ContinueOnError)
 	o.zap.BindFlags(std)

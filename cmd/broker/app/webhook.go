@@ -1,0 +1,21 @@
+package app
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	brokerwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/broker"
+)
+
+// addWebhooks serves the validating webhooks where they are turned on. They need
+// neither journal nor lease: every replica answers.
+func addWebhooks(ctx context.Context, mgr ctrl.Manager, o *options) error {
+	if !o.webhook.Enabled() {
+		return nil
+	}
+	if err := brokerwebhooks.Setup(ctx, mgr); err != nil {
+		return err
+	}
+	return o.webhook.AddReadyCheck(mgr)
+}

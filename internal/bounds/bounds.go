@@ -1,0 +1,181 @@
+// Package bounds says how much of other clusters the ResourceRequests of one
+// namespace may ask for. An administrator says it with Kubernetes' own objects:
+// LimitRanges for each request, ResourceQuotas for all of them together.
+package bounds
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+const (
+	// LimitType is the type of the items of a LimitRange that bound each
+	// ResourceRequest of its namespace, by min and max.
+	LimitType corev1.LimitType = "liqo.io/ResourceRequest"
+	// Priority stands for spec.priority among the resources of such an item.
+	Priority corev1.ResourceName = "liqo.io/priority"
+	// quotaPrefix precedes a resource in the hard keys of a ResourceQuota.
+	quotaPrefix = "resourcerequests.liqo.io/"
+)
+
+// QuotaKey is the key under which a ResourceQuota bounds the sum of a resource
+// over the requests of its namespace: resourcerequests.liqo.io/cpu. A key has one
+// slash, so that of an extended resource becomes a dot:
+// resourcerequests.liqo.io/nvidia.com.gpu.
+func QuotaKey(name corev1.ResourceName) corev1.ResourceName {
+	return corev1.ResourceName(quotaPrefix + strings.ReplaceAll(string(name), "/", "."))
+}
+
+// Bounds are those of one namespace.
+type Bounds struct {
+	Limits []corev1.LimitRange
+	Quotas []corev1.ResourceQuota
+}
+
+// Read fetches the bounds of a namespace.
+func Read(ctx context.Context, c client.Reader, namespace string) (Bounds, error) {
+	var limits corev1.LimitRangeList
+	if err := c.List(ctx, &limits, client.InNamespace(namespace)); err != nil {
+		return Bounds{}, fmt.Errorf("listing LimitRanges of namespace %q: %w", namespace, err)
+	}
+	var quotas corev1.ResourceQuotaList
+	if err := c.List(ctx, &quotas, client.InNamespace(namespace)); err != nil {
+		return Bounds{}, fmt.Errorf("listing ResourceQuotas of namespace %q: %w", namespace, err)
+	}
+	return Bounds{Limits: limits.Items, Quotas: quotas.Items}, nil
+}
+
+// Sums reports whether the requests of the namespace count together.
+func (b Bounds) Sums() bool {
+	for _, q := range b.Quotas {
+		for key := range q.Spec.Hard {
+			if strings.HasPrefix(string(key), quotaPrefix) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Check returns what a request exceeds. Others are the requests of its namespace
+// that count beside it; it may be among them.
+func (b Bounds) Check(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceRequest) field.ErrorList {
+	asked := askedBy(rr)
+	var errs field.ErrorList
+	for _, l := range b.Limits {
+		for _, item := range l.Spec.Limits {
+			if item.Type == LimitType {
+				errs = append(errs, checkItem(l.Name, item, asked)...)
+			}
+		}
+	}
+	if len(errs) > 0 || !b.Sums() {
+		return errs
+	}
+	used := sum(rr, others)
+	for _, q := range b.Quotas {
+		errs = append(errs, checkQuota(q.Name, q.Spec.Hard, asked, used)...)
+	}
+	return errs
+}
+
+// checkItem compares with one item of a LimitRange. As for pods, a minimum also
+// holds for who does not name the resource.
+func checkItem(limitRange string, item corev1.LimitRangeItem, asked corev1.ResourceList) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range names(item.Max) {
+		if most, q := item.Max[name], asked[name]; q.Cmp(most) > 0 {
+			errs = append(errs, field.Invalid(pathOf(name), q.String(),
+				fmt.Sprintf("is more than one request of this namespace may ask for: LimitRange %q allows at most %s; ask for less, or have it raised", limitRange, most.String())))
+		}
+	}
+	for _, name := range names(item.Min) {
+		if least, q := item.Min[name], asked[name]; q.Cmp(least) < 0 {
+			errs = append(errs, field.Invalid(pathOf(name), q.String(),
+				fmt.Sprintf("is less than a request of this namespace must ask for: LimitRange %q wants at least %s; ask for more, or have it lowered", limitRange, least.String())))
+		}
+	}
+	return errs
+}
+
+func checkQuota(quota string, hard, asked, used corev1.ResourceList) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range names(asked) {
+		q, key := asked[name], QuotaKey(name)
+		most, bounded := hard[key]
+		if !bounded || name == Priority || q.IsZero() {
+			continue
+		}
+		before := used[name]
+		total := before.DeepCopy()
+		total.Add(q)
+		if total.Cmp(most) > 0 {
+			errs = append(errs, field.Invalid(pathOf(name), q.String(),
+				fmt.Sprintf("does not fit: ResourceQuota %q allows %s=%s to the requests of this namespace together, of which %s is asked for already; ask for less, delete a request, or have it raised",
+					quota, key, most.String(), before.String())))
+		}
+	}
+	return errs
+}
+
+// sum adds up what live requests other than rr ask for.
+func sum(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceRequest) corev1.ResourceList {
+	total := corev1.ResourceList{}
+	for i := range others {
+		o := &others[i]
+		if o.Name == rr.Name || IsOver(o) {
+			continue
+		}
+		for name, q := range askedBy(o) {
+			so := total[name]
+			so.Add(q)
+			total[name] = so
+		}
+	}
+	return total
+}
+
+// IsOver reports whether nothing is or will be held for a request any more.
+func IsOver(rr *agentv1alpha1.ResourceRequest) bool {
+	return rr.Status.Phase == agentv1alpha1.RequestFailed || rr.Status.Phase == agentv1alpha1.RequestReleased
+}
+
+func askedBy(rr *agentv1alpha1.ResourceRequest) corev1.ResourceList {
+	asked := corev1.ResourceList{}
+	for name, q := range rr.Spec.Resources {
+		asked[name] = q
+	}
+	if rr.Spec.CPU != nil {
+		asked[corev1.ResourceCPU] = *rr.Spec.CPU
+	}
+	if rr.Spec.Memory != nil {
+		asked[corev1.ResourceMemory] = *rr.Spec.Memory
+	}
+	asked[Priority] = *resource.NewQuantity(int64(rr.Spec.Priority), resource.DecimalSI)
+	return asked
+}
+
+// pathOf is the field with which a resource is asked for.
+func pathOf(name corev1.ResourceName) *field.Path {
+	spec := field.NewPath("spec")
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory:
+		return spec.Child(string(name))
+	case Priority:
+		return spec.Child("priority")
+	}
+	return spec.Child("resources").Key(string(name))
+}
+
+// names in stable order.
+func names(list corev1.ResourceList) []corev1.ResourceName { return slices.Sorted(maps.Keys(list)) }

@@ -1,0 +1,87 @@
+package broker
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// LongestDuration is the longest a reservation may be held for, ten years. It is
+// well inside what a time.Duration can hold, and the schema of the kinds says it too.
+const LongestDuration = 87600 * time.Hour
+
+// Bounds is the most that an administrator lets one reservation ask for.
+type Bounds struct {
+	// Amounts holds the resources that are bounded; others are not.
+	Amounts quantity.Amounts
+	// Duration is 0 if no maximum is set.
+	Duration time.Duration
+}
+
+// BoundsOf reads the bounds of a BrokerConfig.
+func BoundsOf(spec *brokerv1alpha1.BrokerConfigSpec) (Bounds, error) {
+	amounts, err := quantity.FromResourceList(corev1.ResourceList(spec.MaxPerReservation))
+	if err != nil {
+		return Bounds{}, fmt.Errorf("maxPerReservation: %w", err)
+	}
+	b := Bounds{Amounts: amounts}
+	if spec.MaxDuration != nil {
+		b.Duration = spec.MaxDuration.Duration
+	}
+	return b, nil
+}
+
+// Excess is what a reservation asks more of than it may.
+type Excess struct {
+	// Resource is empty where it is the duration.
+	Resource corev1.ResourceName
+	// Asked and Most are for people.
+	Asked, Most string
+}
+
+// Advice completes a sentence that begins with what is asked.
+func (e Excess) Advice() string {
+	if e.Resource == "" {
+		return fmt.Sprintf("is longer than one reservation may be held: the longest is %s, set by BrokerConfig.spec.maxDuration; ask for less", e.Most)
+	}
+	return fmt.Sprintf("is more than one reservation may ask for: the most is %s, set by BrokerConfig.spec.maxPerReservation; ask for less, or in several reservations", e.Most)
+}
+
+// Excesses of a request, the duration last. A duration of 0 is renewed by its
+// requester, and is not bounded.
+func (b Bounds) Excesses(amounts quantity.Amounts, duration time.Duration) []Excess {
+	var out []Excess
+	for _, name := range amounts.Names() {
+		if most, bounded := b.Amounts[name]; bounded && amounts[name] > most {
+			out = append(out, Excess{name, quantity.Format(name, amounts[name]), quantity.Format(name, most)})
+		}
+	}
+	if b.Duration != 0 && duration > b.Duration {
+		out = append(out, Excess{"", duration.String(), b.Duration.String()})
+	}
+	return out
+}
+
+// check refuses what no reservation may ask for, now or ever.
+func (b Bounds) check(q *Request) error {
+	for _, name := range q.Amounts.Names() {
+		if err := quantity.CheckName(name); err != nil {
+			return fault.New(fault.Invalid, "resources: %v", err)
+		}
+	}
+	if q.Duration > LongestDuration {
+		return fault.New(fault.Invalid, "duration: %s is longer than anything can be held: the longest is %s", q.Duration, LongestDuration)
+	}
+	for _, e := range b.Excesses(q.Amounts, q.Duration) {
+		if e.Resource == "" {
+			return fault.New(fault.Invalid, "duration: %s %s", e.Asked, e.Advice())
+		}
+		return fault.New(fault.Invalid, "resources: %s of %s %s", e.Asked, e.Resource, e.Advice())
+	}
+	return nil
+}

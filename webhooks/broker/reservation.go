@@ -1,0 +1,147 @@
+package broker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
+)
+
+var spec = field.NewPath("spec")
+
+// CheckReservation judges a Reservation by the configuration in force, and by the
+// clusters that are known. Without any known cluster nothing is said of its size.
+//
+// One that no cluster can ever hold is admitted with a warning: the broker makes it
+// Failed and says why for each cluster.
+func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) webhooks.Verdict {
+	var v webhooks.Verdict
+	checkTakesPart(&v, spec.Child("requesterID"), r.Spec.RequesterID, config, clusters)
+	checkTarget(&v, r, config, clusters)
+
+	path := spec.Child("requestedResources")
+	amounts, err := quantity.FromResourceList(corev1.ResourceList(r.Spec.RequestedResources))
+	if err != nil {
+		v.Refuse(field.Invalid(path, "", err.Error()+": ask for an amount that a cluster can have"))
+		return v
+	}
+	for _, name := range amounts.Names() {
+		if err := quantity.CheckName(name); err != nil {
+			v.Refuse(field.Invalid(path.Key(string(name)), string(name), err.Error()))
+		}
+	}
+	checkBounds(&v, r, amounts, config)
+	if len(v.Errors) == 0 {
+		warnOfSize(&v, r, amounts, clusters)
+	}
+	return v
+}
+
+// checkTakesPart refuses a cluster that is denied, or known and not approved. What
+// names no cluster is a label.
+func checkTakesPart(v *webhooks.Verdict, path *field.Path, id string, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) {
+	switch {
+	case slices.Contains(config.DeniedClusters, id):
+		v.Refuse(field.Forbidden(path, fmt.Sprintf("cluster %q is denied: name another one, or have it taken off BrokerConfig.spec.deniedClusters", id)))
+	case config.Admission == brokerv1alpha1.AdmissionApproved && isKnown(id, clusters) && !isApproved(id, config):
+		v.Refuse(field.Forbidden(path, fmt.Sprintf("cluster %q is not approved: name another one, or have it added to BrokerConfig.spec.approvedClusters", id)))
+	}
+}
+
+func checkTarget(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) {
+	target, path := r.Spec.TargetClusterID, spec.Child("targetClusterID")
+	if target == "" {
+		return
+	}
+	if target == r.Spec.RequesterID {
+		v.Refuse(field.Invalid(path, target, "is the requester itself: name another cluster, or leave it out"))
+		return
+	}
+	checkTakesPart(v, path, target, config, clusters)
+	if len(clusters) > 0 && !isKnown(target, clusters) {
+		v.Warn("%s: no cluster %q has advertised: the reservation fails unless it does so in time; known are %s", path, target, namesOf(clusters))
+	}
+}
+
+func checkBounds(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quantity.Amounts, config *brokerv1alpha1.BrokerConfigSpec) {
+	bounds, err := broker.BoundsOf(config)
+	if err != nil {
+		// The broker goes on with the configuration before this one, and says so there.
+		v.Warn("BrokerConfig.spec.%v; the bounds of reservations are those that were in force before", err)
+		return
+	}
+	var duration time.Duration
+	if r.Spec.Duration != nil {
+		duration = r.Spec.Duration.Duration
+	}
+	for _, e := range bounds.Excesses(amounts, duration) {
+		path := spec.Child("duration")
+		if e.Resource != "" {
+			path = spec.Child("requestedResources").Key(string(e.Resource))
+		}
+		v.Refuse(field.Invalid(path, e.Asked, e.Advice()))
+	}
+}
+
+// warnOfSize compares with what each cluster has in all, not with what is free now.
+func warnOfSize(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quantity.Amounts, clusters []brokerv1alpha1.ClusterAdvertisement) {
+	var short []string
+	for i := range clusters {
+		c := &clusters[i].Spec
+		if c.ClusterID == r.Spec.RequesterID || r.Spec.TargetClusterID != "" && c.ClusterID != r.Spec.TargetClusterID {
+			continue
+		}
+		offered := c.Resources.Allocatable
+		if offered == nil {
+			offered = c.Resources.Capacity
+		}
+		whole, err := quantity.FromResourceList(offered)
+		if err != nil {
+			continue // Its own status says so.
+		}
+		lack, fits := quantity.Fits(amounts, whole)
+		if fits {
+			return
+		}
+		short = append(short, fmt.Sprintf("%s has %s %s", c.ClusterID, quantity.Format(lack.Resource, lack.Have), lack.Resource))
+	}
+	if len(short) > 0 {
+		slices.Sort(short)
+		v.Warn("%s: larger than every known cluster, so the reservation fails: ask for less, or in several reservations (%s)",
+			spec.Child("requestedResources"), listed(short))
+	}
+}
+
+func isKnown(id string, clusters []brokerv1alpha1.ClusterAdvertisement) bool {
+	return slices.ContainsFunc(clusters, func(c brokerv1alpha1.ClusterAdvertisement) bool { return c.Spec.ClusterID == id })
+}
+
+func isApproved(id string, config *brokerv1alpha1.BrokerConfigSpec) bool {
+	return slices.ContainsFunc(config.ApprovedClusters, func(a brokerv1alpha1.ApprovedCluster) bool { return a.ClusterID == id })
+}
+
+func namesOf(clusters []brokerv1alpha1.ClusterAdvertisement) string {
+	names := make([]string, len(clusters))
+	for i := range clusters {
+		names[i] = clusters[i].Spec.ClusterID
+	}
+	slices.Sort(names)
+	return listed(slices.Compact(names))
+}
+
+// listed keeps a warning within what the API server passes on.
+func listed(items []string) string {
+	const most = 5
+	if len(items) <= most {
+		return strings.Join(items, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(items[:most], ", "), len(items)-most)
+}

@@ -1,0 +1,79 @@
+package webhooks
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// Off is the address that turns webhooks off.
+const Off = "0"
+
+// Options are where webhooks are served.
+type Options struct {
+	// Address is host:port, or Off.
+	Address string
+	// CertDir holds tls.crt and tls.key. They are reread when replaced.
+	CertDir string
+}
+
+// Bind makes flags of the options.
+func (o *Options) Bind(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Address, "webhook-bind-address", Off, "address on which the API server calls the validating webhooks, for example :9443; 0 turns them off")
+	fs.StringVar(&o.CertDir, "webhook-cert-path", "", "folder with tls.crt and tls.key of the webhooks; reread when replaced")
+}
+
+// Enabled reports whether webhooks are served.
+func (o *Options) Enabled() bool { return o.Address != Off && o.Address != "" }
+
+// Server makes the server for ctrl.Options; nil if webhooks are off. It serves on
+// every replica, leader or not.
+func (o *Options) Server() (webhook.Server, error) {
+	if !o.Enabled() {
+		return nil, nil
+	}
+	if o.CertDir == "" {
+		return nil, errors.New("--webhook-cert-path is missing: give the folder with tls.crt and tls.key, or --webhook-bind-address=0")
+	}
+	host, text, err := net.SplitHostPort(o.Address)
+	if err != nil {
+		return nil, fmt.Errorf("--webhook-bind-address: %q is not host:port, for example :9443", o.Address)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
+		return nil, fmt.Errorf("--webhook-bind-address: port %q must be a number from 1 to 65535", text)
+	}
+	return webhook.NewServer(webhook.Options{
+		Host: host, Port: int(port), CertDir: o.CertDir,
+		TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }},
+	}), nil
+}
+
+// cacheWait is how long a probe waits for what webhooks read.
+const cacheWait = time.Second
+
+// AddReadyCheck makes a replica ready only when its webhooks answer and what they
+// judge by has been read.
+func (o *Options) AddReadyCheck(mgr ctrl.Manager) error {
+	started := mgr.GetWebhookServer().StartedChecker()
+	return mgr.AddReadyzCheck("webhook", func(req *http.Request) error {
+		if err := started(req); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(req.Context(), cacheWait)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("what the webhooks judge by is not read yet")
+		}
+		return nil
+	})
+}
