@@ -9,14 +9,15 @@ SHELL       := /usr/bin/env bash
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
 # Packages compile and run two at a time: each integration test boots a Kubernetes API.
 GO_TEST  := go test -race -shuffle=on -p 2
-IMAGE    ?= liqo-resource-broker
+# Images, see "make images".
 TAG      ?= dev
+PUSH     ?= false
 
 .PHONY: help
 help: ## Show this list.
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ See it work
 
@@ -44,9 +45,9 @@ build: ## Build bin/broker and bin/agent.
 	$(GO_BUILD) -o bin/agent ./cmd/agent
 
 .PHONY: images
-images: ## Build the container images of broker and agent with docker.
-	docker build --build-arg BINARY=broker -t $(IMAGE)-broker:$(TAG) .
-	docker build --build-arg BINARY=agent -t $(IMAGE)-agent:$(TAG) .
+images: ## Build the images of broker and agent, with SBOMs, in dist/; BASE=scratch needs no registry, PUSH=true pushes to REPOSITORY.
+	cd hack/images && go run . $(if $(BASE),-base=$(BASE)) $(if $(PLATFORM),-platform=$(PLATFORM)) $(if $(REPOSITORY),-repository=$(REPOSITORY)) \
+	  -push=$(PUSH) -tag=$(TAG) -revision="$$(git rev-parse HEAD)" -created="$$(git log -1 --format=%ct)" ./cmd/broker ./cmd/agent
 
 ##@ Change it
 
@@ -73,6 +74,10 @@ test-unit: ## Run the tests that boot nothing: seconds.
 	$(GO_TEST) -short -timeout 5m $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | \
 	  grep -v -e controlplanetest -e /e2e -e /internal/playground | cut -d ' ' -f 1)
 
+.PHONY: images-verify
+images-verify: ## Check that two checkouts of the last commit give the same images bit for bit, and that SBOMs list what programs consist of.
+	cd hack/images && go vet ./... && go test ./...
+
 .PHONY: bench
 bench: ## Run the benchmarks of decision, ledger, journal and accounting.
 	go test -run '^$$' -bench . -benchmem ./internal/...
@@ -90,5 +95,5 @@ verify: generate ## Check what a change must keep: generated files up to date, f
 	@git diff --exit-code --stat || { echo "generated files differ from what is committed: commit the change above"; exit 1; }
 
 .PHONY: clean
-clean: ## Remove binaries and the playground's state; built tools stay in the user's cache folder.
-	rm -rf bin .playground
+clean: ## Remove binaries, images and the playground's state; built tools stay in the user's cache folder.
+	rm -rf bin dist .playground
