@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -41,11 +42,11 @@ type options struct {
 	instructionNamespace     string
 	acceptBrokerReservations bool
 
-	healthAddress  string
-	metricsAddress string
-	leaderElect    bool
-	webhook        webhooks.Options
-	zap            zap.Options
+	healthAddress string
+	metrics       metrics.Listener
+	leaderElect   bool
+	webhook       webhooks.Options
+	zap           zap.Options
 }
 
 func defaults() *options {
@@ -54,7 +55,7 @@ func defaults() *options {
 		advertisementInterval: 30 * time.Second, pollInterval: 5 * time.Second,
 		advertisementName: "cluster-advertisement", advertisementNamespace: "default",
 		instructionNamespace: "default", acceptBrokerReservations: true,
-		healthAddress: ":8081", metricsAddress: ":8080",
+		healthAddress: ":8081", metrics: metrics.Listener{Address: ":8080"},
 	}
 }
 
@@ -82,7 +83,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.acceptBrokerReservations, "accept-broker-reservations", o.acceptBrokerReservations, "peer for Reservations that were made in the broker's cluster for this one")
 
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz")
-	fs.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 turns it off")
+	o.metrics.Bind(fs)
 	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "wait for a lease before working, so that a second replica can stand by")
 
 	o.webhook.Bind(fs)

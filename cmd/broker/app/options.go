@@ -7,26 +7,27 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
 type options struct {
-	healthAddress  string
-	metricsAddress string
-	bindAddress    string
-	certPath       string
-	namespace      string
-	leaderElect    bool
-	webhook        webhooks.Options
-	zap            zap.Options
+	healthAddress string
+	metrics       metrics.Listener
+	bindAddress   string
+	certPath      string
+	namespace     string
+	leaderElect   bool
+	webhook       webhooks.Options
+	zap           zap.Options
 }
 
 func defaults() *options {
 	return &options{
-		healthAddress:  ":8081",
-		metricsAddress: ":8080",
-		bindAddress:    ":8443",
-		namespace:      namespaceOfPod(),
+		healthAddress: ":8081",
+		metrics:       metrics.Listener{Address: ":8080"},
+		bindAddress:   ":8443",
+		namespace:     namespaceOfPod(),
 	}
 }
 
@@ -40,7 +41,7 @@ func namespaceOfPod() string {
 
 func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz; ready means that the journal can be written")
-	fs.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 turns it off")
+	o.metrics.Bind(fs)
 	fs.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address on which agents connect over mTLS")
 	fs.StringVar(&o.certPath, "cert-path", o.certPath, "folder with tls.crt, tls.key (the broker's) and agents-ca.crt (who may connect; ca.crt if absent)")
 	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the journal and of what agents' clusters and reservations are shown in; POD_NAMESPACE if set")

@@ -1,0 +1,221 @@
+package metrics
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+)
+
+func TestWrongFlagsAreNamed(t *testing.T) {
+	empty := t.TempDir()
+	tests := map[string]struct {
+		listener Listener
+		want     string
+	}{
+		"in the clear":                    {listener: Listener{Address: ":8080"}},
+		"over TLS without a certificate":  {listener: Listener{Address: ":8080", Secure: true}},
+		"a certificate that nobody shows": {listener: Listener{CertDir: empty}, want: "add --metrics-secure"},
+		"a folder without certificate":    {listener: Listener{Secure: true, CertDir: empty}, want: "tls.crt"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := test.listener.Options()
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error that names %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestWhoMayReadMetrics(t *testing.T) {
+	plane := controlplanetest.Start(t)
+	clients, err := kubernetes.NewForConfig(plane.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	allow(t, clients, "prometheus")
+	site := serve(t, plane.RESTConfig())
+
+	tests := map[string]struct {
+		token string
+		want  int
+		body  string
+	}{
+		"no token": {want: http.StatusUnauthorized},
+		// controller-runtime tells an unknown token from a broken API server by nothing.
+		"a token that nobody gave":         {token: "invented", want: http.StatusInternalServerError},
+		"a token without the right to it":  {token: tokenOf(t, clients, "curious"), want: http.StatusForbidden},
+		"a token with the right to get it": {token: tokenOf(t, clients, "prometheus"), want: http.StatusOK, body: "certwatcher_read_certificate_total"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			status, body := site.get(t, test.token)
+			if status != test.want || !strings.Contains(body, test.body) {
+				t.Errorf("got %d %.80q, want %d with %q", status, body, test.want, test.body)
+			}
+		})
+	}
+
+	t.Run("a client that only speaks TLS 1.2", func(t *testing.T) {
+		_, err := tls.Dial("tcp", site.address, &tls.Config{RootCAs: site.roots, ServerName: "metrics", MaxVersion: tls.VersionTLS12}) //nolint:gosec // the old version is what is tried
+		if err == nil || !strings.Contains(err.Error(), "protocol version") {
+			t.Errorf("got %v, want a refusal of the version", err)
+		}
+	})
+	t.Run("a certificate that was replaced", func(t *testing.T) {
+		site.replaceCertificate(t)
+		deadline := time.Now().Add(30 * time.Second)
+		for status := 0; status != http.StatusUnauthorized; status, _, err = site.try("") {
+			if time.Now().After(deadline) {
+				t.Fatalf("the new certificate is not in use: %v", err)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+}
+
+// allow gives a ServiceAccount of the namespace default the right to read metrics.
+func allow(t *testing.T, clients kubernetes.Interface, account string) {
+	t.Helper()
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+	}
+	if _, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "metrics-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: account}},
+	}
+	if _, err := clients.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tokenOf(t *testing.T, clients kubernetes.Interface, account string) string {
+	t.Helper()
+	accounts := clients.CoreV1().ServiceAccounts("default")
+	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	token, err := accounts.CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token.Status.Token
+}
+
+// site is a metrics listener with a certificate of an authority of its own.
+type site struct {
+	address string
+	dir     string
+	roots   *x509.CertPool
+}
+
+func serve(t *testing.T, config *rest.Config) *site {
+	t.Helper()
+	s := &site{address: freeAddress(t), dir: t.TempDir()}
+	s.replaceCertificate(t)
+	options, err := Listener{Address: s.address, Secure: true, CertDir: s.dir}.Options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := server.NewServer(options, config, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- listener.Start(t.Context()) }()
+	t.Cleanup(func() {
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+	deadline := time.Now().Add(10 * time.Second)
+	for _, _, err := s.try(""); err != nil; _, _, err = s.try("") {
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return s
+}
+
+func (s *site) replaceCertificate(t *testing.T) {
+	t.Helper()
+	authority, err := pki.NewAuthority("metrics", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.IssueServer([]string{"metrics"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pair.Save(s.dir, authority.CertPEM(), authority.CertPEM()); err != nil {
+		t.Fatal(err)
+	}
+	s.roots = authority.Pool()
+}
+
+func (s *site) get(t *testing.T, token string) (int, string) {
+	t.Helper()
+	status, body, err := s.try(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, body
+}
+
+func (s *site) try(token string) (int, string, error) {
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: s.roots, ServerName: "metrics", MinVersion: tls.VersionTLS13},
+		DisableKeepAlives: true,
+	}}
+	request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("https://%s/metrics", s.address), nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close() //nolint:errcheck // read to its end
+	body, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(body), err
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // it was only asked for a port
+	return listener.Addr().String()
+}
