@@ -87,15 +87,15 @@ func (s apiServer) testRefusals(t *testing.T) {
 		},
 		"a reservation for ten seconds": {
 			reservation + `{requesterID: rome, duration: 10s, requestedResources: {cpu: "2"}}`,
-			[]string{"spec.duration", "duration must be at least 1m, or left out"},
+			[]string{"spec.duration", "duration must be at least 1m and at most 87600h, for example 2h30m, or left out"},
 		},
 		"a reservation for a negative time": {
 			reservation + `{requesterID: rome, duration: -1h, requestedResources: {cpu: "2"}}`,
-			[]string{"spec.duration", "duration must be at least 1m, or left out"},
+			[]string{"spec.duration", "duration must be at least 1m and at most 87600h, for example 2h30m, or left out"},
 		},
 		"a reservation for a time that is no duration": {
 			reservation + `{requesterID: rome, duration: a while, requestedResources: {cpu: "2"}}`,
-			[]string{"spec.duration", "duration must be at least 1m, or left out"},
+			[]string{"spec.duration", "duration must be at least 1m and at most 87600h, for example 2h30m, or left out"},
 		},
 		"a reservation of negative priority": {
 			reservation + `{requesterID: rome, priority: -1, requestedResources: {cpu: "2"}}`,
@@ -191,7 +191,7 @@ func (s apiServer) testRefusals(t *testing.T) {
 		},
 		"a request for ten seconds": {
 			resourceRequest + `{cpu: "1", duration: 10s}`,
-			[]string{"spec.duration", "duration must be at least 1m, or left out"},
+			[]string{"spec.duration", "duration must be at least 1m and at most 87600h, for example 2h30m, or left out"},
 		},
 	}
 	for name, tc := range cases {

@@ -11,10 +11,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// LongestDuration is the longest a reservation may be held for, ten years. It is
-// well inside what a time.Duration can hold, and the schema of the kinds says it too.
-const LongestDuration = 87600 * time.Hour
-
 // Bounds is the most that an administrator lets one reservation ask for.
 type Bounds struct {
 	// Amounts holds the resources that are bounded; others are not.
@@ -67,16 +63,7 @@ func (b Bounds) Excesses(amounts quantity.Amounts, duration time.Duration) []Exc
 	return out
 }
 
-// check refuses what no reservation may ask for, now or ever.
 func (b Bounds) check(q *Request) error {
-	for _, name := range q.Amounts.Names() {
-		if err := quantity.CheckName(name); err != nil {
-			return fault.New(fault.Invalid, "resources: %v", err)
-		}
-	}
-	if q.Duration > LongestDuration {
-		return fault.New(fault.Invalid, "duration: %s is longer than anything can be held: the longest is %s", q.Duration, LongestDuration)
-	}
 	for _, e := range b.Excesses(q.Amounts, q.Duration) {
 		if e.Resource == "" {
 			return fault.New(fault.Invalid, "duration: %s %s", e.Asked, e.Advice())

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -54,9 +52,6 @@ func (r *Request) digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// maxResources is how many kinds of resource a Reservation can show.
-const maxResources = 10
-
 // RequestReservation implements the server's Broker.
 func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	request, err := requestOf(clusterID, key, req)
@@ -87,39 +82,17 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "resources: %v", err)
 	}
-	if amounts.IsZero() {
-		return nil, fault.New(fault.Invalid, "resources: ask for at least one resource in an amount above zero")
-	}
-	if err := checkCPU(amounts); err != nil {
-		return nil, err
-	}
-	if len(amounts) > maxResources {
-		return nil, fault.New(fault.Invalid, "resources: %d kinds of resource are asked for, the most is %d", len(amounts), maxResources)
-	}
 	if req.DurationSeconds != 0 && req.DurationSeconds < 60 {
 		return nil, fault.New(fault.Invalid, "durationSeconds: %d is too short, the least is 60", req.DurationSeconds)
 	}
-	if req.DurationSeconds > int64(LongestDuration/time.Second) {
-		return nil, fault.New(fault.Invalid, "durationSeconds: %d is too long, the most is %d", req.DurationSeconds, int64(LongestDuration/time.Second))
+	if most := int64(LongestDuration / time.Second); req.DurationSeconds > most {
+		return nil, fault.New(fault.Invalid, "durationSeconds: %d is too long, the most is %d", req.DurationSeconds, most)
 	}
-	return &Request{
+	q := &Request{
 		Requester: clusterID, Key: key, Tenant: req.Tenant, Priority: req.Priority, Amounts: amounts,
 		Target: req.TargetClusterID, Duration: time.Duration(req.DurationSeconds) * time.Second,
-	}, nil
-}
-
-// checkCPU refuses an explicit zero, unless what is wanted is an extended resource.
-// The schema of Reservation says the same.
-func checkCPU(amounts quantity.Amounts) error {
-	if cpu, named := amounts[corev1.ResourceCPU]; !named || cpu > 0 {
-		return nil
 	}
-	for name, amount := range amounts {
-		if quantity.IsExtended(name) && amount > 0 {
-			return nil
-		}
-	}
-	return fault.New(fault.Invalid, "resources: cpu must be above zero, for example 500m, or left out; only beside an extended resource may it be 0")
+	return q, q.check()
 }
 
 // reserve grants a request, or finds what was granted for its key before.

@@ -104,6 +104,9 @@ func objectKey(uid string) string { return "object/" + uid }
 // granted for it before. A request without duration gets the default one.
 func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView, error) {
 	q.Key = objectKey(q.Object.UID)
+	if err := q.check(); err != nil {
+		return nil, err
+	}
 	var view *ReservationView
 	err := b.change(ctx, func(t *term) error {
 		if r, shut := t.state.ByKey(q.Requester, q.Key); r != nil && !shut {

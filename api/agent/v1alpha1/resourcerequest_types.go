@@ -28,10 +28,12 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ResourceRequest cannot be changed yet: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory) || has(self.resources)",message="nothing is asked for: set cpu, memory or resources"
+// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || string(self.cpu).matches('^[^eE]*[1-9]') || (has(self.resources) && self.resources.exists(k, k.contains('/') && string(self.resources[k]) != '0'))",fieldPath=".cpu",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
 type ResourceRequestSpec struct {
-	// cpu wanted, in cores, for example "500m".
+	// cpu wanted, in cores, for example "500m". It may be 0 only beside an extended
+	// resource.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-') && string(self).matches('^[^eE]*[1-9]')",message="cpu must be above zero, for example 500m, or left out"
+	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-')",message="cpu cannot be negative: ask for more than zero, for example 500m, or leave it out"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
 	// memory wanted, for example "256Mi".
@@ -52,10 +54,10 @@ type ResourceRequestSpec struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Priority int32 `json:"priority,omitempty"`
 
-	// duration the capacity is held, at least one minute. Without it the
-	// capacity is held until this object is deleted.
+	// duration the capacity is held, from one minute to ten years (87600h). Without
+	// it the capacity is held until this object is deleted.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="duration must be at least 1m, or left out"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="duration must be at least 1m and at most 87600h, for example 2h30m, or left out"
 	Duration *metav1.Duration `json:"duration,omitempty"`
 
 	// namespaces whose pods may run on the virtual node. Without it the request's
@@ -65,6 +67,7 @@ type ResourceRequestSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a namespace is a DNS label: lower-case letters, digits and '-' only"
 	Namespaces *[]string `json:"namespaces,omitempty"`
 }
 

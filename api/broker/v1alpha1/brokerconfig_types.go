@@ -69,20 +69,20 @@ type BrokerConfigSpec struct {
 	// staleThreshold is how long a cluster may be silent before it is Inactive.
 	// It defaults to 10m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="staleThreshold must be at least 1m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="staleThreshold must be at least 1m and at most 87600h, for example 2h30m"
 	StaleThreshold *metav1.Duration `json:"staleThreshold,omitempty"`
 
 	// defaultTTL is how long a Reservation without duration is held. It defaults
 	// to 1h.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="defaultTTL must be at least 1m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="defaultTTL must be at least 1m and at most 87600h, for example 2h30m"
 	DefaultTTL *metav1.Duration `json:"defaultTTL,omitempty"`
 
 	// maxDuration is the longest a reservation may ask for. There is no maximum if
 	// it is unset. A reservation without duration is not bounded by it: its
 	// requester renews it.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="maxDuration must be at least 1m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="maxDuration must be at least 1m and at most 87600h, for example 2h30m"
 	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
 
 	// maxPerReservation is the most that one reservation may ask for of each

@@ -70,12 +70,14 @@ const ReservationFinalizer = "broker.fluidos.eu/release"
 // RequestedResources is how much is wanted of each resource, by Kubernetes
 // resource name. Ten names keep the rules below within what the API server lets
 // a rule cost. The rules read text: to parse 1e-2147483647 as a quantity takes
-// the API server minutes, and a rule is run even where the pattern has failed.
+// the API server minutes, and a rule is run even where the pattern has failed. What
+// they let pass, such as 0e1, the broker refuses.
 //
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:MaxProperties=10
 // +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).startsWith('-'))",message="an amount cannot be negative: ask for more than zero, or leave the resource out"
 // +kubebuilder:validation:XValidation:rule="self.exists(k, string(self[k]).matches('[1-9]'))",message="at least one amount must be above zero, for example cpu: 500m"
+// +kubebuilder:validation:XValidation:rule="!('cpu' in self) || string(self['cpu']).matches('^[^eE]*[1-9]') || self.exists(k, k.contains('/') && string(self[k]) != '0')",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
 type RequestedResources map[corev1.ResourceName]resource.Quantity
 
 // ReservationSpec is what is asked for. It cannot be changed once made: delete the
@@ -87,10 +89,10 @@ type ReservationSpec struct {
 	// +required
 	RequestedResources RequestedResources `json:"requestedResources"`
 
-	// duration the reservation is held, at least one minute. It defaults to
-	// BrokerConfig.spec.defaultTTL (1h).
+	// duration the reservation is held, from one minute to ten years (87600h). It
+	// defaults to BrokerConfig.spec.defaultTTL (1h).
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="duration must be at least 1m, or left out"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="duration must be at least 1m and at most 87600h, for example 2h30m, or left out"
 	Duration *metav1.Duration `json:"duration,omitempty"`
 
 	// priority orders reservations that compete; higher comes first.

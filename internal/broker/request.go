@@ -1,0 +1,43 @@
+package broker
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+const (
+	// LongestDuration is the longest a reservation may be held for, ten years. It is
+	// well inside what a time.Duration can hold.
+	LongestDuration = 87600 * time.Hour
+	// maxResources is how many kinds of resource a Reservation can show.
+	maxResources = 10
+)
+
+// check refuses what can never be served, whatever the configuration. The schema of
+// Reservation says the same to those who write one.
+func (q *Request) check() error {
+	if q.Amounts.IsZero() {
+		return fault.New(fault.Invalid, "resources: ask for at least one resource in an amount above zero")
+	}
+	if len(q.Amounts) > maxResources {
+		return fault.New(fault.Invalid, "resources: %d kinds of resource are asked for, the most is %d", len(q.Amounts), maxResources)
+	}
+	extended := false
+	for _, name := range q.Amounts.Names() {
+		if err := quantity.CheckName(name); err != nil {
+			return fault.New(fault.Invalid, "resources: %v", err)
+		}
+		extended = extended || quantity.IsExtended(name) && q.Amounts[name] > 0
+	}
+	if cpu, named := q.Amounts[corev1.ResourceCPU]; named && cpu == 0 && !extended {
+		return fault.New(fault.Invalid, "resources: cpu must be above zero, for example 500m, or left out; only beside an extended resource may it be 0")
+	}
+	if q.Duration > LongestDuration {
+		return fault.New(fault.Invalid, "duration: %s is too long, the most is %s", q.Duration, LongestDuration)
+	}
+	return nil
+}
