@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
 )
@@ -33,9 +34,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	config, err := ConfigOf(&obj.Spec)
 	if err != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Invalid", err.Error()+"; the former configuration stays in force"
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Invalid", err.Error()+"; "+r.keep(ctx, &obj.Spec)
 	} else {
 		r.broker.SetConfig(ctx, config)
+		ready.Message += contradictions(config.Access)
 	}
 	before := obj.DeepCopy()
 	obj.Status.ObservedGeneration = obj.Generation
@@ -46,9 +48,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, client.IgnoreNotFound(r.client.Status().Patch(ctx, obj, client.MergeFrom(before)))
 }
 
+// keep says what holds beside a configuration that cannot. One that is invalid when
+// the broker starts must not let in whom it denies.
+func (r *Reconciler) keep(ctx context.Context, spec *brokerv1alpha1.BrokerConfigSpec) string {
+	if r.broker.Configured() {
+		return "the former configuration stays in force"
+	}
+	config := broker.DefaultConfig()
+	config.Access = access.PolicyOf(spec)
+	r.broker.SetConfig(ctx, config)
+	return "its access lists are in force, and else the defaults"
+}
+
+func contradictions(policy access.Policy) string {
+	both := policy.Contradictions()
+	if len(both) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; approvedClusters and deniedClusters both have %q: denied wins", both)
+}
+
 // ConfigOf fills what the spec leaves out from the defaults.
 func ConfigOf(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	config := broker.DefaultConfig()
+	config.Access = access.PolicyOf(spec)
 	if spec.ScoringPreset != "" {
 		weights, err := decision.Preset(string(spec.ScoringPreset))
 		if err != nil {

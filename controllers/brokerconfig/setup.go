@@ -2,8 +2,14 @@
 package brokerconfig
 
 import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
@@ -23,5 +29,13 @@ func Setup(mgr ctrl.Manager, b *broker.Broker) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("brokerconfig").
 		For(&brokerv1alpha1.BrokerConfig{}).
+		WatchesRawSource(source.Func(begin)).
 		Complete(&Reconciler{client: mgr.GetClient(), broker: b})
+}
+
+// begin has the configuration looked at also where there is none: the broker waits
+// for it.
+func begin(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: brokerv1alpha1.BrokerConfigName}})
+	return nil
 }

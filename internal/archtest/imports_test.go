@@ -13,13 +13,13 @@ var rows = [][]string{
 	{"controllers", "webhooks", "internal/server", "internal/dashboard", "internal/metrics"},
 	// What joins the parts below into use cases: the broker's, and of the agent what
 	// it makes of instructions.
-	{"internal/broker", "internal/inbox", "internal/bounds"},
+	{"internal/broker", "internal/inbox", "internal/bounds", "internal/enrolment"},
 	{
 		"liqo", "internal/capacity", "internal/transport/http", "internal/transport/kubernetes",
 		"internal/transport/fake", "internal/transport/transporttest", "internal/journal", "internal/pki",
 	},
 	{"internal/wire", "internal/transport"},
-	{"internal/decision", "internal/ledger"},
+	{"internal/decision", "internal/ledger", "internal/access"},
 	{"api", "config", "internal/quantity", "internal/fault", "internal/version", "internal/failpoint"},
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
@@ -37,6 +38,7 @@ type Broker struct {
 	opts    Options
 	mailbox *mailbox
 	feed    *Feed
+	gate    *access.Gate
 
 	// mu guards the following.
 	mu   sync.Mutex
@@ -44,14 +46,17 @@ type Broker struct {
 	// ended is closed and replaced whenever a term begins or ends.
 	ended  chan struct{}
 	config Config
+	// configured is false until config is the administrator's.
+	configured bool
 }
 
-// New makes a Broker with the default configuration.
+// New makes a Broker that decides nothing before it gets a configuration.
 func New(opts Options) *Broker {
 	return &Broker{
 		opts:    opts,
 		mailbox: newMailbox(opts.Now),
 		feed:    newFeed(),
+		gate:    access.NewGate(),
 		ended:   make(chan struct{}),
 		config:  DefaultConfig(),
 	}

@@ -23,6 +23,9 @@ type choice struct {
 // choose picks a provider. What the winner last said of itself is written down
 // before it is held to it; if it then no longer serves, the choice is made again.
 func (t *term) choose(q *Request, tried []string) (*choice, error) {
+	if !t.b.configured {
+		return nil, errUnconfigured()
+	}
 	request := &decision.Request{
 		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: t.b.config.Weights,
 	}

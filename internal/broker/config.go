@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 )
 
@@ -19,6 +21,8 @@ type Config struct {
 	DefaultTTL time.Duration
 	// Bounds of every reservation that is made from now on.
 	Bounds Bounds
+	// Access says which clusters take part.
+	Access access.Policy
 }
 
 // DefaultConfig holds without a BrokerConfig: balanced, 10 minutes, 1 hour.
@@ -30,15 +34,38 @@ func DefaultConfig() Config {
 	return Config{Weights: weights, StaleThreshold: 10 * time.Minute, DefaultTTL: time.Hour}
 }
 
-// SetConfig takes effect with the next decision. Reservations that are made keep
-// what they were promised.
+// SetConfig takes effect with the next decision, and whoever c does not admit is
+// shut out before it returns. Reservations that are made keep what they were
+// promised.
 func (b *Broker) SetConfig(_ context.Context, c Config) {
+	b.configure(c)
+	b.gate.Set(c.Access)
+}
+
+func (b *Broker) configure(c Config) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.config = c
+	b.config, b.configured = c, true
 	if b.term != nil {
 		b.term.judgeAll()
 	}
+}
+
+// Configured says whether SetConfig was called. Until then nothing is decided, and
+// Access lets nobody in.
+func (b *Broker) Configured() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.configured
+}
+
+// Access admits the clusters that the configuration in force admits.
+func (b *Broker) Access() *access.Gate { return b.gate }
+
+func errUnconfigured() *fault.Error {
+	e := fault.New(fault.Unavailable, "the broker has not read its configuration yet; nothing was changed, try again")
+	e.RetryAfter = time.Second
+	return e
 }
 
 const (

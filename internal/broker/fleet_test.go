@@ -39,6 +39,7 @@ func inFleet(t *testing.T, test func(f *fleet)) {
 func (f *fleet) start() {
 	f.store = f.server.Client()
 	f.Broker = New(Options{Store: f.store, Journal: journal.Options{}, Version: "test", Log: logr.Discard(), Now: time.Now})
+	f.SetConfig(context.Background(), DefaultConfig())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

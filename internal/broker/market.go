@@ -76,7 +76,8 @@ func (t *term) relist(clusterID string) {
 	t.b.feed.cluster(clusterID)
 }
 
-// judge decides by the clock whether a cluster takes new reservations.
+// judge decides, by the clock and the lists of the administrator, whether a cluster
+// takes new reservations.
 func (t *term) judge(clusterID string) {
 	p, c := t.presenceOf(clusterID), t.state.Cluster(clusterID)
 	threshold := t.b.config.StaleThreshold
@@ -86,7 +87,15 @@ func (t *term) judge(clusterID string) {
 		t.b.feed.cluster(clusterID)
 	}
 	t.market.SetStale(clusterID, phase != ClusterActive)
+	t.market.SetDenied(clusterID, t.shutOut(c))
 	t.due.set(clusterDue+clusterID, nextPhaseChange(p.heard, t.now(), c.Agent, threshold))
+}
+
+// shutOut clusters take nothing new. Where no agent speaks for a cluster an
+// administrator does, who need not be approved.
+func (t *term) shutOut(c *ledger.Cluster) bool {
+	policy := t.b.config.Access
+	return policy.Denied(c.ClusterID) || c.Agent && policy.Check(c.ClusterID) != nil
 }
 
 func (t *term) judgeAll() {

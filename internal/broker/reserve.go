@@ -110,6 +110,9 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	if err := t.b.config.Bounds.check(q); err != nil {
 		return nil, err
 	}
+	if err := t.checkRequester(q.Requester); err != nil {
+		return nil, err
+	}
 	choice, err := t.choose(q, nil)
 	if err != nil {
 		return nil, err
@@ -132,6 +135,15 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	t.b.opts.Log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, choice.winner),
 		"reservation", name, "requester", q.Requester, "target", choice.winner, "resources", describe(q.Amounts))
 	return t.state.Reservation(name), nil
+}
+
+// checkRequester refuses a cluster that was shut out, whoever asks for it. A
+// requester that is not approved may be no cluster at all.
+func (t *term) checkRequester(id string) error {
+	if t.b.config.Access.Denied(id) {
+		return t.b.config.Access.Check(id)
+	}
+	return nil
 }
 
 // renew moves the end of a reservation that has none of its own, but not so often

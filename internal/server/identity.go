@@ -1,10 +1,9 @@
 package server
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"net"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -17,19 +16,21 @@ import (
 // open longer than a certificate or a CA may last, so every request asks again,
 // and the chain is verified anew when the CA or the hour calls for it.
 type connection struct {
+	// shut ends everything that goes on over the connection, with the reason for it.
+	shut func(error)
+
 	// mu guards the following; HTTP/2 runs requests of a connection side by side.
 	mu        sync.Mutex
 	agentsCA  *x509.CertPool
 	clusterID string
 	// until is when the first certificate of the chain expires.
 	until time.Time
+	// leave is set once the connection was let in; over says that it was closed.
+	leave func()
+	over  bool
 }
 
 type connectionKey struct{}
-
-func withConnection(ctx context.Context, _ net.Conn) context.Context {
-	return context.WithValue(ctx, connectionKey{}, &connection{})
-}
 
 // clusterOf returns the cluster that r's certificate speaks for, now.
 func (s *Server) clusterOf(r *http.Request) (string, error) {
@@ -39,9 +40,13 @@ func (s *Server) clusterOf(r *http.Request) (string, error) {
 	}
 	c, ok := r.Context().Value(connectionKey{}).(*connection)
 	if !ok {
-		c = &connection{}
+		return "", errors.New("request without a connection")
 	}
-	return c.identify(r.TLS, credentials.AgentsCA, s.clock.Now())
+	id, err := c.identify(r.TLS, credentials.AgentsCA, s.clock.Now())
+	if err != nil || s.access == nil {
+		return id, err
+	}
+	return id, c.enter(s.access, id)
 }
 
 func (c *connection) identify(state *tls.ConnectionState, agentsCA *x509.CertPool, now time.Time) (string, error) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
@@ -52,6 +53,9 @@ type Options struct {
 	CertDir string
 	// Broker decides.
 	Broker Broker
+	// Access says at every request whether its cluster takes part, and ends what a
+	// cluster that no longer does has open. Without it a good certificate is enough.
+	Access *access.Gate
 	// Certificates issues certificates; without it none is renewed.
 	Certificates Certificates
 	// Log gets one line per request; those that agents repeat are at V(1).
@@ -81,7 +85,9 @@ type Server struct {
 	// wrap bounds the listener.
 	wrap        func(net.Listener) net.Listener
 	description *description
+	connections connections
 	limits      *limits
+	access      *access.Gate
 	metrics     *metrics
 	mux         *http.ServeMux
 	http        *http.Server
@@ -134,6 +140,7 @@ func newServer(o Options, name string) (*Server, error) {
 		description: d,
 		limits:      newLimits(cmp.Or(o.Rate, defaultRate), cmp.Or(o.Burst, defaultBurst)),
 		metrics:     m,
+		access:      o.Access,
 		drain:       func() {},
 		wrap:        func(l net.Listener) net.Listener { return l },
 	}
@@ -149,7 +156,7 @@ func (s *Server) route(o operations, wanted func(operation) bool) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(s.description.document) // the caller may have gone
 	})
-	bridge := v1.NewStrictHandlerWithOptions(o, nil, v1.StrictHTTPServerOptions{
+	bridge := v1.NewStrictHandlerWithOptions(o, []v1.StrictMiddlewareFunc{explainShut}, v1.StrictHTTPServerOptions{
 		RequestErrorHandlerFunc:  refuseInvalid,
 		ResponseErrorHandlerFunc: refuse,
 	})
@@ -183,6 +190,7 @@ func (s *Server) newHTTPServer() *http.Server {
 		Handler:           http.HandlerFunc(s.serve),
 		TLSConfig:         tlsConfig,
 		ConnContext:       s.connContext,
+		ConnState:         s.connState,
 		ReadHeaderTimeout: headerTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
@@ -229,7 +237,13 @@ func (*Server) NeedLeaderElection() bool { return false }
 
 func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
 	s.noteCertificates()
-	return withConnection(ctx, c)
+	return s.connections.begin(ctx, c)
+}
+
+func (s *Server) connState(c net.Conn, state http.ConnState) {
+	if state == http.StateClosed || state == http.StateHijacked {
+		s.connections.end(c)
+	}
 }
 
 // noteCertificates logs once that replaced files cannot be used, or can again.

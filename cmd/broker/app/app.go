@@ -146,7 +146,7 @@ func addControllers(mgr ctrl.Manager, b *broker.Broker, o *options) error {
 
 func addServer(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger) error {
 	s, err := server.New(server.Options{
-		Addr: o.bindAddress, CertDir: o.certPath, Broker: b, Log: log,
+		Addr: o.bindAddress, CertDir: o.certPath, Broker: b, Access: b.Access(), Log: log,
 		Registerer: metrics.Registry,
 	})
 	if err != nil {

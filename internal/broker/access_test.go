@@ -1,0 +1,130 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// allow sets the administrator's lists.
+func (f *fleet) allow(spec brokerv1alpha1.BrokerConfigSpec) {
+	config := DefaultConfig()
+	config.Access = access.PolicyOf(&spec)
+	f.SetConfig(context.Background(), config)
+}
+
+func approvedAlone(id string) brokerv1alpha1.BrokerConfigSpec {
+	return brokerv1alpha1.BrokerConfigSpec{
+		Admission: brokerv1alpha1.AdmissionApproved, ApprovedClusters: []brokerv1alpha1.ApprovedCluster{{ClusterID: id}},
+	}
+}
+
+func objectRequest(requester string) Request {
+	return Request{
+		Requester: requester, Amounts: quantity.Amounts{"cpu": 1000},
+		Object: &ledger.ObjectRef{Namespace: "default", Name: "r", UID: requester},
+	}
+}
+
+func TestWhoIsShutOutLendsNothingNew(t *testing.T) {
+	cases := map[string]struct {
+		spec brokerv1alpha1.BrokerConfigSpec
+		want string
+	}{
+		"nobody is":                       {want: "paris"},
+		"a denied cluster":                {spec: brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"paris"}}, want: "berlin"},
+		"a cluster that was not approved": {spec: approvedAlone("berlin"), want: "berlin"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("paris", "64", "256Gi")
+				f.advertise("berlin", "8", "16Gi")
+				// More is in use in berlin, so that paris would be first.
+				f.reserve("rome", "before", request("4", "8Gi"))
+				f.reserve("rome", "before-2", request("4", "8Gi"))
+				f.allow(tc.spec)
+				if got := target(f.reserve("rome", "request-1", request("1", "1Gi"))); got != tc.want {
+					t.Errorf("reserved from %s, want %s", got, tc.want)
+				}
+				f.allow(brokerv1alpha1.BrokerConfigSpec{})
+				if got := target(f.reserve("rome", "request-2", request("20", "1Gi"))); got != "paris" {
+					t.Errorf("admitted again: reserved from %s, want paris", got)
+				}
+			})
+		})
+	}
+}
+
+func TestADeniedProviderKeepsWhatItLentAndTheReasonIsTold(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		f.mustReport("paris", r, 1, provider, "Acknowledged")
+		f.allow(brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"paris"}})
+		if got := target(f.get("rome", r.Name)); got != "paris" {
+			t.Errorf("what was lent moved to %q", got)
+		}
+		_, err := f.RequestReservation(context.Background(), "rome", "request-2", request("1", "1Gi"))
+		why, ok := errors.AsType[*fault.Error](err)
+		if !ok || why.Reason != fault.NoCandidate || why.Rejected["Denied"] != 1 {
+			t.Errorf("a new request: %v", err)
+		}
+	})
+}
+
+func TestADeniedRequesterGetsNothingHoweverItIsAskedFor(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		f.allow(brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"rome"}})
+		_, overREST := f.RequestReservation(context.Background(), "rome", "request-1", request("1", "1Gi"))
+		_, withObject := f.ReserveObject(context.Background(), objectRequest("rome"))
+		for how, err := range map[string]error{"REST": overREST, "object": withObject} {
+			if fault.ReasonOf(err) != fault.ClusterDenied || !strings.Contains(err.Error(), "deniedClusters") {
+				t.Errorf("%s: %v", how, err)
+			}
+		}
+		if got, want := f.available("paris"), "16 64Gi"; got != want {
+			t.Errorf("paris has %s left, want %s", got, want)
+		}
+	})
+}
+
+// A requester may be a label that names no cluster, and an advertisement may be an
+// administrator's own: neither is on a list of approved clusters.
+func TestApprovalIsForClustersWithAnAgent(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.allow(approvedAlone("rome"))
+		offer := &ledger.Offer{
+			ClusterID: "by-hand", Capacity: quantity.Amounts{"cpu": 8000}, Allocatable: quantity.Amounts{"cpu": 8000},
+			Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Namespace: "default", Name: "by-hand", UID: "1"}, Digest: "1"},
+		}
+		if err := f.OfferManifest(context.Background(), offer); err != nil {
+			t.Fatal(err)
+		}
+		view, err := f.ReserveObject(context.Background(), objectRequest("user-team"))
+		if err != nil || view.Provider != "by-hand" {
+			t.Errorf("got %+v, %v", view, err)
+		}
+	})
+}
+
+func TestNothingIsDecidedBeforeTheConfigurationIsKnown(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		f.mu.Lock()
+		f.configured = false
+		f.mu.Unlock()
+		_, err := f.RequestReservation(context.Background(), "rome", "request-1", request("1", "1Gi"))
+		if fault.ReasonOf(err) != fault.Unavailable {
+			t.Errorf("got %v, want Unavailable", err)
+		}
+	})
+}
