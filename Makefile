@@ -33,7 +33,7 @@ playground: ## Boot the same clusters and stay up; prints kubeconfigs and what t
 
 .PHONY: install
 install: ## Install the kinds of broker and agent into the cluster of the current kubectl context.
-	kubectl apply --server-side -f config/crd/broker -f config/crd/agent
+	kubectl apply --server-side -f charts/broker/files/crds -f charts/agent/files/crds
 
 .PHONY: run
 run: ## Run the broker against the cluster of the current kubectl context; ARGS adds flags.
@@ -88,7 +88,7 @@ lint: ## Run golangci-lint by .golangci.yml; the first time it is built, which t
 
 .PHONY: verify
 verify: generate ## Check what a change must keep: generated files up to date, formatted, vetted, linted.
-	@unformatted="$$(gofmt -l api cmd config controllers e2e hack internal liqo)"; \
+	@unformatted="$$(gofmt -l api charts cmd config controllers e2e hack internal liqo)"; \
 	if [[ -n "$$unformatted" ]]; then echo "run gofmt -w on: $$unformatted"; exit 1; fi
 	go vet ./...
 	@$(MAKE) --no-print-directory lint

@@ -6,8 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 generate() { go run -modfile=hack/tools/go.mod sigs.k8s.io/controller-tools/cmd/controller-gen "$@"; }
 
 generate object paths=./api/broker/... paths=./api/agent/...
-generate crd paths=./api/broker/... output:crd:dir=config/crd/broker
-generate crd paths=./api/agent/... output:crd:dir=config/crd/agent
+generate crd paths=./api/broker/... output:crd:dir=charts/broker/files/crds
+generate crd paths=./api/agent/... output:crd:dir=charts/agent/files/crds
 
 # The generator's pattern for quantities admits any exponent and any number of
 # digits. To add or compare 1e-2147483647 keeps a processor busy for minutes, in
@@ -15,7 +15,7 @@ generate crd paths=./api/agent/... output:crd:dir=config/crd/agent
 # is for quantities read from the network (internal/wire).
 digits='[0-9]{1,32}(\\.[0-9]{0,32})?|\\.[0-9]{1,32}'
 bounded="^[+-]?(${digits})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?\$"
-for crd in config/crd/*/*.yaml; do
+for crd in charts/*/files/crds/*.yaml; do
   sed "s#pattern: ^(.*\[KMGTPE\]i.*#pattern: ${bounded}#" "$crd" >"$crd.new"
   mv "$crd.new" "$crd"
 done

@@ -18,7 +18,7 @@ import (
 )
 
 // definitions are the CustomResourceDefinitions of the product.
-const definitions = "../../config/crd/*/*.yaml"
+const definitions = "../../charts/*/files/crds/*.yaml"
 
 const (
 	poll    = 50 * time.Millisecond

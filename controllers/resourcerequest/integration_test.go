@@ -25,11 +25,12 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/config"
+	"github.com/mehdiazizian/liqo-resource-broker/charts"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/advertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/resourcerequest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/fake"
@@ -61,7 +62,7 @@ func startMember(t *testing.T) *member {
 			t.Fatal(err)
 		}
 	}
-	objects, err := manifest.ReadFS(config.AgentManifests, ".")
+	objects, err := chart.ForProcess(charts.Agent(), "liqo-resource-broker-agent", "liqo-resource-broker")
 	if err != nil {
 		t.Fatal(err)
 	}

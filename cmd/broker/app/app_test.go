@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/config"
+	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
@@ -42,8 +43,12 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := manifest.ReadFS(config.BrokerManifests, ".")
+	objects, err := chart.ForProcess(charts.Broker(), "liqo-resource-broker", "liqo-resource-broker")
 	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-resource-broker"}}
+	if err := c.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
 	if err := manifest.Install(t.Context(), c, objects); err != nil {

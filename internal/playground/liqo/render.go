@@ -1,21 +1,14 @@
 package liqo
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"path/filepath"
-	"slices"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/engine"
-	"helm.sh/helm/v3/pkg/releaseutil"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
 
 // release is the rendered chart: what is applied, and what runs as processes.
@@ -67,69 +60,29 @@ func (s settings) values() map[string]any {
 
 // render reads the chart in a folder.
 func render(folder string, s settings) (*release, error) {
-	files, err := renderFiles(folder, s)
+	loaded, err := chart.LoadDir(folder)
 	if err != nil {
 		return nil, fmt.Errorf("chart of Liqo in %q: %w", folder, err)
 	}
-	r := &release{}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" {
-			continue
-		}
-		for _, text := range releaseutil.SplitManifests(files[name]) {
-			if err := r.sort(text); err != nil {
-				return nil, fmt.Errorf("%s of Liqo's chart: %w", name, err)
-			}
+	rendered, err := chart.Render(loaded, chart.Release{Name: "liqo", Namespace: Namespace, Values: s.values()})
+	if err != nil {
+		return nil, err
+	}
+	r := &release{crds: rendered.CRDs}
+	for _, obj := range rendered.Objects {
+		if err := r.sort(obj); err != nil {
+			return nil, fmt.Errorf("%s %q of Liqo's chart: %w", obj.GetKind(), obj.GetName(), err)
 		}
 	}
 	if len(r.crds) == 0 || len(r.deployments) == 0 {
 		return nil, fmt.Errorf("chart %q renders %d CRDs and %d Deployments: it is not Liqo's", folder, len(r.crds), len(r.deployments))
 	}
-	slices.SortFunc(r.objects, func(a, b *unstructured.Unstructured) int {
-		return cmp.Or(
-			cmp.Compare(a.GetKind(), b.GetKind()),
-			cmp.Compare(a.GetNamespace(), b.GetNamespace()),
-			cmp.Compare(a.GetName(), b.GetName()))
-	})
 	return r, nil
 }
 
-// renderFiles gives the manifests of a chart by the names of their files.
-func renderFiles(folder string, s settings) (map[string]string, error) {
-	chart, err := loader.Load(folder)
-	if err != nil {
-		return nil, err
-	}
-	if err := chartutil.ProcessDependenciesWithMerge(chart, s.values()); err != nil {
-		return nil, err
-	}
-	values, err := chartutil.ToRenderValues(chart, s.values(),
-		chartutil.ReleaseOptions{Name: "liqo", Namespace: Namespace, IsInstall: true, Revision: 1}, chartutil.DefaultCapabilities)
-	if err != nil {
-		return nil, err
-	}
-	files, err := engine.Render(chart, values)
-	if err != nil {
-		return nil, err
-	}
-	for _, crd := range chart.CRDObjects() {
-		files[crd.Filename] = string(crd.File.Data)
-	}
-	return files, nil
-}
-
 // sort puts one manifest where it belongs.
-func (r *release) sort(text string) error {
-	obj := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
-		return err
-	}
-	if len(obj.Object) == 0 || obj.GetAnnotations()["helm.sh/hook"] != "" {
-		return nil
-	}
+func (r *release) sort(obj *unstructured.Unstructured) error {
 	switch obj.GetKind() {
-	case "CustomResourceDefinition":
-		r.crds = append(r.crds, obj)
 	case "Deployment":
 		var d appsv1.Deployment
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &d); err != nil {

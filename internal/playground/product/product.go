@@ -17,8 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mehdiazizian/liqo-resource-broker/config"
+	"github.com/mehdiazizian/liqo-resource-broker/charts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
@@ -92,7 +93,7 @@ func Start(ctx context.Context, o Options) (*Product, error) {
 		return nil, err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return install(groupCtx, o.Broker, config.BrokerManifests) })
+	group.Go(func() error { return install(groupCtx, o.Broker, charts.Broker(), brokerAccount) })
 	for _, m := range o.Members {
 		group.Go(func() error { return p.installAgent(groupCtx, m) })
 	}
@@ -162,8 +163,8 @@ func authority(dir, name string) (*pki.Authority, error) {
 	return a, a.Save(dir)
 }
 
-func install(ctx context.Context, c *controlplane.ControlPlane, files fs.FS) error {
-	objects, err := manifest.ReadFS(files, ".")
+func install(ctx context.Context, c *controlplane.ControlPlane, files fs.FS, name string) error {
+	objects, err := chart.ForProcess(files, name, Namespace)
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func install(ctx context.Context, c *controlplane.ControlPlane, files fs.FS) err
 // installAgent also writes the cluster's prices where its operator would: into the
 // Advertisement.
 func (p *Product) installAgent(ctx context.Context, m Member) error {
-	if err := install(ctx, m.ControlPlane, config.AgentManifests); err != nil {
+	if err := install(ctx, m.ControlPlane, charts.Agent(), agentAccount); err != nil {
 		return err
 	}
 	if m.Price.Currency == "" {

@@ -1,0 +1,62 @@
+{{- define "liqo-resource-broker-agent.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 43 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/*
+What the names of objects begin with. 20 characters are left for what follows;
+a longer name is cut, and told from others that begin alike by its digest.
+*/}}
+{{- define "liqo-resource-broker-agent.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- $full := .Values.fullnameOverride -}}
+{{- if not $full -}}
+{{- $full = ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- end -}}
+{{- if gt (len $full) 43 -}}
+{{- $full = printf "%s-%s" ($full | trunc 36 | trimSuffix "-") (sha256sum $full | trunc 6) -}}
+{{- end -}}
+{{- $full -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "liqo-resource-broker-agent.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.image" -}}
+{{- with .Values.image -}}
+{{- if .registry }}{{ .registry }}/{{ end }}{{ .repository -}}
+{{- if .digest }}@{{ .digest }}{{ else }}:{{ default $.Chart.AppVersion .tag }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "liqo-resource-broker-agent.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: agent
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.labels" -}}
+app.kubernetes.io/name: {{ include "liqo-resource-broker-agent.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: liqo-resource-broker
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Secret in which an enrolled agent keeps its key and certificate. */}}
+{{- define "liqo-resource-broker-agent.identitySecret" -}}
+{{ include "liqo-resource-broker-agent.fullname" . }}-identity
+{{- end -}}
+
+{{/* Whether the agent peers through Liqo. */}}
+{{- define "liqo-resource-broker-agent.peers" -}}
+{{- if ne .Values.peeringMode "none" }}true{{ end -}}
+{{- end -}}

@@ -1,0 +1,211 @@
+{{/* What a pod of every kind has: agent, hooks, test. */}}
+{{- define "liqo-resource-broker-agent.podBasics" -}}
+enableServiceLinks: {{ .Values.enableServiceLinks }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.podSecurityContext }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with .Values.schedulerName }}
+schedulerName: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.containerBasics" -}}
+image: {{ include "liqo-resource-broker-agent.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- with .Values.securityContext }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.resources }}
+resources:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.args" -}}
+- --zap-log-level={{ .Values.log.level }}
+- --zap-encoder={{ .Values.log.format }}
+- --broker-cert-path=/etc/agent/tls
+{{- with .Values.broker.urls }}
+- --broker-url={{ join "," . }}
+{{- end }}
+{{- if not .Values.identity.existingSecret }}
+- --identity-secret={{ include "liqo-resource-broker-agent.identitySecret" . }}
+{{- end }}
+{{- with .Values.enrolment.url }}
+- --enrolment-url={{ . }}
+- --enrolment-token=$(ENROLMENT_TOKEN)
+- --enrolment-ca-hash={{ $.Values.enrolment.caHash }}
+{{- end }}
+{{- with .Values.cluster.id }}
+- --cluster-id={{ . }}
+{{- end }}
+{{- with .Values.cluster.name }}
+- --cluster-name={{ . }}
+{{- end }}
+{{- with .Values.cluster.region }}
+- --region={{ . }}
+{{- end }}
+{{- with .Values.cluster.zone }}
+- --zone={{ . }}
+{{- end }}
+{{- with .Values.cluster.endpointURL }}
+- --endpoint-url={{ . }}
+{{- end }}
+- --peering-mode={{ .Values.peeringMode }}
+- --accept-broker-reservations={{ .Values.acceptBrokerReservations }}
+- --liqo-namespace={{ .Values.liqo.namespace }}
+- --advertisement-name={{ .Values.advertisement.name }}
+- --advertisement-namespace={{ .Values.advertisement.namespace }}
+- --advertisement-requeue-interval={{ .Values.advertisement.interval }}
+- --instruction-namespace={{ .Values.instructions.namespace }}
+- --instruction-poll-interval={{ .Values.instructions.pollInterval }}
+- --health-probe-bind-address=:8081
+- --metrics-bind-address={{ ternary ":8080" "0" .Values.metrics.enabled }}
+{{- if and .Values.metrics.enabled .Values.metrics.secure }}
+- --metrics-secure
+- --metrics-cert-path=/etc/agent/metrics-tls
+{{- end }}
+{{- if .Values.leaderElection.enabled }}
+- --leader-elect
+{{- end }}
+{{- if .Values.webhook.enabled }}
+- --webhook-bind-address=:9443
+- --webhook-cert-path=/etc/agent/webhook-tls
+{{- end }}
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.podEnv" -}}
+- name: POD_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: POD_IP
+  valueFrom:
+    fieldRef:
+      fieldPath: status.podIP
+{{- if .Values.enrolment.url }}
+# A Secret that is gone after the enrolment keeps nothing from starting.
+- name: ENROLMENT_TOKEN
+  valueFrom:
+    secretKeyRef:
+      name: {{ default (printf "%s-enrolment" (include "liqo-resource-broker-agent.fullname" .)) .Values.enrolment.existingSecret }}
+      key: token
+      optional: true
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/*
+An enrolled agent keeps its identity in a Secret that it makes itself, and writes it
+into memory for the files' readers.
+*/}}
+{{- define "liqo-resource-broker-agent.volumes" -}}
+- name: tls
+  {{- if .Values.identity.existingSecret }}
+  secret:
+    secretName: {{ .Values.identity.existingSecret }}
+    defaultMode: 0440
+  {{- else }}
+  emptyDir:
+    medium: Memory
+    sizeLimit: 1Mi
+  {{- end }}
+{{- if .Values.webhook.enabled }}
+- name: webhook-tls
+  secret:
+    secretName: {{ include "liqo-resource-broker-agent.webhookSecret" . }}
+    defaultMode: 0440
+    items:
+      - key: tls.crt
+        path: tls.crt
+      - key: tls.key
+        path: tls.key
+{{- end }}
+{{- if and .Values.metrics.enabled .Values.metrics.secure }}
+- name: metrics-tls
+  secret:
+    secretName: {{ include "liqo-resource-broker-agent.metricsSecret" . }}
+    defaultMode: 0440
+    items:
+      - key: tls.crt
+        path: tls.crt
+      - key: tls.key
+        path: tls.key
+{{- end }}
+{{- with .Values.volumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.volumeMounts" -}}
+- name: tls
+  mountPath: /etc/agent/tls
+  {{- if .Values.identity.existingSecret }}
+  readOnly: true
+  {{- end }}
+{{- if .Values.webhook.enabled }}
+- name: webhook-tls
+  mountPath: /etc/agent/webhook-tls
+  readOnly: true
+{{- end }}
+{{- if and .Values.metrics.enabled .Values.metrics.secure }}
+- name: metrics-tls
+  mountPath: /etc/agent/metrics-tls
+  readOnly: true
+{{- end }}
+{{- with .Values.volumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.ports" -}}
+- name: health
+  containerPort: 8081
+  protocol: TCP
+{{- if .Values.webhook.enabled }}
+- name: webhook
+  containerPort: 9443
+  protocol: TCP
+{{- end }}
+{{- if .Values.metrics.enabled }}
+- name: metrics
+  containerPort: 8080
+  protocol: TCP
+{{- end }}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.spread" -}}
+{{- range .Values.topologySpreadConstraints }}
+{{- $selector := dict "matchLabels" (include "liqo-resource-broker-agent.selectorLabels" $ | fromYaml) }}
+- {{- merge (dict) . (dict "labelSelector" $selector) | toYaml | nindent 2 }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,53 @@
+{{/* Names of the Secrets that certificates are read from: the user's, or cert-manager's. */}}
+{{- define "liqo-resource-broker.tlsSecret" -}}
+{{- default (printf "%s-tls" (include "liqo-resource-broker.fullname" .)) .Values.certificates.existing.tls -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker.webhookSecret" -}}
+{{- default (printf "%s-webhook-tls" (include "liqo-resource-broker.fullname" .)) .Values.certificates.existing.webhook -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker.metricsSecret" -}}
+{{- default (printf "%s-metrics-tls" (include "liqo-resource-broker.fullname" .)) .Values.certificates.existing.metrics -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker.agentsIssuer" -}}
+{{- default (printf "%s-agents-ca" (include "liqo-resource-broker.fullname" .)) .Values.certificates.issuers.agents.name -}}
+{{- end -}}
+
+{{/* issuerRef of the certificates of broker, webhook and metrics. */}}
+{{- define "liqo-resource-broker.serversIssuerRef" -}}
+name: {{ default (printf "%s-servers-ca" (include "liqo-resource-broker.fullname" .)) .Values.certificates.issuers.servers.name }}
+kind: {{ ternary .Values.certificates.issuers.servers.kind "Issuer" (ne .Values.certificates.issuers.servers.name "") }}
+group: cert-manager.io
+{{- end -}}
+
+{{- define "liqo-resource-broker.agentsIssuerKind" -}}
+{{- ternary .Values.certificates.issuers.agents.kind "Issuer" (ne .Values.certificates.issuers.agents.name "") -}}
+{{- end -}}
+
+{{/* Names of a Service of this release, as dnsNames; takes a list of context and Service. */}}
+{{- define "liqo-resource-broker.serviceNames" -}}
+{{- $context := index . 0 -}}
+{{- $service := index . 1 -}}
+- {{ $service }}
+- {{ $service }}.{{ $context.Release.Namespace }}
+- {{ $service }}.{{ $context.Release.Namespace }}.svc
+- {{ $service }}.{{ $context.Release.Namespace }}.svc.cluster.local
+{{- end -}}
+
+{{- define "liqo-resource-broker.certManager" -}}
+{{- if .Values.certificates.certManager.enabled }}true{{ end -}}
+{{- end -}}
+
+{{/* Keys are made anew with every certificate. */}}
+{{- define "liqo-resource-broker.privateKey" -}}
+algorithm: ECDSA
+size: 256
+rotationPolicy: Always
+{{- end -}}
+
+{{/* Whether cert-manager writes its CA into the webhook configuration. */}}
+{{- define "liqo-resource-broker.injectCA" -}}
+{{- if and .Values.certificates.certManager.enabled (not .Values.certificates.existing.webhook) (not .Values.webhook.caBundle) }}true{{ end -}}
+{{- end -}}
