@@ -26,9 +26,6 @@ const (
 	reassertEvery = time.Minute
 	// busyRetry is when an object is looked at again that found no journal.
 	busyRetry = 2 * time.Second
-
-	managedByLabel = "app.kubernetes.io/managed-by"
-	managedBy      = "liqo-resource-broker"
 )
 
 // Reconcile brings one Reservation in step with the book.
@@ -66,7 +63,7 @@ func (r *Reconciler) show(ctx context.Context, key types.NamespacedName) error {
 	obj := &brokerv1alpha1.Reservation{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name,
-			Labels:     map[string]string{managedByLabel: managedBy},
+			Labels:     map[string]string{brokerv1alpha1.ManagedByLabel: brokerv1alpha1.ManagedByBroker},
 			Finalizers: []string{brokerv1alpha1.ReservationFinalizer},
 		},
 		Spec: specOf(view),
@@ -126,7 +123,7 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.Reservation)
 	switch {
 	case view != nil:
 		return r.project(ctx, obj, view)
-	case shownByBroker(obj):
+	case r.shownByBroker(obj):
 		// The book has forgotten it: it was over long ago.
 		if err := r.letGo(ctx, obj); err != nil {
 			return err
@@ -172,7 +169,7 @@ func requestOf(obj *brokerv1alpha1.Reservation) (broker.Request, error) {
 }
 
 func (r *Reconciler) lookUp(ctx context.Context, obj *brokerv1alpha1.Reservation) (*broker.ReservationView, error) {
-	if shownByBroker(obj) {
+	if r.shownByBroker(obj) {
 		return r.broker.Reservation(ctx, obj.Name)
 	}
 	return r.broker.ObjectReservation(ctx, obj.Spec.RequesterID, string(obj.UID))
@@ -201,8 +198,11 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reserv
 	return nil
 }
 
-func shownByBroker(obj *brokerv1alpha1.Reservation) bool {
-	return obj.Labels[managedByLabel] == managedBy
+// shownByBroker says whether an object shows what an agent asked for. In another
+// namespace than the broker's own the label says nothing: whoever may write there
+// could take hold of another's reservation by its name.
+func (r *Reconciler) shownByBroker(obj *brokerv1alpha1.Reservation) bool {
+	return obj.Namespace == r.namespace && obj.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker
 }
 
 func terminal(obj *brokerv1alpha1.Reservation) bool {

@@ -48,7 +48,8 @@ func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Conditi
 	kind := corev1.EventTypeNormal
 	switch c.Reason {
 	case agentv1alpha1.ReasonNoCandidate, agentv1alpha1.ReasonRefused, agentv1alpha1.ReasonInvalid,
-		agentv1alpha1.ReasonBrokerUnreachable, agentv1alpha1.ReasonNamespaceNotOpted, agentv1alpha1.ReasonNodeNotReady:
+		agentv1alpha1.ReasonBrokerUnreachable, agentv1alpha1.ReasonNamespaceNotOpted, agentv1alpha1.ReasonNodeNotReady,
+		agentv1alpha1.ReasonOutsideBounds:
 		kind = corev1.EventTypeWarning
 	}
 	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", wire.Clip(c.Message, maxNote))

@@ -48,7 +48,7 @@ func (r *Reconciler) step(ctx context.Context, rr *agentv1alpha1.ResourceRequest
 	if isOver(rr.Status.Phase) {
 		return never, nil
 	}
-	if err := r.begin(ctx, rr); err != nil {
+	if err := r.begin(ctx, rr); err != nil || isOver(rr.Status.Phase) {
 		return never, err
 	}
 	before := rr.DeepCopy()
@@ -65,9 +65,9 @@ func isOver(p agentv1alpha1.ResourceRequestPhase) bool {
 	return p == agentv1alpha1.RequestFailed || p == agentv1alpha1.RequestReleased
 }
 
-// begin makes sure, before the broker hears of a request, that the request
-// cannot vanish without being given back, and that its key is known after a
-// crash. Both writes fail where the request was deleted meanwhile.
+// begin makes sure, before the broker hears of a request, that it may be asked
+// for, that it cannot vanish without being given back, and that its key is known after a
+// crash. The writes fail where the request was deleted meanwhile.
 func (r *Reconciler) begin(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	if !controllerutil.ContainsFinalizer(rr, agentv1alpha1.ReleaseFinalizer) {
 		before := rr.DeepCopy()
@@ -79,6 +79,11 @@ func (r *Reconciler) begin(ctx context.Context, rr *agentv1alpha1.ResourceReques
 	if rr.Status.Attempt > 0 {
 		return nil
 	}
+	return r.admit(ctx, rr)
+}
+
+// firstAttempt writes down that the broker is about to be asked.
+func (r *Reconciler) firstAttempt(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	before := rr.DeepCopy()
 	rr.Status.Attempt = 1
 	rr.Status.Phase = agentv1alpha1.RequestPending

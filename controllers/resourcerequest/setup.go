@@ -31,6 +31,7 @@ import (
 // +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests/status,verbs=patch
 // +kubebuilder:rbac:groups=liqo.io,resources=reservationinstructions,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=limitranges;resourcequotas,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // A broker that does not answer is asked again after firstRetry, then more and
@@ -56,6 +57,9 @@ type Options struct {
 	// InstructionNamespace is where ReservationInstructions stand;
 	// inbox.DefaultNamespace.
 	InstructionNamespace string
+	// Reader of the API server itself, for what must not be out of date: the bounds
+	// of a namespace. The client unless set.
+	Reader client.Reader
 	// Timeout of one call of the broker; 15 s.
 	Timeout time.Duration
 	// Clock is the wall clock unless set.
@@ -81,6 +85,8 @@ type Reconciler struct {
 	recorder events.EventRecorder
 	options  Options
 	retries  *flowcontrol.Backoff
+	// admission is held while a request is compared with the sum of the others.
+	admission sync.Mutex
 
 	// mu guards the following.
 	mu sync.Mutex
@@ -91,6 +97,9 @@ type Reconciler struct {
 // New makes a Reconciler.
 func New(c client.Client, broker Broker, recorder events.EventRecorder, options Options) *Reconciler {
 	options.setDefaults()
+	if options.Reader == nil {
+		options.Reader = c
+	}
 	retries := flowcontrol.NewBackOffWithJitter(firstRetry, lastRetry, 0.5)
 	retries.Clock = options.Clock
 	return &Reconciler{

@@ -24,6 +24,10 @@ var spec = field.NewPath("spec")
 // Failed and says why for each cluster.
 func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) webhooks.Verdict {
 	var v webhooks.Verdict
+	if r.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker {
+		v.Refuse(field.Forbidden(field.NewPath("metadata", "labels").Key(brokerv1alpha1.ManagedByLabel),
+			"marks what the broker makes itself: leave it out"))
+	}
 	checkTakesPart(&v, spec.Child("requesterID"), r.Spec.RequesterID, config, clusters)
 	checkTarget(&v, r, config, clusters)
 

@@ -47,6 +47,7 @@ const (
 	ReasonPublished         = "Published"
 	ReasonAcknowledged      = "Acknowledged"
 	ReasonInsufficient      = "InsufficientCapacity"
+	ReasonOutsideBounds     = "OutsideBounds"
 	ReasonGranted           = "Granted"
 )
 

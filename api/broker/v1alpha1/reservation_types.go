@@ -64,6 +64,14 @@ const (
 	ReasonConnected        = "Connected"
 )
 
+// Labels of the objects that the broker makes.
+const (
+	// ManagedByLabel marks a Reservation that shows what an agent asked for.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	// ManagedByBroker is the value of ManagedByLabel.
+	ManagedByBroker = "liqo-resource-broker"
+)
+
 // ReservationFinalizer keeps a Reservation until its capacity is given back.
 const ReservationFinalizer = "broker.fluidos.eu/release"
 

@@ -201,7 +201,7 @@ func (a *agent) addControllers(*rest.Config) error {
 		return err
 	}
 	err = resourcerequest.New(a.mgr.GetClient(), a.transport, a.mgr.GetEventRecorder("resourcerequest"), resourcerequest.Options{
-		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace,
+		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, Reader: a.mgr.GetAPIReader(),
 	}).SetupWithManager(a.mgr)
 	if err != nil {
 		return err
