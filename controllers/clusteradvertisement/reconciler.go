@@ -30,6 +30,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := r.client.Get(ctx, req.NamespacedName, obj)
 	switch {
 	case apierrors.IsNotFound(err):
+		delete(r.shown, req.NamespacedName)
 		err = r.missing(ctx, req.NamespacedName)
 	case err != nil:
 		return ctrl.Result{}, err
@@ -66,7 +67,7 @@ func (r *Reconciler) missing(ctx context.Context, key types.NamespacedName) erro
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
 		Spec:       specOf(view, &brokerv1alpha1.ClusterAdvertisementSpec{}),
 	}
-	if err := r.client.Create(ctx, obj); err != nil {
+	if err := r.client.Create(ctx, obj, fieldOwner); err != nil {
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -89,11 +90,17 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.ClusterAdver
 	}
 	spec := specOf(view, &obj.Spec)
 	if !equality.Semantic.DeepEqual(spec, obj.Spec) {
-		obj.Spec = spec
-		if err := r.client.Update(ctx, obj); err != nil {
+		ignored, authors, err := r.ignoredChanges(ctx, obj, figuresOf(&spec.Resources))
+		if err != nil {
 			return err
 		}
+		obj.Spec = spec
+		if err := r.client.Update(ctx, obj, fieldOwner); err != nil {
+			return err
+		}
+		r.tellIgnored(obj, ignored, authors)
 	}
+	r.shown[client.ObjectKeyFromObject(obj)] = figuresOf(&obj.Spec.Resources)
 	return r.writeStatus(ctx, obj, statusOf(view, obj))
 }
 

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -20,6 +22,7 @@ import (
 
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clusteradvertisements,verbs=get;list;watch;create;update;patch
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clusteradvertisements/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // coalesce is how long changes of one cluster are gathered before they are shown.
 const coalesce = 200 * time.Millisecond
@@ -27,17 +30,26 @@ const coalesce = 200 * time.Millisecond
 // Reconciler reconciles ClusterAdvertisements.
 type Reconciler struct {
 	client    client.Client
+	reader    client.Reader
+	recorder  events.EventRecorder
 	broker    *broker.Broker
 	namespace string
+	// shown are the figures that were last found or written, by name of the object.
+	// One worker uses it.
+	shown map[types.NamespacedName]figures
 }
 
 // Setup registers the controller. What agents advertise is shown in namespace,
 // under the cluster's ID.
 func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
-	r := &Reconciler{client: mgr.GetClient(), broker: b, namespace: namespace}
+	r := &Reconciler{
+		client: mgr.GetClient(), reader: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder("clusteradvertisement"),
+		broker: b, namespace: namespace, shown: map[types.NamespacedName]figures{},
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clusteradvertisement").
 		For(&brokerv1alpha1.ClusterAdvertisement{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		WatchesRawSource(source.Func(r.follow)).
 		Complete(r)
 }

@@ -20,6 +20,10 @@ const (
 	ConditionFresh = "Fresh"
 )
 
+// ReasonFiguresIgnored is the reason of the event that tells that somebody else
+// than the broker wrote into spec.resources.reserved or available.
+const ReasonFiguresIgnored = "FiguresIgnored"
+
 // ClusterAdvertisementSpec is what a cluster offers.
 type ClusterAdvertisementSpec struct {
 	// clusterID names the cluster: a DNS label of at most 40 characters, equal

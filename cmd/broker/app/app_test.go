@@ -131,6 +131,29 @@ func (b *bench) awaitAvailable(name, cpu, memory string) *brokerv1alpha1.Cluster
 	})
 }
 
+// awaitEvent polls until there is an event with this reason and note.
+func (b *bench) awaitEvent(reason, note string) {
+	b.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		var seen []string
+		list := &corev1.EventList{}
+		if err := b.List(b.t.Context(), list); err != nil {
+			b.t.Fatal(err)
+		}
+		for _, e := range list.Items {
+			if e.Reason == reason && strings.Contains(e.Message, note) {
+				return
+			}
+			seen = append(seen, e.Reason+": "+e.Message)
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("still waiting for an event %s: %s, there are\n%s", reason, note, strings.Join(seen, "\n"))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 const localCluster = `
 apiVersion: broker.fluidos.eu/v1alpha1
 kind: ClusterAdvertisement
@@ -219,10 +242,11 @@ func TestABrokerWithoutAgents(t *testing.T) {
 
 	t.Run("figures that somebody writes over are put right", func(t *testing.T) {
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"resources":{"available":{"cpu":"999"}}}}`))
-		if err := b.Patch(t.Context(), adv, patch); err != nil {
+		if err := b.Patch(t.Context(), adv, patch, client.FieldOwner("intruder")); err != nil {
 			t.Fatal(err)
 		}
 		b.awaitAvailable("local-cluster-adv", "8950m", "")
+		b.awaitEvent(brokerv1alpha1.ReasonFiguresIgnored, "what intruder wrote was replaced (available cpu 999 instead of 8950m)")
 	})
 
 	t.Run("a deleted advertisement offers nothing", func(t *testing.T) {
