@@ -103,6 +103,7 @@ func (l layout) options(dir string, tools *toolchain.Toolchain, o Options) contr
 // programs are all that the clusters need, each once.
 func programs(layouts []layout) []toolchain.Tool {
 	tools := []toolchain.Tool{
+		toolchain.CertManager,
 		toolchain.LiqoControllerManager, toolchain.LiqoCRDReplicator, toolchain.LiqoWebhook, toolchain.LiqoVirtualKubelet,
 	}
 	for _, l := range layouts {

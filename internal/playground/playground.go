@@ -1,6 +1,6 @@
 // Package playground boots a whole federation on one machine, as plain processes
 // without any privilege: a broker cluster, and member clusters with simulated
-// nodes and the real Liqo.
+// nodes and the real Liqo, all with cert-manager.
 //
 //	<dir>/lock             held while a playground runs; names its process
 //	<dir>/complete         digest of what the first boot set up, written at its end
@@ -50,7 +50,8 @@ type Playground struct {
 	background context.CancelFunc
 }
 
-// Up boots the playground and returns when every node is Ready and Liqo answers.
+// Up boots the playground and returns when every node is Ready and Liqo and cert-manager
+// answer.
 // Stop must be called in the end. A process that dies without it takes all the
 // others along.
 func Up(ctx context.Context, o Options) (_ *Playground, err error) {
@@ -104,7 +105,11 @@ func Dir(dir string) (string, error) {
 
 // boot starts all clusters at once; if one fails, it stops the others.
 func boot(ctx context.Context, s *state, tools *toolchain.Toolchain, o Options, layouts []layout) (*Playground, error) {
-	chart, err := liqoChart(ctx, tools)
+	liqo, err := liqoChart(ctx, tools)
+	if err != nil {
+		return nil, err
+	}
+	certManager, err := certManagerChart(ctx, tools)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +118,7 @@ func boot(ctx context.Context, s *state, tools *toolchain.Toolchain, o Options, 
 	var mu sync.Mutex // guards p.Clusters
 	group, ctx := errgroup.WithContext(ctx)
 	for _, l := range layouts {
+		o.Progress.Plan(1)
 		if l.Liqo {
 			o.Progress.Plan(1)
 		}
@@ -125,10 +131,11 @@ func boot(ctx context.Context, s *state, tools *toolchain.Toolchain, o Options, 
 			mu.Lock()
 			p.Clusters[l.Name] = cluster
 			mu.Unlock()
+			group.Go(func() error { return cluster.startCertManager(ctx, certManager, tools, o) })
 			if !l.Liqo {
 				return nil
 			}
-			return cluster.startLiqo(ctx, background, l, chart, tools, o)
+			return cluster.startLiqo(ctx, background, l, liqo, tools, o)
 		})
 	}
 	err = group.Wait()

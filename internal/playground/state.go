@@ -19,7 +19,7 @@ import (
 )
 
 // format is raised when kept state of a former kind cannot be booted any more.
-const format = 1
+const format = 2
 
 // state is the folder of a playground, held by this process.
 type state struct {

@@ -59,6 +59,9 @@ type ControlPlane struct {
 	ports     *ports
 	processes *process.Supervisor
 	config    *rest.Config
+	// lifetime ends with the processes.
+	lifetime context.Context
+	end      context.CancelFunc
 }
 
 // readyTimeout is what a loaded two-core machine may need at worst.
@@ -108,8 +111,9 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 		return nil, fmt.Errorf("control plane %q: %w", o.Name, err)
 	}
 	c := &ControlPlane{options: o, processes: processes}
+	c.lifetime, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := c.boot(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("control plane %q: %w", o.Name, err), processes.Stop())
+		return nil, errors.Join(fmt.Errorf("control plane %q: %w", o.Name, err), c.Stop())
 	}
 	return c, nil
 }
@@ -201,11 +205,21 @@ func (c *ControlPlane) path(elements ...string) string {
 	return filepath.Join(append([]string{c.options.Dir}, elements...)...)
 }
 
+// Lifetime ends when Stop or Kill begins. What follows the cluster from this process
+// ends with it.
+func (c *ControlPlane) Lifetime() context.Context { return c.lifetime }
+
 // Stop ends all processes in order and keeps the state.
-func (c *ControlPlane) Stop() error { return c.processes.Stop() }
+func (c *ControlPlane) Stop() error {
+	c.end()
+	return c.processes.Stop()
+}
 
 // Kill ends all processes at once. It is for state that is thrown away.
-func (c *ControlPlane) Kill() error { return c.processes.Kill() }
+func (c *ControlPlane) Kill() error {
+	c.end()
+	return c.processes.Kill()
+}
 
 // KillAPIServer takes the API away as a crash would.
 func (c *ControlPlane) KillAPIServer() error {

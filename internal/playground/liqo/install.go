@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -40,7 +39,7 @@ func (l *Liqo) install(ctx context.Context, r *release) error {
 		return err
 	}
 	for _, obj := range r.objects {
-		if err := inNamespace(cl, obj); err != nil {
+		if err := manifest.Place(cl, obj, Namespace); err != nil {
 			return err
 		}
 	}
@@ -57,19 +56,4 @@ func (r *release) digest() (string, error) {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
-}
-
-// inNamespace gives an object the release's namespace, as helm does.
-func inNamespace(cl client.Client, obj *unstructured.Unstructured) error {
-	if obj.GetNamespace() != "" {
-		return nil
-	}
-	namespaced, err := cl.IsObjectNamespaced(obj)
-	if err != nil {
-		return fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
-	}
-	if namespaced {
-		obj.SetNamespace(Namespace)
-	}
-	return nil
 }

@@ -102,6 +102,21 @@ func Apply(ctx context.Context, cl client.Client, objects []Object) error {
 	return group.Wait()
 }
 
+// Place gives an object of a namespaced kind the namespace of its release, as helm does.
+func Place(cl client.Client, obj Object, namespace string) error {
+	if obj.GetNamespace() != "" {
+		return nil
+	}
+	namespaced, err := cl.IsObjectNamespaced(obj)
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	if namespaced {
+		obj.SetNamespace(namespace)
+	}
+	return nil
+}
+
 // establishing is how long CRDs may take on a busy machine.
 const establishing = 90 * time.Second
 

@@ -1,0 +1,198 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+)
+
+// backend is one port of a Service and what stands behind it.
+type backend struct {
+	service, port string
+	// deployment and target are the pods and their port.
+	deployment string
+	target     intstr.IntOrString
+}
+
+// ServicePort is the loopback port of a Service's port. It is known before the release
+// is, so that values can name it.
+func ServicePort(c *controlplane.ControlPlane, release, service, port string) (int, error) {
+	return c.Port(release + "/" + service + "/" + port)
+}
+
+// expose listens for the Services of a chart, and leads webhook configurations to
+// them.
+func (r *Release) expose(chart *rendered) error {
+	local := map[string]map[int32]int{}
+	for _, object := range chart.objects {
+		if object.GetKind() != "Service" || object.GroupVersionKind().Group != "" {
+			continue
+		}
+		var s corev1.Service
+		if err := convert(object, &s); err != nil {
+			return err
+		}
+		ports, err := r.listen(&s, chart.deployments)
+		if err != nil {
+			return fmt.Errorf("Service %q: %w", s.Name, err)
+		}
+		local[s.Name] = ports
+	}
+	return lead(chart.objects, local)
+}
+
+// listen serves the ports of a Service, and returns its loopback ports by their
+// numbers.
+func (r *Release) listen(s *corev1.Service, deployments []appsv1.Deployment) (map[int32]int, error) {
+	ports := map[int32]int{}
+	for i := range deployments {
+		d := &deployments[i]
+		if len(s.Spec.Selector) == 0 || !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels)) {
+			continue
+		}
+		for _, port := range s.Spec.Ports {
+			number, err := ServicePort(r.options.Cluster, r.options.Name, s.Name, port.Name)
+			if err != nil {
+				return nil, err
+			}
+			ports[port.Port] = number
+			key := backend{service: s.Name, port: port.Name, deployment: d.Name, target: port.TargetPort}
+			if r.services[key] != nil {
+				continue
+			}
+			r.services[key] = &service{}
+			if err := r.services[key].serve(r.options.Cluster.Lifetime(), fmt.Sprintf("%s:%d", address, number)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return ports, nil
+}
+
+// connect changes the pods behind the Services that select a pod.
+func (r *Release) connect(p *Pod, change func(*service, string)) error {
+	c, _, err := p.container()
+	if err != nil {
+		return err
+	}
+	for key, s := range r.services {
+		if p.deployment != key.deployment {
+			continue
+		}
+		port, err := p.numbered(c, key.target)
+		if err != nil {
+			return fmt.Errorf("Service %q: %w", key.service, err)
+		}
+		change(s, fmt.Sprintf("%s:%d", address, port))
+	}
+	return nil
+}
+
+// lead changes the Services that webhooks name into names of this machine, and the
+// webhooks' ports into those that listen here. API servers resolve such a Service by
+// themselves, and check the certificate against the Service's own name.
+func lead(objects []manifest.Object, local map[string]map[int32]int) error {
+	named := map[string]bool{}
+	for _, object := range objects {
+		if !isWebhooks(object) {
+			continue
+		}
+		webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
+		if err != nil {
+			return err
+		}
+		for _, w := range webhooks {
+			name, err := leadOne(w.(map[string]any), local)
+			if err != nil {
+				return fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
+			}
+			named[name] = true
+		}
+		if err := unstructured.SetNestedSlice(object.Object, webhooks, "webhooks"); err != nil {
+			return err
+		}
+	}
+	for _, object := range objects {
+		if object.GetKind() == "Service" && named[object.GetName()] {
+			object.Object["spec"] = map[string]any{"type": string(corev1.ServiceTypeExternalName), "externalName": "localhost"}
+		}
+	}
+	return nil
+}
+
+func isWebhooks(object manifest.Object) bool {
+	return object.GroupVersionKind().Group == admissionv1.GroupName && strings.HasSuffix(object.GetKind(), "WebhookConfiguration")
+}
+
+func leadOne(webhook map[string]any, local map[string]map[int32]int) (service string, err error) {
+	service, _, err = unstructured.NestedString(webhook, "clientConfig", "service", "name")
+	if err != nil {
+		return "", err
+	}
+	port, set, err := unstructured.NestedInt64(webhook, "clientConfig", "service", "port")
+	if err != nil {
+		return "", err
+	}
+	if !set {
+		port = 443
+	}
+	number, ok := local[service][int32(port)]
+	if !ok {
+		return "", fmt.Errorf("webhook %q asks port %d of Service %q, behind which is no pod of the release", webhook["name"], port, service)
+	}
+	return service, unstructured.SetNestedField(webhook, int64(number), "clientConfig", "service", "port")
+}
+
+// awaitInjected waits until the webhook configurations that cert-manager gives a CA
+// have it. Until then they refuse everything.
+func (r *Release) awaitInjected(ctx context.Context, chart *rendered) error {
+	for _, object := range chart.objects {
+		if !isWebhooks(object) || !wantsCA(object) {
+			continue
+		}
+		now := object.DeepCopy()
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, waiting, true, func(ctx context.Context) (bool, error) {
+			if err := r.client.Get(ctx, client.ObjectKeyFromObject(object), now); err != nil {
+				return false, err
+			}
+			return hasCA(now), nil
+		})
+		if err != nil {
+			return fmt.Errorf("%s %q waits for cert-manager to write its CA: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func wantsCA(object manifest.Object) bool {
+	for name := range object.GetAnnotations() {
+		if strings.HasPrefix(name, "cert-manager.io/inject-ca-from") {
+			return true
+		}
+	}
+	return false
+}
+
+func hasCA(object manifest.Object) bool {
+	webhooks, _, _ := unstructured.NestedSlice(object.Object, "webhooks") // absent ones have no CA
+	for _, w := range webhooks {
+		bundle, _, _ := unstructured.NestedString(w.(map[string]any), "clientConfig", "caBundle")
+		if bundle == "" {
+			return false
+		}
+	}
+	return len(webhooks) > 0
+}

@@ -1,0 +1,107 @@
+package release
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// current is the link to the files as they are now. A file of the volume is a link
+// through it, so that one rename replaces all of them, as a kubelet does it: a
+// program never reads a certificate of one issue and a key of another.
+const current = "..data"
+
+// replaceFiles makes files the content of a folder.
+func replaceFiles(folder string, files contents) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	if same(folder, files) {
+		return nil
+	}
+	fresh, err := os.MkdirTemp(folder, "..")
+	if err != nil {
+		return err
+	}
+	for name, content := range files {
+		if strings.ContainsRune(name, filepath.Separator) {
+			return fmt.Errorf("file %q of a volume lies in a folder, which is not done here", name)
+		}
+		if err := os.WriteFile(filepath.Join(fresh, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	former, err := os.Readlink(filepath.Join(folder, current))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := link(folder, filepath.Base(fresh), current); err != nil {
+		return err
+	}
+	if err := linkFiles(folder, files); err != nil {
+		return err
+	}
+	if former == "" {
+		return nil
+	}
+	return os.RemoveAll(filepath.Join(folder, former))
+}
+
+// linkFiles makes the links that programs read, and removes those of files that are
+// gone.
+func linkFiles(folder string, files contents) error {
+	for name := range files {
+		if err := link(folder, filepath.Join(current, name), name); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if _, kept := files[entry.Name()]; kept || strings.HasPrefix(entry.Name(), "..") {
+			continue
+		}
+		if err := os.Remove(filepath.Join(folder, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// link puts a link to target in place of what has its name.
+func link(folder, target, name string) error {
+	if now, err := os.Readlink(filepath.Join(folder, name)); err == nil && now == target {
+		return nil
+	}
+	fresh := filepath.Join(folder, "..link")
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(target, fresh); err != nil {
+		return err
+	}
+	return os.Rename(fresh, filepath.Join(folder, name))
+}
+
+func same(folder string, files contents) bool {
+	entries, err := os.ReadDir(filepath.Join(folder, current))
+	if err != nil || len(entries) != len(files) {
+		return false
+	}
+	for _, entry := range entries {
+		wanted, ok := files[entry.Name()]
+		if !ok {
+			return false
+		}
+		content, err := os.ReadFile(filepath.Join(folder, entry.Name()))
+		if err != nil || !bytes.Equal(content, wanted) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,119 @@
+package release
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// visible are the files that a program sees in a folder.
+func visible(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "..") {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(content)
+	}
+	return files
+}
+
+func TestReplaceFiles(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "tls")
+	steps := []struct {
+		name  string
+		files contents
+	}{
+		{"the first files", contents{"tls.crt": []byte("1"), "tls.key": []byte("1")}},
+		{"others in their place", contents{"tls.crt": []byte("2"), "tls.key": []byte("2")}},
+		{"one more", contents{"tls.crt": []byte("2"), "tls.key": []byte("2"), "ca.crt": []byte("2")}},
+		{"one less", contents{"tls.crt": []byte("2")}},
+		{"none", contents{}},
+	}
+	for _, step := range steps {
+		if err := replaceFiles(folder, step.files); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		want := map[string]string{}
+		for name, content := range step.files {
+			want[name] = string(content)
+		}
+		if diff := cmp.Diff(want, visible(t, folder)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+		if generations, _ := filepath.Glob(filepath.Join(folder, "..[0-9]*")); len(generations) != 1 {
+			t.Errorf("%s: generations %q are left, want the last alone", step.name, generations)
+		}
+	}
+}
+
+func TestFilesThatDoNotChangeAreNotReplaced(t *testing.T) {
+	folder := t.TempDir()
+	files := contents{"tls.crt": []byte("1")}
+	for range 2 {
+		if err := replaceFiles(folder, files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := os.Readlink(filepath.Join(folder, current))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceFiles(folder, files); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := os.Readlink(filepath.Join(folder, current)); after != before {
+		t.Errorf("the files lie in %q, were in %q", after, before)
+	}
+}
+
+// A certificate and its key are always of one issue, for whoever opens the folder once
+// and reads both.
+func TestAReaderNeverSeesHalfAReplacement(t *testing.T) {
+	folder := t.TempDir()
+	issue := func(n string) contents { return contents{"tls.crt": []byte(n), "tls.key": []byte(n)} }
+	if err := replaceFiles(folder, issue("0")); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		var err error
+		for i := range 200 {
+			if err == nil {
+				err = replaceFiles(folder, issue(strings.Repeat("x", i+1)))
+			}
+		}
+		done <- err
+	}()
+	for reading := true; reading; {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			reading = false
+		default:
+		}
+		generation, err := os.Readlink(filepath.Join(folder, current))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, err1 := os.ReadFile(filepath.Join(folder, generation, "tls.crt"))
+		key, err2 := os.ReadFile(filepath.Join(folder, generation, "tls.key"))
+		if err1 == nil && err2 == nil && string(cert) != string(key) {
+			t.Fatalf("certificate %q with key %q", cert, key)
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+)
+
+// Program stands in for a container's image: what its entry point would be.
+type Program struct {
+	Path string
+	// Args come before those of the container.
+	Args []string
+}
+
+// Pod is one pod of a Deployment.
+type Pod struct {
+	release *Release
+	// deployment is empty for the pod of a hook.
+	deployment, name string
+	// env is added to the environment of the container.
+	env     []string
+	process *process.Process
+	// kubeconfig is that of the pod's ServiceAccount; empty if it has no token.
+	kubeconfig string
+
+	// mu guards the following, and the folders of volumes: these follow their objects.
+	mu   sync.Mutex
+	spec corev1.PodSpec
+}
+
+// Name of the pod; it outlives restarts and upgrades.
+func (p *Pod) Name() string { return p.name }
+
+// Process is what runs.
+func (p *Pod) Process() *process.Process { return p.process }
+
+// Kubeconfig is the file with the rights that the pod runs with.
+func (p *Pod) Kubeconfig() string { return p.kubeconfig }
+
+// container of the pod. One is what is stood in for.
+func (p *Pod) container() (*corev1.Container, Program, error) {
+	if len(p.spec.Containers) != 1 || len(p.spec.InitContainers) > 0 {
+		return nil, Program{}, fmt.Errorf("pod %q has %d containers and %d before them; one alone can run here",
+			p.name, len(p.spec.Containers), len(p.spec.InitContainers))
+	}
+	c := &p.spec.Containers[0]
+	program, ok := p.release.options.Programs[c.Name]
+	if !ok {
+		return nil, Program{}, fmt.Errorf("no program stands in for container %q", c.Name)
+	}
+	return c, program, nil
+}
+
+func (p *Pod) folder() string { return filepath.Join(p.release.dir, p.name) }
+
+func (p *Pod) volume(name string) string { return filepath.Join(p.folder(), name) }
+
+// prepare waits until all volumes can be mounted, and makes them.
+func (p *Pod) prepare(ctx context.Context) error {
+	if err := p.clear(); err != nil {
+		return err
+	}
+	var missing error
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, waiting, true, func(context.Context) (bool, error) {
+		missing = p.mount()
+		return missing == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("pod %q waits for its volumes: %w: %w", p.name, missing, err)
+	}
+	return nil
+}
+
+// clear removes all volumes: the next container is that of another pod.
+func (p *Pod) clear() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return os.RemoveAll(p.folder())
+}
+
+// become changes what the pod shall be from its next start on.
+func (p *Pod) become(spec corev1.PodSpec) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spec = spec
+}
+
+// mount brings all volumes up to date.
+func (p *Pod) mount() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.spec.Volumes {
+		v := &p.spec.Volumes[i]
+		files, err := contentsOf(v, p.release.store)
+		if err != nil {
+			return err
+		}
+		if !follows(v) {
+			if err := os.MkdirAll(p.volume(v.Name), 0o700); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := replaceFiles(p.volume(v.Name), files); err != nil {
+			return fmt.Errorf("volume %q: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+// surroundings of the container.
+func (p *Pod) surroundings(c *corev1.Container) (surroundings, error) {
+	s := surroundings{
+		pod: p.name, namespace: p.release.options.Namespace, spec: &p.spec, value: p.release.store.value,
+		ports: map[int32]int{}, folders: map[string]string{},
+	}
+	for _, port := range c.Ports {
+		local, err := p.port(port.Name)
+		if err != nil {
+			return s, err
+		}
+		s.ports[port.ContainerPort] = local
+	}
+	for _, m := range c.VolumeMounts {
+		if m.SubPath != "" || m.SubPathExpr != "" {
+			return s, fmt.Errorf("container %q mounts a part of volume %q, which would never change", c.Name, m.Name)
+		}
+		if !slices.ContainsFunc(p.spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
+			return s, fmt.Errorf("container %q mounts volume %q, which the pod does not have", c.Name, m.Name)
+		}
+		s.folders[m.Name] = p.volume(m.Name)
+	}
+	return s, nil
+}
+
+// port is the loopback port of a container's port.
+func (p *Pod) port(name string) (int, error) {
+	return p.release.options.Cluster.Port(p.release.options.Name + "/" + p.name + "/" + name)
+}
+
+// command is what runs in place of the container; arguments replace the container's
+// unless they are nil.
+func (p *Pod) command(ctx context.Context, arguments []string) (process.Spec, error) {
+	c, program, err := p.container()
+	if err != nil {
+		return process.Spec{}, err
+	}
+	s, err := p.surroundings(c)
+	if err != nil {
+		return process.Spec{}, err
+	}
+	env, known, err := s.environment(c)
+	if err != nil {
+		return process.Spec{}, err
+	}
+	if arguments == nil {
+		if arguments, err = s.arguments(c, known); err != nil {
+			return process.Spec{}, err
+		}
+	}
+	if p.kubeconfig, err = p.token(ctx); err != nil {
+		return process.Spec{}, err
+	}
+	if p.kubeconfig != "" {
+		env = append(env, "KUBECONFIG="+p.kubeconfig)
+	}
+	return process.Spec{
+		Name: p.name, Path: program.Path, Args: slices.Concat(program.Args, arguments),
+		Env: slices.Concat(env, p.env), Layer: process.Controller, Restart: true, Backoff: p.release.options.Backoff,
+	}, nil
+}
+
+// token is the kubeconfig with a token of the pod's ServiceAccount, if the pod gets
+// one.
+func (p *Pod) token(ctx context.Context) (string, error) {
+	if mount := p.spec.AutomountServiceAccountToken; mount != nil && !*mount {
+		return "", nil
+	}
+	account := p.spec.ServiceAccountName
+	if account == "" {
+		account = "default"
+	}
+	return p.release.options.Cluster.ServiceAccountKubeconfig(ctx, p.release.options.Namespace, account)
+}
+
+// start runs the container and returns when it is ready.
+func (p *Pod) start(ctx context.Context) error {
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	spec, err := p.command(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if p.process, err = p.release.options.Cluster.Processes().Start(spec); err != nil {
+		return err
+	}
+	if err := p.awaitReady(ctx); err != nil {
+		return err
+	}
+	return p.release.connect(p, (*service).add)
+}
+
+// stop ends the container as the end of a pod does: no new connections, then SIGTERM.
+func (p *Pod) stop() error {
+	err := p.release.connect(p, (*service).remove)
+	if p.process != nil {
+		p.process.Stop()
+	}
+	return err
+}
+
+// Restart replaces the pod by one whose container has env added to its environment,
+// and returns when it is ready.
+func (p *Pod) Restart(ctx context.Context, env ...string) error {
+	if err := p.stop(); err != nil {
+		return err
+	}
+	p.env = env
+	return p.start(ctx)
+}
+
+func (p *Pod) awaitReady(ctx context.Context) error {
+	c, _, err := p.container()
+	if err != nil {
+		return err
+	}
+	probe := c.ReadinessProbe
+	if probe == nil {
+		// The pod would count as ready at once; that it lives tells more.
+		probe = c.LivenessProbe
+	}
+	if probe == nil {
+		return nil
+	}
+	if probe.HTTPGet == nil {
+		return fmt.Errorf("container %q is probed in a way that is not known here", c.Name)
+	}
+	port, err := p.numbered(c, probe.HTTPGet.Port)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, waiting)
+	defer cancel()
+	return p.process.Await(ctx, process.Answers(fmt.Sprintf("http://%s:%d%s", address, port, probe.HTTPGet.Path)))
+}
+
+// numbered is the loopback port of a container's port that is named or numbered.
+func (p *Pod) numbered(c *corev1.Container, port intstr.IntOrString) (int, error) {
+	for _, declared := range c.Ports {
+		if declared.Name == port.StrVal && port.Type == intstr.String ||
+			declared.ContainerPort == port.IntVal && port.Type == intstr.Int {
+			return p.port(declared.Name)
+		}
+	}
+	return 0, fmt.Errorf("container %q has no port %q", c.Name, port.String())
+}
+
+// Exec runs the container's program once more beside it, with other arguments, as
+// kubectl exec does. The output is what it wrote; that of a failure stands in the
+// error.
+func (p *Pod) Exec(ctx context.Context, arguments ...string) (string, error) {
+	spec, err := p.command(ctx, append([]string{}, arguments...))
+	if err != nil {
+		return "", err
+	}
+	return run(ctx, spec)
+}
+
+// run runs something until it ends.
+func run(ctx context.Context, spec process.Spec) (string, error) {
+	cmd := exec.CommandContext(ctx, spec.Path, spec.Args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, spec.Env...)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Run(); err != nil {
+		said := strings.TrimSpace(problems.String() + out.String())
+		return "", errors.Join(fmt.Errorf("%s %s: %w", filepath.Base(spec.Path), strings.Join(spec.Args, " "), err), errors.New(said))
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,168 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+)
+
+// waiting is how long anything of a release may take on a busy machine.
+const waiting = 90 * time.Second
+
+// Options of a Release.
+type Options struct {
+	Cluster *controlplane.ControlPlane
+	// Chart is the folder of the chart.
+	Chart fs.FS
+	// Name and Namespace of the release. The namespace is created.
+	Name, Namespace string
+	// Programs stand in for images, by the names of their containers.
+	Programs map[string]Program
+	// Backoff is the longest pause before a container that crashed is started again;
+	// 5 s if zero.
+	Backoff time.Duration
+}
+
+// Release is a chart in a cluster. Its methods but Pods are for one caller at a time.
+type Release struct {
+	options Options
+	client  client.Client
+	dir     string
+	store   *store
+	// services by Service and port.
+	services map[backend]*service
+	// chart is what is installed, for its hooks.
+	chart *rendered
+
+	mu   sync.Mutex // guards the following
+	pods map[string][]*Pod
+}
+
+// New is a release of which nothing runs.
+func New(o Options) (*Release, error) {
+	cl, err := client.New(o.Cluster.RESTConfig(), client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &Release{
+		options: o, client: cl, dir: filepath.Join(o.Cluster.Dir(), "releases", o.Name),
+		services: map[backend]*service{}, pods: map[string][]*Pod{},
+	}, nil
+}
+
+// Apply installs or upgrades the release with values, and returns when all of it is
+// ready. Pods that change are replaced one after the other.
+func (r *Release) Apply(ctx context.Context, values map[string]any) error {
+	if err := r.apply(ctx, values); err != nil {
+		return fmt.Errorf("release %q in %s: %w", r.options.Name, r.options.Cluster.Name(), err)
+	}
+	return nil
+}
+
+func (r *Release) apply(ctx context.Context, values map[string]any) error {
+	chart, err := render(r.options.Chart, r.options.Name, r.options.Namespace, values)
+	if err != nil {
+		return err
+	}
+	if err := r.expose(chart); err != nil {
+		return err
+	}
+	if r.store == nil {
+		r.store, err = follow(ctx, r.options.Cluster.Lifetime(), r.options.Cluster.RESTConfig(), r.options.Namespace, r.remount)
+		if err != nil {
+			return err
+		}
+	}
+	after, err := r.install(ctx, chart)
+	if err != nil {
+		return err
+	}
+	r.chart = chart
+	var group errgroup.Group
+	for i := range chart.deployments {
+		group.Go(func() error { return r.roll(ctx, &chart.deployments[i]) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := r.awaitInjected(ctx, chart); err != nil {
+		return err
+	}
+	return r.run(ctx, chart.at(after))
+}
+
+// remount brings the volumes of all pods up to date. What is missing meanwhile leaves
+// a volume as it was.
+func (r *Release) remount() {
+	for _, p := range r.Pods("") {
+		_ = p.mount()
+	}
+}
+
+// Pods of a Deployment, or of all if the name is empty.
+func (r *Release) Pods(deployment string) []*Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*Pod
+	for name, pods := range r.pods {
+		if deployment == "" || deployment == name {
+			all = append(all, pods...)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Pod) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// roll replaces the pods of a Deployment that are not as they should be. The first
+// time they start together, then one after the other.
+func (r *Release) roll(ctx context.Context, d *appsv1.Deployment) error {
+	now := r.Pods(d.Name)
+	wanted := 1
+	if d.Spec.Replicas != nil {
+		wanted = int(*d.Spec.Replicas)
+	}
+	for _, p := range now[min(wanted, len(now)):] {
+		if err := p.stop(); err != nil {
+			return err
+		}
+	}
+	var fresh []*Pod
+	for i := len(now); i < wanted; i++ {
+		fresh = append(fresh, &Pod{release: r, deployment: d.Name, name: fmt.Sprintf("%s-%d", d.Name, i), spec: d.Spec.Template.Spec})
+	}
+	r.mu.Lock()
+	r.pods[d.Name] = slices.Concat(now[:min(wanted, len(now))], fresh)
+	r.mu.Unlock()
+	var group errgroup.Group
+	for _, p := range fresh {
+		group.Go(func() error { return p.start(ctx) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, p := range now[:min(wanted, len(now))] {
+		if reflect.DeepEqual(p.spec, d.Spec.Template.Spec) {
+			continue
+		}
+		if err := p.stop(); err != nil {
+			return err
+		}
+		p.become(d.Spec.Template.Spec)
+		if err := p.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package release
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// store follows the Secrets and ConfigMaps of a namespace.
+type store struct {
+	namespace  string
+	secrets    corelisters.SecretLister
+	configMaps corelisters.ConfigMapLister
+}
+
+// follow returns when the namespace is known, and calls changed at every change until
+// background ends.
+func follow(ctx, background context.Context, config *rest.Config, namespace string, changed func()) (*store, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
+	core := factory.Core().V1()
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
+	}
+	for _, informer := range []cache.SharedIndexInformer{core.Secrets().Informer(), core.ConfigMaps().Informer()} {
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return nil, err
+		}
+	}
+	factory.Start(background.Done())
+	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return nil, fmt.Errorf("reading every %s of namespace %q: %w", kind.Elem().Name(), namespace, context.Cause(ctx))
+		}
+	}
+	return &store{namespace: namespace, secrets: core.Secrets().Lister(), configMaps: core.ConfigMaps().Lister()}, nil
+}
+
+func (s *store) data(kind, name string) (map[string][]byte, bool) {
+	if kind == "Secret" {
+		secret, err := s.secrets.Secrets(s.namespace).Get(name)
+		if err != nil { // a lister knows one error: not found
+			return nil, false
+		}
+		return secret.Data, true
+	}
+	configMap, err := s.configMaps.ConfigMaps(s.namespace).Get(name)
+	if err != nil {
+		return nil, false
+	}
+	return dataOf(configMap), true
+}
+
+func dataOf(c *corev1.ConfigMap) map[string][]byte {
+	data := map[string][]byte{}
+	for key, value := range c.Data {
+		data[key] = []byte(value)
+	}
+	for key, value := range c.BinaryData {
+		data[key] = value
+	}
+	return data
+}
+
+// value of a key of a Secret or ConfigMap.
+func (s *store) value(kind, name, key string) (string, bool) {
+	data, _ := s.data(kind, name)
+	value, ok := data[key]
+	return string(value), ok
+}

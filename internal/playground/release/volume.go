@@ -1,0 +1,81 @@
+package release
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// contents are the files of a volume, by their paths in it.
+type contents map[string][]byte
+
+// objects find Secrets and ConfigMaps by name.
+type objects interface {
+	data(kind, name string) (map[string][]byte, bool)
+}
+
+// contentsOf says what a volume holds now. Its error tells what is missing, as the
+// event of a pod that waits for its volumes does.
+func contentsOf(v *corev1.Volume, from objects) (contents, error) {
+	files := contents{}
+	var err error
+	switch {
+	case v.EmptyDir != nil:
+	case v.Secret != nil:
+		err = files.add(from, "Secret", v.Secret.SecretName, v.Secret.Items, v.Secret.Optional)
+	case v.ConfigMap != nil:
+		err = files.add(from, "ConfigMap", v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.Optional)
+	case v.Projected != nil:
+		for i := range v.Projected.Sources {
+			if err = files.project(from, &v.Projected.Sources[i]); err != nil {
+				break
+			}
+		}
+	default:
+		err = fmt.Errorf("its kind is not known here")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("volume %q: %w", v.Name, err)
+	}
+	return files, nil
+}
+
+func (f contents) project(from objects, p *corev1.VolumeProjection) error {
+	switch {
+	case p.Secret != nil:
+		return f.add(from, "Secret", p.Secret.Name, p.Secret.Items, p.Secret.Optional)
+	case p.ConfigMap != nil:
+		return f.add(from, "ConfigMap", p.ConfigMap.Name, p.ConfigMap.Items, p.ConfigMap.Optional)
+	default:
+		return fmt.Errorf("a source of it is of a kind that is not known here")
+	}
+}
+
+func (f contents) add(from objects, kind, name string, items []corev1.KeyToPath, optional *bool) error {
+	may := optional != nil && *optional
+	data, ok := from.data(kind, name)
+	if !ok {
+		if may {
+			return nil
+		}
+		return fmt.Errorf("%s %q is missing", kind, name)
+	}
+	if len(items) == 0 {
+		for key, value := range data {
+			f[key] = value
+		}
+	}
+	for _, item := range items {
+		value, ok := data[item.Key]
+		if !ok && !may {
+			return fmt.Errorf("%s %q has no key %q", kind, name, item.Key)
+		}
+		if ok {
+			f[item.Path] = value
+		}
+	}
+	return nil
+}
+
+// follows tells whether a volume changes with what it is made of.
+func follows(v *corev1.Volume) bool { return v.EmptyDir == nil }
