@@ -42,7 +42,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	before := obj.DeepCopy()
 	obj.Status.ObservedGeneration = obj.Generation
 	meta.SetStatusCondition(&obj.Status.Conditions, ready)
-	if equality.Semantic.DeepEqual(before.Status, obj.Status) {
+	if equality.Semantic.DeepEqual(before.Status, obj.Status) || !r.broker.Serving() {
+		// Every replica decides by it; the one that serves says so.
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(r.client.Status().Patch(ctx, obj, client.MergeFrom(before)))

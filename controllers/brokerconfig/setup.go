@@ -26,16 +26,20 @@ type Reconciler struct {
 
 // Setup registers the controller.
 func Setup(mgr ctrl.Manager, b *broker.Broker) error {
+	r := &Reconciler{client: mgr.GetClient(), broker: b}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("brokerconfig").
 		For(&brokerv1alpha1.BrokerConfig{}).
-		WatchesRawSource(source.Func(begin)).
-		Complete(&Reconciler{client: mgr.GetClient(), broker: b})
+		WatchesRawSource(source.Func(r.follow)).
+		Complete(r)
 }
 
-// begin has the configuration looked at also where there is none: the broker waits
-// for it.
-func begin(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: brokerv1alpha1.BrokerConfigName}})
+// follow has the configuration looked at at once, also where there is none, for the
+// broker waits for it; and again when a term begins, for until then nobody here may
+// write its status.
+func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	the := reconcile.Request{NamespacedName: types.NamespacedName{Name: brokerv1alpha1.BrokerConfigName}}
+	queue.Add(the)
+	go r.broker.Feed().Terms(ctx, func() { queue.Add(the) })
 	return nil
 }

@@ -24,8 +24,12 @@ const (
 	busyRetry = 2 * time.Second
 )
 
-// Reconcile brings one ClusterAdvertisement in step with the book.
+// Reconcile brings one ClusterAdvertisement in step with the book. Without a book
+// there is nothing to do: all objects come again when a term begins.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if !r.broker.Serving() {
+		return ctrl.Result{}, nil
+	}
 	obj := &brokerv1alpha1.ClusterAdvertisement{}
 	err := r.client.Get(ctx, req.NamespacedName, obj)
 	switch {

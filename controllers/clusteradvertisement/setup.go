@@ -54,7 +54,18 @@ func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
 		Complete(r)
 }
 
+// follow enqueues the objects of clusters that change in the book, and all there are
+// when a term begins.
 func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go r.broker.Feed().Terms(ctx, func() {
+		var list brokerv1alpha1.ClusterAdvertisementList
+		if err := r.client.List(ctx, &list); err != nil {
+			return // the cache answers; it only fails while the manager stops
+		}
+		for i := range list.Items {
+			queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	})
 	go func() {
 		for {
 			ids, err := r.broker.Feed().Clusters(ctx)

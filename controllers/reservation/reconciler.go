@@ -28,8 +28,12 @@ const (
 	busyRetry = 2 * time.Second
 )
 
-// Reconcile brings one Reservation in step with the book.
+// Reconcile brings one Reservation in step with the book. Without a book there is
+// nothing to do: all objects come again when a term begins.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if !r.broker.Serving() {
+		return ctrl.Result{}, nil
+	}
 	obj := &brokerv1alpha1.Reservation{}
 	err := r.client.Get(ctx, req.NamespacedName, obj)
 	switch {
@@ -99,6 +103,12 @@ func (r *Reconciler) finish(ctx context.Context, obj *brokerv1alpha1.Reservation
 		return r.project(ctx, obj, view)
 	}
 	failpoint.Hit(failpoint.BrokerObjectOver)
+	if view == nil {
+		// Another replica may know it, and this one not that it was replaced.
+		if err := r.broker.Confirm(ctx); err != nil {
+			return err
+		}
+	}
 	return r.letGo(ctx, obj)
 }
 
@@ -125,6 +135,9 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.Reservation)
 		return r.project(ctx, obj, view)
 	case r.shownByBroker(obj):
 		// The book has forgotten it: it was over long ago.
+		if err := r.broker.Confirm(ctx); err != nil {
+			return err
+		}
 		if err := r.letGo(ctx, obj); err != nil {
 			return err
 		}

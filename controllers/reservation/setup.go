@@ -44,8 +44,18 @@ func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
 		Complete(r)
 }
 
-// follow enqueues the objects of reservations that change in the book.
+// follow enqueues the objects of reservations that change in the book, and all there
+// are when a term begins: what they want may never have been looked at.
 func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go r.broker.Feed().Terms(ctx, func() {
+		var list brokerv1alpha1.ReservationList
+		if err := r.client.List(ctx, &list); err != nil {
+			return // the cache answers; it only fails while the manager stops
+		}
+		for i := range list.Items {
+			queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	})
 	go func() {
 		for {
 			names, err := r.broker.Feed().Reservations(ctx)

@@ -16,7 +16,7 @@ var rows = [][]string{
 	{"internal/broker", "internal/inbox", "internal/bounds", "internal/enrolment"},
 	{
 		"liqo", "internal/capacity", "internal/transport/http", "internal/transport/kubernetes",
-		"internal/transport/fake", "internal/transport/transporttest", "internal/journal", "internal/pki",
+		"internal/transport/fake", "internal/transport/transporttest", "internal/journal", "internal/pki", "internal/replica",
 	},
 	{"internal/wire", "internal/transport"},
 	{"internal/decision", "internal/ledger", "internal/access"},

@@ -30,6 +30,10 @@ type Options struct {
 	Log     logr.Logger
 	// Now is the only clock that decides expiry and staleness.
 	Now func() time.Time
+	// Leads is false once another replica may have taken over; nil means that there is
+	// none. Nothing is read from a memory that may be outdated. What is written needs
+	// no such question: the journal answers it.
+	Leads func() bool
 }
 
 // Broker answers agents (it is the server's Broker) and feeds the controllers
@@ -52,6 +56,9 @@ type Broker struct {
 
 // New makes a Broker that decides nothing before it gets a configuration.
 func New(opts Options) *Broker {
+	if opts.Leads == nil {
+		opts.Leads = func() bool { return true }
+	}
 	return &Broker{
 		opts:    opts,
 		mailbox: newMailbox(opts.Now),
@@ -133,6 +140,7 @@ func (b *Broker) begin(t *term) {
 	defer b.mu.Unlock()
 	b.term = t
 	t.start()
+	b.feed.begin()
 	b.wakeAll()
 }
 
@@ -154,15 +162,25 @@ func (b *Broker) wakeAll() {
 func (b *Broker) Ready() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
-		return errUnavailable()
+	_, err := b.current()
+	return err
+}
+
+// Serving is whether the broker answers. Who only shows its state has nothing to do
+// while it does not: Feed tells when it begins.
+func (b *Broker) Serving() bool { return b.Ready() == nil }
+
+// current is the term, for who holds mu.
+func (b *Broker) current() (*term, error) {
+	if b.term == nil || !b.opts.Leads() {
+		return nil, errUnavailable()
 	}
-	return nil
+	return b.term, nil
 }
 
 func errUnavailable() *fault.Error {
 	e := fault.New(fault.Unavailable, "the broker cannot write its journal now; nothing was changed, try again")
-	e.RetryAfter = 2 * time.Second
+	e.RetryAfter = time.Second
 	return e
 }
 
@@ -170,10 +188,11 @@ func errUnavailable() *fault.Error {
 func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
-		return nil, errUnavailable()
+	t, err := b.current()
+	if err != nil {
+		return nil, err
 	}
-	return &v1.Pong{Version: b.opts.Version, ApiVersion: "v1", JournalID: b.term.journal.ID()}, nil
+	return &v1.Pong{Version: b.opts.Version, ApiVersion: "v1", JournalID: t.journal.ID()}, nil
 }
 
 // change runs plan on the current term, then waits until everything that plan saw
@@ -181,10 +200,10 @@ func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 // what it read may not be durable yet.
 func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
 	b.mu.Lock()
-	t := b.term
-	if t == nil {
+	t, err := b.current()
+	if err != nil {
 		b.mu.Unlock()
-		return errUnavailable()
+		return err
 	}
 	planErr := plan(t)
 	commit := t.last
@@ -200,6 +219,15 @@ func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
 		}
 	}
 	return planErr
+}
+
+// Confirm is nil once it is certain that no other replica knows more. Who is about to
+// throw something away because the book does not know it asks this first.
+func (b *Broker) Confirm(ctx context.Context) error {
+	return b.change(ctx, func(t *term) error {
+		// A record that says nothing can only be written by who has the journal.
+		return t.record(ledger.Event{Forget: &ledger.Forget{}})
+	})
 }
 
 // faultOf turns what the ledger refuses into what a caller is told.

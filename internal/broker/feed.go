@@ -13,10 +13,46 @@ type Feed struct {
 	reservations map[string]struct{}
 	clusters     map[string]struct{}
 	more         chan struct{}
+	// began counts the terms.
+	began uint64
 }
 
 func newFeed() *Feed {
 	return &Feed{reservations: map[string]struct{}{}, clusters: map[string]struct{}{}, more: make(chan struct{})}
+}
+
+// begin says that a term has begun.
+func (f *Feed) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.began++
+	f.wake()
+}
+
+func (f *Feed) wake() {
+	close(f.more)
+	f.more = make(chan struct{})
+}
+
+// Terms calls begun at the beginning of every term, and once for one that has begun
+// already, until ctx ends. What was not carried out in between is to be looked at.
+func (f *Feed) Terms(ctx context.Context, begun func()) {
+	seen := uint64(0)
+	for {
+		f.mu.Lock()
+		began, more := f.began, f.more
+		f.mu.Unlock()
+		if began != seen {
+			seen = began
+			begun()
+			continue
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (f *Feed) reservation(name string) { f.put(f.reservations, name) }
@@ -26,8 +62,7 @@ func (f *Feed) put(set map[string]struct{}, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	set[name] = struct{}{}
-	close(f.more)
-	f.more = make(chan struct{})
+	f.wake()
 }
 
 // Reservations waits for names of reservations that changed since the last call.

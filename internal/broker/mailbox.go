@@ -82,11 +82,20 @@ func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, 
 	defer cancel()
 	for {
 		list, changed := b.mailbox.since(clusterID, cursor)
+		b.mu.Lock()
+		_, err := b.current()
+		ended := b.ended
+		b.mu.Unlock()
+		if err != nil {
+			// The box that fills is another replica's.
+			return nil, err
+		}
 		if len(list.Messages) > 0 {
 			return list, nil
 		}
 		select {
 		case <-changed:
+		case <-ended:
 		case <-ctx.Done():
 			return list, nil
 		}

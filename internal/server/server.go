@@ -47,6 +47,8 @@ type Options struct {
 	Addr string
 	// Listener is used in place of Addr if it is set; the server closes it.
 	Listener net.Listener
+	// Direct is served as well if it is set; the server closes it.
+	Direct net.Listener
 	// CertDir holds the server's certificate and the CA of agents as pki.Files reads
 	// them. Replaced files are in use from the next connection on, a replaced CA from
 	// the next request on.
@@ -76,6 +78,7 @@ type Server struct {
 	name     string
 	addr     string
 	listener net.Listener
+	direct   net.Listener
 	files    *pki.Files
 	log      logr.Logger
 	clock    clock.PassiveClock
@@ -134,6 +137,7 @@ func newServer(o Options, name string) (*Server, error) {
 		name:        name,
 		addr:        cmp.Or(o.Addr, ":8443"),
 		listener:    o.Listener,
+		direct:      o.Direct,
 		files:       files,
 		log:         o.Log,
 		clock:       o.Clock,
@@ -203,33 +207,48 @@ func (s *Server) newHTTPServer() *http.Server {
 // Start serves until ctx ends. Polls under way are then answered at once with 503,
 // other requests may finish.
 func (s *Server) Start(ctx context.Context) error {
-	listener := s.listener
-	if listener == nil {
-		var err error
-		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.addr); err != nil {
-			return fmt.Errorf("%s server: %w", s.name, err)
-		}
+	listeners, err := s.listen(ctx)
+	if err != nil {
+		return err
 	}
-	s.log.Info(s.name+" API is served", "address", listener.Addr().String())
-	served := make(chan error, 1)
-	go func() { served <- s.http.ServeTLS(s.wrap(listener), "", "") }()
+	served := make(chan error, len(listeners))
+	for _, listener := range listeners {
+		s.log.Info(s.name+" API is served", "address", listener.Addr().String())
+		go func() { served <- s.http.ServeTLS(s.wrap(listener), "", "") }()
+	}
 	select {
 	case err := <-served:
 		s.drain()
-		return fmt.Errorf("%s server: %w", s.name, err)
+		return fmt.Errorf("%s server: %w", s.name, errors.Join(err, s.http.Close()))
 	case <-ctx.Done():
 	}
 	s.drain()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
-	err := s.http.Shutdown(grace)
+	err = s.http.Shutdown(grace)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
-	if stopped := <-served; err == nil && !errors.Is(stopped, http.ErrServerClosed) {
-		err = fmt.Errorf("%s server: %w", s.name, stopped)
+	for range listeners {
+		if stopped := <-served; err == nil && !errors.Is(stopped, http.ErrServerClosed) {
+			err = fmt.Errorf("%s server: %w", s.name, stopped)
+		}
 	}
 	return err
+}
+
+func (s *Server) listen(ctx context.Context) ([]net.Listener, error) {
+	front := s.listener
+	if front == nil {
+		var err error
+		if front, err = new(net.ListenConfig).Listen(ctx, "tcp", s.addr); err != nil {
+			return nil, fmt.Errorf("%s server: %w", s.name, err)
+		}
+	}
+	if s.direct == nil {
+		return []net.Listener{front}, nil
+	}
+	return []net.Listener{front, s.direct}, nil
 }
 
 // NeedLeaderElection is false: followers serve too.

@@ -23,6 +23,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/reservation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/replica"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
@@ -61,7 +62,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBroker(mgr, o, log.WithName("broker"))
+	b, election, err := newBroker(mgr, o, log.WithName("broker"))
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	if o.certPath == "" {
 		log.Info("no --cert-path: agents cannot connect, only Reservations made with kubectl are served")
-	} else if err := addServer(mgr, b, o, log.WithName("server")); err != nil {
+	} else if err := addServer(ctx, mgr, b, election, o, log.WithName("server")); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -102,16 +103,12 @@ func newManager(o *options) (ctrl.Manager, error) {
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		WebhookServer:                 webhookServer,
-		Scheme:                        scheme,
-		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
-		Metrics:                       metricsOptions,
-		HealthProbeBindAddress:        o.healthAddress,
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "liqo-resource-broker",
-		LeaderElectionNamespace:       o.namespace,
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       new(10 * time.Second),
+		WebhookServer:           webhookServer,
+		Scheme:                  scheme,
+		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: leaseCache(o.namespace)},
+		Metrics:                 metricsOptions,
+		HealthProbeBindAddress:  o.healthAddress,
+		GracefulShutdownTimeout: new(10 * time.Second),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting the manager: %w", err)
@@ -119,19 +116,41 @@ func newManager(o *options) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-func newBroker(mgr ctrl.Manager, o *options, log logr.Logger) (*broker.Broker, error) {
+// newBroker returns no election where there is one replica alone.
+func newBroker(mgr ctrl.Manager, o *options, log logr.Logger) (*broker.Broker, *replica.Election, error) {
 	store, err := journal.NewConfigMaps(mgr.GetConfig(), o.namespace)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	b := broker.New(broker.Options{Store: store, Version: version.String(), Log: log, Now: time.Now})
-	if err := mgr.Add(b); err != nil {
-		return nil, err
+	var election *replica.Election
+	options := broker.Options{Store: store, Version: version.String(), Log: log, Now: time.Now}
+	if o.leaderElect {
+		options.Leads = func() bool { return election.Leads() }
+	}
+	b := broker.New(options)
+	if o.leaderElect {
+		election, err = addElection(mgr, o, b.Run, log.WithName("election"))
+	} else {
+		err = mgr.Add(b)
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return b, mgr.AddReadyzCheck("journal", func(*http.Request) error { return b.Ready() })
+	return b, election, mgr.AddReadyzCheck("journal", func(*http.Request) error { return ready(b, election) })
+}
+
+// ready is nil while agents that come here are served, by this replica or another.
+func ready(b *broker.Broker, e *replica.Election) error {
+	if e == nil {
+		return b.Ready()
+	}
+	if leader, _ := e.Leader(); leader.Here {
+		return b.Ready()
+	}
+	return e.Ready()
 }
 
 func addControllers(mgr ctrl.Manager, b *broker.Broker, o *options) error {
@@ -144,11 +163,18 @@ func addControllers(mgr ctrl.Manager, b *broker.Broker, o *options) error {
 	return reservation.Setup(mgr, b, o.namespace)
 }
 
-func addServer(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger) error {
-	s, err := server.New(server.Options{
+func addServer(ctx context.Context, mgr ctrl.Manager, b *broker.Broker, e *replica.Election, o *options, log logr.Logger) error {
+	options := server.Options{
 		Addr: o.bindAddress, CertDir: o.certPath, Broker: b, Access: b.Access(), Log: log,
 		Registerer: metrics.Registry,
-	})
+	}
+	if e != nil {
+		var err error
+		if options.Listener, options.Direct, err = listeners(ctx, mgr, o, e, log.WithName("front")); err != nil {
+			return err
+		}
+	}
+	s, err := server.New(options)
 	if err != nil {
 		return err
 	}

@@ -12,14 +12,16 @@ import (
 )
 
 type options struct {
-	healthAddress string
-	metrics       metrics.Listener
-	bindAddress   string
-	certPath      string
-	namespace     string
-	leaderElect   bool
-	webhook       webhooks.Options
-	zap           zap.Options
+	healthAddress    string
+	metrics          metrics.Listener
+	bindAddress      string
+	directAddress    string
+	advertiseAddress string
+	certPath         string
+	namespace        string
+	leaderElect      bool
+	webhook          webhooks.Options
+	zap              zap.Options
 }
 
 func defaults() *options {
@@ -27,6 +29,7 @@ func defaults() *options {
 		healthAddress: ":8081",
 		metrics:       metrics.Listener{Address: ":8080"},
 		bindAddress:   ":8443",
+		directAddress: ":8445",
 		namespace:     namespaceOfPod(),
 	}
 }
@@ -40,12 +43,14 @@ func namespaceOfPod() string {
 }
 
 func (o *options) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz; ready means that the journal can be written")
+	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz; ready means that the journal can be written or, with --leader-elect, that another replica does")
 	o.metrics.Bind(fs)
 	fs.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address on which agents connect over mTLS")
 	fs.StringVar(&o.certPath, "cert-path", o.certPath, "folder with tls.crt, tls.key (the broker's) and agents-ca.crt (who may connect; ca.crt if absent)")
 	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the journal and of what agents' clusters and reservations are shown in; POD_NAMESPACE if set")
-	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "wait for a lease before serving, so that a second replica can stand by")
+	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "be one of several replicas: the one that holds a lease serves, the others pass agents on to it")
+	fs.StringVar(&o.directAddress, "direct-bind-address", o.directAddress, "with --leader-elect, address on which other replicas pass agents on to this one; for the broker's cluster alone")
+	fs.StringVar(&o.advertiseAddress, "advertise-address", o.advertiseAddress, "with --leader-elect, host[:port] at which other replicas reach --direct-bind-address; POD_IP and that port if not given")
 
 	o.webhook.Bind(fs)
 

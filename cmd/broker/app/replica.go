@@ -1,0 +1,92 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/replica"
+)
+
+// leaseName is also the name of the journal, but nothing depends on that.
+const leaseName = "liqo-resource-broker"
+
+// leaseCache keeps the cache, and the rights that it needs, to the one lease.
+func leaseCache(namespace string) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&coordinationv1.Lease{}: {
+		Namespaces: map[string]cache.Config{namespace: {}},
+		Field:      fields.OneTermEqualSelector("metadata.name", leaseName),
+	}}
+}
+
+// addElection has lead called while this replica holds the lease.
+func addElection(mgr ctrl.Manager, o *options, lead func(context.Context) error, log logr.Logger) (*replica.Election, error) {
+	address, err := o.advertised()
+	if err != nil {
+		return nil, err
+	}
+	e, err := replica.New(replica.Options{
+		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Namespace: o.namespace, Name: leaseName,
+		Address: address, Lead: lead, Log: log, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e, mgr.Add(e)
+}
+
+// advertised is where other replicas reach this one; empty where no agents are
+// served.
+func (o *options) advertised() (string, error) {
+	if o.certPath == "" {
+		return "", nil
+	}
+	_, port, err := net.SplitHostPort(o.directAddress)
+	if err != nil {
+		return "", fmt.Errorf("--direct-bind-address %q: %w", o.directAddress, err)
+	}
+	host := cmp.Or(o.advertiseAddress, os.Getenv("POD_IP"))
+	if host == "" {
+		return "", fmt.Errorf("--leader-elect: other replicas must know where to reach this one: set --advertise-address or POD_IP")
+	}
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host, nil
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// listeners of a replica: agents come to the first, other replicas to the second.
+func listeners(ctx context.Context, mgr ctrl.Manager, o *options, e *replica.Election, log logr.Logger) (front, direct net.Listener, err error) {
+	outer, err := listen(ctx, "--bind-address", o.bindAddress)
+	if err != nil {
+		return nil, nil, err
+	}
+	direct, err = listen(ctx, "--direct-bind-address", o.directAddress)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := replica.NewFront(outer, e, log)
+	return f, direct, mgr.Add(f)
+}
+
+// keepAlive finds out about a peer that vanished without a word.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{KeepAliveConfig: keepAlive}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,417 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
+)
+
+const brokerNamespace = "liqo-resource-broker"
+
+// site is a broker cluster with as many replicas as a test starts, and the clusters
+// that speak to them.
+type site struct {
+	client.Client
+	t        *testing.T
+	plane    *controlplane.ControlPlane
+	binary   string
+	servers  *pki.Authority
+	agents   *pki.Authority
+	replicas []*replicaProcess
+}
+
+type replicaProcess struct {
+	*process.Process
+	url, direct, health string
+}
+
+func newSite(t *testing.T, replicas int) *site {
+	t.Helper()
+	s := &site{t: t, plane: controlplanetest.Start(t), binary: filepath.Join(t.TempDir(), "broker")}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, brokerv1alpha1.AddToScheme} {
+		s.check(add(scheme))
+	}
+	var err error
+	s.Client, err = client.New(s.plane.RESTConfig(), client.Options{Scheme: scheme})
+	s.check(err)
+	objects, err := chart.ForProcess(charts.Broker(), brokerNamespace, brokerNamespace)
+	s.check(err)
+	s.check(s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: brokerNamespace}}))
+	s.check(manifest.Install(t.Context(), s.Client, objects))
+	s.servers, err = pki.NewAuthority("servers", time.Now())
+	s.check(err)
+	s.agents, err = pki.NewAuthority("agents", time.Now())
+	s.check(err)
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-race", "-o", s.binary, "..").CombinedOutput(); err != nil {
+		t.Fatalf("building the broker: %v\n%s", err, out)
+	}
+	for i := range replicas {
+		s.replicas = append(s.replicas, s.startReplica(fmt.Sprintf("broker-%d", i)))
+	}
+	return s
+}
+
+func (s *site) check(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) address(name string) string {
+	s.t.Helper()
+	port, err := s.plane.Port(name)
+	s.check(err)
+	return fmt.Sprintf("127.0.0.1:%d", port)
+}
+
+// startReplica runs a broker with the shipped rights, and waits until it is ready.
+func (s *site) startReplica(name string) *replicaProcess {
+	s.t.Helper()
+	kubeconfig, err := s.plane.ServiceAccountKubeconfig(s.t.Context(), brokerNamespace, "liqo-resource-broker")
+	s.check(err)
+	front := s.address(name)
+	r := &replicaProcess{url: "https://" + front, direct: s.address(name + "-direct"), health: "http://" + s.address(name+"-health") + "/readyz"}
+	pair, err := s.servers.IssueServer([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)})
+	s.check(err)
+	r.Process, err = s.plane.Processes().Start(process.Spec{
+		Name: name, Path: s.binary, Layer: process.Controller,
+		Args: []string{
+			"--kubeconfig=" + kubeconfig, "--namespace=" + brokerNamespace, "--leader-elect",
+			"--bind-address=" + front, "--direct-bind-address=" + r.direct, "--advertise-address=" + r.direct,
+			"--cert-path=" + s.save(pair), "--metrics-bind-address=0",
+			"--health-probe-bind-address=" + strings.TrimSuffix(strings.TrimPrefix(r.health, "http://"), "/readyz"),
+		},
+	})
+	s.check(err)
+	s.awaitReady(r)
+	s.t.Cleanup(func() {
+		text, err := os.ReadFile(r.Log())
+		if err != nil {
+			s.t.Error(err)
+		}
+		for _, crash := range []string{"DATA RACE", "panic:", "fatal error:"} {
+			if at := strings.Index(string(text), crash); at >= 0 {
+				s.t.Errorf("%s: %.3000s", name, text[at:])
+			}
+		}
+		if s.t.Failed() {
+			s.t.Logf("%s ends with %s", name, text[max(0, len(text)-6000):])
+		}
+	})
+	return r
+}
+
+func (s *site) awaitReady(r *replicaProcess) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	s.check(r.Await(ctx, process.Answers(r.health)))
+}
+
+func (s *site) save(pair pki.KeyPair) string {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	s.check(pair.Save(dir, s.servers.CertPEM(), s.agents.CertPEM()))
+	return dir
+}
+
+// connect is a cluster's way to some of the replicas.
+func (s *site) connect(clusterID string, urls ...string) *httptransport.Transport {
+	s.t.Helper()
+	pair, err := s.agents.IssueClient(clusterID, "test.local")
+	s.check(err)
+	files, err := pki.OpenFiles(s.save(pair), time.Now)
+	s.check(err)
+	c, err := httptransport.New(httptransport.Options{URLs: urls, Files: files})
+	s.check(err)
+	s.t.Cleanup(func() { s.check(c.Close()) })
+	return c
+}
+
+// leader waits for another holder of the lease than one.
+func (s *site) leader(but *replicaProcess) (leads, follows *replicaProcess) {
+	s.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		var lease coordinationv1.Lease
+		err := s.Get(s.t.Context(), client.ObjectKey{Namespace: brokerNamespace, Name: leaseName}, &lease)
+		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+		for i, r := range s.replicas {
+			if r != but && strings.HasSuffix(holder, "_"+r.direct) {
+				return r, s.replicas[1-i]
+			}
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the lease is held by %q, %v", holder, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// offer advertises CPUs of a cluster.
+func (s *site) offer(c transport.BrokerCommunicator, clusterID, cpu string, sequence int64) {
+	s.t.Helper()
+	amounts := v1.Amounts{"cpu": cpu, "memory": "1000Gi"}
+	s.persist("advertise "+clusterID, func(ctx context.Context) error {
+		_, err := c.PublishAdvertisement(ctx, &v1.Advertisement{
+			ClusterID: clusterID, Epoch: 1, Sequence: sequence, Capacity: amounts, Allocatable: amounts, Allocated: v1.Amounts{},
+		})
+		return err
+	})
+}
+
+// persist repeats a call as agents do: until the broker has answered it.
+func (s *site) persist(what string, try func(context.Context) error) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		err := try(ctx)
+		switch {
+		case err == nil:
+			return
+		case !errors.Is(err, transport.ErrUnreachable) || ctx.Err() != nil:
+			s.t.Errorf("%s: %v", what, err)
+			return
+		}
+	}
+}
+
+// traffic is clients that reserve one CPU after the other, and give every other one
+// back.
+type traffic struct {
+	s *site
+	// answered counts calls, and gap is the longest time in nanoseconds that one took.
+	answered, gap atomic.Int64
+
+	mu sync.Mutex
+	// held are the names of what is reserved, by key.
+	held map[string]string
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+func (s *site) traffic(name string, clients int, c *httptransport.Transport) *traffic {
+	ctx, stop := context.WithCancel(s.t.Context())
+	w := &traffic{s: s, held: map[string]string{}, stop: stop}
+	for i := range clients {
+		w.done.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				w.reserve(c, fmt.Sprintf("%s-%d-%d", name, i, n), n%2 == 1)
+			}
+		})
+	}
+	return w
+}
+
+func (w *traffic) reserve(c *httptransport.Transport, key string, release bool) {
+	began := time.Now()
+	var name string
+	w.s.persist("reserve "+key, func(ctx context.Context) error {
+		r, err := c.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}})
+		if err == nil {
+			name = r.Name
+		}
+		return err
+	})
+	w.note(began)
+	if release {
+		began = time.Now()
+		w.s.persist("release "+key, func(ctx context.Context) error {
+			_, err := c.ReleaseReservation(ctx, key)
+			return err
+		})
+		w.note(began)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held[key] = name
+}
+
+func (w *traffic) note(began time.Time) {
+	w.answered.Add(1)
+	took := int64(time.Since(began))
+	for {
+		longest := w.gap.Load()
+		if took <= longest || w.gap.CompareAndSwap(longest, took) {
+			return
+		}
+	}
+}
+
+// await waits for so many more answers.
+func (w *traffic) await(more int64) {
+	w.s.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for want := w.answered.Load() + more; w.answered.Load() < want; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.s.t.Fatal("no answers any more")
+		}
+	}
+}
+
+// end stops the clients and checks that every reservation is there, once.
+func (w *traffic) end(c *httptransport.Transport) {
+	w.s.t.Helper()
+	w.stop()
+	w.done.Wait()
+	names := map[string]string{}
+	for key, name := range w.held {
+		w.s.persist("read "+key, func(ctx context.Context) error {
+			r, err := c.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}})
+			if err == nil && (r.Name != name || r.Phase != v1.ReservationPhaseReserved) {
+				return fmt.Errorf("it is %q in phase %s, it was %q", r.Name, r.Phase, name)
+			}
+			return err
+		})
+		if other, ok := names[name]; ok {
+			w.s.t.Errorf("%q is the reservation of %q and %q", name, other, key)
+		}
+		names[name] = key
+	}
+}
+
+// A cluster that knows one address of the broker, that of the follower, is served
+// whatever becomes of the leader.
+func TestAFollowerTakesOver(t *testing.T) {
+	s := newSite(t, 2)
+	leader, follower := s.leader(nil)
+	both := []string{leader.url, follower.url}
+	paris := s.connect("paris", both...)
+	s.offer(paris, "paris", "100000", 1)
+
+	tests := []struct {
+		name string
+		end  func(*process.Process)
+		// within is what a call may take at most.
+		within time.Duration
+	}{
+		{"after SIGTERM", (*process.Process).Stop, 5 * time.Second},
+		{"after SIGKILL", (*process.Process).Kill, 20 * time.Second},
+		{"after SIGTERM, back again", (*process.Process).Stop, 5 * time.Second},
+	}
+	for i, test := range tests {
+		leader, follower := s.leader(nil)
+		rome := s.connect("rome", follower.url)
+		w := s.traffic(fmt.Sprintf("round%d", i), 4, rome)
+		w.await(50)
+		test.end(leader.Process)
+		s.leader(leader)
+		w.await(50)
+		s.check(leader.Start())
+		s.awaitReady(leader)
+		w.await(50)
+		w.end(rome)
+		longest := time.Duration(w.gap.Load())
+		t.Logf("%s: %d calls, the longest took %s", test.name, w.answered.Load(), longest.Round(time.Millisecond))
+		if longest > test.within {
+			t.Errorf("%s: a call took %s, want at most %s", test.name, longest, test.within)
+		}
+	}
+}
+
+func (r *replicaProcess) signal(sig syscall.Signal) error { return syscall.Kill(r.Pid(), sig) }
+
+// A leader that is stopped for longer than its lease and then goes on as if nothing
+// had happened can grant nothing: the journal is another's.
+func TestALeaderThatWasAwayGrantsNothing(t *testing.T) {
+	const cpus = 60
+	s := newSite(t, 2)
+	both := []string{s.replicas[0].url, s.replicas[1].url}
+	paris := s.connect("paris", both...)
+	s.offer(paris, "paris", fmt.Sprint(cpus), 1)
+
+	var mu sync.Mutex
+	granted, refused := map[string]string{}, 0
+	for round := range 3 {
+		leader, _ := s.leader(nil)
+		var asking sync.WaitGroup
+		ask := func(from, to int) {
+			for i := from; i < to; i++ {
+				asking.Go(func() {
+					key, urls := fmt.Sprintf("request-%d-%d", round, i), both
+					if i%2 == 1 {
+						urls = []string{both[1], both[0]}
+					}
+					rome := s.connect("rome", urls...)
+					s.persist(key, func(ctx context.Context) error {
+						r, err := rome.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}})
+						mu.Lock()
+						defer mu.Unlock()
+						if err == nil {
+							granted[key] = r.Name
+						}
+						if fault.ReasonOf(err) == fault.NoCandidate {
+							refused++
+							return nil
+						}
+						return err
+					})
+				})
+			}
+		}
+		ask(0, 10)
+		s.check(leader.signal(syscall.SIGSTOP))
+		ask(10, 20)
+		s.leader(leader)
+		ask(20, 25)
+		s.check(leader.signal(syscall.SIGCONT))
+		ask(25, 30)
+		asking.Wait()
+		s.offer(paris, "paris", fmt.Sprint(cpus), int64(round+2))
+	}
+	if len(granted) != cpus || refused != 90-cpus {
+		t.Errorf("%d granted and %d refused of 90 requests for %d CPUs", len(granted), refused, cpus)
+	}
+	names := map[string]string{}
+	for _, name := range granted {
+		names[name] = name
+	}
+	rome := s.connect("rome", both...)
+	for key, name := range granted {
+		s.persist("read "+key, func(ctx context.Context) error {
+			r, err := rome.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}})
+			if err == nil && r.Name != name {
+				return fmt.Errorf("it is %q, it was %q", r.Name, name)
+			}
+			return err
+		})
+	}
+	if diff := cmp.Diff(len(granted), len(names)); diff != "" {
+		t.Errorf("names (-keys +names):\n%s", diff)
+	}
+}
