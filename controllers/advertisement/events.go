@@ -10,7 +10,8 @@ import (
 // tell records an event for a change of the condition.
 func (r *Reconciler) tell(adv *agentv1alpha1.Advertisement, c metav1.Condition) {
 	kind := corev1.EventTypeNormal
-	if c.Status != metav1.ConditionTrue {
+	switch {
+	case c.Status != metav1.ConditionTrue, c.Reason == agentv1alpha1.ReasonRenewalFailing, c.Reason == agentv1alpha1.ReasonCertificateExpiring:
 		kind = corev1.EventTypeWarning
 	}
 	r.recorder.Eventf(adv, nil, kind, c.Reason, "Publish", "%s", c.Message)

@@ -49,8 +49,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	if !r.isDue(now) {
 		return ctrl.Result{RequeueAfter: r.untilDue()}, nil
 	}
-	condition := r.publish(ctx, now)
-	if err := r.report(ctx, adv, condition); err != nil {
+	conditions := []metav1.Condition{r.publish(ctx, now)}
+	if r.options.Certificate != nil {
+		conditions = append(conditions, r.options.Certificate())
+	}
+	if err := r.report(ctx, adv, conditions); err != nil {
 		return conflictLater(err)
 	}
 	return ctrl.Result{RequeueAfter: r.untilDue()}, nil
@@ -150,7 +153,7 @@ func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 	r.published = now
 	r.due = r.options.Clock.Now().Add(r.jitter(r.interval(receipt)))
 	return metav1.Condition{
-		Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPublished,
+		Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPublished,
 		Message: "the broker has what this cluster offers",
 	}
 }
@@ -173,7 +176,9 @@ func retryAfter(err error) time.Duration {
 }
 
 func refusal(err error) metav1.Condition {
-	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonRefused, Message: err.Error()}
+	c := metav1.Condition{
+		Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonRefused, Message: err.Error(),
+	}
 	if f, ok := errors.AsType[*fault.Error](err); !ok && errors.Is(err, transport.ErrUnreachable) || ok && f.Temporary() {
 		c.Reason = agentv1alpha1.ReasonBrokerUnreachable
 		c.Message = "the broker cannot be told what this cluster offers; what runs keeps running: " + err.Error()
@@ -181,29 +186,39 @@ func refusal(err error) metav1.Condition {
 	return c
 }
 
-// report writes the condition where it changed, with an event, and nothing else:
-// an advertisement a minute must not be a write a minute.
-func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisement, c metav1.Condition) error {
+// report writes the conditions where one changed, with events, and nothing else: an
+// advertisement a minute must not be a write a minute. Texts alone count while all is
+// well; those of failures may differ every time. The first condition is whether the
+// broker has the advertisement.
+func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) error {
 	before := adv.DeepCopy()
-	c.Type, c.ObservedGeneration = agentv1alpha1.ConditionReady, adv.Generation
-	c.LastTransitionTime = metav1.Time{Time: r.options.Clock.Now()}
-	old := meta.FindStatusCondition(adv.Status.Conditions, c.Type)
-	changed := old == nil || old.Status != c.Status || old.Reason != c.Reason
-	if !changed && adv.Status.ObservedGeneration == adv.Generation {
+	now := metav1.Time{Time: r.options.Clock.Now()}
+	var changed []metav1.Condition
+	same := adv.Status.ObservedGeneration == adv.Generation
+	for _, c := range conditions {
+		c.Message = wire.Clip(c.Message, 4096)
+		c.ObservedGeneration, c.LastTransitionTime = adv.Generation, now
+		old := meta.FindStatusCondition(adv.Status.Conditions, c.Type)
+		if old == nil || old.Status != c.Status || old.Reason != c.Reason {
+			changed = append(changed, c)
+		}
+		same = same && old != nil && (c.Status != metav1.ConditionTrue || c.Message == old.Message)
+		meta.SetStatusCondition(&adv.Status.Conditions, c)
+	}
+	if len(changed) == 0 && same {
 		return nil
 	}
-	meta.SetStatusCondition(&adv.Status.Conditions, c)
-	adv.Status.Published = c.Status == metav1.ConditionTrue
-	adv.Status.Message = wire.Clip(c.Message, 4096)
+	adv.Status.Published = conditions[0].Status == metav1.ConditionTrue
+	adv.Status.Message = wire.Clip(conditions[0].Message, 4096)
 	adv.Status.ObservedGeneration = adv.Generation
 	if adv.Status.Published {
-		adv.Status.LastPublished = &c.LastTransitionTime
+		adv.Status.LastPublished = &now
 	}
 	if err := r.client.Status().Patch(ctx, adv, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("write status of advertisement %q: %w", adv.Name, err)
 	}
-	if changed {
-		log.FromContext(ctx).Info("advertising changed", "published", adv.Status.Published, "reason", c.Reason, "message", c.Message)
+	for _, c := range changed {
+		log.FromContext(ctx).Info("condition changed", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
 		r.tell(adv, c)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
@@ -75,6 +76,8 @@ type Options struct {
 	// Interval between two advertisements while nothing changes; DefaultInterval.
 	// The broker may ask for another one, between a second and four times this.
 	Interval time.Duration
+	// Certificate says how the agent's certificate is; nil if nobody is to be told.
+	Certificate func() metav1.Condition
 	// Clock is the wall clock unless set.
 	Clock clock.PassiveClock
 }

@@ -12,8 +12,8 @@ var rows = [][]string{
 	{"cmd", "internal/playground", "e2e"},
 	{"controllers", "webhooks", "internal/server", "internal/dashboard", "internal/metrics"},
 	// What joins the parts below into use cases: the broker's, and of the agent what
-	// it makes of instructions.
-	{"internal/broker", "internal/inbox", "internal/bounds", "internal/enrolment"},
+	// it makes of instructions, and how it keeps its certificate.
+	{"internal/broker", "internal/inbox", "internal/bounds", "internal/enrolment", "internal/identity"},
 	{
 		"liqo", "internal/capacity", "internal/transport/http", "internal/transport/kubernetes",
 		"internal/transport/fake", "internal/transport/transporttest", "internal/journal", "internal/pki", "internal/replica",

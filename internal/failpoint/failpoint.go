@@ -98,6 +98,17 @@ var Broker = []Point{
 	BrokerObjectReserved, BrokerObjectReleased, BrokerObjectOver,
 }
 
+// Points of an agent that is enrolled or renews its certificate.
+const (
+	IdentityPrepared  Point = "identity-prepared"
+	IdentityAnswered  Point = "identity-answered"
+	IdentityStored    Point = "identity-stored"
+	IdentityPublished Point = "identity-published"
+)
+
+// Identity lists every point of an agent's identity, in the order of an enrolment.
+var Identity = []Point{IdentityPrepared, IdentityAnswered, IdentityStored, IdentityPublished}
+
 // Arm is the environment that arms points, with a folder for their traces.
 func Arm(once string, points ...Point) []string {
 	names := make([]string, len(points))

@@ -123,6 +123,19 @@ func (a *Authority) Issue(template *x509.Certificate) (KeyPair, error) {
 	if err != nil {
 		return KeyPair{}, err
 	}
+	certPEM, err := a.Certify(key.Public(), template)
+	if err != nil {
+		return KeyPair{}, err
+	}
+	keyPEM, err := encodeKey(key)
+	if err != nil {
+		return KeyPair{}, err
+	}
+	return KeyPair{CertPEM: certPEM, KeyPEM: keyPEM}, nil
+}
+
+// Certify is Issue for a key that somebody else has.
+func (a *Authority) Certify(public crypto.PublicKey, template *x509.Certificate) (certPEM []byte, err error) {
 	leaf := *template
 	if leaf.NotBefore.IsZero() {
 		leaf.NotBefore = a.now.Add(-clockSkew)
@@ -133,15 +146,11 @@ func (a *Authority) Issue(template *x509.Certificate) (KeyPair, error) {
 	if leaf.KeyUsage == 0 {
 		leaf.KeyUsage = x509.KeyUsageDigitalSignature
 	}
-	cert, err := issue(&leaf, a.cert, key.Public(), a.key)
+	cert, err := issue(&leaf, a.cert, public, a.key)
 	if err != nil {
-		return KeyPair{}, err
+		return nil, err
 	}
-	keyPEM, err := encodeKey(key)
-	if err != nil {
-		return KeyPair{}, err
-	}
-	return KeyPair{CertPEM: encodeCert(cert), KeyPEM: keyPEM}, nil
+	return encodeCert(cert), nil
 }
 
 // TLS parses the pair; the Leaf is set.

@@ -190,7 +190,8 @@ func (f *Files) path(name string) string { return filepath.Join(f.dir, name) }
 // moment.
 func (f *Files) reload() {
 	infos := f.stat()
-	if (f.current != nil || f.problem != nil) && slices.EqualFunc(infos[:], f.seen[:], sameFile) {
+	// What is not valid yet becomes so without any change.
+	if (f.current != nil || f.problem != nil) && !errors.Is(f.problem, errEarly) && slices.EqualFunc(infos[:], f.seen[:], sameFile) {
 		return
 	}
 	for range readTries {
@@ -308,15 +309,20 @@ func (f *Files) readFile(name string) ([]byte, error) {
 	return content, nil
 }
 
+var errEarly = errors.New("not valid")
+
+// checkValidity is about what this side shows. Whether the certificate is valid yet
+// is for the other side's clock to say, so a clock here that is a little late is no
+// reason to do without it.
 func (f *Files) checkValidity(leaf *x509.Certificate) error {
 	now := f.now()
 	if now.After(leaf.NotAfter) {
 		return fmt.Errorf("certificate %q expired on %s: renew it and replace the file; no restart is needed",
 			f.path(CertFile), leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	if now.Before(leaf.NotBefore) {
-		return fmt.Errorf("certificate %q is not valid before %s, and it is %s here: check the clock of this machine",
-			f.path(CertFile), leaf.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	if now.Add(clockSkew).Before(leaf.NotBefore) {
+		return fmt.Errorf("certificate %q is %w before %s, and it is %s here: check the clock of this machine",
+			f.path(CertFile), errEarly, leaf.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

@@ -49,6 +49,15 @@ func (s *Server) clusterOf(r *http.Request) (string, error) {
 	return id, c.enter(s.access, id)
 }
 
+// trustDigest names the roots that agents are told to have.
+func (s *Server) trustDigest() (string, error) {
+	credentials, err := s.files.Current()
+	if err != nil {
+		return "", err
+	}
+	return credentials.TrustDigest(), nil
+}
+
 func (c *connection) identify(state *tls.ConnectionState, agentsCA *x509.CertPool, now time.Time) (string, error) {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return "", fault.New(fault.Forbidden, "no client certificate")

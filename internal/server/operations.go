@@ -15,6 +15,8 @@ type operations struct {
 	broker Broker
 	// certificates is nil where none are issued.
 	certificates Certificates
+	// trust is the digest of the roots that the broker hands out.
+	trust func() (string, error)
 	// draining ends when the server is about to stop; long polls end with it.
 	draining context.Context
 }
@@ -26,7 +28,11 @@ func (o operations) Ping(ctx context.Context, _ v1.PingRequestObject) (v1.PingRe
 	if err != nil {
 		return nil, err
 	}
-	return v1.Ping200JSONResponse(*pong), nil
+	answer := *pong
+	if answer.TrustDigest, err = o.trust(); err != nil {
+		return nil, err
+	}
+	return v1.Ping200JSONResponse(answer), nil
 }
 
 func (o operations) PublishAdvertisement(ctx context.Context, r v1.PublishAdvertisementRequestObject) (v1.PublishAdvertisementResponseObject, error) {

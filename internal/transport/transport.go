@@ -61,3 +61,7 @@ type Transport interface {
 // ErrUnreachable is wrapped by every error that says nothing about what was
 // asked: the broker was not reached, or could not answer now. Try again later.
 var ErrUnreachable = errors.New("broker unreachable")
+
+// ErrUntrusted is wrapped beside ErrUnreachable where one side does not take the
+// other's certificate: waiting alone does not help.
+var ErrUntrusted = errors.New("certificate not accepted")

@@ -70,7 +70,8 @@ type AdvertisementStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions is Ready: true when the broker knows this cluster.
+	// conditions are Ready, true when the broker knows this cluster, and
+	// CertificateValid, true while the agent's certificate has not expired.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -6,6 +6,9 @@ const (
 	// ResourceRequest has a Ready virtual node, an Advertisement is published, a
 	// ProviderInstruction is enforced.
 	ConditionReady = "Ready"
+	// ConditionCertificateValid of an Advertisement is true while the certificate with
+	// which the agent speaks to the broker has not expired.
+	ConditionCertificateValid = "CertificateValid"
 	// ConditionReserved is true while the broker holds capacity for a
 	// ResourceRequest.
 	ConditionReserved = "Reserved"
@@ -49,6 +52,11 @@ const (
 	ReasonInsufficient      = "InsufficientCapacity"
 	ReasonOutsideBounds     = "OutsideBounds"
 	ReasonGranted           = "Granted"
+
+	ReasonCertificateValid    = "CertificateValid"
+	ReasonCertificateExpiring = "CertificateExpiring"
+	ReasonCertificateInvalid  = "CertificateInvalid"
+	ReasonRenewalFailing      = "CertificateRenewalFailing"
 )
 
 // Finalizers and labels of the agent.

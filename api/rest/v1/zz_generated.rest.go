@@ -373,6 +373,10 @@ type Pong struct {
 	// JournalID Which journal the broker writes.
 	JournalID string `json:"journalID"`
 
+	// TrustDigest Which roots the broker trusts and hands out, for servers and for agents. A
+	// caller that has others renews its certificate to get them.
+	TrustDigest string `json:"trustDigest,omitempty,omitzero"`
+
 	// Version Version of the broker.
 	Version string `json:"version"`
 }

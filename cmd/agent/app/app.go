@@ -25,6 +25,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/reservationinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/resourcerequest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/identity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
@@ -46,8 +47,12 @@ node through Liqo, and provides what others were granted here.
 It holds no credential of any other cluster. --broker-cert-path is a folder with
 tls.crt and tls.key (this cluster's certificate, common name = cluster ID),
 ca.crt (the CA of the broker's certificate) and agents-ca.crt (the CA of the
-agents; ca.crt if absent).`,
-		Example: `  agent --broker-url=https://broker.example.com:8443 --broker-cert-path=/etc/agent/tls
+agents; ca.crt if absent). With --identity-secret the agent fills that folder
+itself: it enrols the cluster at --enrolment-url and renews the certificate.`,
+		Example: `  agent --identity-secret=agent-identity --broker-cert-path=/var/run/agent/tls \
+    --enrolment-url=https://broker.example.com:8444 \
+    --enrolment-ca-hash=sha256:... --enrolment-token=...   # as broker enrol prints it
+  agent --broker-url=https://broker.example.com:8443 --broker-cert-path=/etc/agent/tls
   agent --broker-url=... --broker-cert-path=... --peering-mode=none   # reserve, do not peer`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
@@ -61,9 +66,11 @@ agents; ca.crt if absent).`,
 // agent is what the parts are wired with.
 type agent struct {
 	*options
-	mgr       ctrl.Manager
-	log       logr.Logger
-	files     *pki.Files
+	mgr   ctrl.Manager
+	log   logr.Logger
+	files *pki.Files
+	// keeper is nil where somebody else puts the certificate into the files.
+	keeper    *identity.Keeper
 	transport *httptransport.Transport
 	watcher   *capacity.Watcher
 	outbox    *liqo.Outbox
@@ -84,16 +91,13 @@ func run(ctx context.Context, o *options) error {
 	// only add latency.
 	config.QPS = -1
 	a := &agent{options: o, log: log}
-	if a.files, err = pki.OpenFiles(o.certPath, time.Now); err != nil {
-		return fmt.Errorf("--broker-cert-path: %w", err)
-	}
 	if err := a.settle(ctx, config); err != nil {
 		return err
 	}
 	if a.mgr, err = newManager(config, o); err != nil {
 		return err
 	}
-	for _, add := range []func(*rest.Config) error{a.addTransport, a.addCapacity, a.addPeering, a.addControllers, a.addInbox, a.addChecks, a.addWebhooks} {
+	for _, add := range []func(*rest.Config) error{a.addTransport, a.addIdentity, a.addCapacity, a.addPeering, a.addControllers, a.addInbox, a.addChecks, a.addWebhooks} {
 		if err := add(config); err != nil {
 			return err
 		}
@@ -140,10 +144,12 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 func (a *agent) addTransport(*rest.Config) error {
 	var err error
 	a.transport, err = httptransport.New(httptransport.Options{
-		URLs: a.brokerURLs, Files: a.files, UserAgent: "liqo-resource-broker-agent/" + version.String(),
+		URLs: a.brokerURLs, Files: a.files, UserAgent: userAgent(),
 	})
 	return err
 }
+
+func userAgent() string { return "liqo-resource-broker-agent/" + version.String() }
 
 func (a *agent) addCapacity(config *rest.Config) error {
 	// Pods are read by the thousand: protobuf costs a fraction of JSON.
@@ -196,6 +202,7 @@ func (a *agent) addControllers(*rest.Config) error {
 		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Topology: a.topology(),
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
+		Certificate: a.certificate,
 	}).SetupWithManager(a.mgr)
 	if err != nil {
 		return err

@@ -35,7 +35,19 @@ func (a *agent) settle(ctx context.Context, config *rest.Config) error {
 	if err := a.settleMode(installed); err != nil {
 		return err
 	}
-	if err := a.settleID(ctx, clientset, installed); err != nil {
+	liqoID := ""
+	if installed {
+		if liqoID, err = a.liqoID(ctx, clientset); err != nil {
+			return err
+		}
+	}
+	if err := a.checkLiqoID(a.clusterID, liqoID); err != nil {
+		return err
+	}
+	if err := a.acquire(ctx, clientset, liqoID); err != nil {
+		return err
+	}
+	if err := a.settleID(liqoID); err != nil {
 		return err
 	}
 	if a.endpointURL == "" {
@@ -74,9 +86,35 @@ func liqoInstalled(clientset kubernetes.Interface) (bool, error) {
 	return true, nil
 }
 
+// liqoID is the cluster ID that Liqo was installed with.
+func (a *agent) liqoID(ctx context.Context, clientset kubernetes.Interface) (string, error) {
+	ids, err := clientset.CoreV1().ConfigMaps(a.liqoNamespace).Get(ctx, liqoClusterIDConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("ConfigMap %s/%s with Liqo's cluster ID is missing: is Liqo in another namespace (--liqo-namespace)?", a.liqoNamespace, liqoClusterIDConfigMap)
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading Liqo's cluster ID: %w", err)
+	}
+	return ids.Data[liqoClusterIDKey], nil
+}
+
+// defaultClusterID is what the cluster enrols as where neither flag nor certificate
+// says it: Liqo's ID, else the UID of kube-system, which is as old as the cluster.
+func (a *agent) defaultClusterID(ctx context.Context, clientset kubernetes.Interface, liqoID string) (string, error) {
+	if a.clusterID != "" || liqoID != "" {
+		return liqoID, nil
+	}
+	system, err := clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("neither --cluster-id nor Liqo says what this cluster's ID is, and the UID of namespace %s cannot be read: %w", metav1.NamespaceSystem, err)
+	}
+	a.log.Info("WARNING: neither --cluster-id nor Liqo says what this cluster's ID is: a cluster without certificate enrols with the UID of namespace kube-system", "cluster", system.UID)
+	return string(system.UID), nil
+}
+
 // settleID takes the flag, the certificate's common name and Liqo's cluster ID, which
 // must all say the same.
-func (a *agent) settleID(ctx context.Context, clientset kubernetes.Interface, installed bool) error {
+func (a *agent) settleID(liqoID string) error {
 	certified, err := a.files.ClusterID()
 	if err != nil {
 		return fmt.Errorf("--broker-cert-path: %w", err)
@@ -85,23 +123,43 @@ func (a *agent) settleID(ctx context.Context, clientset kubernetes.Interface, in
 		a.clusterID = certified
 	}
 	if a.clusterID != certified {
-		return fmt.Errorf("--cluster-id is %q but the certificate in --broker-cert-path speaks for %q: the broker believes the certificate, make them agree", a.clusterID, certified)
+		return fmt.Errorf("--cluster-id is %q but the certificate in %s speaks for %q: the broker believes the certificate, %s", a.clusterID, a.identitySource(), certified, a.identityRemedy())
 	}
-	if !pki.ValidClusterID(a.clusterID) {
-		return fmt.Errorf("cluster ID %q is not usable: a DNS label of at most %d lower-case characters is", a.clusterID, pki.MaxClusterIDLength)
+	return a.checkLiqoID(certified, liqoID)
+}
+
+func (a *agent) identitySource() string {
+	if a.identitySecret != "" {
+		return fmt.Sprintf("secret %s/%s", a.podNamespace, a.identitySecret)
 	}
-	if !installed {
+	return "--broker-cert-path"
+}
+
+func (a *agent) identityRemedy() string {
+	if a.identitySecret != "" {
+		return "make them agree, or delete the secret and enrol again"
+	}
+	return "make them agree"
+}
+
+// checkLiqoID says whether an ID can be used, beside that of Liqo; either may be
+// empty for not being known.
+func (a *agent) checkLiqoID(id, liqoID string) error {
+	if id == "" {
 		return nil
 	}
-	ids, err := clientset.CoreV1().ConfigMaps(a.liqoNamespace).Get(ctx, liqoClusterIDConfigMap, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("ConfigMap %s/%s with Liqo's cluster ID is missing: is Liqo in another namespace (--liqo-namespace)?", a.liqoNamespace, liqoClusterIDConfigMap)
+	if !pki.ValidClusterID(id) {
+		return fmt.Errorf("cluster ID %q is not usable: a DNS label of at most %d lower-case characters is", id, pki.MaxClusterIDLength)
 	}
-	if err != nil {
-		return fmt.Errorf("reading Liqo's cluster ID: %w", err)
-	}
-	if id := ids.Data[liqoClusterIDKey]; id != a.clusterID {
-		return fmt.Errorf("this agent's cluster ID is %q but Liqo's is %q: issue a certificate for Liqo's ID, or reinstall Liqo with discovery.config.clusterID=%s", a.clusterID, id, a.clusterID)
+	if liqoID != "" && liqoID != id {
+		return fmt.Errorf("this agent's cluster ID is %q but Liqo's is %q: %s for Liqo's ID, or reinstall Liqo with discovery.config.clusterID=%s", id, liqoID, a.certificationRemedy(), id)
 	}
 	return nil
+}
+
+func (a *agent) certificationRemedy() string {
+	if a.identitySecret != "" {
+		return "enrol (without --cluster-id, and with another --identity-secret)"
+	}
+	return "issue a certificate"
 }

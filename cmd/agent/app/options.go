@@ -4,6 +4,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -26,6 +28,12 @@ type options struct {
 	brokerKubeconfig string
 	brokerNamespace  string
 	certPath         string
+
+	identitySecret    string
+	podNamespace      string
+	enrolmentURL      string
+	enrolmentToken    string
+	enrolmentCAHashes []string
 
 	clusterID      string
 	clusterName    string
@@ -52,6 +60,7 @@ type options struct {
 func defaults() *options {
 	return &options{
 		brokerTransport: "http", brokerNamespace: "default", liqoNamespace: "liqo",
+		podNamespace:          os.Getenv("POD_NAMESPACE"),
 		advertisementInterval: 30 * time.Second, pollInterval: 5 * time.Second,
 		advertisementName: "cluster-advertisement", advertisementNamespace: "default",
 		instructionNamespace: "default", acceptBrokerReservations: true,
@@ -66,7 +75,12 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.brokerKubeconfig, "broker-kubeconfig", o.brokerKubeconfig, "kubeconfig of the broker's cluster, for the kubernetes transport")
 	fs.StringVar(&o.brokerNamespace, "broker-namespace", o.brokerNamespace, "this cluster's namespace in the broker's cluster, for the kubernetes transport")
 
-	fs.StringVar(&o.clusterID, "cluster-id", o.clusterID, "ID of this cluster; the certificate's common name, else Liqo's cluster ID, if unset")
+	fs.StringVar(&o.identitySecret, "identity-secret", o.identitySecret, "Secret in POD_NAMESPACE in which an enrolled agent keeps its key and certificate, which it also writes to --broker-cert-path; if unset, somebody else puts them there")
+	fs.StringVar(&o.enrolmentURL, "enrolment-url", o.enrolmentURL, "https address of the broker's enrolment listener")
+	fs.StringVar(&o.enrolmentToken, "enrolment-token", o.enrolmentToken, "one-time token that broker enrol printed; without one an administrator of the broker has to approve")
+	fs.StringSliceVar(&o.enrolmentCAHashes, "enrolment-ca-hash", o.enrolmentCAHashes, "sha256:HEX of the public key of the CA that signed the enrolment listener's certificate; several, separated by commas, while that CA is replaced")
+
+	fs.StringVar(&o.clusterID, "cluster-id", o.clusterID, "ID of this cluster; the certificate's common name, else Liqo's cluster ID, else the UID of namespace kube-system, if unset")
 	fs.StringVar(&o.clusterName, "cluster-name", o.clusterName, "name of this cluster for people; the ID if unset")
 	fs.StringVar(&o.endpointURL, "endpoint-url", o.endpointURL, "https address of this cluster's API server as other clusters reach it; that of the kubeconfig if unset")
 	fs.StringVar(&o.region, "region", o.region, "region of this cluster, shown as topology.kubernetes.io/region of its virtual nodes")
@@ -103,11 +117,14 @@ func (o *options) complete() error {
 	if o.brokerTransport != "http" {
 		return fmt.Errorf("--broker-transport: %q is unknown, use http", o.brokerTransport)
 	}
-	if len(o.brokerURLs) == 0 {
+	if len(o.brokerURLs) == 0 && o.identitySecret == "" {
 		return errors.New("--broker-url is missing: give the broker's address, for example https://broker.example.com:8443")
 	}
 	if o.certPath == "" {
 		return errors.New("--broker-cert-path is missing: give the folder with tls.crt, tls.key and ca.crt")
+	}
+	if err := o.checkEnrolment(); err != nil {
+		return err
 	}
 	switch o.peeringMode {
 	case "", peeringBrokered, peeringNone:
@@ -119,6 +136,25 @@ func (o *options) complete() error {
 	}
 	if o.pollInterval < 100*time.Millisecond {
 		return fmt.Errorf("--instruction-poll-interval: %s is too short, the least is 100ms", o.pollInterval)
+	}
+	return nil
+}
+
+func (o *options) checkEnrolment() error {
+	if strings.HasPrefix(o.enrolmentToken, "$(") {
+		// A pod's argument keeps the name of a variable that is not set, as after the
+		// Secret with the used token was deleted.
+		o.enrolmentToken = ""
+	}
+	switch {
+	case o.identitySecret == "" && (o.enrolmentURL != "" || o.enrolmentToken != "" || len(o.enrolmentCAHashes) > 0):
+		return errors.New("--identity-secret is missing: an agent that enrols needs a Secret to keep its key in")
+	case o.identitySecret != "" && o.podNamespace == "":
+		return errors.New("--identity-secret: POD_NAMESPACE is not set in the environment: set it to the namespace of the Secret")
+	case o.enrolmentURL == "" && (o.enrolmentToken != "" || len(o.enrolmentCAHashes) > 0):
+		return errors.New("--enrolment-url is missing: give what broker enrol prints")
+	case o.enrolmentURL != "" && len(o.enrolmentCAHashes) == 0:
+		return errors.New("--enrolment-ca-hash is missing: give what broker enrol prints, so that nobody else can pose as the broker")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func read[T any](response *nethttp.Response) (*T, error) {
 	switch response.StatusCode {
 	case nethttp.StatusNoContent:
 		return nil, nil
-	case nethttp.StatusOK:
+	case nethttp.StatusOK, nethttp.StatusAccepted:
 		answer := new(T)
 		if err := json.Unmarshal(body, answer); err != nil {
 			return nil, fmt.Errorf("%w: answer of %s cannot be read: %w", transport.ErrUnreachable, broker, err)

@@ -25,7 +25,7 @@ const (
 // retrier sends requests again where that can help.
 type retrier struct{ client *retryablehttp.Client }
 
-func newRetrier(c *connector) retrier {
+func newRetrier(c nethttp.RoundTripper) retrier {
 	return retrier{&retryablehttp.Client{
 		HTTPClient: &nethttp.Client{
 			Transport: c,
@@ -62,10 +62,10 @@ func worthRetrying(ctx context.Context, response *nethttp.Response, err error) (
 }
 
 // permanent errors last until somebody changes a certificate.
-func permanent(err error) bool {
-	if errors.Is(err, errCredentials) {
-		return true
-	}
+func permanent(err error) bool { return errors.Is(err, errCredentials) || untrusted(err) }
+
+// untrusted means that one side does not take the other's certificate.
+func untrusted(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}

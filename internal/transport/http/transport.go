@@ -46,7 +46,7 @@ var _ transport.Transport = (*Transport)(nil)
 
 // New checks the URLs; it does not connect.
 func New(o Options) (*Transport, error) {
-	bases, err := parseURLs(o.URLs)
+	bases, err := parseURLs("--broker-url", o.URLs)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +131,13 @@ func (t *Transport) ReceiveMessages(ctx context.Context, cursor string, wait tim
 	})
 }
 
+// RenewCertificate gets a new certificate with the one in use.
+func (t *Transport) RenewCertificate(ctx context.Context, request *v1.RenewalRequest) (*v1.IssuedCertificate, error) {
+	return call[v1.IssuedCertificate](ctx, t, issueTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.RenewCertificate(ctx, *request)
+	})
+}
+
 // waitSeconds rounds up: a wait below a second must not become a poll that never
 // waits.
 func waitSeconds(wait time.Duration) int {
@@ -170,6 +177,9 @@ func (t *Transport) failure(ctx context.Context, err error, timeout time.Duratio
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: no answer from %q within %s: %w", transport.ErrUnreachable, t.urls, timeout, err)
+	}
+	if untrusted(err) {
+		return fmt.Errorf("%w: %w: %w", transport.ErrUnreachable, transport.ErrUntrusted, withoutURL(err))
 	}
 	return fmt.Errorf("%w: %w", transport.ErrUnreachable, withoutURL(err))
 }

@@ -1,25 +1,24 @@
 package http
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 )
 
 // parseURLs wants https://host[:port] and nothing more: the API's paths are fixed,
-// and mTLS ends at the broker itself.
-func parseURLs(texts []string) ([]*url.URL, error) {
+// and TLS ends at the broker itself. Errors name the flag.
+func parseURLs(flag string, texts []string) ([]*url.URL, error) {
 	if len(texts) == 0 {
-		return nil, errors.New("--broker-url is not set: want https://host[:port] of the broker")
+		return nil, fmt.Errorf("%s is not set: want https://host[:port] of the broker", flag)
 	}
 	var urls []*url.URL
 	for _, text := range texts {
 		u, err := url.Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("--broker-url %q: no URL: want https://host[:port]", text)
+			return nil, fmt.Errorf("%s %q: no URL: want https://host[:port]", flag, text)
 		}
 		if problem := problemOf(u); problem != "" {
-			return nil, fmt.Errorf("--broker-url %q: %s: want https://host[:port]", u.Redacted(), problem)
+			return nil, fmt.Errorf("%s %q: %s: want https://host[:port]", flag, u.Redacted(), problem)
 		}
 		u.Path = ""
 		urls = append(urls, u)

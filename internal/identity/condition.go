@@ -1,0 +1,41 @@
+package identity
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+// Condition says for people how the agent's certificate is, whoever renews it: the
+// credentials in use or why there are none, and why they are not replaced by newer
+// ones. The text changes only with the certificate and with what is wrong.
+func Condition(c *pki.Credentials, invalid, trouble error, now time.Time) metav1.Condition {
+	condition := metav1.Condition{Type: agentv1alpha1.ConditionCertificateValid, Status: metav1.ConditionTrue}
+	if invalid != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, agentv1alpha1.ReasonCertificateInvalid, invalid.Error()
+		if trouble != nil {
+			condition.Message += ": " + trouble.Error()
+		}
+		return condition
+	}
+	leaf := c.Certificate.Leaf
+	expires := leaf.NotAfter.UTC().Format(time.RFC3339)
+	life := leaf.NotAfter.Sub(leaf.NotBefore)
+	switch {
+	case trouble != nil:
+		condition.Reason = agentv1alpha1.ReasonRenewalFailing
+		condition.Message = fmt.Sprintf("valid until %s, and not replaced: %v", expires, trouble)
+	// Renewed at two thirds, there was time enough.
+	case now.After(leaf.NotAfter.Add(-life / 6)):
+		condition.Reason = agentv1alpha1.ReasonCertificateExpiring
+		condition.Message = fmt.Sprintf("valid until %s, and nobody renewed it: replace the files in --broker-cert-path", expires)
+	default:
+		condition.Reason = agentv1alpha1.ReasonCertificateValid
+		condition.Message = fmt.Sprintf("valid until %s", expires)
+	}
+	return condition
+}
