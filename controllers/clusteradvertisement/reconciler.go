@@ -68,8 +68,11 @@ func (r *Reconciler) missing(ctx context.Context, key types.NamespacedName) erro
 		return err
 	}
 	obj := &brokerv1alpha1.ClusterAdvertisement{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
-		Spec:       specOf(view, &brokerv1alpha1.ClusterAdvertisementSpec{}),
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name,
+			Labels: map[string]string{brokerv1alpha1.ManagedByLabel: brokerv1alpha1.ManagedByBroker},
+		},
+		Spec: specOf(view, &brokerv1alpha1.ClusterAdvertisementSpec{}),
 	}
 	if err := r.client.Create(ctx, obj, fieldOwner); err != nil {
 		if apierrors.IsAlreadyExists(err) {

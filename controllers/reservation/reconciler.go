@@ -155,7 +155,7 @@ func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservatio
 	}
 	view, err := r.broker.ReserveObject(ctx, request)
 	switch reason := fault.ReasonOf(err); reason {
-	case fault.NoCandidate, fault.Invalid, fault.Released, fault.KeyReused, fault.ClusterDenied:
+	case fault.NoCandidate, fault.Invalid, fault.Released, fault.KeyReused, fault.ClusterDenied, fault.ClusterNotApproved:
 		return r.refuse(ctx, obj, err)
 	}
 	if err != nil {

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,24 +22,32 @@ const (
 // check refuses what can never be served, whatever the configuration. The schema of
 // Reservation says the same to those who write one.
 func (q *Request) check() error {
-	if q.Amounts.IsZero() {
-		return fault.New(fault.Invalid, "resources: ask for at least one resource in an amount above zero")
-	}
-	if len(q.Amounts) > maxResources {
-		return fault.New(fault.Invalid, "resources: %d kinds of resource are asked for, the most is %d", len(q.Amounts), maxResources)
-	}
-	extended := false
-	for _, name := range q.Amounts.Names() {
-		if err := quantity.CheckName(name); err != nil {
-			return fault.New(fault.Invalid, "resources: %v", err)
-		}
-		extended = extended || quantity.IsExtended(name) && q.Amounts[name] > 0
-	}
-	if cpu, named := q.Amounts[corev1.ResourceCPU]; named && cpu == 0 && !extended {
-		return fault.New(fault.Invalid, "resources: cpu must be above zero, for example 500m, or left out; only beside an extended resource may it be 0")
+	if err := CheckAmounts(q.Amounts); err != nil {
+		return fault.New(fault.Invalid, "resources: %v", err)
 	}
 	if q.Duration > LongestDuration {
 		return fault.New(fault.Invalid, "duration: %s is too long, the most is %s", q.Duration, LongestDuration)
+	}
+	return nil
+}
+
+// CheckAmounts returns an error for amounts that can never be reserved.
+func CheckAmounts(amounts quantity.Amounts) error {
+	if amounts.IsZero() {
+		return errors.New("ask for at least one resource in an amount above zero")
+	}
+	if len(amounts) > maxResources {
+		return fmt.Errorf("%d kinds of resource are asked for, the most is %d", len(amounts), maxResources)
+	}
+	extended := false
+	for _, name := range amounts.Names() {
+		if err := quantity.CheckName(name); err != nil {
+			return err
+		}
+		extended = extended || quantity.IsExtended(name) && amounts[name] > 0
+	}
+	if cpu, named := amounts[corev1.ResourceCPU]; named && cpu == 0 && !extended {
+		return errors.New("cpu must be above zero, for example 500m, or left out; only beside an extended resource may it be 0")
 	}
 	return nil
 }

@@ -137,11 +137,11 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	return t.state.Reservation(name), nil
 }
 
-// checkRequester refuses a cluster that was shut out, whoever asks for it. A
-// requester that is not approved may be no cluster at all.
+// checkRequester refuses a cluster that was shut out, whoever asks for it. Where no
+// agent speaks for a requester it may be no cluster at all, and needs no approval.
 func (t *term) checkRequester(id string) error {
-	if t.b.config.Access.Denied(id) {
-		return t.b.config.Access.Check(id)
+	if policy := t.b.config.Access; policy.Denied(id) || t.state.HasAgent(id) {
+		return policy.Check(id)
 	}
 	return nil
 }

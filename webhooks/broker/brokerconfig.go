@@ -9,6 +9,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/brokerconfig"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
@@ -61,8 +62,9 @@ func checkMaxPerReservation(v *webhooks.Verdict, s *brokerv1alpha1.BrokerConfigS
 // checkLists refuses lists that contradict each other. Where that is not seen in
 // time, the broker denies.
 func checkLists(v *webhooks.Verdict, c *brokerv1alpha1.BrokerConfig) {
+	both := access.PolicyOf(&c.Spec).Contradictions()
 	for i, id := range c.Spec.DeniedClusters {
-		if isApproved(id, &c.Spec) {
+		if slices.Contains(both, id) {
 			v.Refuse(field.Invalid(spec.Child("deniedClusters").Index(i), id, "stands in spec.approvedClusters too: take it out of one of the lists"))
 		}
 	}

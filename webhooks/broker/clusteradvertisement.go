@@ -17,7 +17,7 @@ import (
 // available, are not judged: they are replaced.
 func CheckClusterAdvertisement(a *brokerv1alpha1.ClusterAdvertisement, config *brokerv1alpha1.BrokerConfigSpec, others []brokerv1alpha1.ClusterAdvertisement) webhooks.Verdict {
 	var v webhooks.Verdict
-	checkTakesPart(&v, spec.Child("clusterID"), a.Spec.ClusterID, config, []brokerv1alpha1.ClusterAdvertisement{*a})
+	checkTakesPart(&v, spec.Child("clusterID"), a.Spec.ClusterID, config, others)
 	for i := range others {
 		o := &others[i]
 		if o.Spec.ClusterID == a.Spec.ClusterID && (o.Namespace != a.Namespace || o.Name != a.Name) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
@@ -42,6 +43,9 @@ func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.Brok
 			v.Refuse(field.Invalid(path.Key(string(name)), string(name), err.Error()))
 		}
 	}
+	if err := broker.CheckAmounts(amounts); err != nil && len(v.Errors) == 0 {
+		v.Refuse(field.Invalid(path, "", err.Error()))
+	}
 	checkBounds(&v, r, amounts, config)
 	if len(v.Errors) == 0 {
 		warnOfSize(&v, r, amounts, clusters)
@@ -49,14 +53,12 @@ func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.Brok
 	return v
 }
 
-// checkTakesPart refuses a cluster that is denied, or known and not approved. What
-// names no cluster is a label.
+// checkTakesPart refuses a cluster that is denied, or that an agent speaks for
+// without approval. Who names no cluster, or one without an agent, needs none.
 func checkTakesPart(v *webhooks.Verdict, path *field.Path, id string, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) {
-	switch {
-	case slices.Contains(config.DeniedClusters, id):
-		v.Refuse(field.Forbidden(path, fmt.Sprintf("cluster %q is denied: name another one, or have it taken off BrokerConfig.spec.deniedClusters", id)))
-	case config.Admission == brokerv1alpha1.AdmissionApproved && isKnown(id, clusters) && !isApproved(id, config):
-		v.Refuse(field.Forbidden(path, fmt.Sprintf("cluster %q is not approved: name another one, or have it added to BrokerConfig.spec.approvedClusters", id)))
+	policy := access.PolicyOf(config)
+	if err := policy.Check(id); err != nil && (policy.Denied(id) || hasAgent(id, clusters)) {
+		v.Refuse(field.Forbidden(path, err.Error()+"; or name another cluster"))
 	}
 }
 
@@ -128,8 +130,12 @@ func isKnown(id string, clusters []brokerv1alpha1.ClusterAdvertisement) bool {
 	return slices.ContainsFunc(clusters, func(c brokerv1alpha1.ClusterAdvertisement) bool { return c.Spec.ClusterID == id })
 }
 
-func isApproved(id string, config *brokerv1alpha1.BrokerConfigSpec) bool {
-	return slices.ContainsFunc(config.ApprovedClusters, func(a brokerv1alpha1.ApprovedCluster) bool { return a.ClusterID == id })
+// hasAgent goes by the mark of the ClusterAdvertisements that the broker makes of
+// what agents tell it.
+func hasAgent(id string, clusters []brokerv1alpha1.ClusterAdvertisement) bool {
+	return slices.ContainsFunc(clusters, func(c brokerv1alpha1.ClusterAdvertisement) bool {
+		return c.Spec.ClusterID == id && c.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker
+	})
 }
 
 func namesOf(clusters []brokerv1alpha1.ClusterAdvertisement) string {

@@ -66,7 +66,8 @@ const (
 
 // Labels of the objects that the broker makes.
 const (
-	// ManagedByLabel marks a Reservation that shows what an agent asked for.
+	// ManagedByLabel marks a Reservation that shows what an agent asked for, and a
+	// ClusterAdvertisement that shows what an agent offers.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// ManagedByBroker is the value of ManagedByLabel.
 	ManagedByBroker = "liqo-resource-broker"

@@ -1,0 +1,119 @@
+package broker
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// No webhook stands before these: the broker holds to its bounds by itself,
+// whichever way a request comes.
+func TestNobodyExceedsTheBounds(t *testing.T) {
+	cases := map[string]struct {
+		amounts  quantity.Amounts
+		duration time.Duration
+		want     string
+	}{
+		"exactly the most":         {amounts: quantity.Amounts{"cpu": 4000, "memory": 1 << 30}, duration: 2 * time.Hour},
+		"of what is not bounded":   {amounts: quantity.Amounts{"memory": 32 << 30}},
+		"a millicore too much":     {amounts: quantity.Amounts{"cpu": 4001}, want: "resources: 4001m of cpu is more than one reservation may ask for: the most is 4, set by BrokerConfig.spec.maxPerReservation"},
+		"a second too long":        {amounts: quantity.Amounts{"cpu": 1000}, duration: 2*time.Hour + time.Second, want: "duration: 2h0m1s is longer than one reservation may be held: the longest is 2h0m0s"},
+		"no cpu for memory":        {amounts: quantity.Amounts{"cpu": 0, "memory": 1}, want: "cpu must be above zero"},
+		"nothing in many words":    {amounts: quantity.Amounts{"cpu": 0, "memory": 0}, want: "above zero"},
+		"what no node can have":    {amounts: quantity.Amounts{"cpus": 1}, want: `no resource is called "cpus"`},
+		"no cpu beside a GPU":      {amounts: quantity.Amounts{"cpu": 0, "nvidia.com/gpu": 1}},
+		"longer than can be borne": {amounts: quantity.Amounts{"cpu": 1000}, duration: LongestDuration + time.Hour, want: "is too long"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("paris", "16", "64Gi")
+				f.offerGPU("with-gpu")
+				config := DefaultConfig()
+				config.Bounds = Bounds{Amounts: quantity.Amounts{"cpu": 4000}, Duration: 2 * time.Hour}
+				f.SetConfig(context.Background(), config)
+
+				body := &v1.ReservationRequest{Resources: v1.Amounts{}, DurationSeconds: int64(tc.duration / time.Second)}
+				for name, amount := range tc.amounts {
+					body.Resources[string(name)] = quantity.Format(name, amount)
+				}
+				_, err := f.RequestReservation(context.Background(), "rome", "request-1", body)
+				wantInvalid(t, "REST", err, tc.want)
+				_, err = f.ReserveObject(context.Background(), Request{
+					Requester: "rome", Amounts: tc.amounts, Duration: tc.duration, Object: &ledger.ObjectRef{Namespace: "default", Name: "r", UID: "1"},
+				})
+				wantInvalid(t, "object", err, tc.want)
+				if tc.want != "" && f.available("paris") != "16 64Gi" {
+					t.Errorf("paris has %s left", f.available("paris"))
+				}
+			})
+		})
+	}
+}
+
+func wantInvalid(t *testing.T, how string, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("%s: %v", how, err)
+	case want != "" && (fault.ReasonOf(err) != fault.Invalid || !strings.Contains(err.Error(), want)):
+		// A duration has a name of its own in a body.
+		if how == "REST" && fault.ReasonOf(err) == fault.Invalid && strings.Contains(err.Error(), "durationSeconds") {
+			return
+		}
+		t.Errorf("%s: %v, want %q", how, err, want)
+	}
+}
+
+// offerGPU lets a cluster without an agent offer GPUs.
+func (f *fleet) offerGPU(id string) {
+	f.t.Helper()
+	amounts := quantity.Amounts{"cpu": 1000, "nvidia.com/gpu": 8}
+	err := f.OfferManifest(context.Background(), &ledger.Offer{
+		ClusterID: id, Capacity: amounts, Allocatable: amounts,
+		Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Namespace: "default", Name: id, UID: id}, Digest: id},
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func TestBoundsThatAreLoweredLeaveWhatIsReserved(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		first := f.reserve("rome", "request-1", request("8", "4Gi"))
+		config := DefaultConfig()
+		config.Bounds = Bounds{Amounts: quantity.Amounts{"cpu": 1000}}
+		f.SetConfig(context.Background(), config)
+		if again := f.reserve("rome", "request-1", request("8", "4Gi")); again.Name != first.Name {
+			t.Errorf("a repetition got %q, want %q", again.Name, first.Name)
+		}
+	})
+}
+
+func TestADurationBeyondTimeIsRefused(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		body := request("1", "1Gi")
+		body.DurationSeconds = math.MaxInt64
+		_, err := f.RequestReservation(context.Background(), "rome", "request-1", body)
+		wantInvalid(t, "REST", err, "durationSeconds")
+	})
+}
+
+func TestBoundsOfAConfiguration(t *testing.T) {
+	_, err := BoundsOf(&brokerv1alpha1.BrokerConfigSpec{MaxPerReservation: brokerv1alpha1.ResourceBounds{
+		"nvidia.com/gpu": quantity.ToQuantity("cpu", 500),
+	}})
+	if err == nil || !strings.Contains(err.Error(), "maxPerReservation") {
+		t.Errorf("half a GPU: %v", err)
+	}
+}
