@@ -9,19 +9,25 @@ import (
 
 func build() *cobra.Command {
 	return &cobra.Command{
-		Use:   "build",
+		Use:   "build [PROGRAM...]",
 		Short: "Build the programs that playground and tests run, and stop.",
 		Long: `build compiles etcd, Kubernetes, KWOK, cert-manager and Liqo from the modules pinned in hack/
-into the user's cache folder, unless they are there. The first time takes minutes.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
+into the user's cache folder, unless they are there. The first time takes minutes.
+With names it builds these alone, also programs that only kind clusters consist of.`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			ctx, programs := cmd.Context(), toolchain.All()
+			if len(names) > 0 {
+				var err error
+				if programs, err = toolchain.Named(names...); err != nil {
+					return err
+				}
+			}
 			_, err := withProgress(ctx, cmd.OutOrStdout(), func(report progress.Reporter) (struct{}, error) {
 				tools, err := toolchain.New(report)
 				if err != nil {
 					return struct{}{}, err
 				}
-				return struct{}{}, tools.Ensure(ctx, toolchain.All()...)
+				return struct{}{}, tools.Ensure(ctx, programs...)
 			})
 			return err
 		},

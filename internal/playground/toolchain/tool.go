@@ -1,6 +1,10 @@
 package toolchain
 
-import "path"
+import (
+	"fmt"
+	"path"
+	"slices"
+)
 
 // Tool is a program built from one of the pinned modules under hack/.
 type Tool struct {
@@ -43,12 +47,45 @@ var (
 	Liqoctl               = liqo("liqoctl")
 )
 
-// All are the programs above.
+// Programs that make clusters of containers and install charts in them, and what such
+// clusters consist of, besides the above, where no registry is at hand.
+var (
+	Helm      = Tool{Name: "helm", Module: "helm", Package: "helm.sh/helm/v3/cmd/helm"}
+	Kind      = Tool{Name: "kind", Module: "kind", Package: "sigs.k8s.io/kind"}
+	Kubeadm   = node("kubeadm")
+	Kubelet   = node("kubelet")
+	KubeProxy = node("kube-proxy")
+	// Agnhost is Kubernetes' own workload for tests.
+	Agnhost = Tool{Name: "agnhost", Module: "kind", Package: "k8s.io/kubernetes/test/images/agnhost", Stamped: true}
+	CoreDNS = Tool{Name: "coredns", Module: "coredns", Package: "."}
+	// LiqoReleasedWebhook runs in a container, where its folder in /tmp is its own.
+	LiqoReleasedWebhook = Tool{Name: "liqo-webhook", Module: "liqo", Package: "github.com/liqotech/liqo/cmd/webhook"}
+)
+
+// All are the programs that playground and tests run.
 func All() []Tool {
 	return []Tool{
 		Etcd, APIServer, ControllerManager, Scheduler, Kubectl, KWOK, CertManager,
 		LiqoControllerManager, LiqoCRDReplicator, LiqoWebhook, LiqoVirtualKubelet, Liqoctl,
 	}
+}
+
+// Named finds tools by the names of their binaries.
+func Named(names ...string) ([]Tool, error) {
+	known := append(All(), Helm, Kind, Kubeadm, Kubelet, KubeProxy, Agnhost, CoreDNS, LiqoReleasedWebhook)
+	var tools []Tool
+	for _, name := range names {
+		at := slices.IndexFunc(known, func(t Tool) bool { return t.Name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("no tool is named %q: internal/playground/toolchain/tool.go lists them", name)
+		}
+		tools = append(tools, known[at])
+	}
+	return tools, nil
+}
+
+func node(name string) Tool {
+	return Tool{Name: name, Module: "kind", Package: path.Join("k8s.io/kubernetes/cmd", name), Stamped: true}
 }
 
 func kubernetes(name string) Tool {

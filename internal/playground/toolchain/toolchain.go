@@ -94,6 +94,11 @@ func (t *Toolchain) ModuleDir(ctx context.Context, in, module string) (string, e
 	return list()
 }
 
+// ModuleVersion is the version of a module that hack/<in> pins.
+func (t *Toolchain) ModuleVersion(ctx context.Context, in, module string) (string, error) {
+	return t.goCommand(ctx, in, "list", "-m", "-f", "{{.Version}}", module)
+}
+
 // build compiles under a lock, so that of several processes one does the work
 // and the others find it done.
 func (t *Toolchain) build(ctx context.Context, tool Tool) (err error) {
@@ -145,7 +150,7 @@ func (t *Toolchain) linkerFlags(ctx context.Context, tool Tool) (string, error) 
 	if !tool.Stamped {
 		return flags, nil
 	}
-	version, err := t.goCommand(ctx, tool.Module, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	version, err := t.ModuleVersion(ctx, tool.Module, "k8s.io/kubernetes")
 	if err != nil {
 		return "", err
 	}

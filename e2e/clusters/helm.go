@@ -1,0 +1,66 @@
+package clusters
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+// Cluster is one cluster, and where others reach it.
+type Cluster struct {
+	*e2e.Cluster
+	// Address of a node.
+	Address string
+
+	settings *Settings
+	context  string
+}
+
+// values of a chart.
+type values = map[string]any
+
+// Helm runs the helm command on the cluster, with values if the command takes some. The
+// error tells what Helm printed.
+func (c *Cluster) Helm(ctx context.Context, v values, args ...string) (string, error) {
+	args = append(args, "--kubeconfig", c.settings.Kubeconfig, "--kube-context", c.context)
+	var stdin bytes.Buffer
+	if v != nil {
+		if err := json.NewEncoder(&stdin).Encode(v); err != nil {
+			return "", err
+		}
+		args = append(args, "--values", "-")
+	}
+	cmd := exec.CommandContext(ctx, c.settings.tools.Path(toolchain.Helm), args...)
+	cmd.Stdin = &stdin
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("helm %s in %s: %w: %s", args[0], c.Name, err, bytes.TrimSpace(out))
+	}
+	return string(out), nil
+}
+
+// install installs or upgrades a release and returns when all of it is ready.
+func (c *Cluster) install(ctx context.Context, release, chart, namespace string, v values) error {
+	_, err := c.Helm(ctx, v, "upgrade", release, chart, "--install", "--namespace", namespace, "--create-namespace",
+		"--wait", "--timeout", "5m")
+	return err
+}
+
+// Kubectl runs kubectl on the cluster and returns what it prints.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	args = append([]string{"--kubeconfig", c.settings.Kubeconfig, "--context", c.context}, args...)
+	var stderr strings.Builder
+	cmd := exec.CommandContext(ctx, c.settings.tools.Path(toolchain.Kubectl), args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("kubectl %s in %s: %w: %s", strings.Join(args[4:], " "), c.Name, err, strings.TrimSpace(stderr.String()))
+	}
+	return string(out), nil
+}

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Deletes the clusters, stops our Docker and puts back what was changed on this
+# machine. What was built stays; "down.sh --all" removes that as well.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+if docker info >/dev/null 2>&1 && command -v kind >/dev/null; then
+  # Only what is in our kubeconfig: other clusters of this Docker are somebody's.
+  for context in $(kubectl config get-contexts -o name 2>/dev/null | grep '^kind-' || true); do
+    quietly kind delete cluster --name "${context#kind-}"
+  done
+fi
+if [[ -f $state/docker.pid ]]; then
+  docker network rm kind >/dev/null 2>&1 || true # with it go its firewall rules
+  "$kit/dockerd.sh" stop
+fi
+if [[ -f $state/sysctl ]]; then
+  sysctl -qp "$state/sysctl"
+  rm "$state/sysctl"
+fi
+if [[ ${1-} == --all ]]; then rm -rf "$state"; fi
