@@ -19,11 +19,7 @@ a longer name is cut, and told from others that begin alike by its digest.
 {{- end -}}
 
 {{- define "liqo-resource-broker-agent.serviceAccountName" -}}
-{{- if .Values.serviceAccount.create -}}
 {{- default (include "liqo-resource-broker-agent.fullname" .) .Values.serviceAccount.name -}}
-{{- else -}}
-{{- default "default" .Values.serviceAccount.name -}}
-{{- end -}}
 {{- end -}}
 
 {{- define "liqo-resource-broker-agent.image" -}}
@@ -39,6 +35,16 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: agent
 {{- end -}}
 
+{{/* The same as one argument of a command line. */}}
+{{- define "liqo-resource-broker-agent.selector" -}}
+{{- $selector := include "liqo-resource-broker-agent.selectorLabels" . | fromYaml -}}
+{{- $terms := list -}}
+{{- range $key, $value := $selector -}}
+{{- $terms = append $terms (printf "%s=%s" $key $value) -}}
+{{- end -}}
+{{- join "," $terms -}}
+{{- end -}}
+
 {{- define "liqo-resource-broker-agent.labels" -}}
 app.kubernetes.io/name: {{ include "liqo-resource-broker-agent.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -49,6 +55,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* The same with more, which win; takes a list of context and labels. */}}
+{{- define "liqo-resource-broker-agent.labelsWith" -}}
+{{- merge (dict) (index . 1) (include "liqo-resource-broker-agent.labels" (index . 0) | fromYaml) | toYaml -}}
 {{- end -}}
 
 {{/* Secret in which an enrolled agent keeps its key and certificate. */}}

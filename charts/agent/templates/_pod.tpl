@@ -13,6 +13,10 @@ securityContext:
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .Values.tolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}
@@ -53,8 +57,10 @@ resources:
 {{- end }}
 {{- with .Values.enrolment.url }}
 - --enrolment-url={{ . }}
-- --enrolment-token=$(ENROLMENT_TOKEN)
 - --enrolment-ca-hash={{ $.Values.enrolment.caHash }}
+{{- if or $.Values.enrolment.token $.Values.enrolment.existingSecret }}
+- --enrolment-token=$(ENROLMENT_TOKEN)
+{{- end }}
 {{- end }}
 {{- with .Values.cluster.id }}
 - --cluster-id={{ . }}
@@ -97,6 +103,7 @@ resources:
 {{- end }}
 {{- end -}}
 
+{{/* A token's Secret that is gone after the enrolment keeps nothing from starting. */}}
 {{- define "liqo-resource-broker-agent.podEnv" -}}
 - name: POD_NAMESPACE
   valueFrom:
@@ -110,8 +117,7 @@ resources:
   valueFrom:
     fieldRef:
       fieldPath: status.podIP
-{{- if .Values.enrolment.url }}
-# A Secret that is gone after the enrolment keeps nothing from starting.
+{{- if or .Values.enrolment.token .Values.enrolment.existingSecret }}
 - name: ENROLMENT_TOKEN
   valueFrom:
     secretKeyRef:

@@ -36,8 +36,13 @@ group: cert-manager.io
 - {{ $service }}.{{ $context.Release.Namespace }}.svc.cluster.local
 {{- end -}}
 
-{{- define "liqo-resource-broker.certManager" -}}
-{{- if .Values.certificates.certManager.enabled }}true{{ end -}}
+{{/* Whether the chart has a CA of its own for servers, for agents. */}}
+{{- define "liqo-resource-broker.makesServersCA" -}}
+{{- if and .Values.certificates.certManager.enabled (not .Values.certificates.issuers.servers.name) }}true{{ end -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker.makesAgentsCA" -}}
+{{- if and .Values.certificates.certManager.enabled (not .Values.certificates.issuers.agents.name) (not .Values.certificates.existing.agentsCA) }}true{{ end -}}
 {{- end -}}
 
 {{/* Keys are made anew with every certificate. */}}
@@ -49,5 +54,5 @@ rotationPolicy: Always
 
 {{/* Whether cert-manager writes its CA into the webhook configuration. */}}
 {{- define "liqo-resource-broker.injectCA" -}}
-{{- if and .Values.certificates.certManager.enabled (not .Values.certificates.existing.webhook) (not .Values.webhook.caBundle) }}true{{ end -}}
+{{- if not .Values.certificates.existing.webhook }}true{{ end -}}
 {{- end -}}

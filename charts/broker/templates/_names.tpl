@@ -19,11 +19,7 @@ a longer name is cut, and told from others that begin alike by its digest.
 {{- end -}}
 
 {{- define "liqo-resource-broker.serviceAccountName" -}}
-{{- if .Values.serviceAccount.create -}}
 {{- default (include "liqo-resource-broker.fullname" .) .Values.serviceAccount.name -}}
-{{- else -}}
-{{- default "default" .Values.serviceAccount.name -}}
-{{- end -}}
 {{- end -}}
 
 {{- define "liqo-resource-broker.image" -}}
@@ -39,6 +35,16 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: broker
 {{- end -}}
 
+{{/* The same as one argument of a command line. */}}
+{{- define "liqo-resource-broker.selector" -}}
+{{- $selector := include "liqo-resource-broker.selectorLabels" . | fromYaml -}}
+{{- $terms := list -}}
+{{- range $key, $value := $selector -}}
+{{- $terms = append $terms (printf "%s=%s" $key $value) -}}
+{{- end -}}
+{{- join "," $terms -}}
+{{- end -}}
+
 {{- define "liqo-resource-broker.labels" -}}
 app.kubernetes.io/name: {{ include "liqo-resource-broker.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -49,6 +55,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* The same with more, which win; takes a list of context and labels. */}}
+{{- define "liqo-resource-broker.labelsWith" -}}
+{{- merge (dict) (index . 1) (include "liqo-resource-broker.labels" (index . 0) | fromYaml) | toYaml -}}
 {{- end -}}
 
 {{/* The https address that agents are told, and the one at which they enrol. */}}

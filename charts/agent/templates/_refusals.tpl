@@ -1,0 +1,51 @@
+{{/*
+Values that the schema takes one by one but that do not go together. Each is refused
+with the key and the remedy.
+*/}}
+{{- define "liqo-resource-broker-agent.refuse" -}}
+{{- $existing := .Values.certificates.existing -}}
+{{- $enrolment := .Values.enrolment -}}
+{{- if and (gt (int .Values.replicaCount) 1) (not .Values.leaderElection.enabled) -}}
+{{- fail (printf "replicaCount is %v but one agent may work: set leaderElection.enabled=true or replicaCount=1" .Values.replicaCount) -}}
+{{- end -}}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
+{{- fail "serviceAccount.name is missing: name the account that you made, or set serviceAccount.create=true" -}}
+{{- end -}}
+{{- if and .Values.identity.existingSecret $enrolment.url -}}
+{{- fail "identity.existingSecret and enrolment.url exclude each other: the agent has an identity or enrols for one" -}}
+{{- end -}}
+{{- if and .Values.identity.existingSecret (not .Values.broker.urls) -}}
+{{- fail "broker.urls is missing: an agent that does not enrol is not told the broker's address" -}}
+{{- end -}}
+{{- if and $enrolment.url (not $enrolment.caHash) -}}
+{{- fail "enrolment.caHash is missing: take it from what broker enrol printed, so that the agent knows the broker" -}}
+{{- end -}}
+{{- if and (or $enrolment.token $enrolment.existingSecret) (not $enrolment.url) -}}
+{{- fail "enrolment.url is missing: take it from what broker enrol printed" -}}
+{{- end -}}
+{{- if and $enrolment.token $enrolment.existingSecret -}}
+{{- fail "enrolment.token and enrolment.existingSecret exclude each other: leave one" -}}
+{{- end -}}
+{{- if and (not .Values.certificates.certManager.enabled) .Values.webhook.enabled (not $existing.webhook) -}}
+{{- fail "certificates.existing.webhook is missing: name a Secret with tls.crt and tls.key, set certificates.certManager.enabled=true, or set webhook.enabled=false" -}}
+{{- end -}}
+{{- if and (not .Values.certificates.certManager.enabled) .Values.metrics.enabled .Values.metrics.secure (not $existing.metrics) -}}
+{{- fail "certificates.existing.metrics is missing: name a Secret with tls.crt, tls.key and ca.crt, or set metrics.secure=false" -}}
+{{- end -}}
+{{- if and .Values.webhook.enabled $existing.webhook (not .Values.webhook.caBundle) -}}
+{{- fail "webhook.caBundle is missing: give the CA of certificates.existing.webhook as base64" -}}
+{{- end -}}
+{{- if and .Values.webhook.caBundle (not $existing.webhook) -}}
+{{- fail "webhook.caBundle is for a certificate of your own, cert-manager injects the one it issues: set certificates.existing.webhook, or leave it out" -}}
+{{- end -}}
+{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.enabled) -}}
+{{- fail "metrics.serviceMonitor.enabled has nothing to scrape: set metrics.enabled=true" -}}
+{{- end -}}
+{{- $min := toString .Values.podDisruptionBudget.minAvailable -}}
+{{- if and (ne $min "") (ne (toString .Values.podDisruptionBudget.maxUnavailable) "") -}}
+{{- fail "podDisruptionBudget.minAvailable and maxUnavailable exclude each other: leave one" -}}
+{{- end -}}
+{{- if and .Values.podDisruptionBudget.enabled (regexMatch "^[0-9]+$" $min) (ge (int $min) (int .Values.replicaCount)) -}}
+{{- fail (printf "podDisruptionBudget.minAvailable is %s of %v replicas, so no node could be drained: lower it, or raise replicaCount" $min .Values.replicaCount) -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,17 @@
+{{/* Accounts of hooks and test: their own, or the one that the user made for all. */}}
+{{- define "liqo-resource-broker.uninstallAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ include "liqo-resource-broker.fullname" . }}-uninstall{{ else }}{{ .Values.serviceAccount.name }}{{ end -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker.checkAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ include "liqo-resource-broker.fullname" . }}-check{{ else }}{{ .Values.serviceAccount.name }}{{ end -}}
+{{- end -}}
+
+{{/* What a hook's Job may take: uninstall.timeout, and a minute to start. */}}
+{{- define "liqo-resource-broker.uninstallSeconds" -}}
+{{- $seconds := 60 -}}
+{{- range regexFindAll "[0-9]+[hms]" .Values.uninstall.timeout -1 -}}
+{{- $seconds = add $seconds (mul (trimSuffix (substr (sub (len .) 1 | int) (len .) .) . | int) (index (dict "h" 3600 "m" 60 "s" 1) (substr (sub (len .) 1 | int) (len .) .))) -}}
+{{- end -}}
+{{- $seconds -}}
+{{- end -}}

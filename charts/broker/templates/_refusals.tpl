@@ -1,0 +1,74 @@
+{{/*
+Values that the schema takes one by one but that do not go together. Each is refused
+with the key and the remedy.
+*/}}
+{{- define "liqo-resource-broker.refuse" -}}
+{{- $certManager := .Values.certificates.certManager.enabled -}}
+{{- $existing := .Values.certificates.existing -}}
+{{- $issuer := .Values.certificates.issuers.agents.name -}}
+{{- if and (gt (int .Values.replicaCount) 1) (not .Values.leaderElection.enabled) -}}
+{{- fail (printf "replicaCount is %v but one broker may work: set leaderElection.enabled=true or replicaCount=1" .Values.replicaCount) -}}
+{{- end -}}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
+{{- fail "serviceAccount.name is missing: name the account that you made, or set serviceAccount.create=true" -}}
+{{- end -}}
+{{- if not $certManager -}}
+{{- if not $existing.tls -}}
+{{- fail "certificates.existing.tls is missing: name a Secret with tls.crt, tls.key and ca.crt, or set certificates.certManager.enabled=true" -}}
+{{- end -}}
+{{- if not $existing.agentsCA -}}
+{{- fail "certificates.existing.agentsCA is missing: name a Secret with the agents' CA as ca.crt, or set certificates.certManager.enabled=true" -}}
+{{- end -}}
+{{- if .Values.enrolment.enabled -}}
+{{- fail "enrolment.enabled needs cert-manager, which signs what enrols: set certificates.certManager.enabled=true, or enrolment.enabled=false" -}}
+{{- end -}}
+{{- if .Values.certificates.agents -}}
+{{- fail "certificates.agents needs cert-manager, which signs them: set certificates.certManager.enabled=true, or leave it out" -}}
+{{- end -}}
+{{- if and .Values.webhook.enabled (not $existing.webhook) -}}
+{{- fail "certificates.existing.webhook is missing: name a Secret with tls.crt and tls.key, or set webhook.enabled=false" -}}
+{{- end -}}
+{{- if and .Values.metrics.enabled .Values.metrics.secure (not $existing.metrics) -}}
+{{- fail "certificates.existing.metrics is missing: name a Secret with tls.crt, tls.key and ca.crt, or set metrics.secure=false" -}}
+{{- end -}}
+{{- end -}}
+{{- if and $issuer (not $existing.agentsCA) -}}
+{{- fail "certificates.existing.agentsCA is missing: name a Secret with the root of certificates.issuers.agents as ca.crt" -}}
+{{- end -}}
+{{- if and $existing.agentsCA (not $issuer) (or .Values.enrolment.enabled .Values.certificates.agents) -}}
+{{- fail "certificates.issuers.agents.name is missing: name the issuer whose root is in certificates.existing.agentsCA, so that what it signs is trusted" -}}
+{{- end -}}
+{{- $clusters := list -}}
+{{- range .Values.certificates.agents -}}
+{{- if has .clusterID $clusters -}}
+{{- fail (printf "certificates.agents names clusterID %q twice: leave one" .clusterID) -}}
+{{- end -}}
+{{- $clusters = append $clusters .clusterID -}}
+{{- end -}}
+{{- if and .Values.webhook.enabled $existing.webhook (not .Values.webhook.caBundle) -}}
+{{- fail "webhook.caBundle is missing: give the CA of certificates.existing.webhook as base64" -}}
+{{- end -}}
+{{- if and .Values.webhook.caBundle (not $existing.webhook) -}}
+{{- fail "webhook.caBundle is for a certificate of your own, cert-manager injects the one it issues: set certificates.existing.webhook, or leave it out" -}}
+{{- end -}}
+{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.enabled) -}}
+{{- fail "metrics.serviceMonitor.enabled has nothing to scrape: set metrics.enabled=true" -}}
+{{- end -}}
+{{- $min := toString .Values.podDisruptionBudget.minAvailable -}}
+{{- if and (ne $min "") (ne (toString .Values.podDisruptionBudget.maxUnavailable) "") -}}
+{{- fail "podDisruptionBudget.minAvailable and maxUnavailable exclude each other: leave one" -}}
+{{- end -}}
+{{- if and (regexMatch "^[0-9]+$" $min) (ge (int $min) (int .Values.replicaCount)) -}}
+{{- fail (printf "podDisruptionBudget.minAvailable is %s of %v replicas, so no node could be drained: lower it, or raise replicaCount" $min .Values.replicaCount) -}}
+{{- end -}}
+{{- range $port := list "rest" "enrolment" -}}
+{{- if and (index $.Values.service.nodePorts $port) (eq $.Values.service.type "ClusterIP") -}}
+{{- fail (printf "service.nodePorts.%s is of no use with service.type=ClusterIP: set service.type to NodePort or LoadBalancer" $port) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := list "loadBalancerIP" "loadBalancerClass" "loadBalancerSourceRanges" -}}
+{{- if and (index $.Values.service $key) (ne $.Values.service.type "LoadBalancer") -}}
+{{- fail (printf "service.%s is of no use with service.type=%s: set service.type=LoadBalancer" $key $.Values.service.type) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
