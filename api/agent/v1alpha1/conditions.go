@@ -57,6 +57,9 @@ const (
 	ReasonCertificateExpiring = "CertificateExpiring"
 	ReasonCertificateInvalid  = "CertificateInvalid"
 	ReasonRenewalFailing      = "CertificateRenewalFailing"
+	// ReasonDraining is a provider's that takes back its acknowledgement because it
+	// stops lending.
+	ReasonDraining = "Draining"
 )
 
 // Finalizers and labels of the agent.

@@ -73,7 +73,7 @@ func (a *admission) holds(ctx context.Context, but string) (map[string]quantity.
 		p := &list.Items[i]
 		known[p.Name] = true
 		amounts, err := quantity.FromResourceList(p.Spec.Resources)
-		if err != nil || p.Name == but || p.Status.Phase == agentv1alpha1.InstructionReleased || p.Status.Phase == agentv1alpha1.InstructionRefused {
+		if err != nil || p.Name == but || p.Status.Phase == agentv1alpha1.InstructionReleased {
 			continue
 		}
 		if _, ours := a.admitted[p.Name]; ours || p.Status.Enforced {

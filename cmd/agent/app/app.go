@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,8 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/advertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/reservationinstruction"
@@ -60,6 +57,7 @@ itself: it enrols the cluster at --enrolment-url and renews the certificate.`,
 		RunE:         func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
 	o.bind(cmd.Flags())
+	cmd.AddCommand(checkCommand(), uninstallCommand())
 	return cmd
 }
 
@@ -83,13 +81,10 @@ func run(ctx context.Context, o *options) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	config, err := ctrl.GetConfig()
+	config, err := clusterConfig()
 	if err != nil {
-		return fmt.Errorf("no cluster to run in: give --kubeconfig, set KUBECONFIG or run in a pod: %w", err)
+		return err
 	}
-	// The API server limits us by priority and fairness; a second limit here would
-	// only add latency.
-	config.QPS = -1
 	a := &agent{options: o, log: log}
 	if err := a.settle(ctx, config); err != nil {
 		return err
@@ -108,13 +103,9 @@ func run(ctx context.Context, o *options) error {
 }
 
 func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, liqo.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
 	}
 	webhookServer, err := o.webhook.Server()
 	if err != nil {
@@ -131,7 +122,7 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 		Metrics:                       metricsOptions,
 		HealthProbeBindAddress:        o.healthAddress,
 		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "liqo-resource-broker-agent",
+		LeaderElectionID:              leaseName,
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       new(10 * time.Second),
 	})

@@ -9,15 +9,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/brokerconfig"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/clusteradvertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/reservation"
@@ -51,6 +48,7 @@ serves the Reservations and ClusterAdvertisements of its own cluster alone.`,
 		},
 	}
 	o.bind(cmd.Flags())
+	cmd.AddCommand(checkCommand(), uninstallCommand())
 	return cmd
 }
 
@@ -81,19 +79,14 @@ func run(ctx context.Context, o *options) error {
 }
 
 func newManager(o *options) (ctrl.Manager, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, brokerv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	config, err := ctrl.GetConfig()
+	scheme, err := newScheme()
 	if err != nil {
-		return nil, fmt.Errorf("no cluster to run in: give --kubeconfig, set KUBECONFIG or run in a pod: %w", err)
+		return nil, err
 	}
-	// The API server limits us by priority and fairness; a second limit here would
-	// only add latency.
-	config.QPS = -1
+	config, err := clusterConfig()
+	if err != nil {
+		return nil, err
+	}
 	webhookServer, err := o.webhook.Server()
 	if err != nil {
 		return nil, err

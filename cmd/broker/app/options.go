@@ -56,7 +56,11 @@ func (o *options) bind(fs *pflag.FlagSet) {
 
 	std := flag.NewFlagSet("", flag.ContinueOnError)
 	o.zap.BindFlags(std)
-	// controller-runtime reads --kubeconfig from the process's flags.
-	std.Var(flag.CommandLine.Lookup("kubeconfig").Value, "kubeconfig", flag.CommandLine.Lookup("kubeconfig").Usage)
 	fs.AddGoFlagSet(std)
+	bindKubeconfig(fs)
+}
+
+// bindKubeconfig adds the flag that controller-runtime reads from the process's flags.
+func bindKubeconfig(fs *pflag.FlagSet) {
+	fs.AddGoFlag(flag.CommandLine.Lookup("kubeconfig"))
 }

@@ -1,0 +1,271 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
+)
+
+const (
+	// kindsAdvice is what to do where kinds are missing or old.
+	kindsAdvice = "install the kinds of this version: helm upgrade with crds.enabled=true, or kubectl apply --server-side -f charts/agent/files/crds"
+	// identityAdvice is what to do where the agent has no certificate.
+	identityAdvice = "enrol the cluster: broker enrol CLUSTER-ID in the broker's cluster prints what to run here"
+
+	// liqoDeployment tells by its label which Liqo runs.
+	liqoDeployment = "liqo-controller-manager"
+	versionLabel   = "app.kubernetes.io/version"
+	// testedLiqo is the line of Liqo that this agent is tested with.
+	testedLiqo = "v1.2."
+
+	// brokerURLsFile stands beside the certificate of an enrolled agent: the broker's
+	// addresses, one a line.
+	brokerURLsFile = "broker-urls"
+)
+
+// checkOptions are what an installation is looked at by.
+type checkOptions struct {
+	*options
+	name      string
+	namespace string
+}
+
+func checkCommand() *cobra.Command {
+	o := &checkOptions{options: defaults(), namespace: namespaceOfPod()}
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Say what of this installation is healthy, what is not and what to do.",
+		Long: `Looks at an agent's installation and changes nothing: API server, kinds, identity,
+broker, Liqo, policies, Advertisement, certificates and webhooks. It takes the flags
+of the agent it looks at, runs as well in its pod as from elsewhere with
+--kubeconfig, and exits with 1 if something does not work. The chart runs it for
+helm test.`,
+		Example: `  agent check --namespace=liqo-resource-broker --name=agent-liqo-resource-broker-agent \
+    --broker-cert-path=/etc/agent/tls`,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, c, err := directClient()
+			if err != nil {
+				return err
+			}
+			checks, err := o.checks(config, c)
+			if err != nil {
+				return err
+			}
+			return checkup.Run(cmd.Context(), cmd.OutOrStdout(), checks)
+		},
+	}
+	o.bind(cmd.Flags())
+	cmd.Flags().StringVar(&o.namespace, "namespace", o.namespace, "namespace of the agent; POD_NAMESPACE if set")
+	cmd.Flags().StringVar(&o.name, "name", "", "what the release's objects are named: policies and webhooks are looked at by it, not at all if unset")
+	return cmd
+}
+
+// namespaceOfPod is where this runs, default outside a pod.
+func namespaceOfPod() string {
+	if ns := os.Getenv("POD_NAMESPACE"); ns != "" {
+		return ns
+	}
+	return "default"
+}
+
+func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.Check, error) {
+	published, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	look := func(subject string, f func(context.Context, client.Reader) checkup.Finding) checkup.Check {
+		return checkup.Check{Subject: subject, Look: func(ctx context.Context) checkup.Finding { return f(ctx, c) }}
+	}
+	return []checkup.Check{
+		checkup.APIServer(published),
+		checkup.Kinds(published, agentv1alpha1.GroupVersion, kindsAdvice,
+			&agentv1alpha1.ResourceRequest{}, &agentv1alpha1.Advertisement{},
+			&agentv1alpha1.ReservationInstruction{}, &agentv1alpha1.ProviderInstruction{}),
+		look("identity", o.checkIdentity),
+		look("broker", o.checkBroker),
+		{Subject: "Liqo", Look: func(ctx context.Context) checkup.Finding { return o.checkLiqo(ctx, published, c) }},
+		look("policies", o.checkPolicies),
+		look("advertisement", o.checkAdvertisement),
+		checkup.Certificates(c, o.namespace),
+		checkup.Webhooks(c, o.name, time.Now),
+	}, nil
+}
+
+func (o *checkOptions) checkIdentity(context.Context, client.Reader) checkup.Finding {
+	if o.certPath == "" {
+		return checkup.Skip("--broker-cert-path is not given")
+	}
+	files, err := pki.OpenFiles(o.certPath, time.Now)
+	if err != nil {
+		return checkup.Fail(identityAdvice, "%v", err)
+	}
+	id, err := files.ClusterID()
+	if err != nil {
+		return checkup.Fail(identityAdvice, "%v", err)
+	}
+	if o.clusterID != "" && o.clusterID != id {
+		return checkup.Fail("make them agree", "--cluster-id is %q, the certificate speaks for %q", o.clusterID, id)
+	}
+	credentials, err := files.Current()
+	if err != nil {
+		return checkup.Fail(identityAdvice, "%v", err)
+	}
+	found := checkup.Validity(credentials.Certificate.Leaf, time.Now())
+	found.Message = fmt.Sprintf("the certificate of cluster %q %s", id, found.Message)
+	return found
+}
+
+func (o *checkOptions) checkBroker(ctx context.Context, _ client.Reader) checkup.Finding {
+	broker, err := connect(o.options)
+	if errors.Is(err, errNoBroker) {
+		return checkup.Skip("%v", err)
+	}
+	if err != nil {
+		return checkup.Fail(identityAdvice, "%v", err)
+	}
+	defer broker.Close() //nolint:errcheck // nothing is left to do with it
+	pong, err := broker.Ping(ctx)
+	if err != nil {
+		return checkup.Fail("if it does not answer, look at the network between; if it refuses this cluster, at deniedClusters and admission of its BrokerConfig", "%v", err)
+	}
+	if pong.Version != version.String() {
+		return checkup.Warn("upgrade the broker first, then the agents; versions beside each other are meant to be",
+			"answers; it is of version %s, this agent of %s", pong.Version, version.String())
+	}
+	return checkup.Found("answers; version %s", pong.Version)
+}
+
+var errNoBroker = errors.New("neither flags nor the certificate's folder tell where the broker is")
+
+// connect to the broker as the agent does.
+func connect(o *options) (*httptransport.Transport, error) {
+	urls := o.brokerURLs
+	if len(urls) == 0 && o.certPath != "" {
+		text, err := os.ReadFile(filepath.Join(o.certPath, brokerURLsFile))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		urls = strings.Fields(string(text))
+	}
+	if len(urls) == 0 || o.certPath == "" {
+		return nil, errNoBroker
+	}
+	files, err := pki.OpenFiles(o.certPath, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return httptransport.New(httptransport.Options{URLs: urls, Files: files, UserAgent: "liqo-resource-broker-agent/" + version.String()})
+}
+
+func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.DiscoveryInterface, c client.Reader) checkup.Finding {
+	if o.peeringMode == peeringNone {
+		return checkup.Skip("--peering-mode=none: nobody peers")
+	}
+	_, err := published.ServerResourcesForGroupVersion(liqoAPI)
+	if apierrors.IsNotFound(err) {
+		return checkup.Fail("install Liqo, or set peeringMode=none", "it is not installed (no API %s)", liqoAPI)
+	}
+	if err != nil {
+		return checkup.Fail("", "%v", err)
+	}
+	ids := &corev1.ConfigMap{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: o.liqoNamespace, Name: liqoClusterIDConfigMap}, ids); err != nil {
+		return checkup.Fail("is Liqo in another namespace? Set liqo.namespace", "its cluster ID cannot be read: %v", err)
+	}
+	id := ids.Data[liqoClusterIDKey]
+	if certified := o.certifiedID(); certified != "" && certified != id {
+		return checkup.Fail("enrol with Liqo's ID, or reinstall Liqo with discovery.config.clusterID="+certified,
+			"its cluster ID is %q, the agent's certificate speaks for %q", id, certified)
+	}
+	deployment := &appsv1.Deployment{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: o.liqoNamespace, Name: liqoDeployment}, deployment); err != nil {
+		return checkup.Found("cluster ID %q; which version cannot be read", id)
+	}
+	if running := deployment.Labels[versionLabel]; !strings.HasPrefix(running, testedLiqo) {
+		return checkup.Warn("use Liqo "+testedLiqo+"x", "cluster ID %q; version %q is not one that this agent is tested with", id, running)
+	}
+	return checkup.Found("cluster ID %q, version %s", id, deployment.Labels[versionLabel])
+}
+
+// certifiedID is the cluster that the certificate speaks for, empty if there is none.
+func (o *checkOptions) certifiedID() string {
+	if o.certPath == "" {
+		return ""
+	}
+	files, err := pki.OpenFiles(o.certPath, time.Now)
+	if err != nil {
+		return ""
+	}
+	id, err := files.ClusterID()
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// checkPolicies looks whether what a peer may write is limited, and what the agent
+// may.
+func (o *checkOptions) checkPolicies(ctx context.Context, c client.Reader) checkup.Finding {
+	if o.name == "" {
+		return checkup.Skip("--name is not given")
+	}
+	names := []string{o.name}
+	if o.peeringMode != peeringNone {
+		names = append(names, o.name+"-peers")
+	}
+	for _, name := range names {
+		for _, obj := range []client.Object{
+			&admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
+		} {
+			err := c.Get(ctx, client.ObjectKey{Name: name}, obj)
+			switch {
+			case apierrors.IsNotFound(err):
+				return checkup.Fail("set guard.enabled=true", "%T %q is missing: a peer may take more than it reserved", obj, name)
+			case apierrors.IsForbidden(err):
+				return checkup.Skip("this account may not look: %v", err)
+			case err != nil:
+				return checkup.Fail("", "%v", err)
+			}
+		}
+	}
+	return checkup.Found("%s are in force", strings.Join(names, " and "))
+}
+
+func (o *checkOptions) checkAdvertisement(ctx context.Context, c client.Reader) checkup.Finding {
+	adv := &agentv1alpha1.Advertisement{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: o.advertisementNamespace, Name: o.advertisementName}, adv)
+	if err != nil {
+		return checkup.Fail("look at the agent's log: it makes the Advertisement when it starts", "%v", err)
+	}
+	ready := meta.FindStatusCondition(adv.Status.Conditions, agentv1alpha1.ConditionReady)
+	if ready == nil || ready.Status != "True" {
+		message := "the agent has not written it yet"
+		if ready != nil {
+			message = ready.Message
+		}
+		return checkup.Fail("nothing is lent until it is published: see broker and identity above", "%s", message)
+	}
+	return checkup.Found("published, %s cpu and %s memory are free", adv.Spec.Resources.Available.Cpu(), adv.Spec.Resources.Available.Memory())
+}

@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/uninstall"
+)
+
+// uninstallOptions say how the broker goes.
+type uninstallOptions struct {
+	*options
+	policy      uninstall.Policy
+	timeout     time.Duration
+	cleanup     bool
+	keepJournal bool
+	name        string
+	pods        string
+}
+
+func uninstallCommand() *cobra.Command {
+	o := &uninstallOptions{options: defaults(), policy: uninstall.Refuse, timeout: 10 * time.Minute, keepJournal: true}
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Prepare that the broker is uninstalled, or clean up after it.",
+		Long: `Before the broker is deleted, and while it still works, this looks for live
+Reservations. --policy says what becomes of them: Refuse names them and exits with 1,
+Drain deletes them and waits until everything of them is given back, Ignore leaves
+them.
+
+With --cleanup, after the broker is gone, it removes what Helm does not know of:
+finalizers, the lease, Secrets that cert-manager filled, enrolments, and the journal
+unless it is kept. The chart runs both as hooks of helm uninstall.`,
+		Example: `  broker uninstall --namespace=liqo-resource-broker --policy=Drain --timeout=10m
+  broker uninstall --namespace=liqo-resource-broker --cleanup --name=broker-liqo-resource-broker`,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, c, err := directClient()
+			if err != nil {
+				return err
+			}
+			if o.cleanup {
+				ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+				defer cancel()
+				return o.cleanUp(ctx, c, cmd.OutOrStdout())
+			}
+			return o.departure(c).Run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	fs := cmd.Flags()
+	bindKubeconfig(fs)
+	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the broker; POD_NAMESPACE if set")
+	fs.Var(&o.policy, "policy", "what becomes of live Reservations: Refuse, Drain or Ignore")
+	fs.DurationVar(&o.timeout, "timeout", o.timeout, "how long to wait for Reservations to be given back, or for the broker to be gone")
+	fs.BoolVar(&o.cleanup, "cleanup", o.cleanup, "remove what is left after the broker is gone")
+	fs.BoolVar(&o.keepJournal, "keep-journal", o.keepJournal, "let --cleanup leave the journal, which is also the audit trail")
+	fs.StringVar(&o.name, "name", o.name, "what the release's objects are named, for --cleanup")
+	fs.StringVar(&o.pods, "pod-selector", o.pods, "labels of the broker's pods, which --cleanup waits for; not waited for if unset")
+	return cmd
+}
+
+func (o *uninstallOptions) departure(c client.Client) uninstall.Departure {
+	return uninstall.Departure{
+		Policy: o.policy, Timeout: o.timeout, Clock: clock.RealClock{},
+		InUse: func(ctx context.Context) ([]string, error) {
+			live, err := liveReservations(ctx, c)
+			lines := make([]string, len(live))
+			for i := range live {
+				lines[i] = describeReservation(&live[i])
+			}
+			return lines, err
+		},
+		End:    func(ctx context.Context) error { return endReservations(ctx, c) },
+		Advice: "Delete the Reservations and ResourceRequests, or set uninstall.policy=Drain (they are ended for you) or Ignore in the chart: helm upgrade --reuse-values --set uninstall.policy=Drain, then uninstall again.",
+	}
+}
+
+// liveReservations are those of which something is held still.
+func liveReservations(ctx context.Context, c client.Reader) ([]brokerv1alpha1.Reservation, error) {
+	list := &brokerv1alpha1.ReservationList{}
+	if err := c.List(ctx, list); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("listing Reservations: %w", err)
+	}
+	var live []brokerv1alpha1.Reservation
+	for i := range list.Items {
+		switch list.Items[i].Status.Phase {
+		case brokerv1alpha1.ReservationReleased, brokerv1alpha1.ReservationFailed:
+		default:
+			live = append(live, list.Items[i])
+		}
+	}
+	return live, nil
+}
+
+func describeReservation(r *brokerv1alpha1.Reservation) string {
+	line := fmt.Sprintf("Reservation %s/%s: %s", r.Namespace, r.Name, r.Status.Phase)
+	if r.Status.TargetClusterID != "" {
+		line += fmt.Sprintf(", %s uses %s", r.Spec.RequesterID, r.Status.TargetClusterID)
+	}
+	return line
+}
+
+func endReservations(ctx context.Context, c client.Client) error {
+	live, err := liveReservations(ctx, c)
+	if err != nil {
+		return err
+	}
+	for i := range live {
+		if r := &live[i]; r.DeletionTimestamp == nil {
+			if err := client.IgnoreNotFound(c.Delete(ctx, r)); err != nil {
+				return fmt.Errorf("deleting Reservation %s/%s: %w", r.Namespace, r.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.Writer) error {
+	pods, err := labels.Parse(o.pods)
+	if err != nil {
+		return fmt.Errorf("--pod-selector: %w", err)
+	}
+	made := uninstall.Made()
+	if o.keepJournal {
+		noJournal, err := labels.NewRequirement(journal.LabelJournal, selection.DoesNotExist, nil)
+		if err != nil {
+			return err
+		}
+		made = made.Add(*noJournal)
+	}
+	cleanup := &uninstall.Cleanup{Client: c, Namespace: o.namespace, Out: out}
+	return uninstall.InOrder(ctx,
+		cleanup.AwaitPods(pods),
+		cleanup.Release(&brokerv1alpha1.ReservationList{}, brokerv1alpha1.ReservationFinalizer),
+		cleanup.Delete(&coordinationv1.Lease{}, leaseName),
+		cleanup.DeleteIssued(o.name, "tls", "servers-ca", "agents-ca", "webhook-tls", "metrics-tls"),
+		cleanup.DeleteAll(uninstall.CertificateRequests(), uninstall.Made()),
+		cleanup.DeleteAll(&corev1.ConfigMapList{}, made),
+	)
+}

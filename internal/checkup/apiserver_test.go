@@ -1,0 +1,148 @@
+package checkup
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/config"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+)
+
+func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), 3*time.Second)
+}
+
+func TestOnARealAPIServer(t *testing.T) {
+	plane := controlplanetest.Start(t)
+	published, err := discovery.NewDiscoveryClientForConfig(plane.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(plane.RESTConfig(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := Kinds(published, brokerv1alpha1.GroupVersion, "install them",
+		&brokerv1alpha1.Reservation{}, &brokerv1alpha1.ClusterAdvertisement{}, &brokerv1alpha1.BrokerConfig{})
+	want := func(t *testing.T, check Check, level Level, says string) {
+		t.Helper()
+		if got := check.Look(t.Context()); got.Level != level || !strings.Contains(got.Message, says) {
+			t.Errorf("got %+v, want %s and %q", got, level, says)
+		}
+	}
+
+	want(t, APIServer(published), OK, "Kubernetes v1.")
+	want(t, kinds, Failed, "broker.fluidos.eu/v1alpha1 is not installed")
+	want(t, Certificates(c, "default"), Skipped, "cert-manager is not installed")
+
+	objects, err := manifest.ReadFS(config.BrokerManifests, "crd/broker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("kinds of an older version", func(t *testing.T) {
+		var older []*unstructured.Unstructured
+		for _, crd := range objects {
+			older = append(older, crd.DeepCopy())
+		}
+		drop(t, older, "Reservation", "status", "placements", "items", "reason")
+		drop(t, older, "BrokerConfig", "spec", "approvedClusters")
+		older = slices.DeleteFunc(older, func(o *unstructured.Unstructured) bool {
+			return strings.HasPrefix(o.GetName(), "clusteradvertisements")
+		})
+		if err := manifest.Install(t.Context(), c, older); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, kinds, "Reservation has no field status.placements.reason; ClusterAdvertisement is not installed; BrokerConfig has no field spec.approvedClusters")
+	})
+	t.Run("kinds of this version", func(t *testing.T) {
+		if err := manifest.Install(t.Context(), c, objects); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, kinds, "Reservation, ClusterAdvertisement, BrokerConfig are those of this version")
+	})
+	t.Run("webhooks", func(t *testing.T) { testWebhooks(t, c, want) })
+}
+
+// drop removes a field of a kind from its schema.
+func drop(t *testing.T, crds []*unstructured.Unstructured, kind string, path ...string) {
+	t.Helper()
+	for _, crd := range crds {
+		if name, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind"); name != kind {
+			continue
+		}
+		version := crd.Object["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+		at := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
+		for _, step := range path[:len(path)-1] {
+			if step == "items" {
+				at = at["items"].(map[string]any)
+				continue
+			}
+			at = at["properties"].(map[string]any)[step].(map[string]any)
+		}
+		delete(at["properties"].(map[string]any), path[len(path)-1])
+		return
+	}
+	t.Fatalf("there is no kind %q", kind)
+}
+
+// settle waits until the API server publishes what it was given.
+func settle(t *testing.T, check Check, says string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		got := check.Look(t.Context())
+		if got.Message == says {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got %+v, want %q", got, says)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func testWebhooks(t *testing.T, c client.Client, want func(*testing.T, Check, Level, string)) {
+	authority := newAuthority(t, time.Now())
+	for name, test := range map[string]struct {
+		bundle []byte
+		level  Level
+		says   string
+	}{
+		"none":            {level: Failed, says: "has no CA bundle"},
+		"an unreachable":  {bundle: authority.CertPEM(), level: Failed, says: "webhook.default.svc:443"},
+		"an unknown name": {level: Warning, says: "is missing"},
+	} {
+		configuration := webhookConfiguration(strings.ReplaceAll(name, " ", "-"), test.bundle)
+		if test.level != Warning {
+			if err := c.Create(t.Context(), configuration); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want(t, Webhooks(c, configuration.GetName(), time.Now), test.level, test.says)
+	}
+	want(t, Webhooks(c, "", time.Now), Skipped, "is named")
+}
+
+func webhookConfiguration(name string, bundle []byte) client.Object {
+	none := admissionregistrationv1.SideEffectClassNone
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "reservation.broker.fluidos.eu", SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				CABundle: bundle, Service: &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "webhook"},
+			},
+		}},
+	}
+}

@@ -1,0 +1,128 @@
+package checkup
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+func TestListener(t *testing.T) {
+	now := time.Now()
+	ours, other := newAuthority(t, now), newAuthority(t, now)
+	named := func(names ...string) *x509.Certificate {
+		return &x509.Certificate{
+			Subject: pkix.Name{CommonName: "broker"}, DNSNames: names, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			NotBefore: now.Add(-time.Hour), NotAfter: now.Add(99 * time.Hour),
+		}
+	}
+	asks := &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ours.Pool(), MinVersion: tls.VersionTLS13}
+	asksNobody := &tls.Config{MinVersion: tls.VersionTLS13}
+	tests := map[string]struct {
+		authority *pki.Authority
+		shows     *x509.Certificate
+		config    *tls.Config
+		now       time.Time
+		level     Level
+		says      string
+	}{
+		"as it should be":                     {shows: named("localhost"), config: asks, level: OK, says: "answers; certificate is valid until"},
+		"a certificate of another CA":         {authority: other, shows: named("localhost"), config: asks, level: Failed, says: "not of the CA that is trusted here"},
+		"a certificate for another name":      {shows: named("elsewhere"), config: asks, level: Failed, says: "certificates.dnsNames"},
+		"an expired certificate":              {shows: named("localhost"), config: asks, now: now.Add(100 * time.Hour), level: Failed, says: "renew the certificate"},
+		"a certificate that was not renewed":  {shows: named("localhost"), config: asks, now: now.Add(90 * time.Hour), level: Warning, says: "for 9h0m0s"},
+		"a listener that lets strangers in":   {shows: named("localhost"), config: asksNobody, level: Failed, says: "without a certificate"},
+		"a listener that speaks TLS 1.2 only": {shows: named("localhost"), config: &tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}, level: Failed, says: "protocol version"},
+	}
+	roots := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(roots, ours.CertPEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			authority, at := ours, now
+			if test.authority != nil {
+				authority = test.authority
+			}
+			if !test.now.IsZero() {
+				at = test.now
+			}
+			listener := Listener{
+				URL: "https://" + listen(t, authority, test.shows, test.config), RootsFile: roots, Mutual: true,
+				Now: func() time.Time { return at },
+			}
+			ctx, cancel := contextOf(t)
+			defer cancel()
+			got := listener.Check("listener").Look(ctx)
+			if got.Level != test.level || !strings.Contains(got.Message+got.Advice, test.says) {
+				t.Errorf("got %+v, want %s and %q", got, test.level, test.says)
+			}
+		})
+	}
+}
+
+func TestListenerAddress(t *testing.T) {
+	for name, test := range map[string]struct {
+		listener Listener
+		level    Level
+	}{
+		"no address":          {Listener{}, Skipped},
+		"an address of http":  {Listener{URL: "http://localhost:1"}, Failed},
+		"no port":             {Listener{URL: "https://localhost"}, Failed},
+		"roots that are away": {Listener{URL: "https://localhost:1", RootsFile: "/nowhere"}, Failed},
+		"nobody listens":      {Listener{URL: "https://localhost:1", Now: time.Now}, Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.listener.Check("listener").Look(t.Context()); got.Level != test.level {
+				t.Errorf("got %+v, want %s", got, test.level)
+			}
+		})
+	}
+}
+
+func newAuthority(t *testing.T, now time.Time) *pki.Authority {
+	t.Helper()
+	authority, err := pki.NewAuthority("servers", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority
+}
+
+// listen shows a certificate to everybody who comes, and returns where.
+func listen(t *testing.T, authority *pki.Authority, shows *x509.Certificate, config *tls.Config) string {
+	t.Helper()
+	pair, err := authority.Issue(shows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := pair.TLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = config.Clone()
+	config.Certificates = []tls.Certificate{certificate}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() }) //nolint:errcheck // the test is over
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go conn.Read(make([]byte, 1)) //nolint:errcheck // it shakes hands and waits
+		}
+	}()
+	return fmt.Sprintf("localhost:%d", listener.Addr().(*net.TCPAddr).Port)
+}
