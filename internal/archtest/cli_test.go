@@ -27,9 +27,11 @@ func TestFlagsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(content)
-	for _, cmd := range []*cobra.Command{broker.Command(), agent.Command()} {
-		if page, err = replaceTable(page, cmd); err != nil {
-			t.Fatal(err)
+	for _, binary := range []*cobra.Command{broker.Command(), agent.Command()} {
+		for _, cmd := range append([]*cobra.Command{binary}, binary.Commands()...) {
+			if page, err = replaceTable(page, cmd); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if *update {
@@ -44,7 +46,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 }
 
 func replaceTable(page string, cmd *cobra.Command) (string, error) {
-	begin, end := "<!-- flags of "+cmd.Name()+" -->\n", "<!-- end -->"
+	begin, end := "<!-- flags of "+cmd.CommandPath()+" -->\n", "<!-- end -->"
 	before, rest, ok := strings.Cut(page, begin)
 	if !ok {
 		return "", fmt.Errorf("docs/cli.md has no mark %q", begin)
@@ -56,12 +58,18 @@ func replaceTable(page string, cmd *cobra.Command) (string, error) {
 	return before + begin + flagTable(cmd) + end + after, nil
 }
 
+// flagTable leaves out what a command has in common with the one it belongs to.
 func flagTable(cmd *cobra.Command) string {
 	var table strings.Builder
 	table.WriteString("| flag | default | |\n|---|---|---|\n")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if strings.HasPrefix(f.Name, "zap-") {
 			return // controller-runtime's own
+		}
+		if cmd.HasParent() {
+			if above := cmd.Parent().Flags().Lookup(f.Name); above != nil && above.Usage == f.Usage {
+				return
+			}
 		}
 		value := ""
 		if f.DefValue != "" && f.DefValue != "[]" {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/config"
+	"github.com/mehdiazizian/liqo-resource-broker/charts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
@@ -46,7 +46,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	want(t, kinds, Failed, "broker.fluidos.eu/v1alpha1 is not installed")
 	want(t, Certificates(c, "default"), Skipped, "cert-manager is not installed")
 
-	objects, err := manifest.ReadFS(config.BrokerManifests, "crd/broker")
+	objects, err := manifest.ReadFS(charts.BrokerCRDs(), ".")
 	if err != nil {
 		t.Fatal(err)
 	}
