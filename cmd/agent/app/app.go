@@ -123,6 +123,7 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 		HealthProbeBindAddress:        o.healthAddress,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       o.podNamespace, // if empty, that of the pod it runs in
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       new(10 * time.Second),
 	})

@@ -16,6 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -44,6 +45,8 @@ func LoadFS(files fs.FS) (*helmchart.Chart, error) {
 			return err
 		}
 		data, err := fs.ReadFile(files, name)
+		// What cert-manager's release tool makes a Chart.yaml of is one already.
+		name = strings.Replace(name, "Chart.template.yaml", "Chart.yaml", 1)
 		buffered = append(buffered, &loader.BufferedFile{Name: name, Data: data})
 		return err
 	})
@@ -112,8 +115,8 @@ func renderFiles(c *helmchart.Chart, r Release) (map[string]string, error) {
 
 // sort puts one manifest where it belongs.
 func (r *Rendered) sort(text string) error {
-	obj := &unstructured.Unstructured{}
-	if err := yaml.UnmarshalStrict([]byte(text), &obj.Object); err != nil {
+	obj, err := decode(text)
+	if err != nil {
 		return fmt.Errorf("%w in\n%s", err, strings.TrimSpace(text))
 	}
 	switch {
@@ -126,4 +129,14 @@ func (r *Rendered) sort(text string) error {
 		r.Objects = append(r.Objects, obj)
 	}
 	return nil
+}
+
+// decode makes integers of whole numbers, as API machinery wants them.
+func decode(text string) (*unstructured.Unstructured, error) {
+	obj := &unstructured.Unstructured{}
+	inJSON, err := yaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return obj, json.Unmarshal(inJSON, &obj.Object)
 }

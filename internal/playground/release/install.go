@@ -79,7 +79,7 @@ func (r *Release) install(ctx context.Context, chart *rendered) (after helmrelea
 		return "", err
 	}
 	now := installed{Digest: digest}
-	for group := range byKind(chart.objects) {
+	for _, group := range byKind(chart.objects) {
 		for _, object := range group {
 			if err := manifest.Place(r.client, object, r.options.Namespace); err != nil {
 				return "", err
@@ -111,20 +111,16 @@ func (r *Release) note(now installed) error {
 	return os.WriteFile(r.file(), content, 0o600)
 }
 
-// byKind splits objects in Helm's order where their kind changes.
-func byKind(objects []manifest.Object) func(func([]manifest.Object) bool) {
-	return func(yield func([]manifest.Object) bool) {
-		for len(objects) > 0 {
-			n := slices.IndexFunc(objects, func(o manifest.Object) bool { return o.GetKind() != objects[0].GetKind() })
-			if n < 0 {
-				n = len(objects)
-			}
-			if !yield(objects[:n]) {
-				return
-			}
-			objects = objects[n:]
+// byKind splits objects in Helm's order into those that come together.
+func byKind(objects []manifest.Object) [][]manifest.Object {
+	var groups [][]manifest.Object
+	for i, object := range objects {
+		if i == 0 || object.GetKind() != objects[i-1].GetKind() {
+			groups = append(groups, nil)
 		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], object)
 	}
+	return groups
 }
 
 func refer(object manifest.Object) reference {
@@ -153,11 +149,7 @@ func (r *Release) remove(ctx context.Context, f reference) error {
 }
 
 func (c *rendered) digest() (string, error) {
-	var hooks []manifest.Object
-	for _, h := range c.hooks {
-		hooks = append(hooks, h.object)
-	}
-	text, err := json.Marshal([]any{c.objects, c.deployments, hooks})
+	text, err := json.Marshal([]any{c.objects, c.deployments, c.hooks})
 	if err != nil {
 		return "", err
 	}
@@ -219,7 +211,7 @@ func (r *Release) Test(ctx context.Context) (string, error) {
 }
 
 // run runs hooks one after the other.
-func (r *Release) run(ctx context.Context, hooks []hook) error {
+func (r *Release) run(ctx context.Context, hooks []manifest.Object) error {
 	for _, h := range hooks {
 		if _, err := r.runHook(ctx, h); err != nil {
 			return err
@@ -230,12 +222,12 @@ func (r *Release) run(ctx context.Context, hooks []hook) error {
 
 // tidy deletes the objects of hooks that have done their work. Helm would leave those
 // without a delete policy.
-func (r *Release) tidy(ctx context.Context, hooks []hook) error {
+func (r *Release) tidy(ctx context.Context, hooks []manifest.Object) error {
 	for _, h := range hooks {
-		if !slices.Contains(h.DeletePolicies, helmrelease.HookSucceeded) || podOf(h.object) != nil {
+		if podOf(h) != nil || !lists(h, helmrelease.HookDeleteAnnotation, string(helmrelease.HookSucceeded)) {
 			continue
 		}
-		if err := r.remove(ctx, refer(h.object)); err != nil {
+		if err := r.remove(ctx, refer(h)); err != nil {
 			return err
 		}
 	}
@@ -243,19 +235,19 @@ func (r *Release) tidy(ctx context.Context, hooks []hook) error {
 }
 
 // runHook applies a hook, or runs it if it is a pod or makes one.
-func (r *Release) runHook(ctx context.Context, h hook) (string, error) {
-	if err := manifest.Place(r.client, h.object, r.options.Namespace); err != nil {
+func (r *Release) runHook(ctx context.Context, h manifest.Object) (string, error) {
+	if err := manifest.Place(r.client, h, r.options.Namespace); err != nil {
 		return "", err
 	}
-	find := podOf(h.object)
+	find := podOf(h)
 	if find == nil {
-		return "", manifest.Apply(ctx, r.client, []manifest.Object{h.object})
+		return "", manifest.Apply(ctx, r.client, []manifest.Object{h})
 	}
 	var template corev1.PodSpec
 	if err := find(&template); err != nil {
 		return "", err
 	}
-	p := &Pod{release: r, name: h.object.GetName(), spec: template}
+	p := &Pod{release: r, name: h.GetName(), spec: template}
 	if err := p.prepare(ctx); err != nil {
 		return "", err
 	}

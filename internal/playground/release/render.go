@@ -1,118 +1,62 @@
 package release
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/engine"
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
-
-// load reads the chart in a folder of files.
-func load(files fs.FS) (*chart.Chart, error) {
-	var buffered []*loader.BufferedFile
-	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := fs.ReadFile(files, path)
-		// What cert-manager's release tool makes a Chart.yaml of is one already.
-		path = strings.Replace(path, "Chart.template.yaml", "Chart.yaml", 1)
-		buffered = append(buffered, &loader.BufferedFile{Name: path, Data: content})
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return loader.LoadFiles(buffered)
-}
 
 // rendered is what a chart makes of its values.
 type rendered struct {
 	// objects to apply, in Helm's order.
 	objects     []manifest.Object
 	deployments []appsv1.Deployment
-	hooks       []hook
-}
-
-// hook is an object that Helm handles at an event of a release.
-type hook struct {
-	*helmrelease.Hook
-	object manifest.Object
-}
-
-// at are the hooks of an event, in the order of their weights.
-func (r *rendered) at(event helmrelease.HookEvent) []hook {
-	var out []hook
-	for _, h := range r.hooks {
-		if slices.Contains(h.Events, event) {
-			out = append(out, h)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b hook) int { return a.Weight - b.Weight })
-	return out
+	hooks       []manifest.Object
 }
 
 // render does what helm template does.
 func render(folder fs.FS, name, namespace string, values map[string]any) (*rendered, error) {
-	c, err := load(folder)
+	loaded, err := chart.LoadFS(folder)
 	if err != nil {
 		return nil, err
 	}
-	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
-		return nil, err
-	}
-	top, err := chartutil.ToRenderValues(c, values,
-		chartutil.ReleaseOptions{Name: name, Namespace: namespace, IsInstall: true, Revision: 1}, chartutil.DefaultCapabilities)
+	out, err := chart.Render(loaded, chart.Release{Name: name, Namespace: namespace, Values: values})
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Render(c, top)
-	if err != nil {
-		return nil, err
-	}
-	for path := range files {
-		if strings.HasSuffix(path, "NOTES.txt") {
-			delete(files, path)
+	r := &rendered{hooks: out.Hooks}
+	for _, object := range slices.Concat(out.CRDs, out.Objects) {
+		if err := r.add(object); err != nil {
+			return nil, err
 		}
 	}
-	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
-	if err != nil {
-		return nil, err
-	}
-	r := &rendered{}
-	for _, h := range hooks {
-		object, err := decode(h.Manifest)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", h.Path, err)
-		}
-		r.hooks = append(r.hooks, hook{h, object})
-	}
-	for _, m := range manifests {
-		if err := r.add(m); err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name, err)
-		}
-	}
+	slices.SortStableFunc(r.objects, func(a, b manifest.Object) int {
+		return cmp.Or(turn(a)-turn(b), strings.Compare(a.GetKind(), b.GetKind()))
+	})
 	return r, nil
 }
 
-func (r *rendered) add(m releaseutil.Manifest) error {
-	object, err := decode(m.Content)
-	if err != nil {
-		return err
+// turn of an object when Helm installs a release: kinds that it does not know come
+// last.
+func turn(object manifest.Object) int {
+	if at := slices.Index(releaseutil.InstallOrder, object.GetKind()); at >= 0 {
+		return at
 	}
+	return len(releaseutil.InstallOrder)
+}
+
+func (r *rendered) add(object manifest.Object) error {
 	switch object.GetKind() {
 	case "Deployment":
 		var d appsv1.Deployment
@@ -128,15 +72,37 @@ func (r *rendered) add(m releaseutil.Manifest) error {
 	return nil
 }
 
-func decode(text string) (manifest.Object, error) {
-	object := &unstructured.Unstructured{}
-	return object, yaml.UnmarshalStrict([]byte(text), &object.Object)
-}
-
 // convert is strict: a field that the kind does not have is an error.
 func convert(object manifest.Object, into any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true); err != nil {
 		return fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
 	}
 	return nil
+}
+
+// at are the hooks of an event, in the order of their weights.
+func (r *rendered) at(event helmrelease.HookEvent) []manifest.Object {
+	var out []manifest.Object
+	for _, h := range r.hooks {
+		if lists(h, helmrelease.HookAnnotation, string(event)) {
+			out = append(out, h)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b manifest.Object) int { return weight(a) - weight(b) })
+	return out
+}
+
+// lists tells whether an annotation of words has a word.
+func lists(object manifest.Object, annotation, word string) bool {
+	return slices.ContainsFunc(strings.Split(object.GetAnnotations()[annotation], ","), func(w string) bool {
+		return strings.TrimSpace(w) == word
+	})
+}
+
+func weight(object manifest.Object) int {
+	n, err := strconv.Atoi(object.GetAnnotations()[helmrelease.HookWeightAnnotation])
+	if err != nil {
+		return 0 // as Helm takes it
+	}
+	return n
 }
