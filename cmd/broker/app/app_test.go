@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -27,17 +27,16 @@ import (
 type bench struct {
 	client.Client
 	t      *testing.T
+	config *rest.Config
 	broker *process.Process
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	plane := controlplanetest.Start(t)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, brokerv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
 	}
 	c, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
 	if err != nil {
@@ -73,7 +72,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{Client: c, t: t, broker: p}
+	return &bench{Client: c, t: t, config: plane.RESTConfig(), broker: p}
 }
 
 func (b *bench) apply(text string) client.Object {
