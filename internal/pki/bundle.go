@@ -76,8 +76,12 @@ const digestPrefix = "sha256:"
 // KeyHash is the SHA-256 of a certificate's SubjectPublicKeyInfo, "sha256:" and 64
 // hexadecimal digits: what kubeadm calls a discovery token's CA certificate hash.
 // It stays when the certificate is renewed with the same key.
-func KeyHash(cert *x509.Certificate) string {
-	digest := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
+func KeyHash(cert *x509.Certificate) string { return SPKIHash(cert.RawSubjectPublicKeyInfo) }
+
+// SPKIHash is the KeyHash of a SubjectPublicKeyInfo in DER, such as that of a
+// certificate signing request.
+func SPKIHash(spki []byte) string {
+	digest := sha256.Sum256(spki)
 	return digestPrefix + hex.EncodeToString(digest[:])
 }
 

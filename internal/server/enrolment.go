@@ -33,6 +33,13 @@ const (
 	enrolmentWrite = 45 * time.Second
 )
 
+// Limits of renewals by one cluster: each is work for the issuer. A certificate lasts
+// hours.
+const (
+	renewalRate  rate.Limit = 0.1
+	renewalBurst            = 5
+)
+
 // Certificates issues certificates to clusters.
 type Certificates interface {
 	// Terms say what a request has to hold.
@@ -109,6 +116,11 @@ func (o operations) RenewCertificate(ctx context.Context, r v1.RenewCertificateR
 	if o.certificates == nil {
 		return nil, fault.New(fault.NotFound, "this broker issues no certificates: have them renewed where they come from")
 	}
+	done, err := o.renewals.admit(callerOf(ctx), o.clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	issued, err := o.certificates.Renew(ctx, callerOf(ctx), r.Body)
 	if err != nil {
 		return nil, err

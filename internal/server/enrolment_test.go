@@ -214,12 +214,19 @@ func TestRenewalIsForTheCallersOwnCluster(t *testing.T) {
 		t.Errorf("without an issuer: %s %s", got.Status, got.body)
 	}
 	s = newSite(t, transporttest.NewBroker(), func(s *Server) {
-		s.route(operations{broker: transporttest.NewBroker(), certificates: certificates, draining: t.Context()}, func(operation) bool { return true })
+		s.route(operations{broker: transporttest.NewBroker(), certificates: certificates, renewals: newLimits(renewalRate, renewalBurst), clock: s.clock, draining: t.Context()}, func(operation) bool { return true })
 	})
 	if got := s.send(t, s.client(t, "paris"), post, certificatesPath, `{"csr":"x"}`); got.StatusCode != http.StatusOK {
 		t.Errorf("%s %s", got.Status, got.body)
 	}
 	if diff := cmp.Diff([]string{"paris"}, certificates.renewed); diff != "" {
 		t.Errorf("renewed (-want +got):\n%s", diff)
+	}
+	last := reply{}
+	for range renewalBurst {
+		last = s.send(t, s.client(t, "paris"), post, certificatesPath, `{"csr":"x"}`)
+	}
+	if last.StatusCode != http.StatusTooManyRequests || last.Header.Get("Retry-After") != "10" {
+		t.Errorf("renewal %d: %s, retry after %q", renewalBurst+1, last.Status, last.Header.Get("Retry-After"))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -16,7 +18,9 @@ type operations struct {
 	// certificates is nil where none are issued.
 	certificates Certificates
 	// trust is the digest of the roots that the broker hands out.
-	trust func() (string, error)
+	trust    func() (string, error)
+	renewals *limits
+	clock    clock.PassiveClock
 	// draining ends when the server is about to stop; long polls end with it.
 	draining context.Context
 }

@@ -112,7 +112,10 @@ func New(o Options) (*Server, error) {
 	draining, drain := context.WithCancel(context.Background())
 	s.drain = drain
 	s.identify = s.clusterOf
-	s.route(operations{broker: o.Broker, certificates: o.Certificates, trust: s.trustDigest, draining: draining},
+	s.route(operations{
+		broker: o.Broker, certificates: o.Certificates, renewals: newLimits(renewalRate, renewalBurst), clock: s.clock,
+		trust: s.trustDigest, draining: draining,
+	},
 		func(op operation) bool { return !op.enrolment })
 	return s, nil
 }

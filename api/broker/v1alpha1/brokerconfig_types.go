@@ -9,6 +9,16 @@ import (
 // BrokerConfigName is the only name a BrokerConfig may have.
 const BrokerConfigName = "default"
 
+// Reasons of events about enrolment.
+const (
+	// ReasonEnrolmentPending is of an event on the BrokerConfig: a cluster without
+	// token waits for approval.
+	ReasonEnrolmentPending = "EnrolmentPending"
+	// ReasonReEnrolled is of an event on a ClusterAdvertisement: a cluster that is
+	// known came with a fresh token and another key.
+	ReasonReEnrolled = "ReEnrolled"
+)
+
 // ScoringPreset is a named set of weights.
 //
 // +kubebuilder:validation:Enum=availability;balanced;multi-criteria
@@ -163,6 +173,9 @@ type PendingEnrolment struct {
 
 	// since is when it asked for the first time.
 	Since metav1.Time `json:"since"`
+
+	// lastAsked is when it asked last, to within ten minutes.
+	LastAsked metav1.Time `json:"lastAsked"`
 }
 
 // BrokerConfigStatus says whether the broker uses the configuration.

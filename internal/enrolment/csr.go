@@ -1,0 +1,194 @@
+package enrolment
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+const (
+	requestBlock = "CERTIFICATE REQUEST"
+	minRSABits   = 2048
+	// maxRSABits bounds what checking a signature costs.
+	maxRSABits = 8192
+)
+
+var (
+	oidCommonName       = asn1.ObjectIdentifier{2, 5, 4, 3}
+	oidExtensionRequest = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 14}
+	oidAlternativeName  = asn1.ObjectIdentifier{2, 5, 29, 17}
+)
+
+// tagURI is that of a uniformResourceIdentifier among alternative names.
+const tagURI = 6
+
+// Request is a certificate signing request that asks for what a cluster may have.
+type Request struct {
+	ClusterID string
+	// PEM is the request alone, without anything that came around it.
+	PEM []byte
+	// Fingerprint of its key, see pki.SPKIHash.
+	Fingerprint string
+}
+
+// URIOf is the alternative name of a cluster's certificate.
+func URIOf(trustDomain, clusterID string) string {
+	return "spiffe://" + trustDomain + "/cluster/" + clusterID
+}
+
+// CheckRequest reads a certificate signing request in PEM form. Whatever signs it
+// may copy everything that is asked for, each in its own way; so what is asked for
+// is compared byte by byte with the one thing that may be. Errors are
+// fault.InvalidCSR and say what to change.
+func CheckRequest(text, clusterID, trustDomain string) (*Request, error) {
+	if !pki.ValidClusterID(clusterID) {
+		return nil, invalid("cluster ID %q: want a lower-case DNS label of at most %d characters", clusterID, pki.MaxClusterIDLength)
+	}
+	der, err := decodeRequest(text)
+	if err != nil {
+		return nil, invalid("csr: %v", err)
+	}
+	csr, err := x509.ParseCertificateRequest(der)
+	if err != nil {
+		return nil, invalid("csr: cannot be read: %v", err)
+	}
+	for _, check := range []func() error{
+		func() error { return checkKey(csr) },
+		func() error { return checkSubject(csr, clusterID) },
+		func() error { return checkAttributes(csr, URIOf(trustDomain, clusterID)) },
+	} {
+		if err := check(); err != nil {
+			return nil, invalid("csr: %v", err)
+		}
+	}
+	return &Request{
+		ClusterID:   clusterID,
+		PEM:         pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: der}),
+		Fingerprint: pki.SPKIHash(csr.RawSubjectPublicKeyInfo),
+	}, nil
+}
+
+func invalid(format string, args ...any) error { return fault.New(fault.InvalidCSR, format, args...) }
+
+func decodeRequest(text string) ([]byte, error) {
+	block, rest := pem.Decode([]byte(text))
+	switch {
+	case block == nil:
+		return nil, errors.New("is not in PEM form")
+	case block.Type != requestBlock:
+		return nil, fmt.Errorf("is a PEM block %q, want %q", block.Type, requestBlock)
+	case len(bytes.TrimSpace(rest)) > 0:
+		return nil, errors.New("something follows it")
+	}
+	return block.Bytes, nil
+}
+
+// checkKey comes first: it keeps a key that is expensive to use from being used.
+func checkKey(csr *x509.CertificateRequest) error {
+	switch key := csr.PublicKey.(type) {
+	case *ecdsa.PublicKey:
+		if key.Curve != elliptic.P256() && key.Curve != elliptic.P384() {
+			return fmt.Errorf("key is on curve %s: want P-256 or P-384", key.Curve.Params().Name)
+		}
+	case *rsa.PublicKey:
+		if bits := key.N.BitLen(); bits < minRSABits || bits > maxRSABits {
+			return fmt.Errorf("RSA key of %d bits: want %d to %d", bits, minRSABits, maxRSABits)
+		}
+	case ed25519.PublicKey:
+	default:
+		return errors.New("key is neither ECDSA, Ed25519 nor RSA")
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return fmt.Errorf("signature is not that of its key: %w", err)
+	}
+	return nil
+}
+
+func checkSubject(csr *x509.CertificateRequest, clusterID string) error {
+	names := csr.Subject.Names
+	if len(names) != 1 || !names[0].Type.Equal(oidCommonName) {
+		return fmt.Errorf("subject %q: want the common name alone, %q", csr.Subject, clusterID)
+	}
+	if name, ok := names[0].Value.(string); !ok || name != clusterID {
+		return fmt.Errorf("common name %q: want the cluster ID, %q", names[0].Value, clusterID)
+	}
+	return nil
+}
+
+// tbsRequest is CertificationRequestInfo of RFC 2986.
+type tbsRequest struct {
+	Version    int
+	Subject    asn1.RawValue
+	PublicKey  asn1.RawValue
+	Attributes []asn1.RawValue `asn1:"tag:0,set"`
+}
+
+// checkAttributes leaves room for one attribute: the extension request with the
+// alternative name and nothing else.
+func checkAttributes(csr *x509.CertificateRequest, uri string) error {
+	var tbs tbsRequest
+	if rest, err := asn1.Unmarshal(csr.RawTBSCertificateRequest, &tbs); err != nil || len(rest) > 0 {
+		return errors.New("cannot be read")
+	}
+	switch len(tbs.Attributes) {
+	case 1:
+	case 0:
+		return fmt.Errorf("asks for no alternative name: want the URI %q", uri)
+	default:
+		return fmt.Errorf("has %d attributes: want the extension request alone", len(tbs.Attributes))
+	}
+	for _, critical := range []bool{false, true} {
+		wanted, err := attributeOf(uri, critical)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(tbs.Attributes[0].FullBytes, wanted) {
+			return nil
+		}
+	}
+	return fmt.Errorf("asks for %s: want one extension, the alternative name with the URI %q alone", summary(csr), uri)
+}
+
+type (
+	extension struct {
+		ID       asn1.ObjectIdentifier
+		Critical bool `asn1:"optional"`
+		Value    []byte
+	}
+	attribute struct {
+		ID     asn1.ObjectIdentifier
+		Values [][]extension `asn1:"set"`
+	}
+)
+
+// attributeOf is the DER of the one attribute that a request may have.
+func attributeOf(uri string, critical bool) ([]byte, error) {
+	names, err := asn1.Marshal([]asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: tagURI, Bytes: []byte(uri)}})
+	if err != nil {
+		return nil, err
+	}
+	return asn1.Marshal(attribute{
+		ID:     oidExtensionRequest,
+		Values: [][]extension{{{ID: oidAlternativeName, Critical: critical, Value: names}}},
+	})
+}
+
+// summary of what a request asks for, as far as it is known how to say it.
+func summary(csr *x509.CertificateRequest) string {
+	var extensions []string
+	for _, e := range csr.Extensions {
+		extensions = append(extensions, e.Id.String())
+	}
+	return fmt.Sprintf("extensions %q with URIs %q, DNS names %q, addresses %q, e-mail addresses %q",
+		extensions, csr.URIs, csr.DNSNames, csr.IPAddresses, csr.EmailAddresses)
+}

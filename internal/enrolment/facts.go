@@ -1,0 +1,89 @@
+package enrolment
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+// factsName is the ConfigMap in which a broker says how to reach it, for who makes a
+// token elsewhere. Nothing of it is secret.
+const factsName = "liqo-resource-broker-enrolment"
+
+const (
+	urlKey    = "url"
+	caHashKey = "caHash"
+)
+
+// Facts are what a cluster must know beside its token.
+type Facts struct {
+	// URL at which it enrols, "" if the broker was not told.
+	URL string
+	// CAHash is the pki.KeyHash of the CA of the broker's certificate.
+	CAHash string
+}
+
+// publishFacts writes down how to enrol here, when it is new.
+func (e *Enroller) publishFacts(ctx context.Context) error {
+	credentials, err := e.Files.Current()
+	if err != nil {
+		return err
+	}
+	signer, err := signerOf(credentials, e.Clock.Now())
+	if err != nil {
+		return err
+	}
+	data := map[string]string{urlKey: e.EnrolmentURL, caHashKey: pki.KeyHash(signer)}
+	kept := &corev1.ConfigMap{}
+	err = e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: factsName}, kept)
+	if apierrors.IsNotFound(err) {
+		err = e.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: factsName}, Data: data})
+		if apierrors.IsAlreadyExists(err) {
+			return nil // another replica's, which says the same
+		}
+		return err
+	}
+	if err != nil || maps.Equal(kept.Data, data) {
+		return err
+	}
+	kept.Data = data
+	return e.Client.Update(ctx, kept)
+}
+
+// signerOf is the one of several CAs that a client has to know to check the broker's
+// certificate as it is now.
+func signerOf(c *pki.Credentials, now time.Time) (*x509.Certificate, error) {
+	intermediates := x509.NewCertPool()
+	for _, der := range c.Certificate.Certificate[1:] {
+		if between, err := x509.ParseCertificate(der); err == nil {
+			intermediates.AddCert(between)
+		}
+	}
+	chains, err := c.Certificate.Leaf.Verify(x509.VerifyOptions{Roots: c.ServerCA, Intermediates: intermediates, CurrentTime: now})
+	if err != nil {
+		return nil, fmt.Errorf("the broker's certificate does not lead to %s: %w: no cluster can enrol", pki.CAFile, err)
+	}
+	return chains[0][len(chains[0])-1], nil
+}
+
+// ReadFacts reads what a broker in namespace wrote down.
+func ReadFacts(ctx context.Context, c client.Reader, namespace string) (Facts, error) {
+	kept := &corev1.ConfigMap{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: factsName}, kept)
+	if apierrors.IsNotFound(err) {
+		return Facts{}, fmt.Errorf("no broker that enrols runs in namespace %q: is it another one (--namespace), or is its --enrolment-bind-address 0?", namespace)
+	}
+	if err != nil {
+		return Facts{}, err
+	}
+	return Facts{URL: kept.Data[urlKey], CAHash: kept.Data[caHashKey]}, nil
+}

@@ -1,0 +1,221 @@
+package enrolment
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	cmapi "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+const (
+	// requestLabel marks the CertificateRequests made here; its value is the cluster's ID.
+	requestLabel = "broker.fluidos.eu/certificate-of"
+	// requestLifetime is how long a CertificateRequest is gone on with. What it gave
+	// is not a new certificate after that.
+	requestLifetime = 10 * time.Minute
+	// failedRetry leaves an issuer time to recover.
+	failedRetry = 10 * time.Second
+)
+
+// issue has a certificate signed. Whoever calls it has decided that the cluster gets
+// one.
+func (e *Enroller) issue(ctx context.Context, r *Request) (*v1.IssuedCertificate, error) {
+	credentials, err := e.Files.Current()
+	if err != nil {
+		return nil, unavailable("the broker's own certificates: %w", err)
+	}
+	asked, err := e.ask(ctx, r)
+	if err != nil {
+		return nil, unavailable("asking for the certificate of cluster %q: %w", r.ClusterID, err)
+	}
+	certificate, err := e.await(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.checkIssued(r, certificate, credentials.AgentsCA); err != nil {
+		failed := fault.New(fault.IssuanceFailed, "the broker's issuer gave a certificate that is of no use: its log says more")
+		failed.RetryAfter = failedRetry
+		return nil, fmt.Errorf("%w: %s %q: %w", failed, e.Issuer.Kind, e.Issuer.Name, err)
+	}
+	return &v1.IssuedCertificate{
+		Certificate: string(certificate),
+		Ca:          string(pki.EncodeBundle(credentials.ServerRoots)),
+		AgentsCA:    string(pki.EncodeBundle(credentials.AgentsRoots)),
+		BrokerURLs:  append([]string{}, e.BrokerURLs...),
+	}, nil
+}
+
+// requestOf has one name for one cluster and key, so that a call that comes again
+// goes on with the request of the one before.
+func (e *Enroller) requestOf(r *Request) *cmapi.CertificateRequest {
+	_, digits, _ := strings.Cut(r.Fingerprint, ":")
+	return &cmapi.CertificateRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: e.Namespace, Name: "agent-" + r.ClusterID + "-" + digits[:16],
+			Labels: map[string]string{requestLabel: r.ClusterID},
+		},
+		Spec: cmapi.CertificateRequestSpec{
+			Request:   r.PEM,
+			IssuerRef: e.Issuer,
+			Duration:  &metav1.Duration{Duration: e.Duration},
+			Usages:    []cmapi.KeyUsage{cmapi.UsageDigitalSignature, cmapi.UsageClientAuth},
+		},
+	}
+}
+
+// ask makes the CertificateRequest, or finds it.
+func (e *Enroller) ask(ctx context.Context, r *Request) (*cmapi.CertificateRequest, error) {
+	wanted := e.requestOf(r)
+	err := e.Client.Create(ctx, wanted)
+	if !apierrors.IsAlreadyExists(err) {
+		return wanted, err
+	}
+	found := &cmapi.CertificateRequest{}
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(wanted), found); err != nil {
+		return nil, err
+	}
+	if e.Clock.Since(found.CreationTimestamp.Time) < requestLifetime && found.Spec.IssuerRef == wanted.Spec.IssuerRef {
+		return found, nil
+	}
+	if err := e.remove(ctx, found); err != nil {
+		return nil, err
+	}
+	again := e.requestOf(r)
+	return again, e.Client.Create(ctx, again)
+}
+
+// remove takes away this very request, not one of the same name that came after.
+func (e *Enroller) remove(ctx context.Context, request *cmapi.CertificateRequest) error {
+	return client.IgnoreNotFound(e.Client.Delete(ctx, request, client.Preconditions{UID: &request.UID}))
+}
+
+// await returns the signed certificate. A request that has come to an end is
+// removed, whatever its end; one that has not is there for the next call.
+func (e *Enroller) await(ctx context.Context, asked *cmapi.CertificateRequest) ([]byte, error) {
+	ended, err := e.follow(ctx, asked)
+	if err != nil {
+		return nil, unavailable("waiting for %s %q to sign CertificateRequest %q: %w", e.Issuer.Kind, e.Issuer.Name, asked.Name, err)
+	}
+	if err := e.remove(ctx, ended); err != nil {
+		e.Log.Error(err, "A CertificateRequest is left over; it is removed later", "request", ended.Name)
+	}
+	return resultOf(ended)
+}
+
+// follow watches a request until it has an end.
+func (e *Enroller) follow(ctx context.Context, asked *cmapi.CertificateRequest) (*cmapi.CertificateRequest, error) {
+	if over(asked) {
+		return asked, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.IssueWait)
+	defer cancel()
+	changes, err := e.Client.Watch(ctx, &cmapi.CertificateRequestList{}, &client.ListOptions{
+		Namespace: asked.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", asked.Name),
+		Raw: &metav1.ListOptions{ResourceVersion: asked.ResourceVersion},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer changes.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("not signed after %s", e.IssueWait)
+		case change, open := <-changes.ResultChan():
+			if !open {
+				return nil, errors.New("the API server ended the watch")
+			}
+			now, ok := change.Object.(*cmapi.CertificateRequest)
+			if !ok {
+				return nil, apierrors.FromObject(change.Object)
+			}
+			if over(now) {
+				return now, nil
+			}
+			if change.Type == watch.Deleted {
+				return nil, errors.New("somebody deleted it")
+			}
+		}
+	}
+}
+
+func over(request *cmapi.CertificateRequest) bool {
+	certificate, err := resultOf(request)
+	return certificate != nil || err != nil
+}
+
+// resultOf is nil, nil while a request is under way.
+func resultOf(request *cmapi.CertificateRequest) ([]byte, error) {
+	for _, c := range request.Status.Conditions {
+		if c.Type == cmapi.CertificateRequestConditionDenied && c.Status == cmmeta.ConditionTrue {
+			return nil, fault.New(fault.IssuanceDenied, "an approver of certificates in the broker's cluster denied it: %s", c.Message)
+		}
+		if c.Type != cmapi.CertificateRequestConditionReady {
+			continue
+		}
+		switch {
+		case c.Status == cmmeta.ConditionTrue && len(request.Status.Certificate) > 0:
+			return request.Status.Certificate, nil
+		case c.Reason == cmapi.CertificateRequestReasonDenied:
+			return nil, fault.New(fault.IssuanceDenied, "an approver of certificates in the broker's cluster denied it: %s", c.Message)
+		case c.Reason == cmapi.CertificateRequestReasonFailed:
+			failed := fault.New(fault.IssuanceFailed, "the broker's issuer could not sign: %s", c.Message)
+			failed.RetryAfter = failedRetry
+			return nil, failed
+		}
+	}
+	return nil, nil
+}
+
+// checkIssued makes sure that agents and broker will take the certificate for what it
+// is for, and that it is for nothing else: an issuer may do other than it was asked.
+func (e *Enroller) checkIssued(r *Request, certificate []byte, agentsCA *x509.CertPool) error {
+	chain, err := pki.ParseBundle(certificate)
+	if err != nil {
+		return err
+	}
+	leaf := chain[0]
+	if pki.KeyHash(leaf) != r.Fingerprint {
+		return errors.New("the certificate is for another key")
+	}
+	id, err := pki.ClusterID(leaf)
+	if err != nil {
+		return err
+	}
+	if uri := URIOf(e.TrustDomain, r.ClusterID); id != r.ClusterID || len(leaf.URIs) != 1 || leaf.URIs[0].String() != uri {
+		return fmt.Errorf("the certificate is that of cluster %q with URIs %q, want %q with %q", id, leaf.URIs, r.ClusterID, uri)
+	}
+	if len(leaf.ExtKeyUsage) != 1 || len(leaf.UnknownExtKeyUsage)+len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0 {
+		return errors.New("the certificate is for more than client authentication of a cluster")
+	}
+	return e.checkChain(chain, agentsCA)
+}
+
+func (e *Enroller) checkChain(chain []*x509.Certificate, agentsCA *x509.CertPool) error {
+	intermediates := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		intermediates.AddCert(c)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: agentsCA, Intermediates: intermediates, CurrentTime: e.Clock.Now(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return fmt.Errorf("%w: is the issuer's CA in %s or %s of --cert-path?", err, pki.AgentsCAFile, pki.AgentsCAAdditionalFile)
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package enrolment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+// Made is a token, as it is handed to who installs the agent.
+type Made struct {
+	Token
+	// Text is the token itself. It is in no other place.
+	Text string
+	// Approved is false where the cluster has to be approved as well.
+	Approved bool
+}
+
+// MakeToken makes a token for a cluster in the namespace of a broker.
+func MakeToken(ctx context.Context, c client.Client, namespace, clusterID string, now time.Time) (*Made, error) {
+	if !pki.ValidClusterID(clusterID) {
+		return nil, fmt.Errorf("cluster ID %q: want a lower-case DNS label of at most %d characters, the one that Liqo was installed with", clusterID, pki.MaxClusterIDLength)
+	}
+	config := &brokerv1alpha1.BrokerConfig{}
+	err := c.Get(ctx, client.ObjectKey{Name: brokerv1alpha1.BrokerConfigName}, config)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	outside := access.PolicyOf(&config.Spec).Check(clusterID)
+	if fault.ReasonOf(outside) == fault.ClusterDenied {
+		return nil, outside
+	}
+	token, text := NewToken(clusterID, now)
+	if err := c.Create(ctx, token.configMapOf(namespace)); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("namespace %q: %w", namespace, err)
+		}
+		return nil, fmt.Errorf("keeping the token's hash: %w", err)
+	}
+	return &Made{Token: token, Text: text, Approved: outside == nil}, nil
+}

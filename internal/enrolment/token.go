@@ -1,0 +1,113 @@
+package enrolment
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TokenLifetime is how long a token can be used.
+const TokenLifetime = time.Hour
+
+const (
+	// TokenLabel marks the ConfigMaps that tokens are kept in; its value is the
+	// cluster's ID.
+	TokenLabel = "broker.fluidos.eu/enrolment-token"
+
+	tokenPrefix = "enrolment-token-"
+
+	clusterKey = "clusterID"
+	digestKey  = "secretSHA256"
+	expiresKey = "expires"
+	usedByKey  = "usedBy"
+)
+
+// ID and secret are lower-case letters and digits that nobody takes for each other
+// (base32): 50 bits of the one, 160 of the other.
+const (
+	idLength     = 10
+	secretLength = 32
+)
+
+var tokenPattern = regexp.MustCompile(`^([a-z2-7]{10})\.([a-z2-7]{32})$`)
+
+// Token is what the broker keeps of a token. The secret is not there.
+type Token struct {
+	ID        string
+	ClusterID string
+	// Digest is the SHA-256 of the whole token in hexadecimal digits.
+	Digest  string
+	Expires time.Time
+	// UsedBy is the fingerprint of the key that the token was first used with, "" if
+	// it was not.
+	UsedBy string
+}
+
+// NewToken makes a token for one cluster. text is what the cluster shows, and is
+// kept nowhere.
+func NewToken(clusterID string, now time.Time) (token Token, text string) {
+	id, secret := rand.Text()[:idLength], (rand.Text() + rand.Text())[:secretLength]
+	text = strings.ToLower(id + "." + secret)
+	return Token{
+		ID: strings.ToLower(id), ClusterID: clusterID, Digest: digestOf(text),
+		Expires: now.Add(TokenLifetime).UTC().Truncate(time.Second),
+	}, text
+}
+
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// tokenID is the part of a token that is no secret; false for what is no token.
+func tokenID(text string) (string, bool) {
+	parts := tokenPattern.FindStringSubmatch(text)
+	if parts == nil {
+		return "", false
+	}
+	return parts[1], true
+}
+
+// fits says whether text is this token. It takes as long for a near miss as for any.
+func (t *Token) fits(text string) bool {
+	return subtle.ConstantTimeCompare([]byte(t.Digest), []byte(digestOf(text))) == 1
+}
+
+// configMapOf is how a token is kept.
+func (t *Token) configMapOf(namespace string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: tokenPrefix + t.ID, Labels: map[string]string{TokenLabel: t.ClusterID},
+		},
+		Data: map[string]string{
+			clusterKey: t.ClusterID, digestKey: t.Digest, expiresKey: t.Expires.UTC().Format(time.RFC3339), usedByKey: t.UsedBy,
+		},
+	}
+}
+
+// tokenOf reads what configMapOf wrote.
+func tokenOf(cm *corev1.ConfigMap) (*Token, error) {
+	id, ok := strings.CutPrefix(cm.Name, tokenPrefix)
+	if !ok {
+		return nil, fmt.Errorf("ConfigMap %q is no enrolment token", cm.Name)
+	}
+	expires, err := time.Parse(time.RFC3339, cm.Data[expiresKey])
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %q: %s: %w", cm.Name, expiresKey, err)
+	}
+	if len(cm.Data[digestKey]) != hex.EncodedLen(sha256.Size) || cm.Data[clusterKey] == "" {
+		return nil, errors.New("ConfigMap " + cm.Name + ": digest or cluster ID is missing")
+	}
+	return &Token{
+		ID: id, ClusterID: cm.Data[clusterKey], Digest: cm.Data[digestKey], Expires: expires, UsedBy: cm.Data[usedByKey],
+	}, nil
+}

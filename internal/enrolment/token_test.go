@@ -1,0 +1,71 @@
+package enrolment
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTokensAreKeptWithoutTheirSecret(t *testing.T) {
+	token, text := NewToken("rome", noon)
+	id, secret, _ := strings.Cut(text, ".")
+	kept := token.configMapOf("broker")
+	for _, s := range []string{secret, text} {
+		if strings.Contains(kept.String(), s) {
+			t.Errorf("the secret is in %s", kept)
+		}
+	}
+	read, err := tokenOf(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&token, read); diff != "" {
+		t.Errorf("read again (-want +got):\n%s", diff)
+	}
+	if got, ok := tokenID(text); !ok || got != id || !read.fits(text) {
+		t.Errorf("token %q: ID %q, %v, fits %v", text, got, ok, read.fits(text))
+	}
+}
+
+func TestTokensDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		token, text := NewToken("rome", noon)
+		if seen[token.ID] || seen[text] {
+			t.Fatalf("token %q came twice", text)
+		}
+		seen[token.ID], seen[text] = true, true
+	}
+}
+
+func TestATokenThatWasEditedIsNone(t *testing.T) {
+	for key, value := range map[string]string{expiresKey: "never", digestKey: "", clusterKey: ""} {
+		token, _ := NewToken("rome", noon)
+		kept := token.configMapOf("broker")
+		kept.Data[key] = value
+		if got, err := tokenOf(kept); err == nil || !strings.Contains(err.Error(), kept.Name) {
+			t.Errorf("%s=%q: %+v, %v", key, value, got, err)
+		}
+	}
+}
+
+// What is taken for a token has the form of one, and its ID the form of an object's
+// name: it becomes part of one.
+func FuzzTokenID(f *testing.F) {
+	_, good := NewToken("rome", noon)
+	f.Add(good)
+	f.Add(strings.ToUpper(good))
+	f.Add(good + "\n")
+	f.Add("../" + good)
+	f.Add(strings.ReplaceAll(good, ".", ""))
+	f.Fuzz(func(t *testing.T, text string) {
+		id, ok := tokenID(text)
+		if !ok {
+			return
+		}
+		if len(text) != idLength+1+secretLength || len(id) != idLength || strings.Trim(text, "abcdefghijklmnopqrstuvwxyz234567.") != "" {
+			t.Errorf("%q was taken for a token with ID %q", text, id)
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package enrolment
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	cmapi "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	upkeepEvery = time.Minute
+	// tokenAfterlife is how long a token that expired is told from one that never was.
+	tokenAfterlife = time.Hour
+)
+
+// Start does the upkeep until ctx ends.
+func (e *Enroller) Start(ctx context.Context) error {
+	ticker := e.Clock.NewTicker(upkeepEvery)
+	defer ticker.Stop()
+	for {
+		if err := e.upkeep(ctx); err != nil && ctx.Err() == nil {
+			e.Log.Error(err, "Upkeep of enrolment is not done; it is tried again")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// NeedLeaderElection is false: every replica enrols.
+func (*Enroller) NeedLeaderElection() bool { return false }
+
+func (e *Enroller) upkeep(ctx context.Context) error {
+	return errors.Join(e.publishFacts(ctx), e.sweepTokens(ctx), e.sweepRequests(ctx), e.sweepPending(ctx))
+}
+
+func (e *Enroller) sweepTokens(ctx context.Context) error {
+	var kept corev1.ConfigMapList
+	if err := e.Client.List(ctx, &kept, client.InNamespace(e.Namespace), client.HasLabels{TokenLabel}); err != nil {
+		return err
+	}
+	var failed error
+	for i := range kept.Items {
+		token, err := tokenOf(&kept.Items[i])
+		if err == nil && e.Clock.Since(token.Expires) < tokenAfterlife {
+			continue
+		}
+		failed = errors.Join(failed, client.IgnoreNotFound(e.Client.Delete(ctx, &kept.Items[i])))
+	}
+	return failed
+}
+
+func (e *Enroller) sweepRequests(ctx context.Context) error {
+	var made cmapi.CertificateRequestList
+	if err := e.Client.List(ctx, &made, client.InNamespace(e.Namespace), client.HasLabels{requestLabel}); err != nil {
+		return err
+	}
+	var failed error
+	for i := range made.Items {
+		if e.Clock.Since(made.Items[i].CreationTimestamp.Time) >= requestLifetime {
+			failed = errors.Join(failed, e.remove(ctx, &made.Items[i]))
+		}
+	}
+	return failed
+}
+
+func (e *Enroller) sweepPending(ctx context.Context) error {
+	policy, err := e.Access.Policy()
+	if err != nil {
+		return nil //nolint:nilerr // the lists come when the broker has begun
+	}
+	_, err = e.changePending(ctx, func(list pendingList) pendingList { return current(list, policy, e.Clock.Now()) })
+	return err
+}
