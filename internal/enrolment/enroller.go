@@ -18,8 +18,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Options of an Enroller. All but BrokerURLs, EnrolmentURL and IssueWait are
-// required.
+// Options of an Enroller. BrokerURLs, EnrolmentURL, Listens and IssueWait may
+// be left out.
 type Options struct {
 	// Client reads past any cache: a token that was just made, or just used, counts.
 	Client client.WithWatch
@@ -35,6 +35,8 @@ type Options struct {
 	// enrol; what is not known is left empty.
 	BrokerURLs   []string
 	EnrolmentURL string
+	// Listens says that clusters can enrol here, and not only renew.
+	Listens bool
 	// Files hold the CAs that agents are given, and that certificates must lead to.
 	Files *pki.Files
 	// Access is whose policy decides.

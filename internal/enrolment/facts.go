@@ -34,6 +34,9 @@ type Facts struct {
 
 // publishFacts writes down how to enrol here, when it is new.
 func (e *Enroller) publishFacts(ctx context.Context) error {
+	if !e.Listens {
+		return nil
+	}
 	credentials, err := e.Files.Current()
 	if err != nil {
 		return err

@@ -66,6 +66,7 @@ resources:
 - --public-url={{ include "liqo-resource-broker.publicURL" . }}
 {{- if .Values.enrolment.enabled }}
 - --enrolment-bind-address=:8444
+- --enrolment-public-url={{ include "liqo-resource-broker.enrolmentURL" . }}
 - --agents-issuer-name={{ include "liqo-resource-broker.agentsIssuer" . }}
 - --agents-issuer-kind={{ include "liqo-resource-broker.agentsIssuerKind" . }}
 - --agent-certificate-duration={{ .Values.certificates.durations.agent }}

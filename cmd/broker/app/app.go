@@ -3,6 +3,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -48,7 +49,7 @@ serves the Reservations and ClusterAdvertisements of its own cluster alone.`,
 		},
 	}
 	o.bind(cmd.Flags())
-	cmd.AddCommand(checkCommand(), uninstallCommand())
+	cmd.AddCommand(enrolCommand(), checkCommand(), uninstallCommand())
 	return cmd
 }
 
@@ -71,6 +72,9 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	if o.certPath == "" {
+		if o.enrolment.listens() {
+			return errors.New("--enrolment-bind-address needs --cert-path")
+		}
 		log.Info("no --cert-path: agents cannot connect, only Reservations made with kubectl are served")
 	} else if err := addServer(ctx, mgr, b, election, o, log.WithName("server")); err != nil {
 		return err
@@ -157,12 +161,15 @@ func addControllers(mgr ctrl.Manager, b *broker.Broker, o *options) error {
 }
 
 func addServer(ctx context.Context, mgr ctrl.Manager, b *broker.Broker, e *replica.Election, o *options, log logr.Logger) error {
+	certificates, err := addEnrolment(mgr, b, o, log.WithName("enrolment"))
+	if err != nil {
+		return err
+	}
 	options := server.Options{
-		Addr: o.bindAddress, CertDir: o.certPath, Broker: b, Access: b.Access(), Log: log,
+		Addr: o.bindAddress, CertDir: o.certPath, Broker: b, Access: b.Access(), Certificates: certificates, Log: log,
 		Registerer: metrics.Registry,
 	}
 	if e != nil {
-		var err error
 		if options.Listener, options.Direct, err = listeners(ctx, mgr, o, e, log.WithName("front")); err != nil {
 			return err
 		}

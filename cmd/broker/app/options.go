@@ -20,6 +20,7 @@ type options struct {
 	certPath         string
 	namespace        string
 	leaderElect      bool
+	enrolment        enrolmentOptions
 	webhook          webhooks.Options
 	zap              zap.Options
 }
@@ -31,6 +32,7 @@ func defaults() *options {
 		bindAddress:   ":8443",
 		directAddress: ":8445",
 		namespace:     namespaceOfPod(),
+		enrolment:     defaultEnrolment(),
 	}
 }
 
@@ -53,6 +55,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.advertiseAddress, "advertise-address", o.advertiseAddress, "with --leader-elect, host[:port] at which other replicas reach --direct-bind-address; POD_IP and that port if not given")
 
 	o.webhook.Bind(fs)
+	o.enrolment.bind(fs)
 
 	std := flag.NewFlagSet("", flag.ContinueOnError)
 	o.zap.BindFlags(std)

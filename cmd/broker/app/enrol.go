@@ -1,0 +1,93 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/enrolment"
+)
+
+// agentChart is where the chart of the agent is published.
+const agentChart = "oci://ghcr.io/mehdiazizian/charts/liqo-resource-broker-agent"
+
+func enrolCommand() *cobra.Command {
+	namespace := namespaceOfPod()
+	cmd := &cobra.Command{
+		Use:   "enrol CLUSTER-ID",
+		Short: "Make a token with which one cluster can enrol within an hour.",
+		Long: `Makes a one-time token for a cluster, and prints how to install its agent with it.
+The token is shown here and nowhere else: the broker keeps its hash.
+
+Runs in a pod of the broker, or anywhere with --kubeconfig and the right to make
+ConfigMaps in the broker's namespace.`,
+		Example: `  kubectl --namespace liqo-resource-broker exec deployment/broker-liqo-resource-broker -- /app enrol rome
+  broker enrol rome --kubeconfig=$HOME/.kube/config --namespace=liqo-resource-broker`,
+		Args:         cobra.ExactArgs(1),
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return enrol(cmd.Context(), cmd.OutOrStdout(), namespace, args[0])
+		},
+	}
+	cmd.Flags().StringVar(&namespace, "namespace", namespace, "namespace of the broker; POD_NAMESPACE if set")
+	cmd.Flags().AddGoFlag(flag.CommandLine.Lookup("kubeconfig"))
+	return cmd
+}
+
+func enrol(ctx context.Context, out io.Writer, namespace, clusterID string) error {
+	_, c, err := directClient()
+	if err != nil {
+		return err
+	}
+	return printToken(ctx, c, out, namespace, clusterID, time.Now())
+}
+
+func printToken(ctx context.Context, c client.Client, out io.Writer, namespace, clusterID string, now time.Time) error {
+	facts, err := enrolment.ReadFacts(ctx, c, namespace)
+	if err != nil {
+		return err
+	}
+	made, err := enrolment.MakeToken(ctx, c, namespace, clusterID, now)
+	if err != nil {
+		return err
+	}
+	url := cmp.Or(facts.URL, "https://ADDRESS-OF-THE-BROKER:8444")
+	_, err = fmt.Fprintf(out, `# Cluster %[1]s can enrol with this token until %[2]s.
+# It is good for the first key that comes with it, and is not shown again.
+%[3]s
+# In %[1]s, run:
+helm install agent %[4]s \
+  --namespace liqo-resource-broker --create-namespace \
+  --set cluster.id=%[1]s \
+  --set enrolment.url=%[5]s \
+  --set enrolment.caHash=%[6]s \
+  --set enrolment.token=%[7]s
+
+# or put the same into the values of that chart:
+cluster:
+  id: %[1]s
+enrolment:
+  url: %[5]s
+  caHash: %[6]s
+  token: %[7]s
+`, clusterID, made.Expires.Format(time.RFC3339), remarks(facts, made), agentChart, url, facts.CAHash, made.Text)
+	return err
+}
+
+// remarks on what else is to do, each in lines of its own.
+func remarks(facts enrolment.Facts, made *enrolment.Made) string {
+	text := ""
+	if facts.URL == "" {
+		text += "# The broker does not know its address: replace it below, or set --enrolment-public-url.\n"
+	}
+	if !made.Approved {
+		text += "# Only approved clusters take part: add " + made.ClusterID + " to spec.approvedClusters of the BrokerConfig.\n"
+	}
+	return text
+}

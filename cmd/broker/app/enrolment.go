@@ -1,0 +1,152 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	cmapi "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/enrolment"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
+	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
+)
+
+// enrolmentOptions are about the certificates that the broker gives to clusters.
+type enrolmentOptions struct {
+	bindAddress string
+	publicURL   string
+	// enrolmentURL is publicURL's counterpart.
+	enrolmentURL string
+	issuer       cmmeta.IssuerReference
+	trustDomain  string
+	duration     time.Duration
+}
+
+func defaultEnrolment() enrolmentOptions {
+	return enrolmentOptions{
+		bindAddress: webhooks.Off,
+		issuer:      cmmeta.IssuerReference{Kind: "Issuer", Group: "cert-manager.io"},
+		trustDomain: "cluster.local",
+		duration:    24 * time.Hour,
+	}
+}
+
+func (o *enrolmentOptions) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&o.bindAddress, "enrolment-bind-address", o.bindAddress, "address on which clusters without a certificate enrol; 0 turns it off")
+	fs.StringVar(&o.publicURL, "public-url", o.publicURL, "https address at which agents reach --bind-address; clusters are told when they enrol")
+	fs.StringVar(&o.enrolmentURL, "enrolment-public-url", o.enrolmentURL, "https address at which clusters reach --enrolment-bind-address; the host of --public-url and the port of --enrolment-bind-address if not given")
+	fs.StringVar(&o.issuer.Name, "agents-issuer-name", o.issuer.Name, "cert-manager's issuer of agents' certificates; without one the broker neither enrols clusters nor renews their certificates")
+	fs.StringVar(&o.issuer.Kind, "agents-issuer-kind", o.issuer.Kind, "Issuer (in --namespace) or ClusterIssuer")
+	fs.StringVar(&o.trustDomain, "trust-domain", o.trustDomain, "trust domain in the names of agents' certificates, spiffe://<trust domain>/cluster/<cluster ID>")
+	fs.DurationVar(&o.duration, "agent-certificate-duration", o.duration, "how long an agent's certificate is valid, at least 1h; the agent renews it")
+}
+
+func (o *enrolmentOptions) listens() bool {
+	return o.bindAddress != webhooks.Off && o.bindAddress != ""
+}
+
+// urls checks the addresses that clusters are told, and completes them. What is not
+// known is empty.
+func (o *enrolmentOptions) urls() (public []string, enrolment string, err error) {
+	own, err := parseURL("--enrolment-public-url", o.enrolmentURL)
+	if err != nil {
+		return nil, "", err
+	}
+	agents, err := parseURL("--public-url", o.publicURL)
+	if err != nil || agents == nil {
+		return nil, o.enrolmentURL, err
+	}
+	if own != nil || !o.listens() {
+		return []string{o.publicURL}, o.enrolmentURL, nil
+	}
+	_, port, err := net.SplitHostPort(o.bindAddress)
+	if err != nil {
+		return nil, "", fmt.Errorf("--enrolment-bind-address %q: %w", o.bindAddress, err)
+	}
+	return []string{o.publicURL}, "https://" + net.JoinHostPort(agents.Hostname(), port), nil
+}
+
+// parseURL returns nil for none.
+func parseURL(flag, text string) (*url.URL, error) {
+	if text == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" || u.String() != "https://"+u.Host {
+		return nil, fmt.Errorf("%s %q: want https://host[:port]", flag, text)
+	}
+	return u, nil
+}
+
+// addEnrolment returns who issues certificates, nil where nobody does.
+func addEnrolment(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger) (server.Certificates, error) {
+	e := &o.enrolment
+	if e.issuer.Name == "" {
+		if e.listens() {
+			return nil, fmt.Errorf("--enrolment-bind-address %q: nobody issues certificates: set --agents-issuer-name", e.bindAddress)
+		}
+		return nil, nil
+	}
+	enroller, err := newEnroller(mgr, b, o, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(enroller); err != nil {
+		return nil, err
+	}
+	if !e.listens() {
+		return enroller, nil
+	}
+	s, err := server.NewEnrolment(server.Options{
+		Addr: e.bindAddress, CertDir: o.certPath, Certificates: enroller, Log: log, Registerer: metrics.Registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return enroller, mgr.Add(s)
+}
+
+func newEnroller(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger) (*enrolment.Enroller, error) {
+	e := &o.enrolment
+	public, own, err := e.urls()
+	if err != nil {
+		return nil, err
+	}
+	files, err := pki.OpenFiles(o.certPath, time.Now)
+	if err != nil {
+		return nil, fmt.Errorf("--cert-path: %w", err)
+	}
+	direct, err := certificateClient(mgr.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	return enrolment.New(enrolment.Options{
+		Client: direct, Namespace: o.namespace, Issuer: e.issuer, TrustDomain: e.trustDomain, Duration: e.duration,
+		BrokerURLs: public, EnrolmentURL: own, Listens: e.listens(), Files: files, Access: b.Access(),
+		Recorder: mgr.GetEventRecorder("enrolment"), Log: log, Clock: clock.RealClock{},
+	})
+}
+
+// certificateClient reads the API server itself, and knows cert-manager's kinds.
+func certificateClient(config *rest.Config) (client.WithWatch, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmapi.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
+}
