@@ -20,6 +20,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/identity/identitytest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
@@ -62,7 +63,7 @@ func TestKeeper(t *testing.T) {
 
 // home is a cluster with an agent, and the broker that it belongs to.
 type home struct {
-	*site
+	*identitytest.Site
 	clock     *clocktesting.FakeClock
 	clientset kubernetes.Interface
 	secret    types.NamespacedName
@@ -73,17 +74,17 @@ type home struct {
 func newHome(t *testing.T, clientset kubernetes.Interface, name string) *home {
 	t.Helper()
 	h := &home{
-		clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second)), clientset: clientset, dir: t.TempDir(), token: goodToken,
+		clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second)), clientset: clientset, dir: t.TempDir(), token: identitytest.Token,
 		secret: types.NamespacedName{Namespace: "default", Name: strings.NewReplacer(" ", "-", ",", "").Replace(name)},
 	}
-	h.site = newSite(t, h.clock)
+	h.Site = identitytest.New(t, h.clock)
 	return h
 }
 
 func (h *home) options(t *testing.T) Options {
 	return Options{
 		Client: h.clientset, Secret: h.secret, Dir: h.dir, ClusterID: "rome",
-		Enroller: h.enroller(t, h.caHash(t)), Token: h.token, Clock: h.clock, Log: logr.Discard(),
+		Enroller: h.Enroller(t, h.CAHash(t)), Token: h.token, Clock: h.clock, Log: logr.Discard(),
 	}
 }
 
@@ -115,7 +116,7 @@ func (h *home) renewing(t *testing.T, k *Keeper) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := httptransport.New(httptransport.Options{URLs: []string{h.url}, Files: files})
+	tr, err := httptransport.New(httptransport.Options{URLs: []string{h.URL}, Files: files})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,15 +225,15 @@ func testToken(t *testing.T, h *home) {
 	if k.Trouble() != nil || again != c.Leaf.NotAfter {
 		t.Errorf("trouble %v, next step %s", k.Trouble(), again)
 	}
-	if len(h.registry.enrolled) != 1 || h.issued != 1 {
-		t.Errorf("asked %d times, issued %d", len(h.registry.enrolled), h.issued)
+	if len(h.Enrolled()) != 1 || h.Issued() != 1 {
+		t.Errorf("asked %d times, issued %d", len(h.Enrolled()), h.Issued())
 	}
-	if diff := cmp.Diff([]string{h.url}, c.BrokerURLs); diff != "" {
+	if diff := cmp.Diff([]string{h.URL}, c.BrokerURLs); diff != "" {
 		t.Errorf("broker's addresses (-want +got):\n%s", diff)
 	}
 	// Another process finds everything there.
 	h.settle(t, h.keeper(t))
-	if h.issued != 1 {
+	if h.Issued() != 1 {
 		t.Error("a restart asked for another certificate")
 	}
 }
@@ -246,14 +247,14 @@ func testApproval(t *testing.T, h *home) {
 	if wait := again.Sub(h.clock.Now()); wait < 30*time.Second || wait > time.Minute {
 		t.Errorf("asks again after %s, the broker wished 30s", wait)
 	}
-	if h.settle(t, k); len(h.registry.enrolled) != 1 {
+	if h.settle(t, k); len(h.Enrolled()) != 1 {
 		t.Error("asked again before the time")
 	}
-	h.edit(func(r *registry) { r.approved = true })
+	h.Edit(func(r *identitytest.Registry) { r.Approved = true })
 	h.until(t, k, func() bool { return h.state(t).Certificate != nil })
 	h.wantIdentity(t)
-	if want := []string{key, key}; !slices.Equal(h.registry.enrolled, want) {
-		t.Errorf("asked with keys %v, want %v", h.registry.enrolled, want)
+	if want := []string{key, key}; !slices.Equal(h.Enrolled(), want) {
+		t.Errorf("asked with keys %v, want %v", h.Enrolled(), want)
 	}
 	if k.Trouble() != nil {
 		t.Errorf("trouble in the end: %v", k.Trouble())
@@ -265,20 +266,20 @@ func testExpiredToken(t *testing.T, h *home) {
 	k := h.keeper(t)
 	h.settle(t, k)
 	wantTrouble(t, k, fault.TokenExpired, "broker enrol rome", "--enrolment-token")
-	h.token = goodToken
+	h.token = identitytest.Token
 	h.until(t, h.keeper(t), func() bool { return h.state(t).Certificate != nil })
 	h.wantIdentity(t)
 }
 
 func testUsedToken(t *testing.T, h *home) {
-	h.tokens[goodToken] = "sha256:another"
+	h.Tokens[identitytest.Token] = "sha256:another"
 	k := h.keeper(t)
 	h.settle(t, k)
 	wantTrouble(t, k, fault.TokenUsed, "another key", "broker enrol rome")
 }
 
 func testDenied(t *testing.T, h *home) {
-	h.failure = fault.New(fault.ClusterDenied, "an administrator shut rome out")
+	h.Failure = fault.New(fault.ClusterDenied, "an administrator shut rome out")
 	k := h.keeper(t)
 	// The trust domain is refused first, then the request.
 	for range 12 {
@@ -288,7 +289,7 @@ func testDenied(t *testing.T, h *home) {
 	if wait := h.settle(t, k).Sub(h.clock.Now()); wait < longestPause {
 		t.Errorf("after many refusals it asks again within %s", wait)
 	}
-	h.edit(func(r *registry) { r.failure = nil })
+	h.Edit(func(r *identitytest.Registry) { r.Failure = nil })
 	h.until(t, k, func() bool { return h.state(t).Certificate != nil })
 	h.wantIdentity(t)
 }
@@ -296,7 +297,7 @@ func testDenied(t *testing.T, h *home) {
 func testBrokerAway(t *testing.T, h *home) {
 	k := h.keeper(t, func(o *Options) {
 		away, err := httptransport.NewEnroller(httptransport.EnrollerOptions{
-			URL: "https://127.0.0.1:1", CAHashes: []string{h.caHash(t)}, Now: time.Now,
+			URL: "https://127.0.0.1:1", CAHashes: []string{h.CAHash(t)}, Now: time.Now,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -308,26 +309,26 @@ func testBrokerAway(t *testing.T, h *home) {
 	if !errors.Is(k.Trouble(), transport.ErrUnreachable) {
 		t.Errorf("trouble %v", k.Trouble())
 	}
-	k.options.Enroller = h.enroller(t, h.caHash(t))
+	k.options.Enroller = h.Enroller(t, h.CAHash(t))
 	h.until(t, k, func() bool { return k.Trouble() == nil })
 	h.wantIdentity(t)
 }
 
 func testWrongCA(t *testing.T, h *home) {
 	other := "sha256:" + strings.Repeat("00", 32)
-	k := h.keeper(t, func(o *Options) { o.Enroller = h.enroller(t, other) })
+	k := h.keeper(t, func(o *Options) { o.Enroller = h.Enroller(t, other) })
 	h.settle(t, k)
-	wantTrouble(t, k, "", other, h.caHash(t), "--enrolment-ca-hash")
-	if len(h.registry.enrolled) != 0 {
+	wantTrouble(t, k, "", other, h.CAHash(t), "--enrolment-ca-hash")
+	if len(h.Enrolled()) != 0 {
 		t.Error("the request was sent all the same")
 	}
 }
 
 func testTrustDomain(t *testing.T, h *home) {
 	k := h.enrolled(t)
-	h.edit(func(r *registry) { r.domain = "moved.example" })
+	h.Edit(func(r *identitytest.Registry) { r.Domain = "moved.example" })
 	h.clock.SetTime(RenewalTime(h.state(t).Certificate))
-	h.until(t, k, func() bool { return len(h.renewed) == 1 })
+	h.until(t, k, func() bool { return len(h.Renewed()) == 1 })
 	h.settle(t, k)
 	if got := h.wantIdentity(t).trustDomain(); got != "moved.example" {
 		t.Errorf("trust domain %q", got)
@@ -337,15 +338,15 @@ func testTrustDomain(t *testing.T, h *home) {
 func testUselessAnswer(t *testing.T, h *home) {
 	k := h.enrolled(t)
 	before := h.wantIdentity(t)
-	good := h.serversPEM
-	h.edit(func(r *registry) { r.serversPEM = []byte("no root") })
+	good := h.ServersCA
+	h.Edit(func(r *identitytest.Registry) { r.ServersCA = []byte("no root") })
 	h.clock.SetTime(RenewalTime(before))
 	h.settle(t, k)
 	wantTrouble(t, k, "", "ca.crt", "no CA certificate")
 	if got := h.state(t).Certificate; !got.same(before) {
 		t.Error("the certificate in use was replaced")
 	}
-	h.edit(func(r *registry) { r.serversPEM = good })
+	h.Edit(func(r *identitytest.Registry) { r.ServersCA = good })
 	h.until(t, k, func() bool { return k.Trouble() == nil })
 	h.wantIdentity(t)
 }
@@ -389,8 +390,8 @@ func testRestore(t *testing.T, h *home) {
 			t.Errorf("without %s: another certificate", name)
 		}
 	}
-	if h.issued != 1 {
-		t.Errorf("%d certificates were issued", h.issued)
+	if h.Issued() != 1 {
+		t.Errorf("%d certificates were issued", h.Issued())
 	}
 }
 
@@ -406,25 +407,25 @@ func testEdited(t *testing.T, h *home) {
 
 func testRenewal(t *testing.T, h *home) {
 	k := h.enrolled(t)
-	keys := map[string]bool{h.registry.enrolled[0]: true}
+	keys := map[string]bool{h.Enrolled()[0]: true}
 	for i := range 5 {
 		before := h.wantIdentity(t)
 		h.clock.SetTime(RenewalTime(before).Add(-time.Second))
 		h.settle(t, k)
-		if len(h.renewed) != i {
+		if len(h.Renewed()) != i {
 			t.Fatalf("renewed before %s", RenewalTime(before))
 		}
 		h.clock.SetTime(RenewalTime(before))
 		h.settle(t, k)
-		if after := h.wantIdentity(t); after.same(before) || len(h.renewed) != i+1 {
-			t.Fatalf("%d renewals", len(h.renewed))
+		if after := h.wantIdentity(t); after.same(before) || len(h.Renewed()) != i+1 {
+			t.Fatalf("%d renewals", len(h.Renewed()))
 		}
-		keys[h.renewed[i]] = true
+		keys[h.Renewed()[i]] = true
 	}
 	if len(keys) != 6 {
 		t.Errorf("%d keys for 6 certificates", len(keys))
 	}
-	if len(h.registry.enrolled) != 1 {
+	if len(h.Enrolled()) != 1 {
 		t.Error("a renewal enrolled again")
 	}
 }
@@ -432,15 +433,15 @@ func testRenewal(t *testing.T, h *home) {
 func testFailingRenewal(t *testing.T, h *home) {
 	k := h.enrolled(t)
 	before := h.wantIdentity(t)
-	h.edit(func(r *registry) { r.failure = fault.New(fault.IssuanceDenied, "an approver said no") })
+	h.Edit(func(r *identitytest.Registry) { r.Failure = fault.New(fault.IssuanceDenied, "an approver said no") })
 	h.clock.SetTime(RenewalTime(before))
 	h.settle(t, k)
 	wantTrouble(t, k, fault.IssuanceDenied, "approver said no", before.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	key := h.state(t).Request.Fingerprint
-	h.edit(func(r *registry) { r.failure = nil })
+	h.Edit(func(r *identitytest.Registry) { r.Failure = nil })
 	h.until(t, k, func() bool { return k.Trouble() == nil })
 	h.wantIdentity(t)
-	if diff := cmp.Diff([]string{key}, h.renewed); diff != "" {
+	if diff := cmp.Diff([]string{key}, h.Renewed()); diff != "" {
 		t.Errorf("keys renewed with (-want +got):\n%s", diff)
 	}
 }
@@ -448,9 +449,11 @@ func testFailingRenewal(t *testing.T, h *home) {
 func testOutdated(t *testing.T, h *home) {
 	k := h.enrolled(t)
 	before := h.wantIdentity(t)
-	h.edit(func(r *registry) { r.serversPEM = slices.Concat(r.serversPEM, newAuthority(t).CertPEM()) })
-	h.saveServer(t)
-	h.until(t, k, func() bool { return len(h.renewed) == 1 })
+	h.Edit(func(r *identitytest.Registry) {
+		r.ServersCA = slices.Concat(r.ServersCA, identitytest.NewAuthority(t, h.clock).CertPEM())
+	})
+	h.SaveServer(t)
+	h.until(t, k, func() bool { return len(h.Renewed()) == 1 })
 	after := h.wantIdentity(t)
 	if after.trustDigest == before.trustDigest {
 		t.Error("the roots are the old ones")
@@ -459,7 +462,7 @@ func testOutdated(t *testing.T, h *home) {
 		t.Errorf("renewed after %s", age)
 	}
 	h.clock.Step(trustPause)
-	if h.settle(t, k); len(h.renewed) != 1 {
+	if h.settle(t, k); len(h.Renewed()) != 1 {
 		t.Error("renewed again though the roots are the broker's")
 	}
 }
@@ -467,17 +470,20 @@ func testOutdated(t *testing.T, h *home) {
 func testUntrusted(t *testing.T, h *home) {
 	k := h.enrolled(t)
 	// Another agents' CA, and nobody had the time to renew.
-	h.edit(func(r *registry) { r.agents = newAuthority(t); r.tokens["second.token"] = "" })
-	h.saveServer(t)
+	h.Edit(func(r *identitytest.Registry) {
+		r.Agents = identitytest.NewAuthority(t, h.clock)
+		r.Tokens["second.token"] = ""
+	})
+	h.SaveServer(t)
 	k.options.Token = "second.token"
-	h.until(t, k, func() bool { return len(h.registry.enrolled) == 2 })
+	h.until(t, k, func() bool { return len(h.Enrolled()) == 2 })
 	h.settle(t, k)
-	if got := h.wantIdentity(t); !slices.Equal(got.AgentsCA, h.agents.CertPEM()) {
+	if got := h.wantIdentity(t); !slices.Equal(got.AgentsCA, h.Agents.CertPEM()) {
 		t.Error("the agents' CA is the old one")
 	}
 	h.clock.Step(2 * pingInterval)
-	if h.settle(t, k); k.Trouble() != nil || len(h.registry.enrolled) != 2 {
-		t.Errorf("trouble %v, enrolled %d times", k.Trouble(), len(h.registry.enrolled))
+	if h.settle(t, k); k.Trouble() != nil || len(h.Enrolled()) != 2 {
+		t.Errorf("trouble %v, enrolled %d times", k.Trouble(), len(h.Enrolled()))
 	}
 }
 
@@ -494,7 +500,7 @@ func testExpired(t *testing.T, h *home) {
 	h.settle(t, k)
 	wantTrouble(t, k, fault.TokenExpired, "broker enrol rome")
 
-	h.edit(func(r *registry) { r.tokens["second.token"] = "" })
+	h.Edit(func(r *identitytest.Registry) { r.Tokens["second.token"] = "" })
 	k = h.keeper(t, func(o *Options) { o.Token = "second.token" })
 	h.settle(t, k)
 	if got := h.wantIdentity(t); got.expired(h.clock.Now()) {
@@ -508,22 +514,22 @@ func testClockAhead(t *testing.T, h *home) {
 	life := first.Leaf.NotAfter.Sub(first.Leaf.NotBefore)
 	// The issuer's clock stays behind by three quarters of a life.
 	behind := life * 3 / 4
-	h.edit(func(r *registry) { r.now = func() time.Time { return h.clock.Now().Add(-behind) } })
+	h.Edit(func(r *identitytest.Registry) { r.Now = func() time.Time { return h.clock.Now().Add(-behind) } })
 	h.clock.SetTime(RenewalTime(first))
 	h.settle(t, k)
 	start := h.clock.Now()
 	for h.clock.Since(start) < 2*life {
 		h.clock.SetTime(h.settle(t, k))
 	}
-	if n := len(h.renewed); n == 0 || n > 10 {
+	if n := len(h.Renewed()); n == 0 || n > 10 {
 		t.Errorf("%d renewals in two lives", n)
 	}
 }
 
 // Two processes enrol and renew at once, with real clocks and watches.
 func testReplicas(t *testing.T, h *home) {
-	h.site = newSite(t, clock.RealClock{})
-	h.edit(func(r *registry) { r.life = 3 * time.Second })
+	h.Site = identitytest.New(t, clock.RealClock{})
+	h.Edit(func(r *identitytest.Registry) { r.Life = 3 * time.Second })
 	ctx, cancel := context.WithCancel(t.Context())
 	var replicas sync.WaitGroup
 	dirs := []string{t.TempDir(), t.TempDir()}
@@ -539,7 +545,7 @@ func testReplicas(t *testing.T, h *home) {
 				t.Error(err)
 				return
 			}
-			tr, err := httptransport.New(httptransport.Options{URLs: []string{h.url}, Files: files})
+			tr, err := httptransport.New(httptransport.Options{URLs: []string{h.URL}, Files: files})
 			if err != nil {
 				t.Error(err)
 				return
@@ -549,13 +555,8 @@ func testReplicas(t *testing.T, h *home) {
 			_ = k.Start(ctx) // ends with ctx
 		})
 	}
-	issued := func() int {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return len(h.renewed)
-	}
-	await(t, "three renewals", func() bool { return issued() >= 3 })
-	h.edit(func(r *registry) { r.life = time.Hour })
+	await(t, "three renewals", func() bool { return len(h.Renewed()) >= 3 })
+	h.Edit(func(r *identitytest.Registry) { r.Life = time.Hour })
 	await(t, "both replicas having the certificate of the secret", func() bool {
 		c := h.state(t).Certificate
 		if c == nil || c.Leaf.NotAfter.Sub(c.Leaf.NotBefore) != time.Hour {
@@ -574,7 +575,7 @@ func testReplicas(t *testing.T, h *home) {
 	})
 	cancel()
 	replicas.Wait()
-	keys := slices.Compact(slices.Sorted(slices.Values(h.registry.enrolled)))
+	keys := slices.Compact(slices.Sorted(slices.Values(h.Enrolled())))
 	if len(keys) != 1 {
 		t.Errorf("enrolled with %d keys", len(keys))
 	}

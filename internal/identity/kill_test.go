@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/identity/identitytest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
@@ -83,11 +84,11 @@ func runAgent(a []string) error {
 // testKilled kills an agent at every step of enrolment and renewal. Each time the next
 // process goes on with the key that was stored, so a token that is bound to it serves.
 func testKilled(t *testing.T, h *home, kubeconfig string) {
-	h.site = newSite(t, clock.RealClock{})
+	h.Site = identitytest.New(t, clock.RealClock{})
 	h.overwrite(t, func(map[string][]byte) {})
 	run := func(t *testing.T, url string) {
 		t.Helper()
-		arguments := []string{kubeconfig, h.secret.Name, h.dir, h.enrolmentURL, h.caHash(t), goodToken, url}
+		arguments := []string{kubeconfig, h.secret.Name, h.dir, h.EnrolmentURL, h.CAHash(t), identitytest.Token, url}
 		once := t.TempDir()
 		for range 2 * len(failpoint.Identity) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -108,21 +109,21 @@ func testKilled(t *testing.T, h *home, kubeconfig string) {
 	}
 	t.Run("enrolment", func(t *testing.T) {
 		run(t, "")
-		if keys := slices.Compact(slices.Sorted(slices.Values(h.registry.enrolled))); len(keys) != 1 {
+		if keys := slices.Compact(slices.Sorted(slices.Values(h.Enrolled()))); len(keys) != 1 {
 			t.Errorf("enrolled with %d keys", len(keys))
 		}
 	})
 	t.Run("renewal", func(t *testing.T) {
 		// Two thirds of its life are over.
-		old := h.certified(t, "rome", time.Now().Add(-50*time.Minute), time.Hour)
+		old := certifiedBy(t, h.Registry, "rome", time.Now().Add(-50*time.Minute), time.Hour)
 		h.overwrite(t, func(data map[string][]byte) {
 			clear(data)
 			maps.Copy(data, State{Certificate: old}.data())
 		})
-		before := len(h.registry.enrolled)
-		run(t, h.url)
-		if keys := slices.Compact(slices.Sorted(slices.Values(h.renewed))); len(keys) != 1 || len(h.registry.enrolled) != before {
-			t.Errorf("renewed with %d keys, enrolled %d times", len(keys), len(h.registry.enrolled)-before)
+		enrolled, renewed := len(h.Enrolled()), len(h.Renewed())
+		run(t, h.URL)
+		if keys := slices.Compact(slices.Sorted(slices.Values(h.Renewed()[renewed:]))); len(keys) != 1 || len(h.Enrolled()) != enrolled {
+			t.Errorf("renewed with %d keys, enrolled %d times", len(keys), len(h.Enrolled())-enrolled)
 		}
 	})
 }

@@ -5,33 +5,30 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
 
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/identity/identitytest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// certified returns a certificate of a cluster that is valid from a time for a life.
+// certified returns a certificate of a cluster that is valid from a time for a life,
+// from a CA of its own.
 func certified(t *testing.T, clusterID string, from time.Time, life time.Duration) *Certificate {
 	t.Helper()
-	r := &registry{agents: newAuthority(t), domain: trustDomain}
-	r.serversPEM = r.agents.CertPEM()
-	return r.certified(t, clusterID, from, life)
+	return certifiedBy(t, identitytest.NewRegistry(t, clocktesting.NewFakePassiveClock(from)), clusterID, from, life)
 }
 
-// certified returns a certificate of the registry's own CA.
-func (r *registry) certified(t *testing.T, clusterID string, from time.Time, life time.Duration) *Certificate {
+func certifiedBy(t *testing.T, r *identitytest.Registry, clusterID string, from time.Time, life time.Duration) *Certificate {
 	t.Helper()
-	now := r.now
-	defer r.edit(func(r *registry) { r.now = now })
-	r.edit(func(r *registry) { r.now, r.life = func() time.Time { return from }, life })
-	request, err := NewRequest(clusterID, trustDomain)
+	now, usual := r.Now, r.Life
+	r.Edit(func(r *identitytest.Registry) { r.Now, r.Life = func() time.Time { return from }, life })
+	defer r.Edit(func(r *identitytest.Registry) { r.Now, r.Life = now, usual })
+	request, err := NewRequest(clusterID, identitytest.TrustDomain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, _, err := r.read(string(request.PEM))
-	if err != nil {
-		t.Fatal(err)
-	}
-	issued, err := r.issue(parsed) // nobody else asks meanwhile
+	issued, err := r.Renew(t.Context(), clusterID, &v1.RenewalRequest{Csr: string(request.PEM)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,11 +144,11 @@ func TestClustersRenewApart(t *testing.T) {
 func TestWhatTheSecretHoldsIsReadAsFarAsItGoes(t *testing.T) {
 	c := certified(t, "rome", time.Now(), time.Hour)
 	c.BrokerURLs = []string{"https://a:8443", "https://b:8443"}
-	request, err := NewRequest("rome", trustDomain)
+	request, err := NewRequest("rome", identitytest.TrustDomain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := NewRequest("rome", trustDomain)
+	other, err := NewRequest("rome", identitytest.TrustDomain)
 	if err != nil {
 		t.Fatal(err)
 	}

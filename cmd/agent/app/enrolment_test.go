@@ -1,0 +1,176 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/identity/identitytest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/transporttest"
+)
+
+const agentName = "liqo-resource-broker-agent"
+
+// The agent's program, with no more than the shipped rights, waits for a certificate,
+// says why, gets one, and shows it.
+func TestAnAgentEnrolsItsCluster(t *testing.T) {
+	plane := controlplanetest.Start(t)
+	c := installAgent(t, plane)
+	site := identitytest.New(t, clock.RealClock{})
+	health, err := plane.Port("agent-health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "tls")
+	startAgent(t, plane, []string{
+		"--identity-secret=" + agentName + "-identity", "--broker-cert-path=" + dir, "--cluster-id=rome",
+		"--enrolment-url=" + site.EnrolmentURL, "--enrolment-ca-hash=" + site.CAHash(t), "--enrolment-token=token.that.comes.late",
+		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", health), "--metrics-bind-address=0",
+	})
+
+	probe := fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
+	awaitTrue(t, "a probe that says what to do", func() bool {
+		status, text := get(t, probe)
+		return status == http.StatusServiceUnavailable && strings.Contains(text, "broker enrol rome")
+	})
+	site.Edit(func(r *identitytest.Registry) { r.Tokens["token.that.comes.late"] = "" })
+	awaitTrue(t, "the agent's readiness", func() bool {
+		status, _ := get(t, probe)
+		return status == http.StatusOK
+	})
+
+	if err := site.Broker.AwaitCalls(t.Context(), transporttest.PublishAdvertisement, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := site.Broker.Calls(transporttest.PublishAdvertisement)[0].ClusterID; got != "rome" {
+		t.Errorf("the advertisement came from %q", got)
+	}
+	var condition *metav1.Condition
+	awaitTrue(t, "the condition of the certificate", func() bool {
+		adv := &agentv1alpha1.Advertisement{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv); err != nil {
+			return false
+		}
+		condition = meta.FindStatusCondition(adv.Status.Conditions, agentv1alpha1.ConditionCertificateValid)
+		return condition != nil
+	})
+	if condition.Status != metav1.ConditionTrue || condition.Reason != agentv1alpha1.ReasonCertificateValid {
+		t.Errorf("condition %+v", condition)
+	}
+	secret := &corev1.Secret{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: agentName, Name: agentName + "-identity"}, secret); err != nil {
+		t.Fatal(err)
+	}
+	files, err := pki.OpenFiles(dir, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	credentials, err := files.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := pki.KeyPair{CertPEM: secret.Data[pki.CertFile], KeyPEM: secret.Data[pki.KeyFile]}.TLS()
+	if err != nil || !stored.Leaf.Equal(credentials.Certificate.Leaf) {
+		t.Errorf("the secret holds another certificate than the files, %v", err)
+	}
+}
+
+// installAgent installs the agent's chart but its pods, into a namespace of its name.
+func installAgent(t *testing.T, plane *controlplane.ControlPlane) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, agentv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := chart.ForProcess(charts.Agent(), agentName, agentName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{agentName, "liqo"} {
+		if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := manifest.Install(t.Context(), c, objects); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func startAgent(t *testing.T, plane *controlplane.ControlPlane, args []string) {
+	t.Helper()
+	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), agentName, agentName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(t.TempDir(), "agent")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "..").CombinedOutput(); err != nil {
+		t.Fatalf("building the agent: %v\n%s", err, out)
+	}
+	running, err := plane.Processes().Start(process.Spec{
+		Name: "agent", Path: binary, Layer: process.Controller, Env: []string{"POD_NAMESPACE=" + agentName},
+		Args: append(args, "--kubeconfig="+kubeconfig, "--endpoint-url="+plane.URL()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(running.Stop)
+}
+
+func get(t *testing.T, url string) (status int, text string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(body)
+}
+
+func awaitTrue(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	late := time.After(60 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-late:
+			t.Fatalf("waited too long for %s", what)
+		case <-tick.C:
+		}
+	}
+}
