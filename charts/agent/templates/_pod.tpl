@@ -215,3 +215,12 @@ into memory for the files' readers.
 - {{- merge (dict) . (dict "labelSelector" $selector) | toYaml | nindent 2 }}
 {{- end }}
 {{- end -}}
+
+{{/* The identity as hooks and tests read it; one that is not there yet stops none. */}}
+{{- define "liqo-resource-broker-agent.identityVolume" -}}
+- name: identity
+  secret:
+    secretName: {{ default (include "liqo-resource-broker-agent.identitySecret" .) .Values.identity.existingSecret }}
+    defaultMode: 0440
+    optional: true
+{{- end -}}
