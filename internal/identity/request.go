@@ -6,14 +6,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/url"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
 const requestBlock = "CERTIFICATE REQUEST"
@@ -27,8 +27,8 @@ type Request struct {
 	PEM []byte
 	// ClusterID and TrustDomain are those in the request.
 	ClusterID, TrustDomain string
-	// Fingerprint of the key, "sha256:" and the digest of its SubjectPublicKeyInfo: by
-	// it an administrator of the broker knows whom to approve.
+	// Fingerprint of the key, see pki.SPKIHash: by it an administrator of the broker
+	// knows whom to approve.
 	Fingerprint string
 }
 
@@ -88,11 +88,10 @@ func parseRequest(keyPEM, requestPEM []byte) (*Request, error) {
 	if len(request.URIs) != 1 {
 		return nil, errors.New("certificate signing request without the cluster's URI")
 	}
-	digest := sha256.Sum256(request.RawSubjectPublicKeyInfo)
 	return &Request{
 		KeyPEM: keyPEM, PEM: requestPEM,
 		ClusterID: request.Subject.CommonName, TrustDomain: request.URIs[0].Hostname(),
-		Fingerprint: "sha256:" + hex.EncodeToString(digest[:]),
+		Fingerprint: pki.SPKIHash(request.RawSubjectPublicKeyInfo),
 	}, nil
 }
 

@@ -87,6 +87,9 @@ func run(ctx context.Context, o *options) error {
 	}
 	a := &agent{options: o, log: log}
 	if err := a.settle(ctx, config); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped while it waited for its certificate
+		}
 		return err
 	}
 	if a.mgr, err = newManager(config, o); err != nil {

@@ -41,7 +41,7 @@ func (a *agent) settle(ctx context.Context, config *rest.Config) error {
 			return err
 		}
 	}
-	if err := a.checkLiqoID(a.clusterID, liqoID); err != nil {
+	if err := checkID(a.clusterID, liqoID); err != nil {
 		return err
 	}
 	if err := a.acquire(ctx, clientset, liqoID); err != nil {
@@ -108,7 +108,7 @@ func (a *agent) defaultClusterID(ctx context.Context, clientset kubernetes.Inter
 	if err != nil {
 		return "", fmt.Errorf("neither --cluster-id nor Liqo says what this cluster's ID is, and the UID of namespace %s cannot be read: %w", metav1.NamespaceSystem, err)
 	}
-	a.log.Info("WARNING: neither --cluster-id nor Liqo says what this cluster's ID is: a cluster without certificate enrols with the UID of namespace kube-system", "cluster", system.UID)
+	a.log.Info("WARNING: neither --cluster-id nor Liqo says what this cluster's ID is: unless a certificate does, it enrols with the UID of namespace kube-system", "cluster", system.UID)
 	return string(system.UID), nil
 }
 
@@ -123,28 +123,17 @@ func (a *agent) settleID(liqoID string) error {
 		a.clusterID = certified
 	}
 	if a.clusterID != certified {
-		return fmt.Errorf("--cluster-id is %q but the certificate in %s speaks for %q: the broker believes the certificate, %s", a.clusterID, a.identitySource(), certified, a.identityRemedy())
+		return fmt.Errorf("--cluster-id is %q but the certificate in --broker-cert-path speaks for %q: the broker believes the certificate, make them agree; %s", a.clusterID, certified, enrolAgain)
 	}
-	return a.checkLiqoID(certified, liqoID)
+	return checkID(certified, liqoID)
 }
 
-func (a *agent) identitySource() string {
-	if a.identitySecret != "" {
-		return fmt.Sprintf("secret %s/%s", a.podNamespace, a.identitySecret)
-	}
-	return "--broker-cert-path"
-}
+// enrolAgain is the remedy of an agent that keeps its certificate itself.
+const enrolAgain = "with --identity-secret, delete that Secret to enrol again"
 
-func (a *agent) identityRemedy() string {
-	if a.identitySecret != "" {
-		return "make them agree, or delete the secret and enrol again"
-	}
-	return "make them agree"
-}
-
-// checkLiqoID says whether an ID can be used, beside that of Liqo; either may be
-// empty for not being known.
-func (a *agent) checkLiqoID(id, liqoID string) error {
+// checkID says whether an ID can be used, beside that of Liqo; either may be empty
+// for not being known.
+func checkID(id, liqoID string) error {
 	if id == "" {
 		return nil
 	}
@@ -152,14 +141,7 @@ func (a *agent) checkLiqoID(id, liqoID string) error {
 		return fmt.Errorf("cluster ID %q is not usable: a DNS label of at most %d lower-case characters is", id, pki.MaxClusterIDLength)
 	}
 	if liqoID != "" && liqoID != id {
-		return fmt.Errorf("this agent's cluster ID is %q but Liqo's is %q: %s for Liqo's ID, or reinstall Liqo with discovery.config.clusterID=%s", id, liqoID, a.certificationRemedy(), id)
+		return fmt.Errorf("this agent's cluster ID is %q but Liqo's is %q: use Liqo's ID here (%s), or reinstall Liqo with discovery.config.clusterID=%s", id, liqoID, enrolAgain, id)
 	}
 	return nil
-}
-
-func (a *agent) certificationRemedy() string {
-	if a.identitySecret != "" {
-		return "enrol (without --cluster-id, and with another --identity-secret)"
-	}
-	return "issue a certificate"
 }
