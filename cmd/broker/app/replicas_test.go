@@ -98,7 +98,7 @@ func (s *site) address(name string) string {
 }
 
 // startReplica runs a broker with the shipped rights, and waits until it is ready.
-func (s *site) startReplica(name string) *replicaProcess {
+func (s *site) startReplica(name string, more ...string) *replicaProcess {
 	s.t.Helper()
 	kubeconfig, err := s.plane.ServiceAccountKubeconfig(s.t.Context(), brokerNamespace, "liqo-resource-broker")
 	s.check(err)
@@ -108,12 +108,12 @@ func (s *site) startReplica(name string) *replicaProcess {
 	s.check(err)
 	r.Process, err = s.plane.Processes().Start(process.Spec{
 		Name: name, Path: s.binary, Layer: process.Controller,
-		Args: []string{
-			"--kubeconfig=" + kubeconfig, "--namespace=" + brokerNamespace, "--leader-elect",
-			"--bind-address=" + front, "--direct-bind-address=" + r.direct, "--advertise-address=" + r.direct,
-			"--cert-path=" + s.save(pair), "--metrics-bind-address=0",
-			"--health-probe-bind-address=" + strings.TrimSuffix(strings.TrimPrefix(r.health, "http://"), "/readyz"),
-		},
+		Args: append(more,
+			"--kubeconfig="+kubeconfig, "--namespace="+brokerNamespace, "--leader-elect",
+			"--bind-address="+front, "--direct-bind-address="+r.direct, "--advertise-address="+r.direct,
+			"--cert-path="+s.save(pair), "--metrics-bind-address=0",
+			"--health-probe-bind-address="+strings.TrimSuffix(strings.TrimPrefix(r.health, "http://"), "/readyz"),
+		),
 	})
 	s.check(err)
 	s.awaitReady(r)
