@@ -74,6 +74,14 @@ test-unit: ## Run the tests that boot nothing: seconds.
 	$(GO_TEST) -short -timeout 5m $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | \
 	  grep -v -e controlplanetest -e /e2e -e /internal/playground | cut -d ' ' -f 1)
 
+.PHONY: e2e
+e2e: ## Run the end-to-end tests with real containers, on kind clusters or on those of E2E_KUBECONFIG; docs/testing.md says more.
+	hack/e2e.sh $(ARGS)
+
+.PHONY: e2e-down
+e2e-down: ## Delete these clusters and put back what they changed on this machine; what was built stays.
+	hack/kind/down.sh
+
 .PHONY: images-verify
 images-verify: ## Check that two checkouts of the last commit give the same images bit for bit, and that SBOMs list what programs consist of.
 	cd hack/images && go vet ./... && go test ./...

@@ -28,6 +28,11 @@ type Environment struct {
 
 	settings *Settings
 	clusters map[string]*Cluster
+
+	// mu guards the following.
+	mu sync.Mutex
+	// identities are the values that give members' agents an identity, by cluster ID.
+	identities map[string]values
 }
 
 // Cluster returns a cluster by its ID, or the broker's.
@@ -65,19 +70,20 @@ func Up(ctx context.Context, s Settings) (*Environment, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return e, e.Install(ctx, s.Version)
+	return e, e.Install(ctx, s.Version, nil)
 }
 
 // Install installs a version of the broker and then of the agents, or upgrades to it.
-func (e *Environment) Install(ctx context.Context, v Version) error {
+// The values are added to those of all of them.
+func (e *Environment) Install(ctx context.Context, v Version, more map[string]any) error {
 	end := e.settings.Progress.Begin("broker")
-	if err := e.InstallBroker(ctx, v, nil); err != nil {
+	if err := e.InstallBroker(ctx, v, more); err != nil {
 		return err
 	}
 	end()
 	return e.eachMember(func(id string) error {
 		defer e.settings.Progress.Begin(id + ": agent")()
-		return e.InstallAgent(ctx, id, v, nil)
+		return e.InstallAgent(ctx, id, v, more)
 	})
 }
 
@@ -93,7 +99,7 @@ func (e *Environment) eachMember(do func(id string) error) error {
 func connect(ctx context.Context, s *Settings) (*Environment, error) {
 	e := &Environment{
 		Environment: &e2e.Environment{Members: map[string]*e2e.Cluster{}, BrokerNamespace: Namespace, InstructionNamespace: "default"},
-		settings:    s, clusters: map[string]*Cluster{},
+		settings:    s, clusters: map[string]*Cluster{}, identities: map[string]values{},
 	}
 	contexts := maps.Clone(s.Members)
 	contexts[BrokerCluster] = s.Broker

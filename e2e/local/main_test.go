@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -144,60 +143,10 @@ func ready(t *testing.T, c *e2e.Cluster, name string, resources corev1.ResourceL
 	return r, time.Since(began)
 }
 
-// run deploys two pods on a request's virtual node, in the request's namespace, and
-// returns them with their twins.
-func run(t *testing.T, env *Environment, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest) workload {
+// run deploys two pods on a request's virtual node, in the request's namespace.
+func run(t *testing.T, env *Environment, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest) *e2e.Workload {
 	t.Helper()
-	samples, err := e2e.ShippedSamples()
+	w, err := env.Run(t.Context(), c, r)
 	check(t, err)
-	check(t, c.Deploy(t.Context(), r.Namespace, samples.Deployment, e2e.OnReservation(r.Status.ReservationName), e2e.Named(r.Name)))
-	w := workload{env: env, consumer: c, namespace: r.Namespace, provider: r.Status.TargetClusterID, node: r.Status.NodeName}
-	w.identities = w.look(t)
 	return w
-}
-
-// workload is the pods of one virtual node.
-type workload struct {
-	env      *Environment
-	consumer *e2e.Cluster
-
-	namespace, provider, node string
-	// identities by pod, when the workload had started.
-	identities map[string]identity
-}
-
-// identity changes when a pod is replaced or restarted, on either side.
-type identity struct {
-	pod, twin string
-	restarts  int32
-}
-
-// look waits until both pods and their twins run.
-func (w workload) look(t *testing.T) map[string]identity {
-	t.Helper()
-	pods, err := w.consumer.AwaitPods(t.Context(), w.namespace, 2, w.node, time.Minute)
-	check(t, err)
-	twins, err := w.env.Twins(t.Context(), w.provider, pods)
-	check(t, err)
-	out := map[string]identity{}
-	for _, p := range pods {
-		out[p.Name] = identity{pod: string(p.UID)}
-	}
-	for _, twin := range twins {
-		id := out[twin.Name]
-		id.twin = string(twin.UID)
-		for _, s := range twin.Status.ContainerStatuses {
-			id.restarts += s.RestartCount
-		}
-		out[twin.Name] = id
-	}
-	return out
-}
-
-// unchanged fails if a pod is not the one that was started.
-func (w workload) unchanged(t *testing.T) {
-	t.Helper()
-	if diff := cmp.Diff(w.identities, w.look(t), cmp.AllowUnexported(identity{})); diff != "" {
-		t.Errorf("pods on %s (-before +after):\n%s", w.node, diff)
-	}
 }

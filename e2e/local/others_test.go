@@ -58,14 +58,18 @@ func TestWhatEndsTakesNothingElseAlong(t *testing.T) {
 	check(t, env.Member("berlin").AwaitNodeGone(ctx, expires.Status.ReservationName+"-1", time.Second))
 
 	check(t, paris.AwaitReady(ctx, back, time.Second))
-	stays.unchanged(t)
+	check(t, stays.Unchanged(ctx))
 	hand.unchanged(t)
 }
 
 // handmade is a peering that the product has no part in.
 type handmade struct {
-	workload
-	objects map[string]string
+	*e2e.Workload
+	env      *Environment
+	consumer *e2e.Cluster
+	// provider is the provider's ID, and the name of its virtual node.
+	provider string
+	objects  map[string]string
 }
 
 const (
@@ -93,8 +97,9 @@ func peerByHand(t *testing.T, env *Environment, consumer, provider string) handm
 	samples, err := e2e.ShippedSamples()
 	check(t, err)
 	check(t, c.Deploy(ctx, byHandNamespace, samples.Deployment, map[string]string{corev1.LabelHostname: provider}, e2e.Named("by-hand")))
-	h := handmade{workload: workload{env: env, consumer: c, namespace: byHandNamespace, provider: provider, node: provider}}
-	h.identities = h.look(t)
+	h := handmade{env: env, consumer: c, provider: provider}
+	h.Workload, err = env.Watch(ctx, c, byHandNamespace, provider, provider)
+	check(t, err)
 	h.objects = h.peering(t)
 	return h
 }
@@ -110,11 +115,11 @@ func (h handmade) peering(t *testing.T) map[string]string {
 		obj *unstructured.Unstructured
 	}{
 		{provider, e2e.Object(e2e.TenantKind, away, consumer.Name)},
-		{provider, e2e.Object(e2e.SliceKind, away, h.node)},
+		{provider, e2e.Object(e2e.SliceKind, away, h.provider)},
 		{consumer, e2e.Object(e2e.IdentityKind, home, "controlplane-"+h.provider)},
-		{consumer, e2e.Object(e2e.SliceKind, home, h.node)},
-		{consumer, e2e.Object(e2e.VirtualNodeKind, home, h.node)},
-		{consumer, e2e.Object(corev1.SchemeGroupVersion.WithKind("Node"), "", h.node)},
+		{consumer, e2e.Object(e2e.SliceKind, home, h.provider)},
+		{consumer, e2e.Object(e2e.VirtualNodeKind, home, h.provider)},
+		{consumer, e2e.Object(corev1.SchemeGroupVersion.WithKind("Node"), "", h.provider)},
 	} {
 		check(t, o.in.Get(t.Context(), client.ObjectKeyFromObject(o.obj), o.obj))
 		uids[o.in.Name+" "+o.obj.GetKind()] = string(o.obj.GetUID())
@@ -124,7 +129,7 @@ func (h handmade) peering(t *testing.T) map[string]string {
 
 func (h handmade) unchanged(t *testing.T) {
 	t.Helper()
-	h.workload.unchanged(t)
+	check(t, h.Workload.Unchanged(t.Context()))
 	if diff := cmp.Diff(h.objects, h.peering(t)); diff != "" {
 		t.Errorf("the peering by hand (-before +after):\n%s", diff)
 	}

@@ -23,6 +23,6 @@ func TestAReservationEndsAndItsSiblingOnTheSameProviderRunsOn(t *testing.T) {
 	check(t, rome.AwaitNodeGone(t.Context(), first.Status.NodeName, 30*time.Second))
 	check(t, env.AwaitHeld(t.Context(), "rome", 1, 30*time.Second))
 
-	stays.unchanged(t)
+	check(t, stays.Unchanged(t.Context()))
 	check(t, rome.AwaitReady(t.Context(), second, time.Second))
 }

@@ -27,7 +27,7 @@ The token is shown here and nowhere else: the broker keeps its hash.
 
 Runs in a pod of the broker, or anywhere with --kubeconfig and the right to make
 ConfigMaps in the broker's namespace.`,
-		Example: `  kubectl --namespace liqo-resource-broker exec deployment/broker-liqo-resource-broker -- /app enrol rome
+		Example: `  kubectl --namespace liqo-resource-broker exec deployment/broker-liqo-resource-broker -- broker enrol rome
   broker enrol rome --kubeconfig=$HOME/.kube/config --namespace=liqo-resource-broker`,
 		Args:         cobra.ExactArgs(1),
 		SilenceUsage: true,
