@@ -9,7 +9,7 @@ import (
 // rows are the layers of the product, highest first; each is named by the folders
 // that belong to it. A package may import its own row and those below.
 var rows = [][]string{
-	{"cmd", "internal/playground", "internal/identity/identitytest", "e2e"},
+	{"cmd", "internal/playground", "internal/identity/identitytest", "e2e", "hack"},
 	{"controllers", "webhooks", "internal/server", "internal/dashboard", "internal/metrics", "internal/checkup", "internal/uninstall"},
 	// What joins the parts below into use cases: the broker's, and of the agent what
 	// it makes of instructions, and how it keeps its certificate.

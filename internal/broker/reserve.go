@@ -216,7 +216,7 @@ func (t *term) message(r *ledger.Reservation) string {
 	case ledger.Active:
 		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider)
 	case ledger.Releasing:
-		return fmt.Sprintf("%s; waiting until %s has taken everything down", endOf(r), strings.Join(t.waitingFor(r), " and "))
+		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(t.waitingFor(r), " and "))
 	case ledger.Released, ledger.Failed:
 		return endOf(r) + "; everything is given back"
 	}
