@@ -26,6 +26,10 @@ func specOf(v *broker.ClusterView, written *brokerv1alpha1.ClusterAdvertisementS
 	if v.Agent {
 		spec = agentSpec(v, written)
 	}
+	if spec.Resources.Capacity == nil {
+		// A cluster without nodes has none, and the field is required.
+		spec.Resources.Capacity = corev1.ResourceList{}
+	}
 	if spec.ClusterName == "" {
 		spec.ClusterName = spec.ClusterID
 	}

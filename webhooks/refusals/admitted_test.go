@@ -1,0 +1,218 @@
+package refusals
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+)
+
+var (
+	reservationKind = brokerv1alpha1.GroupVersion.WithKind("Reservation")
+	advertKind      = brokerv1alpha1.GroupVersion.WithKind("ClusterAdvertisement")
+	requestKind     = agentv1alpha1.GroupVersion.WithKind("ResourceRequest")
+)
+
+// testAdmitted writes what lies just within what the wrong ones exceed.
+func (s *site) testAdmitted(t *testing.T) {
+	for name, tc := range map[string]struct{ user, manifest, warning string }{
+		"the most of every resource":          {"", reservation + `{requesterID: rome, duration: 24h, requestedResources: {cpu: 32, memory: 64Gi}}`, ""},
+		"the longest where none is set":       {"", resourceRequest + `{cpu: "1", duration: 87600h}`, ""},
+		"a request for no cpu beside a GPU":   {"", strings.Replace(resourceRequest, "team", "default", 1) + `{cpu: "0", resources: {nvidia.com/gpu: 1}}`, ""},
+		"in the name that was granted":        {"alice", reservation + `{requesterID: blue-team, requestedResources: {cpu: 1}}`, ""},
+		"what is left of the namespace's sum": {"alice", resourceRequest + `{cpu: "6", priority: 100, resources: {nvidia.com/gpu: 1}}`, ""},
+		"an advertisement of another cluster": {"", clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}, available: {cpu: 7}}}`, ""},
+		"more than every known cluster has": {
+			"", reservation + `{requesterID: rome, requestedResources: {cpu: 0, memory: 1Gi, nvidia.com/gpu: 1}}`,
+			"spec.requestedResources: larger than every known cluster, so the reservation fails: ask for less, or in several reservations (milan has 0 nvidia.com/gpu)",
+		},
+		"a cluster that nobody knows": {
+			"", reservation + `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 1}}`,
+			`spec.targetClusterID: no cluster "paris" has advertised: the reservation fails unless it does so in time; known are milan, rome`,
+		},
+		"a namespace that did not opt in": {
+			"", resourceRequest + `{cpu: "1", namespaces: [team, default]}`,
+			`spec.namespaces[1]: namespace "default" is not open to requests from elsewhere`,
+		},
+		"prices without a currency": {
+			"", clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {cpuCost: "1"}}`,
+			"spec.cost.currency: prices without a currency are not compared: set it, for example EUR",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			warnings, err := s.post(t, tc.user, tc.manifest, true)
+			if err != nil {
+				t.Error(err)
+			}
+			if got := strings.Join(warnings, "\n"); !strings.Contains(got, tc.warning) || tc.warning == "" && got != "" {
+				t.Errorf("warnings %q, want %q", got, tc.warning)
+			}
+		})
+	}
+	t.Run("what no cluster can hold fails, with the reason of each", func(t *testing.T) {
+		_, err := s.post(t, "", strings.Replace(reservation, "bad", "too-large", 1)+`{requesterID: rome, requestedResources: {nvidia.com/gpu: 1}}`, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.await(t, reservationKind, "default", "too-large", "Failed", "status", "phase")
+		s.wantMessage(t, reservationKind, "default", "too-large", "milan: ", "nvidia.com/gpu")
+	})
+}
+
+func (s *site) configurations(t *testing.T) []admissionv1.ValidatingWebhookConfiguration {
+	t.Helper()
+	var list admissionv1.ValidatingWebhookConfigurationList
+	if err := s.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 2 {
+		t.Fatalf("%d webhook configurations, want the broker's and the agent's", len(list.Items))
+	}
+	return list.Items
+}
+
+// testAway leads the webhooks to where nobody listens. What exists must be able to
+// end, and its status to follow; what is new is refused.
+func (s *site) testAway(t *testing.T) {
+	for _, c := range s.configurations(t) {
+		for i := range c.Webhooks {
+			c.Webhooks[i].ClientConfig.Service.Port = new(int32(1))
+		}
+		if err := s.Update(t.Context(), &c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.awaitAnswer(t, "failed calling webhook")
+	for _, gone := range []client.Object{
+		object(reservationKind, "default", "held"), object(requestKind, "team", "mine"),
+	} {
+		if err := s.Delete(t.Context(), gone); err != nil {
+			t.Fatal(err)
+		}
+		err := wait.PollUntilContextTimeout(t.Context(), poll, timeout, true, func(ctx context.Context) (bool, error) {
+			err := s.Get(ctx, client.ObjectKeyFromObject(gone), gone)
+			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		})
+		if err != nil {
+			t.Errorf("%s does not end: %v", gone.GetName(), err)
+		}
+	}
+	s.await(t, advertKind, "default", "milan", "64", "spec", "resources", "available", "cpu")
+}
+
+// testBypassed takes the webhooks away. The same wrong things are written, and broker
+// and agent give nothing for them.
+func (s *site) testBypassed(t *testing.T) {
+	for _, c := range s.configurations(t) {
+		if err := s.Delete(t.Context(), &c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.awaitAnswer(t, "")
+	was := s.journal(t)
+	for name, tc := range map[string]struct {
+		manifest string
+		want     []string
+	}{
+		"above-the-most": {reservation + `{requesterID: rome, requestedResources: {cpu: 33}}`, []string{"33 of cpu", "the most is 32, set by BrokerConfig.spec.maxPerReservation"}},
+		"too-long":       {reservation + `{requesterID: rome, duration: 25h, requestedResources: {cpu: 1}}`, []string{"duration", "the longest is 24h0m0s"}},
+		"denied":         {reservation + `{requesterID: mallory, requestedResources: {cpu: 1}}`, []string{"mallory", "spec.deniedClusters"}},
+		"itself":         {reservation + `{requesterID: milan, targetClusterID: milan, requestedResources: {cpu: 1}}`, []string{"targetClusterID", "is the requester itself"}},
+		"wrong-name":     {reservation + `{requesterID: rome, requestedResources: {cpus: 1}}`, []string{`no resource is called "cpus"`}},
+		"half-a-gpu":     {reservation + `{requesterID: rome, requestedResources: {nvidia.com/gpu: 500m}}`, []string{"must be a whole number"}},
+		"zero":           {reservation + `{requesterID: rome, requestedResources: {memory: "0e1"}}`, []string{"above zero"}},
+		"most-of-one":    {resourceRequest + `{cpu: "9"}`, []string{"spec.cpu", `LimitRange "requests" allows at most 8`}},
+		"priority":       {resourceRequest + `{cpu: "1", priority: 101}`, []string{"spec.priority", "at most 100"}},
+		"sum":            {resourceRequest + `{cpu: "1", resources: {nvidia.com/gpu: 2}}`, []string{"spec.resources[nvidia.com/gpu]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := s.post(t, "", strings.Replace(tc.manifest, "bad", name, 1), false); err != nil {
+				t.Fatal(err)
+			}
+			kind, ns := reservationKind, "default"
+			if strings.Contains(tc.manifest, "ResourceRequest") {
+				kind, ns = requestKind, "team"
+			}
+			s.await(t, kind, ns, name, "Failed", "status", "phase")
+			s.wantMessage(t, kind, ns, name, tc.want...)
+		})
+	}
+	t.Run("a second advertisement speaks for nobody", func(t *testing.T) {
+		if _, err := s.post(t, "", strings.Replace(clusterAdvertisement, "bad", "second", 1)+`{clusterID: milan, resources: {capacity: {cpu: 1k}}}`, false); err != nil {
+			t.Fatal(err)
+		}
+		s.await(t, advertKind, "default", "second", "Inactive", "status", "phase")
+	})
+	t.Run("the mark of the broker does not reach another namespace", func(t *testing.T) {
+		text := strings.Replace(reservation, "{name: bad,", "{name: marked, labels: {app.kubernetes.io/managed-by: liqo-resource-broker},", 1)
+		if _, err := s.post(t, "", text+`{requesterID: mallory, requestedResources: {cpu: 1}}`, false); err != nil {
+			t.Fatal(err)
+		}
+		s.await(t, reservationKind, "default", "marked", "Failed", "status", "phase")
+	})
+	if now := s.journal(t); now != was {
+		t.Errorf("the journal went from %s to %s", was, now)
+	}
+}
+
+// journal is the versions of the broker's book.
+func (s *site) journal(t *testing.T) string {
+	t.Helper()
+	var list corev1.ConfigMapList
+	if err := s.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	var versions []string
+	for i := range list.Items {
+		versions = append(versions, list.Items[i].Name+"="+list.Items[i].ResourceVersion)
+	}
+	return strings.Join(versions, " ")
+}
+
+// awaitAnswer waits until the API server answers a wrong manifest with some words;
+// with none, until it takes it.
+func (s *site) awaitAnswer(t *testing.T, words string) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), poll, timeout, true, func(context.Context) (bool, error) {
+		_, broker := s.post(t, "", reservation+`{requesterID: mallory, requestedResources: {cpu: 1}}`, true)
+		_, agent := s.post(t, "", resourceRequest+`{cpu: "9"}`, true)
+		if words == "" {
+			return broker == nil && agent == nil, nil
+		}
+		return broker != nil && strings.Contains(broker.Error(), words) && agent != nil && strings.Contains(agent.Error(), words), nil
+	})
+	if err != nil {
+		t.Fatalf("waiting for the answer %q: %v", words, err)
+	}
+}
+
+func object(kind schema.GroupVersionKind, namespace, name string) *metav1.PartialObjectMetadata {
+	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	out.SetGroupVersionKind(kind)
+	return out
+}
+
+func (s *site) wantMessage(t *testing.T, kind schema.GroupVersionKind, namespace, name string, want ...string) {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind)
+	if err := s.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj); err != nil {
+		t.Fatal(err)
+	}
+	message, _, err := unstructured.NestedString(obj.Object, "status", "message")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantWords(t, message, want)
+}

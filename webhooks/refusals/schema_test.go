@@ -1,0 +1,359 @@
+package refusals
+
+import "strings"
+
+const (
+	reservation = `
+apiVersion: broker.fluidos.eu/v1alpha1
+kind: Reservation
+metadata: {name: bad, namespace: default}
+spec: `
+	clusterAdvertisement = `
+apiVersion: broker.fluidos.eu/v1alpha1
+kind: ClusterAdvertisement
+metadata: {name: bad, namespace: default}
+spec: `
+	brokerConfig = `
+apiVersion: broker.fluidos.eu/v1alpha1
+kind: BrokerConfig
+metadata: {name: default}
+spec: `
+	resourceRequest = `
+apiVersion: liqo.io/v1alpha1
+kind: ResourceRequest
+metadata: {name: bad, namespace: team}
+spec: `
+	advertisement = `
+apiVersion: liqo.io/v1alpha1
+kind: Advertisement
+metadata: {name: bad, namespace: default}
+spec: `
+	reservationInstruction = `
+apiVersion: liqo.io/v1alpha1
+kind: ReservationInstruction
+metadata: {name: bad, namespace: default}
+spec: `
+	providerInstruction = `
+apiVersion: liqo.io/v1alpha1
+kind: ProviderInstruction
+metadata: {name: bad, namespace: default}
+spec: `
+)
+
+// wrong is a manifest, and what is said of it: the field and the advice.
+type wrong struct {
+	manifest string
+	want     []string
+}
+
+// bySchema are wrong manifests that the API server refuses by itself.
+var bySchema = map[string]wrong{
+	"a reservation of a negative amount": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "2", memory: "-1Gi"}}`,
+		[]string{"spec.requestedResources", "an amount cannot be negative: ask for more than zero, or leave the resource out"},
+	},
+	"a reservation of zero everything": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "0", memory: 0Gi}}`,
+		[]string{"spec.requestedResources", "at least one amount must be above zero, for example cpu: 500m"},
+	},
+	"a reservation of nothing": {
+		reservation + `{requesterID: rome, requestedResources: {}}`,
+		[]string{"spec.requestedResources", "at least one amount must be above zero, for example cpu: 500m"},
+	},
+	"a reservation without amounts": {
+		reservation + `{requesterID: rome}`,
+		[]string{"spec.requestedResources: Required value"},
+	},
+	"a reservation of an amount that is no quantity": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: abc}}`,
+		[]string{"spec.requestedResources.cpu", `"abc"`},
+	},
+	"a reservation of an amount beyond reason": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "1e999"}}`,
+		[]string{"spec.requestedResources.cpu", `"1e999"`},
+	},
+	"a reservation of an amount that takes minutes to compute with": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "1e-2147483647"}}`,
+		[]string{"spec.requestedResources.cpu", `"1e-2147483647"`},
+	},
+	"a reservation of eleven resources": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1, a/1: 1, a/2: 1, a/3: 1, a/4: 1, a/5: 1, a/6: 1, a/7: 1, a/8: 1, a/9: 1, a/10: 1}}`,
+		[]string{"spec.requestedResources", "must have at most 10 items"},
+	},
+	"a reservation for a malformed requester": {
+		reservation + `{requesterID: "user team!", requestedResources: {cpu: "2"}}`,
+		[]string{"spec.requesterID", "requesterID must be a cluster ID, or another name made of letters, digits, '-', '_' and '.'"},
+	},
+	"a reservation for a requester that ends in a dash": {
+		reservation + `{requesterID: rome-, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.requesterID", "requesterID must be a cluster ID"},
+	},
+	"a reservation for nobody": {
+		reservation + `{requesterID: "", requestedResources: {cpu: "2"}}`,
+		[]string{"spec.requesterID", "should be at least 1 chars long"},
+	},
+	"a reservation without a requester": {
+		reservation + `{requestedResources: {cpu: "2"}}`,
+		[]string{"spec.requesterID: Required value"},
+	},
+	"a reservation for ten seconds": {
+		reservation + `{requesterID: rome, duration: 10s, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.duration", "duration must be at least 1m and at most 87600h, for example 2h30m, or left out"},
+	},
+	"a reservation for a negative time": {
+		reservation + `{requesterID: rome, duration: -1h, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.duration", "duration must be at least 1m and at most 87600h, for example 2h30m, or left out"},
+	},
+	"a reservation for a time that is no duration": {
+		reservation + `{requesterID: rome, duration: a while, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.duration", "duration must be at least 1m and at most 87600h, for example 2h30m, or left out"},
+	},
+	"a reservation of negative priority": {
+		reservation + `{requesterID: rome, priority: -1, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.priority", "should be greater than or equal to 0"},
+	},
+	"a reservation with a field that does not exist": {
+		reservation + `{requesterID: rome, resources: {cpu: "2"}, requestedResources: {cpu: "2"}}`,
+		[]string{`unknown field "spec.resources"`},
+	},
+	"an advertisement with the former price of a core": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {cpuPerHour: "0.1"}}`,
+		[]string{"spec.cost.cpuPerHour", "name the price of a core-hour cpuCost"},
+	},
+	"an advertisement with the former price of memory": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {memoryPerHour: "0.1"}}`,
+		[]string{"spec.cost.memoryPerHour", "name the price of a GiB-hour memoryCost"},
+	},
+	"an advertisement with a negative price": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {cpuCost: "-0.1"}}`,
+		[]string{"spec.cost.cpuCost", "cpuCost must be a decimal number"},
+	},
+	"an advertisement with a negative price of a GPU": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {resourceCosts: {nvidia.com/gpu: "-1"}}}`,
+		[]string{"spec.cost.resourceCosts[nvidia.com/gpu]", "a price must be a decimal number"},
+	},
+	"an advertisement in a currency that is no code": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {cpuCost: "0.1", currency: eur}}`,
+		[]string{"spec.cost.currency", "currency must be an ISO 4217 code, for example EUR"},
+	},
+	"an advertisement of a cluster in upper case": {
+		clusterAdvertisement + `{clusterID: Paris, resources: {capacity: {cpu: 1}}}`,
+		[]string{"spec.clusterID", "clusterID must be a DNS label: lower-case letters, digits and '-' only"},
+	},
+	"an advertisement of a cluster whose ID has 41 characters": {
+		clusterAdvertisement + `{clusterID: ` + strings.Repeat("a", 41) + `, resources: {capacity: {cpu: 1}}}`,
+		[]string{"spec.clusterID", "may not be more than 40 bytes"},
+	},
+	"an advertisement without resources": {
+		clusterAdvertisement + `{clusterID: paris}`,
+		[]string{"spec.resources: Required value"},
+	},
+	"an advertisement with a password in its address": {
+		clusterAdvertisement + `{clusterID: paris, endpointURL: "https://admin:secret@paris:6443", resources: {capacity: {cpu: 1}}}`,
+		[]string{"spec.endpointURL", "endpointURL must be an https:// address without user name or password"},
+	},
+	"an advertisement with credentials beside its address": {
+		clusterAdvertisement + `{clusterID: paris, token: secret, resources: {capacity: {cpu: 1}}}`,
+		[]string{`unknown field "spec.token"`},
+	},
+	"a second configuration": {
+		strings.Replace(brokerConfig, "name: default", "name: other", 1) + `{scoringPreset: balanced}`,
+		[]string{"there is one BrokerConfig: name it default"},
+	},
+	"a configuration with weights that sum to 90": {
+		brokerConfig + `{scoringWeights: {resourceAvailability: 60, cost: 30}}`,
+		[]string{"spec.scoringWeights", "the weights must sum to 100"},
+	},
+	"a configuration with preset and weights": {
+		brokerConfig + `{scoringPreset: balanced, scoringWeights: {resourceAvailability: 70, cost: 30}}`,
+		[]string{"spec", "set scoringPreset or scoringWeights, not both"},
+	},
+	"a configuration with a preset that does not exist": {
+		brokerConfig + `{scoringPreset: cheapest}`,
+		[]string{"spec.scoringPreset", `supported values: "availability", "balanced", "multi-criteria"`},
+	},
+	"a configuration that calls a cluster stale after a second": {
+		brokerConfig + `{staleThreshold: 1s}`,
+		[]string{"spec.staleThreshold", "staleThreshold must be at least 1m"},
+	},
+	"a request for nothing": {
+		resourceRequest + `{priority: 10}`,
+		[]string{"spec", "nothing is asked for: set cpu, memory or resources"},
+	},
+	"a request for zero cores": {
+		resourceRequest + `{cpu: "0"}`,
+		[]string{"spec.cpu", "cpu must be above zero, for example 500m, or left out"},
+	},
+	"a request for negative memory": {
+		resourceRequest + `{memory: "-1Gi"}`,
+		[]string{"spec.memory", "memory must be above zero, for example 256Mi, or left out"},
+	},
+	"a request for an amount beyond reason": {
+		resourceRequest + `{cpu: "1e999"}`,
+		[]string{"spec.cpu", `"1e999"`},
+	},
+	"a request that names cpu twice": {
+		resourceRequest + `{resources: {cpu: "1"}}`,
+		[]string{"spec.resources", "cpu and memory have fields of their own: set spec.cpu and spec.memory"},
+	},
+	"a request that names nine resources beside cpu and memory": {
+		resourceRequest + `{resources: {a/1: 1, a/2: 1, a/3: 1, a/4: 1, a/5: 1, a/6: 1, a/7: 1, a/8: 1, a/9: 1}}`,
+		[]string{"spec.resources", "at most eight resources can be named beside cpu and memory"},
+	},
+	"a request for ten seconds": {
+		resourceRequest + `{cpu: "1", duration: 10s}`,
+		[]string{"spec.duration", "duration must be at least 1m and at most 87600h, for example 2h30m, or left out"},
+	},
+	"a reservation of no cpu beside memory": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "0", memory: 1Gi}}`,
+		[]string{"spec.requestedResources", "cpu must be above zero, for example 500m, or left out; only beside an extended resource"},
+	},
+	"a reservation of no cpu beside no GPU": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: 0, memory: 1Gi, nvidia.com/gpu: 0}}`,
+		[]string{"spec.requestedResources", "cpu must be above zero"},
+	},
+	"a reservation for longer than anything is held": {
+		reservation + `{requesterID: rome, duration: 87601h, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.duration", "duration must be at least 1m and at most 87600h, for example 2h30m, or left out"},
+	},
+	"a reservation for longer than can be counted": {
+		reservation + `{requesterID: rome, duration: 9999999999h, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.duration", "at most 87600h"},
+	},
+	"a reservation for a number of seconds": {
+		reservation + `{requesterID: rome, duration: 3600, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.duration", "must be of type string"},
+	},
+	"a reservation that names its requester twice": {
+		reservation + `{requesterID: rome, requesterID: paris, requestedResources: {cpu: "2"}}`,
+		[]string{`key "requesterID" already set in map`},
+	},
+	"a reservation that names cpu twice": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "2", cpu: "3"}}`,
+		[]string{`key "cpu" already set in map`},
+	},
+	"a reservation with an unknown field beside its spec": {
+		strings.Replace(reservation, "spec: ", "lease: 1h\nspec: ", 1) + `{requesterID: rome, requestedResources: {cpu: "2"}}`,
+		[]string{`unknown field "lease"`},
+	},
+	"a reservation of a priority beyond the highest": {
+		reservation + `{requesterID: rome, priority: 1000001, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.priority", "should be less than or equal to 1000000"},
+	},
+	"a reservation of a priority with a fraction": {
+		reservation + `{requesterID: rome, priority: 1.5, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.priority", "must be of type integer"},
+	},
+	"a reservation whose target is longer than any cluster's name": {
+		reservation + `{requesterID: rome, targetClusterID: ` + strings.Repeat("a", 41) + `, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.targetClusterID", "may not be more than 40 bytes"},
+	},
+	"a reservation for a tenant with a name that is too long": {
+		reservation + `{requesterID: rome, tenant: ` + strings.Repeat("a", 64) + `, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.tenant", "may not be more than 63 bytes"},
+	},
+	"an advertisement of a capacity that is no quantity": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: many}}}`,
+		[]string{"spec.resources.capacity.cpu", `"many"`},
+	},
+	"an advertisement of a capacity that takes minutes to compute with": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {memory: "1e2147483647"}}}`,
+		[]string{"spec.resources.capacity.memory", `"1e2147483647"`},
+	},
+	"an advertisement with a shape of no nodes": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, nodeShapes: [{count: 0, free: {cpu: 1}}]}`,
+		[]string{"spec.nodeShapes[0].count", "should be greater than or equal to 1"},
+	},
+	"an advertisement whose address is not encrypted": {
+		clusterAdvertisement + `{clusterID: paris, endpointURL: "http://paris:6443", resources: {capacity: {cpu: 1}}}`,
+		[]string{"spec.endpointURL", "endpointURL must be an https:// address"},
+	},
+	"a configuration that denies a cluster twice": {
+		brokerConfig + `{deniedClusters: [paris, paris]}`,
+		[]string{"spec.deniedClusters[1]", "Duplicate value"},
+	},
+	"a configuration that approves a cluster twice": {
+		brokerConfig + `{approvedClusters: [{clusterID: paris}, {clusterID: paris}]}`,
+		[]string{"spec.approvedClusters[1]", "Duplicate value"},
+	},
+	"a configuration that denies what is no cluster ID": {
+		brokerConfig + `{deniedClusters: ["*.example.com"]}`,
+		[]string{"spec.deniedClusters[0]", "should match"},
+	},
+	"a configuration that approves a key by half its digest": {
+		brokerConfig + `{approvedClusters: [{clusterID: paris, keyFingerprint: "sha256:abcd"}]}`,
+		[]string{"spec.approvedClusters[0].keyFingerprint", "sha256:[0-9a-f]{64}"},
+	},
+	"a configuration that bounds with less than nothing": {
+		brokerConfig + `{maxPerReservation: {cpu: "-1"}}`,
+		[]string{"spec.maxPerReservation", "a bound cannot be negative"},
+	},
+	"a configuration that holds nothing for a moment": {
+		brokerConfig + `{maxDuration: 30s}`,
+		[]string{"spec.maxDuration", "maxDuration must be at least 1m"},
+	},
+	"a configuration that holds what says nothing for ever": {
+		brokerConfig + `{defaultTTL: 200000h}`,
+		[]string{"spec.defaultTTL", "at most 87600h"},
+	},
+	"a configuration of an admission that does not exist": {
+		brokerConfig + `{admission: Closed}`,
+		[]string{"spec.admission", `supported values: "Open", "Approved"`},
+	},
+	"a request for no cpu beside memory": {
+		resourceRequest + `{cpu: "0", memory: 1Gi}`,
+		[]string{"spec.cpu", "cpu must be above zero, for example 500m, or left out; only beside an extended resource"},
+	},
+	"a request for negative cpu beside a GPU": {
+		resourceRequest + `{cpu: "-1", resources: {nvidia.com/gpu: 1}}`,
+		[]string{"spec.cpu", "cpu cannot be negative"},
+	},
+	"a request for fewer than no GPUs": {
+		resourceRequest + `{cpu: "1", resources: {nvidia.com/gpu: -1}}`,
+		[]string{"spec.resources", "an amount cannot be negative"},
+	},
+	"a request for longer than anything is held": {
+		resourceRequest + `{cpu: "1", duration: 87601h}`,
+		[]string{"spec.duration", "at most 87600h"},
+	},
+	"a request that names a namespace twice": {
+		resourceRequest + `{cpu: "1", namespaces: [team, team]}`,
+		[]string{"spec.namespaces[1]", "Duplicate value"},
+	},
+	"a request for what is no namespace": {
+		resourceRequest + `{cpu: "1", namespaces: ["Team A"]}`,
+		[]string{"spec.namespaces[0]", "a namespace is a DNS label"},
+	},
+	"a request in the words of a pod": {
+		resourceRequest + `{requests: {cpu: "1"}}`,
+		[]string{`unknown field "spec.requests"`},
+	},
+	"a request that names memory twice": {
+		resourceRequest + `{memory: 1Gi, memory: 2Gi}`,
+		[]string{`key "memory" already set in map`},
+	},
+	"what a member offers without resources": {
+		advertisement + `{clusterID: rome}`,
+		[]string{"spec.resources: Required value"},
+	},
+	"what a member offers at the former price": {
+		advertisement + `{clusterID: rome, resources: {capacity: {cpu: 1}}, cost: {cpuPerHour: "0.1"}}`,
+		[]string{"spec.cost.cpuPerHour", "name the price of a core-hour cpuCost"},
+	},
+	"an instruction without a provider": {
+		reservationInstruction + `{reservationName: res-k3v9x2m7qa, placement: 1, resources: {cpu: 1}}`,
+		[]string{"spec.targetClusterID: Required value"},
+	},
+	"an instruction for a placement that is none": {
+		reservationInstruction + `{reservationName: res-k3v9x2m7qa, placement: 0, targetClusterID: paris, resources: {cpu: 1}}`,
+		[]string{"spec.placement", "should be greater than or equal to 1"},
+	},
+	"an instruction to provide to nobody": {
+		providerInstruction + `{reservationName: res-k3v9x2m7qa, placement: 1, resources: {cpu: 1}}`,
+		[]string{"spec.requesterClusterID: Required value"},
+	},
+	"an instruction to provide what is no quantity": {
+		providerInstruction + `{reservationName: res-k3v9x2m7qa, placement: 1, requesterClusterID: rome, resources: {cpu: one}}`,
+		[]string{"spec.resources.cpu", `"one"`},
+	},
+}

@@ -1,0 +1,258 @@
+package refusals
+
+// standing are objects that nothing is wrong with; the wrong ones meet them.
+const standing = `
+apiVersion: broker.fluidos.eu/v1alpha1
+kind: BrokerConfig
+metadata: {name: default}
+spec:
+  maxPerReservation: {cpu: "32", memory: 64Gi, example.com/fpga: "0"}
+  maxDuration: 24h
+  deniedClusters: [mallory]
+---
+apiVersion: broker.fluidos.eu/v1alpha1
+kind: ClusterAdvertisement
+metadata: {name: milan, namespace: default}
+spec: {clusterID: milan, resources: {capacity: {cpu: "64", memory: 256Gi}}}
+---
+apiVersion: broker.fluidos.eu/v1alpha1
+kind: Reservation
+metadata: {name: held, namespace: default}
+spec: {requesterID: user-team, requestedResources: {cpu: "2"}, duration: 2h}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: requests, namespace: team}
+spec:
+  limits:
+    - type: liqo.io/ResourceRequest
+      max: {cpu: "8", nvidia.com/gpu: "1", liqo.io/priority: "100"}
+      min: {cpu: 100m}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: requests, namespace: team}
+spec: {hard: {resourcerequests.liqo.io/cpu: "10", resourcerequests.liqo.io/nvidia.com.gpu: "1"}}
+---
+apiVersion: liqo.io/v1alpha1
+kind: ResourceRequest
+metadata: {name: mine, namespace: team}
+spec: {cpu: "4", memory: 1Gi}
+---
+# Alice may write in namespace default and team, and ask in the name of blue-team.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: alice, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: broker-tenant}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: alice, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: agent-tenant}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: blue-team, namespace: default}
+rules:
+  - apiGroups: [broker.fluidos.eu]
+    resources: [reservations]
+    resourceNames: [blue-team]
+    verbs: [impersonate-requester]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: blue-team, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: blue-team}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]
+`
+
+// byWebhook are wrong manifests that a webhook refuses.
+var byWebhook = map[string]wrong{
+	"a reservation above the most of one resource": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: 32001m}}`,
+		[]string{"spec.requestedResources[cpu]", "the most is 32, set by BrokerConfig.spec.maxPerReservation; ask for less, or in several reservations"},
+	},
+	"a reservation above the most of two": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: 33, memory: 65Gi}}`,
+		[]string{"spec.requestedResources[cpu]", "spec.requestedResources[memory]", "the most is 64Gi"},
+	},
+	"a reservation of a resource that nobody may have": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1, example.com/fpga: 1}}`,
+		[]string{"spec.requestedResources[example.com/fpga]", "the most is 0"},
+	},
+	"a reservation for longer than is allowed": {
+		reservation + `{requesterID: rome, duration: 25h, requestedResources: {cpu: 1}}`,
+		[]string{"spec.duration", "the longest is 24h0m0s, set by BrokerConfig.spec.maxDuration; ask for less"},
+	},
+	"a reservation for a denied cluster": {
+		reservation + `{requesterID: mallory, requestedResources: {cpu: 1}}`,
+		[]string{"spec.requesterID", "spec.deniedClusters", "or name another cluster"},
+	},
+	"a reservation from a denied cluster": {
+		reservation + `{requesterID: rome, targetClusterID: mallory, requestedResources: {cpu: 1}}`,
+		[]string{"spec.targetClusterID", "spec.deniedClusters", "or name another cluster"},
+	},
+	"a reservation of a cluster from itself": {
+		reservation + `{requesterID: milan, targetClusterID: milan, requestedResources: {cpu: 1}}`,
+		[]string{"spec.targetClusterID", "name another cluster, or leave it out"},
+	},
+	"a reservation of cores by a wrong name": {
+		reservation + `{requesterID: rome, requestedResources: {cpus: 1}}`,
+		[]string{"spec.requestedResources[cpus]", `no resource is called "cpus": name cpu, memory`},
+	},
+	"a reservation of a GPU without its maker": {
+		reservation + `{requesterID: rome, requestedResources: {gpu: 1}}`,
+		[]string{"spec.requestedResources[gpu]", "for example nvidia.com/gpu"},
+	},
+	"a reservation of half a GPU": {
+		reservation + `{requesterID: rome, requestedResources: {nvidia.com/gpu: 500m}}`,
+		[]string{"spec.requestedResources", "must be a whole number"},
+	},
+	"a reservation of more memory than can be counted": {
+		reservation + `{requesterID: rome, requestedResources: {memory: 5Ei}}`,
+		[]string{"spec.requestedResources", "is too large"},
+	},
+	"a reservation of nothing times ten": {
+		reservation + `{requesterID: rome, requestedResources: {memory: "0e1"}}`,
+		[]string{"spec.requestedResources", "ask for at least one resource in an amount above zero"},
+	},
+	"a reservation that looks like the broker's own": {
+		`
+apiVersion: broker.fluidos.eu/v1alpha1
+kind: Reservation
+metadata: {name: bad, namespace: default, labels: {app.kubernetes.io/managed-by: liqo-resource-broker}}
+spec: {requesterID: rome, requestedResources: {cpu: 1}}`,
+		[]string{"metadata.labels[app.kubernetes.io/managed-by]", "leave it out"},
+	},
+	"a second advertisement of a cluster": {
+		clusterAdvertisement + `{clusterID: milan, resources: {capacity: {cpu: 1}}}`,
+		[]string{"spec.clusterID", "ClusterAdvertisement default/milan speaks for this cluster already: change that one, or delete it first"},
+	},
+	"an advertisement by hand of a cluster with an agent": {
+		clusterAdvertisement + `{clusterID: rome, resources: {capacity: {cpu: 1}}}`,
+		[]string{"spec.clusterID", "ClusterAdvertisement liqo-resource-broker/rome speaks for this cluster already"},
+	},
+	"an advertisement of a denied cluster": {
+		clusterAdvertisement + `{clusterID: mallory, resources: {capacity: {cpu: 1}}}`,
+		[]string{"spec.clusterID", "spec.deniedClusters"},
+	},
+	"an advertisement of more than there is": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}, allocatable: {cpu: 2}}}`,
+		[]string{"spec.resources.allocatable[cpu]", "lower it, or raise spec.resources.capacity"},
+	},
+	"an advertisement of a negative capacity": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: -4}}}`,
+		[]string{"spec.resources.capacity[cpu]", "is negative: write what the cluster has"},
+	},
+	"an advertisement of a fraction of a pod": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {pods: 1500m}}}`,
+		[]string{"spec.resources.capacity[pods]", "must be a whole number"},
+	},
+	"an advertisement with a second price of memory": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {currency: EUR, resourceCosts: {memory: "1"}}}`,
+		[]string{"spec.cost.resourceCosts[memory]", "the price of a GiB-hour is spec.cost.memoryCost"},
+	},
+	"a request above the most of one": {
+		resourceRequest + `{cpu: "9"}`,
+		[]string{"spec.cpu", `LimitRange "requests" allows at most 8; ask for less, or have it raised`},
+	},
+	"a request below the least of one": {
+		resourceRequest + `{cpu: 99m}`,
+		[]string{"spec.cpu", `LimitRange "requests" wants at least 100m; ask for more, or have it lowered`},
+	},
+	"a request of too high a priority": {
+		resourceRequest + `{cpu: "1", priority: 101}`,
+		[]string{"spec.priority", `LimitRange "requests" allows at most 100`},
+	},
+	"a request for too many GPUs": {
+		resourceRequest + `{cpu: "1", resources: {nvidia.com/gpu: 2}}`,
+		[]string{"spec.resources[nvidia.com/gpu]", `LimitRange "requests" allows at most 1`},
+	},
+	"a request that is too much with the others": {
+		resourceRequest + `{cpu: "7"}`,
+		[]string{"spec.cpu", `ResourceQuota "requests" allows resourcerequests.liqo.io/cpu=10`, "4 is asked for already; ask for less, delete a request, or have it raised"},
+	},
+	"a request for cores by a wrong name": {
+		resourceRequest + `{cpu: "1", resources: {vcpu: 1}}`,
+		[]string{"spec.resources[vcpu]", `no resource is called "vcpu"`},
+	},
+	"a request for a third of a GPU": {
+		resourceRequest + `{cpu: "1", resources: {nvidia.com/gpu: 333m}}`,
+		[]string{"spec.resources[nvidia.com/gpu]", "must be a whole number"},
+	},
+}
+
+// byWebhookOfAlice are manifests that would be right if an administrator wrote them.
+var byWebhookOfAlice = map[string]wrong{
+	"a reservation in the name of a cluster": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1}}`,
+		[]string{"spec.requesterID", `user "alice" may not ask in the name of "rome"`, "grant the verb impersonate-requester on reservations.broker.fluidos.eu"},
+	},
+	"a reservation in the name of another team": {
+		reservation + `{requesterID: red-team, requestedResources: {cpu: 1}}`,
+		[]string{"spec.requesterID", `resourceName "red-team" in namespace "default"`},
+	},
+}
+
+// edit is a change of an object that stands, as a merge patch.
+type edit struct {
+	path, patch string
+	want        []string
+}
+
+// edits are wrong changes of what stands.
+var edits = map[string]edit{
+	"another requester of a reservation": {
+		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"requesterID":"rome"}}`,
+		[]string{"spec", "a Reservation cannot be changed yet: delete it and create another"},
+	},
+	"more of a reservation": {
+		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"requestedResources":{"cpu":"3"}}}`,
+		[]string{"spec", "delete it and create another"},
+	},
+	"another cluster of an advertisement": {
+		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/clusteradvertisements/milan", `{"spec":{"clusterID":"turin"}}`,
+		[]string{"spec.clusterID", "clusterID cannot be changed: delete this ClusterAdvertisement and create one for the other cluster"},
+	},
+	"more allocatable than there is": {
+		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/clusteradvertisements/milan", `{"spec":{"resources":{"allocatable":{"cpu":"65"}}}}`,
+		[]string{"spec.resources.allocatable[cpu]", "lower it, or raise spec.resources.capacity"},
+	},
+	"more of a request": {
+		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"cpu":"5"}}`,
+		[]string{"spec", "a ResourceRequest cannot be changed yet: delete it and create another"},
+	},
+	"a cluster on both lists of the configuration": {
+		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"approvedClusters":[{"clusterID":"paris"},{"clusterID":"mallory"}]}}`,
+		[]string{"spec.deniedClusters[0]", `"mallory"`, "stands in spec.approvedClusters too: take it out of one of the lists"},
+	},
+	"one key for two clusters in the configuration": {
+		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default",
+		`{"spec":{"approvedClusters":[{"clusterID":"paris","keyFingerprint":"` + fingerprint + `"},{"clusterID":"turin","keyFingerprint":"` + fingerprint + `"}]}}`,
+		[]string{"spec.approvedClusters[1].keyFingerprint", `approved for cluster "paris" already`},
+	},
+	"a default longer than the maximum of the configuration": {
+		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"defaultTTL":"25h"}}`,
+		[]string{"spec.defaultTTL", "is longer than maxDuration, 24h0m0s: shorten it, or raise spec.maxDuration"},
+	},
+	"a bound of what does not exist in the configuration": {
+		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"maxPerReservation":{"cores":"4"}}}`,
+		[]string{"spec.maxPerReservation[cores]", "name cpu, memory"},
+	},
+	"a bound of half a pod in the configuration": {
+		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"maxPerReservation":{"pods":"500m"}}}`,
+		[]string{"spec.maxPerReservation[pods]", "must be a whole number"},
+	},
+	"a preset beside weights of the configuration": {
+		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"scoringPreset":"balanced","scoringWeights":{"cost":100}}}`,
+		[]string{"spec", "set scoringPreset or scoringWeights, not both"},
+	},
+	"an unknown field of the configuration": {
+		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"maxReservations":5}}`,
+		[]string{`unknown field "spec.maxReservations"`},
+	},
+}
+
+const fingerprint = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
