@@ -49,8 +49,6 @@ func TestKinds(t *testing.T) {
 	}
 	t.Run("published manifests", server.testPublishedManifests)
 	t.Run("samples", server.testSamples)
-	t.Run("refusals", server.testRefusals)
-	t.Run("immutable fields", server.testImmutableFields)
 	t.Run("defaulted status", server.testDefaultedStatus)
 	t.Run("columns", server.testColumns)
 	t.Run("field selectors", server.testFieldSelectors)
