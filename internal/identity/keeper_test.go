@@ -57,7 +57,10 @@ func TestKeeper(t *testing.T) {
 		"replicas agree on one certificate":                     testReplicas,
 		"killed at every step":                                  func(t *testing.T, h *home) { testKilled(t, h, cluster.Kubeconfig()) },
 	} {
-		t.Run(name, func(t *testing.T) { test(t, newHome(t, clientset, name)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newHome(t, clientset, name))
+		})
 	}
 }
 

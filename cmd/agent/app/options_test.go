@@ -7,6 +7,11 @@ import (
 
 func TestWrongFlagsAreNamed(t *testing.T) {
 	working := []string{"--broker-url=https://broker:8443", "--broker-cert-path=/certs"}
+	enrolling := []string{
+		"--identity-secret=agent-identity", "--broker-cert-path=/certs",
+		"--enrolment-url=https://broker:8444", "--enrolment-ca-hash=sha256:" + strings.Repeat("0", 64),
+	}
+	t.Setenv("POD_NAMESPACE", "liqo-resource-broker")
 	tests := map[string]struct {
 		args []string
 		want string
@@ -14,6 +19,11 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"working":                       {args: working},
 		"no broker":                     {args: []string{"--broker-cert-path=/certs"}, want: "--broker-url"},
 		"no certificates":               {args: []string{"--broker-url=https://broker:8443"}, want: "--broker-cert-path"},
+		"an enrolment":                  {args: enrolling},
+		"an enrolment that is over":     {args: []string{"--broker-cert-path=/certs", "--identity-secret=agent-identity"}},
+		"an enrolment without a secret": {args: append([]string{"--broker-url=https://broker:8443"}, enrolling[1:]...), want: "--identity-secret"},
+		"an enrolment without a hash":   {args: enrolling[:3], want: "--enrolment-ca-hash"},
+		"a token for nobody":            {args: append([]string{"--enrolment-token=x"}, enrolling[:2]...), want: "--enrolment-url"},
 		"an unknown transport":          {args: append([]string{"--broker-transport=mqtt"}, working...), want: `"mqtt"`},
 		"the transport that is missing": {args: []string{"--broker-kubeconfig=/kubeconfig"}, want: "--broker-url"},
 		"an unknown mode":               {args: append([]string{"--peering-mode=magic"}, working...), want: `"magic"`},
@@ -34,5 +44,24 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 				t.Errorf("got %v, want an error that names %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestAnEnrolledAgentKnowsItsNamespace(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "")
+	o := defaults()
+	o.certPath, o.identitySecret = "/certs", "agent-identity"
+	if err := o.complete(); err == nil || !strings.Contains(err.Error(), "POD_NAMESPACE") {
+		t.Errorf("got %v, want an error that names POD_NAMESPACE", err)
+	}
+}
+
+// The kubelet leaves a variable as it is that no Secret gives a value to.
+func TestATokenThatIsGoneIsNone(t *testing.T) {
+	o := defaults()
+	o.certPath, o.identitySecret, o.podNamespace = "/certs", "agent-identity", "default"
+	o.enrolmentURL, o.enrolmentCAHashes, o.enrolmentToken = "https://broker:8444", []string{"sha256:x"}, "$(ENROLMENT_TOKEN)"
+	if err := o.complete(); err != nil || o.enrolmentToken != "" {
+		t.Errorf("token %q, %v", o.enrolmentToken, err)
 	}
 }
