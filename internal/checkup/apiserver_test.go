@@ -113,6 +113,15 @@ func settle(t *testing.T, check Check, says string) {
 }
 
 func testWebhooks(t *testing.T, c client.Client, want func(*testing.T, Check, Level, string)) {
+	t.Run("elsewhere than in a pod", func(t *testing.T) {
+		t.Setenv("KUBERNETES_SERVICE_HOST", "")
+		configuration := webhookConfiguration("elsewhere", newAuthority(t, time.Now()).CertPEM())
+		if err := c.Create(t.Context(), configuration); err != nil {
+			t.Fatal(err)
+		}
+		want(t, Webhooks(c, "elsewhere", time.Now), Skipped, "in a pod alone")
+	})
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
 	authority := newAuthority(t, time.Now())
 	for name, test := range map[string]struct {
 		bundle []byte

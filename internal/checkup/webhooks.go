@@ -3,7 +3,10 @@ package checkup
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -57,11 +60,23 @@ func webhook(ctx context.Context, hook *admissionregistrationv1.ValidatingWebhoo
 		port = *service.Port
 	}
 	name := fmt.Sprintf("%s.%s.svc", service.Name, service.Namespace)
+	if !inCluster() && !resolves(ctx, name) {
+		return Skip("a CA bundle is there; whether %s answers can be seen in a pod alone: its name is known in the cluster", name)
+	}
 	leaf, finding := Listener{Now: now}.dial(ctx, fmt.Sprintf("%s:%d", name, port), name, roots)
 	if leaf == nil {
 		return finding
 	}
 	return Validity(leaf, now())
+}
+
+// inCluster tells whether this runs in a pod, where the names of Services are known.
+func inCluster() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
+
+func resolves(ctx context.Context, name string) bool {
+	_, err := net.DefaultResolver.LookupHost(ctx, name)
+	unknown, ok := errors.AsType[*net.DNSError](err)
+	return !ok || !unknown.IsNotFound
 }
 
 // unreadable says that rights are missing, or more.
