@@ -48,6 +48,7 @@ func NewCluster(name string, config *rest.Config, log string) (*Cluster, error) 
 	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to cluster %q: %w", name, err)

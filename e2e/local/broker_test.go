@@ -44,9 +44,13 @@ func TestARequestDeletedWhileItIsOnItsWay(t *testing.T) {
 	before, err := env.Available(t.Context())
 	check(t, err)
 
-	pid := env.Product.Process("broker").Pid()
-	check(t, syscall.Kill(pid, syscall.SIGSTOP))
-	resume := func() { check(t, syscall.Kill(pid, syscall.SIGCONT)) }
+	signal := func(s syscall.Signal) {
+		for _, pod := range env.Product.Pods("broker") {
+			check(t, syscall.Kill(pod.Process().Pid(), s))
+		}
+	}
+	resume := func() { signal(syscall.SIGCONT) }
+	signal(syscall.SIGSTOP)
 	defer resume()
 	r, err := rome.Request(t.Context(), namespace, "in-flight", small())
 	check(t, err)

@@ -26,9 +26,6 @@ type Options struct {
 	Progress progress.Reporter
 	// Race builds broker and agent with the race detector.
 	Race bool
-	// Env is added to the environment of the broker ("broker") and the agents (by
-	// cluster ID).
-	Env map[string][]string
 	// Backoff is the longest pause before a broker or agent that crashed is started
 	// again; the playground's default if zero.
 	Backoff time.Duration
@@ -70,12 +67,11 @@ func Up(ctx context.Context, o Options) (_ *Environment, err error) {
 	o.Progress.Plan(1)
 	end := o.Progress.Begin("broker and agents")
 	options := product.Options{
-		Dir: filepath.Join(p.Dir(), "product"), Broker: p.Clusters[playground.BrokerCluster].ControlPlane, Binaries: binaries,
-		Env: o.Env, Backoff: o.Backoff,
+		Broker: p.Clusters[playground.BrokerCluster].ControlPlane, Binaries: binaries, Backoff: o.Backoff,
 	}
 	for _, m := range playground.DefaultMembers() {
 		options.Members = append(options.Members, product.Member{
-			ControlPlane: p.Clusters[m.Name].ControlPlane, Region: m.Region, Price: prices[m.Name],
+			ControlPlane: p.Clusters[m.Name].ControlPlane, Region: m.Region, Price: prices[m.Name], Carried: m.Name == "berlin",
 		})
 	}
 	running, err := product.Start(ctx, options)

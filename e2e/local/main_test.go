@@ -77,10 +77,12 @@ func logSizes(t *testing.T, env *Environment) map[string]int64 {
 	t.Helper()
 	sizes := map[string]int64{}
 	for _, name := range env.Playground.Names() {
-		log := env.Product.Process(name).Log()
-		info, err := os.Stat(log)
-		check(t, err)
-		sizes[log] = info.Size()
+		for _, pod := range env.Product.Pods(name) {
+			log := pod.Process().Log()
+			info, err := os.Stat(log)
+			check(t, err)
+			sizes[log] = info.Size()
+		}
 	}
 	return sizes
 }

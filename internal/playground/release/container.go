@@ -21,6 +21,8 @@ type surroundings struct {
 	ports map[int32]int
 	// folders of the pod's volumes, by name.
 	folders map[string]string
+	// services of the namespace: their loopback ports, by name and number.
+	services map[string]map[int32]int
 	// value reads a key of a Secret or ConfigMap; false if there is none.
 	value func(kind, name, key string) (string, bool)
 }
@@ -110,7 +112,7 @@ func expand(text string, known map[string]string) string {
 func (s surroundings) arguments(c *corev1.Container, known map[string]string) ([]string, error) {
 	var args []string
 	for _, arg := range slices.Concat(c.Command, c.Args) {
-		located, err := s.listening(s.located(expand(arg, known)))
+		located, err := s.listening(s.routed(s.located(expand(arg, known))))
 		if err != nil {
 			return nil, fmt.Errorf("container %q: %w", c.Name, err)
 		}
@@ -139,6 +141,24 @@ func (s surroundings) located(text string) string {
 		}
 	}
 	return text
+}
+
+// inCluster finds the address of a Service by its name in the cluster.
+var inCluster = regexp.MustCompile(`([a-z0-9-]+)\.([a-z0-9-]+)\.svc(?:\.cluster\.local)?:(\d+)`)
+
+// routed replaces addresses of the namespace's Services by theirs on this machine.
+func (s surroundings) routed(arg string) string {
+	return inCluster.ReplaceAllStringFunc(arg, func(found string) string {
+		match := inCluster.FindStringSubmatch(found)
+		number, err := strconv.ParseInt(match[3], 10, 32)
+		if err != nil || match[2] != s.namespace {
+			return found
+		}
+		if port, ok := s.services[match[1]][int32(number)]; ok {
+			return fmt.Sprintf("%s:%d", address, port)
+		}
+		return found
+	})
 }
 
 // listens finds an address to listen on in an argument: every address of a port

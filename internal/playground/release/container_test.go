@@ -13,9 +13,10 @@ func inside(c corev1.Container) surroundings {
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "tls", MountPath: "/etc/broker/tls"}, {Name: "scratch", MountPath: "/tmp"}}
 	return surroundings{
 		pod: "broker-0", namespace: "ns",
-		spec:    &corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{c}},
-		ports:   map[int32]int{8443: 20001, 10250: 20002},
-		folders: map[string]string{"tls": "/state/tls", "scratch": "/state/scratch"},
+		spec:     &corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{c}},
+		ports:    map[int32]int{8443: 20001, 10250: 20002},
+		folders:  map[string]string{"tls": "/state/tls", "scratch": "/state/scratch"},
+		services: map[string]map[int32]int{"broker": {8443: 20003}},
 		value: func(kind, name, key string) (string, bool) {
 			return "s3cret", kind == "Secret" && name == "there" && key == "token"
 		},
@@ -33,6 +34,9 @@ func TestArguments(t *testing.T) {
 		"the same in full":                      {arg: "--bind-address=0.0.0.0:8443", want: "--bind-address=127.0.0.1:20001"},
 		"the same in IPv6":                      {arg: "--bind-address=[::]:8443", want: "--bind-address=127.0.0.1:20001"},
 		"an address that is another's":          {arg: "--broker-url=https://broker:8443", want: "--broker-url=https://broker:8443"},
+		"an address of a Service":               {arg: "--url=https://broker.ns.svc:8443", want: "--url=https://127.0.0.1:20003"},
+		"that of another namespace":             {arg: "--url=https://broker.other.svc:8443", want: "--url=https://broker.other.svc:8443"},
+		"that of a port it does not have":       {arg: "--url=https://broker.ns.svc:8444", want: "--url=https://broker.ns.svc:8444"},
 		"an address of no declared port":        {arg: "--bind-address=:8444", problem: "declares no port 8444"},
 		"an address that is off":                {arg: "--metrics-bind-address=0", want: "--metrics-bind-address=0"},
 		"a port by number":                      {arg: "--secure-port=10250", want: "--secure-port=20002"},

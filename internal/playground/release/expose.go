@@ -51,6 +51,7 @@ func (r *Release) expose(chart *rendered) error {
 		}
 		local[s.Name] = ports
 	}
+	r.ports = local
 	return lead(chart.objects, local)
 }
 

@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	helmrelease "helm.sh/helm/v3/pkg/release"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +26,7 @@ import (
 type installed struct {
 	// Digest of what was applied.
 	Digest  string
+	Values  map[string]any
 	Objects []reference
 }
 
@@ -56,7 +56,7 @@ func (r *Release) former() (installed, error) {
 // install applies what the chart renders, unless the very same is there, and deletes
 // what it rendered before and no longer does. Hooks of the event that it returns come
 // after it; the event is empty if nothing was to be done.
-func (r *Release) install(ctx context.Context, chart *rendered) (after helmrelease.HookEvent, err error) {
+func (r *Release) install(ctx context.Context, chart *rendered, values map[string]any) (after helmrelease.HookEvent, err error) {
 	former, err := r.former()
 	if err != nil {
 		return "", err
@@ -75,10 +75,10 @@ func (r *Release) install(ctx context.Context, chart *rendered) (after helmrelea
 	if former.Digest == "" {
 		before, after = helmrelease.HookPreInstall, helmrelease.HookPostInstall
 	}
-	if err := r.run(ctx, chart.at(before)); err != nil {
+	if _, err := r.run(ctx, chart.at(before)); err != nil {
 		return "", err
 	}
-	now := installed{Digest: digest}
+	now := installed{Digest: digest, Values: values}
 	for _, group := range byKind(chart.objects) {
 		for _, object := range group {
 			if err := manifest.Place(r.client, object, r.options.Namespace); err != nil {
@@ -172,7 +172,7 @@ func (r *Release) uninstall(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.run(ctx, r.chart.at(helmrelease.HookPreDelete)); err != nil {
+	if _, err := r.run(ctx, r.chart.at(helmrelease.HookPreDelete)); err != nil {
 		return err
 	}
 	for _, p := range r.Pods("") {
@@ -191,7 +191,7 @@ func (r *Release) uninstall(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.run(ctx, r.chart.at(helmrelease.HookPostDelete)); err != nil {
+	if _, err := r.run(ctx, r.chart.at(helmrelease.HookPostDelete)); err != nil {
 		return err
 	}
 	return os.Remove(r.file())
@@ -199,25 +199,23 @@ func (r *Release) uninstall(ctx context.Context) error {
 
 // Test does what helm test does, and returns what its pods wrote.
 func (r *Release) Test(ctx context.Context) (string, error) {
-	var said string
-	for _, h := range r.chart.at(helmrelease.HookTest) {
-		out, err := r.runHook(ctx, h)
-		if err != nil {
-			return said, fmt.Errorf("test of release %q in %s: %w", r.options.Name, r.options.Cluster.Name(), err)
-		}
-		said += out
+	said, err := r.run(ctx, r.chart.at(helmrelease.HookTest))
+	if err != nil {
+		return "", fmt.Errorf("test of release %q in %s: %w", r.options.Name, r.options.Cluster.Name(), err)
 	}
 	return said, nil
 }
 
-// run runs hooks one after the other.
-func (r *Release) run(ctx context.Context, hooks []manifest.Object) error {
+// run runs hooks one after the other, and returns what their pods wrote.
+func (r *Release) run(ctx context.Context, hooks []manifest.Object) (said string, err error) {
 	for _, h := range hooks {
-		if _, err := r.runHook(ctx, h); err != nil {
-			return err
+		out, err := r.runHook(ctx, h)
+		if err != nil {
+			return said, err
 		}
+		said += out
 	}
-	return r.tidy(ctx, hooks)
+	return said, r.tidy(ctx, hooks)
 }
 
 // tidy deletes the objects of hooks that have done their work. Helm would leave those
@@ -241,13 +239,12 @@ func (r *Release) runHook(ctx context.Context, h manifest.Object) (string, error
 	}
 	find := podOf(h)
 	if find == nil {
-		return "", manifest.Apply(ctx, r.client, []manifest.Object{h})
+		return "", manifest.Apply(ctx, r.client, []manifest.Object{h.DeepCopy()}) // it comes again
 	}
-	var template corev1.PodSpec
-	if err := find(&template); err != nil {
+	p := &Pod{release: r, name: h.GetName()}
+	if err := find(&p.template.Spec); err != nil {
 		return "", err
 	}
-	p := &Pod{release: r, name: h.GetName(), spec: template}
 	if err := p.prepare(ctx); err != nil {
 		return "", err
 	}

@@ -39,8 +39,8 @@ type Pod struct {
 	kubeconfig string
 
 	// mu guards the following, and the folders of volumes: these follow their objects.
-	mu   sync.Mutex
-	spec corev1.PodSpec
+	mu       sync.Mutex
+	template corev1.PodTemplateSpec
 }
 
 // Name of the pod; it outlives restarts and upgrades.
@@ -54,11 +54,11 @@ func (p *Pod) Kubeconfig() string { return p.kubeconfig }
 
 // container of the pod. One is what is stood in for.
 func (p *Pod) container() (*corev1.Container, Program, error) {
-	if len(p.spec.Containers) != 1 || len(p.spec.InitContainers) > 0 {
+	if len(p.template.Spec.Containers) != 1 || len(p.template.Spec.InitContainers) > 0 {
 		return nil, Program{}, fmt.Errorf("pod %q has %d containers and %d before them; one alone can run here",
-			p.name, len(p.spec.Containers), len(p.spec.InitContainers))
+			p.name, len(p.template.Spec.Containers), len(p.template.Spec.InitContainers))
 	}
-	c := &p.spec.Containers[0]
+	c := &p.template.Spec.Containers[0]
 	program, ok := p.release.options.Programs[c.Name]
 	if !ok {
 		return nil, Program{}, fmt.Errorf("no program stands in for container %q", c.Name)
@@ -68,7 +68,8 @@ func (p *Pod) container() (*corev1.Container, Program, error) {
 
 func (p *Pod) folder() string { return filepath.Join(p.release.dir, p.name) }
 
-func (p *Pod) volume(name string) string { return filepath.Join(p.folder(), name) }
+// Volume is the folder that one of the pod's volumes is mounted from.
+func (p *Pod) Volume(name string) string { return filepath.Join(p.folder(), name) }
 
 // prepare waits until all volumes can be mounted, and makes them.
 func (p *Pod) prepare(ctx context.Context) error {
@@ -94,29 +95,29 @@ func (p *Pod) clear() error {
 }
 
 // become changes what the pod shall be from its next start on.
-func (p *Pod) become(spec corev1.PodSpec) {
+func (p *Pod) become(template corev1.PodTemplateSpec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spec = spec
+	p.template = template
 }
 
 // mount brings all volumes up to date.
 func (p *Pod) mount() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range p.spec.Volumes {
-		v := &p.spec.Volumes[i]
+	for i := range p.template.Spec.Volumes {
+		v := &p.template.Spec.Volumes[i]
 		files, err := contentsOf(v, p.release.store)
 		if err != nil {
 			return err
 		}
 		if !follows(v) {
-			if err := os.MkdirAll(p.volume(v.Name), 0o700); err != nil {
+			if err := os.MkdirAll(p.Volume(v.Name), 0o700); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := replaceFiles(p.volume(v.Name), files); err != nil {
+		if err := replaceFiles(p.Volume(v.Name), files); err != nil {
 			return fmt.Errorf("volume %q: %w", v.Name, err)
 		}
 	}
@@ -126,8 +127,8 @@ func (p *Pod) mount() error {
 // surroundings of the container.
 func (p *Pod) surroundings(c *corev1.Container) (surroundings, error) {
 	s := surroundings{
-		pod: p.name, namespace: p.release.options.Namespace, spec: &p.spec, value: p.release.store.value,
-		ports: map[int32]int{}, folders: map[string]string{},
+		pod: p.name, namespace: p.release.options.Namespace, spec: &p.template.Spec, value: p.release.store.value,
+		ports: map[int32]int{}, folders: map[string]string{}, services: p.release.ports,
 	}
 	for _, port := range c.Ports {
 		local, err := p.port(port.Name)
@@ -140,10 +141,10 @@ func (p *Pod) surroundings(c *corev1.Container) (surroundings, error) {
 		if m.SubPath != "" || m.SubPathExpr != "" {
 			return s, fmt.Errorf("container %q mounts a part of volume %q, which would never change", c.Name, m.Name)
 		}
-		if !slices.ContainsFunc(p.spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
+		if !slices.ContainsFunc(p.template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
 			return s, fmt.Errorf("container %q mounts volume %q, which the pod does not have", c.Name, m.Name)
 		}
-		s.folders[m.Name] = p.volume(m.Name)
+		s.folders[m.Name] = p.Volume(m.Name)
 	}
 	return s, nil
 }
@@ -188,10 +189,10 @@ func (p *Pod) command(ctx context.Context, arguments []string) (process.Spec, er
 // token is the kubeconfig with a token of the pod's ServiceAccount, if the pod gets
 // one.
 func (p *Pod) token(ctx context.Context) (string, error) {
-	if mount := p.spec.AutomountServiceAccountToken; mount != nil && !*mount {
+	if mount := p.template.Spec.AutomountServiceAccountToken; mount != nil && !*mount {
 		return "", nil
 	}
-	account := p.spec.ServiceAccountName
+	account := p.template.Spec.ServiceAccountName
 	if account == "" {
 		account = "default"
 	}

@@ -41,8 +41,9 @@ type Release struct {
 	client  client.Client
 	dir     string
 	store   *store
-	// services by Service and port.
+	// services by Service and port, and their loopback ports by name and number.
 	services map[backend]*service
+	ports    map[string]map[int32]int
 	// chart is what is installed, for its hooks.
 	chart *rendered
 
@@ -85,7 +86,7 @@ func (r *Release) apply(ctx context.Context, values map[string]any) error {
 			return err
 		}
 	}
-	after, err := r.install(ctx, chart)
+	after, err := r.install(ctx, chart, values)
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,17 @@ func (r *Release) apply(ctx context.Context, values map[string]any) error {
 	if err := r.awaitInjected(ctx, chart); err != nil {
 		return err
 	}
-	return r.run(ctx, chart.at(after))
+	_, err = r.run(ctx, chart.at(after))
+	return err
+}
+
+// Values are those of the last Apply, also of another process; nil if there was none.
+func (r *Release) Values() map[string]any {
+	former, err := r.former()
+	if err != nil {
+		return nil
+	}
+	return former.Values
 }
 
 // remount brings the volumes of all pods up to date. What is missing meanwhile leaves
@@ -140,7 +151,7 @@ func (r *Release) roll(ctx context.Context, d *appsv1.Deployment) error {
 	}
 	var fresh []*Pod
 	for i := len(now); i < wanted; i++ {
-		fresh = append(fresh, &Pod{release: r, deployment: d.Name, name: fmt.Sprintf("%s-%d", d.Name, i), spec: d.Spec.Template.Spec})
+		fresh = append(fresh, &Pod{release: r, deployment: d.Name, name: fmt.Sprintf("%s-%d", d.Name, i), template: d.Spec.Template})
 	}
 	r.mu.Lock()
 	r.pods[d.Name] = slices.Concat(now[:min(wanted, len(now))], fresh)
@@ -153,13 +164,13 @@ func (r *Release) roll(ctx context.Context, d *appsv1.Deployment) error {
 		return err
 	}
 	for _, p := range now[:min(wanted, len(now))] {
-		if reflect.DeepEqual(p.spec, d.Spec.Template.Spec) {
+		if reflect.DeepEqual(p.template, d.Spec.Template) {
 			continue
 		}
 		if err := p.stop(); err != nil {
 			return err
 		}
-		p.become(d.Spec.Template.Spec)
+		p.become(d.Spec.Template)
 		if err := p.start(ctx); err != nil {
 			return err
 		}

@@ -1,0 +1,80 @@
+package local
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
+)
+
+// asCluster speaks to the broker with the certificate that a cluster's agent has at
+// every moment.
+func asCluster(t *testing.T, env *Environment, id string) transport.Transport {
+	t.Helper()
+	files, err := pki.OpenFiles(env.Product.Pods(id)[0].Volume("tls"), time.Now)
+	check(t, err)
+	url, err := env.Product.URL()
+	check(t, err)
+	tr, err := httptransport.New(httptransport.Options{URLs: []string{url}, Files: files, UserAgent: "e2e"})
+	check(t, err)
+	t.Cleanup(func() { check(t, tr.Close()) })
+	return tr
+}
+
+// calls are made all the time, until stop.
+type calls struct {
+	stop func() (made int, failed []error)
+}
+
+// callAllTheTime asks the broker who it is, from several callers at once, ten times a
+// second each. A call that the transport has to repeat is no failure.
+func callAllTheTime(t *testing.T, env *Environment, id string, callers int) calls {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var (
+		wg     sync.WaitGroup
+		mu     sync.Mutex // guards the following
+		made   int
+		failed []error
+	)
+	for range callers {
+		tr := asCluster(t, env, id)
+		wg.Go(func() {
+			for tick := time.NewTicker(100 * time.Millisecond); ; {
+				_, err := tr.Ping(ctx)
+				mu.Lock()
+				made++
+				if err != nil && ctx.Err() == nil {
+					failed = append(failed, err)
+				}
+				mu.Unlock()
+				select {
+				case <-ctx.Done():
+					tick.Stop()
+					return
+				case <-tick.C:
+				}
+			}
+		})
+	}
+	t.Cleanup(cancel)
+	return calls{stop: func() (int, []error) {
+		cancel()
+		wg.Wait()
+		return made, failed
+	}}
+}
+
+// noneLost ends the calls and fails if one of them did.
+func (c calls) noneLost(t *testing.T) {
+	t.Helper()
+	made, failed := c.stop()
+	t.Logf("%d calls meanwhile, %d failed", made, len(failed))
+	if len(failed) > 0 {
+		t.Errorf("%d of %d calls failed, the first with: %v", len(failed), made, failed[0])
+	}
+}

@@ -1,0 +1,130 @@
+package local
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
+)
+
+// cert-manager issues every certificate anew, with new keys, while pods run on a
+// virtual node and the broker is called all the time.
+func TestCertificatesAreRenewedUnderARunningReservation(t *testing.T) {
+	env := playgroundOf(t)
+	rome := env.Member("rome")
+	r, _ := ready(t, rome, "renewed", small())
+	pods := run(t, env, rome, r)
+	calls := callAllTheTime(t, env, "berlin", 5)
+
+	for range 3 {
+		before := served(t, env)
+		renew(t, env.Broker, "broker-tls", "broker-webhook-tls")
+		check(t, e2e.Await(t.Context(), 15*time.Second, func(context.Context) (string, error) {
+			if served(t, env) == before {
+				return "the broker to show its new certificate", nil
+			}
+			return "", nil
+		}))
+	}
+	for _, c := range env.Members {
+		renew(t, c, "agent-webhook-tls")
+	}
+	// Of a cluster that does not enrol the administrator carries the new certificate.
+	renew(t, env.Broker, "broker-agent-berlin")
+	check(t, env.Product.Carry(t.Context(), "berlin"))
+
+	// Webhooks answer with their new certificates, and new reservations come about.
+	second, _ := ready(t, rome, "after-the-renewal", withGPU())
+	if second.Status.TargetClusterID != "berlin" {
+		t.Errorf("on %s, want berlin", second.Status.TargetClusterID)
+	}
+	calls.noneLost(t)
+	check(t, rome.AwaitReady(t.Context(), r, time.Second))
+	check(t, pods.Unchanged(t.Context()))
+}
+
+var certificateKind = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"}
+
+// renew asks cert-manager to issue certificates now, as "cmctl renew" does, and waits
+// until their Secrets are new.
+func renew(t *testing.T, c *e2e.Cluster, names ...string) {
+	t.Helper()
+	before := map[string]string{}
+	for _, name := range names {
+		before[name] = issued(t, c, name)
+		check(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			certificate := e2e.Object(certificateKind, product.Namespace, name)
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(certificate), certificate); err != nil {
+				return err
+			}
+			conditions, _, err := unstructured.NestedSlice(certificate.Object, "status", "conditions")
+			if err != nil {
+				return err
+			}
+			conditions = append(conditions, map[string]any{
+				"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "a test asks for it",
+				"lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339),
+			})
+			if err := unstructured.SetNestedSlice(certificate.Object, conditions, "status", "conditions"); err != nil {
+				return err
+			}
+			return c.Status().Update(t.Context(), certificate)
+		}))
+	}
+	for _, name := range names {
+		check(t, e2e.Await(t.Context(), 30*time.Second, func(context.Context) (string, error) {
+			if issued(t, c, name) == before[name] {
+				return fmt.Sprintf("cert-manager to issue Certificate %q in %s anew", name, c.Name), nil
+			}
+			return "", nil
+		}))
+	}
+}
+
+// issued is the private key of a certificate, which changes with every issue.
+func issued(t *testing.T, c *e2e.Cluster, name string) string {
+	t.Helper()
+	secret := &corev1.Secret{}
+	check(t, c.Get(t.Context(), client.ObjectKey{Namespace: product.Namespace, Name: name}, secret))
+	return string(secret.Data[corev1.TLSPrivateKeyKey])
+}
+
+// served is the serial number of the certificate that a new connection to the broker
+// shows.
+func served(t *testing.T, env *Environment) string {
+	t.Helper()
+	address, err := env.Product.URL()
+	check(t, err)
+	at, err := url.Parse(address)
+	check(t, err)
+	serial := ""
+	// Without a certificate of its own the caller is sent away, after it has seen the
+	// broker's.
+	conn, err := tls.Dial("tcp", at.Host, &tls.Config{
+		InsecureSkipVerify: true, //nolint:gosec // what is shown is wanted, not trust
+		VerifyConnection: func(state tls.ConnectionState) error {
+			serial = state.PeerCertificates[0].SerialNumber.String()
+			return nil
+		},
+	})
+	if err == nil {
+		err = conn.Close()
+	}
+	if serial == "" {
+		check(t, errors.Join(errors.New("the broker shows no certificate"), err))
+	}
+	return serial
+}

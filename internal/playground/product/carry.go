@@ -1,0 +1,69 @@
+package product
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// issuing is how long a certificate may take on a busy machine.
+const issuing = 60 * time.Second
+
+// Carry brings the certificate that cert-manager issued to a cluster that does not
+// enrol into that cluster, as its administrator would.
+func (p *Product) Carry(ctx context.Context, clusterID string) error {
+	m, err := p.member(clusterID)
+	if err != nil {
+		return err
+	}
+	issued, err := p.awaitSecret(ctx, brokerName+"-agent-"+clusterID)
+	if err != nil {
+		return err
+	}
+	servers, err := p.awaitSecret(ctx, brokerName+"-tls")
+	if err != nil {
+		return err
+	}
+	there, err := client.New(m.RESTConfig(), client.Options{})
+	if err != nil {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
+	if err := client.IgnoreAlreadyExists(there.Create(ctx, namespace)); err != nil {
+		return err
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Carried}}
+	data := map[string][]byte{
+		corev1.TLSCertKey: issued.Data[corev1.TLSCertKey], corev1.TLSPrivateKeyKey: issued.Data[corev1.TLSPrivateKeyKey],
+		"ca.crt": servers.Data["ca.crt"], "agents-ca.crt": issued.Data["ca.crt"],
+	}
+	err = there.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return err
+	case err != nil:
+		secret.Data = data
+		return there.Create(ctx, secret)
+	default:
+		secret.Data = data
+		return there.Update(ctx, secret)
+	}
+}
+
+// awaitSecret waits until cert-manager has filled a Secret in the broker's cluster.
+func (p *Product) awaitSecret(ctx context.Context, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, issuing, true, func(ctx context.Context) (bool, error) {
+		err := p.broker.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, secret)
+		return err == nil && len(secret.Data[corev1.TLSCertKey]) > 0 && len(secret.Data["ca.crt"]) > 0, client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("waiting for Secret %q in the broker's cluster: %w", name, err)
+	}
+	return secret, nil
+}

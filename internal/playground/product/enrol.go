@@ -1,0 +1,73 @@
+package product
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// credentials are the values of a member's agent, with which it gets its certificate.
+func (p *Product) credentials(ctx context.Context, m Member) (map[string]any, error) {
+	values := agentValues(m)
+	if m.Carried {
+		url, err := p.URL()
+		if err != nil {
+			return nil, err
+		}
+		values["broker"] = map[string]any{"urls": []any{url}}
+		values["identity"] = map[string]any{"existingSecret": Carried}
+		return values, p.Carry(ctx, m.Name())
+	}
+	enrolled, err := p.enrolled(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	if enrolled {
+		// A token is of use once; the others of its values stay as they were.
+		values["enrolment"] = p.releases[m.Name()].Values()["enrolment"]
+		return values, nil
+	}
+	values["enrolment"], err = p.Enrol(ctx, m.Name())
+	return values, err
+}
+
+// enrolled tells whether a member's agent has a certificate already.
+func (p *Product) enrolled(ctx context.Context, m Member) (bool, error) {
+	c, err := client.New(m.RESTConfig(), client.Options{})
+	if err != nil {
+		return false, err
+	}
+	secret := &corev1.Secret{}
+	err = c.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: agentName + "-identity"}, secret)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && len(secret.Data[corev1.TLSCertKey]) > 0, err
+}
+
+// Enrol runs "broker enrol" in a pod of the broker, and returns the values for the
+// agent's chart that it prints.
+func (p *Product) Enrol(ctx context.Context, clusterID string) (map[string]any, error) {
+	pods := p.Pods(brokerName)
+	if len(pods) == 0 {
+		return nil, errors.New("no broker runs")
+	}
+	said, err := pods[0].Exec(ctx, "enrol", clusterID)
+	if err != nil {
+		return nil, err
+	}
+	_, text, found := strings.Cut(said, "values of that chart:\n")
+	var printed struct {
+		Enrolment map[string]any `json:"enrolment"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &printed); !found || err != nil || len(printed.Enrolment) == 0 {
+		return nil, errors.Join(fmt.Errorf("\"broker enrol %s\" printed no values:\n%s", clusterID, said), err)
+	}
+	return printed.Enrolment, nil
+}

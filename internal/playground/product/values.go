@@ -1,0 +1,53 @@
+package product
+
+import (
+	"fmt"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/release"
+)
+
+// trustDomain of the agents' certificates.
+const trustDomain = "playground.local"
+
+// Carried is the Secret that an administrator brings to a cluster that does not enrol.
+const Carried = "broker-credentials"
+
+// brokerValues are those of the broker's chart.
+func (p *Product) brokerValues() (map[string]any, error) {
+	rest, err := p.brokerURL("rest")
+	if err != nil {
+		return nil, err
+	}
+	enrolment, err := p.brokerURL("enrolment")
+	if err != nil {
+		return nil, err
+	}
+	agents := []any{}
+	for _, m := range p.options.Members {
+		if m.Carried {
+			agents = append(agents, map[string]any{"clusterID": m.Name()})
+		}
+	}
+	return map[string]any{
+		"fullnameOverride": brokerName,
+		"replicaCount":     2,
+		"log":              map[string]any{"format": "console"},
+		"publicURL":        rest, "enrolmentURL": enrolment,
+		"certificates": map[string]any{"trustDomain": trustDomain, "agents": agents},
+	}, nil
+}
+
+// brokerURL is where a port of the broker's Service is reached.
+func (p *Product) brokerURL(port string) (string, error) {
+	number, err := release.ServicePort(p.options.Broker, brokerName, brokerName, port)
+	return fmt.Sprintf("https://127.0.0.1:%d", number), err
+}
+
+// agentValues are those of the agent's chart in a member, without its credentials.
+func agentValues(m Member) map[string]any {
+	return map[string]any{
+		"fullnameOverride": agentName,
+		"log":              map[string]any{"format": "console"},
+		"cluster":          map[string]any{"id": m.Name(), "region": m.Region, "zone": m.Zone, "endpointURL": m.URL()},
+	}
+}
