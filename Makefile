@@ -58,6 +58,8 @@ manifests: ## Write CRDs and deepcopy code from the types under api/.
 .PHONY: generate
 generate: manifests ## Write everything that is generated: manifests, the REST server and client, tables of flags.
 	go generate ./...
+	go tool -modfile=hack/tools/go.mod crd-ref-docs --source-path=api --config=hack/apidocs/config.yaml \
+	  --templates-dir=hack/apidocs/templates --renderer=markdown --output-path=docs/api.md --log-level=error
 	go test ./internal/archtest -run TestFlagsAreDocumented -update
 
 .PHONY: tools

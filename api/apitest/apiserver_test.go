@@ -49,6 +49,7 @@ func TestKinds(t *testing.T) {
 	}
 	t.Run("published manifests", server.testPublishedManifests)
 	t.Run("samples", server.testSamples)
+	t.Run("examples", server.testExamples)
 	t.Run("defaulted status", server.testDefaultedStatus)
 	t.Run("columns", server.testColumns)
 	t.Run("field selectors", server.testFieldSelectors)

@@ -1,0 +1,51 @@
+package apitest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+)
+
+// testExamples applies docs/examples as a reader would, and wants them all listed.
+func (s apiServer) testExamples(t *testing.T) {
+	list, err := os.ReadFile("../../docs/examples/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The sample's, of which there can be one alone.
+	sample := readManifest(t, "../../config/samples/broker_v1alpha1_brokerconfig.yaml")
+	if err := s.Delete(t.Context(), sample); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files(t, "../../docs/examples/*/*.yaml") {
+		short := strings.TrimPrefix(filepath.ToSlash(name), "../../docs/examples/")
+		t.Run(short, func(t *testing.T) {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.HasPrefix(content, []byte("# ")) {
+				t.Error("an example begins with a comment that says what it is for")
+			}
+			if !bytes.Contains(list, []byte("("+short+")")) {
+				t.Error("docs/examples/README.md does not list it")
+			}
+			objects, err := manifest.Read(content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, obj := range objects {
+				err := s.Patch(t.Context(), obj, client.Apply, client.FieldOwner("reader"), client.ForceOwnership) //nolint:staticcheck // typed apply configurations are not for what is read from files
+				if err != nil {
+					t.Errorf("%s %s: %v", obj.GetKind(), obj.GetName(), err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,8 @@
+{{- define "gvDetails" -}}
+## {{ .GroupVersionString }}
+
+{{ .Doc }}
+{{- range .SortedTypes }}
+{{ template "type" . }}
+{{- end }}
+{{- end -}}
