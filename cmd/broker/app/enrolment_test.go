@@ -5,7 +5,24 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/enrolment"
 )
+
+func TestRemarksBesideAToken(t *testing.T) {
+	of := func(url string, approved bool) string {
+		return remarks(enrolment.Facts{URL: url}, &enrolment.Made{Token: enrolment.Token{ClusterID: "rome"}, Approved: approved})
+	}
+	if got := of("https://b.eu", true); got != "" {
+		t.Errorf("nothing is to be remarked: %q", got)
+	}
+	if got := of("", true); !strings.Contains(got, "--enrolment-public-url") {
+		t.Errorf("without an address: %q", got)
+	}
+	if got := of("https://b.eu", false); !strings.Contains(got, "add rome to spec.approvedClusters") {
+		t.Errorf("not approved: %q", got)
+	}
+}
 
 func TestWhatClustersAreTold(t *testing.T) {
 	cases := map[string]struct {
