@@ -20,7 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 )
 
-// +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clusteradvertisements,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clusteradvertisements,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clusteradvertisements/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 

@@ -18,7 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 )
 
-// +kubebuilder:rbac:groups=broker.fluidos.eu,resources=reservations,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=broker.fluidos.eu,resources=reservations,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=reservations/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 

@@ -1,0 +1,113 @@
+package charttest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+)
+
+// An API server with the kinds of cert-manager and of the Prometheus operator takes
+// every object of every set of values, unknown fields and all other wrongs refused.
+func TestAnAPIServerTakesEverything(t *testing.T) {
+	plane := controlplanetest.Start(t)
+	admin, err := client.New(plane.RESTConfig(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepare(t, admin)
+	// What is the same in many sets is asked once.
+	taken := map[string]bool{}
+	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
+		for _, obj := range all(rendered) {
+			text, err := obj.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if taken[string(text)] {
+				continue
+			}
+			drop := withAccount(t, admin, obj)
+			err = admin.Create(t.Context(), obj.DeepCopy(), client.DryRunAll,
+				&client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}})
+			if err != nil {
+				t.Errorf("%s: %v", identity(obj), err)
+			}
+			drop()
+			taken[string(text)] = true
+		}
+	})
+}
+
+// prepare makes what charts count on: kinds of other projects, namespaces, and
+// classes that values name.
+func prepare(t *testing.T, admin client.Client) {
+	t.Helper()
+	certManager, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []manifest.Object
+	for _, folder := range []string{filepath.Join(strings.TrimSpace(string(certManager)), "deploy", "crds"), "testdata"} {
+		files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects, err := manifest.Read(text)
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			kinds = append(kinds, objects...)
+		}
+	}
+	if len(kinds) < 7 {
+		t.Fatalf("%d kinds of cert-manager and the Prometheus operator, want 7", len(kinds))
+	}
+	if err := manifest.Install(t.Context(), admin, kinds); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{namespace, "liqo", "liqo-system"} {
+		if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "gvisor"}, Handler: "runsc"}
+	if err := admin.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withAccount makes the account of a pod, without which none is taken, and gives what
+// takes it away again.
+func withAccount(t *testing.T, admin client.Client, obj *unstructured.Unstructured) (drop func()) {
+	t.Helper()
+	if obj.GetKind() != "Pod" {
+		return func() {}
+	}
+	name := typed[*corev1.Pod](t, obj).Spec.ServiceAccountName
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if err := admin.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := admin.Delete(t.Context(), account); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package charttest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	psapi "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+)
+
+// pod is one that a release makes, by the name of the object it comes from.
+type pod struct {
+	name string
+	meta metav1.ObjectMeta
+	spec corev1.PodSpec
+}
+
+func pods(t *testing.T, rendered *chart.Rendered) []pod {
+	t.Helper()
+	var out []pod
+	for _, obj := range all(rendered) {
+		switch obj.GetKind() {
+		case "Deployment":
+			d := typed[*appsv1.Deployment](t, obj)
+			out = append(out, pod{d.Name, d.Spec.Template.ObjectMeta, d.Spec.Template.Spec})
+		case "Job":
+			j := typed[*batchv1.Job](t, obj)
+			out = append(out, pod{j.Name, j.Spec.Template.ObjectMeta, j.Spec.Template.Spec})
+		case "Pod":
+			p := typed[*corev1.Pod](t, obj)
+			out = append(out, pod{p.Name, p.ObjectMeta, p.Spec})
+		}
+	}
+	return out
+}
+
+func TestPodsMeetTheRestrictedStandard(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restricted := psapi.LevelVersion{Level: psapi.LevelRestricted, Version: psapi.LatestVersion()}
+	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
+		for _, p := range pods(t, rendered) {
+			for _, result := range evaluator.EvaluatePod(restricted, &p.meta, &p.spec) {
+				if !result.Allowed {
+					t.Errorf("%s: %s: %s", p.name, result.ForbiddenReason, result.ForbiddenDetail)
+				}
+			}
+			for _, c := range p.spec.Containers {
+				if root := c.SecurityContext.ReadOnlyRootFilesystem; root == nil || !*root {
+					t.Errorf("%s: container %s may write to its image", p.name, c.Name)
+				}
+			}
+		}
+	})
+}
+
+// A key that nobody reads cannot leak: of a CA the certificate alone is mounted, and
+// what is mounted follows its Secret.
+func TestWhatPodsMount(t *testing.T) {
+	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
+		for _, p := range pods(t, rendered) {
+			for _, v := range p.spec.Volumes {
+				if v.Projected == nil {
+					continue
+				}
+				for _, source := range v.Projected.Sources {
+					if source.Secret == nil || !strings.HasSuffix(source.Secret.Name, "-ca") {
+						continue
+					}
+					for _, item := range source.Secret.Items {
+						if item.Key == "tls.key" {
+							t.Errorf("%s mounts the key of CA %s", p.name, source.Secret.Name)
+						}
+					}
+					if len(source.Secret.Items) == 0 {
+						t.Errorf("%s mounts all of CA %s", p.name, source.Secret.Name)
+					}
+				}
+			}
+			for _, c := range p.spec.Containers {
+				for _, m := range c.VolumeMounts {
+					if m.SubPath != "" {
+						t.Errorf("%s mounts %s by a subPath, which never changes", p.name, m.MountPath)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A Service, probe or policy that names a port finds it.
+func TestPortsAreThere(t *testing.T) {
+	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
+		ports := sets.New[string]()
+		for _, c := range deployment(t, rendered).Spec.Template.Spec.Containers {
+			for _, port := range c.Ports {
+				if ports.Has(port.Name) {
+					t.Errorf("two ports are named %s", port.Name)
+				}
+				ports.Insert(port.Name)
+			}
+			for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+				if !ports.Has(probe.HTTPGet.Port.String()) {
+					t.Errorf("a probe asks port %s, there are %v", probe.HTTPGet.Port.String(), sets.List(ports))
+				}
+			}
+		}
+		for _, obj := range rendered.Objects {
+			if obj.GetKind() != "Service" {
+				continue
+			}
+			for _, port := range typed[*corev1.Service](t, obj).Spec.Ports {
+				if !ports.Has(port.TargetPort.String()) {
+					t.Errorf("Service %s leads to port %s, there are %v", obj.GetName(), port.TargetPort.String(), sets.List(ports))
+				}
+			}
+		}
+	})
+}
+
+// What a pod names is made by the release, or named by its values.
+func TestPodsFindTheirSecrets(t *testing.T) {
+	given := []string{"my-tls", "my-agents-ca", "my-webhook", "my-metrics", "agents-root", "token", "rome"}
+	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
+		made := sets.New(given...)
+		for _, obj := range rendered.Objects {
+			switch obj.GetKind() {
+			case "Secret", "ConfigMap":
+				made.Insert(obj.GetName())
+			case "Certificate":
+				spec, _ := obj.Object["spec"].(map[string]any)
+				name, _ := spec["secretName"].(string)
+				made.Insert(name)
+			}
+		}
+		for _, p := range pods(t, rendered) {
+			for _, name := range named(p.spec) {
+				if !made.Has(name) {
+					t.Errorf("%s mounts %s, which nobody makes: there are %v", p.name, name, sets.List(made))
+				}
+			}
+		}
+	})
+}
+
+// named are the Secrets and ConfigMaps that a pod needs to start.
+func named(spec corev1.PodSpec) []string {
+	var out []string
+	for _, v := range spec.Volumes {
+		if v.Secret != nil {
+			out = append(out, v.Secret.SecretName)
+		}
+		if v.ConfigMap != nil {
+			out = append(out, v.ConfigMap.Name)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if source.Secret != nil {
+				out = append(out, source.Secret.Name)
+			}
+			if source.ConfigMap != nil {
+				out = append(out, source.ConfigMap.Name)
+			}
+		}
+	}
+	for _, c := range spec.Containers {
+		for _, e := range c.Env {
+			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+				out = append(out, e.ValueFrom.SecretKeyRef.Name)
+			}
+		}
+	}
+	return slices.Compact(out)
+}

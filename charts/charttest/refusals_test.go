@@ -1,0 +1,94 @@
+package charttest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+)
+
+// Every wrong value is refused before anything is applied, with an error that names
+// the key, and the remedy where the key alone does not tell it.
+func TestWrongValuesAreRefused(t *testing.T) {
+	off := `certificates: {certManager: {enabled: false}, existing: {tls: t, agentsCA: a}}, enrolment: {enabled: false}`
+	tests := map[string]struct {
+		chart, values string
+		want          []string
+	}{
+		"an unknown key":                 {"broker", `{replicas: 3}`, []string{"'replicas' not allowed"}},
+		"an unknown key below another":   {"broker", `{image: {name: broker}}`, []string{"/image", "'name' not allowed"}},
+		"a key of the other chart":       {"agent", `{publicURL: "https://b:8443"}`, []string{"'publicURL' not allowed"}},
+		"text where a number belongs":    {"broker", `{replicaCount: two}`, []string{"/replicaCount", "got string, want integer"}},
+		"a number below zero":            {"broker", `{replicaCount: -1}`, []string{"/replicaCount", "minimum"}},
+		"a switch that is text":          {"broker", `{webhook: {enabled: "no"}}`, []string{"/webhook/enabled", "want boolean"}},
+		"an address without TLS":         {"broker", `{publicURL: "http://broker.example.com:8443"}`, []string{"/publicURL", "does not match pattern", "https"}},
+		"an address with a path":         {"broker", `{publicURL: "https://broker.example.com/api"}`, []string{"/publicURL", "does not match pattern"}},
+		"an unknown type of Service":     {"broker", `{service: {type: ExternalName}}`, []string{"/service/type", "'LoadBalancer'"}},
+		"a port out of range":            {"broker", `{service: {ports: {rest: 70000}}}`, []string{"/service/ports/rest", "maximum"}},
+		"a digest without its algorithm": {"broker", `{image: {digest: abc}}`, []string{"/image/digest", "sha256"}},
+		"an unknown pull policy":         {"agent", `{image: {pullPolicy: Sometimes}}`, []string{"/image/pullPolicy", "'IfNotPresent'"}},
+		"an unknown failure policy":      {"agent", `{webhook: {failurePolicy: Warn}}`, []string{"/webhook/failurePolicy", "'Fail', 'Ignore'"}},
+		"a webhook that waits too long":  {"broker", `{webhook: {timeoutSeconds: 60}}`, []string{"/webhook/timeoutSeconds", "maximum"}},
+		"an unknown policy of uninstall": {"broker", `{uninstall: {policy: Force}}`, []string{"/uninstall/policy", "'Refuse', 'Drain', 'Ignore'"}},
+		"a duration without a unit":      {"broker", `{uninstall: {timeout: "10"}}`, []string{"/uninstall/timeout", "does not match pattern"}},
+		"a certificate of minutes":       {"broker", `{certificates: {durations: {agent: 30m}}}`, []string{"/certificates/durations/agent", "does not match pattern"}},
+		"a cluster ID with a dot":        {"broker", `{certificates: {agents: [{clusterID: rome.eu}]}}`, []string{"/certificates/agents/0/clusterID", "does not match pattern"}},
+		"a cluster ID that is too long":  {"agent", `{cluster: {id: a2345678901234567890123456789012345678901}}`, []string{"/cluster/id", "maxLength"}},
+		"a cluster without ID":           {"broker", `{certificates: {agents: [{duration: 24h}]}}`, []string{"/certificates/agents/0", "'clusterID'"}},
+		"a root that is no certificate":  {"broker", `{certificates: {additionalRoots: {agents: "-----BEGIN EC PRIVATE KEY-----"}}}`, []string{"/certificates/additionalRoots/agents", "CERTIFICATE"}},
+		"an unknown kind of issuer":      {"broker", `{certificates: {issuers: {agents: {name: x, kind: Vault}}}}`, []string{"/certificates/issuers/agents/kind", "'ClusterIssuer'"}},
+		"a name that is too long":        {"broker", `{fullnameOverride: a23456789012345678901234567890123456789012345}`, []string{"/fullnameOverride", "maxLength"}},
+		"a label that the chart sets":    {"broker", `{podLabels: {app.kubernetes.io/name: mine}}`, []string{"/podLabels/app.kubernetes.io"}},
+		"a label that is no text":        {"agent", `{commonLabels: {critical: true}}`, []string{"/commonLabels/critical", "want string"}},
+		"a peer of the network by name":  {"broker", `{networkPolicy: {agents: [everybody]}}`, []string{"/networkPolicy/agents/0", "want object"}},
+		"an argument that is no flag":    {"broker", `{extraArgs: [serve]}`, []string{"/extraArgs/0", "does not match pattern"}},
+		"a volume without name":          {"agent", `{volumes: [{emptyDir: {}}]}`, []string{"/volumes/0", "'name'"}},
+		"an unknown setting of broker":   {"broker", `{brokerConfig: {preset: balanced}}`, []string{"/brokerConfig", "'preset' not allowed"}},
+		"an admission that is unknown":   {"broker", `{brokerConfig: {admission: Closed}}`, []string{"/brokerConfig/admission", "'Approved'"}},
+		"an unknown mode of peering":     {"agent", `{peeringMode: manual}`, []string{"/peeringMode", "'brokered', 'none'"}},
+		"a broker without scheme":        {"agent", `{broker: {urls: ["broker.example.com:8443"]}}`, []string{"/broker/urls/0", "does not match pattern"}},
+		"a CA hash without algorithm":    {"agent", `{enrolment: {url: "https://b:8444", caHash: 0123}}`, []string{"/enrolment/caHash"}},
+		"a guard that warns":             {"agent", `{guard: {elsewhere: Warn}}`, []string{"/guard/elsewhere", "'Audit', 'Deny'"}},
+		"a disruption budget in words":   {"agent", `{podDisruptionBudget: {minAvailable: most}}`, []string{"/podDisruptionBudget/minAvailable"}},
+
+		"two brokers at work":                {"broker", `{leaderElection: {enabled: false}}`, []string{"replicaCount is 2", "set leaderElection.enabled=true or replicaCount=1"}},
+		"two agents at work":                 {"agent", `{replicaCount: 2, leaderElection: {enabled: false}}`, []string{"replicaCount is 2", "set leaderElection.enabled=true"}},
+		"nobody's account":                   {"broker", `{serviceAccount: {create: false}}`, []string{"serviceAccount.name is missing"}},
+		"no certificate of the broker":       {"broker", `{certificates: {certManager: {enabled: false}}}`, []string{"certificates.existing.tls is missing", "certificates.certManager.enabled=true"}},
+		"no CA of the agents":                {"broker", `{certificates: {certManager: {enabled: false}, existing: {tls: x}}}`, []string{"certificates.existing.agentsCA is missing"}},
+		"enrolment that nobody signs":        {"broker", `{certificates: {certManager: {enabled: false}, existing: {tls: t, agentsCA: a}}}`, []string{"enrolment.enabled", "enrolment.enabled=false"}},
+		"agents that nobody signs":           {"broker", `{certificates: {certManager: {enabled: false}, existing: {tls: t, agentsCA: a}, agents: [{clusterID: rome}]}, enrolment: {enabled: false}}`, []string{"certificates.agents needs cert-manager"}},
+		"a webhook without certificate":      {"broker", `{` + off + `}`, []string{"certificates.existing.webhook is missing", "webhook.enabled=false"}},
+		"an agent's webhook without one":     {"agent", `{certificates: {certManager: {enabled: false}}}`, []string{"certificates.existing.webhook is missing", "webhook.enabled=false"}},
+		"metrics without certificate":        {"broker", `{` + off + `, webhook: {enabled: false}, metrics: {secure: true}}`, []string{"certificates.existing.metrics is missing", "metrics.secure=false"}},
+		"an issuer whose root is missing":    {"broker", `{certificates: {issuers: {agents: {name: vault}}}}`, []string{"certificates.existing.agentsCA is missing"}},
+		"a root whose issuer is missing":     {"broker", `{certificates: {existing: {agentsCA: root}}}`, []string{"certificates.issuers.agents.name is missing"}},
+		"a cluster twice":                    {"broker", `{certificates: {agents: [{clusterID: rome}, {clusterID: rome}]}}`, []string{"certificates.agents", `"rome" twice`}},
+		"a webhook that nobody trusts":       {"broker", `{certificates: {existing: {webhook: mine}}}`, []string{"webhook.caBundle is missing"}},
+		"a CA of nobody's webhook":           {"agent", `{webhook: {caBundle: Q0E=}}`, []string{"webhook.caBundle", "certificates.existing.webhook"}},
+		"a monitor of nothing":               {"agent", `{metrics: {enabled: false, serviceMonitor: {enabled: true}}}`, []string{"metrics.serviceMonitor.enabled", "metrics.enabled=true"}},
+		"a disruption budget that says both": {"broker", `{podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}}`, []string{"podDisruptionBudget.minAvailable and maxUnavailable", "leave one"}},
+		"a disruption budget that blocks":    {"broker", `{podDisruptionBudget: {minAvailable: 2}}`, []string{"podDisruptionBudget.minAvailable", "replicaCount"}},
+		"a node port without nodes":          {"broker", `{service: {nodePorts: {rest: 30443}}}`, []string{"service.nodePorts.rest", "NodePort"}},
+		"a source range that nobody keeps":   {"broker", `{service: {type: NodePort, loadBalancerSourceRanges: [10.0.0.0/8]}}`, []string{"service.loadBalancerSourceRanges", "service.type=LoadBalancer"}},
+		"an identity and an enrolment":       {"agent", `{identity: {existingSecret: rome}, enrolment: {url: "https://b:8444", caHash: "` + caHash + `"}}`, []string{"identity.existingSecret and enrolment.url"}},
+		"an identity without a broker":       {"agent", `{identity: {existingSecret: rome}}`, []string{"broker.urls is missing"}},
+		"an enrolment with anybody":          {"agent", `{enrolment: {url: "https://b:8444", token: t}}`, []string{"enrolment.caHash is missing"}},
+		"a token for nobody":                 {"agent", `{enrolment: {token: t}}`, []string{"enrolment.url is missing"}},
+		"two tokens":                         {"agent", `{enrolment: {url: "https://b:8444", token: t, existingSecret: s, caHash: "` + caHash + `"}}`, []string{"enrolment.token and enrolment.existingSecret"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := chartsUnderTest[test.chart]
+			_, err := render(t, c, chart.Release{Name: c.release, Namespace: namespace}, test.values)
+			if err == nil {
+				t.Fatal("taken")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error does not say %q:\n%v", want, err)
+				}
+			}
+		})
+	}
+}

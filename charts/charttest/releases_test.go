@@ -1,0 +1,58 @@
+package charttest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+)
+
+// Releases in one cluster share kinds, which one of them installs, and nothing else.
+func TestReleasesDoNotCollide(t *testing.T) {
+	long := strings.Repeat("a-very-long-name-", 3)
+	releases := map[string]struct {
+		chart    string
+		name, ns string
+		values   string
+	}{
+		"the broker":                        {chart: "broker", name: "broker", ns: "one"},
+		"another in another namespace":      {chart: "broker", name: "second", ns: "two", values: `{crds: {enabled: false}}`},
+		"one that is named as the chart":    {chart: "broker", name: "liqo-resource-broker", ns: "three", values: `{crds: {enabled: false}}`},
+		"one with a long name":              {chart: "broker", name: long + "1", ns: "four", values: `{crds: {enabled: false}}`},
+		"one whose long name begins alike":  {chart: "broker", name: long + "2", ns: "five", values: `{crds: {enabled: false}}`},
+		"an agent beside the broker":        {chart: "agent", name: "agent", ns: "one"},
+		"an agent named as the first":       {chart: "agent", name: "broker", ns: "one", values: `{crds: {enabled: false}}`},
+		"an agent that is named as a chart": {chart: "agent", name: "liqo-resource-broker-agent", ns: "three", values: `{crds: {enabled: false}}`},
+		"one with a name of its own":        {chart: "broker", name: "broker", ns: "six", values: `{crds: {enabled: false}, fullnameOverride: mine}`},
+	}
+	owner := map[string]string{}
+	for name, r := range releases {
+		rendered := mustRender(t, chartsUnderTest[r.chart], chart.Release{Name: r.name, Namespace: r.ns}, r.values)
+		for _, obj := range all(rendered) {
+			// Roles in Liqo's namespace are named after the release as well.
+			id := identity(obj)
+			if other, taken := owner[id]; taken {
+				t.Errorf("%s belongs to %s and to %s", id, other, name)
+			}
+			owner[id] = name
+			if len(obj.GetName()) > 63 && obj.GetKind() != "CustomResourceDefinition" {
+				t.Errorf("%s: %s has a name of %d characters", name, id, len(obj.GetName()))
+			}
+		}
+	}
+}
+
+// Argo CD renders a chart anew every few minutes and compares.
+func TestRenderingTwiceGivesTheSame(t *testing.T) {
+	for name, c := range chartsUnderTest {
+		t.Run(name, func(t *testing.T) {
+			release := chart.Release{Name: c.release, Namespace: namespace}
+			first, second := mustRender(t, c, release, ``), mustRender(t, c, release, ``)
+			if diff := cmp.Diff(first, second); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

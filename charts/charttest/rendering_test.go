@@ -1,0 +1,126 @@
+// Package charttest holds the charts of broker and agent against what they promise.
+package charttest
+
+import (
+	"strings"
+	"testing"
+
+	certmanagerv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+)
+
+// strict decodes into types and refuses what these do not have.
+var strict = func() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, certmanagerv1.AddToScheme, monitoringv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(err)
+		}
+	}
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+}()
+
+// typed is an object as its Go type.
+func typed[T runtime.Object](t *testing.T, obj *unstructured.Unstructured) T {
+	t.Helper()
+	text, err := obj.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, _, err := strict.Decode(text, nil, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", identity(obj), err)
+	}
+	as, ok := decoded.(T)
+	if !ok {
+		t.Fatalf("%s is a %T", identity(obj), decoded)
+	}
+	return as
+}
+
+// deployment is the one of a release.
+func deployment(t *testing.T, rendered *chart.Rendered) *appsv1.Deployment {
+	t.Helper()
+	for _, obj := range rendered.Objects {
+		if obj.GetKind() == "Deployment" {
+			return typed[*appsv1.Deployment](t, obj)
+		}
+	}
+	t.Fatal("there is no Deployment")
+	return nil
+}
+
+func TestEveryObjectDecodesStrictly(t *testing.T) {
+	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
+		seen := map[string]bool{}
+		for _, obj := range all(rendered) {
+			typed[runtime.Object](t, obj)
+			if id := identity(obj); seen[id] {
+				t.Errorf("%s is rendered twice", id)
+			} else {
+				seen[id] = true
+			}
+		}
+	})
+}
+
+// What an object is named and labelled by lets Helm, Argo CD and people find it.
+func TestObjectsAreFound(t *testing.T) {
+	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
+		for _, obj := range all(rendered) {
+			if strings.HasSuffix(obj.GetName(), "extra") {
+				continue // the user's
+			}
+			if obj.GetLabels()["app.kubernetes.io/instance"] == "" || obj.GetLabels()["helm.sh/chart"] == "" {
+				t.Errorf("%s lacks the usual labels: %v", identity(obj), obj.GetLabels())
+			}
+			if len(obj.GetName()) > 63 && obj.GetKind() == "Service" {
+				t.Errorf("%s has too long a name", identity(obj))
+			}
+		}
+	})
+}
+
+// A webhook that stands in the way of a finalizer or of the broker itself would never
+// get out of it again.
+func TestWebhooksCannotDeadlock(t *testing.T) {
+	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
+		account := deployment(t, rendered).Spec.Template.Spec.ServiceAccountName
+		for _, obj := range rendered.Objects {
+			if obj.GetKind() != "ValidatingWebhookConfiguration" {
+				continue
+			}
+			for _, hook := range typed[*admissionregistrationv1.ValidatingWebhookConfiguration](t, obj).Webhooks {
+				conditions := ""
+				for _, c := range hook.MatchConditions {
+					conditions += c.Expression + "\n"
+				}
+				for _, want := range []string{
+					"!has(object.metadata.deletionTimestamp)",
+					"request.userInfo.username != 'system:serviceaccount:" + namespace + ":" + account + "'",
+				} {
+					if !strings.Contains(conditions, want) {
+						t.Errorf("%s lacks the condition %q, it has\n%s", hook.Name, want, conditions)
+					}
+				}
+				if hook.NamespaceSelector != nil || hook.ObjectSelector != nil {
+					t.Errorf("%s can be opted out of", hook.Name)
+				}
+				if *hook.SideEffects != admissionregistrationv1.SideEffectClassNone || *hook.MatchPolicy != admissionregistrationv1.Equivalent {
+					t.Errorf("%s has sideEffects %s and matchPolicy %s", hook.Name, *hook.SideEffects, *hook.MatchPolicy)
+				}
+			}
+		}
+	})
+}

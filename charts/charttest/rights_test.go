@@ -1,0 +1,200 @@
+package charttest
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+)
+
+var update = flag.Bool("update", false, "write the lists of rights in testdata")
+
+// rightsOf a rendered chart, a line each: who may do what to what, where.
+func rightsOf(t *testing.T, rendered *chart.Rendered) string {
+	t.Helper()
+	rules, holders := map[string][]rbacv1.PolicyRule{}, map[string][]string{}
+	for _, obj := range all(rendered) {
+		where := "everywhere"
+		if obj.GetNamespace() != "" {
+			where = "in " + obj.GetNamespace()
+		}
+		switch obj.GetKind() {
+		case "Role":
+			rules[where+" "+obj.GetName()] = typed[*rbacv1.Role](t, obj).Rules
+		case "ClusterRole":
+			role := typed[*rbacv1.ClusterRole](t, obj)
+			rules[where+" "+obj.GetName()] = role.Rules
+			for label := range role.Labels {
+				if to, aggregated := strings.CutPrefix(label, "rbac.authorization.k8s.io/aggregate-to-"); aggregated {
+					holders[where+" "+obj.GetName()] = append(holders[where+" "+obj.GetName()], "whoever is "+to)
+				}
+			}
+		case "RoleBinding":
+			b := typed[*rbacv1.RoleBinding](t, obj)
+			holders[where+" "+b.RoleRef.Name] = append(holders[where+" "+b.RoleRef.Name], b.Subjects[0].Name)
+		case "ClusterRoleBinding":
+			b := typed[*rbacv1.ClusterRoleBinding](t, obj)
+			holders[where+" "+b.RoleRef.Name] = append(holders[where+" "+b.RoleRef.Name], b.Subjects[0].Name)
+		}
+	}
+	lines := map[string]bool{}
+	for role, granted := range rules {
+		who := holders[role]
+		if len(who) == 0 {
+			who = []string{"nobody (" + role + ")"}
+		}
+		for _, w := range who {
+			for _, line := range rightLines(granted) {
+				where, _, _ := strings.Cut(role, " lrb")
+				lines[w+" "+where+": "+line] = true
+			}
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(lines)), "\n") + "\n"
+}
+
+func rightLines(rules []rbacv1.PolicyRule) []string {
+	var out []string
+	for _, rule := range rules {
+		verbs := strings.Join(rule.Verbs, ",")
+		for _, url := range rule.NonResourceURLs {
+			out = append(out, verbs+" "+url)
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				if group != "" {
+					resource += "." + group
+				}
+				names := ""
+				if len(rule.ResourceNames) > 0 {
+					names = fmt.Sprintf(" named %s", strings.Join(rule.ResourceNames, ","))
+				}
+				out = append(out, verbs+" "+resource+names)
+			}
+		}
+	}
+	return out
+}
+
+// The lists in testdata are what somebody reviewed: a right more or less is a change
+// of the list.
+func TestRightsAreThoseThatWereReviewed(t *testing.T) {
+	for name, c := range chartsUnderTest {
+		t.Run(name, func(t *testing.T) {
+			rendered := mustRender(t, c, chart.Release{Name: "lrb", Namespace: namespace}, `{fullnameOverride: lrb, metrics: {secure: true}}`)
+			got := rightsOf(t, rendered)
+			golden := filepath.Join("testdata", "rights-"+name+".txt")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("rights differ from %s; if they shall, run the test with -update (-reviewed +rendered):\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+// Rules that hold whatever is reviewed.
+func TestNobodyMayTooMuch(t *testing.T) {
+	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
+		for line := range strings.Lines(rightsOf(t, rendered)) {
+			who, right, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			verbs, what, _ := strings.Cut(right, " ")
+			resource, named, _ := strings.Cut(what, " named ")
+			switch {
+			case strings.Contains(right, "*"):
+				t.Errorf("a wildcard: %s", line)
+			case resource == "secrets" && named == "" && verbs != "create":
+				t.Errorf("Secrets without a name: %s", line)
+			case strings.Contains(resource, "/status") && strings.HasPrefix(who, "whoever"):
+				t.Errorf("a status that people write: %s", line)
+			case strings.Contains(resource, "rbac.authorization.k8s.io"), resource == "pods/exec":
+				t.Errorf("a way to more rights: %s", line)
+			}
+		}
+	})
+}
+
+// What the code says it needs stands in the chart.
+func TestRightsCoverTheMarkersInTheCode(t *testing.T) {
+	folders := map[string][]string{
+		"broker": {"controllers/brokerconfig", "controllers/clusteradvertisement", "controllers/reservation", "webhooks/broker"},
+		"agent":  {"controllers/advertisement", "controllers/resourcerequest", "webhooks/agent"},
+	}
+	for name, c := range chartsUnderTest {
+		t.Run(name, func(t *testing.T) {
+			rendered := mustRender(t, c, chart.Release{Name: "lrb", Namespace: namespace}, `{fullnameOverride: lrb}`)
+			granted := map[string]bool{}
+			for line := range strings.Lines(rightsOf(t, rendered)) {
+				who, right, _ := strings.Cut(strings.TrimSpace(line), ": ")
+				verbs, what, _ := strings.Cut(right, " ")
+				if strings.HasPrefix(who, "lrb everywhere") {
+					for verb := range strings.SplitSeq(verbs, ",") {
+						granted[verb+" "+what] = true
+					}
+				}
+			}
+			for _, folder := range folders[name] {
+				for _, need := range markers(t, filepath.Join("..", "..", folder)) {
+					if !granted[need] {
+						t.Errorf("%s needs %q, which the chart does not grant", folder, need)
+					}
+				}
+			}
+		})
+	}
+}
+
+// markers are the rights that the comments +kubebuilder:rbac of a package ask for.
+func markers(t *testing.T, folder string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no Go files in %q: %v", folder, err)
+	}
+	var out []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			_, marker, found := strings.Cut(strings.TrimSpace(line), "+kubebuilder:rbac:")
+			if !found {
+				continue
+			}
+			fields := map[string][]string{}
+			for field := range strings.SplitSeq(marker, ",") {
+				key, value, _ := strings.Cut(field, "=")
+				fields[key] = strings.Split(strings.Trim(value, `"`), ";")
+			}
+			for _, group := range fields["groups"] {
+				for _, resource := range fields["resources"] {
+					if group != "" {
+						resource += "." + group
+					}
+					for _, verb := range fields["verbs"] {
+						out = append(out, verb+" "+resource)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
