@@ -133,7 +133,7 @@ func TestPodsFindTheirSecrets(t *testing.T) {
 	given := []string{"my-tls", "my-agents-ca", "my-webhook", "my-metrics", "agents-root", "token", "rome"}
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		made := sets.New(given...)
-		for _, obj := range rendered.Objects {
+		for _, obj := range all(rendered) {
 			switch obj.GetKind() {
 			case "Secret", "ConfigMap":
 				made.Insert(obj.GetName())

@@ -7,6 +7,10 @@
 {{- if .Values.serviceAccount.create }}{{ include "liqo-resource-broker.fullname" . }}-check{{ else }}{{ .Values.serviceAccount.name }}{{ end -}}
 {{- end -}}
 
+{{- define "liqo-resource-broker.configureAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ include "liqo-resource-broker.fullname" . }}-configure{{ else }}{{ .Values.serviceAccount.name }}{{ end -}}
+{{- end -}}
+
 {{/* What a hook's Job may take: uninstall.timeout, and a minute to start. */}}
 {{- define "liqo-resource-broker.uninstallSeconds" -}}
 {{- $seconds := 60 -}}

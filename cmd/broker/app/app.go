@@ -49,7 +49,7 @@ serves the Reservations and ClusterAdvertisements of its own cluster alone.`,
 		},
 	}
 	o.bind(cmd.Flags())
-	cmd.AddCommand(enrolCommand(), checkCommand(), uninstallCommand())
+	cmd.AddCommand(enrolCommand(), configureCommand(), checkCommand(), uninstallCommand())
 	return cmd
 }
 

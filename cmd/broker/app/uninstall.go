@@ -42,8 +42,8 @@ Drain deletes them and waits until everything of them is given back, Ignore leav
 them.
 
 With --cleanup, after the broker is gone, it removes what Helm does not know of:
-finalizers, the lease, Secrets that cert-manager filled, enrolments, and the journal
-unless it is kept. The chart runs both as hooks of helm uninstall.`,
+finalizers, the lease, a BrokerConfig that came from the chart's values, Secrets that
+cert-manager filled, enrolments, and the journal unless it is kept. The chart runs both as hooks of helm uninstall.`,
 		Example: `  broker uninstall --namespace=liqo-resource-broker --policy=Drain --timeout=10m
   broker uninstall --namespace=liqo-resource-broker --cleanup --name=broker-liqo-resource-broker`,
 		Args:         cobra.NoArgs,
@@ -153,5 +153,6 @@ func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.
 		cleanup.DeleteIssued(o.name, "tls", "servers-ca", "agents-ca", "webhook-tls", "metrics-tls"),
 		cleanup.DeleteAll(uninstall.CertificateRequests(), uninstall.Made()),
 		cleanup.DeleteAll(&corev1.ConfigMapList{}, made),
+		cleanup.DeleteAll(&brokerv1alpha1.BrokerConfigList{}, uninstall.Made()),
 	)
 }

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+)
+
+const (
+	// configurer owns the fields of a BrokerConfig that come from a file.
+	configurer = "liqo-resource-broker-configure"
+	// configureEvery is how often an API server is asked that cannot take it yet.
+	configureEvery = 2 * time.Second
+)
+
+func configureCommand() *cobra.Command {
+	timeout := 3 * time.Minute
+	cmd := &cobra.Command{
+		Use:   "configure FILE",
+		Short: "Apply a BrokerConfig, as soon as the cluster can take it.",
+		Long: `Applies the BrokerConfig in a file. While its kind or its webhook is not there yet,
+as in the first moments of an installation, it waits; a BrokerConfig that is wrong is
+refused at once. The chart runs it after helm install and helm upgrade.`,
+		Example:      `  broker configure brokerconfig.yaml --timeout=1m`,
+		Args:         cobra.ExactArgs(1),
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			config, err := readConfig(args[0])
+			if err != nil {
+				return err
+			}
+			_, c, err := directClient()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return configure(ctx, c, config, cmd.OutOrStdout())
+		},
+	}
+	bindKubeconfig(cmd.Flags())
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait until the cluster can take it")
+	return cmd
+}
+
+func readConfig(file string) (*unstructured.Unstructured, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	config := &unstructured.Unstructured{}
+	if err := yaml.UnmarshalStrict(text, &config.Object); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if kind := config.GroupVersionKind(); kind != brokerv1alpha1.GroupVersion.WithKind("BrokerConfig") {
+		return nil, fmt.Errorf("%s holds a %s, give a BrokerConfig of %s", file, kind, brokerv1alpha1.GroupVersion)
+	}
+	return config, nil
+}
+
+// configure applies until it is taken, refused or ctx ends.
+func configure(ctx context.Context, c client.Client, config *unstructured.Unstructured, out io.Writer) error {
+	c = client.WithFieldValidation(c, metav1.FieldValidationStrict)
+	var trouble error
+	err := wait.PollUntilContextCancel(ctx, configureEvery, true, func(ctx context.Context) (bool, error) {
+		// The server's answer is written into what is applied.
+		applied := client.ApplyConfigurationFromUnstructured(config.DeepCopy())
+		err := c.Apply(ctx, applied, client.FieldOwner(configurer), client.ForceOwnership)
+		if err == nil {
+			return true, nil
+		}
+		if !mayPass(err) {
+			return false, err
+		}
+		if trouble == nil {
+			if _, err := fmt.Fprintf(out, "waiting: %v\n", err); err != nil {
+				return false, err
+			}
+		}
+		trouble = err
+		return false, nil
+	})
+	switch {
+	case err == nil:
+		_, err = fmt.Fprintf(out, "BrokerConfig %q applied\n", config.GetName())
+		return err
+	case ctx.Err() != nil && trouble != nil:
+		return fmt.Errorf("the cluster did not take BrokerConfig %q in time: %w", config.GetName(), trouble)
+	}
+	return fmt.Errorf("BrokerConfig %q: %w", config.GetName(), err)
+}
+
+// mayPass tells a cluster that is not ready yet from a refusal: the kind is not known,
+// its webhook does not answer, the API server is busy or away.
+func mayPass(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return true
+	}
+	return apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook")
+}
