@@ -1,7 +1,6 @@
 package charttest
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -130,7 +129,7 @@ func TestPortsAreThere(t *testing.T) {
 
 // What a pod names is made by the release, or named by its values.
 func TestPodsFindTheirSecrets(t *testing.T) {
-	given := []string{"my-tls", "my-agents-ca", "my-webhook", "my-metrics", "agents-root", "token", "rome"}
+	given := []string{"my-tls", "my-agents-ca", "my-webhook", "my-metrics", "agents-root", "rome"}
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		made := sets.New(given...)
 		for _, obj := range all(rendered) {
@@ -153,34 +152,39 @@ func TestPodsFindTheirSecrets(t *testing.T) {
 	})
 }
 
-// named are the Secrets and ConfigMaps that a pod needs to start.
+// named are the Secrets and ConfigMaps without which a pod does not start.
 func named(spec corev1.PodSpec) []string {
 	var out []string
+	add := func(name string, optional *bool) {
+		if optional == nil || !*optional {
+			out = append(out, name)
+		}
+	}
 	for _, v := range spec.Volumes {
 		if v.Secret != nil {
-			out = append(out, v.Secret.SecretName)
+			add(v.Secret.SecretName, v.Secret.Optional)
 		}
 		if v.ConfigMap != nil {
-			out = append(out, v.ConfigMap.Name)
+			add(v.ConfigMap.Name, v.ConfigMap.Optional)
 		}
 		if v.Projected == nil {
 			continue
 		}
 		for _, source := range v.Projected.Sources {
 			if source.Secret != nil {
-				out = append(out, source.Secret.Name)
+				add(source.Secret.Name, source.Secret.Optional)
 			}
 			if source.ConfigMap != nil {
-				out = append(out, source.ConfigMap.Name)
+				add(source.ConfigMap.Name, source.ConfigMap.Optional)
 			}
 		}
 	}
 	for _, c := range spec.Containers {
 		for _, e := range c.Env {
 			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
-				out = append(out, e.ValueFrom.SecretKeyRef.Name)
+				add(e.ValueFrom.SecretKeyRef.Name, e.ValueFrom.SecretKeyRef.Optional)
 			}
 		}
 	}
-	return slices.Compact(out)
+	return out
 }
