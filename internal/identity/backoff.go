@@ -37,18 +37,3 @@ func (b *backoff) wait(now time.Time, pause time.Duration) time.Time {
 	b.until = now.Add(wait.Jitter(max(pause, firstPause), 0.2))
 	return b.until
 }
-
-// reminded is what was said last, and when.
-type reminded struct {
-	text string
-	at   time.Time
-}
-
-// again says whether text is worth saying now.
-func (r *reminded) again(text string, now time.Time) bool {
-	if r.text == text && now.Before(r.at.Add(reminder)) {
-		return false
-	}
-	r.text, r.at = text, now
-	return true
-}

@@ -17,7 +17,6 @@ func TestCondition(t *testing.T) {
 	const life = 24 * time.Hour
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	c := certified(t, "rome", start, life)
-	credentials := &pki.Credentials{Certificate: tls.Certificate{Leaf: c.Leaf}}
 	cases := map[string]struct {
 		age              time.Duration
 		invalid, trouble error
@@ -34,6 +33,7 @@ func TestCondition(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			credentials := &pki.Credentials{Certificate: tls.Certificate{Leaf: c.Leaf}}
 			if tc.invalid != nil {
 				credentials = nil
 			}

@@ -124,7 +124,14 @@ func (h *home) renewing(t *testing.T, k *Keeper) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tr.Close() }) // never fails
-	k.RenewWith(tr, func() bool { return true })
+	k.RenewWith(tr, elected())
+}
+
+// elected is what the replica that leads sees.
+func elected() <-chan struct{} {
+	closed := make(chan struct{})
+	close(closed)
+	return closed
 }
 
 // settle makes steps until the next one is for later, and returns when.
@@ -554,7 +561,7 @@ func testReplicas(t *testing.T, h *home) {
 				return
 			}
 			defer tr.Close() //nolint:errcheck // never fails
-			k.RenewWith(tr, func() bool { return true })
+			k.RenewWith(tr, elected())
 			_ = k.Start(ctx) // ends with ctx
 		})
 	}

@@ -76,7 +76,7 @@ func runAgent(a []string) error {
 	if err != nil {
 		return err
 	}
-	k.RenewWith(tr, func() bool { return true })
+	k.RenewWith(tr, elected())
 	_, err = k.keep(ctx, func(c *Certificate) bool { return c != nil && (!c.same(first) || !RenewalTime(c).Before(time.Now())) })
 	return err
 }

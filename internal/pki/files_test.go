@@ -33,6 +33,7 @@ func TestOpenFilesSaysWhatIsWrong(t *testing.T) {
 		"second root is no PEM":      {edit: write(CAAdditionalFile, []byte("x")), want: []string{CAAdditionalFile, "no CA certificate"}},
 		"key of another certificate": {edit: write(KeyFile, otherKey(t, a)), want: []string{CertFile, KeyFile, "same issue"}},
 		"expired":                    {now: testTime.Add(leafLifetime + time.Second), want: []string{CertFile, "expired on 2027-03-01T12:00:00Z", "renew"}},
+		"a clock a little late":      {now: testTime.Add(-9 * time.Minute)},
 		"not valid yet":              {now: testTime.Add(-time.Hour), want: []string{CertFile, "2026-03-01T11:55:00Z", "clock"}},
 	}
 	for name, tc := range cases {
@@ -123,6 +124,30 @@ func TestFilesFollowAMountedSecret(t *testing.T) {
 	turn("v2")
 	if id, err := files.ClusterID(); id != "paris" || err != nil {
 		t.Errorf("ClusterID after the turn = %q, %v; want paris", id, err)
+	}
+}
+
+func TestWhatWasNotValidYetIsTakenUpInTime(t *testing.T) {
+	a := newAuthority(t)
+	dir := certDir(t, a, "rome")
+	now := testTime
+	files, err := OpenFiles(dir, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := current(t, files)
+	late, err := a.Issue(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "rome"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, NotBefore: now.Add(time.Hour),
+	})
+	if err := errors.Join(err, late.Save(dir, a.CertPEM(), nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got := current(t, files); got != first || files.Problem() == nil {
+		t.Errorf("a certificate of the next hour is in use: %v", files.Problem())
+	}
+	now = now.Add(time.Hour)
+	if got := current(t, files); got == first || files.Problem() != nil {
+		t.Errorf("the certificate is not in use in its hour: %v", files.Problem())
 	}
 }
 

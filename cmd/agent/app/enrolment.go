@@ -120,14 +120,7 @@ func (a *agent) addIdentity(*rest.Config) error {
 	if err != nil || a.keeper == nil {
 		return err
 	}
-	a.keeper.RenewWith(a.transport, func() bool {
-		select {
-		case <-a.mgr.Elected():
-			return true
-		default:
-			return false
-		}
-	})
+	a.keeper.RenewWith(a.transport, a.mgr.Elected())
 	return a.mgr.Add(a.keeper)
 }
 
