@@ -27,6 +27,7 @@ type uninstallOptions struct {
 	timeout     time.Duration
 	cleanup     bool
 	keepJournal bool
+	carried     []string
 	name        string
 	pods        string
 }
@@ -68,6 +69,7 @@ cert-manager filled, enrolments, and the journal unless it is kept. The chart ru
 	fs.DurationVar(&o.timeout, "timeout", o.timeout, "how long to wait for Reservations to be given back, or for the broker to be gone")
 	fs.BoolVar(&o.cleanup, "cleanup", o.cleanup, "remove what is left after the broker is gone")
 	fs.BoolVar(&o.keepJournal, "keep-journal", o.keepJournal, "let --cleanup leave the journal, which is also the audit trail")
+	fs.StringSliceVar(&o.carried, "carried", nil, "clusters whose certificates --cleanup removes here, because they were issued to be carried there")
 	fs.StringVar(&o.name, "name", o.name, "what the release's objects are named, for --cleanup")
 	fs.StringVar(&o.pods, "pod-selector", o.pods, "labels of the broker's pods, which --cleanup waits for; not waited for if unset")
 	return cmd
@@ -145,12 +147,16 @@ func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.
 		}
 		made = made.Add(*noJournal)
 	}
+	issued := []string{"tls", "servers-ca", "agents-ca", "webhook-tls", "metrics-tls"}
+	for _, id := range o.carried {
+		issued = append(issued, "agent-"+id)
+	}
 	cleanup := &uninstall.Cleanup{Client: c, Namespace: o.namespace, Out: out}
 	return uninstall.InOrder(ctx,
 		cleanup.AwaitPods(pods),
 		cleanup.Release(&brokerv1alpha1.ReservationList{}, brokerv1alpha1.ReservationFinalizer),
 		cleanup.Delete(&coordinationv1.Lease{}, leaseName),
-		cleanup.DeleteIssued(o.name, "tls", "servers-ca", "agents-ca", "webhook-tls", "metrics-tls"),
+		cleanup.DeleteIssued(o.name, issued...),
 		cleanup.DeleteAll(uninstall.CertificateRequests(), uninstall.Made()),
 		cleanup.DeleteAll(&corev1.ConfigMapList{}, made),
 		cleanup.DeleteAll(&brokerv1alpha1.BrokerConfigList{}, uninstall.Made()),

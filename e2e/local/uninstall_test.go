@@ -1,0 +1,143 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
+)
+
+// What helm test asks of broker and agents.
+func TestEveryReleaseSaysThatItWorks(t *testing.T) {
+	env := playgroundOf(t)
+	for _, name := range env.Playground.Names() {
+		t.Run(name, func(t *testing.T) {
+			said, err := env.Product.Release(name).Test(t.Context())
+			check(t, err)
+			t.Log(said)
+		})
+	}
+}
+
+// helm uninstall refuses while reservations live, drains them if it is told to, and
+// leaves what the charts keep and nothing else. Afterwards everything is installed
+// again, on the journal that was kept.
+func TestUninstall(t *testing.T) {
+	env := playgroundOf(t)
+	rome := env.Member("rome")
+	t.Cleanup(func() { reinstall(t, env) })
+	r, _ := ready(t, rome, "in-use", small())
+	pods := run(t, env, rome, r)
+
+	for _, name := range []string{"broker", "rome", r.Status.TargetClusterID} {
+		err := env.Product.Release(name).Uninstall(t.Context())
+		if err == nil || !strings.Contains(err.Error(), r.Status.ReservationName) {
+			t.Fatalf("uninstalling %s: got %v, want it refused for %s", name, err, r.Status.ReservationName)
+		}
+	}
+	check(t, rome.AwaitReady(t.Context(), r, time.Second))
+	check(t, pods.Unchanged(t.Context()))
+	check(t, rome.DeleteDeployments(t.Context(), namespace))
+
+	for _, name := range []string{"rome", "paris", "berlin", "broker"} {
+		values := env.Product.Values(name)
+		values["uninstall"] = map[string]any{"policy": "Drain"}
+		check(t, env.Product.Upgrade(t.Context(), name, values))
+		check(t, env.Product.Release(name).Uninstall(t.Context()))
+	}
+	check(t, env.AwaitClean(t.Context(), time.Minute))
+	left := leftBehind(t, env.Broker)
+	journal := slices.DeleteFunc(slices.Clone(left), func(l string) bool { return !strings.HasPrefix(l, "ConfigMap ") })
+	if len(journal) == 0 {
+		t.Error("the journal is gone, want it kept")
+	}
+	left = slices.DeleteFunc(left, func(l string) bool { return strings.HasPrefix(l, "ConfigMap ") })
+	if diff := cmp.Diff([]string(nil), left); diff != "" {
+		t.Errorf("left in the broker's cluster (-want +got):\n%s", diff)
+	}
+	for _, c := range env.Members {
+		var want []string
+		if c.Name == "berlin" {
+			want = []string{"Secret " + product.Carried} // the administrator's own
+		}
+		if diff := cmp.Diff(want, leftBehind(t, c)); diff != "" {
+			t.Errorf("left in %s (-want +got):\n%s", c.Name, diff)
+		}
+	}
+}
+
+func reinstall(t *testing.T, env *Environment) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // the test's own is over
+	defer cancel()
+	check(t, env.Product.Install(ctx))
+	check(t, env.AwaitAdvertised(ctx, time.Minute))
+	check(t, env.AwaitIdle(ctx, time.Minute))
+}
+
+// leftBehind names what is left of a release, but for the kinds and their objects.
+func leftBehind(t *testing.T, c *e2e.Cluster) []string {
+	t.Helper()
+	var left []string
+	for _, list := range []client.ObjectList{
+		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &corev1.ServiceList{},
+		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{},
+		kindList("cert-manager.io", "v1", "Certificate"), kindList("cert-manager.io", "v1", "CertificateRequest"),
+		kindList("cert-manager.io", "v1", "Issuer"), kindList("coordination.k8s.io", "v1", "Lease"),
+		kindList("networking.k8s.io", "v1", "NetworkPolicy"), kindList("policy", "v1", "PodDisruptionBudget"),
+	} {
+		check(t, c.List(t.Context(), list, client.InNamespace(product.Namespace)))
+		left = append(left, names(t, c, list)...)
+	}
+	for _, list := range []client.ObjectList{
+		&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{},
+		kindList("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration"),
+		kindList("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy"),
+		kindList("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding"),
+	} {
+		check(t, c.List(t.Context(), list, client.MatchingLabels{"app.kubernetes.io/part-of": "liqo-resource-broker"}))
+		left = append(left, names(t, c, list)...)
+	}
+	slices.Sort(left)
+	return left
+}
+
+func kindList(group, version, kind string) *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind + "List"})
+	return list
+}
+
+// names of objects, but for those that every namespace has.
+func names(t *testing.T, c *e2e.Cluster, list client.ObjectList) []string {
+	t.Helper()
+	items, err := meta.ExtractList(list)
+	check(t, err)
+	var out []string
+	for _, item := range items {
+		obj := item.(metav1.Object)
+		gvk, err := c.GroupVersionKindFor(item)
+		check(t, err)
+		switch kind := gvk.Kind; fmt.Sprintf("%s %s", kind, obj.GetName()) {
+		case "ConfigMap kube-root-ca.crt", "ServiceAccount default":
+		default:
+			out = append(out, fmt.Sprintf("%s %s", kind, obj.GetName()))
+		}
+	}
+	return out
+}
