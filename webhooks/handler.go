@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,14 +46,14 @@ type Kind[T client.Object] struct {
 // Register serves a kind at controller-runtime's path for it,
 // /validate-<group>-<version>-<kind>.
 func Register[T client.Object](mgr ctrl.Manager, object T, kind Kind[T]) error {
-	return ctrl.NewWebhookManagedBy(mgr, object).WithValidator(&handler[T]{Kind: kind, manager: mgr}).Complete()
+	return ctrl.NewWebhookManagedBy(mgr, object).WithValidator(&handler[T]{Kind: kind, scheme: mgr.GetScheme()}).Complete()
 }
 
 // handler lets pass what must never be held up: the end of an object, its
 // finalizers, its status.
 type handler[T client.Object] struct {
 	Kind[T]
-	manager ctrl.Manager
+	scheme *runtime.Scheme
 }
 
 // ValidateCreate implements admission.Validator.
@@ -81,7 +82,7 @@ func (h *handler[T]) judge(ctx context.Context, obj T) (admission.Warnings, erro
 	if len(verdict.Errors) == 0 {
 		return verdict.Warnings, nil
 	}
-	gvk, err := apiutil.GVKForObject(obj, h.manager.GetScheme())
+	gvk, err := apiutil.GVKForObject(obj, h.scheme)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,124 @@
+package webhooks
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+func TestAddresses(t *testing.T) {
+	cases := map[string]struct {
+		args []string
+		want string
+		off  bool
+	}{
+		"off unless asked for":     {off: true},
+		"off by word":              {args: []string{"--webhook-bind-address=0", "--webhook-cert-path=/certs"}, off: true},
+		"any address of a port":    {args: []string{"--webhook-bind-address=:9443", "--webhook-cert-path=/certs"}},
+		"one address":              {args: []string{"--webhook-bind-address=[::1]:9443", "--webhook-cert-path=/certs"}},
+		"without certificates":     {args: []string{"--webhook-bind-address=:9443"}, want: "--webhook-cert-path is missing: give the folder"},
+		"a port alone":             {args: []string{"--webhook-bind-address=9443", "--webhook-cert-path=/certs"}, want: `"9443" is not host:port, for example :9443`},
+		"a port that is no number": {args: []string{"--webhook-bind-address=:https", "--webhook-cert-path=/certs"}, want: `port "https" must be a number from 1 to 65535`},
+		"a port that is too large": {args: []string{"--webhook-bind-address=:70000", "--webhook-cert-path=/certs"}, want: `port "70000" must be`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var o Options
+			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+			o.Bind(flags)
+			if err := flags.Parse(tc.args); err != nil {
+				t.Fatal(err)
+			}
+			server, err := o.Server()
+			switch {
+			case tc.want != "":
+				if err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("got %v, want %q", err, tc.want)
+				}
+			case err != nil || (server == nil) != tc.off || o.Enabled() == tc.off:
+				t.Errorf("server %v, enabled %v, %v", server, o.Enabled(), err)
+			}
+		})
+	}
+}
+
+// A certificate that cert-manager renews is served without a restart.
+func TestACertificateThatIsReplacedIsServed(t *testing.T) {
+	dir := t.TempDir()
+	renew := func() *pki.Authority {
+		authority, err := pki.NewAuthority("webhooks", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := authority.IssueServer([]string{"webhook.test.svc"}, nil)
+		if err := errors.Join(err,
+			os.WriteFile(filepath.Join(dir, "tls.key"), pair.KeyPEM, 0o600),
+			os.WriteFile(filepath.Join(dir, "tls.crt"), pair.CertPEM, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return authority
+	}
+	first := renew()
+	o := Options{Address: freeAddress(t), CertDir: dir}
+	server, err := o.Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server.NeedLeaderElection() {
+		t.Error("only a leader would serve")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+	awaitTLS(t, o.Address, first)
+	awaitTLS(t, o.Address, renew())
+
+	old := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12} //nolint:gosec // it must not get through
+	if conn, err := tls.Dial("tcp", o.Address, old); err == nil {
+		_ = conn.Close()
+		t.Error("TLS 1.2 is spoken")
+	}
+}
+
+// awaitTLS waits until the certificate of an authority is served.
+func awaitTLS(t *testing.T, address string, authority *pki.Authority) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: authority.Pool(), ServerName: "webhook.test.svc", MinVersion: tls.VersionTLS13})
+		if last = err; err != nil {
+			return false, nil
+		}
+		return true, conn.Close()
+	})
+	if err != nil {
+		t.Fatalf("%v: %v", err, last)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // only its address was wanted
+	return listener.Addr().String()
+}
