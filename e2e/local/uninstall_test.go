@@ -30,6 +30,11 @@ func TestEveryReleaseSaysThatItWorks(t *testing.T) {
 			said, err := env.Product.Release(name).Test(t.Context())
 			check(t, err)
 			t.Log(said)
+			for line := range strings.Lines(said) {
+				if strings.HasPrefix(line, "warn") {
+					t.Errorf("nothing is wrong, and it warns: %s", line)
+				}
+			}
 		})
 	}
 }
