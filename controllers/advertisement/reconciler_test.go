@@ -113,6 +113,44 @@ func (b *bench) expect(published, writes, events int) {
 	}
 }
 
+func TestTheCertificateIsShownBesideTheRest(t *testing.T) {
+	b := newBench(t)
+	shown := metav1.Condition{
+		Type: agentv1alpha1.ConditionCertificateValid, Status: metav1.ConditionTrue,
+		Reason: agentv1alpha1.ReasonCertificateValid, Message: "valid until noon",
+	}
+	b.options.Certificate = func() metav1.Condition { return shown }
+	want := func(event string, writes, events int) {
+		t.Helper()
+		b.expect(len(b.broker.Advertised()), writes, events)
+		got := meta.FindStatusCondition(b.advertisement().Status.Conditions, shown.Type)
+		if got == nil || got.Reason != shown.Reason || got.Message != shown.Message {
+			t.Errorf("condition %+v, want %+v", got, shown)
+		}
+		for range events {
+			if text := <-b.events.Events; event != "" && text != event {
+				t.Errorf("event %q, want %q", text, event)
+			}
+		}
+	}
+	b.after(0)
+	want("", 2, 2)
+	b.after(DefaultInterval)
+	want("", 2, 0)
+
+	// Renewed: the text is another, and no news.
+	shown.Message = "valid until midnight"
+	b.after(DefaultInterval)
+	want("", 3, 0)
+
+	shown.Reason, shown.Message = agentv1alpha1.ReasonRenewalFailing, "valid until midnight, and not replaced: broker away"
+	b.after(DefaultInterval)
+	want("Warning CertificateRenewalFailing valid until midnight, and not replaced: broker away", 4, 1)
+	if !meta.IsStatusConditionTrue(b.advertisement().Status.Conditions, agentv1alpha1.ConditionReady) {
+		t.Error("the advertisement is not Ready")
+	}
+}
+
 func TestFirstLookWritesPublishesAndReports(t *testing.T) {
 	b := newBench(t)
 	if again := b.after(0); again != DefaultInterval {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -42,7 +43,7 @@ func TestAnAgentEnrolsItsCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "tls")
-	startAgent(t, plane, []string{
+	running := startAgent(t, plane, []string{
 		"--identity-secret=" + agentName + "-identity", "--broker-cert-path=" + dir, "--cluster-id=rome",
 		"--enrolment-url=" + site.EnrolmentURL, "--enrolment-ca-hash=" + site.CAHash(t), "--enrolment-token=token.that.comes.late",
 		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", health), "--metrics-bind-address=0",
@@ -93,6 +94,15 @@ func TestAnAgentEnrolsItsCluster(t *testing.T) {
 	if err != nil || !stored.Leaf.Equal(credentials.Certificate.Leaf) {
 		t.Errorf("the secret holds another certificate than the files, %v", err)
 	}
+	said, err := os.ReadFile(running.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(secret.Data[pki.KeyFile])) {
+		if strings.Contains(string(said), strings.TrimSpace(line)) {
+			t.Error("the log tells the private key")
+		}
+	}
 }
 
 // installAgent installs the agent's chart but its pods, into a namespace of its name.
@@ -123,7 +133,7 @@ func installAgent(t *testing.T, plane *controlplane.ControlPlane) client.Client 
 	return c
 }
 
-func startAgent(t *testing.T, plane *controlplane.ControlPlane, args []string) {
+func startAgent(t *testing.T, plane *controlplane.ControlPlane, args []string) *process.Process {
 	t.Helper()
 	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), agentName, agentName)
 	if err != nil {
@@ -141,6 +151,7 @@ func startAgent(t *testing.T, plane *controlplane.ControlPlane, args []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(running.Stop)
+	return running
 }
 
 func get(t *testing.T, url string) (status int, text string) {
