@@ -21,9 +21,10 @@ processes: no root, no containers, no virtual machines.
   berlin   2 nodes of 8 CPUs and 32 GiB,   region eu-central
            one of them with 2 GPUs
 
-Kubernetes and Liqo are real; nodes and containers are simulated by KWOK. The
-first start compiles them from the modules pinned in hack/, which takes about
-ten minutes on two cores; after that a start takes seconds.
+Kubernetes, Liqo and cert-manager are real; nodes and containers are simulated by
+KWOK. Broker and agents are installed from their charts. The first start compiles
+all of it from the modules pinned in hack/, which takes about ten minutes on two
+cores; after that a start takes seconds.
 
 State is kept in .playground of the checkout. Logs lie beside it, in
 .playground/clusters/NAME/logs.`,

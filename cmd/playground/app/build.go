@@ -11,8 +11,9 @@ func build() *cobra.Command {
 	return &cobra.Command{
 		Use:   "build [PROGRAM...]",
 		Short: "Build the programs that playground and tests run, and stop.",
-		Long: `build compiles etcd, Kubernetes, KWOK, cert-manager and Liqo from the modules pinned in hack/
-into the user's cache folder, unless they are there. The first time takes minutes.
+		Long: `build compiles etcd, Kubernetes, KWOK, cert-manager and Liqo from the modules
+pinned in hack/ into the user's cache folder, unless they are there. The first time
+takes minutes.
 With names it builds these alone, also programs that only kind clusters consist of.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			ctx, programs := cmd.Context(), toolchain.All()

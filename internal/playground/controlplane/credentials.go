@@ -99,13 +99,28 @@ func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, 
 	return file, c.writeKubeconfig(file, &clientcmdapi.AuthInfo{Token: token.Status.Token}, namespace)
 }
 
-// writeKubeconfig writes a file that holds all it needs, and may be copied away.
+// writeKubeconfig writes a file that holds all it needs, and may be copied away. It is
+// replaced as a whole: a process may read it just then.
 func (c *ControlPlane) writeKubeconfig(file string, user *clientcmdapi.AuthInfo, namespace string) error {
 	name := c.options.Name
-	return clientcmd.WriteToFile(clientcmdapi.Config{
+	content, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: c.URL(), CertificateAuthorityData: c.CA()}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: user},
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name, Namespace: namespace}},
 		CurrentContext: name,
-	}, file)
+	})
+	if err != nil {
+		return err
+	}
+	fresh, err := os.CreateTemp(filepath.Dir(file), ".kubeconfig") // readable by its owner alone
+	if err != nil {
+		return err
+	}
+	if _, err := fresh.Write(content); err != nil {
+		return errors.Join(err, fresh.Close())
+	}
+	if err := fresh.Close(); err != nil {
+		return err
+	}
+	return os.Rename(fresh.Name(), file)
 }

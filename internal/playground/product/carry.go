@@ -55,12 +55,13 @@ func (p *Product) Carry(ctx context.Context, clusterID string) error {
 	}
 }
 
-// awaitSecret waits until cert-manager has filled a Secret in the broker's cluster.
+// awaitSecret waits until a Secret in the broker's cluster holds a certificate that is
+// valid: cert-manager may have to renew it after the playground was down.
 func (p *Product) awaitSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, issuing, true, func(ctx context.Context) (bool, error) {
 		err := p.broker.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, secret)
-		return err == nil && len(secret.Data[corev1.TLSCertKey]) > 0 && len(secret.Data["ca.crt"]) > 0, client.IgnoreNotFound(err)
+		return err == nil && valid(secret) && len(secret.Data["ca.crt"]) > 0, client.IgnoreNotFound(err)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("waiting for Secret %q in the broker's cluster: %w", name, err)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -24,21 +26,23 @@ func (p *Product) credentials(ctx context.Context, m Member) (map[string]any, er
 		values["identity"] = map[string]any{"existingSecret": Carried}
 		return values, p.Carry(ctx, m.Name())
 	}
-	enrolled, err := p.enrolled(ctx, m)
+	enrolled, err := enrolled(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	if enrolled {
 		// A token is of use once; the others of its values stay as they were.
-		values["enrolment"] = p.releases[m.Name()].Values()["enrolment"]
-		return values, nil
+		last, err := p.releases[m.Name()].Values()
+		values["enrolment"] = last["enrolment"]
+		return values, err
 	}
 	values["enrolment"], err = p.Enrol(ctx, m.Name())
 	return values, err
 }
 
-// enrolled tells whether a member's agent has a certificate already.
-func (p *Product) enrolled(ctx context.Context, m Member) (bool, error) {
+// enrolled tells whether a member's agent has a certificate that it can renew. One
+// that expired while the playground was down is of no use any more.
+func enrolled(ctx context.Context, m Member) (bool, error) {
 	c, err := client.New(m.RESTConfig(), client.Options{})
 	if err != nil {
 		return false, err
@@ -48,7 +52,13 @@ func (p *Product) enrolled(ctx context.Context, m Member) (bool, error) {
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
-	return err == nil && len(secret.Data[corev1.TLSCertKey]) > 0, err
+	return err == nil && valid(secret), err
+}
+
+// valid tells whether a Secret holds a certificate that has not expired.
+func valid(secret *corev1.Secret) bool {
+	certificates, err := cert.ParseCertsPEM(secret.Data[corev1.TLSCertKey])
+	return err == nil && time.Now().Before(certificates[0].NotAfter)
 }
 
 // Enrol runs "broker enrol" in a pod of the broker, and returns the values for the

@@ -106,12 +106,9 @@ func (r *Release) apply(ctx context.Context, values map[string]any) error {
 }
 
 // Values are those of the last Apply, also of another process; nil if there was none.
-func (r *Release) Values() map[string]any {
+func (r *Release) Values() (map[string]any, error) {
 	former, err := r.former()
-	if err != nil {
-		return nil
-	}
-	return former.Values
+	return former.Values, err
 }
 
 // remount brings the volumes of all pods up to date. What is missing meanwhile leaves
