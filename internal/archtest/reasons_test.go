@@ -1,0 +1,177 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const troubleshooting = "docs/troubleshooting.md"
+
+// vocabularies are the packages whose constants people meet in objects and answers,
+// and the types of those; without type, constants named Reason… and Condition….
+var vocabularies = map[string]string{
+	"api/agent/v1alpha1": "", "api/broker/v1alpha1": "",
+	"internal/fault": "Reason", "internal/decision": "Reason",
+}
+
+// Whoever meets a condition or a reason finds it explained.
+func TestEveryReasonIsExplained(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for folder, typeName := range vocabularies {
+		words := constantsOf(t, find(t, folder), typeName)
+		if len(words) == 0 {
+			t.Errorf("%s has no reasons any more: take it out of this test", folder)
+		}
+		for _, word := range words {
+			if !strings.Contains(string(page), "`"+word+"`") {
+				t.Errorf("%s does not explain `%s` of %s", troubleshooting, word, folder)
+			}
+		}
+	}
+}
+
+// constantsOf are the values of a package's exported constants of a type, or by their
+// names.
+func constantsOf(t *testing.T, p pkg, typeName string) (words []string) {
+	t.Helper()
+	for _, file := range sources(t, p) {
+		for _, declaration := range file.Decls {
+			group, ok := declaration.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range group.Specs {
+				value := spec.(*ast.ValueSpec)
+				if !value.Names[0].IsExported() || !wanted(value, typeName) || len(value.Values) == 0 {
+					continue
+				}
+				if text, ok := literal(value.Values[0]); ok {
+					words = append(words, text)
+				}
+			}
+		}
+	}
+	return words
+}
+
+func wanted(value *ast.ValueSpec, typeName string) bool {
+	if typeName == "" {
+		name := value.Names[0].Name
+		return strings.HasPrefix(name, "Reason") || strings.HasPrefix(name, "Condition")
+	}
+	of, ok := value.Type.(*ast.Ident)
+	return ok && of.Name == typeName
+}
+
+// word is what the first column of a table explains.
+var word = regexp.MustCompile("`([A-Z][A-Za-z]+)`")
+
+// What the page explains is there.
+func TestNothingIsExplainedThatIsNotThere(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, p := range packages(t) {
+		if within(p.path(), "internal/playground", "e2e", "internal/archtest") {
+			continue
+		}
+		for _, file := range sources(t, p) {
+			ast.Inspect(file, func(node ast.Node) bool {
+				if text, ok := literal(node); ok {
+					known[text] = true
+				}
+				return true
+			})
+		}
+	}
+	_, explained, _ := strings.Cut(string(page), "\n## Conditions and reasons\n")
+	for line := range strings.Lines(explained) {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		first, _, _ := strings.Cut(line[1:], "|")
+		for _, match := range word.FindAllStringSubmatch(first, -1) {
+			if !known[match[1]] {
+				t.Errorf("%s explains `%s`, which is nowhere in the code", troubleshooting, match[1])
+			}
+		}
+	}
+}
+
+// metric is a metric's name in the page.
+var metric = regexp.MustCompile("`((?:broker|agent)_[a-z_]+)[`{]")
+
+// Metrics of ours are all listed, and those that are listed exist.
+func TestMetricsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed, made []string
+	for _, match := range metric.FindAllStringSubmatch(string(page), -1) {
+		listed = append(listed, match[1])
+	}
+	name := regexp.MustCompile(`^(broker|agent)(_[a-z]+){2,}$`)
+	for _, p := range packages(t) {
+		for _, file := range sources(t, p) {
+			ast.Inspect(file, func(node ast.Node) bool {
+				pair, ok := node.(*ast.KeyValueExpr)
+				if !ok {
+					return true
+				}
+				key, ok := pair.Key.(*ast.Ident)
+				if text, isText := literal(pair.Value); ok && isText && key.Name == "Name" && name.MatchString(text) {
+					made = append(made, text)
+				}
+				return true
+			})
+		}
+	}
+	for _, m := range made {
+		if !slices.Contains(listed, m) {
+			t.Errorf("%s does not list metric %s", troubleshooting, m)
+		}
+	}
+	for _, m := range listed {
+		if !slices.Contains(made, m) {
+			t.Errorf("%s lists metric %s, which nobody makes", troubleshooting, m)
+		}
+	}
+}
+
+// sources are the parsed files of a package, tests left out.
+func sources(t *testing.T, p pkg) []*ast.File {
+	t.Helper()
+	files := make([]*ast.File, 0, len(p.GoFiles))
+	for _, name := range p.GoFiles {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	return files
+}
+
+// literal is the text of a string literal.
+func literal(node ast.Node) (string, bool) {
+	value, ok := node.(*ast.BasicLit)
+	if !ok || value.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(value.Value)
+	return text, err == nil
+}
