@@ -16,7 +16,7 @@ Used in {{ range $i, $type := . }}{{ if $i }}, {{ end }}{{ markdownRenderTypeLin
 | field | | bounds |
 |---|---|---|
 {{- range .Members }}
-| `{{ .Name }}` {{ markdownRenderType .Type }} | {{ template "type_members" . }} |{{ range .Validation }}{{ if not (regexMatch "^(Required|Optional|XValidation)" .) }} {{ markdownRenderFieldDoc . }}<br />{{ end }}{{ end }} |
+| `{{ .Name }}` {{ markdownRenderType .Type }} | {{ template "type_members" . }} |{{ range .Validation }}{{ if not (regexMatch "^(Required|Optional|(items:)?XValidation)" .) }} {{ markdownRenderFieldDoc . }}<br />{{ end }}{{ end }} |
 {{- end }}
 {{- end }}
 {{- if .EnumValues }}
