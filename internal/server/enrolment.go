@@ -22,8 +22,9 @@ const enrolmentTag = "enrolment"
 const (
 	// enrolmentRate and enrolmentBurst hold for one address. Many clusters may share
 	// one behind a gateway; each asks every half minute while it waits for approval.
-	enrolmentRate  rate.Limit = 5
-	enrolmentBurst            = 20
+	enrolmentRate rate.Limit = 5
+
+	enrolmentBurst = 20
 	// enrolmentConnections keep strangers from using up what agents connect with.
 	enrolmentConnections = 256
 	enrolmentIdle        = 5 * time.Second
@@ -36,8 +37,9 @@ const (
 // Limits of renewals by one cluster: each is work for the issuer. A certificate lasts
 // hours.
 const (
-	renewalRate  rate.Limit = 0.1
-	renewalBurst            = 5
+	renewalRate rate.Limit = 0.1
+
+	renewalBurst = 5
 )
 
 // Certificates issues certificates to clusters.
