@@ -49,12 +49,13 @@ func (r *Reports) key(reservation string, placement int32) string {
 }
 
 // settle takes a considered no for an answer: the broker knows the placement in
-// another state, or no more, and says so again however often it is told.
+// another state, or no more, and says so again however often it is told. A broker
+// that refuses this cluster has not heard the report, and gets it when it listens.
 func (r *Reports) settle(reservation string, report *v1.StatusReport, err error) error {
 	if err == nil {
 		return nil
 	}
-	if answer, ok := errors.AsType[*fault.Error](err); ok && !answer.Temporary() {
+	if answer, ok := errors.AsType[*fault.Error](err); ok && !answer.Temporary() && !answer.OfCaller() {
 		r.Log.Info("broker does not take a report", "reservation", reservation, "placement", report.Placement, "state", report.State, "reason", err.Error())
 		return nil
 	}

@@ -196,6 +196,10 @@ func (r *Reconciler) refused(rr *agentv1alpha1.ResourceRequest, err error, statu
 		status.unreachable(err)
 		return r.backOff(rr, no)
 	}
+	if rr.Status.ReservationName != "" && no.OfCaller() {
+		status.unheard(no)
+		return r.backOff(rr, no)
+	}
 	r.retries.Reset(string(rr.UID))
 	if rr.Status.ReservationName != "" || no.Reason == fault.Released {
 		status.lost(no.Detail)

@@ -523,6 +523,31 @@ func TestARenewalThatIsRefusedTakesDownWhatWasMade(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestReleased, agentv1alpha1.ReasonReleased)
 }
 
+// A cluster that is denied, or whose certificate is no good, has not lost what it
+// holds.
+func TestWhatRunsStaysWhileTheBrokerRefusesTheCluster(t *testing.T) {
+	for _, reason := range []fault.Reason{fault.ClusterDenied, fault.ClusterNotApproved, fault.Forbidden} {
+		t.Run(string(reason), func(t *testing.T) {
+			b := newBench(t)
+			b.after(0)
+			b.carriedOut(nodeReady)
+			b.broker.SetBeforeAnswer(func(context.Context) error { return fault.New(reason, "cluster is shut out") })
+			b.after(time.Minute)
+			b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
+			c := meta.FindStatusCondition(b.request().Status.Conditions, agentv1alpha1.ConditionReserved)
+			if c.Status != metav1.ConditionTrue || c.Reason != agentv1alpha1.ReasonRefused || !strings.Contains(c.Message, "shut out") {
+				t.Errorf("condition %+v", c)
+			}
+			b.broker.SetBeforeAnswer(nil)
+			b.after(time.Minute)
+			c = meta.FindStatusCondition(b.request().Status.Conditions, agentv1alpha1.ConditionReserved)
+			if c.Reason != agentv1alpha1.ReasonReserved {
+				t.Errorf("condition %+v", c)
+			}
+		})
+	}
+}
+
 func TestAPlacementThatMovesIsNotTheEnd(t *testing.T) {
 	for name, heard := range map[string]bool{"and its release was heard": true, "and its release was missed": false} {
 		t.Run(name, func(t *testing.T) { testMove(t, heard) })

@@ -119,10 +119,20 @@ func (e editor) unreachable(err error) {
 		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
 		return
 	}
-	old := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReserved)
+	e.unsure(agentv1alpha1.ReasonBrokerUnreachable, "the broker does not answer", err)
+}
+
+// unheard: the broker takes nothing from this cluster now, be it denied or without a
+// good certificate. That is no word about the reservation.
+func (e editor) unheard(no *fault.Error) {
+	e.unsure(agentv1alpha1.ReasonRefused, "the broker refuses this cluster", no)
+}
+
+// unsure keeps what is held, and says why nothing newer is known of it.
+func (e editor) unsure(reason, what string, err error) {
+	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	if old != nil && old.Status == metav1.ConditionTrue {
-		e.set(old.Type, old.Status, agentv1alpha1.ReasonBrokerUnreachable,
-			"capacity is held, but the broker does not answer; what runs keeps running: "+err.Error())
+		e.set(old.Type, old.Status, reason, "capacity is held, but "+what+"; what runs keeps running: "+err.Error())
 	}
 }
 

@@ -114,6 +114,12 @@ func (e *Error) Temporary() bool {
 	return e.Reason == Unavailable || e.Reason == TooManyRequests || e.Reason == IssuanceFailed || e.Reason == Internal
 }
 
+// OfCaller says that the refusal is about who asks. It says nothing of what was asked
+// about: a reservation that is held is held all the same.
+func (e *Error) OfCaller() bool {
+	return e.Reason == Forbidden || e.Reason == ClusterDenied || e.Reason == ClusterNotApproved
+}
+
 // ReasonOf returns the reason of the first Error in err's chain, "" if none.
 func ReasonOf(err error) Reason {
 	if e, ok := errors.AsType[*Error](err); ok {

@@ -15,6 +15,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -211,11 +212,12 @@ func (i *Instructions) decline(ctx context.Context, in *v1.Instruction, reason, 
 	return i.report(ctx, in, report)
 }
 
-// report is only tried again where the broker was not reached: what it refuses
-// to hear it will refuse again.
+// report is only tried again where the broker was not reached, or refuses this
+// cluster for now: what it heard and refused it will refuse again.
 func (i *Instructions) report(ctx context.Context, in *v1.Instruction, report *v1.StatusReport) error {
 	err := i.broker.ReportStatus(ctx, in.Reservation, report)
-	if errors.Is(err, transport.ErrUnreachable) {
+	refusal, refused := errors.AsType[*fault.Error](err)
+	if errors.Is(err, transport.ErrUnreachable) || refused && refusal.OfCaller() {
 		return fmt.Errorf("report placement %q: %w", wire.PlacementName(in.Reservation, in.Placement), err)
 	}
 	if err != nil {
