@@ -56,10 +56,11 @@ manifests: ## Write CRDs and deepcopy code from the types under api/.
 	./hack/manifests.sh
 
 .PHONY: generate
-generate: manifests ## Write everything that is generated: manifests, the REST server and client, tables of flags.
+generate: manifests ## Write everything that is generated: manifests, the REST server and client, READMEs of the charts, tables of flags.
 	go generate ./...
 	go tool -modfile=hack/tools/go.mod crd-ref-docs --source-path=api --config=hack/apidocs/config.yaml \
 	  --templates-dir=hack/apidocs/templates --renderer=markdown --output-path=docs/api.md --log-level=error
+	go tool -modfile=hack/helm-docs/go.mod helm-docs --chart-search-root=charts --log-level=warning
 	go test ./internal/archtest -run TestFlagsAreDocumented -update
 
 .PHONY: tools

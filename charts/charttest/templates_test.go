@@ -84,10 +84,35 @@ func TestValuesAreUsedAndInTheSchema(t *testing.T) {
 				if key[0] == "global" {
 					return // Helm's own
 				}
-				if !within(values, key) {
+				if within(values, key) == nil {
 					t.Errorf("%s is in the schema, and not in values.yaml", strings.Join(key, "."))
 				}
 			})
+		})
+	}
+}
+
+// The README has a row for every value, with words that are not empty.
+func TestValuesAreDocumented(t *testing.T) {
+	for name, c := range chartsUnderTest {
+		values := read[map[string]any](t, c.files, "values.yaml", yamlStrict)
+		readme, err := fs.ReadFile(c.files, "README.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := regexp.MustCompile(`(?m)^\| (\S+) \| .* \| (.*) \|$`).FindAllStringSubmatch(string(readme), -1)
+		described := map[string]bool{}
+		for _, row := range rows {
+			described[row[1]] = strings.TrimSpace(row[2]) != ""
+		}
+		walkValues(values, nil, func(key []string) {
+			below, isMap := within(values, key).(map[string]any)
+			if isMap && len(below) > 0 && !free(key) {
+				return // what is below is described
+			}
+			if dotted := strings.Join(key, "."); !described[dotted] {
+				t.Errorf("the README of chart %s does not describe %s: comment it in values.yaml with \"# --\" and run make generate", name, dotted)
+			}
 		})
 	}
 }
@@ -164,22 +189,19 @@ func walkSchema(root, schema map[string]any, above []string, visit func(key []st
 	}
 }
 
-func within(values map[string]any, key []string) bool {
-	for i, name := range key {
-		below, found := values[name]
-		if !found {
-			return false
-		}
-		if i == len(key)-1 {
-			return true
-		}
-		m, ok := below.(map[string]any)
+// within gives what stands at a key, nil if nothing does.
+func within(values map[string]any, key []string) any {
+	var at any = values
+	for _, name := range key {
+		below, ok := at.(map[string]any)
 		if !ok {
-			return false
+			return nil
 		}
-		values = m
+		if at, ok = below[name]; !ok {
+			return nil
+		}
 	}
-	return false
+	return at
 }
 
 // An object of the schema that is not free in form refuses what it does not know.
