@@ -25,6 +25,11 @@ const (
 	enrolmentRate rate.Limit = 5
 
 	enrolmentBurst = 20
+	// enrolmentTotal and its burst hold for all addresses together: each request costs
+	// the API server a read or two.
+	enrolmentTotal rate.Limit = 50
+
+	enrolmentTotalBurst = 100
 	// enrolmentConnections keep strangers from using up what agents connect with.
 	enrolmentConnections = 256
 	enrolmentIdle        = 5 * time.Second
@@ -73,6 +78,7 @@ func NewEnrolment(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.limits.noun = "address"
+	s.limits.total = rate.NewLimiter(enrolmentTotal, enrolmentTotalBurst)
 	s.description.maxBody = enrolmentBody
 	s.identify = addressOf
 	s.wrap = func(l net.Listener) net.Listener { return netutil.LimitListener(l, enrolmentConnections) }

@@ -29,6 +29,8 @@ type limits struct {
 	burst    int
 	inFlight int
 	room     int
+	// total bounds all callers together; nil where they are known and few.
+	total *rate.Limiter
 
 	// mu guards the following.
 	mu      sync.Mutex
@@ -56,6 +58,9 @@ func (l *limits) admit(caller string, now time.Time) (done func(), err error) {
 		missing := 1 - c.limiter.TokensAt(now)
 		wait := time.Duration(missing / float64(l.rate) * float64(time.Second))
 		return nil, tooMany(wait, "%s %q asks more often than %v times a second: ask less often", l.noun, caller, float64(l.rate))
+	}
+	if l.total != nil && !l.total.AllowN(now, 1) {
+		return nil, tooMany(time.Second, "too many ask at once: ask again")
 	}
 	c.running++
 	return func() {

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/time/rate"
+
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -59,5 +62,24 @@ func TestLimitsSayWhenToComeBack(t *testing.T) {
 	}
 	if _, err := l.admit("rome", now.Add(10*time.Second)); err != nil {
 		t.Errorf("after the time that was said: %v", err)
+	}
+}
+
+// One caller cannot use up what is left for all: its own limit comes first.
+func TestLimitsHoldForAllTogether(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := newLimits(1, 2)
+	l.total = rate.NewLimiter(1, 4)
+	granted := map[string]int{}
+	for range 10 {
+		for _, caller := range []string{"a", "b", "c"} {
+			if done, err := l.admit(caller, now); err == nil {
+				done()
+				granted[caller]++
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"a": 2, "b": 1, "c": 1}, granted); diff != "" {
+		t.Errorf("granted (-want +got):\n%s", diff)
 	}
 }

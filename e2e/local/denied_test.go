@@ -1,0 +1,53 @@
+package local
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+)
+
+// Consumer and provider are denied while pods run: nothing of it is taken down, and
+// what the agents had to say meanwhile is said when they are admitted again.
+func TestWhatADeniedClusterHoldsStaysUntilItIsGivenBack(t *testing.T) {
+	env := playgroundOf(t)
+	ctx, rome := t.Context(), env.Member("rome")
+	r, _ := ready(t, rome, "held", small())
+	pods := run(t, env, rome, r)
+	provider := r.Status.TargetClusterID
+
+	config := configure(t, env, brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"rome", provider}})
+	refused, err := rome.Request(ctx, namespace, "refused", small())
+	check(t, err)
+	check(t, rome.AwaitPhase(ctx, refused, 30*time.Second, agentv1alpha1.RequestFailed))
+	check(t, env.AwaitHeld(ctx, "rome", 1, time.Second))
+	check(t, rome.AwaitReady(ctx, r, time.Second))
+	check(t, pods.Unchanged(ctx))
+
+	check(t, rome.DeleteDeployments(ctx, namespace))
+	check(t, rome.Delete(ctx, r))
+	check(t, e2e.Await(ctx, 30*time.Second, func(ctx context.Context) (string, error) {
+		if err := rome.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
+			return "", err
+		}
+		c := meta.FindStatusCondition(r.Status.Conditions, agentv1alpha1.ConditionReady)
+		if r.Status.Phase != agentv1alpha1.RequestReleasing || c == nil || c.Status != metav1.ConditionFalse {
+			return "the request to wait for the broker", nil
+		}
+		return "", nil
+	}))
+
+	allowed := config.DeepCopy()
+	allowed.Spec.DeniedClusters = nil
+	check(t, env.Broker.Patch(ctx, allowed, client.MergeFrom(config)))
+	check(t, rome.AwaitGone(ctx, r, 2*time.Minute))
+	check(t, env.AwaitHeld(ctx, "rome", 0, time.Minute))
+	check(t, env.AwaitAdvertised(ctx, time.Minute))
+}
