@@ -10,7 +10,8 @@ import (
 )
 
 // link is a Markdown link; the target ends at a blank, a closing bracket or an anchor.
-var link = regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
+// What begins with a square bracket is a pattern that a page shows.
+var link = regexp.MustCompile(`\]\(([^)#\s\[][^)#\s]*)[^)]*\)`)
 
 // code is what a page quotes; a pattern in it is no link.
 var code = regexp.MustCompile("`[^`\n]*`")
