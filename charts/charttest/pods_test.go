@@ -97,6 +97,23 @@ func TestWhatPodsMount(t *testing.T) {
 	})
 }
 
+// A drain gets the time that it was given, and its pod a minute to start.
+func TestHooksTakeTheTimeThatTheyAreGiven(t *testing.T) {
+	for timeout, want := range map[string]int64{"4m": 300, "90s": 150, "1h2m3s": 3783} {
+		for name, c := range chartsUnderTest {
+			rendered := mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, "{uninstall: {timeout: "+timeout+"}}")
+			for _, obj := range rendered.Hooks {
+				if obj.GetKind() != "Job" {
+					continue
+				}
+				if got := *typed[*batchv1.Job](t, obj).Spec.ActiveDeadlineSeconds; got != want {
+					t.Errorf("%s of chart %s has %d s for a timeout of %s, want %d", obj.GetName(), name, got, timeout, want)
+				}
+			}
+		}
+	}
+}
+
 // A Service, probe or policy that names a port finds it.
 func TestPortsAreThere(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {

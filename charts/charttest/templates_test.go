@@ -131,7 +131,7 @@ func walkValues(values map[string]any, above []string, visit func(key []string))
 // free are keys whose content Kubernetes defines.
 func free(key []string) bool {
 	return slices.Contains([]string{
-		"affinity", "nodeSelector", "podSecurityContext", "securityContext", "resources", "strategy",
+		"affinity", "dnsConfig", "nodeSelector", "podSecurityContext", "securityContext", "resources", "strategy",
 		"probes.startup", "probes.liveness", "probes.readiness",
 	}, strings.Join(key, "."))
 }

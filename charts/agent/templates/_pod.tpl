@@ -30,6 +30,17 @@ runtimeClassName: {{ . }}
 {{- with .Values.schedulerName }}
 schedulerName: {{ . }}
 {{- end }}
+{{- with .Values.hostAliases }}
+hostAliases:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "liqo-resource-broker-agent.containerBasics" -}}
@@ -103,7 +114,21 @@ resources:
 {{- end }}
 {{- end -}}
 
-{{/* A token's Secret that is gone after the enrolment keeps nothing from starting. */}}
+{{/*
+The agent's own, which its hooks and its test do not get. A token's Secret that is gone
+after the enrolment keeps nothing from starting.
+*/}}
+{{- define "liqo-resource-broker-agent.tokenEnv" -}}
+{{- if or .Values.enrolment.token .Values.enrolment.existingSecret }}
+- name: ENROLMENT_TOKEN
+  valueFrom:
+    secretKeyRef:
+      name: {{ default (printf "%s-enrolment" (include "liqo-resource-broker-agent.fullname" .)) .Values.enrolment.existingSecret }}
+      key: token
+      optional: true
+{{- end }}
+{{- end -}}
+
 {{- define "liqo-resource-broker-agent.podEnv" -}}
 - name: POD_NAMESPACE
   valueFrom:
@@ -117,14 +142,6 @@ resources:
   valueFrom:
     fieldRef:
       fieldPath: status.podIP
-{{- if or .Values.enrolment.token .Values.enrolment.existingSecret }}
-- name: ENROLMENT_TOKEN
-  valueFrom:
-    secretKeyRef:
-      name: {{ default (printf "%s-enrolment" (include "liqo-resource-broker-agent.fullname" .)) .Values.enrolment.existingSecret }}
-      key: token
-      optional: true
-{{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}

@@ -30,6 +30,17 @@ runtimeClassName: {{ . }}
 {{- with .Values.schedulerName }}
 schedulerName: {{ . }}
 {{- end }}
+{{- with .Values.hostAliases }}
+hostAliases:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "liqo-resource-broker.containerBasics" -}}
