@@ -118,6 +118,10 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	lock, err := o.lock(config)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		WebhookServer:                 webhookServer,
 		Scheme:                        scheme,
@@ -128,7 +132,9 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.podNamespace, // if empty, that of the pod it runs in
 		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       new(10 * time.Second),
+		// In place of the one that the three lines above would make, unless it is nil.
+		LeaderElectionResourceLockInterface: lock,
+		GracefulShutdownTimeout:             new(10 * time.Second),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting the manager: %w", err)
