@@ -152,9 +152,7 @@ func IsOver(rr *agentv1alpha1.ResourceRequest) bool {
 
 func askedBy(rr *agentv1alpha1.ResourceRequest) corev1.ResourceList {
 	asked := corev1.ResourceList{}
-	for name, q := range rr.Spec.Resources {
-		asked[name] = q
-	}
+	maps.Copy(asked, rr.Spec.Resources)
 	if rr.Spec.CPU != nil {
 		asked[corev1.ResourceCPU] = *rr.Spec.CPU
 	}

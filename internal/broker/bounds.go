@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,12 +64,18 @@ func (b Bounds) Excesses(amounts quantity.Amounts, duration time.Duration) []Exc
 	return out
 }
 
-func (b Bounds) check(q *Request) error {
-	for _, e := range b.Excesses(q.Amounts, q.Duration) {
+// check refuses what exceeds the bounds, and names all of it.
+func (b Bounds) check(r *Request) error {
+	var all []string
+	for _, e := range b.Excesses(r.Amounts, r.Duration) {
 		if e.Resource == "" {
-			return fault.New(fault.Invalid, "duration: %s %s", e.Asked, e.Advice())
+			all = append(all, fmt.Sprintf("duration: %s %s", e.Asked, e.Advice()))
+		} else {
+			all = append(all, fmt.Sprintf("resources: %s of %s %s", e.Asked, e.Resource, e.Advice()))
 		}
-		return fault.New(fault.Invalid, "resources: %s of %s %s", e.Asked, e.Resource, e.Advice())
 	}
-	return nil
+	if len(all) == 0 {
+		return nil
+	}
+	return fault.New(fault.Invalid, "%s", strings.Join(all, "\n"))
 }

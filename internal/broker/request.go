@@ -21,12 +21,12 @@ const (
 
 // check refuses what can never be served, whatever the configuration. The schema of
 // Reservation says the same to those who write one.
-func (q *Request) check() error {
-	if err := CheckAmounts(q.Amounts); err != nil {
+func (r *Request) check() error {
+	if err := CheckAmounts(r.Amounts); err != nil {
 		return fault.New(fault.Invalid, "resources: %v", err)
 	}
-	if q.Duration > LongestDuration {
-		return fault.New(fault.Invalid, "duration: %s is too long, the most is %s", q.Duration, LongestDuration)
+	if r.Duration > LongestDuration {
+		return fault.New(fault.Invalid, "duration: %s is too long, the most is %s", r.Duration, LongestDuration)
 	}
 	return nil
 }
