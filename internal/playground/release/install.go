@@ -157,9 +157,9 @@ func (c *rendered) digest() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Uninstall runs what the chart wants to be done before, ends all pods and deletes
-// what the release applied and its chart does not keep. If a hook fails nothing is
-// deleted, and the error has its output.
+// Uninstall ends what Apply began: it runs what the chart wants to be done before, ends
+// all pods and deletes what was applied and the chart does not keep. If a hook fails
+// nothing is deleted, and the error has its output.
 func (r *Release) Uninstall(ctx context.Context) error {
 	if err := r.uninstall(ctx); err != nil {
 		return fmt.Errorf("uninstalling release %q from %s: %w", r.options.Name, r.options.Cluster.Name(), err)
@@ -171,6 +171,9 @@ func (r *Release) uninstall(ctx context.Context) error {
 	former, err := r.former()
 	if err != nil {
 		return err
+	}
+	if r.chart == nil {
+		return errors.New("it is not installed")
 	}
 	if _, err := r.run(ctx, r.chart.at(helmrelease.HookPreDelete)); err != nil {
 		return err
@@ -194,11 +197,15 @@ func (r *Release) uninstall(ctx context.Context) error {
 	if _, err := r.run(ctx, r.chart.at(helmrelease.HookPostDelete)); err != nil {
 		return err
 	}
+	r.chart = nil
 	return os.Remove(r.file())
 }
 
 // Test does what helm test does, and returns what its pods wrote.
 func (r *Release) Test(ctx context.Context) (string, error) {
+	if r.chart == nil {
+		return "", fmt.Errorf("release %q is not installed in %s", r.options.Name, r.options.Cluster.Name())
+	}
 	said, err := r.run(ctx, r.chart.at(helmrelease.HookTest))
 	if err != nil {
 		return "", fmt.Errorf("test of release %q in %s: %w", r.options.Name, r.options.Cluster.Name(), err)

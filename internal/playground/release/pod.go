@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -99,6 +100,11 @@ func (p *Pod) become(template corev1.PodTemplateSpec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.template = template
+}
+
+// runs tells whether the pod is one of a template.
+func (p *Pod) runs(template *corev1.PodTemplateSpec) bool {
+	return p.process != nil && p.process.Alive() && reflect.DeepEqual(&p.template, template)
 }
 
 // mount brings all volumes up to date.

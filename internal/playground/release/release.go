@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -44,7 +43,7 @@ type Release struct {
 	// services by Service and port, and their loopback ports by name and number.
 	services map[backend]*service
 	ports    map[string]map[int32]int
-	// chart is what is installed, for its hooks.
+	// chart is what is installed, for its hooks; nil if nothing is.
 	chart *rendered
 
 	mu   sync.Mutex // guards the following
@@ -133,26 +132,13 @@ func (r *Release) Pods(deployment string) []*Pod {
 	return all
 }
 
-// roll replaces the pods of a Deployment that are not as they should be. The first
-// time they start together, then one after the other.
+// roll makes the pods of a Deployment what it says. New ones start together; those
+// that change are replaced one after the other.
 func (r *Release) roll(ctx context.Context, d *appsv1.Deployment) error {
-	now := r.Pods(d.Name)
-	wanted := 1
-	if d.Spec.Replicas != nil {
-		wanted = int(*d.Spec.Replicas)
+	kept, fresh, err := r.scale(d)
+	if err != nil {
+		return err
 	}
-	for _, p := range now[min(wanted, len(now)):] {
-		if err := p.stop(); err != nil {
-			return err
-		}
-	}
-	var fresh []*Pod
-	for i := len(now); i < wanted; i++ {
-		fresh = append(fresh, &Pod{release: r, deployment: d.Name, name: fmt.Sprintf("%s-%d", d.Name, i), template: d.Spec.Template})
-	}
-	r.mu.Lock()
-	r.pods[d.Name] = slices.Concat(now[:min(wanted, len(now))], fresh)
-	r.mu.Unlock()
 	var group errgroup.Group
 	for _, p := range fresh {
 		group.Go(func() error { return p.start(ctx) })
@@ -160,8 +146,8 @@ func (r *Release) roll(ctx context.Context, d *appsv1.Deployment) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	for _, p := range now[:min(wanted, len(now))] {
-		if reflect.DeepEqual(p.template, d.Spec.Template) {
+	for _, p := range kept {
+		if p.runs(&d.Spec.Template) {
 			continue
 		}
 		if err := p.stop(); err != nil {
@@ -173,4 +159,28 @@ func (r *Release) roll(ctx context.Context, d *appsv1.Deployment) error {
 		}
 	}
 	return nil
+}
+
+// scale ends the pods that are too many, and returns those that stay and those that
+// are to be started.
+func (r *Release) scale(d *appsv1.Deployment) (kept, fresh []*Pod, err error) {
+	wanted := 1
+	if d.Spec.Replicas != nil {
+		wanted = int(*d.Spec.Replicas)
+	}
+	kept = r.Pods(d.Name)
+	for len(kept) > wanted {
+		last := kept[len(kept)-1]
+		if err := last.stop(); err != nil {
+			return nil, nil, err
+		}
+		kept = kept[:len(kept)-1]
+	}
+	for i := len(kept); i < wanted; i++ {
+		fresh = append(fresh, &Pod{release: r, deployment: d.Name, name: fmt.Sprintf("%s-%d", d.Name, i), template: d.Spec.Template})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pods[d.Name] = slices.Concat(kept, fresh)
+	return kept, fresh, nil
 }
