@@ -25,7 +25,6 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/charts"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/advertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/resourcerequest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
@@ -62,7 +61,7 @@ func startMember(t *testing.T) *member {
 			t.Fatal(err)
 		}
 	}
-	objects, err := chart.ForProcess(charts.Agent(), "liqo-resource-broker-agent", "liqo-resource-broker")
+	objects, err := chart.AgentForProcess("liqo-resource-broker-agent", "liqo-resource-broker")
 	if err != nil {
 		t.Fatal(err)
 	}

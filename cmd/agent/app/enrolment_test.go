@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/charts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/identity/identitytest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
@@ -118,7 +117,7 @@ func installAgent(t *testing.T, plane *controlplane.ControlPlane) client.Client 
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := chart.ForProcess(charts.Agent(), agentName, agentName)
+	objects, err := chart.AgentForProcess(agentName, agentName)
 	if err != nil {
 		t.Fatal(err)
 	}

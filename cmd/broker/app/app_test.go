@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/charts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
@@ -42,7 +41,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := chart.ForProcess(charts.Broker(), "liqo-resource-broker", "liqo-resource-broker")
+	objects, err := chart.BrokerForProcess("liqo-resource-broker", "liqo-resource-broker")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,6 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/charts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
@@ -66,7 +65,7 @@ func newSite(t *testing.T, replicas int) *site {
 	var err error
 	s.Client, err = client.New(s.plane.RESTConfig(), client.Options{Scheme: scheme})
 	s.check(err)
-	objects, err := chart.ForProcess(charts.Broker(), brokerNamespace, brokerNamespace)
+	objects, err := chart.BrokerForProcess(brokerNamespace, brokerNamespace)
 	s.check(err)
 	s.check(s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: brokerNamespace}}))
 	s.check(manifest.Install(t.Context(), s.Client, objects))

@@ -1,45 +1,47 @@
 package chart
 
 import (
-	"fmt"
 	"io/fs"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/mehdiazizian/liqo-resource-broker/charts"
 )
 
-// ForProcess renders a chart of the product for a cluster beside which its program
-// runs as a process: kinds, rights and policies, without pods, certificates and
-// webhooks. The names of objects begin with name.
-func ForProcess(files fs.FS, name, namespace string) ([]*unstructured.Unstructured, error) {
-	off := map[string]any{"enabled": false}
+var off = map[string]any{"enabled": false}
+
+// BrokerForProcess renders the broker's chart for a cluster beside which the broker runs
+// as a process: kinds, rights and policies, without pods, certificates and webhooks.
+// The names of objects begin with name.
+func BrokerForProcess(name, namespace string) ([]*unstructured.Unstructured, error) {
+	return forProcess(charts.Broker(), Release{Name: name, Namespace: namespace, Values: map[string]any{
+		"fullnameOverride": name,
+		"certificates":     map[string]any{"certManager": off, "existing": map[string]any{"tls": "none", "agentsCA": "none"}},
+		"enrolment":        off, "webhook": off,
+	}})
+}
+
+// AgentForProcess is the same for an agent.
+func AgentForProcess(name, namespace string) ([]*unstructured.Unstructured, error) {
+	return forProcess(charts.Agent(), Release{Name: name, Namespace: namespace, Values: map[string]any{
+		"fullnameOverride": name,
+		"certificates":     map[string]any{"certManager": off},
+		"webhook":          off,
+	}})
+}
+
+func forProcess(files fs.FS, r Release) ([]*unstructured.Unstructured, error) {
 	loaded, err := LoadFS(files)
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]any{
-		"fullnameOverride": name,
-		"certificates": map[string]any{
-			"certManager": off,
-			"existing":    map[string]any{"tls": "none", "agentsCA": "none"},
-		},
-		"webhook": off, "enrolment": off,
-	}
-	if _, enrols := loaded.Values["identity"]; enrols {
-		// An agent's: it has neither.
-		values["certificates"] = map[string]any{"certManager": off}
-		values["enrolment"] = map[string]any{}
-	}
-	rendered, err := Render(loaded, Release{Name: name, Namespace: namespace, Values: values})
+	rendered, err := Render(loaded, r)
 	if err != nil {
-		return nil, fmt.Errorf("rendering for a process: %w", err)
+		return nil, err
 	}
-	return slices.Concat(rendered.CRDs, rendered.WithoutPods()), nil
-}
-
-// WithoutPods are the objects but those that pods come from.
-func (r *Rendered) WithoutPods() []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(r.Objects), func(obj *unstructured.Unstructured) bool {
+	withoutPods := slices.DeleteFunc(rendered.Objects, func(obj *unstructured.Unstructured) bool {
 		return obj.GetKind() == "Deployment"
 	})
+	return slices.Concat(rendered.CRDs, withoutPods), nil
 }
