@@ -71,3 +71,25 @@ func (s *Settings) image(name string, v Version) values {
 	}
 	return image
 }
+
+// Uninstall takes agents and broker away. It is refused while something is reserved.
+func (e *Environment) Uninstall(ctx context.Context) error {
+	uninstall := func(name, release string) error {
+		_, err := e.Cluster(name).Helm(ctx, nil, "uninstall", release, "--namespace", Namespace, "--wait", "--timeout", "5m")
+		return err
+	}
+	if err := e.eachMember(func(id string) error { return uninstall(id, AgentRelease) }); err != nil {
+		return err
+	}
+	clear(e.identities) // a new broker has other CAs
+	return uninstall(BrokerCluster, BrokerRelease)
+}
+
+// releases are the names of the releases by cluster.
+func (e *Environment) releases() map[string]string {
+	releases := map[string]string{BrokerCluster: BrokerRelease}
+	for id := range e.Members {
+		releases[id] = AgentRelease
+	}
+	return releases
+}

@@ -88,7 +88,7 @@ func (o *uninstallOptions) departure(c client.Client) uninstall.Departure {
 			return found.lines(), err
 		},
 		End:    func(ctx context.Context) error { return o.end(ctx, c) },
-		Advice: "Delete the ResourceRequests and wait until those who use this cluster are done, or set uninstall.policy=Drain (all of it is ended for you) or Ignore in the chart: helm upgrade --reuse-values --set uninstall.policy=Drain, then uninstall again.",
+		Advice: "Delete the ResourceRequests and wait until those who use this cluster are done, then uninstall again. Or have all of it ended for you: helm rollback RELEASE REVISION (Helm takes a release that would not go for half gone; helm history names its revision), helm upgrade --reuse-values --set uninstall.policy=Drain, and uninstall again.",
 	}
 }
 

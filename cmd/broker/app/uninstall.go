@@ -87,7 +87,7 @@ func (o *uninstallOptions) departure(c client.Client) uninstall.Departure {
 			return lines, err
 		},
 		End:    func(ctx context.Context) error { return endReservations(ctx, c) },
-		Advice: "Delete the Reservations and ResourceRequests, or set uninstall.policy=Drain (they are ended for you) or Ignore in the chart: helm upgrade --reuse-values --set uninstall.policy=Drain, then uninstall again.",
+		Advice: "Delete the Reservations and ResourceRequests, then uninstall again. Or have them ended for you: helm rollback RELEASE REVISION (Helm takes a release that would not go for half gone; helm history names its revision), helm upgrade --reuse-values --set uninstall.policy=Drain, and uninstall again.",
 	}
 }
 

@@ -1,0 +1,88 @@
+package clusters
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+)
+
+// load makes one Reservation after the other, waits until capacity is locked for it, and
+// gives it back. Its requester is no cluster, so that nothing peers for it.
+type load struct {
+	env  *Environment
+	stop context.CancelFunc
+	done chan struct{}
+
+	// Read when done is closed: how many Reservations were made, how often one could not
+	// be written and was tried again, how long the slowest took, and what went wrong.
+	made, refused int
+	slowest       time.Duration
+	err           error
+}
+
+// loadWithin is how long a Reservation may take while a broker takes over.
+const loadWithin = time.Minute
+
+// startLoad begins; it ends with the test at the latest.
+func startLoad(t *testing.T, env *Environment) *load {
+	t.Helper()
+	l := &load{env: env, done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	l.stop = cancel
+	go func() {
+		defer close(l.done)
+		for l.err == nil && ctx.Err() == nil {
+			l.err = l.once(context.WithoutCancel(ctx))
+		}
+	}()
+	return l
+}
+
+func (l *load) once(ctx context.Context) error {
+	began := time.Now()
+	r := &brokerv1alpha1.Reservation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("load-%d", l.made)},
+		Spec: brokerv1alpha1.ReservationSpec{
+			RequestedResources: brokerv1alpha1.RequestedResources{
+				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("8Mi"),
+			},
+			RequesterID: "load", Duration: &metav1.Duration{Duration: 10 * time.Minute},
+		},
+	}
+	for {
+		err := l.env.Broker.Create(ctx, r)
+		if err == nil {
+			break
+		}
+		// A webhook that is being replaced: kubectl says so, and its user tries again.
+		if !apierrors.IsInternalError(err) || time.Since(began) > loadWithin {
+			return err
+		}
+		l.refused++
+	}
+	if err := l.env.AwaitReservation(ctx, r, loadWithin, brokerv1alpha1.ReservationReserved); err != nil {
+		return err
+	}
+	l.slowest = max(l.slowest, time.Since(began))
+	l.made++
+	return l.env.Broker.DeleteAndWait(ctx, r, loadWithin)
+}
+
+// end stops the load and waits for its last Reservation.
+func (l *load) end(t *testing.T) {
+	t.Helper()
+	l.stop()
+	<-l.done
+	check(t, l.err)
+	t.Logf("%d Reservations meanwhile, the slowest locked after %.1f s; %d could not be written at once", l.made, l.slowest.Seconds(), l.refused)
+	check(t, l.env.AwaitHeld(t.Context(), "load", 0, loadWithin))
+}

@@ -1,0 +1,36 @@
+package clusters
+
+import (
+	"testing"
+	"time"
+)
+
+// Broker and agents are replaced while pods run on a reservation and others are made and
+// given back all the time. It begins with an earlier version if there is one, else with
+// this one.
+func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
+	env := clustersOf(t)
+	if previous := env.settings.Previous; previous != nil {
+		check(t, env.Uninstall(t.Context()))
+		check(t, env.Install(t.Context(), *previous, nil))
+		check(t, env.AwaitAdvertised(t.Context(), time.Minute))
+	}
+	check(t, env.EnsureNamespace(t.Context(), env.Broker, namespace))
+	rome := env.Member("rome")
+	r := ready(t, env, "upgrade")
+	stays, err := env.Run(t.Context(), rome, r)
+	check(t, err)
+
+	load := startLoad(t, env)
+	// The annotation replaces pods also where the version stays the same.
+	pods := map[string]any{"podAnnotations": map[string]any{"example.com/upgraded": time.Now().Format(time.RFC3339)}}
+	check(t, env.Install(t.Context(), env.settings.Version, pods))
+	load.end(t)
+
+	check(t, stays.Unchanged(t.Context()))
+	check(t, rome.AwaitReady(t.Context(), r, time.Second))
+	check(t, env.AwaitHeld(t.Context(), "rome", 1, time.Second))
+	// Who works now can also end what others began.
+	check(t, rome.DeleteDeployments(t.Context(), namespace))
+	check(t, rome.DeleteAndWait(t.Context(), r, readyWithin))
+}
