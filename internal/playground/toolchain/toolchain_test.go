@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -159,5 +160,18 @@ func TestNewFindsTheCheckoutFromAFolderInside(t *testing.T) {
 		if _, err := tools.stamp(tool); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestToolsAreFoundByName(t *testing.T) {
+	got, err := Named("kubelet", "etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Tool{Kubelet, Etcd}, got); diff != "" {
+		t.Errorf("tools (-want +got):\n%s", diff)
+	}
+	if _, err := Named("etcd", "kubecube"); err == nil || !strings.Contains(err.Error(), `"kubecube"`) {
+		t.Errorf("an unknown name gives %v", err)
 	}
 }
