@@ -32,6 +32,12 @@ import (
 
 const namespace = "broker"
 
+// patience is for an issuer that answers, impatience for one that does not.
+const (
+	patience   = time.Minute
+	impatience = 50 * time.Millisecond
+)
+
 // signer answers a request when it is watched for; nil is an issuer that does not.
 type signer func(d *desk, request *cmapi.CertificateRequest)
 
@@ -74,9 +80,12 @@ func newDesk(t *testing.T, sign signer, objects ...client.Object) *desk {
 		Client: d, Namespace: namespace, Issuer: cmmeta.IssuerReference{Name: "agents", Kind: "Issuer", Group: "cert-manager.io"},
 		TrustDomain: trustDomain, Duration: 24 * time.Hour, BrokerURLs: []string{"https://broker:8443"},
 		EnrolmentURL: "https://broker:8444", Listens: true, Files: files, Access: gate, Recorder: d.recorder, Clock: d.clock,
-		Log: funcr.New(func(_, args string) { d.log.WriteString(args + "\n") }, funcr.Options{Verbosity: 9}), IssueWait: 50 * time.Millisecond,
+		Log: funcr.New(func(_, args string) { d.log.WriteString(args + "\n") }, funcr.Options{Verbosity: 9}), IssueWait: patience,
 	})
 	d.check(err)
+	if sign == nil {
+		d.IssueWait = impatience
+	}
 	return d
 }
 

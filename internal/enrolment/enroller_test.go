@@ -150,6 +150,9 @@ func TestWhatAnIssuerMayDo(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, tc.signer)
+			if tc.left {
+				d.IssueWait = impatience
+			}
 			issued, _, err := d.enrol(asked256(t), d.token("rome"))
 			if got := fault.ReasonOf(err); got != tc.want || (issued == nil) == (tc.want == "") {
 				t.Fatalf("got %+v, %v; want reason %q", issued, err, tc.want)
@@ -186,7 +189,7 @@ func TestAnOldRequestIsNotGoneOnWith(t *testing.T) {
 	_, _, _ = d.enrol(csr, token)
 	signs()(d, &d.requests()[0])
 	d.clock.Step(requestLifetime)
-	d.signer = signs()
+	d.signer, d.IssueWait = signs(), patience
 	if _, _, err := d.enrol(csr, token); err != nil || len(d.made) != 2 {
 		t.Errorf("%v after %d requests, want two", err, len(d.made))
 	}

@@ -15,7 +15,7 @@ import (
 
 // farewell is what requests that are under way on the connection of a cluster that
 // is shut out get to be answered.
-const farewell = time.Second
+const farewell = 500 * time.Millisecond
 
 // connections are those that are open.
 type connections struct {
