@@ -45,6 +45,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		s.keys[keyRef{e.Shut.Requester, e.Shut.Key}] = keyEntry{shut: e.At}
 	case e.Forget != nil:
 		s.applyForget(e.Forget)
+	default:
+		s.applyRestored(e)
 	}
 	return nil
 }
@@ -121,7 +123,7 @@ func (s *State) giveUp(r *Reservation, p *Placement) {
 	if !s.HasAgent(p.Provider) {
 		s.free(r, p)
 	}
-	if !s.HasAgent(r.Requester) {
+	if !s.HasAgent(r.Requester) || r.Unclaimed {
 		p.ConsumerGone = true
 	}
 }

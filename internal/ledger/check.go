@@ -52,8 +52,10 @@ func (s *State) Check(e *Event) error {
 		return s.checkLive(e.Renew.Name)
 	case e.Shut != nil:
 		return s.checkKeyFree(e.Shut.Requester, e.Shut.Key)
-	default:
+	case e.Forget != nil:
 		return s.checkForget(e.Forget)
+	default:
+		return s.checkRestored(e)
 	}
 }
 
@@ -63,6 +65,7 @@ func (e *Event) changes() int {
 		e.Offer != nil, e.Reserve != nil, e.Move != nil, e.Acknowledge != nil,
 		e.NodeReady != nil, e.Withdraw != nil, e.ProviderGone != nil, e.ConsumerGone != nil,
 		e.End != nil, e.Renew != nil, e.Shut != nil, e.Forget != nil,
+		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil,
 	} {
 		if set {
 			n++

@@ -23,6 +23,10 @@ type Event struct {
 	Renew        *Renew        `json:"renew,omitempty"`
 	Shut         *Shut         `json:"shut,omitempty"`
 	Forget       *Forget       `json:"forget,omitempty"`
+	Lineage      *Lineage      `json:"lineage,omitempty"`
+	Announced    *Announced    `json:"announced,omitempty"`
+	Adopt        *Adopt        `json:"adopt,omitempty"`
+	Claim        *Claim        `json:"claim,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces
@@ -201,6 +205,10 @@ func (e *Event) Reservation() string {
 		return e.End.Name
 	case e.Renew != nil:
 		return e.Renew.Name
+	case e.Adopt != nil:
+		return e.Adopt.Name
+	case e.Claim != nil:
+		return e.Claim.Name
 	default:
 		return ""
 	}

@@ -94,7 +94,7 @@ func (m *machine) heldNow() map[string]quantity.Amounts {
 // speaks for, gives capacity back.
 func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error {
 	mayFree := func(cluster string) bool {
-		return e.ProviderGone != nil || (e.Withdraw != nil || e.End != nil) && !m.state.HasAgent(cluster)
+		return e.ProviderGone != nil || (e.Withdraw != nil || e.End != nil || e.Adopt != nil) && !m.state.HasAgent(cluster)
 	}
 	for id, was := range before {
 		now := m.state.clusters[id].Held()
@@ -230,6 +230,14 @@ var kinds = []struct {
 	}},
 	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
 	{"forget", 3, (*machine).anyForget},
+	{"lineage", 1, (*machine).anyLineage},
+	{"announced", 1, func(_ *machine, c choose) Event {
+		return Event{Announced: &Announced{ClusterID: oneOf(c, paris, berlin, rome, "nowhere")}}
+	}},
+	{"adopt", 4, (*machine).anyAdopt},
+	{"claim", 3, func(m *machine, c choose) Event {
+		return Event{Claim: &Claim{Name: m.anyName(c), Key: oneOf(c, "", m.anyKey(c))}}
+	}},
 }
 
 func oneOf[T any](c choose, from ...T) T { return from[c(len(from))] }
@@ -335,6 +343,28 @@ func (m *machine) anyForget(c choose) Event {
 		f.Keys = append(f.Keys, Shut{oneOf(c, rome, "athens"), m.anyKey(c)})
 	}
 	return Event{Forget: f}
+}
+
+// anyLineage follows the one before, or says too little.
+func (m *machine) anyLineage(c choose) Event {
+	l := &Lineage{ID: fmt.Sprint("lineage-", len(m.history)), Key: []byte("key")}
+	if m.naive.lineage != "" {
+		l = &Lineage{ID: l.ID, Seen: uint64(c(1000)), By: rome}
+	}
+	if c(8) == 0 {
+		l.By = ""
+	}
+	return Event{Lineage: l}
+}
+
+// anyAdopt is often one more placement of a reservation, at times with a gap.
+func (m *machine) anyAdopt(c choose) Event {
+	a := &Adopt{
+		PlacementRef: at(m.anyName(c), int32(c(4))), Provider: oneOf(c, paris, berlin, oslo, "nowhere"),
+		Requester: oneOf(c, rome, rome, rome, "athens"), Amounts: m.anyAmounts(c),
+		Acknowledged: c(2) == 0, Until: m.now.Add(time.Hour), Withdrawn: oneOf(c, "", "", "Released"),
+	}
+	return Event{Adopt: a}
 }
 
 func TestBookAgainstNaiveBook(t *testing.T) {

@@ -18,11 +18,16 @@ type naive struct {
 	grants   []*naiveGrant
 	entries  []*naiveEntry
 	tombs    map[Shut]bool
+	// lineage is the present one, and restored whether it is not the first.
+	lineage  string
+	restored bool
 }
 
 type naiveCluster struct {
 	last  Offer
 	since time.Time // of its agent; zero while none spoke
+	// announced is the lineage in which it did.
+	announced string
 }
 
 type naiveEntry struct {
@@ -30,6 +35,7 @@ type naiveEntry struct {
 	amounts              quantity.Amounts
 	until                time.Time
 	end                  EndReason
+	unclaimed            bool
 }
 
 type naiveGrant struct {
@@ -43,6 +49,7 @@ type naiveGrant struct {
 	withdrawn bool
 	left      bool // the provider did
 	leftToo   bool // the consumer did
+	lost      bool // nothing is known of it but its number
 }
 
 func newNaive() *naive {
@@ -190,8 +197,41 @@ func (n *naive) refusals(e *Event) []error {
 			refuse(entry == nil, ErrUnknown)
 			refuse(entry != nil && !n.over(entry), ErrTaken)
 		}
+	case e.Lineage != nil:
+		l := e.Lineage
+		refuse(l.ID == "" || (n.lineage == "") != (l.Key != nil) || (n.lineage == "") != (l.By == ""), ErrMalformed)
+	case e.Announced != nil:
+		refuse(n.clusters[e.Announced.ClusterID] == nil, ErrUnknown)
+	case e.Adopt != nil:
+		no = append(no, n.refusalsToAdopt(e.Adopt)...)
+	case e.Claim != nil:
+		if entry := onLive(e.Claim.Name); entry != nil {
+			refuse(!entry.unclaimed || e.Claim.Key != "" && n.keyUsed(entry.requester, e.Claim.Key), ErrTaken)
+		}
 	default:
 		refuse(true, ErrMalformed)
+	}
+	return no
+}
+
+func (n *naive) refusalsToAdopt(a *Adopt) (no []error) {
+	if a.Amounts.IsZero() || a.Placement < 1 || a.Placement > 100 {
+		no = append(no, ErrMalformed)
+	}
+	if n.clusters[a.Provider] == nil {
+		no = append(no, ErrUnknown)
+	}
+	amounts, entry := a.Amounts, n.entry(a.Name)
+	if entry != nil {
+		amounts = entry.amounts
+		if g := n.grant(a.PlacementRef); entry.requester != a.Requester || g != nil && !g.lost {
+			no = append(no, ErrTaken)
+		}
+	}
+	for resource, amount := range amounts {
+		if n.held(a.Provider, resource) > quantity.Limit-amount {
+			no = append(no, ErrOverbooked)
+		}
 	}
 	return no
 }
@@ -264,12 +304,56 @@ func (n *naive) record(e *Event) {
 		n.tombs[*e.Shut] = true
 	case e.Forget != nil:
 		n.forget(e.Forget)
+	case e.Lineage != nil:
+		n.lineage, n.restored = e.Lineage.ID, e.Lineage.By != ""
+	case e.Announced != nil:
+		n.clusters[e.Announced.ClusterID].announced = n.lineage
+	case e.Adopt != nil:
+		n.adopt(e)
+	case e.Claim != nil:
+		entry := n.entry(e.Claim.Name)
+		entry.unclaimed = false
+		if e.Claim.Key != "" {
+			entry.key = e.Claim.Key
+		}
+	}
+}
+
+// adopt fills the number in, and those before it that nobody has announced.
+func (n *naive) adopt(e *Event) {
+	a := e.Adopt
+	entry := n.entry(a.Name)
+	if entry == nil {
+		entry = &naiveEntry{
+			name: a.Name, requester: a.Requester, key: "adopted/" + a.Name, amounts: a.Amounts, until: a.Until, unclaimed: true,
+		}
+		n.entries = append(n.entries, entry)
+	}
+	for number := int32(len(n.grantsOf(entry)) + 1); number <= a.Placement; number++ {
+		n.grants = append(n.grants, &naiveGrant{
+			entry: entry, number: number, provider: a.Provider, withdrawn: true, left: true, leftToo: true, lost: true,
+		})
+	}
+	adopted := n.grant(a.PlacementRef)
+	*adopted = naiveGrant{entry: entry, number: a.Placement, provider: a.Provider, assigned: e.At, withdrawn: a.Withdrawn != ""}
+	if a.Acknowledged {
+		adopted.acked = e.At
+	}
+	all := n.grantsOf(entry)
+	for i, g := range all {
+		if older := i < len(all)-1; older && !g.withdrawn {
+			g.withdrawn, g.ready = true, false
+			n.giveUp(g)
+		}
+	}
+	if !adopted.stands() {
+		n.giveUp(adopted)
 	}
 }
 
 func (n *naive) giveUp(g *naiveGrant) {
 	g.left = g.left || !n.speaks(g.provider)
-	g.leftToo = g.leftToo || !n.speaks(g.entry.requester)
+	g.leftToo = g.leftToo || !n.speaks(g.entry.requester) || g.entry.unclaimed
 }
 
 func (n *naive) forget(f *Forget) {
@@ -316,7 +400,7 @@ func (n *naive) differs(s *State) error {
 		if r == nil || r != s.Reservation(e.name) {
 			return fmt.Errorf("reservation %s is not found by its key", e.name)
 		}
-		if r.EndReason != e.end || !r.Until.Equal(e.until) || s.Over(r) != n.over(e) {
+		if r.Unclaimed != e.unclaimed || r.EndReason != e.end || !r.Until.Equal(e.until) || s.Over(r) != n.over(e) {
 			return fmt.Errorf("reservation %s: %+v, want %+v", e.name, r, e)
 		}
 	}
@@ -343,6 +427,9 @@ func (n *naive) clusterDiffers(s *State, id string) error {
 	if want := n.clusters[id].since; !c.AgentSince.Equal(want) || s.HasAgent(id) == want.IsZero() {
 		return fmt.Errorf("agent since %v, want %v", c.AgentSince, want)
 	}
+	if want := n.restored && n.speaks(id) && n.clusters[id].announced != n.lineage; s.Awaits(id) != want {
+		return fmt.Errorf("awaited: %v, want %v", s.Awaits(id), want)
+	}
 	held, claimed, free := c.Held(), c.Claimed(), c.Available()
 	for _, resource := range resources {
 		wantClaimed := n.claimed(id, resource)
@@ -368,6 +455,7 @@ func (g *naiveGrant) differs(s *State) error {
 	got := naiveGrant{
 		entry: g.entry, number: p.Number, provider: p.Provider, assigned: p.AssignedAt, acked: p.AcknowledgedAt,
 		ready: p.Ready, readyOnce: p.EverReady, withdrawn: p.Withdrawn != "", left: p.ProviderGone, leftToo: p.ConsumerGone,
+		lost: p.Withdrawn == lost,
 	}
 	if got != *g {
 		return fmt.Errorf("%+v, want %+v", got, *g)

@@ -15,12 +15,16 @@ type snapshot struct {
 	Clusters     []snapshotCluster `json:"clusters,omitempty"`
 	Reservations []*Reservation    `json:"reservations,omitempty"`
 	Shut         []snapshotShut    `json:"shut,omitempty"`
+	Branches     []Branch          `json:"branches,omitempty"`
+	Key          []byte            `json:"key,omitempty"`
 }
 
 type snapshotCluster struct {
 	Offer
 	OfferedAt  time.Time `json:"offeredAt"`
 	AgentSince time.Time `json:"agentSince,omitzero"`
+
+	AnnouncedIn string `json:"announcedIn,omitempty"`
 }
 
 type snapshotShut struct {
@@ -30,10 +34,10 @@ type snapshotShut struct {
 
 // Snapshot writes the whole book. Equal states give equal bytes.
 func (s *State) Snapshot() ([]byte, error) {
-	out := snapshot{Position: s.position}
+	out := snapshot{Position: s.position, Branches: s.branches, Key: s.key}
 	for _, id := range slices.Sorted(maps.Keys(s.clusters)) {
 		c := s.clusters[id]
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince})
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn})
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.reservations)) {
 		out.Reservations = append(out.Reservations, s.reservations[name])
@@ -68,7 +72,7 @@ func Restore(b []byte) (*State, error) {
 }
 
 func (s *State) restore(in *snapshot) error {
-	s.position = in.Position
+	s.position, s.branches, s.key = in.Position, in.Branches, in.Key
 	for _, c := range in.Clusters {
 		if err := s.restoreCluster(&c); err != nil {
 			return err
@@ -99,7 +103,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 		return err
 	}
 	s.clusters[c.ClusterID] = &Cluster{
-		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince,
+		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn,
 		holds: map[string]quantity.Amounts{},
 	}
 	return nil

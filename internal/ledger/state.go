@@ -14,6 +14,9 @@ type State struct {
 	reservations map[string]*Reservation
 	keys         map[keyRef]keyEntry
 	position     uint64
+	// branches are the lineages, oldest first.
+	branches []Branch
+	key      []byte
 }
 
 type keyRef struct{ requester, key string }
@@ -40,6 +43,8 @@ type Cluster struct {
 	OfferedAt time.Time
 	// AgentSince is when its agent spoke for the first time; zero before.
 	AgentSince time.Time
+	// AnnouncedIn is the lineage in which it announced what it has, "" before.
+	AnnouncedIn string
 	// holds is what each live placement holds here, by placement name.
 	holds map[string]quantity.Amounts
 	// claimed is Σ max(held, used) over holds and over what runs without a hold.
@@ -106,6 +111,8 @@ type Reservation struct {
 	EndMessage string
 	EndedAt    time.Time
 	Placements []Placement
+	// Unclaimed is whether it stands on its provider's word alone: see Adopt.
+	Unclaimed bool `json:",omitempty"`
 	// Changed is the position of the last event that touched it.
 	Changed uint64
 }

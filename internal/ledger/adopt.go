@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Adopt enters a placement that the book has lost, on its provider's word. It holds
+// what it holds, whether it fits or not: it runs already.
+//
+// A reservation that is not in the book is entered with it, unclaimed: its requester
+// hears nothing of it before it has claimed it, so that no provider can make a
+// reservation in somebody's name.
+type Adopt struct {
+	PlacementRef
+	Provider  string           `json:"provider"`
+	Requester string           `json:"requester"`
+	Amounts   quantity.Amounts `json:"amounts"`
+	Duration  time.Duration    `json:"duration,omitempty"`
+	Until     time.Time        `json:"until"`
+	// Acknowledged is whether the provider had accepted it.
+	Acknowledged bool `json:"acknowledged,omitempty"`
+	// Withdrawn is why the provider was told to give it up, "" if it was not.
+	Withdrawn string `json:"withdrawn,omitempty"`
+}
+
+// Claim is the requester's word for an adopted reservation.
+type Claim struct {
+	Name string `json:"name"`
+	// Key it was asked for with, "" for none; with the rest of the request.
+	Key      string `json:"key,omitempty"`
+	Digest   string `json:"digest,omitempty"`
+	Tenant   string `json:"tenant,omitempty"`
+	Priority int32  `json:"priority,omitempty"`
+	Target   string `json:"target,omitempty"`
+}
+
+const (
+	// Superseded is why a placement is given up when a newer one is adopted.
+	Superseded = "Superseded"
+	// lost is a number of which nothing is known: nobody has announced it.
+	lost = "Lost"
+	// maxAdopted bounds the numbers of placements that are entered on somebody's word.
+	maxAdopted = 100
+)
+
+// adoptedKey is one that nobody can ask with: a key has no slash.
+func adoptedKey(name string) string { return "adopted/" + name }
+
+func (p *Placement) isLost() bool { return p.Withdrawn == lost }
+
+func (s *State) checkAdopt(a *Adopt) error {
+	if a.Name == "" || a.Requester == "" || a.Placement < 1 || a.Placement > maxAdopted || a.Withdrawn == lost || a.Amounts.IsZero() {
+		return fmt.Errorf("placement %s: %w: adopted without name, requester, amounts or a number from 1 to %d",
+			a.PlacementRef, ErrMalformed, maxAdopted)
+	}
+	if err := checkAmounts(a.Amounts); err != nil {
+		return fmt.Errorf("placement %s: %w", a.PlacementRef, err)
+	}
+	c := s.clusters[a.Provider]
+	if c == nil {
+		return fmt.Errorf("provider %q: %w", a.Provider, ErrUnknown)
+	}
+	amounts := a.Amounts
+	if r := s.reservations[a.Name]; r != nil {
+		if p := r.Placement(a.Placement); r.Requester != a.Requester || p != nil && !p.isLost() {
+			return fmt.Errorf("placement %s: %w", a.PlacementRef, ErrTaken)
+		}
+		amounts = r.Amounts
+	} else if err := s.checkKeyFree(a.Requester, adoptedKey(a.Name)); err != nil {
+		return err
+	}
+	// Beyond that sums would saturate, see Cluster.hold.
+	for name, sum := range c.Held().Add(amounts) {
+		if sum > quantity.Limit {
+			return fmt.Errorf("placement %s: %w: %d of %s would be held", a.PlacementRef, ErrOverbooked, sum, name)
+		}
+	}
+	return nil
+}
+
+func (s *State) applyAdopt(at time.Time, a *Adopt) {
+	r := s.reservations[a.Name]
+	if r == nil {
+		r = &Reservation{CreatedAt: at, Unclaimed: true, Reserve: Reserve{
+			Name: a.Name, Key: adoptedKey(a.Name), Requester: a.Requester, Amounts: a.Amounts,
+			Duration: a.Duration, Until: a.Until,
+		}}
+		s.reservations[r.Name] = r
+		s.keys[keyRef{r.Requester, r.Key}] = keyEntry{name: r.Name}
+	}
+	for n := int32(len(r.Placements)) + 1; n <= a.Placement; n++ {
+		r.Placements = append(r.Placements, Placement{
+			Number: n, Provider: a.Provider, Withdrawn: lost, ProviderGone: true, ConsumerGone: true,
+		})
+	}
+	p := r.Placement(a.Placement)
+	*p = Placement{Number: a.Placement, Provider: a.Provider, AssignedAt: at, Withdrawn: a.Withdrawn}
+	if a.Acknowledged {
+		p.AcknowledgedAt = at
+	}
+	s.clusters[a.Provider].hold(PlacementName(r.Name, p.Number), r.Amounts)
+	r.Provider, r.Changed = r.Current().Provider, s.position
+	s.supersede(r)
+	if !r.Stands(p) {
+		s.giveUp(r, p)
+	}
+}
+
+// supersede gives up what stands beside the newest placement.
+func (s *State) supersede(r *Reservation) {
+	for i := range r.Placements[:len(r.Placements)-1] {
+		if p := &r.Placements[i]; p.Withdrawn == "" {
+			p.Withdrawn, p.Ready = Superseded, false
+			s.giveUp(r, p)
+		}
+	}
+}
+
+func (s *State) checkClaim(c *Claim) error {
+	if err := s.checkLive(c.Name); err != nil {
+		return err
+	}
+	r := s.reservations[c.Name]
+	if !r.Unclaimed {
+		return fmt.Errorf("reservation %q: %w: its requester has claimed it", c.Name, ErrTaken)
+	}
+	if c.Key == "" {
+		return nil
+	}
+	return s.checkKeyFree(r.Requester, c.Key)
+}
+
+func (s *State) applyClaim(c *Claim) {
+	r := s.reservations[c.Name]
+	r.Unclaimed, r.Changed = false, s.position
+	if c.Key == "" {
+		return
+	}
+	delete(s.keys, keyRef{r.Requester, r.Key})
+	r.Key, r.Digest, r.Tenant, r.Priority, r.Target = c.Key, c.Digest, c.Tenant, c.Priority, c.Target
+	s.keys[keyRef{r.Requester, r.Key}] = keyEntry{name: r.Name}
+}
