@@ -175,6 +175,11 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 	case broker.ClusterInactive:
 		fresh.Status, fresh.Message = metav1.ConditionFalse, "not heard of for longer than BrokerConfig.spec.staleThreshold: nothing new is placed here"
 	}
+	if v.Awaited != "" {
+		status.Active = false
+		fresh.Status, fresh.Reason, fresh.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonAwaitingHoldings,
+			"nothing new is placed here before the agent has announced what it holds: "+v.Awaited
+	}
 	ready := fresh
 	ready.Type = brokerv1alpha1.ConditionReady
 	for _, c := range []metav1.Condition{ready, fresh} {

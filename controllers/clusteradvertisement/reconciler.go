@@ -41,7 +41,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case obj.DeletionTimestamp.IsZero():
 		err = r.carry(ctx, obj)
 	}
-	if fault.ReasonOf(err) == fault.Unavailable {
+	switch fault.ReasonOf(err) {
+	case fault.Unavailable, fault.Recovering:
 		return ctrl.Result{RequeueAfter: busyRetry}, nil
 	}
 	if apierrors.IsConflict(err) {
@@ -133,5 +134,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Cluste
 	}
 	before := obj.DeepCopy()
 	obj.Status = status
-	return client.IgnoreNotFound(r.client.Status().Patch(ctx, obj, client.MergeFrom(before)))
+	if err := r.client.Status().Patch(ctx, obj, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.tellAwaited(before, obj)
+	return nil
 }

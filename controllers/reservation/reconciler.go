@@ -46,7 +46,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	default:
 		err = r.carry(ctx, obj)
 	}
-	if fault.ReasonOf(err) == fault.Unavailable {
+	switch fault.ReasonOf(err) {
+	case fault.Unavailable, fault.Recovering:
 		return ctrl.Result{RequeueAfter: busyRetry}, nil
 	}
 	if apierrors.IsConflict(err) {

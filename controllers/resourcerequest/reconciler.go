@@ -19,6 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // afterConflict is when to try again where the cache was behind.
@@ -143,7 +144,9 @@ func including(all []agentv1alpha1.ReservationInstruction, inst *agentv1alpha1.R
 func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
 	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
-	answer, err := r.broker.RequestReservation(calling, keyOf(rr), requestBody(rr, r.options.ClusterID))
+	body := wire.ReservationRequest(rr, r.options.ClusterID)
+	body.Reservation = rr.Status.ReservationName
+	answer, err := r.broker.RequestReservation(calling, keyOf(rr), body)
 	if err != nil {
 		return nil, r.refused(rr, err, status)
 	}
@@ -292,23 +295,3 @@ func locked(before client.Object) client.Patch {
 }
 
 func keyOf(rr *agentv1alpha1.ResourceRequest) string { return inbox.Key(rr.UID, rr.Status.Attempt) }
-
-// requestBody is the same for every repetition: the broker refuses a key that
-// comes with another body.
-func requestBody(rr *agentv1alpha1.ResourceRequest, clusterID string) *v1.ReservationRequest {
-	amounts := v1.Amounts{}
-	for name, q := range rr.Spec.Resources {
-		amounts[string(name)] = q.String()
-	}
-	if rr.Spec.CPU != nil {
-		amounts["cpu"] = rr.Spec.CPU.String()
-	}
-	if rr.Spec.Memory != nil {
-		amounts["memory"] = rr.Spec.Memory.String()
-	}
-	req := &v1.ReservationRequest{Resources: amounts, Priority: rr.Spec.Priority, RequesterID: clusterID}
-	if rr.Spec.Duration != nil {
-		req.DurationSeconds = int64(rr.Spec.Duration.Round(time.Second) / time.Second)
-	}
-	return req
-}

@@ -31,6 +31,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		if err := t.hear(offer, adv.Epoch, adv.Sequence); err != nil {
 			return err
 		}
+		t.suspectUsage(clusterID, adv.Usage)
 		c := t.state.Cluster(clusterID)
 		receipt = &v1.AdvertisementReceipt{
 			NextSeconds: int32(advertiseEvery.Seconds()),

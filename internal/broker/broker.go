@@ -50,6 +50,8 @@ type Broker struct {
 	// ended is closed and replaced whenever a term begins or ends.
 	ended  chan struct{}
 	config Config
+	// newest is the last cursor of the last term, "" before the first has ended.
+	newest string
 	// configured is false until config is the administrator's.
 	configured bool
 }
@@ -149,6 +151,9 @@ func (b *Broker) end(t *term) {
 	defer b.mu.Unlock()
 	if b.term == t {
 		b.term = nil
+		if durable := t.durable.Load(); t.state.Branch() != nil && durable >= t.state.Branch().Since {
+			b.newest = t.cursorAt(durable)
+		}
 	}
 	b.wakeAll()
 }
@@ -217,6 +222,7 @@ func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
 			b.opts.Log.V(1).Info("not durable", "error", err.Error())
 			return errUnavailable()
 		}
+		t.noteDurable(commit.Position())
 	}
 	return planErr
 }
@@ -225,6 +231,9 @@ func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
 // throw something away because the book does not know it asks this first.
 func (b *Broker) Confirm(ctx context.Context) error {
 	return b.change(ctx, func(t *term) error {
+		if !t.settling().IsZero() {
+			return t.errRecovering()
+		}
 		// A record that says nothing can only be written by who has the journal.
 		return t.record(ledger.Event{Forget: &ledger.Forget{}})
 	})

@@ -153,12 +153,18 @@ func candidatesOf(e *ledger.Explanation) []v1.Candidate {
 // move grants a reservation its next placement on a provider that was not tried,
 // or ends it when there is none.
 func (t *term) move(r *ledger.Reservation) error {
+	if r.Unclaimed {
+		return t.release(r, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
+	}
 	var tried []string
 	for i := range r.Placements {
 		tried = append(tried, r.Placements[i].Provider)
 	}
 	q := &Request{Requester: r.Requester, Amounts: r.Amounts, Target: r.Target}
 	c, err := t.choose(q, tried)
+	if fault.ReasonOf(err) == fault.NoCandidate && !t.settling().IsZero() {
+		return nil // its deadline is when that is over
+	}
 	if fault.ReasonOf(err) == fault.NoCandidate {
 		last := r.Current()
 		message := last.Provider + " gave it up (" + last.Withdrawn + ") and " + err.Error()

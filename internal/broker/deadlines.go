@@ -138,19 +138,29 @@ func (t *term) deadline(r *ledger.Reservation) time.Time {
 		return r.EndedAt.Add(retain)
 	}
 	if t.homeless(r) {
-		return t.now()
+		// Where it has gone may still be announced.
+		return later(t.now(), t.settling())
 	}
 	at, due := t.state.Deadline(r, limits)
-	switch due {
-	case ledger.DueNothing:
+	switch {
+	case due == ledger.DueNothing:
 		return time.Time{}
-	case ledger.DueAcknowledgement, ledger.DueReady:
+	case t.isUnheard(r, due):
+		at = r.Until
+	case due != ledger.DueExpiry:
 		return later(at, t.began.Add(limits.Acknowledge))
 	}
 	if r.Duration == 0 {
 		return later(at, t.began.Add(lease))
 	}
 	return at
+}
+
+// isUnheard is whether what is overdue may have happened in a part of the journal that
+// is lost: who knows has not announced yet.
+func (t *term) isUnheard(r *ledger.Reservation, due ledger.Due) bool {
+	return due == ledger.DueAcknowledgement && t.awaits(r.Current().Provider) ||
+		due == ledger.DueReady && t.awaits(r.Requester)
 }
 
 // homeless is a reservation that stands but whose placement does not: the broker
@@ -163,11 +173,11 @@ func (t *term) carryOut(r *ledger.Reservation) error {
 	if t.state.Over(r) {
 		return t.record(ledger.Event{Forget: &ledger.Forget{Names: []string{r.Name}, Keys: t.state.ShutBefore(t.now().Add(-retain))}})
 	}
-	if t.homeless(r) {
-		return t.move(r)
-	}
 	if t.deadline(r).After(t.now()) {
 		return nil
+	}
+	if t.homeless(r) {
+		return t.move(r)
 	}
 	switch _, due := t.state.Deadline(r, limits); due {
 	case ledger.DueExpiry:

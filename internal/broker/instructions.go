@@ -2,9 +2,6 @@ package broker
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -22,11 +19,13 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 		var changed, ended <-chan struct{}
 		err := b.change(context.WithoutCancel(ctx), func(t *term) error {
 			n := t.newsOf(clusterID)
-			list = t.instructions(clusterID, n, t.position(cursor))
+			t.witness(clusterID, cursor)
+			_, after := read(cursor, t.state)
+			list = t.instructions(clusterID, n, after)
 			changed, ended = n.changed, b.ended
 			return nil
 		})
-		if err != nil || len(list.Instructions) > 0 {
+		if err != nil || len(list.Instructions) > 0 || list.Announce {
 			return list, err
 		}
 		select {
@@ -38,20 +37,14 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	}
 }
 
-// position that a cursor stands for, 0 where it says nothing about this journal.
-func (t *term) position(cursor string) uint64 {
-	id, text, ok := strings.Cut(cursor, ":")
-	position, err := strconv.ParseUint(text, 10, 64)
-	if !ok || err != nil || id != t.journal.ID() || position > t.state.Position() {
-		return 0
-	}
-	return position
-}
-
 func (t *term) instructions(clusterID string, n *news, after uint64) *v1.InstructionList {
 	list := &v1.InstructionList{
-		Cursor:       fmt.Sprintf("%s:%d", t.journal.ID(), t.state.Position()),
+		Cursor:       t.cursor(),
+		Announce:     t.wants(clusterID),
 		Instructions: []v1.Instruction{},
+	}
+	if after == 0 {
+		list.Instructions = append(list.Instructions, t.voided(clusterID)...)
 	}
 	for _, r := range n.since(after, t.state) {
 		for i := range r.Placements {
@@ -59,12 +52,24 @@ func (t *term) instructions(clusterID string, n *news, after uint64) *v1.Instruc
 			if p.Provider == clusterID {
 				list.Instructions = append(list.Instructions, t.instruction(r, p, v1.InstructionRoleProvider))
 			}
-			if r.Requester == clusterID {
+			if r.Requester == clusterID && !r.Unclaimed {
 				list.Instructions = append(list.Instructions, t.instruction(r, p, v1.InstructionRoleConsumer))
 			}
 		}
 	}
 	return list
+}
+
+// voided ends what the cluster claimed as a requester and no provider has.
+func (t *term) voided(clusterID string) []v1.Instruction {
+	var out []v1.Instruction
+	for _, ref := range t.recovery.void[clusterID] {
+		out = append(out, v1.Instruction{
+			Reservation: ref.Name, Placement: ref.Placement, Role: v1.InstructionRoleConsumer,
+			State: v1.InstructionStateEnded, ConsumerID: clusterID, Resources: v1.Amounts{},
+		})
+	}
+	return out
 }
 
 func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.InstructionRole) v1.Instruction {
@@ -80,8 +85,8 @@ func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.I
 		Resources:        wire.FromAmounts(r.Amounts),
 		RemainingSeconds: t.remaining(r),
 	}
-	if role == v1.InstructionRoleConsumer && r.Object == nil {
-		in.Key = r.Key
+	if role == v1.InstructionRoleConsumer {
+		in.Key = r.RequestKey()
 	}
 	return in
 }

@@ -69,7 +69,7 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 
 func (t *term) share(a, b string) bool {
 	for name := range t.newsOf(a).live {
-		if r := t.state.Reservation(name); r != nil && takesPart(b, r) && takesPart(a, r) && !t.state.Over(r) {
+		if r := t.state.Reservation(name); r != nil && takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !t.state.Over(r) {
 			return true
 		}
 	}

@@ -86,7 +86,7 @@ func (t *term) judge(clusterID string) {
 		p.phase = phase
 		t.b.feed.cluster(clusterID)
 	}
-	t.market.SetStale(clusterID, phase != ClusterActive)
+	t.market.SetStale(clusterID, phase != ClusterActive || t.awaits(clusterID))
 	t.market.SetDenied(clusterID, t.shutOut(c))
 	t.due.set(clusterDue+clusterID, nextPhaseChange(p.heard, t.now(), c.Agent, threshold))
 }

@@ -32,6 +32,9 @@ type Request struct {
 	Target string
 	// Duration is how long to hold it; 0 means as long as it is renewed.
 	Duration time.Duration
+	// Holds is the name of the reservation that the requester has under this key
+	// already, "" if none.
+	Holds string
 	// Object is the Reservation it was asked for with, nil over REST.
 	Object *ledger.ObjectRef
 }
@@ -91,6 +94,7 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 	q := &Request{
 		Requester: clusterID, Key: key, Tenant: req.Tenant, Priority: req.Priority, Amounts: amounts,
 		Target: req.TargetClusterID, Duration: time.Duration(req.DurationSeconds) * time.Second,
+		Holds: req.Reservation,
 	}
 	return q, q.check()
 }
@@ -107,6 +111,9 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	case r != nil:
 		return r, t.renew(r)
 	}
+	if err := t.checkRecovered(q); err != nil {
+		return nil, err
+	}
 	if err := t.b.config.Bounds.check(q); err != nil {
 		return nil, err
 	}
@@ -114,6 +121,9 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 		return nil, err
 	}
 	choice, err := t.choose(q, nil)
+	if fault.ReasonOf(err) == fault.NoCandidate && !t.settling().IsZero() {
+		return nil, t.errRecovering()
+	}
 	if err != nil {
 		return nil, err
 	}

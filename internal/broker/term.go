@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
@@ -18,6 +19,9 @@ type term struct {
 	state   *ledger.State
 	market  *decision.Market
 	journal *journal.Journal
+	// durable is the position of an event up to which everything is known to be stored.
+	// It needs no lock.
+	durable atomic.Uint64
 	// last is the newest commit; nil before the first.
 	last *journal.Commit
 	// began is when the term began: what was heard before counts as heard then.
@@ -27,6 +31,8 @@ type term struct {
 	// news is, per cluster, what changed for it.
 	news map[string]*news
 	due  deadlines
+	// recovery is what follows a restored state.
+	recovery recovery
 }
 
 // presence of one cluster.
@@ -66,6 +72,7 @@ func newTerm(b *Broker, state *ledger.State, j *journal.Journal) *term {
 		presence: map[string]*presence{},
 		news:     map[string]*news{},
 		due:      newDeadlines(),
+		recovery: newRecovery(),
 	}
 }
 
@@ -85,6 +92,32 @@ func (t *term) start() {
 	slices.SortFunc(all, func(a, b *ledger.Reservation) int { return int(int64(a.Changed) - int64(b.Changed)) })
 	for _, r := range all {
 		t.touched(r)
+	}
+	t.startLineage()
+}
+
+// startLineage has a cursor to tell, and looks whether this process knows more than the
+// journal that it has read.
+func (t *term) startLineage() {
+	if t.state.Branch() == nil {
+		if err := t.record(ledger.Event{Lineage: firstLineage()}); err != nil {
+			t.b.opts.Log.Error(err, "no lineage could be begun")
+		}
+		return
+	}
+	t.noteDurable(t.state.Position())
+	t.await()
+	if meant, position := read(t.b.newest, t.state); meant == lost {
+		t.fork(position, bySelf)
+	}
+}
+
+func (t *term) noteDurable(position uint64) {
+	for {
+		known := t.durable.Load()
+		if position <= known || t.durable.CompareAndSwap(known, position) {
+			return
+		}
 	}
 }
 
@@ -127,12 +160,15 @@ func (t *term) follow(e *ledger.Event) {
 	switch {
 	case e.Offer != nil:
 		t.list(t.state.Cluster(e.Offer.ClusterID))
+		if t.state.Awaits(e.Offer.ClusterID) {
+			t.hold(e.Offer.ClusterID)
+		}
 		t.b.feed.cluster(e.Offer.ClusterID)
 	case e.Forget != nil:
 		for _, name := range e.Forget.Names {
 			t.b.feed.reservation(name)
 		}
-	case e.Shut != nil:
+	case e.Shut != nil, e.Lineage != nil, e.Announced != nil:
 	default:
 		r := t.state.Reservation(e.Reservation())
 		t.touched(r)

@@ -21,6 +21,9 @@ type ClusterView struct {
 	Score      decision.Score
 	Placements int
 	Phase      ClusterPhase
+	// Awaited says, where it is not "", why the cluster takes nothing new before its
+	// agent has announced what it holds.
+	Awaited string
 	// Heard is when the cluster's word was last received.
 	Heard time.Time
 }
@@ -39,9 +42,31 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Score:      decision.AvailabilityScore(available, c.Allocatable),
 			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
 		}
+		if t.awaits(id) {
+			view.Awaited = t.recoveryMessage()
+		}
 		return nil
 	})
 	return view, err
+}
+
+// Serves is 1 while this replica answers, else 0.
+func (b *Broker) Serves() float64 {
+	if b.Serving() {
+		return 1
+	}
+	return 0
+}
+
+// Awaited is how many clusters take nothing new before they have announced what they
+// hold.
+func (b *Broker) Awaited() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.term == nil {
+		return 0
+	}
+	return float64(len(b.term.recovery.waiting))
 }
 
 // ReservationView is a reservation, for those who show it.

@@ -34,6 +34,9 @@ const (
 	Conflict Reason = "Conflict"
 	// Unavailable means that the broker cannot write now; nothing was granted.
 	Unavailable Reason = "Unavailable"
+	// Recovering means that the broker was restored from an older state and waits for
+	// clusters to say what they hold; nothing was granted.
+	Recovering Reason = "Recovering"
 	// TooManyRequests means that the caller asks too often.
 	TooManyRequests Reason = "TooManyRequests"
 	// ClusterDenied means that an administrator shut the caller's cluster out.
@@ -68,6 +71,7 @@ var statusOf = map[Reason]int{
 	Forbidden:          http.StatusForbidden,
 	Conflict:           http.StatusConflict,
 	Unavailable:        http.StatusServiceUnavailable,
+	Recovering:         http.StatusServiceUnavailable,
 	TooManyRequests:    http.StatusTooManyRequests,
 	ClusterDenied:      http.StatusForbidden,
 	ClusterNotApproved: http.StatusForbidden,
@@ -111,7 +115,7 @@ func (e *Error) Error() string { return e.Detail }
 
 // Temporary says that the same call may succeed later though nothing changed.
 func (e *Error) Temporary() bool {
-	return e.Reason == Unavailable || e.Reason == TooManyRequests || e.Reason == IssuanceFailed || e.Reason == Internal
+	return e.Reason == Unavailable || e.Reason == Recovering || e.Reason == TooManyRequests || e.Reason == IssuanceFailed || e.Reason == Internal
 }
 
 // OfCaller says that the refusal is about who asks. It says nothing of what was asked

@@ -36,6 +36,11 @@ type Options struct {
 	// RefuseBrokerReservations turns down reservations that were made in the broker
 	// cluster, without a ResourceRequest here.
 	RefuseBrokerReservations bool
+	// ClusterID of this cluster, as its requests name it.
+	ClusterID string
+	// Reader is where holdings are read that are announced; it must not be behind. The
+	// client unless set.
+	Reader client.Reader
 	// Clock is the wall clock unless set.
 	Clock clock.Clock
 }
@@ -57,6 +62,7 @@ type Broker interface {
 	FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error)
 	transport.Releaser
 	transport.StatusReporter
+	transport.Announcer
 }
 
 // Instructions writes down what the broker has for this cluster to do. It is a
@@ -75,6 +81,9 @@ var (
 // NewInstructions makes an inbox of what broker has.
 func NewInstructions(c client.Client, broker Broker, options Options) *Instructions {
 	options.setDefaults()
+	if options.Reader == nil {
+		options.Reader = c
+	}
 	return &Instructions{client: c, broker: broker, options: options}
 }
 
@@ -91,6 +100,9 @@ func (i *Instructions) Start(ctx context.Context) error {
 // now does not keep the others from being applied, but is fetched again.
 func (i *Instructions) ask(ctx context.Context, cursor string) (answer, error) {
 	list, err := i.broker.FetchInstructions(ctx, cursor, longPoll)
+	if err == nil && list.Announce {
+		list, err = i.announce(ctx)
+	}
 	if err != nil {
 		return answer{}, err
 	}

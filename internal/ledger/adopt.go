@@ -51,6 +51,22 @@ func adoptedKey(name string) string { return "adopted/" + name }
 
 func (p *Placement) isLost() bool { return p.Withdrawn == lost }
 
+// RequestKey is the key with which the requester's agent asked for the reservation, ""
+// where it did not.
+func (r *Reservation) RequestKey() string {
+	if r.Object != nil || r.Key == adoptedKey(r.Name) {
+		return ""
+	}
+	return r.Key
+}
+
+// Adoptable is whether the placement with that number can be entered on its
+// provider's word: nothing is known of it.
+func (r *Reservation) Adoptable(number int32) bool {
+	p := r.Placement(number)
+	return p == nil || p.isLost()
+}
+
 func (s *State) checkAdopt(a *Adopt) error {
 	if a.Name == "" || a.Requester == "" || a.Placement < 1 || a.Placement > maxAdopted || a.Withdrawn == lost || a.Amounts.IsZero() {
 		return fmt.Errorf("placement %s: %w: adopted without name, requester, amounts or a number from 1 to %d",
@@ -99,7 +115,8 @@ func (s *State) applyAdopt(at time.Time, a *Adopt) {
 	p := r.Placement(a.Placement)
 	*p = Placement{Number: a.Placement, Provider: a.Provider, AssignedAt: at, Withdrawn: a.Withdrawn}
 	if a.Acknowledged {
-		p.AcknowledgedAt = at
+		// What the provider accepted may run, and is not given up for not having begun.
+		p.AcknowledgedAt, p.EverReady = at, true
 	}
 	s.clusters[a.Provider].hold(PlacementName(r.Name, p.Number), r.Amounts)
 	r.Provider, r.Changed = r.Current().Provider, s.position

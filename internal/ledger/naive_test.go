@@ -337,7 +337,7 @@ func (n *naive) adopt(e *Event) {
 	adopted := n.grant(a.PlacementRef)
 	*adopted = naiveGrant{entry: entry, number: a.Placement, provider: a.Provider, assigned: e.At, withdrawn: a.Withdrawn != ""}
 	if a.Acknowledged {
-		adopted.acked = e.At
+		adopted.acked, adopted.readyOnce = e.At, true
 	}
 	all := n.grantsOf(entry)
 	for i, g := range all {

@@ -36,6 +36,10 @@ type Broker interface {
 	ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error)
 	// ReportStatus takes how far clusterID is with a placement.
 	ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error
+	// AnnounceHoldings takes everything that clusterID provides and consumes.
+	AnnounceHoldings(ctx context.Context, clusterID string, h *v1.Holdings) error
+	// Witness notes the cursor that clusterID shows with a call, before the call.
+	Witness(clusterID, cursor string)
 	// FetchInstructions returns what is new since cursor, "" for everything. With
 	// nothing new it waits up to wait, then returns an empty list. It returns as soon
 	// as ctx ends.

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -18,6 +19,9 @@ type exchange struct {
 	err       error
 	stack     []byte
 }
+
+// maxCursor is as in the API description.
+const maxCursor = 128
 
 type exchangeKey struct{}
 
@@ -62,6 +66,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if pattern == "" {
 		refuseRoute(a, r, handler)
 		return
+	}
+	if cursor := r.Header.Get(v1.CursorHeader); cursor != "" && len(cursor) <= maxCursor {
+		s.witness(x.cluster, cursor)
 	}
 	s.mux.ServeHTTP(a, r)
 }

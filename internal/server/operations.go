@@ -103,6 +103,13 @@ func (o operations) FetchInstructions(ctx context.Context, r v1.FetchInstruction
 	return v1.FetchInstructions200JSONResponse(answer), nil
 }
 
+func (o operations) AnnounceHoldings(ctx context.Context, r v1.AnnounceHoldingsRequestObject) (v1.AnnounceHoldingsResponseObject, error) {
+	if err := o.broker.AnnounceHoldings(ctx, callerOf(ctx), r.Body); err != nil {
+		return nil, err
+	}
+	return v1.AnnounceHoldings204Response{}, nil
+}
+
 func (o operations) SendMessage(ctx context.Context, r v1.SendMessageRequestObject) (v1.SendMessageResponseObject, error) {
 	if r.Body.From != "" {
 		if err := checkCaller(ctx, "from", r.Body.From); err != nil {

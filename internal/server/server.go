@@ -95,6 +95,7 @@ type Server struct {
 	mux         *http.ServeMux
 	http        *http.Server
 	drain       context.CancelFunc
+	witness     func(clusterID, cursor string)
 	// certificateProblem is the one that was logged last.
 	certificateProblem atomic.Value
 }
@@ -112,6 +113,7 @@ func New(o Options) (*Server, error) {
 	draining, drain := context.WithCancel(context.Background())
 	s.drain = drain
 	s.identify = s.clusterOf
+	s.witness = o.Broker.Witness
 	s.route(operations{
 		broker: o.Broker, certificates: o.Certificates, renewals: newLimits(renewalRate, renewalBurst), clock: s.clock,
 		trust: s.trustDigest, draining: draining,
@@ -149,6 +151,7 @@ func newServer(o Options, name string) (*Server, error) {
 		metrics:     m,
 		access:      o.Access,
 		drain:       func() {},
+		witness:     func(string, string) {},
 		wrap:        func(l net.Listener) net.Listener { return l },
 	}
 	s.http = s.newHTTPServer()

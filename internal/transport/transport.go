@@ -41,6 +41,12 @@ type StatusReporter interface {
 	ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error
 }
 
+// Announcer tells the broker what this cluster has.
+type Announcer interface {
+	// AnnounceHoldings says everything that this cluster provides and consumes.
+	AnnounceHoldings(ctx context.Context, h *v1.Holdings) error
+}
+
 // Messenger carries signed envelopes to other clusters. Delivery is not durable:
 // senders repeat until they are answered.
 type Messenger interface {
@@ -55,6 +61,7 @@ type Transport interface {
 	BrokerCommunicator
 	Releaser
 	StatusReporter
+	Announcer
 	Messenger
 }
 

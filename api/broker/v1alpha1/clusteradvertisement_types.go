@@ -24,6 +24,10 @@ const (
 // than the broker wrote into spec.resources.reserved or available.
 const ReasonFiguresIgnored = "FiguresIgnored"
 
+// ReasonAwaitingHoldings is why a cluster takes nothing new after the broker was
+// restored from an older state: its agent has not announced yet what it holds.
+const ReasonAwaitingHoldings = "AwaitingHoldings"
+
 // ClusterAdvertisementSpec is what a cluster offers.
 type ClusterAdvertisementSpec struct {
 	// clusterID names the cluster: a DNS label of at most 40 characters, equal

@@ -4,6 +4,10 @@ package v1
 
 import _ "embed"
 
+// CursorHeader names the header in which a caller shows the cursor of the last
+// instructions that it got.
+const CursorHeader = "Journal-Cursor"
+
 // OpenAPI is the description of the API as the broker serves it.
 //
 //go:embed openapi.yaml

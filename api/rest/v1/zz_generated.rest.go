@@ -230,6 +230,24 @@ type Candidate struct {
 // P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits.
 type CertificateSigningRequest = string
 
+// ConsumedReservation A request with its key, a placement that is carried out, or both.
+type ConsumedReservation struct {
+	// Key The idempotency key; absent if the reservation was made in the broker cluster.
+	Key        string `json:"key,omitempty,omitzero"`
+	Placement  int32  `json:"placement,omitempty,omitzero"`
+	ProviderID string `json:"providerID,omitempty,omitzero"`
+
+	// Ready Its virtual node is Ready.
+	Ready bool `json:"ready,omitempty,omitzero"`
+
+	// Releasing It is not wanted any more and is being taken down.
+	Releasing bool               `json:"releasing,omitempty,omitzero"`
+	Request   ReservationRequest `json:"request,omitempty,omitzero"`
+
+	// Reservation Its name
+	Reservation string `json:"reservation,omitempty,omitzero"`
+}
+
 // Cost defines model for Cost.
 type Cost struct {
 	// CpuCost Price of one core-hour.
@@ -276,6 +294,15 @@ type EnrolmentTerms struct {
 	TrustDomain string `json:"trustDomain"`
 }
 
+// Holdings defines model for Holdings.
+type Holdings struct {
+	// Consumes Every reservation that the caller asked for or carries out.
+	Consumes []ConsumedReservation `json:"consumes"`
+
+	// Provides Every placement of which anything is left here.
+	Provides []ProvidedPlacement `json:"provides"`
+}
+
 // Instruction defines model for Instruction.
 type Instruction struct {
 	// Acknowledged The provider has accepted.
@@ -308,6 +335,9 @@ type InstructionState string
 
 // InstructionList defines model for InstructionList.
 type InstructionList struct {
+	// Announce The broker wants the caller's holdings now. Announce them, then ask again
+	// from the beginning and go by that answer, not by this one.
+	Announce     bool          `json:"announce,omitempty,omitzero"`
 	Cursor       string        `json:"cursor"`
 	Instructions []Instruction `json:"instructions"`
 }
@@ -394,6 +424,24 @@ type Problem struct {
 	Type     string           `json:"type"`
 }
 
+// ProvidedPlacement defines model for ProvidedPlacement.
+type ProvidedPlacement struct {
+	// Acknowledged The caller has accepted it.
+	Acknowledged bool   `json:"acknowledged,omitempty,omitzero"`
+	ConsumerID   string `json:"consumerID"`
+	Placement    int32  `json:"placement"`
+
+	// Releasing It has ended and is being taken down.
+	Releasing bool `json:"releasing,omitempty,omitzero"`
+
+	// RemainingSeconds Time until it expires; absent while it is renewed by the requester.
+	RemainingSeconds *float64 `json:"remainingSeconds,omitempty"`
+	Reservation      string   `json:"reservation"`
+
+	// Resources Amount by Kubernetes resource name, each a quantity.
+	Resources Amounts `json:"resources"`
+}
+
 // RenewalRequest defines model for RenewalRequest.
 type RenewalRequest struct {
 	// Csr PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: the common name alone, the
@@ -436,6 +484,11 @@ type ReservationRequest struct {
 
 	// RequesterID The caller's cluster ID, if given.
 	RequesterID string `json:"requesterID,omitempty,omitzero"`
+
+	// Reservation The reservation that the caller has under this key already. A broker that does
+	// not know it was restored from an older state, and grants nothing in its place
+	// before the caller has announced its holdings.
+	Reservation string `json:"reservation,omitempty,omitzero"`
 
 	// Resources Amount by Kubernetes resource name, each a quantity.
 	Resources Amounts `json:"resources"`
@@ -511,6 +564,9 @@ type RenewCertificateJSONRequestBody = RenewalRequest
 
 // EnrolJSONRequestBody defines body for Enrol for application/json ContentType.
 type EnrolJSONRequestBody = EnrolmentRequest
+
+// AnnounceHoldingsJSONRequestBody defines body for AnnounceHoldings for application/json ContentType.
+type AnnounceHoldingsJSONRequestBody = Holdings
 
 // SendMessageJSONRequestBody defines body for SendMessage for application/json ContentType.
 type SendMessageJSONRequestBody = Message
@@ -671,6 +727,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
 	Enrol(ctx context.Context, body EnrolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AnnounceHoldingsWithBody Say everything that the caller provides and consumes.
+	//
+	// Agents do so when an InstructionList asks for it: the broker was restored from
+	// an older state, or heard of something that it does not know. What it has lost
+	// is entered again; what it knows and is not listed has ended meanwhile. A
+	// placement is believed of its provider alone, a reservation of its requester.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
+	AnnounceHoldingsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AnnounceHoldings Say everything that the caller provides and consumes.
+	//
+	// Agents do so when an InstructionList asks for it: the broker was restored from
+	// an older state, or heard of something that it does not know. What it has lost
+	// is entered again; what it knows and is not listed has ended meanwhile. A
+	// placement is believed of its provider alone, a reservation of its requester.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
+	AnnounceHoldings(ctx context.Context, body AnnounceHoldingsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// FetchInstructions Get what the caller has to do, as consumer and as provider.
 	//
@@ -892,6 +972,50 @@ func (c *Client) EnrolWithBody(ctx context.Context, contentType string, body io.
 // Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
 func (c *Client) Enrol(ctx context.Context, body EnrolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewEnrolRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AnnounceHoldingsWithBody Say everything that the caller provides and consumes.
+//
+// Agents do so when an InstructionList asks for it: the broker was restored from
+// an older state, or heard of something that it does not know. What it has lost
+// is entered again; what it knows and is not listed has ended meanwhile. A
+// placement is believed of its provider alone, a reservation of its requester.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
+func (c *Client) AnnounceHoldingsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAnnounceHoldingsRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AnnounceHoldings Say everything that the caller provides and consumes.
+//
+// Agents do so when an InstructionList asks for it: the broker was restored from
+// an older state, or heard of something that it does not know. What it has lost
+// is entered again; what it knows and is not listed has ended meanwhile. A
+// placement is believed of its provider alone, a reservation of its requester.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
+func (c *Client) AnnounceHoldings(ctx context.Context, body AnnounceHoldingsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAnnounceHoldingsRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1222,6 +1346,46 @@ func NewEnrolRequestWithBody(server string, contentType string, body io.Reader) 
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/enrolments")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewAnnounceHoldingsRequest calls the generic AnnounceHoldings builder with application/json body
+func NewAnnounceHoldingsRequest(server string, body AnnounceHoldingsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAnnounceHoldingsRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewAnnounceHoldingsRequestWithBody constructs an http.Request for the AnnounceHoldings method, with any body, and a specified content type
+func NewAnnounceHoldingsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/holdings")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -1715,6 +1879,30 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
 	EnrolWithResponse(ctx context.Context, body EnrolJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrolResponse, error)
 
+	// AnnounceHoldingsWithBodyWithResponse Say everything that the caller provides and consumes.
+	//
+	// Agents do so when an InstructionList asks for it: the broker was restored from
+	// an older state, or heard of something that it does not know. What it has lost
+	// is entered again; what it knows and is not listed has ended meanwhile. A
+	// placement is believed of its provider alone, a reservation of its requester.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
+	AnnounceHoldingsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AnnounceHoldingsResponse, error)
+
+	// AnnounceHoldingsWithResponse Say everything that the caller provides and consumes.
+	//
+	// Agents do so when an InstructionList asks for it: the broker was restored from
+	// an older state, or heard of something that it does not know. What it has lost
+	// is entered again; what it knows and is not listed has ended meanwhile. A
+	// placement is believed of its provider alone, a reservation of its requester.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
+	AnnounceHoldingsWithResponse(ctx context.Context, body AnnounceHoldingsJSONRequestBody, reqEditors ...RequestEditorFn) (*AnnounceHoldingsResponse, error)
+
 	// FetchInstructionsWithResponse Get what the caller has to do, as consumer and as provider.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -2036,6 +2224,54 @@ func (r EnrolResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r EnrolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AnnounceHoldingsResponseDefaultHeaders the declared response headers of an HTTP default response for AnnounceHoldings
+type AnnounceHoldingsResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type AnnounceHoldingsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *AnnounceHoldingsResponseDefaultHeaders
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r AnnounceHoldingsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r AnnounceHoldingsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AnnounceHoldingsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AnnounceHoldingsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AnnounceHoldingsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -2589,6 +2825,42 @@ func (c *ClientWithResponses) EnrolWithResponse(ctx context.Context, body EnrolJ
 	return ParseEnrolResponse(rsp)
 }
 
+// AnnounceHoldingsWithBodyWithResponse Say everything that the caller provides and consumes.
+//
+// Agents do so when an InstructionList asks for it: the broker was restored from
+// an older state, or heard of something that it does not know. What it has lost
+// is entered again; what it knows and is not listed has ended meanwhile. A
+// placement is believed of its provider alone, a reservation of its requester.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
+func (c *ClientWithResponses) AnnounceHoldingsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AnnounceHoldingsResponse, error) {
+	rsp, err := c.AnnounceHoldingsWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAnnounceHoldingsResponse(rsp)
+}
+
+// AnnounceHoldingsWithResponse Say everything that the caller provides and consumes.
+//
+// Agents do so when an InstructionList asks for it: the broker was restored from
+// an older state, or heard of something that it does not know. What it has lost
+// is entered again; what it knows and is not listed has ended meanwhile. A
+// placement is believed of its provider alone, a reservation of its requester.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
+func (c *ClientWithResponses) AnnounceHoldingsWithResponse(ctx context.Context, body AnnounceHoldingsJSONRequestBody, reqEditors ...RequestEditorFn) (*AnnounceHoldingsResponse, error) {
+	rsp, err := c.AnnounceHoldings(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAnnounceHoldingsResponse(rsp)
+}
+
 // FetchInstructionsWithResponse Get what the caller has to do, as consumer and as provider.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -2935,6 +3207,48 @@ func ParseEnrolResponse(rsp *http.Response) (*EnrolResponse, error) {
 		response.Headers202 = &headers
 	case true:
 		var headers EnrolResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAnnounceHoldingsResponse parses an HTTP response from a AnnounceHoldingsWithResponse call
+func ParseAnnounceHoldingsResponse(rsp *http.Response) (*AnnounceHoldingsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AnnounceHoldingsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers AnnounceHoldingsResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -3325,6 +3639,9 @@ type ServerInterface interface {
 	// Enrol Get the first certificate, with a one-time token or after an approval.
 	// (POST /api/v1/enrolments)
 	Enrol(w http.ResponseWriter, r *http.Request)
+	// AnnounceHoldings Say everything that the caller provides and consumes.
+	// (POST /api/v1/holdings)
+	AnnounceHoldings(w http.ResponseWriter, r *http.Request)
 	// FetchInstructions Get what the caller has to do, as consumer and as provider.
 	// (GET /api/v1/instructions)
 	FetchInstructions(w http.ResponseWriter, r *http.Request, params FetchInstructionsParams)
@@ -3407,6 +3724,20 @@ func (siw *ServerInterfaceWrapper) Enrol(w http.ResponseWriter, r *http.Request)
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.Enrol(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// AnnounceHoldings operation middleware
+func (siw *ServerInterfaceWrapper) AnnounceHoldings(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.AnnounceHoldings(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3786,6 +4117,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.GetReservation)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/reservations/{name}/status", wrapper.ReportStatus)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/instructions", wrapper.FetchInstructions)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/holdings", wrapper.AnnounceHoldings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/messages", wrapper.ReceiveMessages)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/messages", wrapper.SendMessage)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/certificates", wrapper.RenewCertificate)
@@ -3977,6 +4309,41 @@ type EnroldefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response EnroldefaultApplicationProblemPlusJSONResponse) VisitEnrolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AnnounceHoldingsRequestObject struct {
+	Body *AnnounceHoldingsJSONRequestBody
+}
+
+type AnnounceHoldingsResponseObject interface {
+	VisitAnnounceHoldingsResponse(w http.ResponseWriter) error
+}
+
+type AnnounceHoldings204Response struct {
+}
+
+func (response AnnounceHoldings204Response) VisitAnnounceHoldingsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type AnnounceHoldingsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response AnnounceHoldingsdefaultApplicationProblemPlusJSONResponse) VisitAnnounceHoldingsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4328,6 +4695,9 @@ type StrictServerInterface interface {
 	// Enrol Get the first certificate, with a one-time token or after an approval.
 	// (POST /api/v1/enrolments)
 	Enrol(ctx context.Context, request EnrolRequestObject) (EnrolResponseObject, error)
+	// AnnounceHoldings Say everything that the caller provides and consumes.
+	// (POST /api/v1/holdings)
+	AnnounceHoldings(ctx context.Context, request AnnounceHoldingsRequestObject) (AnnounceHoldingsResponseObject, error)
 	// FetchInstructions Get what the caller has to do, as consumer and as provider.
 	// (GET /api/v1/instructions)
 	FetchInstructions(ctx context.Context, request FetchInstructionsRequestObject) (FetchInstructionsResponseObject, error)
@@ -4503,6 +4873,37 @@ func (sh *strictHandler) Enrol(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(EnrolResponseObject); ok {
 		if err := validResponse.VisitEnrolResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AnnounceHoldings operation middleware
+func (sh *strictHandler) AnnounceHoldings(w http.ResponseWriter, r *http.Request) {
+	var request AnnounceHoldingsRequestObject
+
+	var body AnnounceHoldingsJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.AnnounceHoldings(ctx, request.(AnnounceHoldingsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AnnounceHoldings")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(AnnounceHoldingsResponseObject); ok {
+		if err := validResponse.VisitAnnounceHoldingsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -231,6 +231,7 @@ func (a *agent) addInbox(*rest.Config) error {
 	options := inbox.Options{
 		Namespace: a.instructionNamespace, Interval: a.pollInterval, RefuseBrokerReservations: !a.acceptBrokerReservations,
 	}
+	options.ClusterID, options.Reader = a.clusterID, a.mgr.GetAPIReader()
 	if err := a.mgr.Add(inbox.NewInstructions(a.mgr.GetClient(), a.transport, options)); err != nil {
 		return err
 	}

@@ -133,6 +133,9 @@ func newBroker(mgr ctrl.Manager, o *options, log logr.Logger) (*broker.Broker, *
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := addGauges(b); err != nil {
+		return nil, nil, err
+	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, nil, err
 	}

@@ -34,6 +34,8 @@ type Broker struct {
 	reports      []Report
 	instructions []v1.Instruction
 	messages     []v1.Message
+	announce     bool
+	holdings     []*v1.Holdings
 }
 
 var _ transport.Transport = (*Broker)(nil)
@@ -224,6 +226,33 @@ func (b *Broker) ReportStatus(_ context.Context, reservation string, report *v1.
 	return nil
 }
 
+// AskHoldings has the next poll told to announce, until that was done.
+func (b *Broker) AskHoldings() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.announce = true
+	b.wake()
+}
+
+// Announced returns all holdings that were announced.
+func (b *Broker) Announced() []*v1.Holdings {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.holdings)
+}
+
+// AnnounceHoldings implements transport.Announcer.
+func (b *Broker) AnnounceHoldings(_ context.Context, h *v1.Holdings) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return unreachable()
+	}
+	b.announce = false
+	b.holdings = append(b.holdings, h)
+	return nil
+}
+
 // SendMessage implements transport.Messenger.
 func (b *Broker) SendMessage(_ context.Context, msg *v1.Message) error {
 	b.mu.Lock()
@@ -241,8 +270,8 @@ func (b *Broker) FetchInstructions(ctx context.Context, cursor string, wait time
 	var out *v1.InstructionList
 	err := b.poll(ctx, wait, func() bool {
 		from := position(cursor, len(b.instructions))
-		out = &v1.InstructionList{Cursor: strconv.Itoa(len(b.instructions)), Instructions: slices.Clone(b.instructions[from:])}
-		return len(out.Instructions) > 0
+		out = &v1.InstructionList{Cursor: strconv.Itoa(len(b.instructions)), Instructions: slices.Clone(b.instructions[from:]), Announce: b.announce}
+		return len(out.Instructions) > 0 || b.announce
 	})
 	return out, err
 }

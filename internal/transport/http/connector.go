@@ -9,8 +9,10 @@ import (
 	nethttp "net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
@@ -31,6 +33,9 @@ type connector struct {
 	bases     []*url.URL
 	files     *pki.Files
 	userAgent string
+	// cursor of the last instructions, which every call shows: a broker that was
+	// restored from an older state learns from it that it was.
+	cursor atomic.Pointer[string]
 
 	// mu guards the following.
 	mu sync.Mutex
@@ -52,6 +57,9 @@ func (c *connector) RoundTrip(request *nethttp.Request) (*nethttp.Response, erro
 	aimed.URL.Scheme, aimed.URL.Host, aimed.Host = base.Scheme, base.Host, base.Host
 	if c.userAgent != "" {
 		aimed.Header.Set("User-Agent", c.userAgent)
+	}
+	if cursor := c.cursor.Load(); cursor != nil {
+		aimed.Header.Set(v1.CursorHeader, *cursor)
 	}
 	response, err := transport.RoundTrip(aimed)
 	if err != nil {

@@ -110,9 +110,21 @@ func (t *Transport) ReportStatus(ctx context.Context, reservation string, report
 // FetchInstructions waits up to wait, rounded up to seconds and at most 60 s.
 func (t *Transport) FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error) {
 	params := &v1.FetchInstructionsParams{Wait: waitSeconds(wait), After: cursor}
-	return call[v1.InstructionList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
+	list, err := call[v1.InstructionList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.FetchInstructions(ctx, params)
 	})
+	if err == nil {
+		t.connector.cursor.Store(&list.Cursor)
+	}
+	return list, err
+}
+
+// AnnounceHoldings says what this cluster has.
+func (t *Transport) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error {
+	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.AnnounceHoldings(ctx, *h)
+	})
+	return err
 }
 
 // SendMessage passes an envelope on.

@@ -29,6 +29,7 @@ const (
 	ReleaseReservation   Operation = "releaseReservation"
 	ReportStatus         Operation = "reportStatus"
 	FetchInstructions    Operation = "fetchInstructions"
+	AnnounceHoldings     Operation = "announceHoldings"
 	SendMessage          Operation = "sendMessage"
 	ReceiveMessages      Operation = "receiveMessages"
 )
@@ -61,6 +62,7 @@ type Broker struct {
 	reservations map[string]*reservation
 	instructions map[string][]entry[v1.Instruction]
 	messages     map[string][]entry[v1.Message]
+	shown        map[string]string
 	// changed is closed, and replaced, with every call and every piece of news.
 	changed chan struct{}
 }
@@ -85,6 +87,7 @@ func NewBroker() *Broker {
 		reservations: map[string]*reservation{},
 		instructions: map[string][]entry[v1.Instruction]{},
 		messages:     map[string][]entry[v1.Message]{},
+		shown:        map[string]string{},
 		changed:      make(chan struct{}),
 	}
 }
@@ -246,6 +249,25 @@ func (b *Broker) ReportStatus(_ context.Context, clusterID, name string, report 
 		}
 	}
 	return fault.New(fault.NotFound, "no reservation %q for cluster %q", name, clusterID)
+}
+
+// AnnounceHoldings takes everything.
+func (b *Broker) AnnounceHoldings(_ context.Context, clusterID string, h *v1.Holdings) error {
+	return b.record(Call{Operation: AnnounceHoldings, ClusterID: clusterID, Body: h})
+}
+
+// Witness keeps the cursor.
+func (b *Broker) Witness(clusterID, cursor string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shown[clusterID] = cursor
+}
+
+// Shown is the cursor that a cluster has shown last.
+func (b *Broker) Shown(clusterID string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.shown[clusterID]
 }
 
 // FetchInstructions returns what Instruct gave since cursor.

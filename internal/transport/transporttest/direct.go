@@ -77,6 +77,14 @@ func (d *Direct) FetchInstructions(ctx context.Context, cursor string, wait time
 	})
 }
 
+// AnnounceHoldings asks the broker.
+func (d *Direct) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error {
+	_, err := ask(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
+		return nil, d.broker.AnnounceHoldings(ctx, d.clusterID, h)
+	})
+	return err
+}
+
 // SendMessage asks the broker.
 func (d *Direct) SendMessage(ctx context.Context, msg *v1.Message) error {
 	_, err := ask(ctx, d, msg.From, func(ctx context.Context) (*struct{}, error) {

@@ -1,0 +1,26 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+)
+
+// addGauges shows what the broker knows of itself.
+func addGauges(b *broker.Broker) error {
+	for _, gauge := range []struct {
+		name, help string
+		value      func() float64
+	}{
+		{"broker_serving", "1 while this replica answers agents, 0 while it passes them on or cannot write its journal.", b.Serves},
+		{"broker_clusters_awaited", "Clusters that take nothing new before they have announced what they hold; above 0 after the broker was restored from an older state.", b.Awaited},
+	} {
+		if err := metrics.Registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: gauge.name, Help: gauge.help}, gauge.value)); err != nil {
+			return fmt.Errorf("metric %s: %w", gauge.name, err)
+		}
+	}
+	return nil
+}

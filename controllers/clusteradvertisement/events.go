@@ -1,0 +1,30 @@
+package clusteradvertisement
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// tellAwaited records an event when a cluster has to announce what it holds, and when
+// it has.
+func (r *Reconciler) tellAwaited(before, after *brokerv1alpha1.ClusterAdvertisement) {
+	was, is := awaited(before), awaited(after)
+	switch {
+	case is != "" && was == "":
+		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonAwaitingHoldings, "Recover", "%s", wire.Clip(is, maxNote))
+	case is == "" && was != "":
+		r.recorder.Eventf(after, nil, corev1.EventTypeNormal, "HoldingsAnnounced", "Recover", "the agent has announced what it holds: %s takes new reservations", after.Spec.ClusterID)
+	}
+}
+
+// awaited is the message of the condition that says so, "" if none does.
+func awaited(obj *brokerv1alpha1.ClusterAdvertisement) string {
+	c := meta.FindStatusCondition(obj.Status.Conditions, brokerv1alpha1.ConditionFresh)
+	if c == nil || c.Reason != brokerv1alpha1.ReasonAwaitingHoldings {
+		return ""
+	}
+	return c.Message
+}

@@ -1,0 +1,125 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// announce tells a broker that has lost something what this cluster has, and returns
+// what the broker then wants of it. Until it knows, what it says may be of long ago.
+func (i *Instructions) announce(ctx context.Context) (*v1.InstructionList, error) {
+	holdings, err := i.holdings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	log.FromContext(ctx).Info("the broker asks what this cluster has: announcing it",
+		"provided", len(holdings.Provides), "consumed", len(holdings.Consumes))
+	if err := i.broker.AnnounceHoldings(ctx, holdings); err != nil {
+		return nil, fmt.Errorf("announce holdings: %w", err)
+	}
+	return i.broker.FetchInstructions(ctx, "", 0)
+}
+
+func (i *Instructions) holdings(ctx context.Context) (*v1.Holdings, error) {
+	var (
+		provided agentv1alpha1.ProviderInstructionList
+		consumed agentv1alpha1.ReservationInstructionList
+		requests agentv1alpha1.ResourceRequestList
+	)
+	here := client.InNamespace(i.options.Namespace)
+	if err := i.options.Reader.List(ctx, &provided, here); err != nil {
+		return nil, fmt.Errorf("list provider instructions: %w", err)
+	}
+	if err := i.options.Reader.List(ctx, &consumed, here); err != nil {
+		return nil, fmt.Errorf("list reservation instructions: %w", err)
+	}
+	if err := i.options.Reader.List(ctx, &requests); err != nil {
+		return nil, fmt.Errorf("list resource requests: %w", err)
+	}
+	return &v1.Holdings{
+		Provides: i.provides(provided.Items),
+		Consumes: consumes(consumed.Items, requests.Items, i.options.ClusterID),
+	}, nil
+}
+
+// provides lists the placements of which anything is or may be left here.
+func (i *Instructions) provides(all []agentv1alpha1.ProviderInstruction) []v1.ProvidedPlacement {
+	out := []v1.ProvidedPlacement{}
+	for n := range all {
+		p := &all[n]
+		if p.Status.Phase == agentv1alpha1.InstructionReleased || p.Status.Phase == agentv1alpha1.InstructionRefused {
+			continue
+		}
+		entry := v1.ProvidedPlacement{
+			Reservation: p.Spec.ReservationName, Placement: p.Spec.Placement, ConsumerID: p.Spec.RequesterClusterID,
+			Resources:    wire.FromResourceList(p.Spec.Resources),
+			Acknowledged: meta.IsStatusConditionTrue(p.Status.Conditions, agentv1alpha1.ConditionAcknowledged),
+			Releasing:    p.Spec.Release || p.DeletionTimestamp != nil,
+		}
+		if p.Spec.ExpiresAt != nil {
+			left := max(p.Spec.ExpiresAt.Sub(i.options.Clock.Now()), 0).Seconds()
+			entry.RemainingSeconds = &left
+		}
+		out = append(out, entry)
+	}
+	return out
+}
+
+// consumes lists what is asked for, and what is carried out, which may outlive the
+// request or have none.
+func consumes(all []agentv1alpha1.ReservationInstruction, requests []agentv1alpha1.ResourceRequest, clusterID string) []v1.ConsumedReservation {
+	out := []v1.ConsumedReservation{}
+	asking := map[types.UID]*agentv1alpha1.ResourceRequest{}
+	for n := range requests {
+		rr := &requests[n]
+		if rr.Status.Attempt == 0 || rr.Status.Phase == agentv1alpha1.RequestFailed || rr.Status.Phase == agentv1alpha1.RequestReleased {
+			continue
+		}
+		asking[rr.UID] = rr
+		out = append(out, v1.ConsumedReservation{
+			Reservation: rr.Status.ReservationName, ProviderID: rr.Status.TargetClusterID,
+			Key: Key(rr.UID, rr.Status.Attempt), Request: *wire.ReservationRequest(rr, clusterID),
+			Releasing: isGivenBack(rr),
+		})
+	}
+	for n := range all {
+		inst := &all[n]
+		if inst.Status.Phase == agentv1alpha1.InstructionReleased {
+			continue
+		}
+		entry := v1.ConsumedReservation{
+			Reservation: inst.Spec.ReservationName, Placement: inst.Spec.Placement, ProviderID: inst.Spec.TargetClusterID,
+			Ready:     meta.IsStatusConditionTrue(inst.Status.Conditions, agentv1alpha1.ConditionNodeReady),
+			Releasing: inst.Spec.Release || inst.DeletionTimestamp != nil,
+		}
+		if ref := inst.Spec.RequestRef; ref != nil {
+			rr := asking[types.UID(ref.UID)]
+			if serves(inst, rr) {
+				entry.Key, entry.Request = Key(rr.UID, rr.Status.Attempt), *wire.ReservationRequest(rr, clusterID)
+			} else {
+				entry.Releasing = true
+			}
+		}
+		out = append(out, entry)
+	}
+	return out
+}
+
+// serves is whether an instruction is still what its request wants. The name of a
+// reservation is written to the request after the instruction.
+func serves(inst *agentv1alpha1.ReservationInstruction, rr *agentv1alpha1.ResourceRequest) bool {
+	return rr != nil && !isGivenBack(rr) && (rr.Status.ReservationName == "" || rr.Status.ReservationName == inst.Spec.ReservationName)
+}
+
+func isGivenBack(rr *agentv1alpha1.ResourceRequest) bool {
+	return rr.DeletionTimestamp != nil || rr.Status.Phase == agentv1alpha1.RequestReleasing
+}

@@ -1,0 +1,28 @@
+package wire
+
+import (
+	"time"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// ReservationRequest is what a ResourceRequest asks of the broker. It is the same for every repetition: the broker refuses a key that
+// comes with another body.
+func ReservationRequest(rr *agentv1alpha1.ResourceRequest, clusterID string) *v1.ReservationRequest {
+	amounts := v1.Amounts{}
+	for name, q := range rr.Spec.Resources {
+		amounts[string(name)] = q.String()
+	}
+	if rr.Spec.CPU != nil {
+		amounts["cpu"] = rr.Spec.CPU.String()
+	}
+	if rr.Spec.Memory != nil {
+		amounts["memory"] = rr.Spec.Memory.String()
+	}
+	req := &v1.ReservationRequest{Resources: amounts, Priority: rr.Spec.Priority, RequesterID: clusterID}
+	if rr.Spec.Duration != nil {
+		req.DurationSeconds = int64(rr.Spec.Duration.Round(time.Second) / time.Second)
+	}
+	return req
+}
