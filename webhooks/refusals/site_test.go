@@ -37,7 +37,7 @@ import (
 const (
 	namespace = "liqo-resource-broker"
 	poll      = 50 * time.Millisecond
-	timeout   = 20 * time.Second
+	timeout   = time.Minute
 )
 
 // site is one cluster that is the broker's and a member's at once: two brokers and an
