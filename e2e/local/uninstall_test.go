@@ -67,11 +67,14 @@ func TestUninstall(t *testing.T) {
 	}
 	check(t, env.AwaitClean(t.Context(), time.Minute))
 	left := leftBehind(t, env.Broker)
-	journal := slices.DeleteFunc(slices.Clone(left), func(l string) bool { return !strings.HasPrefix(l, "ConfigMap ") })
+	ofJournal := func(l string) bool {
+		return strings.HasPrefix(l, "ConfigMap liqo-resource-broker-journal-") || strings.HasPrefix(l, "ConfigMap liqo-resource-broker-checkpoint-")
+	}
+	journal := slices.DeleteFunc(slices.Clone(left), func(l string) bool { return !ofJournal(l) })
 	if len(journal) == 0 {
 		t.Error("the journal is gone, want it kept")
 	}
-	left = slices.DeleteFunc(left, func(l string) bool { return strings.HasPrefix(l, "ConfigMap ") })
+	left = slices.DeleteFunc(left, ofJournal)
 	if diff := cmp.Diff([]string(nil), left); diff != "" {
 		t.Errorf("left in the broker's cluster (-want +got):\n%s", diff)
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
@@ -49,7 +50,13 @@ func (e *Enroller) publishFacts(ctx context.Context) error {
 	kept := &corev1.ConfigMap{}
 	err = e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: factsName}, kept)
 	if apierrors.IsNotFound(err) {
-		err = e.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: factsName}, Data: data})
+		err = e.Client.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: e.Namespace, Name: factsName,
+				Labels: map[string]string{brokerv1alpha1.ManagedByLabel: brokerv1alpha1.ManagedByBroker},
+			},
+			Data: data,
+		})
 		if apierrors.IsAlreadyExists(err) {
 			return nil // another replica's, which says the same
 		}

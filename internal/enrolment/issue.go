@@ -66,7 +66,7 @@ func (e *Enroller) requestOf(r *Request) *cmapi.CertificateRequest {
 	return &cmapi.CertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: e.Namespace, Name: "agent-" + r.ClusterID + "-" + digits[:16],
-			Labels: map[string]string{requestLabel: r.ClusterID},
+			Labels: labelled(requestLabel, r.ClusterID),
 		},
 		Spec: cmapi.CertificateRequestSpec{
 			Request:   r.PEM,

@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 // TokenLifetime is how long a token can be used.
@@ -86,12 +88,18 @@ func (t *Token) fits(text string) bool {
 func (t *Token) configMapOf(namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: tokenPrefix + t.ID, Labels: map[string]string{TokenLabel: t.ClusterID},
+			Namespace: namespace, Name: tokenPrefix + t.ID, Labels: labelled(TokenLabel, t.ClusterID),
 		},
 		Data: map[string]string{
 			clusterKey: t.ClusterID, digestKey: t.Digest, expiresKey: t.Expires.UTC().Format(time.RFC3339), usedByKey: t.UsedBy,
 		},
 	}
+}
+
+// labelled are the labels of what is made for a cluster. Uninstalling the broker removes
+// what it made by the first.
+func labelled(name, clusterID string) map[string]string {
+	return map[string]string{brokerv1alpha1.ManagedByLabel: brokerv1alpha1.ManagedByBroker, name: clusterID}
 }
 
 // tokenOf reads what configMapOf wrote.

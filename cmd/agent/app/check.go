@@ -250,7 +250,7 @@ func (o *checkOptions) checkPolicies(ctx context.Context, c client.Reader) check
 			}
 		}
 	}
-	return checkup.Found("%s are in force", strings.Join(names, " and "))
+	return checkup.Found("in force: %s", strings.Join(names, ", "))
 }
 
 func (o *checkOptions) checkAdvertisement(ctx context.Context, c client.Reader) checkup.Finding {

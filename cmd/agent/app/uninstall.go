@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,12 +134,15 @@ func (u use) lines() []string {
 		r := &u.requests[i]
 		line := fmt.Sprintf("ResourceRequest %s/%s: %s", r.Namespace, r.Name, r.Status.Phase)
 		if r.Status.TargetClusterID != "" {
-			line += ", uses " + r.Status.TargetClusterID
+			line += fmt.Sprintf(", uses %s (%s)", r.Status.TargetClusterID, r.Status.ReservationName)
 		}
 		out = append(out, line)
 	}
 	for i := range u.consumed {
 		r := &u.consumed[i]
+		if u.serves(r) {
+			continue // its request is listed
+		}
 		out = append(out, fmt.Sprintf("ReservationInstruction %s/%s: %s, uses %s", r.Namespace, r.Name, r.Status.Phase, r.Spec.TargetClusterID))
 	}
 	for i := range u.provided {
@@ -146,6 +150,12 @@ func (u use) lines() []string {
 		out = append(out, fmt.Sprintf("ProviderInstruction %s/%s: %s, lends to %s", p.Namespace, p.Name, p.Status.Phase, p.Spec.RequesterClusterID))
 	}
 	return out
+}
+
+// serves reports whether an instruction is for one of the requests.
+func (u use) serves(inst *agentv1alpha1.ReservationInstruction) bool {
+	ref := inst.Spec.RequestRef
+	return ref != nil && slices.ContainsFunc(u.requests, func(r agentv1alpha1.ResourceRequest) bool { return string(r.UID) == ref.UID })
 }
 
 // end asks for the end of everything. The agent, which still works, does the rest.
