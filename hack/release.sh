@@ -2,7 +2,8 @@
 # release.sh vX.Y.Z publishes the images with that tag, and the charts, whose version has
 # to be X.Y.Z, below REPOSITORY and beside it. For each it leaves dist/NAME.digest and prints NAME=sha256:...
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. "$(dirname "${BASH_SOURCE[0]}")/kind/env.sh"
+cd "$root"
 
 tag=${1?usage: $0 vX.Y.Z}
 repository=${REPOSITORY:-ghcr.io/mehdiazizian/liqo-resource-broker}
@@ -14,8 +15,8 @@ for chart in charts/*/Chart.yaml; do
   fi
 done
 charts=${repository%/*}/charts
-helm() { go tool -modfile=hack/helm/go.mod helm "$@"; }
 
+programs helm >&2
 rm -rf dist
 make --no-print-directory images PUSH=true TAG="$tag" REPOSITORY="$repository" PLATFORM="${PLATFORM:-linux/amd64,linux/arm64}" ${BASE:+BASE="$BASE"} >&2
 
