@@ -1,7 +1,6 @@
 package local
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -65,5 +64,6 @@ func TestAnAgentThatLeavesHandsItsConsumersOver(t *testing.T) {
 		t.Errorf("the request of paris: %v, want it gone", err)
 	}
 	check(t, env.AwaitReservation(ctx, given, readyWithin, brokerv1alpha1.ReservationReleased))
-	check(t, rome.DeleteDeployments(context.WithoutCancel(ctx), namespace))
+	check(t, rome.DeleteDeployments(ctx, namespace))
+	check(t, rome.DeleteAndWait(ctx, lent, time.Minute))
 }
