@@ -32,6 +32,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			return err
 		}
 		t.suspectUsage(clusterID, adv.Usage)
+		t.meet(clusterID)
 		c := t.state.Cluster(clusterID)
 		receipt = &v1.AdvertisementReceipt{
 			NextSeconds: int32(advertiseEvery.Seconds()),

@@ -116,11 +116,11 @@ func (b *Broker) serveTerm(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("opening the journal: %w", err)
 	}
-	state, err := replay(recovery)
+	state, newest, err := replay(recovery)
 	if err != nil {
 		return err
 	}
-	t := newTerm(b, state, j)
+	t := newTerm(b, state, j, newest)
 
 	termCtx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -111,6 +111,7 @@ func (t *term) takeHoldings(clusterID string, h *holdings) error {
 		}
 	}
 	delete(t.recovery.waiting, clusterID)
+	t.meet(clusterID)
 	t.recovery.told[clusterID], t.recovery.claims[clusterID] = true, h.claims
 	err := t.settle()
 	t.reopen(clusterID)

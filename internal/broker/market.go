@@ -86,9 +86,13 @@ func (t *term) judge(clusterID string) {
 		p.phase = phase
 		t.b.feed.cluster(clusterID)
 	}
-	t.market.SetStale(clusterID, phase != ClusterActive || t.awaits(clusterID))
+	t.market.SetStale(clusterID, phase != ClusterActive || t.awaits(clusterID) || t.unmet(c))
 	t.market.SetDenied(clusterID, t.shutOut(c))
-	t.due.set(clusterDue+clusterID, nextPhaseChange(p.heard, t.now(), c.Agent, threshold))
+	next := nextPhaseChange(p.heard, t.now(), c.Agent, threshold)
+	if t.unmet(c) {
+		next = t.listenUntil
+	}
+	t.due.set(clusterDue+clusterID, next)
 }
 
 // shutOut clusters take nothing new. Where no agent speaks for a cluster an

@@ -40,6 +40,12 @@ const (
 	// recoveryRetry is when to ask again what cannot be decided before clusters have
 	// announced.
 	recoveryRetry = 2 * time.Second
+	// quiet is how long a journal may have had no events to be taken for the present one
+	// by a process that knows nothing else: a restored one is older.
+	quiet = 15 * time.Second
+	// listening is how long such a process grants nothing on clusters that it did not
+	// hear of: they may know of what the journal does not.
+	listening = 10 * time.Second
 )
 
 // bySelf is who noticed, where no cluster had to tell.
@@ -56,6 +62,9 @@ func (b *Broker) Witness(clusterID, cursor string) {
 }
 
 func (t *term) witness(clusterID, cursor string) {
+	if cursor == "" {
+		return // it knows of nothing yet
+	}
 	switch meant, position := read(cursor, t.state); meant {
 	case strange:
 		t.suspect(clusterID)
@@ -63,6 +72,45 @@ func (t *term) witness(clusterID, cursor string) {
 		t.fork(position, clusterID)
 	case followed:
 	}
+	t.meet(clusterID)
+}
+
+// listen has the term wait for clusters to be heard where nothing tells that the
+// journal is the present one.
+func (t *term) listen(newest time.Time) {
+	if t.b.newest == "" && t.began.Sub(newest) > quiet {
+		t.listenUntil = t.began.Add(listening)
+		t.judgeAll()
+	}
+}
+
+// meet notes that a cluster has shown what it knows.
+func (t *term) meet(clusterID string) {
+	p := t.presenceOf(clusterID)
+	if p.met {
+		return
+	}
+	p.met = true
+	if t.state.Cluster(clusterID) != nil {
+		t.judge(clusterID)
+	}
+}
+
+// unmet is whether a cluster may still know of what the journal does not.
+func (t *term) unmet(c *ledger.Cluster) bool {
+	return c.Agent && t.now().Before(t.listenUntil) && !t.presenceOf(c.ClusterID).met
+}
+
+func (t *term) countUnmet() int {
+	n := 0
+	if t.now().Before(t.listenUntil) {
+		t.state.Clusters(func(c *ledger.Cluster) {
+			if t.unmet(c) {
+				n++
+			}
+		})
+	}
+	return n
 }
 
 // fork begins another lineage: everybody announces what they have.
@@ -146,10 +194,13 @@ func (t *term) recovering() bool {
 // settling is until when nothing is ended or refused for good because of what may
 // still be announced; zero if that is over.
 func (t *term) settling() time.Time {
-	if !t.recovering() {
-		return time.Time{}
+	var until time.Time
+	if t.recovering() {
+		until = later(t.state.Branch().At, t.began).Add(patience)
 	}
-	until := later(t.state.Branch().At, t.began).Add(patience)
+	if t.countUnmet() > 0 {
+		until = later(until, t.listenUntil)
+	}
 	if !until.After(t.now()) {
 		return time.Time{}
 	}
@@ -164,6 +215,9 @@ func (t *term) errRecovering() *fault.Error {
 }
 
 func (t *term) recoveryMessage() string {
+	if unmet := t.countUnmet(); unmet > 0 && !t.recovering() {
+		return fmt.Sprintf("the broker was away for a while: waiting to hear from %d clusters whether its journal is the present one", unmet)
+	}
 	if !t.recovering() {
 		return "a cluster knows of what the journal does not: waiting until it has announced what it holds"
 	}

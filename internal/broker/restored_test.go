@@ -101,6 +101,7 @@ func TestWhatRunsIsKnownAgainAfterARestoredState(t *testing.T) {
 				cursor := f.poll("rome", "").Cursor
 				f.restore(old)
 
+				f.wantRefusal("athens", "key-of-athens", request("2", "1Gi"), fault.Recovering)
 				if list := f.poll("rome", cursor); !list.Announce {
 					t.Fatal("a cursor from the future is not noticed")
 				}

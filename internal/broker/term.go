@@ -19,6 +19,8 @@ type term struct {
 	state   *ledger.State
 	market  *decision.Market
 	journal *journal.Journal
+	// newest is the time of the newest event that was replayed.
+	newest time.Time
 	// durable is the position of an event up to which everything is known to be stored.
 	// It needs no lock.
 	durable atomic.Uint64
@@ -31,6 +33,9 @@ type term struct {
 	// news is, per cluster, what changed for it.
 	news map[string]*news
 	due  deadlines
+	// listenUntil is until when nothing is granted on clusters that were not met; zero
+	// where the journal is known to be the present one.
+	listenUntil time.Time
 	// recovery is what follows a restored state.
 	recovery recovery
 }
@@ -43,31 +48,36 @@ type presence struct {
 	// record before somebody wants to reserve here.
 	pending *ledger.Offer
 	phase   ClusterPhase
+	// met is whether it has shown, in this term, what it knows.
+	met bool
 }
 
-func replay(r journal.Recovery) (*ledger.State, error) {
-	state := ledger.New()
+// replay also returns the time of the newest event after the checkpoint, zero if there
+// is none.
+func replay(r journal.Recovery) (*ledger.State, time.Time, error) {
+	state, newest := ledger.New(), time.Time{}
 	if r.Checkpoint != nil {
 		var err error
 		if state, err = ledger.Restore(r.Checkpoint); err != nil {
-			return nil, err
+			return nil, newest, err
 		}
 	}
 	for _, record := range r.Records {
 		var e ledger.Event
 		if err := json.Unmarshal(record.Data, &e); err != nil {
-			return nil, fmt.Errorf("journal record %d: %w", record.Position, err)
+			return nil, newest, fmt.Errorf("journal record %d: %w", record.Position, err)
 		}
 		if err := state.Apply(record.Position, &e); err != nil {
-			return nil, fmt.Errorf("journal record %d: %w", record.Position, err)
+			return nil, newest, fmt.Errorf("journal record %d: %w", record.Position, err)
 		}
+		newest = e.At
 	}
-	return state, nil
+	return state, newest, nil
 }
 
-func newTerm(b *Broker, state *ledger.State, j *journal.Journal) *term {
+func newTerm(b *Broker, state *ledger.State, j *journal.Journal, newest time.Time) *term {
 	return &term{
-		b: b, state: state, journal: j,
+		b: b, state: state, journal: j, newest: newest,
 		market:   decision.NewMarket(),
 		presence: map[string]*presence{},
 		news:     map[string]*news{},
@@ -106,6 +116,7 @@ func (t *term) startLineage() {
 		return
 	}
 	t.noteDurable(t.state.Position())
+	t.listen(t.newest)
 	t.await()
 	if meant, position := read(t.b.newest, t.state); meant == lost {
 		t.fork(position, bySelf)
