@@ -140,8 +140,7 @@ func missing(t reflect.Type, published *property, path []string) []string {
 // fields of a type that are written under a name of their own.
 func fields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			field := t.Field(i)
+		for field := range t.Fields() {
 			if field.Anonymous || field.Type == reflect.TypeFor[metav1.ObjectMeta]() {
 				continue
 			}
