@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ var shared struct {
 // everything is taken away again, and nothing may be left.
 func clustersOf(t *testing.T) *Environment {
 	t.Helper()
-	settings, ok, err := FromEnvironment(progress.Func(func(step string) { fmt.Println("   ", step) }))
+	settings, ok, err := FromEnvironment(progress.Func(func(step string) { fmt.Fprintln(os.Stdout, "   ", step) }))
 	check(t, err)
 	if !ok {
 		t.Skipf("%s names no kubeconfig: run make e2e", kubeconfigVariable)

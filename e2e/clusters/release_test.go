@@ -76,11 +76,12 @@ func (c *Cluster) left(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(slices.Compact(left), toBeKept), nil
 }
 
-// toBeKept are the kinds, the journal, and what Kubernetes or this test put there.
+// toBeKept are the kinds with their objects, the journal, and what Kubernetes or this
+// test put there.
 func toBeKept(object string) bool {
 	for _, kept := range []string{
-		"customresourcedefinition.apiextensions.k8s.io/", "configmap/liqo-resource-broker-journal-", "configmap/kube-root-ca.crt",
-		"serviceaccount/default", "secret/" + carriedSecret,
+		"customresourcedefinition.apiextensions.k8s.io/", "clusteradvertisement.broker.fluidos.eu/", "reservation.broker.fluidos.eu/",
+		"configmap/liqo-resource-broker-journal-", "configmap/kube-root-ca.crt", "serviceaccount/default", "secret/" + carriedSecret,
 	} {
 		if strings.HasPrefix(object, kept) {
 			return true

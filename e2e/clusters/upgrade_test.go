@@ -3,6 +3,9 @@ package clusters
 import (
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Broker and agents are replaced while pods run on a reservation and others are made and
@@ -12,6 +15,9 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	env := clustersOf(t)
 	if previous := env.settings.Previous; previous != nil {
 		check(t, env.Uninstall(t.Context()))
+		// An earlier version reads no journal with records that it does not know.
+		journal := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
+		check(t, env.Broker.DeleteAndWait(t.Context(), journal, settleWithin))
 		check(t, env.Install(t.Context(), *previous, nil))
 		check(t, env.AwaitAdvertised(t.Context(), time.Minute))
 	}
