@@ -1,0 +1,180 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
+)
+
+// world is what really runs, whatever the broker knows of it.
+type world struct {
+	*fleet
+	random    *rand.Rand
+	keys      int
+	running   map[string]*v1.Reservation // by key
+	announced map[string]bool
+}
+
+// cores of each provider; a reservation takes one.
+const cores = 4
+
+var providers = []string{"berlin", "oslo", "paris"}
+
+// Whatever happens before and after a state that is restored, and in whatever order
+// clusters announce: nothing is sold twice, and what runs is known again.
+func TestManyDisasters(t *testing.T) {
+	for seed := range uint64(200) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				w := &world{fleet: f, random: rand.New(rand.NewPCG(seed, 0)), running: map[string]*v1.Reservation{}, announced: map[string]bool{}}
+				for _, id := range append(providers, "rome") {
+					f.advertise(id, map[bool]string{true: "0", false: fmt.Sprint(cores)}[id == "rome"], "64Gi")
+				}
+				w.live()
+				old := f.server.Clone()
+				w.live()
+				w.request("the-last-one") // so that there is something to notice
+				w.restore(old)
+				w.check()
+			})
+		})
+	}
+}
+
+// live has rome ask and give back.
+func (w *world) live() {
+	for range w.random.IntN(8) {
+		if w.random.IntN(3) > 0 {
+			w.keys++
+			w.request(fmt.Sprintf("request-%d", w.keys))
+			continue
+		}
+		if len(w.running) > 0 {
+			keys := slices.Sorted(maps.Keys(w.running))
+			w.giveBack(keys[w.random.IntN(len(keys))])
+		}
+	}
+}
+
+func (w *world) request(key string) {
+	w.t.Helper()
+	r, err := w.RequestReservation(context.Background(), "rome", key, request("1", "1Gi"))
+	if fault.ReasonOf(err) == fault.NoCandidate {
+		return
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.running[key] = w.carriedOut("rome", r)
+}
+
+func (w *world) giveBack(key string) {
+	w.t.Helper()
+	r := w.running[key]
+	if _, err := w.ReleaseReservation(context.Background(), "rome", key); err != nil {
+		w.t.Fatal(err)
+	}
+	// Taking down takes its time: at times the state is restored before.
+	if w.random.IntN(3) > 0 {
+		w.mustReport("rome", r, 1, v1.StatusReportRoleConsumer, v1.StatusReportStateGone)
+		w.mustReport(target(r), r, 1, v1.StatusReportRoleProvider, v1.StatusReportStateGone)
+	}
+	delete(w.running, key)
+}
+
+// restore sets the state back, has everybody announce in any order, and athens ask
+// for whatever it gets meanwhile.
+func (w *world) restore(old *journaltest.Server) {
+	w.t.Helper()
+	cursor := w.poll("rome", "").Cursor
+	w.fleet.restore(old)
+	w.Witness("rome", cursor)
+	order := append([]string{"rome"}, providers...)
+	w.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for i, id := range order {
+		w.ask(fmt.Sprint("athens-asks-", i))
+		if w.random.IntN(6) == 0 {
+			w.kill()
+			for told := range w.announced {
+				w.tell(told) // it is asked again, or not, and may always say it
+			}
+		}
+		w.tell(id)
+		w.announced[id] = true
+	}
+	time.Sleep(time.Second)
+	for i := range len(providers) * cores {
+		w.ask(fmt.Sprint("athens-asks-more-", i))
+	}
+}
+
+func (w *world) tell(id string) {
+	w.t.Helper()
+	var provides []v1.ProvidedPlacement
+	var consumes []v1.ConsumedReservation
+	for _, key := range slices.Sorted(maps.Keys(w.running)) {
+		if key[:6] == "athens" {
+			continue // that cluster has no agent
+		}
+		r := w.running[key]
+		if target(r) == id {
+			provides = append(provides, provided(r, "rome")...)
+		}
+		if id == "rome" {
+			consumes = append(consumes, wanted(r, key, request("1", "1Gi")))
+		}
+	}
+	w.announce(id, provides, consumes...)
+}
+
+// ask is athens, which wants whatever there is.
+func (w *world) ask(key string) {
+	w.t.Helper()
+	r, err := w.RequestReservation(context.Background(), "athens", key, request("1", "1Gi"))
+	switch fault.ReasonOf(err) {
+	case fault.Recovering, fault.NoCandidate:
+		return
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if !w.announced[target(r)] {
+		w.t.Fatalf("%s is granted on %s, which has not announced what it holds", key, target(r))
+	}
+	w.running[key] = r
+}
+
+func (w *world) check() {
+	w.t.Helper()
+	load := map[string]int{}
+	for key, r := range w.running {
+		load[target(r)]++
+		if key[:6] == "athens" {
+			continue
+		}
+		got := w.reserve("rome", key, request("1", "1Gi"))
+		if got.Name != r.Name || got.Phase != v1.ReservationPhaseActive || target(got) != target(r) {
+			w.t.Errorf("%s is %s %s on %s, want %s Active on %s", key, got.Name, got.Phase, target(got), r.Name, target(r))
+		}
+	}
+	for _, id := range providers {
+		if load[id] > cores {
+			w.t.Errorf("%s runs %d with %d cores", id, load[id], cores)
+		}
+		view, err := w.Cluster(context.Background(), id)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if held := view.Reserved["cpu"]; held < int64(load[id])*1000 {
+			w.t.Errorf("%s holds %d, and runs %d cores", id, held, load[id])
+		}
+	}
+}
