@@ -101,6 +101,7 @@ func (w *world) restore(old *journaltest.Server) {
 	w.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	for i, id := range order {
 		w.ask(fmt.Sprint("athens-asks-", i))
+		w.repeat()
 		if w.random.IntN(6) == 0 {
 			w.kill()
 			for told := range w.announced {
@@ -113,6 +114,23 @@ func (w *world) restore(old *journaltest.Server) {
 	time.Sleep(time.Second)
 	for i := range len(providers) * cores {
 		w.ask(fmt.Sprint("athens-asks-more-", i))
+	}
+}
+
+// repeat has rome repeat its requests, as it does to renew them.
+func (w *world) repeat() {
+	w.t.Helper()
+	for _, key := range slices.Sorted(maps.Keys(w.running)) {
+		if key[:6] == "athens" {
+			continue
+		}
+		got, err := w.RequestReservation(context.Background(), "rome", key, request("1", "1Gi"))
+		if fault.ReasonOf(err) == fault.Recovering {
+			continue
+		}
+		if err != nil || got.Name != w.running[key].Name {
+			w.t.Fatalf("%s is now %+v, %v; it was %s", key, got, err, w.running[key].Name)
+		}
 	}
 }
 
