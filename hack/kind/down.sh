@@ -7,9 +7,7 @@ set -euo pipefail
 if docker info >/dev/null 2>&1 && command -v kind >/dev/null; then
   # Only what is in our kubeconfig: other clusters of this Docker are somebody's.
   for context in $(kubectl config get-contexts -o name 2>/dev/null | grep '^kind-' || true); do
-    delete=(kind delete cluster --name "${context#kind-}")
-    # Docker may say that a container which it stops is being removed already.
-    quietly "${delete[@]}" 2>/dev/null || { sleep 5; quietly "${delete[@]}"; }
+    quietly kind delete cluster --name "${context#kind-}"
   done
 fi
 if [[ -f $state/docker.pid ]]; then
