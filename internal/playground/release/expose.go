@@ -47,7 +47,7 @@ func (r *Release) expose(chart *rendered) error {
 		}
 		ports, err := r.listen(&s, chart.deployments)
 		if err != nil {
-			return fmt.Errorf("Service %q: %w", s.Name, err)
+			return fmt.Errorf("ports of Service %q: %w", s.Name, err)
 		}
 		local[s.Name] = ports
 	}
@@ -95,7 +95,7 @@ func (r *Release) connect(p *Pod, change func(*service, string)) error {
 		}
 		port, err := p.numbered(c, key.target)
 		if err != nil {
-			return fmt.Errorf("Service %q: %w", key.service, err)
+			return fmt.Errorf("pods behind Service %q: %w", key.service, err)
 		}
 		change(s, fmt.Sprintf("%s:%d", address, port))
 	}

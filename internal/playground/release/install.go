@@ -148,8 +148,8 @@ func (r *Release) remove(ctx context.Context, f reference) error {
 	return nil
 }
 
-func (c *rendered) digest() (string, error) {
-	text, err := json.Marshal([]any{c.objects, c.deployments, c.hooks})
+func (r *rendered) digest() (string, error) {
+	text, err := json.Marshal([]any{r.objects, r.deployments, r.hooks})
 	if err != nil {
 		return "", err
 	}

@@ -233,7 +233,7 @@ func TestALifeOfARelease(t *testing.T) {
 			s.check(err)
 			upgrading = false
 		default:
-			answer, err := http.Get(s.url) //nolint:noctx // it answers at once
+			answer, err := http.Get(s.url)
 			s.check(err)
 			s.check(answer.Body.Close())
 		}

@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
@@ -65,9 +66,7 @@ func dataOf(c *corev1.ConfigMap) map[string][]byte {
 	for key, value := range c.Data {
 		data[key] = []byte(value)
 	}
-	for key, value := range c.BinaryData {
-		data[key] = value
-	}
+	maps.Copy(data, c.BinaryData)
 	return data
 }
 

@@ -2,6 +2,7 @@ package release
 
 import (
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -61,9 +62,7 @@ func (f contents) add(from objects, kind, name string, items []corev1.KeyToPath,
 		return fmt.Errorf("%s %q is missing", kind, name)
 	}
 	if len(items) == 0 {
-		for key, value := range data {
-			f[key] = value
-		}
+		maps.Copy(f, data)
 	}
 	for _, item := range items {
 		value, ok := data[item.Key]
