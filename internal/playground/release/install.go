@@ -255,7 +255,7 @@ func (r *Release) runHook(ctx context.Context, h manifest.Object) (string, error
 	if err := p.prepare(ctx); err != nil {
 		return "", err
 	}
-	spec, err := p.command(ctx, nil)
+	spec, err := p.command(nil)
 	if err != nil {
 		return "", err
 	}

@@ -72,7 +72,8 @@ func (p *Pod) folder() string { return filepath.Join(p.release.dir, p.name) }
 // Volume is the folder that one of the pod's volumes is mounted from.
 func (p *Pod) Volume(name string) string { return filepath.Join(p.folder(), name) }
 
-// prepare waits until all volumes can be mounted, and makes them.
+// prepare waits until all volumes can be mounted, makes them, and gets the token. What
+// runs beside the container later only reads what is set here.
 func (p *Pod) prepare(ctx context.Context) error {
 	if err := p.clear(); err != nil {
 		return err
@@ -85,7 +86,8 @@ func (p *Pod) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("pod %q waits for its volumes: %w: %w", p.name, missing, err)
 	}
-	return nil
+	p.kubeconfig, err = p.token(ctx)
+	return err
 }
 
 // clear removes all volumes: the next container is that of another pod.
@@ -162,7 +164,7 @@ func (p *Pod) port(name string) (int, error) {
 
 // command is what runs in place of the container; arguments replace the container's
 // unless they are nil.
-func (p *Pod) command(ctx context.Context, arguments []string) (process.Spec, error) {
+func (p *Pod) command(arguments []string) (process.Spec, error) {
 	c, program, err := p.container()
 	if err != nil {
 		return process.Spec{}, err
@@ -179,9 +181,6 @@ func (p *Pod) command(ctx context.Context, arguments []string) (process.Spec, er
 		if arguments, err = s.arguments(c, known); err != nil {
 			return process.Spec{}, err
 		}
-	}
-	if p.kubeconfig, err = p.token(ctx); err != nil {
-		return process.Spec{}, err
 	}
 	if p.kubeconfig != "" {
 		env = append(env, "KUBECONFIG="+p.kubeconfig)
@@ -210,7 +209,7 @@ func (p *Pod) start(ctx context.Context) error {
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
-	spec, err := p.command(ctx, nil)
+	spec, err := p.command(nil)
 	if err != nil {
 		return err
 	}
@@ -282,7 +281,7 @@ func (p *Pod) numbered(c *corev1.Container, port intstr.IntOrString) (int, error
 // kubectl exec does. The output is what it wrote; that of a failure stands in the
 // error.
 func (p *Pod) Exec(ctx context.Context, arguments ...string) (string, error) {
-	spec, err := p.command(ctx, append([]string{}, arguments...))
+	spec, err := p.command(append([]string{}, arguments...))
 	if err != nil {
 		return "", err
 	}
