@@ -5,8 +5,10 @@ SHELL       := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# What programs call themselves: the tag, or what lies between it and the commit.
+VERSION  ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
 # What users build: static binaries that do not name the machine they were built on.
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/mehdiazizian/liqo-resource-broker/internal/version.linked=$(VERSION)"
 # Packages compile and run two at a time: each integration test boots a Kubernetes API.
 GO_TEST  := go test -race -shuffle=on -p 2
 # Images, see "make images".
@@ -47,7 +49,7 @@ build: ## Build bin/broker and bin/agent.
 .PHONY: images
 images: ## Build the images of broker and agent, with SBOMs, in dist/; BASE=scratch needs no registry, PUSH=true pushes to REPOSITORY.
 	cd hack/images && go run . $(if $(BASE),-base=$(BASE)) $(if $(PLATFORM),-platform=$(PLATFORM)) $(if $(REPOSITORY),-repository=$(REPOSITORY)) \
-	  -push=$(PUSH) -tag=$(TAG) -revision="$$(git rev-parse HEAD)" -created="$$(git log -1 --format=%ct)" ./cmd/broker ./cmd/agent
+	  -push=$(PUSH) -tag=$(TAG) -version="$(VERSION)" -revision="$$(git rev-parse HEAD)" -created="$$(git log -1 --format=%ct)" ./cmd/broker ./cmd/agent
 
 ##@ Change it
 

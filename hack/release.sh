@@ -18,7 +18,7 @@ charts=${repository%/*}/charts
 
 programs helm >&2
 rm -rf dist
-make --no-print-directory images PUSH=true TAG="$tag" REPOSITORY="$repository" PLATFORM="${PLATFORM:-linux/amd64,linux/arm64}" ${BASE:+BASE="$BASE"} >&2
+make --no-print-directory images PUSH=true TAG="$tag" VERSION="$tag" REPOSITORY="$repository" PLATFORM="${PLATFORM:-linux/amd64,linux/arm64}" ${BASE:+BASE="$BASE"} >&2
 
 for chart in broker agent; do
   helm package "charts/$chart" --destination dist >&2

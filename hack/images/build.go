@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -20,12 +21,16 @@ import (
 // cannot tell from a name that it is not root.
 const user = "65532:65532"
 
+// linkedVersion is the variable from which programs know their version.
+const linkedVersion = "github.com/mehdiazizian/liqo-resource-broker/internal/version.linked"
+
 type options struct {
 	source     string
 	base       string
 	platforms  []string
 	repository string
 	tag        string
+	version    string
 	revision   string
 	created    int64
 	push       bool
@@ -67,7 +72,7 @@ func (o options) settings(image string) []build.Option {
 		build.WithUser(user),
 		build.WithTrimpath(true),
 		build.WithDefaultEnv([]string{"CGO_ENABLED=0"}),
-		build.WithDefaultLdflags([]string{"-s", "-w"}),
+		build.WithDefaultLdflags([]string{"-s", "-w", "-X", linkedVersion + "=" + cmp.Or(o.version, o.tag)}),
 		build.WithCreationTime(v1.Time{Time: created}),
 		build.WithSPDX(builtWith()),
 		build.WithSBOMDir(o.out),
@@ -80,7 +85,7 @@ func (o options) settings(image string) []build.Option {
 		specs.AnnotationSource:        project,
 		specs.AnnotationDocumentation: project + "/tree/main/docs",
 		specs.AnnotationLicenses:      "Apache-2.0",
-		specs.AnnotationVersion:       o.tag,
+		specs.AnnotationVersion:       cmp.Or(o.version, o.tag),
 		specs.AnnotationRevision:      o.revision,
 		specs.AnnotationCreated:       created.Format(time.RFC3339),
 	} {

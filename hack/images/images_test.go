@@ -48,7 +48,7 @@ func builtFromACheckout(t *testing.T, folder string) string {
 	}
 	o := options{
 		source: source, base: "scratch", platforms: []string{"linux/" + runtime.GOARCH}, repository: "example.com/project",
-		tag: "v1.2.3", revision: git(t, source, "rev-parse", "HEAD"), created: created, out: filepath.Join(dir, "out"),
+		tag: "v1.2.3", version: "v1.2.3", revision: git(t, source, "rev-parse", "HEAD"), created: created, out: filepath.Join(dir, "out"),
 	}
 	for _, path := range []string{"./cmd/broker", "./cmd/agent"} {
 		if err := o.build(t.Context(), path); err != nil {
@@ -82,6 +82,7 @@ func checkImage(t *testing.T, dir, name string) {
 	}
 	program := extract(t, image, config.Config.Entrypoint[0])
 	checkStatic(t, program)
+	checkVersion(t, program, name+" version v1.2.3")
 	checkSBOM(t, program, filepath.Join(dir, name+"-linux-"+runtime.GOARCH+".spdx.json"))
 }
 
@@ -123,6 +124,19 @@ func checkStatic(t *testing.T, program string) {
 		if header.Type == elf.PT_INTERP {
 			t.Error("the program asks for a dynamic linker")
 		}
+	}
+}
+
+func checkVersion(t *testing.T, program, want string) {
+	if err := os.Chmod(program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	said, err := exec.CommandContext(t.Context(), program, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(string(said)); got != want {
+		t.Errorf("the program calls itself %q, want %q", got, want)
 	}
 }
 
