@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"strings"
 
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
@@ -49,6 +50,22 @@ func (c *Cluster) Helm(ctx context.Context, v values, args ...string) (string, e
 func (c *Cluster) install(ctx context.Context, release, chart, namespace string, v values) error {
 	_, err := c.Helm(ctx, v, "upgrade", release, chart, "--install", "--namespace", namespace, "--create-namespace",
 		"--wait", "--timeout", "5m")
+	return err
+}
+
+// revision is the number of a release's last revision.
+func (c *Cluster) revision(ctx context.Context, release string) (int, error) {
+	said, err := c.Helm(ctx, nil, "status", release, "--namespace", Namespace, "--output", "json")
+	if err != nil {
+		return 0, err
+	}
+	var status struct{ Version int }
+	return status.Version, json.Unmarshal([]byte(said), &status)
+}
+
+// rollback puts a release back to a revision and returns when all of it is ready.
+func (c *Cluster) rollback(ctx context.Context, release string, revision int) error {
+	_, err := c.Helm(ctx, nil, "rollback", release, strconv.Itoa(revision), "--namespace", Namespace, "--wait", "--timeout", "5m")
 	return err
 }
 

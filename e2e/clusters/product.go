@@ -37,6 +37,7 @@ func (e *Environment) InstallBroker(ctx context.Context, v Version, more values)
 		"publicURL":    e.brokerURL(),
 		"enrolmentURL": fmt.Sprintf("https://%s:%d", broker.Address, enrolmentPort),
 		"certificates": values{"agents": []any{values{"clusterID": carriedTo}}},
+		"brokerConfig": values{"maxPerReservation": values{"cpu": "64"}},
 	}
 	maps.Copy(set, more)
 	return broker.install(ctx, BrokerRelease, filepath.Join(v.Charts, "broker"), Namespace, set)

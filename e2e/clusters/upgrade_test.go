@@ -21,16 +21,43 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		check(t, env.Install(t.Context(), *previous, nil))
 		check(t, env.AwaitAdvertised(t.Context(), time.Minute))
 	}
+	nothingIsLost(t, env, func() { check(t, env.Install(t.Context(), env.settings.Version, otherPods())) })
+}
+
+// As above, back to the values of before.
+func TestARollbackUnderLoadLosesNothing(t *testing.T) {
+	env := clustersOf(t)
+	before := map[string]int{}
+	for name, release := range env.releases() {
+		var err error
+		before[name], err = env.Cluster(name).revision(t.Context(), release)
+		check(t, err)
+	}
+	check(t, env.Install(t.Context(), env.settings.Version, otherPods()))
+	nothingIsLost(t, env, func() {
+		check(t, env.Cluster(BrokerCluster).rollback(t.Context(), BrokerRelease, before[BrokerCluster]))
+		check(t, env.eachMember(func(id string) error {
+			return env.Cluster(id).rollback(t.Context(), AgentRelease, before[id])
+		}))
+	})
+}
+
+// otherPods are values that replace pods also where the version stays the same.
+func otherPods() values {
+	return values{"podAnnotations": values{"example.com/changed": time.Now().Format(time.RFC3339Nano)}}
+}
+
+// nothingIsLost replaces the product under load.
+func nothingIsLost(t *testing.T, env *Environment, replace func()) {
+	t.Helper()
 	check(t, env.EnsureNamespace(t.Context(), env.Broker, namespace))
 	rome := env.Member("rome")
-	r := ready(t, env, "upgrade")
+	r := ready(t, env, "stays")
 	stays, err := env.Run(t.Context(), rome, r)
 	check(t, err)
 
 	load := startLoad(t, env)
-	// The annotation replaces pods also where the version stays the same.
-	pods := map[string]any{"podAnnotations": map[string]any{"example.com/upgraded": time.Now().Format(time.RFC3339)}}
-	check(t, env.Install(t.Context(), env.settings.Version, pods))
+	replace()
 	load.end(t)
 
 	check(t, stays.Unchanged(t.Context()))

@@ -91,7 +91,7 @@ func Start(ctx context.Context, o Options) (*Product, error) {
 // its test.
 func programs(path string) map[string]release.Program {
 	out := map[string]release.Program{}
-	for _, container := range []string{"broker", "agent", "check", "uninstall"} {
+	for _, container := range []string{"broker", "agent", "check", "configure", "uninstall"} {
 		out[container] = release.Program{Path: path}
 	}
 	return out

@@ -1,0 +1,134 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/release"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+// The etcd of the broker's cluster comes back from a snapshot that knows one reservation
+// of two that run, and one that was given back since.
+func TestTheBrokersClusterIsRestored(t *testing.T) {
+	env := playgroundOf(t)
+	ctx, rome := t.Context(), env.Member("rome")
+	before, err := env.Available(ctx)
+	check(t, err)
+	providers := []string{"paris", "berlin"}
+
+	known, _ := ready(t, rome, "known", small())
+	over, _ := ready(t, rome, "over", small())
+	snapshot := filepath.Join(t.TempDir(), "etcd")
+	restoreEtcd(t, env, func(files string) error { return os.CopyFS(snapshot, os.DirFS(files)) })
+	unknown, _ := ready(t, rome, "unknown", small())
+	check(t, rome.DeleteAndWait(ctx, over, time.Minute))
+	onKnown, onUnknown := run(t, env, rome, known), run(t, env, rome, unknown)
+
+	// Providers are away, so that nobody tells what they hold.
+	for _, id := range providers {
+		env.Product.Process(id).Kill()
+	}
+	restoreEtcd(t, env, func(files string) error {
+		return errors.Join(os.RemoveAll(files), os.CopyFS(files, os.DirFS(snapshot)))
+	})
+	for _, id := range providers {
+		awaitHoldings(t, env, id, true)
+	}
+	early, err := rome.Request(ctx, namespace, "early", small())
+	check(t, err)
+	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		if err := rome.Get(ctx, client.ObjectKeyFromObject(early), early); err != nil {
+			return "", err
+		}
+		if !strings.Contains(early.Status.Message, "to announce what they hold") {
+			return fmt.Sprintf("the request to be told why it waits, it is %s: %s", early.Status.Phase, early.Status.Message), nil
+		}
+		return "", nil
+	}))
+	if early.Status.ReservationName != "" {
+		t.Errorf("%s was granted before its provider announced anything", early.Status.ReservationName)
+	}
+
+	for _, id := range providers {
+		check(t, env.Product.Restart(ctx, id))
+	}
+	for _, id := range providers {
+		awaitHoldings(t, env, id, false)
+	}
+	check(t, rome.AwaitReady(ctx, early, readyWithin))
+	check(t, env.AwaitHeld(ctx, "rome", 3, time.Minute))
+	check(t, rome.AwaitReady(ctx, known, time.Second))
+	check(t, rome.AwaitReady(ctx, unknown, time.Second))
+	check(t, onKnown.Unchanged(ctx))
+	check(t, onUnknown.Unchanged(ctx))
+
+	check(t, rome.DeleteDeployments(ctx, namespace))
+	for _, r := range []client.Object{known, unknown, early} {
+		check(t, rome.DeleteAndWait(ctx, r, time.Minute))
+	}
+	check(t, env.AwaitAvailable(ctx, before, time.Minute))
+}
+
+// restoreEtcd ends everything in the broker's cluster, has f work on etcd's files, and
+// starts it again: what watches an API server would not notice that it went back.
+func restoreEtcd(t *testing.T, env *Environment, f func(files string) error) {
+	t.Helper()
+	plane := env.Playground.Clusters[playground.BrokerCluster].ControlPlane
+	var etcd *process.Process
+	var others []*process.Process
+	brokers := env.Product.Pods(playground.BrokerCluster)
+	for _, p := range slices.Backward(plane.Processes().Processes()) {
+		p.Kill()
+		switch {
+		case p.Name() == toolchain.Etcd.Name:
+			etcd = p
+		case p.Name() != toolchain.APIServer.Name && !isPod(p, brokers):
+			others = append(others, p)
+		}
+	}
+	check(t, f(filepath.Join(plane.Dir(), "etcd")))
+	check(t, etcd.Start())
+	check(t, plane.StartAPIServer(t.Context()))
+	for _, p := range others {
+		check(t, p.Start())
+	}
+	check(t, env.Product.Restart(t.Context(), playground.BrokerCluster))
+}
+
+func isPod(p *process.Process, pods []*release.Pod) bool {
+	return slices.ContainsFunc(pods, func(pod *release.Pod) bool { return pod.Process() == p })
+}
+
+// awaitHoldings waits until the broker shows that a cluster has yet to announce what it
+// holds, or has done so.
+func awaitHoldings(t *testing.T, env *Environment, id string, want bool) {
+	t.Helper()
+	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+		adv, err := env.Advertisement(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		awaited := slices.ContainsFunc(adv.Status.Conditions, func(c metav1.Condition) bool {
+			return c.Type == brokerv1alpha1.ConditionFresh && c.Reason == brokerv1alpha1.ReasonAwaitingHoldings
+		})
+		if awaited != want {
+			return fmt.Sprintf("%s to be awaited: %t; its conditions are %v", id, want, adv.Status.Conditions), nil
+		}
+		return "", nil
+	}))
+}
