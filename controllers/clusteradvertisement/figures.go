@@ -164,7 +164,7 @@ func digestOf(spec *brokerv1alpha1.ClusterAdvertisementSpec) (string, error) {
 
 func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) brokerv1alpha1.ClusterAdvertisementStatus {
 	status := brokerv1alpha1.ClusterAdvertisementStatus{
-		Active: v.Phase == broker.ClusterActive, Phase: string(v.Phase), Score: v.Score.String(),
+		Active: v.Phase == broker.ClusterActive, Phase: string(v.Phase), Score: v.Score.String(), Band: string(v.Score.Band()),
 		Reservations: int32(v.Placements), LastReceived: obj.Status.LastReceived,
 		ObservedGeneration: obj.Generation, Conditions: slices.Clone(obj.Status.Conditions),
 	}

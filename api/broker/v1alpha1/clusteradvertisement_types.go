@@ -89,6 +89,12 @@ type ClusterAdvertisementStatus struct {
 	// +kubebuilder:validation:MaxLength=8
 	Score string `json:"score,omitempty"`
 
+	// band is the score in a word: Excellent from 90, Good from 70, Moderate from 50,
+	// else Limited.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Band string `json:"band,omitempty"`
+
 	// phase is Active, Stale or Inactive.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
@@ -128,6 +134,7 @@ type ClusterAdvertisementStatus struct {
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterID`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Score",type=string,JSONPath=`.status.score`
+// +kubebuilder:printcolumn:name="Band",type=string,JSONPath=`.status.band`
 // +kubebuilder:printcolumn:name="CPU free",type=string,JSONPath=`.spec.resources.available.cpu`
 // +kubebuilder:printcolumn:name="Memory free",type=string,JSONPath=`.spec.resources.available.memory`
 // +kubebuilder:printcolumn:name="GPU free",type=string,JSONPath=`.spec.resources.available.nvidia\.com/gpu`
