@@ -28,10 +28,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
-// An error is retried after 50 ms, doubling up to 15 s: most pass by themselves.
+// An error is retried after 50 ms, doubling up to 5 s: most pass by themselves, and a
+// broker that is back waits only so long for a word.
 const (
 	firstRetry = 50 * time.Millisecond
-	lastRetry  = 15 * time.Second
+	lastRetry  = 5 * time.Second
 )
 
 // Options of the controller. Peering is optional, the rest is required.

@@ -707,3 +707,15 @@ func TestAnAgentThatDoesNotPeerStopsAtReserved(t *testing.T) {
 	b.after(time.Second)
 	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeeringSkipped)
 }
+
+func TestWhyAReservationEndedStaysToBeRead(t *testing.T) {
+	rr := &agentv1alpha1.ResourceRequest{}
+	status := editor{rr: rr}
+	status.lost("paris gave it up (Unacknowledged)")
+	status.over()
+	for _, want := range []string{"paris gave it up (Unacknowledged)", "create another"} {
+		if !strings.Contains(rr.Status.Message, want) {
+			t.Errorf("message %q does not say %q", rr.Status.Message, want)
+		}
+	}
+}

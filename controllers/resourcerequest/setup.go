@@ -38,7 +38,7 @@ import (
 // more seldom, at the latest after lastRetry.
 const (
 	firstRetry = 500 * time.Millisecond
-	lastRetry  = 30 * time.Second
+	lastRetry  = 15 * time.Second
 )
 
 // workers is how many requests wait for the broker at once.

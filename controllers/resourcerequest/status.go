@@ -20,6 +20,9 @@ const maxMessage = 4096
 // retryAdvice is how a person gets another answer to a request that failed.
 const retryAdvice = "This is final: delete the request and create it again to ask once more."
 
+// overAdvice is the same for one whose reservation was granted and has ended.
+const overAdvice = "It is over: delete the request, and create another to have capacity again."
+
 // editor writes a request's status. Each of its methods is one thing that can
 // become known, and none of them reads anything but what it is given.
 type editor struct {
@@ -138,7 +141,7 @@ func (e editor) unsure(reason, what string, err error) {
 
 // lost: nothing is reserved at the broker any more; what was made for it goes too.
 func (e editor) lost(why string) {
-	message := "the broker has ended the reservation; the virtual node is being taken down"
+	message := "the broker has ended the reservation"
 	if why != "" {
 		message = "the broker has ended the reservation: " + why
 	}
@@ -147,9 +150,14 @@ func (e editor) lost(why string) {
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
-// over: nothing is reserved any more and nothing is left to take down.
+// over: nothing is reserved any more and nothing is left to take down. Why it ended
+// stays to be read.
 func (e editor) over() {
-	const message = "the reservation is over: delete the request, and create another to have capacity again"
+	message := "the reservation is over"
+	if c := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved); c != nil && c.Reason == agentv1alpha1.ReasonReleasing {
+		message = c.Message
+	}
+	message += "\n" + overAdvice
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
 	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)

@@ -131,9 +131,19 @@ func TestAPlacementThatFailsIsFollowedByTheNextBest(t *testing.T) {
 			f.advertise("berlin", "8", "16Gi")
 			time.Sleep(limits.Ready / 2)
 		},
-		"the broker is killed before it could answer for the provider": func(f *fleet, _ *v1.Reservation) {
+		"the provider does not answer the broker that came back": func(f *fleet, _ *v1.Reservation) {
+			time.Sleep(time.Second)
 			f.kill()
+			time.Sleep(limits.Acknowledge / 2)
+			f.fetch("paris")
 			time.Sleep(limits.Acknowledge)
+		},
+		"the provider never comes back to the broker that did": func(f *fleet, _ *v1.Reservation) {
+			time.Sleep(time.Second)
+			f.kill()
+			time.Sleep(staleAfter - time.Second)
+			f.advertise("berlin", "8", "16Gi")
+			time.Sleep(time.Second)
 		},
 	}
 	for name, happens := range tests {
@@ -161,6 +171,30 @@ func TestAPlacementThatFailsIsFollowedByTheNextBest(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Agents that lost the broker find it again when they find it.
+func TestABrokerThatCameBackWaitsForThoseItHasSomethingFor(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "4", "8Gi")
+		f.advertise("paris", "16", "64Gi")
+		f.advertise("berlin", "8", "16Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "4", "memory": "8Gi"} })
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		for range 3 {
+			time.Sleep(limits.Acknowledge - time.Second)
+			f.kill()
+		}
+		time.Sleep(4 * limits.Acknowledge)
+		f.fetch("paris")
+		time.Sleep(limits.Acknowledge - time.Second)
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		f.kill()
+		time.Sleep(limits.Ready - time.Second)
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
+		if got := f.get("rome", r.Name); got.Phase != v1.ReservationPhaseActive || len(got.Placements) != 1 {
+			t.Errorf("got %s with placements %+v, want the first one Active", got.Phase, got.Placements)
+		}
+	})
 }
 
 func TestAReservationWithoutAnyProviderLeftFails(t *testing.T) {

@@ -103,10 +103,14 @@ func (t *term) expire() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	due, next := t.due.pop(t.now())
+	// Where a reservation goes depends on which clusters take new ones at this instant.
 	for _, name := range due {
 		if id, ok := strings.CutPrefix(name, clusterDue); ok {
 			t.judge(id)
-		} else {
+		}
+	}
+	for _, name := range due {
+		if !strings.HasPrefix(name, clusterDue) {
 			t.expireReservation(name)
 		}
 	}
@@ -131,8 +135,8 @@ func (t *term) expireReservation(name string) {
 	}
 }
 
-// deadline of a reservation, with the grace a requester gets after the broker was
-// away: a broker that cannot be reached must not end what runs.
+// deadline of a reservation, with the grace that agents get after the broker was
+// away: a broker that cannot be reached must not end what runs, nor what was on its way.
 func (t *term) deadline(r *ledger.Reservation) time.Time {
 	if t.state.Over(r) {
 		return r.EndedAt.Add(retain)
@@ -147,13 +151,27 @@ func (t *term) deadline(r *ledger.Reservation) time.Time {
 		return time.Time{}
 	case t.isUnheard(r, due):
 		at = r.Until
-	case due != ledger.DueExpiry:
-		return later(at, t.began.Add(limits.Acknowledge))
+	case due == ledger.DueAcknowledgement:
+		return later(at, t.acknowledgeBy(r.Current()))
+	case due == ledger.DueReady:
+		return later(at, t.began.Add(limits.Ready))
 	}
 	if r.Duration == 0 {
 		return later(at, t.began.Add(lease))
 	}
 	return at
+}
+
+// acknowledgeBy is when a provider must have acknowledged what was assigned before this
+// term, of which it may not know. One that does not ask is given up when it is stale.
+func (t *term) acknowledgeBy(p *ledger.Placement) time.Time {
+	if !p.AssignedAt.Before(t.began) {
+		return time.Time{}
+	}
+	if fetched := t.presenceOf(p.Provider).fetched; !fetched.IsZero() {
+		return fetched.Add(limits.Acknowledge)
+	}
+	return t.began.Add(staleAfter)
 }
 
 // isUnheard is whether what is overdue may have happened in a part of the journal that

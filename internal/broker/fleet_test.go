@@ -121,4 +121,12 @@ func (f *fleet) available(id string) string {
 	return fmt.Sprintf("%s %s", free.Cpu(), free.Memory())
 }
 
+// fetch asks for a cluster's instructions once.
+func (f *fleet) fetch(id string) {
+	f.t.Helper()
+	if _, err := f.FetchInstructions(context.Background(), id, "", 0); err != nil {
+		f.t.Fatalf("instructions for %s: %v", id, err)
+	}
+}
+
 func target(r *v1.Reservation) string { return r.Placements[len(r.Placements)-1].ClusterID }

@@ -20,6 +20,7 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 		err := b.change(context.WithoutCancel(ctx), func(t *term) error {
 			n := t.newsOf(clusterID)
 			t.witness(clusterID, cursor)
+			t.noteFetch(clusterID)
 			_, after := read(cursor, t.state)
 			list = t.instructions(clusterID, n, after)
 			changed, ended = n.changed, b.ended
@@ -34,6 +35,19 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 		case <-ctx.Done():
 			return list, nil
 		}
+	}
+}
+
+// noteFetch has the time that a provider has to acknowledge begin when it can know of
+// what it was given in an earlier term.
+func (t *term) noteFetch(clusterID string) {
+	p := t.presenceOf(clusterID)
+	if !p.fetched.IsZero() {
+		return
+	}
+	p.fetched = t.now()
+	for _, r := range t.concerned(clusterID) {
+		t.due.set(r.Name, t.deadline(r))
 	}
 }
 

@@ -50,6 +50,8 @@ type presence struct {
 	phase   ClusterPhase
 	// met is whether it has shown, in this term, what it knows.
 	met bool
+	// fetched is when it first asked for its instructions in this term, zero before.
+	fetched time.Time
 }
 
 // replay also returns the time of the newest event after the checkpoint, zero if there

@@ -327,7 +327,7 @@ func TestTheCursorWaitsForEverythingToBeWritten(t *testing.T) {
 
 		time.Sleep(10 * time.Minute)
 		tries := c.writes()
-		if tries < 20 || tries > 60 {
+		if tries < 60 || tries > 130 {
 			t.Errorf("%d tries in ten minutes", tries)
 		}
 		c.refuse(nil)
@@ -398,6 +398,30 @@ func TestABrokerThatDoesNotWaitIsPolledAtTheInterval(t *testing.T) {
 		}
 		if polls != 12 {
 			t.Errorf("%d polls in 58 seconds", polls)
+		}
+	})
+}
+
+func TestABrokerThatIsBackIsFoundSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		options := Options{}
+		options.setDefaults()
+		back := time.Now().Add(time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		p := poller{interval: options.Interval, clock: options.Clock}
+		p.ask = func(context.Context, string) (answer, error) {
+			if time.Now().Before(back) {
+				return answer{}, transport.ErrUnreachable
+			}
+			stop()
+			return answer{}, nil
+		}
+		if err := p.run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if late := time.Since(back); late > options.Interval*3/2 {
+			t.Errorf("found %s after it was back, want at most an interval and half of it", late)
 		}
 	})
 }

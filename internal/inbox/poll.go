@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -41,7 +42,7 @@ type poller struct {
 // try.
 func (p *poller) run(ctx context.Context) error {
 	cursor, failing := "", false
-	backoff := newBackoff()
+	backoff := p.newBackoff()
 	for ctx.Err() == nil {
 		asked := p.clock.Now()
 		got, err := p.ask(ctx, cursor)
@@ -61,7 +62,7 @@ func (p *poller) run(ctx context.Context) error {
 		case failing:
 			p.log.Info("polling works again")
 		}
-		failing, backoff = false, newBackoff()
+		failing, backoff = false, p.newBackoff()
 		stuck := got.items == 0 || got.cursor == cursor
 		cursor = got.cursor
 		if stuck && p.clock.Since(asked) < atOnce {
@@ -80,7 +81,8 @@ func (p *poller) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// newBackoff spreads tries from half a second to half a minute.
-func newBackoff() *wait.Backoff {
-	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 20 * time.Second}
+// newBackoff spreads tries from half a second to the interval and half of it: a broker
+// that is back waits only so long for those it has something for.
+func (p *poller) newBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: min(500*time.Millisecond, p.interval), Factor: 2, Jitter: 0.5, Steps: math.MaxInt32, Cap: p.interval}
 }
