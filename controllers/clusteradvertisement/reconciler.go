@@ -14,6 +14,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -106,6 +107,7 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.ClusterAdver
 		if err := r.client.Update(ctx, obj, fieldOwner); err != nil {
 			return err
 		}
+		failpoint.Hit(failpoint.BrokerFiguresShown)
 		r.tellIgnored(obj, ignored, authors)
 	}
 	r.shown[client.ObjectKeyFromObject(obj)] = figuresOf(&obj.Spec.Resources)

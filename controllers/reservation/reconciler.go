@@ -205,9 +205,11 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reserv
 	}
 	before := obj.DeepCopy()
 	obj.Status = status
+	failpoint.Hit(failpoint.BrokerStatusDue)
 	if err := r.client.Status().Patch(ctx, obj, client.MergeFrom(before)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
+	failpoint.Hit(failpoint.BrokerStatusShown)
 	r.announce(before, obj)
 	return nil
 }

@@ -10,8 +10,10 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -31,6 +33,10 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		if err := t.hear(offer, adv.Epoch, adv.Sequence); err != nil {
 			return err
 		}
+		if mutant.Active == mutant.AgentClock {
+			t.presenceOf(clusterID).heard = adv.Timestamp
+			t.judge(clusterID)
+		}
 		t.suspectUsage(clusterID, adv.Usage)
 		t.meet(clusterID)
 		c := t.state.Cluster(clusterID)
@@ -44,6 +50,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 	if err != nil {
 		return nil, err
 	}
+	failpoint.Hit(failpoint.BrokerAdvertised)
 	return receipt, nil
 }
 
@@ -51,7 +58,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 // else it waits until somebody wants to reserve there.
 func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
 	p := t.presenceOf(offer.ClusterID)
-	if epoch < p.epoch || (epoch == p.epoch && sequence <= p.sequence) {
+	if (epoch < p.epoch || (epoch == p.epoch && sequence <= p.sequence)) && mutant.Active != mutant.OldAdvertisement {
 		return nil
 	}
 	known := t.state.Cluster(offer.ClusterID)

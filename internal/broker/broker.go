@@ -14,6 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 )
 
 // JournalName is the name under which the broker keeps its journal.
@@ -214,7 +215,7 @@ func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
 	commit := t.last
 	b.mu.Unlock()
 
-	if commit != nil {
+	if commit != nil && mutant.Active != mutant.HastyAnswer {
 		if err := commit.Wait(ctx); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()

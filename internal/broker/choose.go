@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 )
@@ -185,5 +186,6 @@ func (t *term) giveUp(r *ledger.Reservation, p *ledger.Placement, reason string)
 	if err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.BrokerWithdrawn)
 	return t.move(r)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 )
 
@@ -199,6 +200,7 @@ func (t *term) carryOut(r *ledger.Reservation) error {
 	}
 	switch _, due := t.state.Deadline(r, limits); due {
 	case ledger.DueExpiry:
+		defer failpoint.Hit(failpoint.BrokerExpired)
 		return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its time is over"}})
 	case ledger.DueAcknowledgement, ledger.DueReady:
 		return t.giveUp(r, r.Current(), string(due))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 )
 
 // ClusterPhase is how fresh a cluster's word is.
@@ -72,7 +73,9 @@ func (t *term) list(c *ledger.Cluster) {
 // relist brings what is free in a cluster up to date.
 func (t *term) relist(clusterID string) {
 	c := t.state.Cluster(clusterID)
-	t.market.SetAvailable(clusterID, c.Available())
+	if mutant.Active != mutant.StaleGrant {
+		t.market.SetAvailable(clusterID, c.Available())
+	}
 	t.b.feed.cluster(clusterID)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 )
 
 // ReportStatus implements the server's Broker. A report that says what is known
@@ -54,7 +55,7 @@ func (t *term) providerReports(r *ledger.Reservation, p *ledger.Placement, repor
 	case v1.StatusReportStateRefused:
 		return t.refused(r, p, report)
 	case v1.StatusReportStateGone:
-		if p.ProviderGone {
+		if p.ProviderGone && mutant.Active != mutant.ReleaseTwice {
 			return nil
 		}
 		return t.record(ledger.Event{ProviderGone: &ref})
@@ -83,6 +84,7 @@ func (t *term) refused(r *ledger.Reservation, p *ledger.Placement, report *v1.St
 		}
 	}
 	if t.homeless(r) {
+		failpoint.Hit(failpoint.BrokerWithdrawn)
 		return t.move(r)
 	}
 	return nil

@@ -1,16 +1,19 @@
 // Package failpoint lets a test kill the process at a named step, to prove that
 // a restart finishes what was begun.
 //
-// It does nothing unless LRB_FAILPOINT names points, separated by commas.
+// It does nothing unless LRB_FAILPOINT names points, separated by commas. A point
+// that is followed by a colon and a number lets the process pass so often before.
 // LRB_FAILPOINT_ONCE is a folder: the first hit of a point leaves a file there and
 // kills, later ones pass, so that the restarted process gets through.
 package failpoint
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -98,6 +101,38 @@ var Broker = []Point{
 	BrokerObjectReserved, BrokerObjectReleased, BrokerObjectOver,
 }
 
+// Points around what the broker writes down: its journal, what time brings, and what
+// it shows.
+const (
+	// JournalAppending: a batch is about to be written.
+	JournalAppending Point = "journal-appending"
+	// JournalAppended: it is stored, and nobody was told.
+	JournalAppended Point = "journal-appended"
+	// JournalSealed: the copy of a full tail is stored, its successor is not.
+	JournalSealed Point = "journal-sealed"
+	// JournalOpened: a former writer is fenced off, and nothing is served.
+	JournalOpened Point = "journal-opened"
+	// CheckpointWritten: a checkpoint is stored, and no record names it.
+	CheckpointWritten Point = "journal-checkpoint-written"
+	// CheckpointValid: one does, and what it makes unnecessary is still there.
+	CheckpointValid    Point = "journal-checkpoint-valid"
+	BrokerAdvertised   Point = "broker-advertised"
+	BrokerExpired      Point = "broker-expired"
+	BrokerWithdrawn    Point = "broker-withdrawn"
+	BrokerStatusDue    Point = "broker-status-due"
+	BrokerStatusShown  Point = "broker-status-shown"
+	BrokerFiguresShown Point = "broker-figures-shown"
+)
+
+// Durable lists them.
+var Durable = []Point{
+	JournalAppending, JournalAppended, JournalSealed, JournalOpened, CheckpointWritten, CheckpointValid,
+	BrokerAdvertised, BrokerExpired, BrokerWithdrawn, BrokerStatusDue, BrokerStatusShown, BrokerFiguresShown,
+}
+
+// After is the point, passed so often in every process before it kills.
+func (p Point) After(passes int) Point { return Point(fmt.Sprintf("%s:%d", p, passes)) }
+
 // Points of an agent that is enrolled or renews its certificate.
 const (
 	IdentityPrepared  Point = "identity-prepared"
@@ -118,11 +153,25 @@ func Arm(once string, points ...Point) []string {
 	return []string{EnvName + "=" + strings.Join(names, ","), EnvOnce + "=" + once}
 }
 
-var armed = strings.Split(os.Getenv(EnvName), ",")
+// armed counts how often each armed point may still be passed.
+var armed = parse(os.Getenv(EnvName))
+
+func parse(text string) map[Point]*atomic.Int64 {
+	points := map[Point]*atomic.Int64{}
+	for _, name := range strings.Split(text, ",") {
+		name, passes, _ := strings.Cut(name, ":")
+		left := &atomic.Int64{}
+		if n, err := strconv.ParseInt(passes, 10, 64); err == nil {
+			left.Store(n)
+		}
+		points[Point(name)] = left
+	}
+	return points
+}
 
 // Hit kills the process with SIGKILL if p is armed and was not hit before.
 func Hit(p Point) {
-	if slices.Contains(armed, string(p)) {
+	if left := armed[p]; left != nil && left.Add(-1) < 0 {
 		kill(p)
 	}
 }

@@ -14,6 +14,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("FAILPOINT_CHILD") != "" {
 		Hit(ConsumerReady)
 		Hit(ProviderGone)
+		Hit(ProviderGone)
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -25,10 +26,12 @@ func TestAnArmedPointKillsOnce(t *testing.T) {
 		// killedBy are the points that kill one process after the other.
 		killedBy []Point
 	}{
-		"nothing is armed":                   {},
-		"another point is armed":             {armed: []Point{ConsumerDeleted}},
-		"the point is armed":                 {armed: []Point{ProviderGone}, killedBy: []Point{ProviderGone}},
-		"a point that is hit before another": {armed: []Point{ConsumerReady}, killedBy: []Point{ConsumerReady}},
+		"nothing is armed":                                  {},
+		"another point is armed":                            {armed: []Point{ConsumerDeleted}},
+		"the point is armed":                                {armed: []Point{ProviderGone}, killedBy: []Point{ProviderGone}},
+		"a point that is hit before another":                {armed: []Point{ConsumerReady}, killedBy: []Point{ConsumerReady}},
+		"a point that may be passed once, and is hit twice": {armed: []Point{ProviderGone.After(1)}, killedBy: []Point{ProviderGone}},
+		"a point that may be passed more often than is hit": {armed: []Point{ProviderGone.After(2)}},
 		"several points are armed": {
 			armed:    []Point{ProviderGone, ConsumerDeleted, ConsumerReady},
 			killedBy: []Point{ConsumerReady, ProviderGone},
@@ -66,7 +69,7 @@ func killed(t *testing.T, dir string, armed []Point) bool {
 
 func TestEveryPointIsListedOnce(t *testing.T) {
 	seen := map[Point]bool{}
-	for _, p := range slices.Concat(Consumer, Provider, Broker) {
+	for _, p := range slices.Concat(Consumer, Provider, Broker, Durable) {
 		if seen[p] {
 			t.Errorf("%q is listed twice", p)
 		}
@@ -79,7 +82,7 @@ func TestEveryPointIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range slices.Concat(Consumer, Provider, Broker) {
+	for _, p := range slices.Concat(Consumer, Provider, Broker, Durable) {
 		if !strings.Contains(string(page), "`"+string(p)+"`") {
 			t.Errorf("docs/testing.md does not list %q", p)
 		}

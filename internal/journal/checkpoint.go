@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
 // keyChunk is the key of a checkpoint chunk's content.
@@ -42,6 +44,7 @@ func (j *Journal) Checkpoint(ctx context.Context, state []byte, position uint64,
 	if err := j.writeChunks(ctx, ref, state); err != nil {
 		return fmt.Errorf("journal %q: checkpoint at position %d: %w", j.name, position, err)
 	}
+	failpoint.Hit(failpoint.CheckpointWritten)
 	trimmed, err := j.trimmable(ctx, position, now)
 	if err != nil {
 		return fmt.Errorf("journal %q: checkpoint at position %d: %w", j.name, position, err)
@@ -49,6 +52,7 @@ func (j *Journal) Checkpoint(ctx context.Context, state []byte, position uint64,
 	if err := j.validate(ctx, ref, trimmed); err != nil {
 		return fmt.Errorf("journal %q: checkpoint at position %d: %w", j.name, position, err)
 	}
+	failpoint.Hit(failpoint.CheckpointValid)
 	if err := j.trim(ctx, ref, trimmed); err != nil {
 		return fmt.Errorf("journal %q: checkpoint at position %d is valid, but what it makes unnecessary remains: %w", j.name, position, err)
 	}

@@ -16,6 +16,8 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 )
 
 // fieldManager owns the fields of the journal's ConfigMaps.
@@ -75,6 +77,9 @@ func (s *ConfigMaps) Create(ctx context.Context, obj Object) (Object, error) {
 func (s *ConfigMaps) Update(ctx context.Context, obj Object) (Object, error) {
 	if obj.ResourceVersion == "" {
 		return Object{}, fmt.Errorf("%w: update of ConfigMap %q without a resourceVersion", ErrUnavailable, obj.Name)
+	}
+	if mutant.Active == mutant.SkipSwap {
+		obj.ResourceVersion = ""
 	}
 	return answer(ctx, func() (*corev1.ConfigMap, error) {
 		return s.objects.Update(ctx, toConfigMap(obj), metav1.UpdateOptions{FieldManager: fieldManager})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
 // Journal is one writer's hold of the log, from Open until the first failure.
@@ -217,10 +219,12 @@ func (j *Journal) stop(cause error) {
 
 // commit brings one batch into the tail.
 func (j *Journal) commit(ctx context.Context, b *batch) error {
+	failpoint.Hit(failpoint.JournalAppending)
 	stored, err := j.tail.extend(ctx, j.writer, b)
 	if err != nil {
 		return fmt.Errorf("journal %q, append up to position %d: %w", j.name, b.head.Position, err)
 	}
+	failpoint.Hit(failpoint.JournalAppended)
 	j.tail = stored
 	return nil
 }

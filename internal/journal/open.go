@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
 // Record is one of the owner's records.
@@ -69,6 +71,7 @@ func Open(ctx context.Context, store Store, name string, opts Options) (*Journal
 		if err != nil {
 			return nil, Recovery{}, fmt.Errorf("open journal %q: take over at position %d: %w", name, b.head.Position, err)
 		}
+		failpoint.Hit(failpoint.JournalOpened)
 		found.recovery.Head = b.head.Position
 		return newJournal(w, stored), found.recovery, nil
 	}

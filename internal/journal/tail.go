@@ -8,6 +8,8 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
 // Pauses between two attempts of a call whose outcome is unknown.
@@ -48,6 +50,7 @@ func (t tail) extend(ctx context.Context, w writer, b *batch) (tail, error) {
 		if err := w.seal(ctx, next); err != nil {
 			return tail{}, fmt.Errorf("seal the tail at position %d: %w", next.header.Head.Position, err)
 		}
+		failpoint.Hit(failpoint.JournalSealed)
 		next = next.successor()
 	}
 	next = next.with(b, w.id)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -42,7 +43,9 @@ func (s *State) Apply(position uint64, e *Event) error {
 		r := s.reservations[e.Renew.Name]
 		r.Until, r.Changed = e.Renew.Until, position
 	case e.Shut != nil:
-		s.keys[keyRef{e.Shut.Requester, e.Shut.Key}] = keyEntry{shut: e.At}
+		if mutant.Active != mutant.ForgetTombstone {
+			s.keys[keyRef{e.Shut.Requester, e.Shut.Key}] = keyEntry{shut: e.At}
+		}
 	case e.Forget != nil:
 		s.applyForget(e.Forget)
 	default:
@@ -69,7 +72,9 @@ func (s *State) applyOffer(at time.Time, o *Offer) {
 func (s *State) applyReserve(at time.Time, v *Reserve) {
 	r := &Reservation{Reserve: *v, CreatedAt: at}
 	s.reservations[v.Name] = r
-	s.keys[keyRef{v.Requester, v.Key}] = keyEntry{name: v.Name}
+	if mutant.Active != mutant.ForgetKey {
+		s.keys[keyRef{v.Requester, v.Key}] = keyEntry{name: v.Name}
+	}
 	s.place(at, r, v.Provider)
 }
 
@@ -120,7 +125,7 @@ func (s *State) applyEnd(at time.Time, e *End) {
 // anything there, and nobody would ever confirm that it is gone. It is recorded
 // now because an agent that enrols later must not bring an old placement back.
 func (s *State) giveUp(r *Reservation, p *Placement) {
-	if !s.HasAgent(p.Provider) {
+	if !s.HasAgent(p.Provider) || mutant.Active == mutant.EarlyResale {
 		s.free(r, p)
 	}
 	if !s.HasAgent(r.Requester) || r.Unclaimed {
@@ -131,6 +136,9 @@ func (s *State) giveUp(r *Reservation, p *Placement) {
 func (s *State) free(r *Reservation, p *Placement) {
 	r.Changed = s.position
 	if p.ProviderGone {
+		if c := s.clusters[p.Provider]; mutant.Active == mutant.ReleaseTwice {
+			c.claimed = c.claimed.Sub(r.Amounts)
+		}
 		return
 	}
 	p.ProviderGone = true

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -149,7 +150,7 @@ func (s *State) checkFits(provider string, amounts quantity.Amounts) error {
 	if c == nil {
 		return fmt.Errorf("provider %q: %w", provider, ErrUnknown)
 	}
-	if short, ok := quantity.Fits(amounts, c.Available()); !ok {
+	if short, ok := quantity.Fits(amounts, c.Available()); !ok && mutant.Active != mutant.StaleGrant {
 		return fmt.Errorf("provider %q: %w: %s needs %d, has %d", provider, ErrOverbooked, short.Resource, short.Need, short.Have)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -79,6 +80,9 @@ func (c *Cluster) recount() {
 	claimed := quantity.Amounts{}
 	for name, held := range c.holds {
 		claimed = claimed.Add(held.Max(c.Used[name]))
+		if mutant.Active == mutant.CountBoth {
+			claimed = claimed.Add(c.Used[name])
+		}
 	}
 	for name, used := range c.Used {
 		if _, ok := c.holds[name]; !ok {

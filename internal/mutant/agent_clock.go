@@ -1,0 +1,6 @@
+//go:build mutant_agent_clock
+
+package mutant
+
+// Active is the mistake that this binary has.
+const Active = AgentClock

@@ -1,0 +1,6 @@
+//go:build mutant_count_both
+
+package mutant
+
+// Active is the mistake that this binary has.
+const Active = CountBoth

@@ -1,0 +1,49 @@
+// Package mutant has mistakes that a broker can be built with, one at a time, by a
+// build tag: they show that tests of the broker's promises find whoever breaks one.
+// Without a tag every comparison with Active is settled by the compiler, and nothing
+// of them is in the binary.
+package mutant
+
+// Mutant is one mistake. Its build tag is its name after "mutant_", with underscores.
+type Mutant string
+
+// Mistakes that can be built in.
+const (
+	// SkipSwap: an append replaces the tail whatever its resourceVersion is now.
+	SkipSwap Mutant = "skip-swap"
+	// StaleGrant: a grant trusts figures from before the grants that came first.
+	StaleGrant Mutant = "stale-grant"
+	// ForgetKey: a reservation is not found by its idempotency key.
+	ForgetKey Mutant = "forget-key"
+	// ForgetTombstone: the release of an unknown key leaves nothing behind.
+	ForgetTombstone Mutant = "forget-tombstone"
+	// AgentClock: how fresh an advertisement is depends on the time that its agent wrote on it.
+	AgentClock Mutant = "agent-clock"
+	// OldAdvertisement: an advertisement that was overtaken by a newer one replaces it.
+	OldAdvertisement Mutant = "old-advertisement"
+	// EarlyResale: capacity is sold again before its provider has confirmed that it is free.
+	EarlyResale Mutant = "early-resale"
+	// ReleaseTwice: a provider that confirms twice gives its capacity back twice.
+	ReleaseTwice Mutant = "release-twice"
+	// CountBoth: what runs for a reservation is subtracted beside what it holds.
+	CountBoth Mutant = "count-both"
+	// HastyAnswer: callers are answered before what they are told is durable.
+	HastyAnswer Mutant = "hasty-answer"
+	// EarlyExpiry: a reservation ends one second before its time.
+	EarlyExpiry Mutant = "early-expiry"
+)
+
+// All lists them.
+var All = []Mutant{
+	SkipSwap,
+	StaleGrant,
+	ForgetKey,
+	ForgetTombstone,
+	AgentClock,
+	OldAdvertisement,
+	EarlyResale,
+	ReleaseTwice,
+	CountBoth,
+	HastyAnswer,
+	EarlyExpiry,
+}

@@ -1,0 +1,6 @@
+//go:build mutant_old_advertisement
+
+package mutant
+
+// Active is the mistake that this binary has.
+const Active = OldAdvertisement
