@@ -161,8 +161,7 @@ func (t *term) move(r *ledger.Reservation) error {
 	for i := range r.Placements {
 		tried = append(tried, r.Placements[i].Provider)
 	}
-	q := &Request{Requester: r.Requester, Amounts: r.Amounts, Target: r.Target}
-	c, err := t.choose(q, tried)
+	c, err := t.choose(askedFor(r), tried)
 	if fault.ReasonOf(err) == fault.NoCandidate && !t.settling().IsZero() {
 		return nil // its deadline is when that is over
 	}

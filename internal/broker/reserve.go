@@ -39,7 +39,18 @@ type Request struct {
 	Object *ledger.ObjectRef
 }
 
-// digest tells a repetition from another request with the same key.
+// askedFor is the request that a reservation was granted for, as it stands after its
+// changes.
+func askedFor(r *ledger.Reservation) *Request {
+	return &Request{
+		Requester: r.Requester, Key: r.Key, Tenant: r.Tenant, Priority: r.Priority, Amounts: r.Amounts,
+		Target: r.Target, Duration: r.Duration, Object: r.Object,
+	}
+}
+
+// digest tells a repetition from another request with the same key. It is kept in the
+// journal: a field that is new must not be in it while it is not set, or requests that
+// run would be taken for others after an upgrade.
 func (r *Request) digest() string {
 	text, err := json.Marshal(struct {
 		Tenant   string
