@@ -10,7 +10,7 @@ import (
 // that belong to it. A package may import its own row and those below.
 var rows = [][]string{
 	{"cmd", "internal/playground", "internal/identity/identitytest", "e2e", "hack"},
-	{"controllers", "webhooks", "internal/server", "internal/dashboard", "internal/metrics", "internal/checkup", "internal/uninstall"},
+	{"controllers", "webhooks", "internal/server", "internal/dashboard", "internal/metrics", "internal/checkup", "internal/uninstall", "internal/home"},
 	// What joins the parts below into use cases: the broker's, and of the agent what
 	// it makes of instructions, and how it keeps its certificate.
 	{"internal/broker", "internal/inbox", "internal/bounds", "internal/enrolment", "internal/identity"},

@@ -41,16 +41,6 @@ func CertificateRequests() client.ObjectList {
 // Step is a part of a cleanup.
 type Step func(context.Context) error
 
-// InOrder takes steps up to the first error.
-func InOrder(ctx context.Context, steps ...Step) error {
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Cleanup removes what Helm does not know of, once the controllers are gone. What is
 // gone already, and kinds that are not installed, are no errors.
 type Cleanup struct {
@@ -62,32 +52,30 @@ type Cleanup struct {
 	Out io.Writer
 }
 
-// AwaitPods waits until no pod of the controllers is left: one that still runs would
+// awaitPods waits until no pod of the controllers is left: one that still runs would
 // set its finalizers again. An empty selector selects none.
-func (c *Cleanup) AwaitPods(selector labels.Selector) Step {
-	return func(ctx context.Context) error {
-		if selector.Empty() {
-			return nil
-		}
-		var left []string
-		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-			pods := &corev1.PodList{}
-			if err := c.Client.List(ctx, pods, client.InNamespace(c.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-				return false, err
-			}
-			left = left[:0]
-			for i := range pods.Items {
-				if !finished(&pods.Items[i]) {
-					left = append(left, pods.Items[i].Name)
-				}
-			}
-			return len(left) == 0, nil
-		})
-		if err != nil {
-			return fmt.Errorf("waiting for pods %q to end: %w", left, err)
-		}
+func (c *Cleanup) awaitPods(ctx context.Context, selector labels.Selector) error {
+	if selector.Empty() {
 		return nil
 	}
+	var left []string
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		pods := &corev1.PodList{}
+		if err := c.Client.List(ctx, pods, client.InNamespace(c.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+			return false, err
+		}
+		left = left[:0]
+		for i := range pods.Items {
+			if !finished(&pods.Items[i]) {
+				left = append(left, pods.Items[i].Name)
+			}
+		}
+		return len(left) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for pods %q to end: %w", left, err)
+	}
+	return nil
 }
 
 func finished(pod *corev1.Pod) bool {

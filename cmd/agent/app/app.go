@@ -17,11 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/advertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/reservationinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/resourcerequest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/identity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
@@ -81,7 +84,7 @@ func run(ctx context.Context, o *options) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	config, err := clusterConfig()
+	config, err := home.Config()
 	if err != nil {
 		return err
 	}
@@ -103,6 +106,11 @@ func run(ctx context.Context, o *options) error {
 	log.Info("agent starts", "cluster", o.clusterID, "broker", o.brokerURLs, "peering", o.peeringMode, "endpoint", o.endpointURL)
 	defer a.transport.Close() //nolint:errcheck // nothing is left to do with it
 	return a.mgr.Start(ctx)
+}
+
+// newScheme knows what the agent reads and writes.
+func newScheme() (*runtime.Scheme, error) {
+	return home.Kinds(agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, liqo.AddToScheme)
 }
 
 func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {

@@ -21,6 +21,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
@@ -51,7 +52,7 @@ type checkOptions struct {
 }
 
 func checkCommand() *cobra.Command {
-	o := &checkOptions{options: defaults(), namespace: namespaceOfPod()}
+	o := &checkOptions{options: defaults(), namespace: home.Namespace()}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Say what of this installation is healthy, what is not and what to do.",
@@ -64,30 +65,18 @@ helm test.`,
     --broker-cert-path=/etc/agent/tls`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, c, err := directClient()
-			if err != nil {
-				return err
-			}
+		RunE: home.Visit(newScheme, func(cmd *cobra.Command, _ []string, config *rest.Config, c client.Client) error {
 			checks, err := o.checks(config, c)
 			if err != nil {
 				return err
 			}
 			return checkup.Run(cmd.Context(), cmd.OutOrStdout(), checks)
-		},
+		}),
 	}
 	o.bind(cmd.Flags())
 	cmd.Flags().StringVar(&o.namespace, "namespace", o.namespace, "namespace of the agent; POD_NAMESPACE if set")
 	cmd.Flags().StringVar(&o.name, "name", "", "what the release's objects are named: policies and webhooks are looked at by it, not at all if unset")
 	return cmd
-}
-
-// namespaceOfPod is where this runs, default outside a pod.
-func namespaceOfPod() string {
-	if ns := os.Getenv("POD_NAMESPACE"); ns != "" {
-		return ns
-	}
-	return "default"
 }
 
 func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.Check, error) {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
@@ -105,12 +106,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	std := flag.NewFlagSet("", flag.ContinueOnError)
 	o.zap.BindFlags(std)
 	fs.AddGoFlagSet(std)
-	bindKubeconfig(fs)
-}
-
-// bindKubeconfig adds the flag that controller-runtime reads from the process's flags.
-func bindKubeconfig(fs *pflag.FlagSet) {
-	fs.AddGoFlag(flag.CommandLine.Lookup("kubeconfig"))
+	home.BindKubeconfig(fs)
 }
 
 // complete checks what can be checked without a cluster.

@@ -6,17 +6,16 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/clock"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/uninstall"
 )
 
@@ -26,16 +25,11 @@ const leaseName = "liqo-resource-broker-agent"
 // uninstallOptions say how the agent goes.
 type uninstallOptions struct {
 	*options
-	namespace string
-	policy    uninstall.Policy
-	timeout   time.Duration
-	cleanup   bool
-	name      string
-	pods      string
+	uninstall.Options
 }
 
 func uninstallCommand() *cobra.Command {
-	o := &uninstallOptions{options: defaults(), namespace: namespaceOfPod(), policy: uninstall.Refuse, timeout: 10 * time.Minute}
+	o := &uninstallOptions{options: defaults(), Options: uninstall.Defaults(home.Namespace())}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Prepare that the agent is uninstalled, or clean up after it.",
@@ -54,43 +48,31 @@ The chart runs both as hooks of helm uninstall.`,
   agent uninstall --namespace=liqo-resource-broker --cleanup --name=agent-liqo-resource-broker-agent`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, c, err := directClient()
-			if err != nil {
-				return err
-			}
-			if o.cleanup {
-				ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
-				defer cancel()
-				return o.cleanUp(ctx, c, cmd.OutOrStdout())
+		RunE: home.Visit(newScheme, func(cmd *cobra.Command, _ []string, _ *rest.Config, c client.Client) error {
+			if o.Cleanup {
+				return o.cleanUp(cmd.Context(), c, cmd.OutOrStdout())
 			}
 			return o.departure(c).Run(cmd.Context(), cmd.OutOrStdout())
-		},
+		}),
 	}
 	fs := cmd.Flags()
-	bindKubeconfig(fs)
-	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the agent; POD_NAMESPACE if set")
+	home.BindKubeconfig(fs)
+	o.Bind(fs, "agent")
 	fs.StringVar(&o.instructionNamespace, "instruction-namespace", o.instructionNamespace, "namespace of ReservationInstructions and ProviderInstructions")
 	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker, for --policy=Drain; those that an enrolled agent was told if unset")
 	fs.StringVar(&o.certPath, "broker-cert-path", o.certPath, "folder with tls.crt, tls.key and ca.crt, for --policy=Drain")
-	fs.Var(&o.policy, "policy", "what becomes of what is in use: Refuse, Drain or Ignore")
-	fs.DurationVar(&o.timeout, "timeout", o.timeout, "how long to wait for everything to be taken down, or for the agent to be gone")
-	fs.BoolVar(&o.cleanup, "cleanup", o.cleanup, "remove what is left after the agent is gone")
-	fs.StringVar(&o.name, "name", o.name, "what the release's objects are named, for --cleanup")
-	fs.StringVar(&o.pods, "pod-selector", o.pods, "labels of the agent's pods, which --cleanup waits for; not waited for if unset")
 	return cmd
 }
 
 func (o *uninstallOptions) departure(c client.Client) uninstall.Departure {
-	return uninstall.Departure{
-		Policy: o.policy, Timeout: o.timeout, Clock: clock.RealClock{},
-		InUse: func(ctx context.Context) ([]string, error) {
-			found, err := o.inUse(ctx, c)
-			return found.lines(), err
-		},
-		End:    func(ctx context.Context) error { return o.end(ctx, c) },
-		Advice: "Delete the ResourceRequests and wait until those who use this cluster are done, then uninstall again. Or have all of it ended for you: helm rollback RELEASE REVISION (Helm takes a release that would not go for half gone; helm history names its revision), helm upgrade --reuse-values --set uninstall.policy=Drain, and uninstall again.",
+	d := o.Departure()
+	d.InUse = func(ctx context.Context) ([]string, error) {
+		found, err := o.inUse(ctx, c)
+		return found.lines(), err
 	}
+	d.End = func(ctx context.Context) error { return o.end(ctx, c) }
+	d.Advice = "Delete the ResourceRequests and wait until those who use this cluster are done, then uninstall again. " + uninstall.Remedy
+	return d
 }
 
 // use is what this cluster takes part in.
@@ -222,18 +204,14 @@ func withdraw(ctx context.Context, c client.Client, inst *agentv1alpha1.Provider
 }
 
 func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.Writer) error {
-	pods, err := labels.Parse(o.pods)
-	if err != nil {
-		return fmt.Errorf("--pod-selector: %w", err)
-	}
-	cleanup := &uninstall.Cleanup{Client: c, Namespace: o.namespace, Out: out}
-	return uninstall.InOrder(ctx,
-		cleanup.AwaitPods(pods),
-		cleanup.Release(&agentv1alpha1.ResourceRequestList{}, agentv1alpha1.ReleaseFinalizer),
-		cleanup.Release(&agentv1alpha1.ReservationInstructionList{}, agentv1alpha1.PeeringFinalizer),
-		cleanup.Release(&agentv1alpha1.ProviderInstructionList{}, agentv1alpha1.PeeringFinalizer),
-		cleanup.Delete(&coordinationv1.Lease{}, leaseName),
-		cleanup.DeleteIssued(o.name, "ca", "webhook-tls", "metrics-tls"),
-		cleanup.DeleteMade(o.name, "identity"),
-	)
+	return o.CleanUp(ctx, c, out, func(cleanup *uninstall.Cleanup) []uninstall.Step {
+		return []uninstall.Step{
+			cleanup.Release(&agentv1alpha1.ResourceRequestList{}, agentv1alpha1.ReleaseFinalizer),
+			cleanup.Release(&agentv1alpha1.ReservationInstructionList{}, agentv1alpha1.PeeringFinalizer),
+			cleanup.Release(&agentv1alpha1.ProviderInstructionList{}, agentv1alpha1.PeeringFinalizer),
+			cleanup.Delete(&coordinationv1.Lease{}, leaseName),
+			cleanup.DeleteIssued(o.Name, "ca", "webhook-tls", "metrics-tls"),
+			cleanup.DeleteMade(o.Name, "identity"),
+		}
+	})
 }

@@ -10,16 +10,19 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/brokerconfig"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/clusteradvertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/reservation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/replica"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
@@ -82,12 +85,15 @@ func run(ctx context.Context, o *options) error {
 	return mgr.Start(ctx)
 }
 
+// newScheme knows what the broker reads and writes.
+func newScheme() (*runtime.Scheme, error) { return home.Kinds(brokerv1alpha1.AddToScheme) }
+
 func newManager(o *options) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
-	config, err := clusterConfig()
+	config, err := home.Config()
 	if err != nil {
 		return nil, err
 	}

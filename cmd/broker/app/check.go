@@ -16,6 +16,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
@@ -43,17 +44,13 @@ and exits with 1 if something does not work. The chart runs it for helm test.`,
     --url=https://broker-liqo-resource-broker.liqo-resource-broker.svc:8443 --cert-path=/etc/broker/tls`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, c, err := directClient()
-			if err != nil {
-				return err
-			}
+		RunE: home.Visit(newScheme, func(cmd *cobra.Command, _ []string, config *rest.Config, c client.Client) error {
 			checks, err := o.checks(config, c)
 			if err != nil {
 				return err
 			}
 			return checkup.Run(cmd.Context(), cmd.OutOrStdout(), checks)
-		},
+		}),
 	}
 	o.bind(cmd.Flags())
 	cmd.Flags().StringVar(&o.url, "url", "", "https address at which the broker is asked as agents would; not asked if unset")

@@ -14,10 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 )
 
 const (
@@ -38,21 +40,17 @@ refused at once. The chart runs it after helm install and helm upgrade.`,
 		Example:      `  broker configure brokerconfig.yaml --timeout=1m`,
 		Args:         cobra.ExactArgs(1),
 		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: home.Visit(newScheme, func(cmd *cobra.Command, args []string, _ *rest.Config, c client.Client) error {
 			config, err := readConfig(args[0])
-			if err != nil {
-				return err
-			}
-			_, c, err := directClient()
 			if err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			return configure(ctx, c, config, cmd.OutOrStdout())
-		},
+		}),
 	}
-	bindKubeconfig(cmd.Flags())
+	home.BindKubeconfig(cmd.Flags())
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait until the cluster can take it")
 	return cmd
 }

@@ -3,22 +3,23 @@ package app
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/enrolment"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 )
 
 // agentChart is where the chart of the agent is published.
 const agentChart = "oci://ghcr.io/mehdiazizian/charts/liqo-resource-broker-agent"
 
 func enrolCommand() *cobra.Command {
-	namespace := namespaceOfPod()
+	namespace := home.Namespace()
 	cmd := &cobra.Command{
 		Use:   "enrol CLUSTER-ID",
 		Short: "Make a token with which one cluster can enrol within an hour.",
@@ -31,21 +32,13 @@ ConfigMaps in the broker's namespace.`,
   broker enrol rome --kubeconfig=$HOME/.kube/config --namespace=liqo-resource-broker`,
 		Args:         cobra.ExactArgs(1),
 		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return enrol(cmd.Context(), cmd.OutOrStdout(), namespace, args[0])
-		},
+		RunE: home.Visit(newScheme, func(cmd *cobra.Command, args []string, _ *rest.Config, c client.Client) error {
+			return printToken(cmd.Context(), c, cmd.OutOrStdout(), namespace, args[0], time.Now())
+		}),
 	}
 	cmd.Flags().StringVar(&namespace, "namespace", namespace, "namespace of the broker; POD_NAMESPACE if set")
-	cmd.Flags().AddGoFlag(flag.CommandLine.Lookup("kubeconfig"))
+	home.BindKubeconfig(cmd.Flags())
 	return cmd
-}
-
-func enrol(ctx context.Context, out io.Writer, namespace, clusterID string) error {
-	_, c, err := directClient()
-	if err != nil {
-		return err
-	}
-	return printToken(ctx, c, out, namespace, clusterID, time.Now())
 }
 
 func printToken(ctx context.Context, c client.Client, out io.Writer, namespace, clusterID string, now time.Time) error {

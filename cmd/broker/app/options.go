@@ -2,11 +2,11 @@ package app
 
 import (
 	"flag"
-	"os"
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
@@ -31,17 +31,9 @@ func defaults() *options {
 		metrics:       metrics.Listener{Address: ":8080"},
 		bindAddress:   ":8443",
 		directAddress: ":8445",
-		namespace:     namespaceOfPod(),
+		namespace:     home.Namespace(),
 		enrolment:     defaultEnrolment(),
 	}
-}
-
-// namespaceOfPod is where the broker runs, default outside a pod.
-func namespaceOfPod() string {
-	if ns := os.Getenv("POD_NAMESPACE"); ns != "" {
-		return ns
-	}
-	return "default"
 }
 
 func (o *options) bind(fs *pflag.FlagSet) {
@@ -60,10 +52,5 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	std := flag.NewFlagSet("", flag.ContinueOnError)
 	o.zap.BindFlags(std)
 	fs.AddGoFlagSet(std)
-	bindKubeconfig(fs)
-}
-
-// bindKubeconfig adds the flag that controller-runtime reads from the process's flags.
-func bindKubeconfig(fs *pflag.FlagSet) {
-	fs.AddGoFlag(flag.CommandLine.Lookup("kubeconfig"))
+	home.BindKubeconfig(fs)
 }

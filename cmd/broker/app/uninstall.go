@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -12,28 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/utils/clock"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/uninstall"
 )
 
 // uninstallOptions say how the broker goes.
 type uninstallOptions struct {
-	*options
-	policy      uninstall.Policy
-	timeout     time.Duration
-	cleanup     bool
+	uninstall.Options
 	keepJournal bool
 	carried     []string
-	name        string
-	pods        string
 }
 
 func uninstallCommand() *cobra.Command {
-	o := &uninstallOptions{options: defaults(), policy: uninstall.Refuse, timeout: 10 * time.Minute, keepJournal: true}
+	o := &uninstallOptions{Options: uninstall.Defaults(home.Namespace()), keepJournal: true}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Prepare that the broker is uninstalled, or clean up after it.",
@@ -49,46 +44,34 @@ cert-manager filled, enrolments, and the journal unless it is kept. The chart ru
   broker uninstall --namespace=liqo-resource-broker --cleanup --name=broker-liqo-resource-broker`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, c, err := directClient()
-			if err != nil {
-				return err
-			}
-			if o.cleanup {
-				ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
-				defer cancel()
-				return o.cleanUp(ctx, c, cmd.OutOrStdout())
+		RunE: home.Visit(newScheme, func(cmd *cobra.Command, _ []string, _ *rest.Config, c client.Client) error {
+			if o.Cleanup {
+				return o.cleanUp(cmd.Context(), c, cmd.OutOrStdout())
 			}
 			return o.departure(c).Run(cmd.Context(), cmd.OutOrStdout())
-		},
+		}),
 	}
 	fs := cmd.Flags()
-	bindKubeconfig(fs)
-	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the broker; POD_NAMESPACE if set")
-	fs.Var(&o.policy, "policy", "what becomes of live Reservations: Refuse, Drain or Ignore")
-	fs.DurationVar(&o.timeout, "timeout", o.timeout, "how long to wait for Reservations to be given back, or for the broker to be gone")
-	fs.BoolVar(&o.cleanup, "cleanup", o.cleanup, "remove what is left after the broker is gone")
+	home.BindKubeconfig(fs)
+	o.Bind(fs, "broker")
 	fs.BoolVar(&o.keepJournal, "keep-journal", o.keepJournal, "let --cleanup leave the journal, which is also the audit trail")
 	fs.StringSliceVar(&o.carried, "carried", nil, "clusters whose certificates --cleanup removes here, because they were issued to be carried there")
-	fs.StringVar(&o.name, "name", o.name, "what the release's objects are named, for --cleanup")
-	fs.StringVar(&o.pods, "pod-selector", o.pods, "labels of the broker's pods, which --cleanup waits for; not waited for if unset")
 	return cmd
 }
 
 func (o *uninstallOptions) departure(c client.Client) uninstall.Departure {
-	return uninstall.Departure{
-		Policy: o.policy, Timeout: o.timeout, Clock: clock.RealClock{},
-		InUse: func(ctx context.Context) ([]string, error) {
-			live, err := liveReservations(ctx, c)
-			lines := make([]string, len(live))
-			for i := range live {
-				lines[i] = describeReservation(&live[i])
-			}
-			return lines, err
-		},
-		End:    func(ctx context.Context) error { return endReservations(ctx, c) },
-		Advice: "Delete the Reservations and ResourceRequests, then uninstall again. Or have them ended for you: helm rollback RELEASE REVISION (Helm takes a release that would not go for half gone; helm history names its revision), helm upgrade --reuse-values --set uninstall.policy=Drain, and uninstall again.",
+	d := o.Departure()
+	d.InUse = func(ctx context.Context) ([]string, error) {
+		live, err := liveReservations(ctx, c)
+		lines := make([]string, len(live))
+		for i := range live {
+			lines[i] = describeReservation(&live[i])
+		}
+		return lines, err
 	}
+	d.End = func(ctx context.Context) error { return endReservations(ctx, c) }
+	d.Advice = "Delete the Reservations and ResourceRequests, then uninstall again. " + uninstall.Remedy
+	return d
 }
 
 // liveReservations are those of which something is held still.
@@ -135,10 +118,6 @@ func endReservations(ctx context.Context, c client.Client) error {
 }
 
 func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.Writer) error {
-	pods, err := labels.Parse(o.pods)
-	if err != nil {
-		return fmt.Errorf("--pod-selector: %w", err)
-	}
 	made := uninstall.Made()
 	if o.keepJournal {
 		noJournal, err := labels.NewRequirement(journal.LabelJournal, selection.DoesNotExist, nil)
@@ -151,14 +130,14 @@ func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.
 	for _, id := range o.carried {
 		issued = append(issued, "agent-"+id)
 	}
-	cleanup := &uninstall.Cleanup{Client: c, Namespace: o.namespace, Out: out}
-	return uninstall.InOrder(ctx,
-		cleanup.AwaitPods(pods),
-		cleanup.Release(&brokerv1alpha1.ReservationList{}, brokerv1alpha1.ReservationFinalizer),
-		cleanup.Delete(&coordinationv1.Lease{}, leaseName),
-		cleanup.DeleteIssued(o.name, issued...),
-		cleanup.DeleteAll(uninstall.CertificateRequests(), uninstall.Made()),
-		cleanup.DeleteAll(&corev1.ConfigMapList{}, made),
-		cleanup.DeleteAll(&brokerv1alpha1.BrokerConfigList{}, uninstall.Made()),
-	)
+	return o.CleanUp(ctx, c, out, func(cleanup *uninstall.Cleanup) []uninstall.Step {
+		return []uninstall.Step{
+			cleanup.Release(&brokerv1alpha1.ReservationList{}, brokerv1alpha1.ReservationFinalizer),
+			cleanup.Delete(&coordinationv1.Lease{}, leaseName),
+			cleanup.DeleteIssued(o.Name, issued...),
+			cleanup.DeleteAll(uninstall.CertificateRequests(), uninstall.Made()),
+			cleanup.DeleteAll(&corev1.ConfigMapList{}, made),
+			cleanup.DeleteAll(&brokerv1alpha1.BrokerConfigList{}, uninstall.Made()),
+		}
+	})
 }

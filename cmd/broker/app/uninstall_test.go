@@ -35,8 +35,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 	}
 	b.apply(reservationText("too-large", "100", "1Mi", ""))
 	b.awaitPhase("too-large", brokerv1alpha1.ReservationFailed)
-	o := &uninstallOptions{options: defaults(), timeout: time.Minute, keepJournal: true, name: installed}
-	o.namespace = installed
+	o := &uninstallOptions{Options: uninstall.Options{Timeout: time.Minute, Namespace: installed, Name: installed}, keepJournal: true}
 
 	t.Run("a check finds the journal, the cluster and what is not there", func(t *testing.T) {
 		output, err := checked(b)
@@ -54,7 +53,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 	})
 
 	t.Run("live reservations stop it", func(t *testing.T) {
-		o.policy = uninstall.Refuse
+		o.Policy = uninstall.Refuse
 		output, err := o.run(t, c, o.depart)
 		if err == nil || !strings.Contains(err.Error(), "12 in use, the first: Reservation default/r00: Reserved, user-team uses fd32c7d2-7cc6-46e6-80aa-d3d5c835586c") {
 			t.Errorf("got %v", err)
@@ -65,7 +64,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 	})
 
 	t.Run("a drain gives back what they hold", func(t *testing.T) {
-		o.policy = uninstall.Drain
+		o.Policy = uninstall.Drain
 		if output, err := o.run(t, c, o.depart); err != nil || !strings.HasSuffix(output, "drained: nothing is in use any more\n") {
 			t.Errorf("got %v and output:\n%s", err, output)
 		}

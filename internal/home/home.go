@@ -1,0 +1,77 @@
+// Package home reaches the cluster that a program of this product runs in, or that
+// somebody points it at with --kubeconfig.
+package home
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// BindKubeconfig adds the flag that Config follows, which controller-runtime defines
+// for the process.
+func BindKubeconfig(fs *pflag.FlagSet) {
+	fs.AddGoFlag(flag.CommandLine.Lookup("kubeconfig"))
+}
+
+// Namespace is that of the pod this runs in, told by POD_NAMESPACE; default outside one.
+func Namespace() string {
+	if ns := os.Getenv("POD_NAMESPACE"); ns != "" {
+		return ns
+	}
+	return "default"
+}
+
+// Config is the connection to the cluster.
+func Config() (*rest.Config, error) {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to run in: give --kubeconfig, set KUBECONFIG or run in a pod: %w", err)
+	}
+	// The API server limits us by priority and fairness; a second limit here would
+	// only add latency.
+	config.QPS = -1
+	return config, nil
+}
+
+// Kinds makes a scheme of Kubernetes' own kinds and of those that are added.
+func Kinds(added ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range append(added, clientgoscheme.AddToScheme) {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+// Visit makes the body of a command that works on the cluster once, of what it does
+// there. The client asks the API server itself, without a cache.
+func Visit(
+	kinds func() (*runtime.Scheme, error),
+	do func(cmd *cobra.Command, args []string, config *rest.Config, c client.Client) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		config, err := Config()
+		if err != nil {
+			return err
+		}
+		scheme, err := kinds()
+		if err != nil {
+			return err
+		}
+		c, err := client.New(config, client.Options{Scheme: scheme})
+		if err != nil {
+			return fmt.Errorf("no connection to the cluster: %w", err)
+		}
+		return do(cmd, args, config, c)
+	}
+}
