@@ -1,6 +1,7 @@
 package resourcerequest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,12 +36,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/fake"
 )
 
+// patience is how long a condition is awaited on a machine that has much else to do.
+const patience = 2 * time.Minute
+
 // member is a cluster with an agent that has the shipped rights and no more, and
 // an administrator.
 type member struct {
 	client.Client
 	*testing.T
 	broker *fake.Broker
+	// agent lives as long as the agent runs, and its cause says why it ended.
+	agent context.Context
 }
 
 func startMember(t *testing.T) *member {
@@ -82,6 +88,7 @@ func (m *member) startAgent(scheme *runtime.Scheme, kubeconfig string) {
 	if err != nil {
 		m.Fatal(err)
 	}
+	rights.QPS = -1
 	mgr, err := ctrl.NewManager(rights, ctrl.Options{
 		Scheme: scheme, Logger: testr.New(m.T),
 		Metrics:    server.Options{BindAddress: "0"},
@@ -105,16 +112,24 @@ func (m *member) startAgent(scheme *runtime.Scheme, kubeconfig string) {
 	}
 	err = errors.Join(
 		advertisement.New(mgr.GetClient(), m.broker, accounts, mgr.GetEventRecorder("advertisement"),
-			advertisement.Options{ClusterID: "rome"}).SetupWithManager(mgr),
+			// What was not told while the broker was away is told after one interval.
+			advertisement.Options{ClusterID: "rome", Interval: 2 * time.Second}).SetupWithManager(mgr),
 		resourcerequest.New(mgr.GetClient(), m.broker, mgr.GetEventRecorder("resourcerequest"),
-			resourcerequest.Options{ClusterID: "rome"}).SetupWithManager(mgr),
+			// Its rights do not suffice to cache bounds.
+			resourcerequest.Options{ClusterID: "rome", Reader: mgr.GetAPIReader()}).SetupWithManager(mgr),
 	)
 	if err != nil {
 		m.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(m.Context())
+	agent, ended := context.WithCancelCause(m.Context())
 	stopped := make(chan error, 1)
-	go func() { stopped <- mgr.Start(ctx) }()
+	go func() {
+		err := mgr.Start(ctx)
+		ended(fmt.Errorf("the agent has ended: %v", err)) //nolint:errorlint // it may have ended without one
+		stopped <- err
+	}()
+	m.agent = agent
 	m.Cleanup(func() {
 		stop()
 		if err := <-stopped; err != nil {
@@ -123,11 +138,12 @@ func (m *member) startAgent(scheme *runtime.Scheme, kubeconfig string) {
 	})
 }
 
-// eventually waits until check finds nothing to complain about.
+// eventually waits until check finds nothing to complain about, as long as there is an
+// agent that could bring it about.
 func (m *member) eventually(t *testing.T, check func(ctx context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(m.agent, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		err := check(ctx)
 		if ctx.Err() == nil {
 			last = err
@@ -135,7 +151,7 @@ func (m *member) eventually(t *testing.T, check func(ctx context.Context) error)
 		return err == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("%v: %v", err, last)
+		t.Fatalf("%v: %v", cmp.Or(context.Cause(m.agent), err), last)
 	}
 }
 
@@ -297,13 +313,25 @@ func (m *member) testLife(t *testing.T) {
 }
 
 func (m *member) testDeletedInFlight(t *testing.T) {
-	arrived, gate := make(chan struct{}), make(chan error)
-	m.broker.SetBeforeAnswer(func(context.Context) error {
+	arrived, answer := make(chan struct{}), make(chan error, 1)
+	m.broker.SetBeforeAnswer(func(ctx context.Context) error {
 		close(arrived)
-		return <-gate
+		select {
+		case err := <-answer:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	})
 	rr := m.ask(t, "in-flight")
-	<-arrived
+	m.eventually(t, func(context.Context) error {
+		select {
+		case <-arrived:
+			return nil
+		default:
+			return fmt.Errorf("the broker was not asked; it was asked for %q", m.broker.Requests())
+		}
+	})
 	m.broker.SetBeforeAnswer(nil)
 	if held := m.broker.Held(); len(held) != 1 {
 		t.Fatalf("held %v", held)
@@ -311,7 +339,7 @@ func (m *member) testDeletedInFlight(t *testing.T) {
 	if err := m.Delete(t.Context(), rr); err != nil {
 		t.Fatal(err)
 	}
-	gate <- errors.New("connection reset")
+	answer <- errors.New("connection reset")
 	m.takeDown(t)
 	m.expectGone(t, rr)
 	if held := m.broker.Held(); len(held) > 0 {
