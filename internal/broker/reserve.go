@@ -96,11 +96,8 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "resources: %v", err)
 	}
-	if req.DurationSeconds != 0 && req.DurationSeconds < 60 {
-		return nil, fault.New(fault.Invalid, "durationSeconds: %d is too short, the least is 60", req.DurationSeconds)
-	}
-	if most := int64(LongestDuration / time.Second); req.DurationSeconds > most {
-		return nil, fault.New(fault.Invalid, "durationSeconds: %d is too long, the most is %d", req.DurationSeconds, most)
+	if err := checkDuration(req.DurationSeconds); err != nil {
+		return nil, err
 	}
 	q := &Request{
 		Requester: clusterID, Key: key, Tenant: req.Tenant, Priority: req.Priority, Amounts: amounts,
@@ -118,6 +115,10 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	case shut:
 		return nil, fault.New(fault.Released, "key %q was released before this request arrived", q.Key)
 	case r != nil && r.Digest != digest:
+		// A change that is refused must not end what its requester still speaks of.
+		if err := t.renew(r); err != nil {
+			return nil, err
+		}
 		return nil, fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else: use a new key", q.Key, r.Name)
 	case r != nil:
 		return r, t.renew(r)

@@ -42,6 +42,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 	case e.Renew != nil:
 		r := s.reservations[e.Renew.Name]
 		r.Until, r.Changed = e.Renew.Until, position
+	case e.Change != nil:
+		s.applyChange(e.Change)
 	case e.Shut != nil:
 		if mutant.Active != mutant.ForgetTombstone {
 			s.keys[keyRef{e.Shut.Requester, e.Shut.Key}] = keyEntry{shut: e.At}

@@ -51,6 +51,8 @@ func (s *State) Check(e *Event) error {
 		return s.checkEnd(e.End)
 	case e.Renew != nil:
 		return s.checkLive(e.Renew.Name)
+	case e.Change != nil:
+		return s.checkChange(e.Change)
 	case e.Shut != nil:
 		return s.checkKeyFree(e.Shut.Requester, e.Shut.Key)
 	case e.Forget != nil:
@@ -66,7 +68,7 @@ func (e *Event) changes() int {
 		e.Offer != nil, e.Reserve != nil, e.Move != nil, e.Acknowledge != nil,
 		e.NodeReady != nil, e.Withdraw != nil, e.ProviderGone != nil, e.ConsumerGone != nil,
 		e.End != nil, e.Renew != nil, e.Shut != nil, e.Forget != nil,
-		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil,
+		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
 	} {
 		if set {
 			n++

@@ -27,6 +27,7 @@ type Event struct {
 	Announced    *Announced    `json:"announced,omitempty"`
 	Adopt        *Adopt        `json:"adopt,omitempty"`
 	Claim        *Claim        `json:"claim,omitempty"`
+	Change       *Change       `json:"change,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces
@@ -209,6 +210,8 @@ func (e *Event) Reservation() string {
 		return e.Adopt.Name
 	case e.Claim != nil:
 		return e.Claim.Name
+	case e.Change != nil:
+		return e.Change.Name
 	default:
 		return ""
 	}

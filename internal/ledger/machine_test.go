@@ -228,6 +228,10 @@ var kinds = []struct {
 	{"renew", 1, func(m *machine, c choose) Event {
 		return renew(m.anyName(c), m.now.Add(time.Duration(c(99))*time.Minute))
 	}},
+	{"change", 1, func(m *machine, c choose) Event {
+		until := m.now.Add(time.Duration(c(99)) * time.Minute)
+		return Event{Change: &Change{Name: m.anyName(c), Generation: int64(c(5)), Until: until}}
+	}},
 	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
 	{"forget", 3, (*machine).anyForget},
 	{"lineage", 1, (*machine).anyLineage},

@@ -36,6 +36,7 @@ type naiveEntry struct {
 	until                time.Time
 	end                  EndReason
 	unclaimed            bool
+	generation           int64
 }
 
 type naiveGrant struct {
@@ -189,6 +190,9 @@ func (n *naive) refusals(e *Event) []error {
 		onLive(e.End.Name)
 	case e.Renew != nil:
 		onLive(e.Renew.Name)
+	case e.Change != nil:
+		entry := onLive(e.Change.Name)
+		refuse(entry != nil && e.Change.Generation <= entry.generation, ErrTaken)
 	case e.Shut != nil:
 		refuse(n.keyUsed(e.Shut.Requester, e.Shut.Key), ErrTaken)
 	case e.Forget != nil:
@@ -300,6 +304,9 @@ func (n *naive) record(e *Event) {
 		}
 	case e.Renew != nil:
 		n.entry(e.Renew.Name).until = e.Renew.Until
+	case e.Change != nil:
+		entry := n.entry(e.Change.Name)
+		entry.until, entry.generation = e.Change.Until, e.Change.Generation
 	case e.Shut != nil:
 		n.tombs[*e.Shut] = true
 	case e.Forget != nil:

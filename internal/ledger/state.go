@@ -117,6 +117,8 @@ type Reservation struct {
 	Placements []Placement
 	// Unclaimed is whether it stands on its provider's word alone: see Adopt.
 	Unclaimed bool `json:",omitempty"`
+	// Generation of the last Change, 0 before the first.
+	Generation int64 `json:",omitempty"`
 	// Changed is the position of the last event that touched it.
 	Changed uint64
 }

@@ -31,6 +31,8 @@ type Broker interface {
 	RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
 	// GetReservation finds a reservation in which clusterID takes part.
 	GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error)
+	// ChangeReservation changes how long a reservation of clusterID is held.
+	ChangeReservation(ctx context.Context, clusterID, nameOrKey string, change *v1.ReservationChange) (*v1.Reservation, error)
 	// ReleaseReservation ends a reservation of clusterID. It returns nil, nil where
 	// there was none; nameOrKey is then shut as a key.
 	ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error)

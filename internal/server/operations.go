@@ -71,6 +71,14 @@ func (o operations) GetReservation(ctx context.Context, r v1.GetReservationReque
 	return v1.GetReservation200JSONResponse(complete(reservation)), nil
 }
 
+func (o operations) ChangeReservation(ctx context.Context, r v1.ChangeReservationRequestObject) (v1.ChangeReservationResponseObject, error) {
+	reservation, err := o.broker.ChangeReservation(ctx, callerOf(ctx), r.Name, r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return v1.ChangeReservation200JSONResponse(complete(reservation)), nil
+}
+
 func (o operations) ReleaseReservation(ctx context.Context, r v1.ReleaseReservationRequestObject) (v1.ReleaseReservationResponseObject, error) {
 	reservation, err := o.broker.ReleaseReservation(ctx, callerOf(ctx), r.Name)
 	if err != nil {

@@ -36,6 +36,13 @@ type Releaser interface {
 	ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error)
 }
 
+// Changer changes reservations in place.
+type Changer interface {
+	// ChangeReservation changes how long a reservation is held that was asked for with
+	// a key. change.Generation tells changes that are repeated or overtaken.
+	ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error)
+}
+
 // StatusReporter tells the broker how far this cluster is with a placement.
 type StatusReporter interface {
 	ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error
@@ -60,6 +67,7 @@ type Messenger interface {
 type Transport interface {
 	BrokerCommunicator
 	Releaser
+	Changer
 	StatusReporter
 	Announcer
 	Messenger

@@ -476,6 +476,17 @@ type Reservation struct {
 // ReservationPhase defines model for Reservation.Phase.
 type ReservationPhase string
 
+// ReservationChange defines model for ReservationChange.
+type ReservationChange struct {
+	// DurationSeconds How long it is held in all, counted from reservedAt; 60 at least, or 0 to hold
+	// it as long as the caller renews. It must end in the future: to end it now,
+	// give it back.
+	DurationSeconds int64 `json:"durationSeconds"`
+
+	// Generation Number of the change, the caller's own; grows with every change.
+	Generation int64 `json:"generation"`
+}
+
 // ReservationRequest defines model for ReservationRequest.
 type ReservationRequest struct {
 	// DurationSeconds How long to hold it. Without it, as long as the caller renews.
@@ -573,6 +584,9 @@ type SendMessageJSONRequestBody = Message
 
 // RequestReservationJSONRequestBody defines body for RequestReservation for application/json ContentType.
 type RequestReservationJSONRequestBody = ReservationRequest
+
+// ChangeReservationJSONRequestBody defines body for ChangeReservation for application/json ContentType.
+type ChangeReservationJSONRequestBody = ReservationChange
 
 // ReportStatusJSONRequestBody defines body for ReportStatus for application/json ContentType.
 type ReportStatusJSONRequestBody = StatusReport
@@ -819,6 +833,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/reservations/{name} (the `GetReservation` operationId).
 	GetReservation(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeReservationWithBody Change how long a reservation is held.
+	//
+	// Only the requester may, and only while the reservation stands. `generation` says
+	// which change this is: a greater one than the last is made, the last one may be
+	// repeated, and an older one is refused with 409, so that a change that was
+	// overtaken on its way undoes nothing.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
+	ChangeReservationWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeReservation Change how long a reservation is held.
+	//
+	// Only the requester may, and only while the reservation stands. `generation` says
+	// which change this is: a greater one than the last is made, the last one may be
+	// repeated, and an older one is refused with 409, so that a change that was
+	// overtaken on its way undoes nothing.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
+	ChangeReservation(ctx context.Context, name string, body ChangeReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReportStatusWithBody Say how far the caller is with a placement.
 	//
@@ -1174,6 +1212,50 @@ func (c *Client) ReleaseReservation(ctx context.Context, name string, reqEditors
 // Corresponds with GET /api/v1/reservations/{name} (the `GetReservation` operationId).
 func (c *Client) GetReservation(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetReservationRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeReservationWithBody Change how long a reservation is held.
+//
+// Only the requester may, and only while the reservation stands. `generation` says
+// which change this is: a greater one than the last is made, the last one may be
+// repeated, and an older one is refused with 409, so that a change that was
+// overtaken on its way undoes nothing.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
+func (c *Client) ChangeReservationWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeReservationRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeReservation Change how long a reservation is held.
+//
+// Only the requester may, and only while the reservation stands. `generation` says
+// which change this is: a greater one than the last is made, the last one may be
+// repeated, and an older one is refused with 409, so that a change that was
+// overtaken on its way undoes nothing.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
+func (c *Client) ChangeReservation(ctx context.Context, name string, body ChangeReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeReservationRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1709,6 +1791,53 @@ func NewGetReservationRequest(server string, name string) (*http.Request, error)
 	return req, nil
 }
 
+// NewChangeReservationRequest calls the generic ChangeReservation builder with application/json body
+func NewChangeReservationRequest(server string, name string, body ChangeReservationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeReservationRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewChangeReservationRequestWithBody constructs an http.Request for the ChangeReservation method, with any body, and a specified content type
+func NewChangeReservationRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reservations/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewReportStatusRequest calls the generic ReportStatus builder with application/json body
 func NewReportStatusRequest(server string, name string, body ReportStatusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -1980,6 +2109,30 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/reservations/{name} (the `GetReservation` operationId).
 	GetReservationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*GetReservationResponse, error)
+
+	// ChangeReservationWithBodyWithResponse Change how long a reservation is held.
+	//
+	// Only the requester may, and only while the reservation stands. `generation` says
+	// which change this is: a greater one than the last is made, the last one may be
+	// repeated, and an older one is refused with 409, so that a change that was
+	// overtaken on its way undoes nothing.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
+	ChangeReservationWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeReservationResponse, error)
+
+	// ChangeReservationWithResponse Change how long a reservation is held.
+	//
+	// Only the requester may, and only while the reservation stands. `generation` says
+	// which change this is: a greater one than the last is made, the last one may be
+	// repeated, and an older one is refused with 409, so that a change that was
+	// overtaken on its way undoes nothing.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
+	ChangeReservationWithResponse(ctx context.Context, name string, body ChangeReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeReservationResponse, error)
 
 	// ReportStatusWithBodyWithResponse Say how far the caller is with a placement.
 	//
@@ -2656,6 +2809,61 @@ func (r GetReservationResponse) ContentType() string {
 	return ""
 }
 
+// ChangeReservationResponseDefaultHeaders the declared response headers of an HTTP default response for ChangeReservation
+type ChangeReservationResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type ChangeReservationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Reservation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ChangeReservationResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeReservationResponse) GetJSON200() *Reservation {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ChangeReservationResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeReservationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeReservationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeReservationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeReservationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ReportStatusResponseDefaultHeaders the declared response headers of an HTTP default response for ReportStatus
 type ReportStatusResponseDefaultHeaders struct {
 	RetryAfter int
@@ -2991,6 +3199,42 @@ func (c *ClientWithResponses) GetReservationWithResponse(ctx context.Context, na
 		return nil, err
 	}
 	return ParseGetReservationResponse(rsp)
+}
+
+// ChangeReservationWithBodyWithResponse Change how long a reservation is held.
+//
+// Only the requester may, and only while the reservation stands. `generation` says
+// which change this is: a greater one than the last is made, the last one may be
+// repeated, and an older one is refused with 409, so that a change that was
+// overtaken on its way undoes nothing.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
+func (c *ClientWithResponses) ChangeReservationWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeReservationResponse, error) {
+	rsp, err := c.ChangeReservationWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeReservationResponse(rsp)
+}
+
+// ChangeReservationWithResponse Change how long a reservation is held.
+//
+// Only the requester may, and only while the reservation stands. `generation` says
+// which change this is: a greater one than the last is made, the last one may be
+// repeated, and an older one is refused with 409, so that a change that was
+// overtaken on its way undoes nothing.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
+func (c *ClientWithResponses) ChangeReservationWithResponse(ctx context.Context, name string, body ChangeReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeReservationResponse, error) {
+	rsp, err := c.ChangeReservation(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeReservationResponse(rsp)
 }
 
 // ReportStatusWithBodyWithResponse Say how far the caller is with a placement.
@@ -3583,6 +3827,52 @@ func ParseGetReservationResponse(rsp *http.Response) (*GetReservationResponse, e
 	return response, nil
 }
 
+// ParseChangeReservationResponse parses an HTTP response from a ChangeReservationWithResponse call
+func ParseChangeReservationResponse(rsp *http.Response) (*ChangeReservationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeReservationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Reservation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ChangeReservationResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseReportStatusResponse parses an HTTP response from a ReportStatusWithResponse call
 func ParseReportStatusResponse(rsp *http.Response) (*ReportStatusResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -3663,6 +3953,9 @@ type ServerInterface interface {
 	// GetReservation Read a reservation in which the caller takes part.
 	// (GET /api/v1/reservations/{name})
 	GetReservation(w http.ResponseWriter, r *http.Request, name string)
+	// ChangeReservation Change how long a reservation is held.
+	// (PATCH /api/v1/reservations/{name})
+	ChangeReservation(w http.ResponseWriter, r *http.Request, name string)
 	// ReportStatus Say how far the caller is with a placement.
 	// (POST /api/v1/reservations/{name}/status)
 	ReportStatus(w http.ResponseWriter, r *http.Request, name string)
@@ -3964,6 +4257,32 @@ func (siw *ServerInterfaceWrapper) GetReservation(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ChangeReservation operation middleware
+func (siw *ServerInterfaceWrapper) ChangeReservation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeReservation(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ReportStatus operation middleware
 func (siw *ServerInterfaceWrapper) ReportStatus(w http.ResponseWriter, r *http.Request) {
 
@@ -4115,6 +4434,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/reservations", wrapper.RequestReservation)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.ReleaseReservation)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.GetReservation)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.ChangeReservation)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/reservations/{name}/status", wrapper.ReportStatus)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/instructions", wrapper.FetchInstructions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/holdings", wrapper.AnnounceHoldings)
@@ -4645,6 +4965,48 @@ func (response GetReservationdefaultApplicationProblemPlusJSONResponse) VisitGet
 	return err
 }
 
+type ChangeReservationRequestObject struct {
+	Name string `json:"name"`
+	Body *ChangeReservationJSONRequestBody
+}
+
+type ChangeReservationResponseObject interface {
+	VisitChangeReservationResponse(w http.ResponseWriter) error
+}
+
+type ChangeReservation200JSONResponse Reservation
+
+func (response ChangeReservation200JSONResponse) VisitChangeReservationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeReservationdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ChangeReservationdefaultApplicationProblemPlusJSONResponse) VisitChangeReservationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ReportStatusRequestObject struct {
 	Name string `json:"name"`
 	Body *ReportStatusJSONRequestBody
@@ -4719,6 +5081,9 @@ type StrictServerInterface interface {
 	// GetReservation Read a reservation in which the caller takes part.
 	// (GET /api/v1/reservations/{name})
 	GetReservation(ctx context.Context, request GetReservationRequestObject) (GetReservationResponseObject, error)
+	// ChangeReservation Change how long a reservation is held.
+	// (PATCH /api/v1/reservations/{name})
+	ChangeReservation(ctx context.Context, request ChangeReservationRequestObject) (ChangeReservationResponseObject, error)
 	// ReportStatus Say how far the caller is with a placement.
 	// (POST /api/v1/reservations/{name}/status)
 	ReportStatus(ctx context.Context, request ReportStatusRequestObject) (ReportStatusResponseObject, error)
@@ -5096,6 +5461,39 @@ func (sh *strictHandler) GetReservation(w http.ResponseWriter, r *http.Request, 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetReservationResponseObject); ok {
 		if err := validResponse.VisitGetReservationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeReservation operation middleware
+func (sh *strictHandler) ChangeReservation(w http.ResponseWriter, r *http.Request, name string) {
+	var request ChangeReservationRequestObject
+
+	request.Name = name
+
+	var body ChangeReservationJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeReservation(ctx, request.(ChangeReservationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeReservation")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeReservationResponseObject); ok {
+		if err := validResponse.VisitChangeReservationResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -22,6 +22,8 @@ type Broker struct {
 	Decide func(name string, req *v1.ReservationRequest) (*v1.Reservation, error)
 	// Receipt answers advertisements; nil asks for nothing.
 	Receipt *v1.AdvertisementReceipt
+	// RefuseChange answers every change; nil makes it.
+	RefuseChange error
 	// mu guards the following.
 	mu           sync.Mutex
 	down         bool
@@ -36,6 +38,7 @@ type Broker struct {
 	messages     []v1.Message
 	announce     bool
 	holdings     []*v1.Holdings
+	changes      []v1.ReservationChange
 }
 
 var _ transport.Transport = (*Broker)(nil)
@@ -192,6 +195,37 @@ func Grant(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 		r.RenewSeconds = 60
 	}
 	return r, nil
+}
+
+// ChangeReservation implements transport.Changer.
+func (b *Broker) ChangeReservation(_ context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return nil, unreachable()
+	}
+	b.changes = append(b.changes, *change)
+	if b.RefuseChange != nil {
+		return nil, b.RefuseChange
+	}
+	r, ok := b.byKey[key]
+	if !ok {
+		return nil, fault.New(fault.NotFound, "no reservation %q", key)
+	}
+	if r.RemainingSeconds = nil; change.DurationSeconds > 0 {
+		left := float64(change.DurationSeconds)
+		r.RemainingSeconds = &left
+	}
+	r.Instruction.RemainingSeconds = r.RemainingSeconds
+	answer := *r
+	return &answer, nil
+}
+
+// Changes that were asked for so far.
+func (b *Broker) Changes() []v1.ReservationChange {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.changes)
 }
 
 // ReleaseReservation implements transport.Releaser.

@@ -99,6 +99,13 @@ func (t *Transport) ReleaseReservation(ctx context.Context, nameOrKey string) (*
 	})
 }
 
+// ChangeReservation changes how long a reservation is held.
+func (t *Transport) ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
+	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.ChangeReservation(ctx, key, *change)
+	})
+}
+
 // ReportStatus tells how far this cluster is with a placement.
 func (t *Transport) ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error {
 	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {

@@ -27,6 +27,7 @@ const (
 	RequestReservation   Operation = "requestReservation"
 	GetReservation       Operation = "getReservation"
 	ReleaseReservation   Operation = "releaseReservation"
+	ChangeReservation    Operation = "changeReservation"
 	ReportStatus         Operation = "reportStatus"
 	FetchInstructions    Operation = "fetchInstructions"
 	AnnounceHoldings     Operation = "announceHoldings"
@@ -69,8 +70,9 @@ type Broker struct {
 
 // reservation is kept under "<cluster>/<key>"; one without a state is a tombstone.
 type reservation struct {
-	request v1.ReservationRequest
-	state   *v1.Reservation
+	request    v1.ReservationRequest
+	state      *v1.Reservation
+	generation int64
 }
 
 // entry is a piece of news and its position in the journal.
@@ -214,6 +216,25 @@ func (b *Broker) GetReservation(_ context.Context, clusterID, nameOrKey string) 
 		return clone(r.state), nil
 	}
 	return nil, fault.New(fault.NotFound, "no reservation %q of cluster %q", nameOrKey, clusterID)
+}
+
+// ChangeReservation takes every change that is newer than the last.
+func (b *Broker) ChangeReservation(_ context.Context, clusterID, nameOrKey string, change *v1.ReservationChange) (*v1.Reservation, error) {
+	if err := b.record(Call{Operation: ChangeReservation, ClusterID: clusterID, Name: nameOrKey, Body: change}); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.find(clusterID, nameOrKey)
+	switch {
+	case r == nil || r.state == nil:
+		return nil, fault.New(fault.NotFound, "no reservation %q of cluster %q", nameOrKey, clusterID)
+	case change.Generation < r.generation:
+		return nil, fault.New(fault.Conflict, "change %d was overtaken by change %d", change.Generation, r.generation)
+	}
+	left := float64(change.DurationSeconds)
+	r.generation, r.request.DurationSeconds, r.state.RemainingSeconds = change.Generation, change.DurationSeconds, &left
+	return clone(r.state), nil
 }
 
 // ReleaseReservation ends it at once.

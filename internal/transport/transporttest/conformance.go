@@ -39,6 +39,7 @@ func Run(t *testing.T, setup func(t *testing.T) Harness) {
 		"a key with another request is refused":                    reusedKey,
 		"a released key stays shut":                                releasedKey,
 		"a release that nobody asked for shuts the key":            unknownRelease,
+		"a change can be repeated and not overtaken":               changes,
 		"a release can be repeated":                                repeatedRelease,
 		"a call that failed for now succeeds when it is repeated":  temporaryFailure,
 		"refusals keep their reason and detail":                    refusals,
@@ -158,6 +159,20 @@ func releasedKey(t *testing.T, b *bench) {
 	}
 	_, err := b.RequestReservation(b.ctx, key, request())
 	wantReason(t, err, fault.Released)
+}
+
+func changes(t *testing.T, b *bench) {
+	must(b.RequestReservation(b.ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}, DurationSeconds: 600}))(t)
+	longer := &v1.ReservationChange{Generation: 2, DurationSeconds: 1200}
+	for range 2 {
+		if r := must(b.ChangeReservation(b.ctx, key, longer))(t); r.RemainingSeconds == nil || *r.RemainingSeconds <= 600 {
+			t.Errorf("ChangeReservation = %+v; want it to be held for longer", r)
+		}
+	}
+	_, err := b.ChangeReservation(b.ctx, key, &v1.ReservationChange{Generation: 1, DurationSeconds: 900})
+	wantReason(t, err, fault.Conflict)
+	_, err = b.ChangeReservation(b.ctx, "nobody-asked", longer)
+	wantReason(t, err, fault.NotFound)
 }
 
 func unknownRelease(t *testing.T, b *bench) {

@@ -55,6 +55,13 @@ func (d *Direct) RequestReservation(ctx context.Context, key string, req *v1.Res
 	})
 }
 
+// ChangeReservation asks the broker.
+func (d *Direct) ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
+	return ask(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
+		return d.broker.ChangeReservation(ctx, d.clusterID, key, change)
+	})
+}
+
 // ReleaseReservation asks the broker.
 func (d *Direct) ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error) {
 	return ask(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {

@@ -1,0 +1,168 @@
+package broker
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// lasting is a request for a duration.
+func lasting(d time.Duration) *v1.ReservationRequest {
+	req := request("2", "4Gi")
+	req.DurationSeconds = int64(d / time.Second)
+	return req
+}
+
+func (f *fleet) change(id, nameOrKey string, generation int64, d time.Duration) (*v1.Reservation, error) {
+	return f.ChangeReservation(context.Background(), id, nameOrKey,
+		&v1.ReservationChange{Generation: generation, DurationSeconds: int64(d / time.Second)})
+}
+
+// Ten minutes after a reservation of an hour was made, it is changed.
+func TestAReservationIsHeldForLongerOrShorter(t *testing.T) {
+	tests := map[string]struct {
+		generation int64
+		duration   time.Duration
+		reason     fault.Reason
+		left       time.Duration
+	}{
+		"longer":                     {2, 3 * time.Hour, "", 170 * time.Minute},
+		"shorter":                    {2, 11 * time.Minute, "", time.Minute},
+		"as long as it is renewed":   {2, 0, "", 0},
+		"so short that it was over":  {2, 10 * time.Minute, fault.Invalid, 50 * time.Minute},
+		"too short for anybody":      {2, time.Second, fault.Invalid, 50 * time.Minute},
+		"longer than the admin lets": {2, 5 * time.Hour, fault.Invalid, 50 * time.Minute},
+		"with an old generation":     {0, 3 * time.Hour, fault.Conflict, 50 * time.Minute},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				config := DefaultConfig()
+				config.Bounds.Duration = 4 * time.Hour
+				f.SetConfig(context.Background(), config)
+				f.advertise("paris", "16", "64Gi")
+				r := f.reserve("rome", "request-1", lasting(time.Hour))
+				f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+				time.Sleep(10 * time.Minute)
+				got, err := f.change("rome", r.Name, tc.generation, tc.duration)
+				if fault.ReasonOf(err) != tc.reason {
+					t.Fatalf("got %v, want reason %q", err, tc.reason)
+				}
+				if err != nil {
+					got = f.get("rome", r.Name)
+				}
+				switch {
+				case tc.left == 0 && got.RemainingSeconds != nil:
+					t.Errorf("%v s left of what is renewed", *got.RemainingSeconds)
+				case tc.left != 0 && (got.RemainingSeconds == nil || *got.RemainingSeconds != tc.left.Seconds()):
+					t.Errorf("%v s left, want %v", got.RemainingSeconds, tc.left.Seconds())
+				}
+				if tc.left == 0 {
+					return
+				}
+				time.Sleep(tc.left - time.Millisecond)
+				if got := f.get("rome", r.Name); got.Phase != v1.ReservationPhaseReserved {
+					t.Errorf("%s before its time was over", got.Phase)
+				}
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+				if got := f.get("rome", r.Name); got.Phase == v1.ReservationPhaseReserved {
+					t.Errorf("still %s when its time was over", got.Phase)
+				}
+			})
+		})
+	}
+}
+
+func TestAChangeIsMadeOnceAndOutlivesARestart(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", lasting(time.Hour))
+		for range 2 {
+			if _, err := f.change("rome", "request-1", 2, 2*time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			f.kill()
+		}
+		if got := f.get("rome", r.Name); *got.RemainingSeconds != (2 * time.Hour).Seconds() {
+			t.Errorf("%v s left, want two hours", *got.RemainingSeconds)
+		}
+		if again := f.reserve("rome", "request-1", lasting(2*time.Hour)); again.Name != r.Name {
+			t.Errorf("the changed request gave %s, want %s", again.Name, r.Name)
+		}
+		if _, err := f.RequestReservation(context.Background(), "rome", "request-1", lasting(time.Hour)); fault.ReasonOf(err) != fault.KeyReused {
+			t.Errorf("the request as it was: %v, want %s", err, fault.KeyReused)
+		}
+	})
+}
+
+func TestWhoMayChangeWhat(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", lasting(time.Hour))
+		ended := f.reserve("rome", "request-2", lasting(time.Hour))
+		if _, err := f.ReleaseReservation(context.Background(), "rome", ended.Name); err != nil {
+			t.Fatal(err)
+		}
+		for what, tc := range map[string]struct {
+			who, name string
+			want      fault.Reason
+		}{
+			"the provider":         {"paris", r.Name, fault.Forbidden},
+			"a stranger":           {"oslo", r.Name, fault.NotFound},
+			"nobody's reservation": {"rome", "request-3", fault.NotFound},
+			"one that has ended":   {"rome", ended.Name, fault.Released},
+		} {
+			if _, err := f.change(tc.who, tc.name, 2, 2*time.Hour); fault.ReasonOf(err) != tc.want {
+				t.Errorf("%s: %v, want %s", what, err, tc.want)
+			}
+		}
+	})
+}
+
+// A requester that asks with what was refused still says that it wants what it has.
+func TestARefusedChangeDoesNotEndAReservationThatIsRenewed(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		for range 5 {
+			time.Sleep(lease / 2)
+			_, err := f.RequestReservation(context.Background(), "rome", "request-1", lasting(time.Hour))
+			if fault.ReasonOf(err) != fault.KeyReused {
+				t.Fatalf("got %v, want %s", err, fault.KeyReused)
+			}
+		}
+		if got := f.get("rome", r.Name); got.Phase != v1.ReservationPhaseReserved {
+			t.Errorf("%s: %s", got.Phase, got.Message)
+		}
+	})
+}
+
+func TestAnObjectIsChangedByItsGeneration(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		request, err := requestOf("rome", "unused", lasting(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Object = &ledger.ObjectRef{Namespace: "default", Name: "r", UID: "uid-1"}
+		view, err := f.ReserveObject(context.Background(), *request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if view, err = f.ChangeObject(context.Background(), view.Name, 3, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := DefaultConfig().DefaultTTL; view.Duration != want || view.Generation != 3 {
+			t.Errorf("held for %s by generation %d, want the default %s by 3", view.Duration, view.Generation, want)
+		}
+	})
+}
