@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestAddresses(t *testing.T) {
@@ -78,15 +79,7 @@ func TestACertificateThatIsReplacedIsServed(t *testing.T) {
 	if server.NeedLeaderElection() {
 		t.Error("only a leader would serve")
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	stopped := make(chan error, 1)
-	go func() { stopped <- server.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-stopped; err != nil {
-			t.Error(err)
-		}
-	})
+	runtest.Start(t, server)
 	awaitTLS(t, o.Address, first)
 	awaitTLS(t, o.Address, renew())
 

@@ -11,25 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Beginnings of manifests; a spec follows.
-const (
-	reservation = `
-apiVersion: broker.fluidos.eu/v1alpha1
-kind: Reservation
-metadata: {name: bad, namespace: default}
-spec: `
-	clusterAdvertisement = `
-apiVersion: broker.fluidos.eu/v1alpha1
-kind: ClusterAdvertisement
-metadata: {name: bad, namespace: default}
-spec: `
-	resourceRequest = `
-apiVersion: liqo.io/v1alpha1
-kind: ResourceRequest
-metadata: {name: bad, namespace: default}
-spec: `
-)
-
 // readManifest reads a file that holds one object.
 func readManifest(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -128,34 +129,29 @@ func (s apiServer) table(t *testing.T, resource schema.GroupVersionResource) *me
 // testFieldSelectors finds objects by fields of their spec and status.
 func (s apiServer) testFieldSelectors(t *testing.T) {
 	namespace := s.namespace(t, "selectors")
-	manifests := map[string]string{
-		"by-rome":  reservation + `{requesterID: rome, requestedResources: {cpu: "2"}}`,
-		"by-paris": reservation + `{requesterID: paris, requestedResources: {cpu: "2"}}`,
-		"of-rome":  clusterAdvertisement + `{clusterID: rome, resources: {capacity: {cpu: 1}}}`,
-		"of-paris": clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}}`,
-		"asked":    resourceRequest + `{cpu: "1"}`,
-	}
-	for name, manifest := range manifests {
-		object := parse(t, []byte(manifest))
-		object.SetName(name)
-		object.SetNamespace(namespace)
-		if err := s.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.setTarget(t, parse(t, []byte(reservation+"{}")), namespace, "by-rome")
-	s.setTarget(t, parse(t, []byte(resourceRequest+"{}")), namespace, "asked")
+	var (
+		reservation   = broker("").GroupVersion().WithKind("Reservation")
+		advertisement = broker("").GroupVersion().WithKind("ClusterAdvertisement")
+		request       = agent("").GroupVersion().WithKind("ResourceRequest")
+	)
+	s.create(t, reservation, namespace, "by-rome", `{requesterID: rome, requestedResources: {cpu: "2"}}`)
+	s.create(t, reservation, namespace, "by-paris", `{requesterID: paris, requestedResources: {cpu: "2"}}`)
+	s.create(t, advertisement, namespace, "of-rome", `{clusterID: rome, resources: {capacity: {cpu: 1}}}`)
+	s.create(t, advertisement, namespace, "of-paris", `{clusterID: paris, resources: {capacity: {cpu: 1}}}`)
+	s.create(t, request, namespace, "asked", `{cpu: "1"}`)
+	s.setTarget(t, reservation, namespace, "by-rome")
+	s.setTarget(t, request, namespace, "asked")
 
 	cases := map[string]struct {
 		kind     schema.GroupVersionKind
 		selector client.MatchingFields
 		want     []string
 	}{
-		"reservations by requester":         {broker("").GroupVersion().WithKind("Reservation"), client.MatchingFields{"spec.requesterID": "paris"}, []string{"by-paris"}},
-		"reservations by provider":          {broker("").GroupVersion().WithKind("Reservation"), client.MatchingFields{"status.targetClusterID": "berlin"}, []string{"by-rome"}},
-		"reservations that have none":       {broker("").GroupVersion().WithKind("Reservation"), client.MatchingFields{"status.targetClusterID": "tokyo"}, nil},
-		"advertisements by cluster":         {broker("").GroupVersion().WithKind("ClusterAdvertisement"), client.MatchingFields{"spec.clusterID": "rome"}, []string{"of-rome"}},
-		"requests by provider":              {agent("").GroupVersion().WithKind("ResourceRequest"), client.MatchingFields{"status.targetClusterID": "berlin"}, []string{"asked"}},
+		"reservations by requester":         {reservation, client.MatchingFields{"spec.requesterID": "paris"}, []string{"by-paris"}},
+		"reservations by provider":          {reservation, client.MatchingFields{"status.targetClusterID": "berlin"}, []string{"by-rome"}},
+		"reservations that have none":       {reservation, client.MatchingFields{"status.targetClusterID": "tokyo"}, nil},
+		"advertisements by cluster":         {advertisement, client.MatchingFields{"spec.clusterID": "rome"}, []string{"of-rome"}},
+		"requests by provider":              {request, client.MatchingFields{"status.targetClusterID": "berlin"}, []string{"asked"}},
 		"consumer instructions by provider": {agent("").GroupVersion().WithKind("ReservationInstruction"), client.MatchingFields{"spec.targetClusterID": "berlin"}, nil},
 		"provider instructions by consumer": {agent("").GroupVersion().WithKind("ProviderInstruction"), client.MatchingFields{"spec.requesterClusterID": "berlin"}, nil},
 	}
@@ -178,8 +174,21 @@ func (s apiServer) testFieldSelectors(t *testing.T) {
 }
 
 // setTarget writes berlin as the provider into an object's status.
-func (s apiServer) setTarget(t *testing.T, object *unstructured.Unstructured, namespace, name string) {
+// create makes an object of a spec in YAML.
+func (s apiServer) create(t *testing.T, kind schema.GroupVersionKind, namespace, name, spec string) {
 	t.Helper()
+	object := parse(t, fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nspec: %s", kind.GroupVersion(), kind.Kind, spec))
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	if err := s.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s apiServer) setTarget(t *testing.T, kind schema.GroupVersionKind, namespace, name string) {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"status": {"targetClusterID": "berlin"}}`))

@@ -23,6 +23,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/identity/identitytest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
@@ -565,9 +566,9 @@ func testReplicas(t *testing.T, h *home) {
 			_ = k.Start(ctx) // ends with ctx
 		})
 	}
-	await(t, "three renewals", func() bool { return len(h.Renewed()) >= 3 })
+	runtest.Await(t, "three renewals", func() bool { return len(h.Renewed()) >= 3 })
 	h.Edit(func(r *identitytest.Registry) { r.Life = time.Hour })
-	await(t, "both replicas having the certificate of the secret", func() bool {
+	runtest.Await(t, "both replicas having the certificate of the secret", func() bool {
 		c := h.state(t).Certificate
 		if c == nil || c.Leaf.NotAfter.Sub(c.Leaf.NotBefore) != time.Hour {
 			return false
@@ -588,19 +589,5 @@ func testReplicas(t *testing.T, h *home) {
 	keys := slices.Compact(slices.Sorted(slices.Values(h.Enrolled())))
 	if len(keys) != 1 {
 		t.Errorf("enrolled with %d keys", len(keys))
-	}
-}
-
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	late := time.After(30 * time.Second)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-late:
-			t.Fatalf("waited too long for %s", what)
-		case <-tick.C:
-		}
 	}
 }

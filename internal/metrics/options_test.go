@@ -21,6 +21,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestWrongFlagsAreNamed(t *testing.T) {
@@ -81,13 +82,10 @@ func TestWhoMayReadMetrics(t *testing.T) {
 	})
 	t.Run("a certificate that was replaced", func(t *testing.T) {
 		site.replaceCertificate(t)
-		deadline := time.Now().Add(30 * time.Second)
-		for status := 0; status != http.StatusUnauthorized; status, _, err = site.try("") {
-			if time.Now().After(deadline) {
-				t.Fatalf("the new certificate is not in use: %v", err)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+		runtest.Await(t, "the new certificate to be in use", func() bool {
+			status, _, _ := site.try("")
+			return status == http.StatusUnauthorized
+		})
 	})
 }
 
@@ -147,20 +145,11 @@ func serve(t *testing.T, config *rest.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- listener.Start(t.Context()) }()
-	t.Cleanup(func() {
-		if err := <-stopped; err != nil {
-			t.Error(err)
-		}
+	runtest.Start(t, listener)
+	runtest.Await(t, "the listener to answer", func() bool {
+		_, _, err := s.try("")
+		return err == nil
 	})
-	deadline := time.Now().Add(10 * time.Second)
-	for _, _, err := s.try(""); err != nil; _, _, err = s.try("") {
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 	return s
 }
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -23,6 +22,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/transporttest"
 )
 
@@ -67,16 +67,7 @@ func newSite(t *testing.T, broker Broker, edits ...func(*Server)) *site {
 	for _, edit := range edits {
 		edit(s.Server)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- s.Start(ctx) }()
-	s.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("Start: %v", err)
-		}
-	})
-	t.Cleanup(s.stop)
+	s.stop = runtest.Start(t, s)
 	return s
 }
 

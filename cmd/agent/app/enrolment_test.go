@@ -26,6 +26,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/transporttest"
 )
 
@@ -49,12 +50,12 @@ func TestAnAgentEnrolsItsCluster(t *testing.T) {
 	})
 
 	probe := fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
-	awaitTrue(t, "a probe that says what to do", func() bool {
+	runtest.Await(t, "a probe that says what to do", func() bool {
 		status, text := get(t, probe)
 		return status == http.StatusServiceUnavailable && strings.Contains(text, "broker enrol rome")
 	})
 	site.Edit(func(r *identitytest.Registry) { r.Tokens["token.that.comes.late"] = "" })
-	awaitTrue(t, "the agent's readiness", func() bool {
+	runtest.Await(t, "the agent's readiness", func() bool {
 		status, _ := get(t, probe)
 		return status == http.StatusOK
 	})
@@ -66,7 +67,7 @@ func TestAnAgentEnrolsItsCluster(t *testing.T) {
 		t.Errorf("the advertisement came from %q", got)
 	}
 	var condition *metav1.Condition
-	awaitTrue(t, "the condition of the certificate", func() bool {
+	runtest.Await(t, "the condition of the certificate", func() bool {
 		adv := &agentv1alpha1.Advertisement{}
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv); err != nil {
 			return false
@@ -169,18 +170,4 @@ func get(t *testing.T, url string) (status int, text string) {
 		return 0, err.Error()
 	}
 	return response.StatusCode, string(body)
-}
-
-func awaitTrue(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	late := time.After(60 * time.Second)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-late:
-			t.Fatalf("waited too long for %s", what)
-		case <-tick.C:
-		}
-	}
 }

@@ -1,7 +1,6 @@
 package identitytest
 
 import (
-	"context"
 	"errors"
 	"net"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/transporttest"
@@ -76,15 +76,7 @@ func (s *Site) serve(t *testing.T, open func(server.Options) (*server.Server, er
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- srv.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("server: %v", err)
-		}
-	})
+	runtest.Start(t, srv)
 	return "https://" + listener.Addr().String()
 }
 

@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
@@ -133,15 +134,7 @@ func (r *rotation) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- srv.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("server: %v", err)
-		}
-	})
+	runtest.Start(t, srv)
 	r.url = "https://" + listener.Addr().String()
 }
 

@@ -1,7 +1,6 @@
 package http_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	stdlog "log"
@@ -15,6 +14,7 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
@@ -55,22 +55,7 @@ func (s *site) start(t *testing.T, broker server.Broker, listener net.Listener) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- srv.Start(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("server: %v", err)
-		}
-	}
-	t.Cleanup(stop)
-	return "https://" + listener.Addr().String(), stop
+	return "https://" + listener.Addr().String(), runtest.Start(t, srv)
 }
 
 func (s *site) serverDir(t *testing.T) string {
