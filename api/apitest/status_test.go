@@ -65,7 +65,7 @@ func (s apiServer) testColumns(t *testing.T) {
 		resource schema.GroupVersionResource
 		want     []string
 	}{
-		"clusteradvertisements":   {broker("clusteradvertisements"), []string{"Name", "Cluster", "Phase", "Score", "CPU free", "Memory free", "GPU free", "Age"}},
+		"clusteradvertisements":   {broker("clusteradvertisements"), []string{"Name", "Cluster", "Phase", "Score", "Band", "CPU free", "Memory free", "GPU free", "Age"}},
 		"reservations":            {broker("reservations"), []string{"Name", "Phase", "Requester", "Provider", "CPU", "Memory", "GPU", "Expires", "Age"}},
 		"brokerconfigs":           {broker("brokerconfigs"), []string{"Name", "Preset", "TTL", "Stale after", "Admission", "Ready", "Age"}},
 		"advertisements":          {agent("advertisements"), []string{"Name", "Cluster", "Published", "CPU free", "Memory free", "Age"}},
