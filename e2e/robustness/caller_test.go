@@ -1,0 +1,140 @@
+package robustness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// attempt is how long a call may take before it is made again: well below what an
+// election takes, so that clients ask both replicas while there is none.
+const attempt = 3 * time.Second
+
+// caller is a cluster that asks again, with the same key, until it is told for sure:
+// so no outcome is unknown.
+type caller struct {
+	s    *site
+	id   string
+	http *http.Client
+	urls []string
+	next atomic.Int64
+	// attempts counts every request that was sent.
+	attempts atomic.Int64
+}
+
+func (s *site) caller(id string) *caller {
+	return &caller{s: s, id: id, http: &http.Client{Transport: s.roundTripper(id)}, urls: s.urls()}
+}
+
+// answer that a broker considered.
+type answer struct {
+	status int
+	body   []byte
+}
+
+func (a *answer) read(into any) error {
+	if err := json.Unmarshal(a.body, into); err != nil {
+		return fmt.Errorf("answer %d %.200q: %w", a.status, a.body, err)
+	}
+	return nil
+}
+
+// problem is the reason of a refusal.
+func (a *answer) problem() string {
+	var p v1.Problem
+	if err := a.read(&p); err != nil {
+		return err.Error()
+	}
+	return p.Reason
+}
+
+var errGaveUp = errors.New("no answer that says anything")
+
+// insist repeats a call until the broker has considered it.
+func (c *caller) insist(ctx context.Context, method, path, key string, body any) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		a, err := c.try(ctx, method, path, key, raw, attempt)
+		if err == nil && !temporary(a.status) {
+			return a, c.judge(method, path, a)
+		}
+		select {
+		case <-ctx.Done():
+			if err == nil {
+				err = fmt.Errorf("%d %.200s", a.status, a.body)
+			}
+			return nil, fmt.Errorf("%s %s by %s: %w: %w", method, path, c.id, errGaveUp, err)
+		case <-time.After(100 * time.Millisecond):
+			c.next.Add(1)
+		}
+	}
+}
+
+func temporary(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
+}
+
+// judge notes an answer that no caller may get.
+func (c *caller) judge(method, path string, a *answer) error {
+	if a.status < http.StatusInternalServerError {
+		return nil
+	}
+	err := fmt.Errorf("%s %s by %s is answered %d %s", method, path, c.id, a.status, a.body)
+	c.s.defects.note("%v", err)
+	return err
+}
+
+func (c *caller) try(ctx context.Context, method, path, key string, body []byte, within time.Duration) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	url := c.urls[int(c.next.Load())%len(c.urls)] + path
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		request.Header.Set("Idempotency-Key", key)
+	}
+	c.attempts.Add(1)
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // read to its end, or of no use
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	if temporary(response.StatusCode) && response.Header.Get("Retry-After") == "" {
+		c.s.defects.note("%s %s is answered %d without Retry-After", method, path, response.StatusCode)
+	}
+	return &answer{response.StatusCode, content}, nil
+}
+
+func (c *caller) reserve(ctx context.Context, key string, request v1.ReservationRequest) (*answer, error) {
+	return c.insist(ctx, http.MethodPost, "/api/v1/reservations", key, request)
+}
+
+func (c *caller) release(ctx context.Context, key string) (*answer, error) {
+	return c.insist(ctx, http.MethodDelete, "/api/v1/reservations/"+key, "", nil)
+}
+
+func (c *caller) get(ctx context.Context, key string) (*answer, error) {
+	return c.insist(ctx, http.MethodGet, "/api/v1/reservations/"+key, "", nil)
+}

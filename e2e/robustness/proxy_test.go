@@ -1,0 +1,154 @@
+package robustness
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// mischief is what a proxy does to a request.
+type mischief string
+
+const (
+	// cutBefore: the request does not arrive.
+	cutBefore mischief = "cut before"
+	// cutAfter: it arrives, and nobody hears the answer.
+	cutAfter mischief = "cut after"
+	// cutWithin: half of the answer is heard.
+	cutWithin mischief = "cut within"
+	// doubled: it arrives twice at the same time.
+	doubled mischief = "doubled"
+	// again: it arrives once more, after what the client asks next.
+	again mischief = "once more later"
+	// held: it arrives after what others ask meanwhile.
+	held mischief = "held back"
+)
+
+var mischiefs = []mischief{cutBefore, cutAfter, cutWithin, doubled, again, held}
+
+// proxy stands between clients and broker, and speaks for its client. Every second
+// request comes to harm, until so many did.
+type proxy struct {
+	s *site
+
+	mu     sync.Mutex
+	random *rand.Rand
+	left   int
+	did    map[mischief]int
+	late   sync.WaitGroup
+}
+
+func (s *site) proxy(random *rand.Rand, harm int) *proxy {
+	p := &proxy{s: s, random: rand.New(rand.NewPCG(random.Uint64(), 2)), left: harm, did: map[mischief]int{}}
+	s.t.Cleanup(p.late.Wait)
+	return p
+}
+
+// lead has a client speak to the broker through the proxy.
+func (p *proxy) lead(c *caller) {
+	onward := &http.Client{Transport: p.s.roundTripper(c.id)}
+	urls := c.urls
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, onward, urls) }))
+	p.s.t.Cleanup(server.Close)
+	c.urls, c.http = []string{server.URL}, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
+}
+
+// remaining is how many requests are still to come to harm.
+func (p *proxy) remaining() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.left
+}
+
+// done is how many came to which harm.
+func (p *proxy) done() map[mischief]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.did)
+}
+
+func (p *proxy) next() (what mischief, delay time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left == 0 || p.random.IntN(2) == 0 {
+		return "", 0
+	}
+	p.left--
+	what = mischiefs[p.random.IntN(len(mischiefs))]
+	p.did[what]++
+	return what, time.Duration(p.random.IntN(400)) * time.Millisecond
+}
+
+// hangUp ends the connection without an answer.
+func hangUp() { panic(http.ErrAbortHandler) }
+
+func (p *proxy) serve(w http.ResponseWriter, r *http.Request, onward *http.Client, urls []string) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		hangUp()
+	}
+	// What was sent arrives, whether its sender waits or not.
+	ctx := context.WithoutCancel(r.Context())
+	pass := func() (*http.Response, []byte) { return forward(ctx, r, body, onward, urls) }
+	what, delay := p.next()
+	switch what {
+	case cutBefore:
+		hangUp()
+	case held:
+		time.Sleep(delay)
+	case doubled:
+		p.late.Go(func() { pass() })
+	case again:
+		p.late.Go(func() {
+			time.Sleep(delay)
+			pass()
+		})
+	}
+	response, content := pass()
+	if response == nil || what == cutAfter {
+		hangUp()
+	}
+	for _, name := range []string{"Content-Type", "Retry-After"} {
+		if value := response.Header.Get(name); value != "" {
+			w.Header().Set(name, value)
+		}
+	}
+	if what == cutWithin && len(content) > 1 {
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+		w.WriteHeader(response.StatusCode)
+		_, _ = w.Write(content[:len(content)/2])
+		hangUp()
+	}
+	w.WriteHeader(response.StatusCode)
+	_, _ = w.Write(content) // the client may be gone
+}
+
+// forward returns nil where no replica answers.
+func forward(ctx context.Context, r *http.Request, body []byte, onward *http.Client, urls []string) (*http.Response, []byte) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for _, url := range urls {
+		request, err := http.NewRequestWithContext(ctx, r.Method, url+r.URL.RequestURI(), bytes.NewReader(body))
+		if err != nil {
+			return nil, nil
+		}
+		request.Header = r.Header.Clone()
+		response, err := onward.Do(request)
+		if err != nil {
+			continue
+		}
+		content, err := io.ReadAll(response.Body)
+		_ = response.Body.Close() // read to its end, or of no use
+		if err == nil {
+			return response, content
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,265 @@
+package robustness
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+)
+
+const (
+	namespace = "liqo-resource-broker"
+	// leaseName is that of the replicas' lease.
+	leaseName = "liqo-resource-broker"
+	// patience is what a loaded machine may need for anything.
+	patience = 2 * time.Minute
+)
+
+// site is a broker's cluster, its replicas, and what clusters need to reach them.
+type site struct {
+	client.Client
+	t        *testing.T
+	plane    *controlplane.ControlPlane
+	servers  *pki.Authority
+	agents   *pki.Authority
+	replicas []*replica
+	records  *records
+	// defects are promises that were seen to be broken.
+	defects defects
+}
+
+// defects collects what goroutines find.
+type defects struct {
+	mu    sync.Mutex
+	found []string
+}
+
+func (d *defects) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.found = append(d.found, fmt.Sprintf(format, args...))
+}
+
+// report fails the test for each, and says no more than a reader can take in.
+func (d *defects) report(t *testing.T) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, found := range d.found {
+		if i == 10 {
+			t.Errorf("and %d more", len(d.found)-i)
+			return
+		}
+		t.Error(found)
+	}
+}
+
+// binary builds the broker once, with the mistake that this test is built with.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "broker")
+	if err != nil {
+		return "", err
+	}
+	args := []string{"build", "-o", filepath.Join(dir, "broker")}
+	if mutant.Active != "" {
+		args = append(args, "-tags", tagOf(mutant.Active))
+	}
+	if out, err := exec.Command("go", append(args, "../../cmd/broker")...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the broker: %w\n%s", err, out)
+	}
+	return filepath.Join(dir, "broker"), nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path)) // a folder of this run alone
+	}
+	os.Exit(code)
+}
+
+func tagOf(m mutant.Mutant) string { return "mutant_" + strings.ReplaceAll(string(m), "-", "_") }
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, plane: controlplanetest.Start(t)}
+	s.records = s.watchRecords()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, brokerv1alpha1.AddToScheme} {
+		s.check(add(scheme))
+	}
+	config := s.plane.RESTConfig()
+	config.Timeout = 20 * time.Second
+	var err error
+	s.Client, err = client.New(config, client.Options{Scheme: scheme})
+	s.check(err)
+	objects, err := chart.BrokerForProcess(namespace, namespace)
+	s.check(err)
+	s.check(s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	s.check(manifest.Install(t.Context(), s.Client, objects))
+	s.servers, err = pki.NewAuthority("servers", time.Now())
+	s.check(err)
+	s.agents, err = pki.NewAuthority("agents", time.Now())
+	s.check(err)
+	return s
+}
+
+func (s *site) check(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// replica is a broker process that comes back whenever it dies.
+type replica struct {
+	*process.Process
+	url, direct, health string
+}
+
+// start runs so many replicas and waits until one of them answers. One alone takes
+// part in no election.
+func (s *site) start(replicas int, environment ...string) {
+	s.t.Helper()
+	for i := range replicas {
+		s.replicas = append(s.replicas, s.startReplica(fmt.Sprintf("broker-%d", i), replicas > 1, environment))
+	}
+	for _, r := range s.replicas {
+		s.awaitReady(r)
+	}
+	s.offerSlots()
+}
+
+func (s *site) address(name string) string {
+	s.t.Helper()
+	port, err := s.plane.Port(name)
+	s.check(err)
+	return fmt.Sprintf("127.0.0.1:%d", port)
+}
+
+func (s *site) startReplica(name string, elects bool, environment []string) *replica {
+	s.t.Helper()
+	path, err := binary()
+	s.check(err)
+	kubeconfig, err := s.plane.ServiceAccountKubeconfig(s.t.Context(), namespace, "liqo-resource-broker")
+	s.check(err)
+	pair, err := s.servers.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
+	s.check(err)
+	certificates := s.t.TempDir()
+	s.check(pair.Save(certificates, s.servers.CertPEM(), s.agents.CertPEM()))
+
+	front, health := s.address(name), s.address(name+"-health")
+	r := &replica{url: "https://" + front, direct: s.address(name + "-direct"), health: "http://" + health + "/readyz"}
+	args := []string{
+		"--kubeconfig=" + kubeconfig, "--namespace=" + namespace, "--bind-address=" + front,
+		"--cert-path=" + certificates, "--metrics-bind-address=0", "--health-probe-bind-address=" + health,
+	}
+	if elects {
+		args = append(args, "--leader-elect", "--direct-bind-address="+r.direct, "--advertise-address="+r.direct)
+	}
+	r.Process, err = s.plane.Processes().Start(process.Spec{
+		Name: name, Path: path, Args: args, Env: environment, Layer: process.Controller, Restart: true, Backoff: 200 * time.Millisecond,
+	})
+	s.check(err)
+	s.t.Cleanup(func() { s.readLog(r) })
+	return r
+}
+
+// readLog finds what no broker may write.
+func (s *site) readLog(r *replica) {
+	text, err := os.ReadFile(r.Log())
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	for _, crash := range []string{"panic:", "fatal error:", "Request failed"} {
+		if at := strings.Index(string(text), crash); at >= 0 {
+			s.t.Errorf("%s: %.3000s", r.Name(), text[at:])
+		}
+	}
+	if s.t.Failed() {
+		s.t.Logf("%s ends with %s", r.Name(), text[max(0, len(text)-6000):])
+	}
+}
+
+func (s *site) awaitReady(r *replica) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	s.check(r.Await(ctx, process.Answers(r.health)))
+}
+
+func (s *site) urls() []string {
+	var urls []string
+	for _, r := range s.replicas {
+		urls = append(urls, r.url)
+	}
+	return urls
+}
+
+// leader waits for a holder of the lease other than one.
+func (s *site) leader(but *replica) *replica {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		var lease coordinationv1.Lease
+		err := s.Get(s.t.Context(), client.ObjectKey{Namespace: namespace, Name: leaseName}, &lease)
+		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+		for _, r := range s.replicas {
+			if r != but && strings.HasSuffix(holder, "_"+r.direct) {
+				return r
+			}
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the lease is held by %q, %v", holder, err)
+		}
+	}
+}
+
+// signal reaches a replica that runs, if it does.
+func (r *replica) signal(sig syscall.Signal) {
+	if pid := r.Pid(); pid != 0 {
+		_ = syscall.Kill(pid, sig) // it may have ended just now, as it should
+	}
+}
+
+// tlsFor is what a cluster shows of itself.
+func (s *site) tlsFor(clusterID string) *tls.Config {
+	s.t.Helper()
+	pair, err := s.agents.IssueClient(clusterID, "test.local")
+	s.check(err)
+	certificate, err := pair.TLS()
+	s.check(err)
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, RootCAs: s.servers.Pool(), MinVersion: tls.VersionTLS13}
+}
+
+func (s *site) roundTripper(clusterID string) http.RoundTripper {
+	// A request that gets no answer must not hold up others, as on one connection of HTTP/2.
+	transport := &http.Transport{TLSClientConfig: s.tlsFor(clusterID), MaxIdleConnsPerHost: 8}
+	s.t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
