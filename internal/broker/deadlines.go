@@ -138,10 +138,20 @@ func (t *term) expireReservation(name string) {
 
 // deadline of a reservation, with the grace that agents get after the broker was
 // away: a broker that cannot be reached must not end what runs, nor what was on its way.
+//
+// No grace goes beyond a duration that was asked for.
 func (t *term) deadline(r *ledger.Reservation) time.Time {
 	if t.state.Over(r) {
 		return r.EndedAt.Add(retain)
 	}
+	at := t.patientDeadline(r)
+	if r.EndReason == "" && r.Duration > 0 && r.Until.Before(at) {
+		return r.Until
+	}
+	return at
+}
+
+func (t *term) patientDeadline(r *ledger.Reservation) time.Time {
 	if t.homeless(r) {
 		// Where it has gone may still be announced.
 		return later(t.now(), t.settling())
@@ -195,17 +205,23 @@ func (t *term) carryOut(r *ledger.Reservation) error {
 	if t.deadline(r).After(t.now()) {
 		return nil
 	}
-	if t.homeless(r) {
-		return t.move(r)
-	}
-	switch _, due := t.state.Deadline(r, limits); due {
-	case ledger.DueExpiry:
+	homed := !t.homeless(r)
+	switch _, due := t.state.Deadline(r, limits); {
+	case due == ledger.DueExpiry && homed, t.isTimeUp(r):
 		defer failpoint.Hit(failpoint.BrokerExpired)
 		return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its time is over"}})
-	case ledger.DueAcknowledgement, ledger.DueReady:
+	case !homed:
+		return t.move(r)
+	case due != ledger.DueNothing:
 		return t.giveUp(r, r.Current(), string(due))
 	}
 	return nil
+}
+
+// isTimeUp is whether the duration that was asked for is over, wherever the reservation
+// is by then.
+func (t *term) isTimeUp(r *ledger.Reservation) bool {
+	return r.EndReason == "" && r.Duration > 0 && !r.Until.After(t.now())
 }
 
 func later(a, b time.Time) time.Time {

@@ -1,0 +1,567 @@
+package broker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+var (
+	machineSteps = flag.Int("broker.steps", 20_000, "steps of TestSimulation, over one seed for every 500")
+	machineSeed  = flag.Int64("broker.seed", -1, "the only seed of TestSimulation, as a failure names it")
+)
+
+// choose returns a number from 0 to n-1.
+type choose func(n int) int
+
+// machine is a broker with decision, ledger and journal, clusters that use it at
+// random, a clock that goes when it is told to, and an oracle that knows what may be.
+type machine struct {
+	*Broker
+	*oracle
+	server *journaltest.Server
+	store  *journaltest.Client
+	clock  atomic.Int64
+	stop   func()
+	// began is when the present broker did, and listens until when it may ask for patience.
+	began time.Time
+	steps int
+	// sequence numbers advertisements over all clusters.
+	sequence int64
+	names    []string
+	did      map[string]int
+}
+
+var machineBegins = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+func newMachine() *machine {
+	m := &machine{oracle: newOracle(), server: journaltest.NewServer(), did: map[string]int{}}
+	m.clock.Store(machineBegins.UnixNano())
+	m.start()
+	return m
+}
+
+func (m *machine) now() time.Time { return time.Unix(0, m.clock.Load()).UTC() }
+
+// start runs a new broker on the same API server.
+func (m *machine) start() {
+	m.store = m.server.Client()
+	m.Broker = New(Options{Store: m.store, Journal: journal.Options{SegmentBytes: 2048}, Version: "test", Log: logr.Discard(), Now: m.now})
+	m.SetConfig(context.Background(), DefaultConfig())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	ended := m.ended
+	go func() {
+		defer close(done)
+		_ = m.Run(ctx)
+	}()
+	m.stop = func() {
+		cancel()
+		<-done
+	}
+	<-ended
+	m.began = m.now()
+}
+
+// step does one thing, lets time do what is due, and compares.
+func (m *machine) step(kind string, do func(*machine, choose) (cause, error), c choose) error {
+	m.steps++
+	why, err := do(m, c)
+	if err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
+	}
+	m.did[kind]++
+	m.mu.Lock()
+	t := m.term
+	m.mu.Unlock()
+	// What follows from what is due may be due as well.
+	for next, more := t.expire(); more && !next.After(m.now()); next, more = t.expire() {
+	}
+	return m.compare(why)
+}
+
+// compare looks at what has changed since the last step, and now and then at all.
+func (m *machine) compare(why cause) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	changed := drain(m.feed, m.feed.reservations)
+	slices.SortStableFunc(changed, func(a, b string) int { return cmp.Compare(m.changedAt(a), m.changedAt(b)) })
+	for _, name := range changed {
+		if err := m.follow(name, m.term.state.Reservation(name), now, why); err != nil {
+			return err
+		}
+	}
+	touched := drain(m.feed, m.feed.clusters)
+	if m.steps%64 == 0 {
+		touched = slices.Collect(maps.Keys(m.lenders))
+	}
+	for _, id := range touched {
+		if err := m.differs(id, m.term.state.Cluster(id)); err != nil {
+			return err
+		}
+	}
+	if m.steps%64 == 0 {
+		return errors.Join(m.overdue(now), m.sameReservations())
+	}
+	return m.overdue(now)
+}
+
+// changedAt is the position of the last change; what was forgotten comes first.
+func (m *machine) changedAt(name string) uint64 {
+	if r := m.term.state.Reservation(name); r != nil {
+		return r.Changed
+	}
+	return 0
+}
+
+func drain(f *Feed, set map[string]struct{}) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names := slices.Sorted(maps.Keys(set))
+	clear(set)
+	return names
+}
+
+func (m *machine) sameReservations() error {
+	count := 0
+	m.term.state.Reservations(func(*ledger.Reservation) { count++ })
+	if count != len(m.told) {
+		return fmt.Errorf("the broker knows %d reservations, clusters know %d", count, len(m.told))
+	}
+	for key, name := range m.keys {
+		if r, _ := m.term.state.ByKey(key.requester, key.key); r == nil || r.Name != name {
+			return fmt.Errorf("key %v finds %+v, it belongs to %s", key, r, name)
+		}
+	}
+	return nil
+}
+
+// durable waits until what time has brought is written down too.
+func (m *machine) durable() error {
+	m.mu.Lock()
+	last := m.term.last
+	m.mu.Unlock()
+	if last == nil {
+		return nil
+	}
+	return last.Wait(context.Background())
+}
+
+// replays reads the journal, and wants the book that is in memory.
+func (m *machine) replays() error {
+	if err := m.durable(); err != nil {
+		return err
+	}
+	recovery, err := journal.Read(context.Background(), m.server.Client(), JournalName, journal.Options{})
+	if err != nil {
+		return err
+	}
+	again, _, err := replay(recovery)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	want, err := m.term.state.Snapshot()
+	if err != nil {
+		return err
+	}
+	got, err := again.Snapshot()
+	if err == nil && !bytes.Equal(want, got) {
+		err = fmt.Errorf("the journal holds another book than memory:\n%s\n%s", got, want)
+	}
+	return err
+}
+
+// kinds are what can happen, and how often.
+var kinds = []struct {
+	name   string
+	weight int
+	do     func(*machine, choose) (cause, error)
+}{
+	{"advertise", 14, (*machine).advertise},
+	{"offer by hand", 2, (*machine).offerByHand},
+	{"reserve", 18, (*machine).reserveNew},
+	{"reserve again", 8, (*machine).reserveAgain},
+	{"release", 6, (*machine).releaseOne},
+	{"shut", 2, (*machine).shutKey},
+	{"acknowledge", 10, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateAcknowledged)},
+	{"refuse", 3, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateRefused)},
+	{"provider gone", 12, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateGone)},
+	{"ready", 8, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateReady)},
+	{"not ready", 2, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateNotReady)},
+	{"consumer gone", 10, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateGone)},
+	{"seconds pass", 10, (*machine).secondsPass},
+	{"a deadline comes", 4, (*machine).deadlineComes},
+	{"a day passes", 1, (*machine).dayPasses},
+	{"restart", 1, (*machine).restart},
+}
+
+func oneOf[T any](c choose, from ...T) T { return from[c(len(from))] }
+
+// request of whole CPUs and GiB, so that exact fits are common.
+func (m *machine) anyRequest(c choose) *v1.ReservationRequest {
+	r := &v1.ReservationRequest{Resources: v1.Amounts{"cpu": strconv.Itoa(1 + c(4))}}
+	if c(2) == 0 {
+		r.Resources["memory"] = strconv.Itoa(1+c(3)) + "Gi"
+	}
+	if c(2) == 0 {
+		r.DurationSeconds = int64(60 + c(300))
+	}
+	if c(6) == 0 {
+		r.TargetClusterID = oneOf(c, "paris", "berlin", "oslo", "nowhere")
+	}
+	return r
+}
+
+func amountsOf(r v1.Amounts) quantity.Amounts {
+	out := quantity.Amounts{}
+	if text, ok := r["cpu"]; ok {
+		n, _ := strconv.ParseInt(text, 10, 64) // written by anyRequest
+		out[corev1.ResourceCPU] = n * 1000
+	}
+	if text, ok := r["memory"]; ok {
+		n, _ := strconv.ParseInt(text[:len(text)-2], 10, 64)
+		out[corev1.ResourceMemory] = n << 30
+	}
+	return out
+}
+
+// advertise is of an agent, at times out of order, whose clock shows anything.
+func (m *machine) advertise(c choose) (cause, error) {
+	id := oneOf(c, "paris", "paris", "paris", "berlin", "berlin", "rome")
+	m.sequence++
+	adv := &v1.Advertisement{
+		ClusterID: id, Epoch: 1, Sequence: m.sequence, Timestamp: m.now().Add(time.Duration(c(101)-50) * time.Hour),
+		Allocatable: v1.Amounts{"cpu": strconv.Itoa(4 + c(9)), "memory": "64Gi"}, Allocated: v1.Amounts{"cpu": strconv.Itoa(c(3))},
+	}
+	if c(5) == 0 {
+		adv.Sequence -= int64(1 + c(40))
+	}
+	adv.Capacity = adv.Allocatable
+	said := &lender{
+		amounts: quantity.Amounts{corev1.ResourceCPU: amountsOf(v1.Amounts{"cpu": adv.Allocatable["cpu"]})[corev1.ResourceCPU], corev1.ResourceMemory: 64 << 30},
+		own:     amountsOf(adv.Allocated), used: map[string]quantity.Amounts{}, agent: true, heard: m.now(), epoch: 1, sequence: adv.Sequence,
+	}
+	for _, name := range m.names {
+		r := m.told[name]
+		if r == nil || c(2) == 0 {
+			continue
+		}
+		for i, p := range r.placements {
+			if p.provider == id && !p.gone {
+				cpus := c(5)
+				placement := ledger.PlacementName(name, int32(i+1))
+				adv.Usage = append(adv.Usage, v1.Usage{Reservation: name, Placement: int32(i + 1), Used: v1.Amounts{"cpu": strconv.Itoa(cpus)}})
+				said.used[placement] = quantity.Amounts{corev1.ResourceCPU: int64(cpus) * 1000}
+			}
+		}
+	}
+	if _, err := m.PublishAdvertisement(context.Background(), id, adv); err != nil {
+		return cause{}, err
+	}
+	m.hear(id, said)
+	// What differs little is written down when somebody asks there.
+	return cause{}, m.settleOffers()
+}
+
+// settleOffers has the broker write down what it has heard: the figures compared are
+// those of the newest word.
+func (m *machine) settleOffers() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, err := m.term.refreshAll()
+	return err
+}
+
+func (m *machine) offerByHand(c choose) (cause, error) {
+	amounts := quantity.Amounts{corev1.ResourceCPU: int64(2+c(6)) * 1000, corev1.ResourceMemory: 16 << 30}
+	m.sequence++
+	offer := &ledger.Offer{
+		ClusterID: "oslo", Capacity: amounts, Allocatable: amounts,
+		Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Namespace: "default", Name: "oslo", UID: "1"}, Digest: strconv.FormatInt(m.sequence, 10)},
+	}
+	if err := m.OfferManifest(context.Background(), offer); err != nil {
+		return cause{}, err
+	}
+	m.hear("oslo", &lender{amounts: amounts, heard: m.now()})
+	return cause{}, nil
+}
+
+func (m *machine) reserveNew(c choose) (cause, error) {
+	key := keyOf{oneOf(c, "rome", "rome", "athens", "paris"), fmt.Sprintf("request-%06d", m.steps)}
+	return cause{}, m.ask(key, m.anyRequest(c))
+}
+
+// ask checks the answer to a key that was not used before.
+func (m *machine) ask(key keyOf, request *v1.ReservationRequest) error {
+	amounts := amountsOf(request.Resources)
+	able := m.candidates(key.requester, amounts, m.now())
+	if target := request.TargetClusterID; target != "" {
+		able = slices.DeleteFunc(able, func(id string) bool { return id != target })
+	}
+	answer, err := m.RequestReservation(context.Background(), key.requester, key.key, request)
+	switch reason := fault.ReasonOf(err); {
+	case reason == fault.Recovering && m.now().Sub(m.began) < listening:
+		return nil
+	case reason == fault.NoCandidate && len(able) == 0:
+		return nil
+	case err != nil:
+		return fmt.Errorf("asking for %v: %w, while %v can give it", request.Resources, err, able)
+	}
+	if m.told[answer.Name] != nil {
+		return fmt.Errorf("key %v was not used before, and gets %s", key, answer.Name)
+	}
+	provider := answer.Placements[0].ClusterID
+	if !slices.Contains(able, provider) {
+		return fmt.Errorf("%s is to give %v, only %v could", provider, request.Resources, able)
+	}
+	m.told[answer.Name] = &told{
+		keyOf: key, name: answer.Name, amounts: amounts, duration: time.Duration(request.DurationSeconds) * time.Second,
+		granted: m.now(), asked: m.now(),
+	}
+	m.keys[key] = answer.Name
+	m.names = append(m.names, answer.Name)
+	return nil
+}
+
+// anyTold is usually one that stands.
+func (m *machine) anyTold(c choose) *told {
+	m.names = slices.DeleteFunc(m.names, func(name string) bool { return m.told[name] == nil })
+	if len(m.names) == 0 {
+		return nil
+	}
+	return m.told[m.names[max(c(len(m.names)), c(len(m.names)))]]
+}
+
+// reserveAgain repeats a request, or uses its key for another.
+func (m *machine) reserveAgain(c choose) (cause, error) {
+	r := m.anyTold(c)
+	if r == nil {
+		return cause{}, nil
+	}
+	m.mu.Lock()
+	was := m.term.state.Reservation(r.name)
+	m.mu.Unlock()
+	request := &v1.ReservationRequest{Resources: v1.Amounts{"cpu": strconv.FormatInt(r.amounts[corev1.ResourceCPU]/1000, 10)}, DurationSeconds: int64(r.duration / time.Second)}
+	if memory := r.amounts[corev1.ResourceMemory]; memory > 0 {
+		request.Resources["memory"] = strconv.FormatInt(memory>>30, 10) + "Gi"
+	}
+	request.TargetClusterID = was.Target
+	other := c(5) == 0
+	if other {
+		request.Resources["cpu"] += "00"
+	}
+	answer, err := m.RequestReservation(context.Background(), r.requester, r.key, request)
+	switch {
+	case other && fault.ReasonOf(err) == fault.KeyReused:
+		return cause{}, nil
+	case err != nil || other:
+		return cause{}, fmt.Errorf("asking again with %v (another request: %t): %+v, %w", r.keyOf, other, answer, err)
+	case answer.Name != r.name:
+		return cause{}, fmt.Errorf("key %v has the reservations %s and %s", r.keyOf, r.name, answer.Name)
+	}
+	if r.ended == "" {
+		r.asked = m.now()
+	}
+	return cause{}, nil
+}
+
+func (m *machine) releaseOne(c choose) (cause, error) {
+	r := m.anyTold(c)
+	if r == nil {
+		return cause{}, nil
+	}
+	answer, err := m.ReleaseReservation(context.Background(), r.requester, r.key)
+	if err != nil || answer == nil || answer.Name != r.name {
+		return cause{}, fmt.Errorf("releasing %v: %+v, %w", r.keyOf, answer, err)
+	}
+	return cause{released: r.name}, nil
+}
+
+// shutKey gives a key back before it is used; what is asked with it then is refused.
+func (m *machine) shutKey(c choose) (cause, error) {
+	key := keyOf{"rome", fmt.Sprintf("shut-%06d", m.steps)}
+	if answer, err := m.ReleaseReservation(context.Background(), key.requester, key.key); err != nil || answer != nil {
+		return cause{}, fmt.Errorf("releasing the unknown %v: %+v, %w", key, answer, err)
+	}
+	if c(4) == 0 {
+		if _, err := m.restart(c); err != nil {
+			return cause{}, err
+		}
+	}
+	answer, err := m.RequestReservation(context.Background(), key.requester, key.key, m.anyRequest(c))
+	if fault.ReasonOf(err) != fault.Released {
+		return cause{}, fmt.Errorf("key %v was given back, asking with it: %+v, %w", key, answer, err)
+	}
+	return cause{}, nil
+}
+
+// reporting is one side's word about a placement, whether it is time for it or not.
+func reporting(role v1.StatusReportRole, state v1.StatusReportState) func(*machine, choose) (cause, error) {
+	return func(m *machine, c choose) (cause, error) {
+		r := m.anyTold(c)
+		if r == nil || len(r.placements) == 0 {
+			return cause{}, nil
+		}
+		n := c(len(r.placements))
+		p := r.placements[n]
+		speaker, ref := r.requester, ledger.PlacementRef{Name: r.name, Placement: int32(n + 1)}
+		if role == v1.StatusReportRoleProvider {
+			speaker = p.provider
+		}
+		err := m.ReportStatus(context.Background(), speaker, r.name, &v1.StatusReport{Placement: ref.Placement, Role: role, State: state})
+		if reason := fault.ReasonOf(err); err != nil && reason != fault.Conflict {
+			return cause{}, fmt.Errorf("%s of %s: %w", state, ref, err)
+		}
+		frees := state == v1.StatusReportStateGone && p.givenUp || state == v1.StatusReportStateRefused && !p.acknowledged
+		if role == v1.StatusReportRoleProvider && frees {
+			return cause{gone: ref}, nil
+		}
+		return cause{}, nil
+	}
+}
+
+func (m *machine) pass(d time.Duration) (cause, error) {
+	m.clock.Add(int64(d))
+	return cause{}, nil
+}
+
+func (m *machine) secondsPass(c choose) (cause, error) {
+	return m.pass(time.Duration(1+c(20)) * time.Second)
+}
+
+// deadlineComes goes to the next instant at which something is due, or just before.
+func (m *machine) deadlineComes(c choose) (cause, error) {
+	m.mu.Lock()
+	_, next := m.term.due.pop(time.Time{})
+	m.mu.Unlock()
+	if next.IsZero() {
+		return cause{}, nil
+	}
+	return m.pass(max(next.Sub(m.now())-time.Duration(c(2)), 0))
+}
+
+func (m *machine) dayPasses(choose) (cause, error) { return m.pass(25 * time.Hour) }
+
+// restart kills the broker, and runs another on what it has written.
+func (m *machine) restart(choose) (cause, error) {
+	if err := m.durable(); err != nil {
+		return cause{}, err
+	}
+	m.store.Stop()
+	m.stop()
+	m.start()
+	m.oracle.restarted(m.now())
+	return cause{}, m.replays()
+}
+
+func TestBrokerAgainstOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine()
+		defer func() { m.stop() }()
+		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") }
+		actions := map[string]func(*rapid.T){}
+		for _, kind := range kinds {
+			actions[kind.name] = func(t *rapid.T) {
+				if err := m.step(kind.name, kind.do, pick); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		t.Repeat(actions)
+		if err := m.replays(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// simulate runs one seed, and names it where it fails.
+func simulate(seed int64, steps int) (map[string]int, error) {
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	sum := 0
+	for _, kind := range kinds {
+		sum += kind.weight
+	}
+	m := newMachine()
+	defer func() { m.stop() }()
+	for i := range steps {
+		n, k := random.IntN(sum), 0
+		for ; n >= kinds[k].weight; k++ {
+			n -= kinds[k].weight
+		}
+		if err := m.step(kinds[k].name, kinds[k].do, random.IntN); err != nil {
+			return nil, fmt.Errorf("step %d, %w (again with -broker.seed=%d)", i+1, err, seed)
+		}
+	}
+	if err := m.replays(); err != nil {
+		return nil, fmt.Errorf("%w (again with -broker.seed=%d)", err, seed)
+	}
+	return m.did, nil
+}
+
+// TestSimulation is the same machine without shrinking: fast enough for a million
+// steps (-broker.steps=1000000).
+func TestSimulation(t *testing.T) {
+	const stepsPerSeed = 500
+	if *machineSeed >= 0 {
+		if _, err := simulate(*machineSeed, stepsPerSeed); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	steps := *machineSteps
+	if testing.Short() {
+		steps = min(steps, 5000)
+	}
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	var mu sync.Mutex
+	did, failed := map[string]int{}, false
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for seed := next.Add(1); int(seed) <= (steps+stepsPerSeed-1)/stepsPerSeed; seed = next.Add(1) {
+				one, err := simulate(seed, stepsPerSeed)
+				mu.Lock()
+				for kind, n := range one {
+					did[kind] += n
+				}
+				stop := failed
+				if err != nil && !failed {
+					failed = true
+					t.Error(err)
+				}
+				mu.Unlock()
+				if stop || err != nil {
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("%v", did)
+}

@@ -1,0 +1,278 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// oracle is what the clusters of a simulation know together: what they have, what
+// they were promised and what they have given back. It counts everything anew
+// whenever it is asked, and shares no rule with decision, ledger and broker.
+type oracle struct {
+	lenders map[string]*lender
+	// told are all reservations that anybody heard of and the broker has not forgotten.
+	told map[string]*told
+	// keys are those in use, and shut those that were given back before their use.
+	keys map[keyOf]string
+	shut map[keyOf]bool
+}
+
+type keyOf struct{ requester, key string }
+
+// lender is one cluster as it described itself.
+type lender struct {
+	amounts quantity.Amounts
+	// own is what its own pods request.
+	own  quantity.Amounts
+	used map[string]quantity.Amounts
+	// agent is whether one ever spoke.
+	agent           bool
+	heard           time.Time
+	epoch, sequence int64
+}
+
+// told is a reservation.
+type told struct {
+	keyOf
+	name     string
+	amounts  quantity.Amounts
+	duration time.Duration
+	// asked is when it was last asked for, which renews it if it has no duration.
+	granted, asked time.Time
+	ended          ledger.EndReason
+	endedAt        time.Time
+	placements     []promise
+}
+
+// promise is a placement, which its provider keeps capacity for until it is gone.
+type promise struct {
+	provider     string
+	acknowledged bool
+	givenUp      bool
+	gone         bool
+}
+
+func newOracle() *oracle {
+	return &oracle{lenders: map[string]*lender{}, told: map[string]*told{}, keys: map[keyOf]string{}, shut: map[keyOf]bool{}}
+}
+
+// promised is what a lender has promised of a resource or sees in use, and has not
+// taken back.
+func (o *oracle) promised(id string, resource corev1.ResourceName) int64 {
+	var sum int64
+	counted := map[string]bool{}
+	for _, r := range o.told {
+		for i, p := range r.placements {
+			if p.provider == id && !p.gone {
+				name := ledger.PlacementName(r.name, int32(i+1))
+				counted[name] = true
+				sum += max(r.amounts[resource], o.lenders[id].used[name][resource])
+			}
+		}
+	}
+	for name, used := range o.lenders[id].used {
+		if !counted[name] {
+			sum += used[resource]
+		}
+	}
+	return sum
+}
+
+func (o *oracle) free(id string, resource corev1.ResourceName) int64 {
+	l := o.lenders[id]
+	return max(l.amounts[resource]-l.own[resource]-o.promised(id, resource), 0)
+}
+
+// fits is whether a lender has room for amounts beside everything it has promised.
+func (o *oracle) fits(id string, amounts quantity.Amounts) bool {
+	for resource, want := range amounts {
+		if want > o.free(id, resource) {
+			return false
+		}
+	}
+	return true
+}
+
+// lends is whether a lender may be asked now: somebody has heard of it lately.
+func (o *oracle) lends(id string, now time.Time) bool {
+	l := o.lenders[id]
+	if l.agent {
+		return now.Sub(l.heard) < 90*time.Second
+	}
+	return now.Sub(l.heard) < 10*time.Minute
+}
+
+// candidates are the lenders that can take amounts of a requester now.
+func (o *oracle) candidates(requester string, amounts quantity.Amounts, now time.Time) []string {
+	var out []string
+	for id := range o.lenders {
+		if id != requester && o.lends(id, now) && o.fits(id, amounts) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// hear takes an advertisement unless it was overtaken.
+func (o *oracle) hear(id string, said *lender) {
+	if known := o.lenders[id]; known != nil {
+		if said.agent && (said.epoch < known.epoch || said.epoch == known.epoch && said.sequence <= known.sequence) {
+			return
+		}
+		said.agent = said.agent || known.agent
+	}
+	o.lenders[id] = said
+}
+
+// restarted: the broker has forgotten when it heard of agents, and what they numbered.
+func (o *oracle) restarted(now time.Time) {
+	for _, l := range o.lenders {
+		if l.agent {
+			l.heard, l.epoch, l.sequence = now, 0, 0
+		}
+	}
+}
+
+// cause is what was done in one step, as far as it allows capacity to come back.
+type cause struct {
+	// gone is a placement whose provider said in this step that nothing of it is left.
+	gone     ledger.PlacementRef
+	released string
+}
+
+// follow takes a change of a reservation in, and says what was wrong with it.
+func (o *oracle) follow(name string, r *ledger.Reservation, now time.Time, why cause) error {
+	known := o.told[name]
+	if r == nil {
+		return o.forgotten(name, known, now, why)
+	}
+	if known == nil {
+		return fmt.Errorf("reservation %s of %s was granted to nobody", name, r.Requester)
+	}
+	for i := range r.Placements {
+		if err := o.followPlacement(known, r, i, why); err != nil {
+			return fmt.Errorf("placement %s-%d: %w", name, i+1, err)
+		}
+	}
+	if r.EndReason == known.ended {
+		return nil
+	}
+	if known.ended != "" {
+		return fmt.Errorf("reservation %s ended as %s, and is %q now", name, known.ended, r.EndReason)
+	}
+	known.ended, known.endedAt = r.EndReason, now
+	return o.endedRightly(known, r, now, why)
+}
+
+// forgotten may be what ended long ago, once the last has confirmed.
+func (o *oracle) forgotten(name string, known *told, now time.Time, why cause) error {
+	if known == nil {
+		return nil
+	}
+	for i, p := range known.placements {
+		if !p.gone && why.gone != (ledger.PlacementRef{Name: name, Placement: int32(i + 1)}) {
+			return fmt.Errorf("reservation %s is forgotten, and %s still keeps capacity for it", name, p.provider)
+		}
+	}
+	if known.ended == "" || now.Sub(known.endedAt) < retain {
+		return fmt.Errorf("reservation %s is forgotten: it ended %s ago as %q", name, now.Sub(known.endedAt), known.ended)
+	}
+	delete(o.told, name)
+	delete(o.keys, known.keyOf)
+	return nil
+}
+
+func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, why cause) error {
+	p := &r.Placements[i]
+	if i == len(known.placements) {
+		if !o.fits(p.Provider, known.amounts) {
+			return fmt.Errorf("overbooked: %s has %d CPUs left and was promised to give %d", p.Provider,
+				o.free(p.Provider, corev1.ResourceCPU), known.amounts[corev1.ResourceCPU])
+		}
+		if p.Provider == known.requester {
+			return errors.New("a cluster lends to itself")
+		}
+		known.placements = append(known.placements, promise{provider: p.Provider})
+	}
+	was := &known.placements[i]
+	if was.provider != p.Provider {
+		return fmt.Errorf("it was on %s and is on %s", was.provider, p.Provider)
+	}
+	was.acknowledged = was.acknowledged || !p.AcknowledgedAt.IsZero()
+	was.givenUp = !r.Stands(p)
+	if was.gone && !p.ProviderGone {
+		return errors.New("it was gone and is back")
+	}
+	if !was.gone && p.ProviderGone {
+		said := why.gone == ledger.PlacementRef{Name: r.Name, Placement: p.Number}
+		if !was.givenUp || !said && o.lenders[p.Provider].agent {
+			return fmt.Errorf("its capacity is sold again, and %s has not confirmed that it is free", p.Provider)
+		}
+		was.gone = true
+	}
+	return nil
+}
+
+// leaseSlack is how much earlier than a lease after it was last asked for a
+// reservation may end: asking again is not written down every time.
+const leaseSlack = renewEvery / 2
+
+func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time, why cause) error {
+	switch r.EndReason {
+	case ledger.EndExpired:
+		if due := known.due(); now.Before(due) {
+			return fmt.Errorf("reservation %s expired %s before its time", known.name, due.Sub(now))
+		}
+	case ledger.EndReleased:
+		if why.released != known.name {
+			return fmt.Errorf("reservation %s was released, and nobody asked for it: %s", known.name, r.EndMessage)
+		}
+	case ledger.EndFailed:
+		for _, p := range known.placements {
+			if !p.givenUp {
+				return fmt.Errorf("reservation %s failed, and %s still serves it", known.name, p.provider)
+			}
+		}
+	}
+	return nil
+}
+
+// due is before when a reservation may not expire.
+func (r *told) due() time.Time {
+	if r.duration > 0 {
+		return r.granted.Add(r.duration)
+	}
+	return r.asked.Add(lease - leaseSlack)
+}
+
+// overdue is a reservation whose duration is over and which stands.
+func (o *oracle) overdue(now time.Time) error {
+	for _, r := range o.told {
+		if r.ended == "" && r.duration > 0 && !now.Before(r.due()) {
+			return fmt.Errorf("reservation %s stands %s after its time: %+v", r.name, now.Sub(r.due()), r.placements)
+		}
+	}
+	return nil
+}
+
+// differs says where a lender's figures are other than what was promised.
+func (o *oracle) differs(id string, c *ledger.Cluster) error {
+	if o.lenders[id] == nil || c == nil {
+		return fmt.Errorf("cluster %s: known to the broker: %t, to itself: %t", id, c != nil, o.lenders[id] != nil)
+	}
+	for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if got, want := c.Claimed()[resource], o.promised(id, resource); got != want {
+			return fmt.Errorf("cluster %s has promised %d of %s, the broker counts %d", id, want, resource, got)
+		}
+		if got, want := c.Available()[resource], o.free(id, resource); got != want {
+			return fmt.Errorf("cluster %s has %d of %s left, the broker counts %d", id, want, resource, got)
+		}
+	}
+	return nil
+}
