@@ -50,6 +50,7 @@ func TestBrokerConfigOfTheChart(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error with %q", err, test.want)
 			}
+			t.Log(err)
 			if now := awaitConfig(t, env, changed); now != generation {
 				t.Errorf("the BrokerConfig was written: its generation was %d and is %d", generation, now)
 			}
