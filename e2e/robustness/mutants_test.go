@@ -1,0 +1,63 @@
+package robustness
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
+)
+
+// finder is a test that a broker with a mistake must not pass, and what it then says.
+type finder struct {
+	folder, test, says string
+	// slow finders take the processes of this package, and run in a soak alone.
+	slow bool
+}
+
+func byModel(says string) finder {
+	return finder{folder: "../../internal/broker", test: "TestSimulation", says: says}
+}
+
+var finders = map[mutant.Mutant]finder{
+	mutant.StaleGrant:       byModel("is to give"),
+	mutant.ForgetKey:        byModel("has the reservations"),
+	mutant.ForgetTombstone:  byModel("was given back, asking with it"),
+	mutant.AgentClock:       byModel("has stopped advertising, while"),
+	mutant.OldAdvertisement: byModel("the broker counts"),
+	mutant.EarlyResale:      byModel("has not confirmed that it is free"),
+	mutant.ReleaseTwice:     byModel("the broker counts"),
+	mutant.CountBoth:        byModel("the broker counts"),
+	mutant.EarlyExpiry:      byModel("before its time"),
+	mutant.SkipSwap:         {folder: ".", test: "TestAPausedLeader", says: "records are lost", slow: true},
+	mutant.HastyAnswer:      {folder: ".", test: "TestKilledAtEveryPoint", says: "the journal has", slow: true},
+}
+
+// Every mistake that a broker can be built with is found, and for what it is.
+func TestEveryMutantIsFound(t *testing.T) {
+	for _, m := range mutant.All {
+		t.Run(string(m), func(t *testing.T) {
+			f, ok := finders[m]
+			if !ok {
+				t.Fatal("nobody is to find it")
+			}
+			if f.slow && !soaking {
+				t.Skipf("%s takes minutes: LRB_SOAK=1", f.test)
+			}
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-tags="+tagOf(m), "-run=^"+f.test+"$", f.folder)
+			cmd.Env = append(os.Environ(), "LRB_SOAK=")
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Fatalf("%s passes with it", f.test)
+			}
+			for line := range strings.Lines(string(out)) {
+				if strings.Contains(line, f.says) {
+					t.Logf("%s: %.300s", f.test, strings.TrimSpace(line))
+					return
+				}
+			}
+			t.Errorf("%s fails, and does not say %q:\n%.3000s", f.test, f.says, out)
+		})
+	}
+}
