@@ -108,7 +108,7 @@ func newManager(o *options) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		WebhookServer:           webhookServer,
 		Scheme:                  scheme,
-		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: leaseCache(o.namespace)},
+		Cache:                   cache.Options{NewInformer: newInformer, DefaultTransform: cache.TransformStripManagedFields(), ByObject: leaseCache(o.namespace)},
 		Metrics:                 metricsOptions,
 		HealthProbeBindAddress:  o.healthAddress,
 		GracefulShutdownTimeout: new(10 * time.Second),
