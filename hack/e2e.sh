@@ -51,4 +51,4 @@ if [[ -z ${E2E_KUBECONFIG:-} ]]; then
   previous_version
   export E2E_TAG E2E_KUBECONFIG=$KUBECONFIG
 fi
-go test -v -count 1 -timeout 60m ./e2e/clusters "$@"
+go test -tags clusters -v -count 1 -timeout 60m ./e2e/clusters "$@"

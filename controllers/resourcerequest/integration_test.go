@@ -126,7 +126,7 @@ func (m *member) startAgent(scheme *runtime.Scheme, kubeconfig string) {
 	stopped := make(chan error, 1)
 	go func() {
 		err := mgr.Start(ctx)
-		ended(fmt.Errorf("the agent has ended: %v", err)) //nolint:errorlint // it may have ended without one
+		ended(fmt.Errorf("the agent has ended: %v", err))
 		stopped <- err
 	}()
 	m.agent = agent

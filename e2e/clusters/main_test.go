@@ -1,3 +1,5 @@
+//go:build clusters
+
 package clusters
 
 import (
@@ -36,11 +38,8 @@ var shared struct {
 // everything is taken away again, and nothing may be left.
 func clustersOf(t *testing.T) *Environment {
 	t.Helper()
-	settings, ok, err := FromEnvironment(progress.Func(func(step string) { fmt.Fprintln(os.Stdout, "   ", step) }))
+	settings, err := FromEnvironment(progress.Func(func(step string) { fmt.Fprintln(os.Stdout, "   ", step) }))
 	check(t, err)
-	if !ok {
-		t.Skipf("%s names no kubeconfig: run make e2e", kubeconfigVariable)
-	}
 	shared.once.Do(func() {
 		shared.env, shared.err = Up(context.Background(), settings)
 	})

@@ -26,7 +26,7 @@ func (c *Cluster) installCertManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(chart)
+	defer os.RemoveAll(chart) //nolint:errcheck // what is left lies in the folder for temporary files
 	if err := os.CopyFS(chart, os.DirFS(filepath.Join(source, "deploy", "charts", "cert-manager"))); err != nil {
 		return err
 	}

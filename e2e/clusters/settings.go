@@ -59,29 +59,28 @@ type Settings struct {
 	tools *toolchain.Toolchain
 }
 
-// FromEnvironment reads the settings from the variables above; ok is false if they name
-// no clusters.
-func FromEnvironment(report progress.Reporter) (s Settings, ok bool, err error) {
+// FromEnvironment reads the settings from the variables above.
+func FromEnvironment(report progress.Reporter) (s Settings, err error) {
 	s.Kubeconfig, s.Progress = os.Getenv(kubeconfigVariable), report
 	if s.Kubeconfig == "" {
-		return s, false, nil
+		return s, fmt.Errorf("%s names no kubeconfig: run make e2e, which makes clusters", kubeconfigVariable)
 	}
 	s.Broker = cmp.Or(os.Getenv(brokerVariable), "kind-broker")
 	s.Members = map[string]string{}
 	for pair := range strings.SplitSeq(cmp.Or(os.Getenv(membersVariable), "rome=kind-rome,paris=kind-paris"), ",") {
 		id, context, found := strings.Cut(pair, "=")
 		if !found {
-			return s, false, fmt.Errorf("%s: %q is not ID=context", membersVariable, pair)
+			return s, fmt.Errorf("%s: %q is not ID=context", membersVariable, pair)
 		}
 		s.Members[id] = context
 	}
 	if s.tools, err = toolchain.New(s.Progress); err != nil {
-		return s, false, err
+		return s, err
 	}
 	s.Repository = os.Getenv(repositoryVariable)
 	s.Version = Version{Charts: filepath.Join(s.tools.Root(), "charts"), Tag: os.Getenv(tagVariable)}
 	if charts := os.Getenv(previousChartsVariable); charts != "" {
 		s.Previous = &Version{Charts: charts, Tag: os.Getenv(previousTagVariable)}
 	}
-	return s, true, nil
+	return s, nil
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -41,14 +42,17 @@ func (f *fleet) announce(id string, provides []v1.ProvidedPlacement, consumes ..
 	}
 }
 
-func (f *fleet) wantRefusal(id, key string, req *v1.ReservationRequest, want fault.Reason) *fault.Error {
+func (f *fleet) wantRefusal(id, key string, req *v1.ReservationRequest, want fault.Reason) fault.Error {
 	f.t.Helper()
 	_, err := f.RequestReservation(context.Background(), id, key, req)
 	if got := fault.ReasonOf(err); got != want {
 		f.t.Fatalf("%s asks with %s: %v (%s), want %s", id, key, err, got, want)
 	}
-	no, _ := err.(*fault.Error) //nolint:errorlint // a test of what the broker itself returns
-	return no
+	no, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		f.t.Fatalf("%s asks with %s: %v is no refusal", id, key, err)
+	}
+	return *no
 }
 
 // provided is a placement as its provider announces it.

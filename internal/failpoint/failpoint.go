@@ -158,7 +158,7 @@ var armed = parse(os.Getenv(EnvName))
 
 func parse(text string) map[Point]*atomic.Int64 {
 	points := map[Point]*atomic.Int64{}
-	for _, name := range strings.Split(text, ",") {
+	for name := range strings.SplitSeq(text, ",") {
 		name, passes, _ := strings.Cut(name, ":")
 		left := &atomic.Int64{}
 		if n, err := strconv.ParseInt(passes, 10, 64); err == nil {

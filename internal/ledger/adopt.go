@@ -67,13 +67,21 @@ func (r *Reservation) Adoptable(number int32) bool {
 	return p == nil || p.isLost()
 }
 
-func (s *State) checkAdopt(a *Adopt) error {
+// check is what can be said of an adoption by itself.
+func (a *Adopt) check() error {
 	if a.Name == "" || a.Requester == "" || a.Placement < 1 || a.Placement > maxAdopted || a.Withdrawn == lost || a.Amounts.IsZero() {
 		return fmt.Errorf("placement %s: %w: adopted without name, requester, amounts or a number from 1 to %d",
 			a.PlacementRef, ErrMalformed, maxAdopted)
 	}
 	if err := checkAmounts(a.Amounts); err != nil {
 		return fmt.Errorf("placement %s: %w", a.PlacementRef, err)
+	}
+	return nil
+}
+
+func (s *State) checkAdopt(a *Adopt) error {
+	if err := a.check(); err != nil {
+		return err
 	}
 	c := s.clusters[a.Provider]
 	if c == nil {

@@ -26,10 +26,7 @@ func (s *State) Apply(position uint64, e *Event) error {
 	case e.Acknowledge != nil:
 		s.touch(*e.Acknowledge, func(p *Placement) { p.acknowledge(e.At) })
 	case e.NodeReady != nil:
-		s.touch(e.NodeReady.PlacementRef, func(p *Placement) {
-			p.Ready = e.NodeReady.Ready
-			p.EverReady = p.EverReady || p.Ready
-		})
+		s.touch(e.NodeReady.PlacementRef, func(p *Placement) { p.nodeIs(e.NodeReady.Ready) })
 	case e.Withdraw != nil:
 		s.applyWithdraw(e.Withdraw)
 	case e.ProviderGone != nil:
@@ -45,9 +42,7 @@ func (s *State) Apply(position uint64, e *Event) error {
 	case e.Change != nil:
 		s.applyChange(e.Change)
 	case e.Shut != nil:
-		if mutant.Active != mutant.ForgetTombstone {
-			s.keys[keyRef{e.Shut.Requester, e.Shut.Key}] = keyEntry{shut: e.At}
-		}
+		s.applyShut(e.At, e.Shut)
 	case e.Forget != nil:
 		s.applyForget(e.Forget)
 	default:
@@ -69,6 +64,12 @@ func (s *State) applyOffer(at time.Time, o *Offer) {
 	c.Offer, c.OfferedAt = *o, at
 	c.Agent = known || o.Agent
 	c.recount()
+}
+
+func (s *State) applyShut(at time.Time, v *Shut) {
+	if mutant.Active != mutant.ForgetTombstone {
+		s.keys[keyRef{v.Requester, v.Key}] = keyEntry{shut: at}
+	}
 }
 
 func (s *State) applyReserve(at time.Time, v *Reserve) {
@@ -105,6 +106,12 @@ func (p *Placement) acknowledge(at time.Time) {
 	if p.AcknowledgedAt.IsZero() {
 		p.AcknowledgedAt = at
 	}
+}
+
+// nodeIs notes what the consumer says of the placement's node.
+func (p *Placement) nodeIs(ready bool) {
+	p.Ready = ready
+	p.EverReady = p.EverReady || ready
 }
 
 func (s *State) applyWithdraw(w *Withdraw) {
