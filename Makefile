@@ -14,6 +14,11 @@ GO_TEST  := go test -race -shuffle=on -p 2
 # Images, see "make images".
 TAG      ?= dev
 PUSH     ?= false
+# Steps of the broker's model in "make test", how long "make fuzz" takes for each
+# decoder, and the seed of "make soak".
+STEPS    ?= 1000000
+FUZZTIME ?= 10s
+SEED     ?=
 
 .PHONY: help
 help: ## Show this list.
@@ -72,7 +77,22 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liq
 .PHONY: test
 test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
 	$(GO_TEST) -timeout 15m $$(go list ./... | grep -v /e2e)
+	go test -count=1 -timeout 15m -v -run '^TestSimulation$$' ./internal/broker -broker.steps=$(STEPS)
+	go test -count=1 -timeout 30m -v ./e2e/robustness
 	LRB_E2E_RACE=1 $(GO_TEST) -timeout 30m -v ./e2e/local
+
+.PHONY: soak
+soak: tools ## Break the broker as often as docs/reliability.md says, and fuzz every decoder: hours. SEED repeats a run's faults.
+	go test -count=1 -timeout 60m -v -run '^TestSimulation$$' ./internal/broker -broker.steps=10000000
+	go test -count=1 -timeout 60m -run '^TestSimulation$$' ./internal/ledger -ledger.steps=10000000
+	LRB_SOAK=1 LRB_SEED=$(SEED) go test -count=1 -timeout 4h -v ./e2e/robustness
+	$(MAKE) --no-print-directory fuzz FUZZTIME=5m
+
+.PHONY: fuzz
+fuzz: ## Fuzz every decoder for FUZZTIME each; what is found stays in testdata.
+	grep -r --include='*_test.go' -o '^func Fuzz[A-Za-z]*' internal | sed 's|/[^/]*_test.go:func | |' | while read -r folder target; do \
+	  echo "$$folder $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$folder" || exit 1; \
+	done
 
 .PHONY: test-unit
 test-unit: ## Run the tests that boot nothing: seconds.

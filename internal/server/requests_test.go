@@ -170,9 +170,10 @@ func TestDescriptionIsServed(t *testing.T) {
 // Whatever comes, the answer is the operation's or a problem document of the
 // caller's making.
 func FuzzBody(f *testing.F) {
-	paths := []string{reservationsPath, "/api/v1/advertisements", "/api/v1/messages", statusPath}
+	paths := []string{reservationsPath, "/api/v1/advertisements", "/api/v1/messages", statusPath, "/api/v1/holdings"}
 	for i, body := range []string{`{"resources":{"cpu":"1"},"priority":5}`, goodAdvert, `{"to":"a","slot":"s","body":"AA=="}`,
-		`{"placement":1,"role":"Consumer","state":"Ready"}`, `{`, `null`, `{"resources":null}`} {
+		`{"placement":1,"role":"Consumer","state":"Ready"}`,
+		`{"provides":[{"reservation":"res-0000000001","placement":1,"consumerID":"rome","resources":{"cpu":"1"}}],"consumes":[{}]}`, `{`, `null`, `{"resources":null}`} {
 		f.Add(uint8(i), body)
 	}
 	d, err := newDescription(v1.OpenAPI)

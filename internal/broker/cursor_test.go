@@ -1,0 +1,37 @@
+package broker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// FuzzCursor: no cursor that the broker did not tell has it believe that its journal
+// was restored, and one that it told is read as it was meant.
+func FuzzCursor(f *testing.F) {
+	key := []byte("0123456789abcdef0123456789abcdef")
+	book := ledger.New()
+	if err := book.Apply(1, &ledger.Event{At: time.Unix(0, 0).UTC(), Lineage: &ledger.Lineage{ID: "first", Key: key}}); err != nil {
+		f.Fatal(err)
+	}
+	for _, told := range []cursor{{"first", 1}, {"first", 2}, {"first", 1 << 63}, {"other", 1}} {
+		f.Add(told.text(key), told.lineage, told.position)
+	}
+	f.Add("", "", uint64(0))
+	f.Add("first:1:", "a:b", uint64(1))
+	f.Add("::", "", uint64(1))
+	f.Fuzz(func(t *testing.T, shown, lineage string, position uint64) {
+		if c, authentic := parseCursor(shown, key); authentic && c.text(key) != shown {
+			t.Errorf("%q is read as %+v, which is told as %q", shown, c, c.text(key))
+		}
+		meant, after := read(shown, book)
+		if _, authentic := parseCursor(shown, key); !authentic && (meant == lost || after != 0) {
+			t.Errorf("%q was made up, and means %d after %d", shown, meant, after)
+		}
+		told := cursor{lineage, position}
+		if c, authentic := parseCursor(told.text(key), key); authentic && c != told {
+			t.Errorf("%+v is read as %+v", told, c)
+		}
+	})
+}

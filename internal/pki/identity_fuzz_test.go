@@ -1,0 +1,98 @@
+package pki
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// FuzzClusterID: a certificate that speaks for a cluster has one common name, which is
+// a cluster's ID, and no other name beside it that says anything else.
+func FuzzClusterID(f *testing.F) {
+	authority, err := NewAuthority("agents", time.Now())
+	if err != nil {
+		f.Fatal(err)
+	}
+	pair, err := authority.IssueClient("rome", "cluster.local")
+	if err != nil {
+		f.Fatal(err)
+	}
+	real, err := pair.TLS()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(real.Certificate[0], "rome", "spiffe://cluster.local/cluster/rome", true)
+	f.Add([]byte{}, "rome", "", true)
+	f.Add([]byte{0x30, 0x82}, "Rome", "spiffe://cluster.local/cluster/Rome", true)
+	f.Add([]byte{}, "rome\x00", "spiffe://cluster.local/cluster/paris", false)
+	f.Add([]byte{}, "rome.", "spiffe://user@cluster.local:1/cluster/rome?x#y", true)
+	f.Add([]byte{}, "", "spiffe:///cluster/", true)
+	f.Fuzz(func(t *testing.T, der []byte, name, uri string, client bool) {
+		if parsed, err := x509.ParseCertificate(der); err == nil {
+			checkIdentity(t, parsed)
+		}
+		made := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{
+			Names: []pkix.AttributeTypeAndValue{{Type: oidCommonName, Value: name}}, CommonName: name,
+		}}
+		if client {
+			made.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		}
+		if parsed, err := url.Parse(uri); err == nil && uri != "" {
+			made.URIs = []*url.URL{parsed}
+		}
+		checkIdentity(t, made)
+	})
+}
+
+func checkIdentity(t *testing.T, cert *x509.Certificate) {
+	t.Helper()
+	id, err := ClusterID(cert)
+	if err != nil {
+		if id != "" {
+			t.Errorf("%v, and still it speaks for %q", err, id)
+		}
+		return
+	}
+	if !ValidClusterID(id) || id != cert.Subject.CommonName || cert.IsCA {
+		t.Errorf("%+v speaks for %q", cert.Subject, id)
+	}
+	for _, uri := range cert.URIs {
+		if !strings.HasSuffix(uri.String(), "/cluster/"+id) || uri.Scheme != "spiffe" {
+			t.Errorf("%q speaks for %q", uri, id)
+		}
+	}
+}
+
+// FuzzParseBundle: what is read as a bundle is written so that it is read again.
+func FuzzParseBundle(f *testing.F) {
+	for range 2 {
+		authority, err := NewAuthority("servers", time.Now())
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(authority.CertPEM())
+		f.Add(append(authority.CertPEM(), authority.CertPEM()...))
+	}
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"))
+	f.Add(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		certs, err := ParseBundle(content)
+		if err != nil {
+			return
+		}
+		again, err := ParseBundle(EncodeBundle(certs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(TrustDigest(certs, nil), TrustDigest(again, nil)); diff != "" || len(again) != len(certs) {
+			t.Errorf("(-read +read again):\n%s", diff)
+		}
+	})
+}
