@@ -38,7 +38,7 @@ func arm(random *rand.Rand, folder string) []string {
 	return failpoint.Arm(folder, armed...)
 }
 
-// begin is a run of all clients against so many replicas.
+// begun is a run of all clients against so many replicas.
 func begun(t *testing.T, random *rand.Rand, replicas int, through func(*site) func(*caller), environment ...string) (*site, *traffic, *life) {
 	t.Helper()
 	s := newSite(t)
@@ -186,7 +186,6 @@ func TestTheAPIServerIsAway(t *testing.T) {
 	last := time.Now()
 	s.answering()
 	t.Logf("answering %s after the API server", time.Since(last).Round(10*time.Millisecond))
-	progress(s, w, 50)
 	for i, r := range s.replicas {
 		if r.Pid() != pids[i] {
 			t.Errorf("%s has ended meanwhile", r.Name())
@@ -211,7 +210,7 @@ func TestMangledRequests(t *testing.T) {
 		return p.lead
 	})
 	for deadline := time.Now().Add(time.Hour); p.remaining() > 0; time.Sleep(50 * time.Millisecond) {
-		if s.progressing(w); time.Now().After(deadline) {
+		if s.stopIfBroken(); time.Now().After(deadline) {
 			t.Fatalf("%d requests are still to come to harm", p.remaining())
 		}
 	}
@@ -224,8 +223,8 @@ func TestMangledRequests(t *testing.T) {
 	finish(s, w, l, time.Now())
 }
 
-// progressing fails the test early when clients have given up.
-func (s *site) progressing(*traffic) {
+// stopIfBroken ends the test early where clients have given up.
+func (s *site) stopIfBroken() {
 	s.t.Helper()
 	s.defects.mu.Lock()
 	broken := len(s.defects.found) > 0

@@ -190,6 +190,15 @@ func errUnavailable() *fault.Error {
 	return e
 }
 
+// errNotDurable promises that nothing was changed only where the journal does.
+func errNotDurable(cause error) *fault.Error {
+	e := errUnavailable()
+	if !errors.Is(cause, journal.ErrUnavailable) {
+		e.Detail = "the broker lost its journal while it wrote; the same call again tells whether anything was changed"
+	}
+	return e
+}
+
 // Ping implements the server's Broker.
 func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	b.mu.Lock()
@@ -221,7 +230,7 @@ func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
 				return ctx.Err()
 			}
 			b.opts.Log.V(1).Info("not durable", "error", err.Error())
-			return errUnavailable()
+			return errNotDurable(err)
 		}
 		t.noteDurable(commit.Position())
 	}
