@@ -2,6 +2,8 @@ package reservation
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
@@ -16,10 +18,21 @@ func (r *Reconciler) announce(before, after *brokerv1alpha1.Reservation) {
 		}
 		r.recorder.Eventf(after, nil, kind, string(is.Phase), "Transition", "%s", clip(is.Message))
 	}
+	if c, old := changeIn(is), changeIn(was); c != nil && (old == nil || *c != *old) {
+		kind := corev1.EventTypeNormal
+		if c.Status == metav1.ConditionFalse {
+			kind = corev1.EventTypeWarning
+		}
+		r.recorder.Eventf(after, nil, kind, c.Reason, "Change", "%s", clip(c.Message))
+	}
 	if n := len(is.Placements); n > len(was.Placements) && n > 1 {
 		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonMoved, "Move",
 			"placement %d on %s: %s gave it up (%s)", n, is.TargetClusterID, is.Placements[n-2].ClusterID, is.Placements[n-2].Reason)
 	}
+}
+
+func changeIn(s brokerv1alpha1.ReservationStatus) *metav1.Condition {
+	return meta.FindStatusCondition(s.Conditions, brokerv1alpha1.ConditionChanged)
 }
 
 // clip keeps a note within the 1 kB that the events API takes.

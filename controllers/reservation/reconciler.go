@@ -133,7 +133,7 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.Reservation)
 	}
 	switch {
 	case view != nil:
-		return r.project(ctx, obj, view)
+		return r.keep(ctx, obj, view)
 	case r.shownByBroker(obj):
 		// The book has forgotten it: it was over long ago.
 		if err := r.broker.Confirm(ctx); err != nil {
@@ -145,6 +145,8 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.Reservation)
 		return client.IgnoreNotFound(r.client.Delete(ctx, obj))
 	case terminal(obj):
 		return nil
+	case obj.Spec.Release:
+		return r.refuse(ctx, obj, fault.New(fault.Released, "spec.release was set before anything was reserved"))
 	}
 	return r.reserve(ctx, obj)
 }

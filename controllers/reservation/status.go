@@ -64,6 +64,10 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
+	if c := changeOf(v, obj); c != nil {
+		c.ObservedGeneration = obj.Generation
+		meta.SetStatusCondition(&status.Conditions, *c)
+	}
 	return status
 }
 
@@ -112,6 +116,9 @@ func refusalOf(cause error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.Rese
 		Message:            cause.Error(),
 		ObservedGeneration: obj.Generation,
 		Conditions:         slices.Clone(obj.Status.Conditions),
+	}
+	if fault.ReasonOf(cause) == fault.Released {
+		status.Phase = brokerv1alpha1.ReservationReleased
 	}
 	if f, ok := errors.AsType[*fault.Error](cause); ok {
 		status.Candidates, status.Rejected = wire.ToCandidates(f.Candidates), f.Rejected

@@ -49,6 +49,9 @@ func (r *Reconciler) step(ctx context.Context, rr *agentv1alpha1.ResourceRequest
 	if isOver(rr.Status.Phase) {
 		return never, nil
 	}
+	if rr.Spec.Release {
+		return r.end(ctx, rr)
+	}
 	if err := r.begin(ctx, rr); err != nil || isOver(rr.Status.Phase) {
 		return never, err
 	}
@@ -147,6 +150,9 @@ func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest,
 	body := wire.ReservationRequest(rr, r.options.ClusterID)
 	body.Reservation = rr.Status.ReservationName
 	answer, err := r.broker.RequestReservation(calling, keyOf(rr), body)
+	if fault.ReasonOf(err) == fault.KeyReused && rr.Status.ReservationName != "" {
+		return r.change(calling, rr, status)
+	}
 	if err != nil {
 		return nil, r.refused(rr, err, status)
 	}

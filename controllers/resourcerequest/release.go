@@ -41,6 +41,25 @@ func (r *Reconciler) release(ctx context.Context, rr *agentv1alpha1.ResourceRequ
 	return never, r.letGo(ctx, before)
 }
 
+// end gives back everything of a request that was released and stays to be read.
+func (r *Reconciler) end(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+	before := rr.DeepCopy()
+	status := r.editor(rr)
+	again, err := r.giveBack(ctx, rr, status)
+	if err != nil {
+		return never, err
+	}
+	left, err := r.takeDown(ctx, rr)
+	if err != nil {
+		return never, err
+	}
+	if left == 0 && isGivenBack(rr) {
+		r.forget(rr.UID)
+		status.released()
+	}
+	return again, r.save(ctx, rr, before)
+}
+
 // giveBack tells the broker, once. A key that the broker does not know is shut by
 // this, so that a request of ours that is still on its way finds it shut.
 func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (time.Duration, error) {
@@ -113,6 +132,14 @@ func (e editor) givenBack(message string) {
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
 	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+}
+
+// released: nothing is reserved any more, as spec.release asked.
+func (e editor) released() {
+	const message = "everything was given back, as spec.release asked\n" + overAdvice
+	e.rr.Status.Phase = agentv1alpha1.RequestReleased
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }
 
 // stuck: the broker does not take the reservation back yet.

@@ -28,6 +28,8 @@ type lease struct {
 	answered time.Time
 	// due is when to ask again; zero for a reservation with a duration.
 	due time.Time
+	// generation of the request that was answered.
+	generation int64
 }
 
 // lease notes an answer and returns when to ask again.
@@ -36,7 +38,7 @@ func (r *Reconciler) lease(rr *agentv1alpha1.ResourceRequest, answer *v1.Reserva
 	if answer.Instruction.Reservation == "" && wait <= 0 {
 		wait = askAgain
 	}
-	l := lease{answered: r.options.Clock.Now()}
+	l := lease{answered: r.options.Clock.Now(), generation: rr.Generation}
 	if wait > 0 {
 		wait = max(wait, time.Second)
 		l.due = l.answered.Add(wait)
@@ -49,8 +51,8 @@ func (r *Reconciler) lease(rr *agentv1alpha1.ResourceRequest, answer *v1.Reserva
 
 // untilAsking says whether the broker is to be asked now, and if not, when.
 //
-// It is asked for the first time; while there is no good answer; to renew; and
-// where nothing stands of what it granted. The last is how the end of a
+// It is asked for the first time, also after a restart; while there is no good answer;
+// to renew; where the request was edited; and where nothing stands of what it granted. The last is how the end of a
 // reservation is learned: an instruction that is released may have ended the
 // reservation, or only one placement of it.
 func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv1alpha1.ReservationInstruction) (time.Duration, bool) {
@@ -69,7 +71,7 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 		slices.ContainsFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return stands(&i) })
 	var due time.Time
 	switch {
-	case !known && (!good || rr.Spec.Duration == nil):
+	case !known, l.generation != rr.Generation:
 		return never, true
 	case !good:
 		due = l.answered.Add(askGap)

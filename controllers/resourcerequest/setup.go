@@ -48,6 +48,7 @@ const workers = 8
 type Broker interface {
 	RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
 	transport.Releaser
+	transport.Changer
 }
 
 // Options of a Reconciler. The zero value but for ClusterID is usable.

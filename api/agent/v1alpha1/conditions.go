@@ -12,6 +12,10 @@ const (
 	// ConditionReserved is true while the broker holds capacity for a
 	// ResourceRequest.
 	ConditionReserved = "Reserved"
+	// ConditionChanged tells of the last edit of a ResourceRequest: true when it is in
+	// force, false when the broker refused it and what was agreed before holds. Without
+	// an edit it is absent.
+	ConditionChanged = "Changed"
 	// ConditionPeered is true when this cluster holds an identity at the provider.
 	ConditionPeered = "Peered"
 	// ConditionNodeReady is true when the virtual node is Ready.
@@ -33,6 +37,8 @@ const (
 	ReasonPending           = "Pending"
 	ReasonReserved          = "Reserved"
 	ReasonQueued            = "Queued"
+	ReasonChanged           = "Changed"
+	ReasonChangeRefused     = "ChangeRefused"
 	ReasonNoCandidate       = "NoCandidate"
 	ReasonRefused           = "Refused"
 	ReasonInvalid           = "Invalid"

@@ -44,6 +44,9 @@ const (
 	// ConditionNoConsumer is true when requesterID names no enrolled cluster, so
 	// that nobody will peer for this reservation.
 	ConditionNoConsumer = "NoConsumer"
+	// ConditionChanged tells of the last edit of spec: true when it is in force, false
+	// when it was refused and what was agreed before holds. Without an edit it is absent.
+	ConditionChanged = "Changed"
 )
 
 // Reasons of conditions and events of a Reservation. They are stable.
@@ -62,6 +65,9 @@ const (
 	ReasonNoAgent          = "NoAgent"
 	ReasonUnknownRequester = "UnknownRequester"
 	ReasonConnected        = "Connected"
+	ReasonChanged          = "Changed"
+	ReasonChangeRefused    = "ChangeRefused"
+	ReasonShownAgain       = "SpecShownAgain"
 )
 
 // Labels of the objects that the broker makes.
@@ -89,17 +95,20 @@ const ReservationFinalizer = "broker.fluidos.eu/release"
 // +kubebuilder:validation:XValidation:rule="!('cpu' in self) || string(self['cpu']).matches('^[^eE]*[1-9]') || self.exists(k, k.contains('/') && string(self[k]) != '0')",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
 type RequestedResources map[corev1.ResourceName]resource.Quantity
 
-// ReservationSpec is what is asked for. It cannot be changed once made: delete the
-// Reservation and make another.
+// ReservationSpec is what is asked for. Of what stands, duration and release can be
+// changed; for anything else make another Reservation.
 //
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a Reservation cannot be changed yet: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant)",message="of a Reservation only duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a Reservation that was released cannot be taken back: create another"
 type ReservationSpec struct {
 	// requestedResources is how much is wanted of each resource.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
 	RequestedResources RequestedResources `json:"requestedResources"`
 
-	// duration the reservation is held, from one minute to ten years (87600h). It
-	// defaults to BrokerConfig.spec.defaultTTL (1h).
+	// duration the reservation is held, from one minute to ten years (87600h), counted
+	// from status.reservedAt. It defaults to BrokerConfig.spec.defaultTTL (1h). It can be
+	// changed as long as the new one ends in the future.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="duration must be at least 1m and at most 87600h, for example 2h30m, or left out"
 	Duration *metav1.Duration `json:"duration,omitempty"`
@@ -108,6 +117,7 @@ type ReservationSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
 	Priority int32 `json:"priority,omitempty"`
 
 	// requesterID is the cluster ID of the cluster that will use the capacity.
@@ -116,17 +126,25 @@ type ReservationSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",message="requesterID must be a cluster ID, or another name made of letters, digits, '-', '_' and '.'"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
 	RequesterID string `json:"requesterID"`
 
 	// targetClusterID asks for one provider; any provider if empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
 	TargetClusterID string `json:"targetClusterID,omitempty"`
 
 	// tenant on whose behalf the reservation is made.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
 	Tenant string `json:"tenant,omitempty"`
+
+	// release gives the capacity back and leaves this object, Released, to be read.
+	// It cannot be taken back.
+	// +optional
+	Release bool `json:"release,omitempty"`
 }
 
 // PlacementState is where one placement is in its life.
