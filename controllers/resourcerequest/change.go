@@ -23,7 +23,7 @@ func (r *Reconciler) change(ctx context.Context, rr *agentv1alpha1.ResourceReque
 	no, considered := errors.AsType[*fault.Error](err)
 	switch {
 	case err == nil:
-		status.changed()
+		status.agreed()
 		r.retries.Reset(string(rr.UID))
 		return answer, r.lease(rr, answer)
 	case considered && (no.Reason == fault.Invalid || no.Reason == fault.Conflict):
@@ -39,8 +39,12 @@ func (r *Reconciler) change(ctx context.Context, rr *agentv1alpha1.ResourceReque
 // reservation is wanted as it is.
 const refusedRenewal = time.Hour
 
-// changed: what was edited is in force.
-func (e editor) changed() {
+// agreed: the broker knows the request as it stands. The first generation is what was
+// asked for, any other an edit.
+func (e editor) agreed() {
+	if e.rr.Generation <= 1 {
+		return
+	}
 	e.set(agentv1alpha1.ConditionChanged, metav1.ConditionTrue, agentv1alpha1.ReasonChanged, "the broker holds it for as long as spec.duration says")
 }
 

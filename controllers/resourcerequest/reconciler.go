@@ -60,7 +60,11 @@ func (r *Reconciler) step(ctx context.Context, rr *agentv1alpha1.ResourceRequest
 	if err != nil {
 		return never, err
 	}
-	return again, r.save(ctx, rr, before)
+	if err := r.save(ctx, rr, before); err != nil {
+		return never, err
+	}
+	r.shown(rr)
+	return again, nil
 }
 
 // isOver reports whether nothing happens to a request any more until it is
@@ -159,6 +163,7 @@ func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest,
 	failpoint.Hit(failpoint.RequestAnswered)
 	r.retries.Reset(string(rr.UID))
 	again := r.lease(rr, answer)
+	status.agreed()
 	switch {
 	case hasEnded(answer):
 		status.lost(answer.Message)

@@ -156,7 +156,7 @@ func (b *bench) expectState(phase agentv1alpha1.ResourceRequestPhase, reason str
 		b.Errorf("phase %s, Ready is %s because of %s (%s); want %s because of %s",
 			rr.Status.Phase, ready.Status, ready.Reason, ready.Message, phase, reason)
 	}
-	if rr.Status.ObservedGeneration != 1 {
+	if rr.Status.ObservedGeneration != rr.Generation {
 		b.Errorf("observed generation %d", rr.Status.ObservedGeneration)
 	}
 }
@@ -706,6 +706,86 @@ func TestAnAgentThatDoesNotPeerStopsAtReserved(t *testing.T) {
 	})
 	b.after(time.Second)
 	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeeringSkipped)
+}
+
+// edit changes the request's spec as a user does.
+func (b *bench) edit(change func(*agentv1alpha1.ResourceRequestSpec)) {
+	b.Helper()
+	rr := b.request()
+	change(&rr.Spec)
+	rr.Generation++
+	if err := b.client.Update(b.Context(), rr); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func TestAnEditedDurationIsAgreedWithTheBroker(t *testing.T) {
+	const agreed = "agreed before"
+	tests := map[string]struct {
+		refusal error
+		want    []v1.ReservationChange
+		status  metav1.ConditionStatus
+		message string
+	}{
+		"it agrees": {
+			want: []v1.ReservationChange{{Generation: 2, DurationSeconds: 7200}}, status: metav1.ConditionTrue,
+		},
+		"it refuses, and what was agreed goes on": {
+			refusal: fault.New(fault.Invalid, "duration: 2h0m0s is longer than the longest"),
+			want:    []v1.ReservationChange{{Generation: 2, DurationSeconds: 7200}}, status: metav1.ConditionFalse, message: agreed,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, withDuration(time.Hour))
+			b.broker.RefuseChange = tc.refusal
+			b.after(0)
+			b.carriedOut(nodeReady)
+			b.after(time.Second)
+			b.edit(func(s *agentv1alpha1.ResourceRequestSpec) { s.Duration = &metav1.Duration{Duration: 2 * time.Hour} })
+			for range 3 {
+				b.after(time.Second)
+			}
+			if diff := cmp.Diff(tc.want, b.broker.Changes()); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+			c := meta.FindStatusCondition(b.request().Status.Conditions, agentv1alpha1.ConditionChanged)
+			if c == nil || c.Status != tc.status || !strings.Contains(c.Message, tc.message) {
+				t.Errorf("condition %+v, want %s with %q", c, tc.status, tc.message)
+			}
+			b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
+		})
+	}
+}
+
+func TestARequestIsReleasedAndStaysToBeRead(t *testing.T) {
+	for name, asked := range map[string]bool{"when it runs": true, "before anything was asked": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if asked {
+				b.after(0)
+				b.carriedOut(nodeReady)
+				b.after(time.Second)
+			}
+			b.edit(func(s *agentv1alpha1.ResourceRequestSpec) { s.Release = true })
+			b.after(time.Second)
+			if asked {
+				b.expectState(agentv1alpha1.RequestReleasing, agentv1alpha1.ReasonReleasing)
+				b.takenDown()
+				b.after(time.Second)
+			}
+			b.expectState(agentv1alpha1.RequestReleased, agentv1alpha1.ReasonReleased)
+			if held := b.broker.Held(); len(held) > 0 {
+				t.Errorf("the broker still holds %v", held)
+			}
+			b.after(time.Hour)
+			b.expectState(agentv1alpha1.RequestReleased, agentv1alpha1.ReasonReleased)
+			b.delete()
+			b.after(time.Second)
+			b.after(time.Second)
+			b.expectGone()
+		})
+	}
 }
 
 func TestWhyAReservationEndedStaysToBeRead(t *testing.T) {

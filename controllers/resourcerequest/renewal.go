@@ -30,6 +30,8 @@ type lease struct {
 	due time.Time
 	// generation of the request that was answered.
 	generation int64
+	// shown is the generation whose answer stands in the status.
+	shown int64
 }
 
 // lease notes an answer and returns when to ask again.
@@ -71,7 +73,7 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 		slices.ContainsFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return stands(&i) })
 	var due time.Time
 	switch {
-	case !known, l.generation != rr.Generation:
+	case !known, l.shown != rr.Generation:
 		return never, true
 	case !good:
 		due = l.answered.Add(askGap)
@@ -84,6 +86,17 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 		return never, true
 	}
 	return due.Sub(now), false
+}
+
+// shown notes that the status tells what the broker has last answered. After a failure
+// in between the broker is asked again.
+func (r *Reconciler) shown(rr *agentv1alpha1.ResourceRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l, ok := r.leases[rr.UID]; ok {
+		l.shown = l.generation
+		r.leases[rr.UID] = l
+	}
 }
 
 func (r *Reconciler) forget(uid types.UID) {

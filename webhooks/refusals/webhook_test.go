@@ -206,11 +206,15 @@ type edit struct {
 var edits = map[string]edit{
 	"another requester of a reservation": {
 		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"requesterID":"rome"}}`,
-		[]string{"spec", "a Reservation cannot be changed yet: delete it and create another"},
+		[]string{"spec.requesterID", "of a Reservation only duration and release can be changed: delete it and create another"},
 	},
 	"more of a reservation": {
 		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"requestedResources":{"cpu":"3"}}}`,
-		[]string{"spec", "delete it and create another"},
+		[]string{"spec.requestedResources", "delete it and create another"},
+	},
+	"a target for a reservation that has none": {
+		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"targetClusterID":"paris"}}`,
+		[]string{"spec", "only duration and release can be changed"},
 	},
 	"another cluster of an advertisement": {
 		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/clusteradvertisements/milan", `{"spec":{"clusterID":"turin"}}`,
@@ -222,7 +226,11 @@ var edits = map[string]edit{
 	},
 	"more of a request": {
 		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"cpu":"5"}}`,
-		[]string{"spec", "a ResourceRequest cannot be changed yet: delete it and create another"},
+		[]string{"spec.cpu", "of a ResourceRequest only duration and release can be changed: delete it and create another"},
+	},
+	"a GPU for a request that has none": {
+		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"resources":{"nvidia.com/gpu":"1"}}}`,
+		[]string{"spec", "only duration and release can be changed"},
 	},
 	"a cluster on both lists of the configuration": {
 		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"approvedClusters":[{"clusterID":"paris"},{"clusterID":"mallory"}]}}`,

@@ -30,6 +30,7 @@ type Broker struct {
 	beforeAnswer func(ctx context.Context) error
 	news         chan struct{}
 	byKey        map[string]*v1.Reservation
+	held         map[string]int64 // seconds, by key
 	shut         map[string]bool
 	requests     []string
 	advertised   []*v1.Advertisement
@@ -156,6 +157,9 @@ func (b *Broker) reserve(key string, req *v1.ReservationRequest) (*v1.Reservatio
 		return nil, fault.New(fault.Released, "reservation %q was released", key)
 	}
 	if known, ok := b.byKey[key]; ok {
+		if b.held[key] != req.DurationSeconds {
+			return nil, fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else", key, known.Name)
+		}
 		answer := *known
 		return &answer, nil
 	}
@@ -168,8 +172,9 @@ func (b *Broker) reserve(key string, req *v1.ReservationRequest) (*v1.Reservatio
 		return nil, err
 	}
 	if b.byKey == nil {
-		b.byKey = map[string]*v1.Reservation{}
+		b.byKey, b.held = map[string]*v1.Reservation{}, map[string]int64{}
 	}
+	b.held[key] = req.DurationSeconds
 	r.Instruction.Key = key
 	b.byKey[key] = r
 	answer := *r
@@ -216,7 +221,7 @@ func (b *Broker) ChangeReservation(_ context.Context, key string, change *v1.Res
 		left := float64(change.DurationSeconds)
 		r.RemainingSeconds = &left
 	}
-	r.Instruction.RemainingSeconds = r.RemainingSeconds
+	b.held[key], r.Instruction.RemainingSeconds = change.DurationSeconds, r.RemainingSeconds
 	answer := *r
 	return &answer, nil
 }
