@@ -19,9 +19,6 @@ func Agent() fs.FS { return folder("agent") }
 // BrokerCRDs are the kinds of the broker's cluster, one a file.
 func BrokerCRDs() fs.FS { return folder("broker/files/crds") }
 
-// AgentCRDs are the kinds of a member cluster, one a file.
-func AgentCRDs() fs.FS { return folder("agent/files/crds") }
-
 // folder of what is embedded. It is there, or this does not compile.
 func folder(name string) fs.FS {
 	sub, err := fs.Sub(files, name)

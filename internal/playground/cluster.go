@@ -11,7 +11,6 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/liqo"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
@@ -64,9 +63,6 @@ func machine(name, cpu, memory, region, zone string) controlplane.Node {
 type Cluster struct {
 	*controlplane.ControlPlane
 }
-
-// Run starts a process that belongs to the cluster and ends with it.
-func (c *Cluster) Run(spec process.Spec) (*process.Process, error) { return c.Processes().Start(spec) }
 
 // layout is what one cluster consists of. All of it goes into the digest that
 // tells whether kept state still fits.

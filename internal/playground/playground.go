@@ -14,7 +14,6 @@ package playground
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,15 +147,6 @@ func boot(ctx context.Context, s *state, tools *toolchain.Toolchain, o Options, 
 	return p, nil
 }
 
-// Cluster finds a cluster by its name.
-func (p *Playground) Cluster(name string) (*Cluster, error) {
-	cluster, ok := p.Clusters[name]
-	if !ok {
-		return nil, fmt.Errorf("the playground has no cluster %q, only %q", name, p.Names())
-	}
-	return cluster, nil
-}
-
 // Names of the clusters, in alphabetical order.
 func (p *Playground) Names() []string {
 	var names []string
@@ -166,9 +156,6 @@ func (p *Playground) Names() []string {
 	slices.Sort(names)
 	return names
 }
-
-// Dir is the folder with the state.
-func (p *Playground) Dir() string { return p.state.dir }
 
 // Kubeconfig is the file with a context for each cluster.
 func (p *Playground) Kubeconfig() string { return kubeconfigOf(p.state.dir) }
