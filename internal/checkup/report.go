@@ -7,6 +7,13 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 )
 
 // perCheck is how long one check may take.
@@ -59,6 +66,19 @@ type Check struct {
 	// Subject is what is looked at.
 	Subject string
 	Look    func(context.Context) Finding
+}
+
+// Body is that of a command which looks at its cluster and prints what it finds.
+func Body(
+	kinds func() (*runtime.Scheme, error), checks func(*rest.Config, client.Client) ([]Check, error),
+) func(*cobra.Command, []string) error {
+	return home.Visit(kinds, func(cmd *cobra.Command, _ []string, config *rest.Config, c client.Client) error {
+		checks, err := checks(config, c)
+		if err != nil {
+			return err
+		}
+		return Run(cmd.Context(), cmd.OutOrStdout(), checks)
+	})
 }
 
 // Run does the checks in order and writes a line for each, as soon as it is known.

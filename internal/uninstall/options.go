@@ -6,10 +6,15 @@ import (
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 )
 
 // Remedy is how a Helm user has everything ended that stands in the way.
@@ -44,6 +49,19 @@ func (o *Options) Bind(fs *pflag.FlagSet, program string) {
 	fs.BoolVar(&o.Cleanup, "cleanup", o.Cleanup, "remove what is left after the "+program+" is gone")
 	fs.StringVar(&o.Name, "name", o.Name, "what the release's objects are named, for --cleanup")
 	fs.StringVar(&o.Pods, "pod-selector", o.Pods, "labels of the "+program+"'s pods, which --cleanup waits for; not waited for if unset")
+}
+
+// Body is that of a command which does what the options ask for.
+func (o *Options) Body(
+	kinds func() (*runtime.Scheme, error),
+	departure func(client.Client) Departure, cleanUp func(context.Context, client.Client, io.Writer) error,
+) func(*cobra.Command, []string) error {
+	return home.Visit(kinds, func(cmd *cobra.Command, _ []string, _ *rest.Config, c client.Client) error {
+		if o.Cleanup {
+			return cleanUp(cmd.Context(), c, cmd.OutOrStdout())
+		}
+		return departure(c).Run(cmd.Context(), cmd.OutOrStdout())
+	})
 }
 
 // Departure by these options, which needs to be told what is in use.

@@ -65,13 +65,7 @@ helm test.`,
     --broker-cert-path=/etc/agent/tls`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE: home.Visit(newScheme, func(cmd *cobra.Command, _ []string, config *rest.Config, c client.Client) error {
-			checks, err := o.checks(config, c)
-			if err != nil {
-				return err
-			}
-			return checkup.Run(cmd.Context(), cmd.OutOrStdout(), checks)
-		}),
+		RunE:         checkup.Body(newScheme, o.checks),
 	}
 	o.bind(cmd.Flags())
 	cmd.Flags().StringVar(&o.namespace, "namespace", o.namespace, "namespace of the agent; POD_NAMESPACE if set")

@@ -11,7 +11,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -48,12 +47,7 @@ The chart runs both as hooks of helm uninstall.`,
   agent uninstall --namespace=liqo-resource-broker --cleanup --name=agent-liqo-resource-broker-agent`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE: home.Visit(newScheme, func(cmd *cobra.Command, _ []string, _ *rest.Config, c client.Client) error {
-			if o.Cleanup {
-				return o.cleanUp(cmd.Context(), c, cmd.OutOrStdout())
-			}
-			return o.departure(c).Run(cmd.Context(), cmd.OutOrStdout())
-		}),
+		RunE:         o.Body(newScheme, o.departure, o.cleanUp),
 	}
 	fs := cmd.Flags()
 	home.BindKubeconfig(fs)

@@ -16,7 +16,6 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
@@ -44,13 +43,7 @@ and exits with 1 if something does not work. The chart runs it for helm test.`,
     --url=https://broker-liqo-resource-broker.liqo-resource-broker.svc:8443 --cert-path=/etc/broker/tls`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE: home.Visit(newScheme, func(cmd *cobra.Command, _ []string, config *rest.Config, c client.Client) error {
-			checks, err := o.checks(config, c)
-			if err != nil {
-				return err
-			}
-			return checkup.Run(cmd.Context(), cmd.OutOrStdout(), checks)
-		}),
+		RunE:         checkup.Body(newScheme, o.checks),
 	}
 	o.bind(cmd.Flags())
 	cmd.Flags().StringVar(&o.url, "url", "", "https address at which the broker is asked as agents would; not asked if unset")

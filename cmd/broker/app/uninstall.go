@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -44,12 +43,7 @@ cert-manager filled, enrolments, and the journal unless it is kept. The chart ru
   broker uninstall --namespace=liqo-resource-broker --cleanup --name=broker-liqo-resource-broker`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE: home.Visit(newScheme, func(cmd *cobra.Command, _ []string, _ *rest.Config, c client.Client) error {
-			if o.Cleanup {
-				return o.cleanUp(cmd.Context(), c, cmd.OutOrStdout())
-			}
-			return o.departure(c).Run(cmd.Context(), cmd.OutOrStdout())
-		}),
+		RunE:         o.Body(newScheme, o.departure, o.cleanUp),
 	}
 	fs := cmd.Flags()
 	home.BindKubeconfig(fs)
