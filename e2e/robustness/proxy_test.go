@@ -96,7 +96,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, onward *http.Clien
 	}
 	// What was sent arrives, whether its sender waits or not.
 	ctx := context.WithoutCancel(r.Context())
-	pass := func() (*http.Response, []byte) { return forward(ctx, r, body, onward, urls) }
+	pass := func() *passed { return forward(ctx, r, body, onward, urls) }
 	what, delay := p.next()
 	switch what {
 	case cutBefore:
@@ -111,33 +111,40 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, onward *http.Clien
 			pass()
 		})
 	}
-	response, content := pass()
-	if response == nil || what == cutAfter {
+	reply := pass()
+	if reply == nil || what == cutAfter {
 		hangUp()
 	}
 	for _, name := range []string{"Content-Type", "Retry-After"} {
-		if value := response.Header.Get(name); value != "" {
+		if value := reply.header.Get(name); value != "" {
 			w.Header().Set(name, value)
 		}
 	}
-	if what == cutWithin && len(content) > 1 {
-		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
-		w.WriteHeader(response.StatusCode)
-		_, _ = w.Write(content[:len(content)/2])
+	if what == cutWithin && len(reply.body) > 1 {
+		w.Header().Set("Content-Length", strconv.Itoa(len(reply.body)))
+		w.WriteHeader(reply.status)
+		_, _ = w.Write(reply.body[:len(reply.body)/2])
 		hangUp()
 	}
-	w.WriteHeader(response.StatusCode)
-	_, _ = w.Write(content) // the client may be gone
+	w.WriteHeader(reply.status)
+	_, _ = w.Write(reply.body) // the client may be gone
+}
+
+// passed is an answer read to its end.
+type passed struct {
+	status int
+	header http.Header
+	body   []byte
 }
 
 // forward returns nil where no replica answers.
-func forward(ctx context.Context, r *http.Request, body []byte, onward *http.Client, urls []string) (*http.Response, []byte) {
+func forward(ctx context.Context, r *http.Request, body []byte, onward *http.Client, urls []string) *passed {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for _, url := range urls {
 		request, err := http.NewRequestWithContext(ctx, r.Method, url+r.URL.RequestURI(), bytes.NewReader(body))
 		if err != nil {
-			return nil, nil
+			return nil
 		}
 		request.Header = r.Header.Clone()
 		response, err := onward.Do(request)
@@ -147,8 +154,8 @@ func forward(ctx context.Context, r *http.Request, body []byte, onward *http.Cli
 		content, err := io.ReadAll(response.Body)
 		_ = response.Body.Close() // read to its end, or of no use
 		if err == nil {
-			return response, content
+			return &passed{response.StatusCode, response.Header, content}
 		}
 	}
-	return nil, nil
+	return nil
 }
