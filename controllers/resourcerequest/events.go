@@ -52,7 +52,7 @@ func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Conditi
 	switch c.Reason {
 	case agentv1alpha1.ReasonNoCandidate, agentv1alpha1.ReasonRefused, agentv1alpha1.ReasonInvalid,
 		agentv1alpha1.ReasonBrokerUnreachable, agentv1alpha1.ReasonNamespaceNotOpted, agentv1alpha1.ReasonNodeNotReady,
-		agentv1alpha1.ReasonOutsideBounds, agentv1alpha1.ReasonChangeRefused:
+		agentv1alpha1.ReasonOutsideBounds, agentv1alpha1.ReasonChangeRefused, agentv1alpha1.ReasonFailed:
 		kind = corev1.EventTypeWarning
 	}
 	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", wire.Clip(c.Message, maxNote))

@@ -166,7 +166,7 @@ func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest,
 	status.agreed()
 	switch {
 	case hasEnded(answer):
-		status.lost(answer.Message)
+		status.ended(answer)
 		return nil, never
 	case answer.Instruction.Reservation == "":
 		status.waiting(answer)
@@ -200,7 +200,9 @@ func (r *Reconciler) instruct(
 
 // hasEnded reports whether nothing will come of a reservation any more.
 func hasEnded(a *v1.Reservation) bool {
-	return a.Phase == v1.ReservationPhaseReleasing || a.Phase == v1.ReservationPhaseReleased
+	granted := a.Instruction.Reservation != ""
+	return a.Phase == v1.ReservationPhaseReleasing || a.Phase == v1.ReservationPhaseReleased ||
+		a.Phase == v1.ReservationPhaseFailed && granted
 }
 
 // refused sorts out why there is no answer, or not the one hoped for.

@@ -3,6 +3,7 @@ package resourcerequest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,18 @@ func (b *bench) expectGone() {
 	}
 	if held := b.broker.Held(); len(held) > 0 {
 		b.Errorf("the broker still holds %v", held)
+	}
+}
+
+// expectEvent reads all events, one of which must begin so.
+func (b *bench) expectEvent(want string) {
+	b.Helper()
+	var got []string
+	for len(b.events.Events) > 0 {
+		got = append(got, <-b.events.Events)
+	}
+	if !slices.ContainsFunc(got, func(e string) bool { return strings.HasPrefix(e, want) }) {
+		b.Errorf("events %q, want %q", got, want)
 	}
 }
 
@@ -508,6 +521,45 @@ func TestAReservationThatEndsAtTheBrokerIsTakenDown(t *testing.T) {
 	b.delete()
 	b.after(time.Second)
 	b.expectGone()
+}
+
+// What was granted and nobody can serve any more has failed, whether the agent hears of
+// it while it is taken down or after.
+func TestAReservationThatNobodyCanServeAnyMoreFails(t *testing.T) {
+	for _, phase := range []v1.ReservationPhase{v1.ReservationPhaseReleasing, v1.ReservationPhaseFailed} {
+		t.Run(string(phase), func(t *testing.T) {
+			b := newBench(t)
+			var standing *v1.Reservation
+			b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+				var err error
+				standing, err = fake.Grant(name, req)
+				return standing, err
+			}
+			b.after(0)
+			b.carriedOut(nodeReady)
+			b.after(time.Second)
+			standing.Phase, standing.EndReason = phase, v1.ReservationEndReasonFailed
+			standing.Message = "paris gave it up (Unacknowledged) and no cluster can hold cpu=500m"
+			standing.Instruction.State = v1.InstructionStateRelease
+			b.after(time.Minute)
+			b.expectState(agentv1alpha1.RequestReleasing, agentv1alpha1.ReasonReleasing)
+			b.takenDown()
+			b.after(time.Second)
+			b.expectState(agentv1alpha1.RequestFailed, agentv1alpha1.ReasonFailed)
+			rr := b.request()
+			reserved := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReserved)
+			if reserved.Status != metav1.ConditionFalse || reserved.Reason != agentv1alpha1.ReasonFailed {
+				t.Errorf("Reserved is %s because of %s", reserved.Status, reserved.Reason)
+			}
+			if !strings.Contains(rr.Status.Message, "paris gave it up") || !strings.Contains(rr.Status.Message, "create another") {
+				t.Errorf("message %q does not say why, or what to do", rr.Status.Message)
+			}
+			b.expectEvent("Warning " + agentv1alpha1.ReasonFailed)
+			b.delete()
+			b.after(time.Second)
+			b.expectGone()
+		})
+	}
 }
 
 func TestARenewalThatIsRefusedTakesDownWhatWasMade(t *testing.T) {

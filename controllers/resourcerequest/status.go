@@ -139,6 +139,18 @@ func (e editor) unsure(reason, what string, err error) {
 	}
 }
 
+// ended: the broker has ended the reservation.
+func (e editor) ended(a *v1.Reservation) {
+	if a.EndReason != v1.ReservationEndReasonFailed {
+		e.lost(a.Message)
+		return
+	}
+	message := "the broker found no other cluster: " + a.Message
+	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonFailed, message)
+	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+}
+
 // lost: nothing is reserved at the broker any more; what was made for it goes too.
 func (e editor) lost(why string) {
 	message := "the broker has ended the reservation"
@@ -154,7 +166,12 @@ func (e editor) lost(why string) {
 // stays to be read.
 func (e editor) over() {
 	message := "the reservation is over"
-	if c := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved); c != nil && c.Reason == agentv1alpha1.ReasonReleasing {
+	c := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
+	switch {
+	case c != nil && c.Reason == agentv1alpha1.ReasonFailed:
+		e.failed(agentv1alpha1.ReasonFailed, c.Message+"\n"+overAdvice)
+		return
+	case c != nil && c.Reason == agentv1alpha1.ReasonReleasing:
 		message = c.Message
 	}
 	message += "\n" + overAdvice

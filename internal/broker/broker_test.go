@@ -205,8 +205,8 @@ func TestAReservationWithoutAnyProviderLeftFails(t *testing.T) {
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
 		got := f.get("rome", r.Name)
-		if got.Phase != v1.ReservationPhaseFailed || !strings.Contains(got.Message, "paris") {
-			t.Errorf("got %s: %s", got.Phase, got.Message)
+		if got.Phase != v1.ReservationPhaseFailed || got.EndReason != v1.ReservationEndReasonFailed || !strings.Contains(got.Message, "paris") {
+			t.Errorf("got %s because of %s: %s", got.Phase, got.EndReason, got.Message)
 		}
 	})
 }

@@ -209,6 +209,7 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 		RemainingSeconds: t.remaining(r),
 		Placements:       make([]v1.Placement, len(r.Placements)),
 		Message:          t.message(r),
+		EndReason:        v1.ReservationEndReason(r.EndReason),
 	}
 	for i := range r.Placements {
 		p := &r.Placements[i]

@@ -53,11 +53,14 @@ const (
 	ReasonNamespaceNotOpted = "NamespaceNotOptedIn"
 	ReasonReleasing         = "Releasing"
 	ReasonReleased          = "Released"
-	ReasonPublished         = "Published"
-	ReasonAcknowledged      = "Acknowledged"
-	ReasonInsufficient      = "InsufficientCapacity"
-	ReasonOutsideBounds     = "OutsideBounds"
-	ReasonGranted           = "Granted"
+	// ReasonFailed is why a reservation ends that was granted and that no cluster can
+	// serve any more.
+	ReasonFailed        = "Failed"
+	ReasonPublished     = "Published"
+	ReasonAcknowledged  = "Acknowledged"
+	ReasonInsufficient  = "InsufficientCapacity"
+	ReasonOutsideBounds = "OutsideBounds"
+	ReasonGranted       = "Granted"
 
 	ReasonCertificateValid    = "CertificateValid"
 	ReasonCertificateExpiring = "CertificateExpiring"

@@ -86,6 +86,27 @@ func (e PlacementState) Valid() bool {
 	}
 }
 
+// Defines values for ReservationEndReason.
+const (
+	ReservationEndReasonExpired  ReservationEndReason = "Expired"
+	ReservationEndReasonFailed   ReservationEndReason = "Failed"
+	ReservationEndReasonReleased ReservationEndReason = "Released"
+)
+
+// Valid indicates whether the value is a known member of the ReservationEndReason enum.
+func (e ReservationEndReason) Valid() bool {
+	switch e {
+	case ReservationEndReasonExpired:
+		return true
+	case ReservationEndReasonFailed:
+		return true
+	case ReservationEndReasonReleased:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReservationPhase.
 const (
 	ReservationPhaseActive    ReservationPhase = "Active"
@@ -453,13 +474,17 @@ type RenewalRequest struct {
 
 // Reservation defines model for Reservation.
 type Reservation struct {
-	Candidates  []Candidate      `json:"candidates,omitempty,omitzero"`
-	Instruction Instruction      `json:"instruction,omitempty,omitzero"`
-	Message     string           `json:"message,omitempty,omitzero"`
-	Name        string           `json:"name"`
-	Phase       ReservationPhase `json:"phase"`
-	Placements  []Placement      `json:"placements"`
-	Rejected    map[string]int32 `json:"rejected,omitempty,omitzero"`
+	Candidates []Candidate `json:"candidates,omitempty,omitzero"`
+
+	// EndReason Why it ends or has ended: it was given back, its time is over, or no cluster is
+	// left that could serve it. Absent while it stands.
+	EndReason   ReservationEndReason `json:"endReason,omitempty,omitzero"`
+	Instruction Instruction          `json:"instruction,omitempty,omitzero"`
+	Message     string               `json:"message,omitempty,omitzero"`
+	Name        string               `json:"name"`
+	Phase       ReservationPhase     `json:"phase"`
+	Placements  []Placement          `json:"placements"`
+	Rejected    map[string]int32     `json:"rejected,omitempty,omitzero"`
 
 	// RemainingSeconds Time until it expires; absent while it is renewed by the requester.
 	RemainingSeconds *float64 `json:"remainingSeconds,omitempty"`
@@ -472,6 +497,10 @@ type Reservation struct {
 	// Resources Amount by Kubernetes resource name, each a quantity.
 	Resources Amounts `json:"resources"`
 }
+
+// ReservationEndReason Why it ends or has ended: it was given back, its time is over, or no cluster is
+// left that could serve it. Absent while it stands.
+type ReservationEndReason string
 
 // ReservationPhase defines model for Reservation.Phase.
 type ReservationPhase string
