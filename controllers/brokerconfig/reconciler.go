@@ -92,6 +92,7 @@ func ConfigOf(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	if spec.StaleThreshold != nil {
 		config.StaleThreshold = spec.StaleThreshold.Duration
 	}
+	config.Queue, config.Preemption, config.Ceilings = queueOf(spec, config.Queue), preemptionOf(spec, config.Preemption), ceilingsOf(spec)
 	var err error
 	if config.Bounds, err = broker.BoundsOf(spec); err != nil {
 		return config, err

@@ -25,6 +25,13 @@ func (r *Reconciler) announce(before, after *brokerv1alpha1.Reservation) {
 		}
 		r.recorder.Eventf(after, nil, kind, c.Reason, "Change", "%s", clip(c.Message))
 	}
+	if c := changed(was.Conditions, is.Conditions, brokerv1alpha1.ConditionPreempted); c != nil {
+		kind := corev1.EventTypeWarning
+		if c.Status == metav1.ConditionFalse {
+			kind = corev1.EventTypeNormal
+		}
+		r.recorder.Eventf(after, nil, kind, c.Reason, "Preempt", "%s", clip(c.Message))
+	}
 	if n := len(is.Placements); n > len(was.Placements) && n > 1 {
 		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonMoved, "Move",
 			"placement %d on %s: %s gave it up (%s)", n, is.TargetClusterID, is.Placements[n-2].ClusterID, is.Placements[n-2].Reason)
@@ -33,6 +40,15 @@ func (r *Reconciler) announce(before, after *brokerv1alpha1.Reservation) {
 
 func changeIn(s brokerv1alpha1.ReservationStatus) *metav1.Condition {
 	return meta.FindStatusCondition(s.Conditions, brokerv1alpha1.ConditionChanged)
+}
+
+// changed returns a condition whose status or reason is not what it was.
+func changed(was, is []metav1.Condition, kind string) *metav1.Condition {
+	before, now := meta.FindStatusCondition(was, kind), meta.FindStatusCondition(is, kind)
+	if now == nil || before != nil && before.Status == now.Status && before.Reason == now.Reason {
+		return nil
+	}
+	return now
 }
 
 // clip keeps a note within the 1 kB that the events API takes.

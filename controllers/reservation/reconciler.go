@@ -2,6 +2,7 @@ package reservation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 	reassertEvery = time.Minute
 	// busyRetry is when an object is looked at again that found no journal.
 	busyRetry = 2 * time.Second
+	// fullRetry is when one is that found no place in the queue.
+	fullRetry = 30 * time.Second
 )
 
 // Reconcile brings one Reservation in step with the book. Without a book there is
@@ -49,6 +52,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch fault.ReasonOf(err) {
 	case fault.Unavailable, fault.Recovering:
 		return ctrl.Result{RequeueAfter: busyRetry}, nil
+	case fault.QueueFull:
+		return ctrl.Result{RequeueAfter: fullRetry}, nil
 	}
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
@@ -160,6 +165,9 @@ func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservatio
 	switch reason := fault.ReasonOf(err); reason {
 	case fault.NoCandidate, fault.Invalid, fault.Released, fault.KeyReused, fault.ClusterDenied, fault.ClusterNotApproved:
 		return r.refuse(ctx, obj, err)
+	case fault.QueueFull:
+		full, _ := errors.AsType[*fault.Error](err)
+		return errors.Join(err, r.writeStatus(ctx, obj, queueFullOf(full, obj)))
 	}
 	if err != nil {
 		return err
@@ -180,6 +188,10 @@ func requestOf(obj *brokerv1alpha1.Reservation) (broker.Request, error) {
 	}
 	if obj.Spec.Duration != nil {
 		q.Duration = obj.Spec.Duration.Duration
+	}
+	q.Queue = obj.Spec.QueuePolicy == brokerv1alpha1.QueuePolicyQueue
+	if obj.Spec.QueueTimeout != nil {
+		q.Wait = obj.Spec.QueueTimeout.Duration
 	}
 	return q, nil
 }

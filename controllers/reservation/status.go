@@ -29,6 +29,12 @@ func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
 	if v.Duration != 0 {
 		spec.Duration = &metav1.Duration{Duration: v.Duration}
 	}
+	if v.Queue {
+		spec.QueuePolicy = brokerv1alpha1.QueuePolicyQueue
+	}
+	if v.Wait != 0 {
+		spec.QueueTimeout = &metav1.Duration{Duration: v.Wait}
+	}
 	return spec
 }
 
@@ -38,12 +44,13 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 		ReservationName:       v.Name,
 		TargetClusterID:       v.Provider,
 		TargetClusterEndpoint: v.Endpoint,
-		ReservedAt:            seconds(v.CreatedAt),
+		ReservedAt:            seconds(v.ReservedAt()),
+		Queue:                 placeOf(v.Place),
 		Message:               v.Message,
 		ObservedGeneration:    obj.Generation,
 		Conditions:            slices.Clone(obj.Status.Conditions),
 	}
-	if v.Duration != 0 {
+	if v.Duration != 0 && v.Place == nil {
 		status.ExpiresAt = seconds(v.Until)
 	}
 	for i, p := range v.Placements {
@@ -60,7 +67,7 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 			})
 		}
 	}
-	for _, c := range conditionsOf(v) {
+	for _, c := range append(conditionsOf(v), preemptionOf(v, obj.Status.Conditions)...) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
@@ -77,6 +84,8 @@ func conditionsOf(v *broker.ReservationView) []metav1.Condition {
 	switch v.Phase {
 	case ledger.Active:
 		ready.Status = metav1.ConditionTrue
+	case ledger.Queued:
+		held.Status, held.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonQueued
 	case ledger.Released, ledger.Failed:
 		held.Status, held.Reason = metav1.ConditionFalse, string(v.Phase)
 	}
@@ -97,9 +106,11 @@ func conditionsOf(v *broker.ReservationView) []metav1.Condition {
 }
 
 func acknowledgementOf(v *broker.ReservationView) metav1.Condition {
-	p := v.Placements[len(v.Placements)-1]
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionAcknowledged}
+	p := v.Current()
 	switch {
+	case p == nil, v.Place != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, string(v.Phase), "no provider is asked"
 	case !v.ProviderHasAgent:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, brokerv1alpha1.ReasonNoAgent, "no agent ever connected for "+p.Provider
 	case p.AcknowledgedAt.IsZero():
@@ -133,7 +144,11 @@ func refusalOf(cause error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.Rese
 }
 
 // seconds cuts a time to what the API keeps, so that an unchanged status compares equal.
+// The zero time is none.
 func seconds(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
 	out := metav1.Unix(t.Unix(), 0)
 	return &out
 }

@@ -209,7 +209,11 @@ func hasEnded(a *v1.Reservation) bool {
 func (r *Reconciler) refused(rr *agentv1alpha1.ResourceRequest, err error, status editor) time.Duration {
 	no, considered := errors.AsType[*fault.Error](err)
 	if !considered || no.Temporary() {
-		status.unreachable(err)
+		if considered && no.Reason == fault.QueueFull {
+			status.queueFull(no)
+		} else {
+			status.unreachable(err)
+		}
 		return r.backOff(rr, no)
 	}
 	if rr.Status.ReservationName != "" && no.OfCaller() {
@@ -217,7 +221,8 @@ func (r *Reconciler) refused(rr *agentv1alpha1.ResourceRequest, err error, statu
 		return r.backOff(rr, no)
 	}
 	r.retries.Reset(string(rr.UID))
-	if rr.Status.ReservationName != "" || no.Reason == fault.Released {
+	held := rr.Status.ReservationName != "" && rr.Status.Phase != agentv1alpha1.RequestQueued
+	if held || no.Reason == fault.Released {
 		status.lost(no.Detail)
 	} else {
 		status.refused(no)

@@ -129,6 +129,7 @@ func (e editor) isReleasing() bool { return e.rr.Status.Phase == agentv1alpha1.R
 
 // givenBack: the broker knows that nothing is wanted any more.
 func (e editor) givenBack(message string) {
+	e.rr.Status.Queue = nil
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
 	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)

@@ -54,7 +54,8 @@ func (r *Reconciler) lease(rr *agentv1alpha1.ResourceRequest, answer *v1.Reserva
 // untilAsking says whether the broker is to be asked now, and if not, when.
 //
 // It is asked for the first time, also after a restart; while there is no good answer;
-// to renew; where the request was edited; and where nothing stands of what it granted. The last is how the end of a
+// to renew, or to learn the place in the queue; where the request was edited; and where
+// nothing stands of what it granted. The last is how the end of a
 // reservation is learned: an instruction that is released may have ended the
 // reservation, or only one placement of it.
 func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv1alpha1.ReservationInstruction) (time.Duration, bool) {
@@ -69,12 +70,15 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 	l, known := r.leases[rr.UID]
 	r.mu.Unlock()
 
-	good := meta.IsStatusConditionTrue(rr.Status.Conditions, agentv1alpha1.ConditionReserved) &&
-		slices.ContainsFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return stands(&i) })
+	standing := slices.ContainsFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return stands(&i) })
+	good := standing && meta.IsStatusConditionTrue(rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	var due time.Time
 	switch {
 	case !known, l.shown != rr.Generation:
 		return never, true
+	case rr.Status.Phase == agentv1alpha1.RequestQueued && !standing:
+		// What becomes of it comes over the stream; only its place may be another.
+		due = l.due
 	case !good:
 		due = l.answered.Add(askGap)
 	case l.due.IsZero():

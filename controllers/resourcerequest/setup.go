@@ -12,14 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -40,6 +43,9 @@ const (
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 15 * time.Second
 )
+
+// newsKept is how many news wait to be looked at before their teller waits.
+const newsKept = 256
 
 // workers is how many requests wait for the broker at once.
 const workers = 8
@@ -93,6 +99,8 @@ type Reconciler struct {
 	mu sync.Mutex
 	// leases is not kept over a restart: the first look then asks.
 	leases map[types.UID]lease
+	// news are requests that the broker has news of.
+	news chan event.TypedGenericEvent[types.NamespacedName]
 }
 
 // New makes a Reconciler.
@@ -105,7 +113,7 @@ func New(c client.Client, broker Broker, recorder events.EventRecorder, options 
 	retries.Clock = options.Clock
 	return &Reconciler{
 		client: c, broker: broker, recorder: recorder, options: options,
-		retries: retries, leases: map[types.UID]lease{},
+		retries: retries, leases: map[types.UID]lease{}, news: make(chan event.TypedGenericEvent[types.NamespacedName], newsKept),
 	}
 }
 
@@ -117,8 +125,26 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(requestOf)).
 		// Of namespaces only the opt-in matters, and that they appear.
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.requestsNaming), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesRawSource(source.TypedChannel(r.news, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{GenericFunc: r.hear})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
+}
+
+// Look has a request asked for again now: the broker has news of it that no
+// instruction brings.
+func (r *Reconciler) Look(name types.NamespacedName) {
+	r.news <- event.TypedGenericEvent[types.NamespacedName]{Object: name}
+}
+
+func (r *Reconciler) hear(ctx context.Context, e event.TypedGenericEvent[types.NamespacedName], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	var rr agentv1alpha1.ResourceRequest
+	if err := r.client.Get(ctx, e.Object, &rr); err != nil {
+		return // gone: nothing to ask for
+	}
+	r.mu.Lock()
+	delete(r.leases, rr.UID)
+	r.mu.Unlock()
+	queue.Add(reconcile.Request{NamespacedName: e.Object})
 }
 
 // requestOf names the request that an instruction serves.

@@ -40,6 +40,7 @@ func (e editor) reserved(a *v1.Reservation) {
 	s := &e.rr.Status
 	s.Phase = agentv1alpha1.RequestReserved
 	s.ReservationName = a.Name
+	s.Queue = nil
 	if len(a.Candidates) > 0 {
 		s.Candidates = wire.ToCandidates(a.Candidates)
 	}
@@ -64,8 +65,9 @@ func (e editor) waiting(a *v1.Reservation) {
 	switch a.Phase {
 	case v1.ReservationPhaseQueued:
 		s.Phase, reason = agentv1alpha1.RequestQueued, agentv1alpha1.ReasonQueued
+		e.queued(a.Queue)
 	case v1.ReservationPhaseFailed:
-		e.failed(agentv1alpha1.ReasonRefused, message+"\n"+retryAdvice)
+		e.failed(agentv1alpha1.ReasonNoCandidate, message+"\n"+retryAdvice)
 		return
 	}
 	s.ReservationName = a.Name
@@ -108,6 +110,7 @@ func explain(no *fault.Error) string {
 
 func (e editor) failed(reason, message string) {
 	e.rr.Status.Phase = agentv1alpha1.RequestFailed
+	e.rr.Status.Queue = nil
 	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
 	e.ready(metav1.ConditionFalse, reason, message)
 }
@@ -158,6 +161,7 @@ func (e editor) lost(why string) {
 		message = "the broker has ended the reservation: " + why
 	}
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
+	e.rr.Status.Queue = nil
 	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
@@ -191,9 +195,10 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 	case current == nil && s.Phase == agentv1alpha1.RequestReleasing:
 		e.over()
 		return
-	case current == nil:
+	case current == nil, s.Phase == agentv1alpha1.RequestQueued && !stands(current):
 		return
 	}
+	e.notice(current.Spec.Notice)
 	s.TargetClusterID = current.Spec.TargetClusterID
 	s.TargetClusterEndpoint = current.Spec.TargetClusterEndpoint
 	s.ExpiresAt = current.Spec.ExpiresAt

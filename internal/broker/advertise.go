@@ -62,7 +62,7 @@ func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
 		return nil
 	}
 	known := t.state.Cluster(offer.ClusterID)
-	if known == nil || !known.Agent || material(&known.Offer, offer) {
+	if known == nil || !known.Agent || material(&known.Offer, offer) || t.isAwaited(offer) {
 		if err := t.record(ledger.Event{Offer: offer}); err != nil {
 			return faultOf(err)
 		}

@@ -221,6 +221,7 @@ func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
 		return err
 	}
 	planErr := plan(t)
+	t.wake()
 	commit := t.last
 	b.mu.Unlock()
 

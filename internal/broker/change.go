@@ -73,7 +73,7 @@ func (t *term) edit(r *ledger.Reservation, generation int64, duration time.Durat
 	until, now := t.until(r, duration), t.now()
 	if !until.After(now) {
 		return fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or give the reservation back",
-			duration, r.CreatedAt.Format(time.RFC3339), now.Sub(r.CreatedAt).Truncate(time.Second))
+			duration, r.ReservedAt().Format(time.RFC3339), now.Sub(r.ReservedAt()).Truncate(time.Second))
 	}
 	t.b.opts.Log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
 		"generation", generation, "duration", duration.String(), "until", until.Format(time.RFC3339))
@@ -83,13 +83,17 @@ func (t *term) edit(r *ledger.Reservation, generation int64, duration time.Durat
 }
 
 // until is when a reservation ends that is held for a duration: it counts from where
-// the former duration did.
+// the former duration did, or from now on while it waits.
 func (t *term) until(r *ledger.Reservation, duration time.Duration) time.Time {
 	switch {
+	case r.Waiting != nil && duration != 0 && r.Duration != 0:
+		return t.now().Add(r.Waiting.Left + duration - r.Duration)
+	case r.Waiting != nil && duration != 0:
+		return t.now().Add(duration)
 	case duration == 0:
 		return t.now().Add(lease)
 	case r.Duration == 0:
-		return r.CreatedAt.Add(duration)
+		return r.ReservedAt().Add(duration)
 	default:
 		return r.Until.Add(duration - r.Duration)
 	}

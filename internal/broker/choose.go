@@ -27,9 +27,7 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 	if !t.b.configured {
 		return nil, errUnconfigured()
 	}
-	request := &decision.Request{
-		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: t.b.config.Weights,
-	}
+	request := t.asked(q, tried)
 	for {
 		winner, ok := t.pick(request, q.Target)
 		refresh := func() (bool, error) { return t.refresh(winner) }
@@ -41,6 +39,8 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 		case err != nil:
 			return nil, err
 		case refreshed:
+			// Who waits comes before who asks now.
+			t.wake()
 			continue
 		case !ok:
 			return nil, t.whyNot(request, q.Target)
@@ -48,6 +48,11 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 			return &choice{winner, t.explain(request, q.Target)}, nil
 		}
 	}
+}
+
+// asked is a request as it is decided, without the clusters that were tried.
+func (t *term) asked(q *Request, tried []string) *decision.Request {
+	return &decision.Request{Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: t.b.config.Weights}
 }
 
 // refreshAll comes before a refusal: one of the offers may have just enough room.
@@ -121,26 +126,24 @@ func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 	return c
 }
 
-func (t *term) whyNot(request *decision.Request, target string) error {
-	e := fault.New(fault.NoCandidate, "no cluster can hold %s", describe(request.Amounts))
-	if target != "" {
-		rejection, _ := decision.Check(t.market, request, target)
-		e.Detail += ": " + target + ": " + rejection.Message()
-	}
+func (t *term) whyNot(request *decision.Request, target string) *fault.Error {
 	explanation := t.explain(request, target)
-	e.Candidates, e.Rejected = candidatesOf(explanation), explanation.Rejected
-	if target == "" {
-		var why []string
-		for _, c := range e.Candidates {
-			why = append(why, c.ClusterID+": "+c.Message)
-		}
-		if len(why) > 0 {
-			e.Detail += ": " + strings.Join(why, "; ")
-		} else {
-			e.Detail += ": no cluster has advertised anything yet"
-		}
-	}
+	candidates := candidatesOf(explanation)
+	e := fault.New(fault.NoCandidate, "%s", reasonsOf(describe(request.Amounts), candidates))
+	e.Candidates, e.Rejected = candidates, explanation.Rejected
 	return e
+}
+
+// reasonsOf says of each candidate why it cannot hold amounts.
+func reasonsOf(amounts string, candidates []v1.Candidate) string {
+	why := make([]string, len(candidates))
+	for i, c := range candidates {
+		why[i] = c.ClusterID + ": " + c.Message
+	}
+	if len(why) == 0 {
+		why = []string{"no cluster has advertised anything yet"}
+	}
+	return "no cluster can hold " + amounts + ": " + strings.Join(why, "; ")
 }
 
 func candidatesOf(e *ledger.Explanation) []v1.Candidate {
@@ -152,29 +155,40 @@ func candidatesOf(e *ledger.Explanation) []v1.Candidate {
 }
 
 // move grants a reservation its next placement on a provider that was not tried,
-// or ends it when there is none.
+// or lets it wait or ends it when there is none.
 func (t *term) move(r *ledger.Reservation) error {
 	if r.Unclaimed {
 		return t.release(r, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
 	}
-	var tried []string
-	for i := range r.Placements {
-		tried = append(tried, r.Placements[i].Provider)
-	}
-	c, err := t.choose(askedFor(r), tried)
-	if fault.ReasonOf(err) == fault.NoCandidate && !t.settling().IsZero() {
-		return nil // its deadline is when that is over
-	}
-	if fault.ReasonOf(err) == fault.NoCandidate {
-		last := r.Current()
-		message := last.Provider + " gave it up (" + last.Withdrawn + ") and " + err.Error()
-		return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Message: message}})
+	q, tried := again(r)
+	c, err := t.choose(q, tried)
+	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
+		return t.settleHomeless(r, why)
 	}
 	if err != nil {
 		return err
 	}
 	t.b.opts.Log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.winner, "reason", r.Current().Withdrawn)
 	return t.record(ledger.Event{Move: &ledger.Move{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
+}
+
+// settleHomeless is for a reservation for which there is no next placement: it waits, or
+// ends.
+func (t *term) settleHomeless(r *ledger.Reservation, why *fault.Error) error {
+	if !t.settling().IsZero() {
+		return nil // its deadline is when that is over
+	}
+	if r.Queue {
+		return t.requeue(r, why)
+	}
+	last := r.Current()
+	end := &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why)}
+	end.Message = last.Provider + " gave it up (" + last.Withdrawn + ") and " + why.Detail
+	if last.Withdrawn == ledger.Preempted {
+		end.Reason = ledger.EndPreempted
+		end.Message = "it made room on " + last.Provider + " for a request of a higher priority, and " + why.Detail
+	}
+	return t.record(ledger.Event{End: end})
 }
 
 // giveUp withdraws a placement and finds the next.

@@ -23,15 +23,24 @@ type Config struct {
 	Bounds Bounds
 	// Access says which clusters take part.
 	Access access.Policy
+	// Queue bounds those who wait, Preemption says whose place they may take.
+	Queue      QueueConfig
+	Preemption PreemptionConfig
+	// Ceilings of priorities.
+	Ceilings Ceilings
 }
 
-// DefaultConfig holds without a BrokerConfig: balanced, 10 minutes, 1 hour.
+// DefaultConfig holds without a BrokerConfig: balanced, 10 minutes, 1 hour; up to
+// 10,000 wait for up to an hour, and nobody makes room for another.
 func DefaultConfig() Config {
 	weights, err := decision.Preset(decision.DefaultPreset)
 	if err != nil {
 		panic(err)
 	}
-	return Config{Weights: weights, StaleThreshold: 10 * time.Minute, DefaultTTL: time.Hour}
+	return Config{
+		Weights: weights, StaleThreshold: 10 * time.Minute, DefaultTTL: time.Hour,
+		Queue: QueueConfig{MaxLength: 10_000, Timeout: time.Hour}, Preemption: PreemptionConfig{Grace: 2 * time.Minute},
+	}
 }
 
 // SetConfig takes effect with the next decision, and whoever c does not admit is
@@ -48,6 +57,9 @@ func (b *Broker) configure(c Config) {
 	b.config, b.configured = c, true
 	if b.term != nil {
 		b.term.judgeAll()
+		b.term.reorder()
+		b.term.preemptAll()
+		b.term.wake()
 	}
 }
 

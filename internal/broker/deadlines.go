@@ -111,10 +111,11 @@ func (t *term) expire() (time.Time, bool) {
 		}
 	}
 	for _, name := range due {
-		if !strings.HasPrefix(name, clusterDue) {
+		if name != queueDue && !strings.HasPrefix(name, clusterDue) {
 			t.expireReservation(name)
 		}
 	}
+	t.wake()
 	if len(due) > 0 {
 		_, next = t.due.pop(time.Time{})
 	}
@@ -145,7 +146,7 @@ func (t *term) deadline(r *ledger.Reservation) time.Time {
 		return r.EndedAt.Add(retain)
 	}
 	at := t.patientDeadline(r)
-	if r.EndReason == "" && r.Duration > 0 && r.Until.Before(at) {
+	if r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && r.Until.Before(at) {
 		return r.Until
 	}
 	return at
@@ -160,12 +161,16 @@ func (t *term) patientDeadline(r *ledger.Reservation) time.Time {
 	switch {
 	case due == ledger.DueNothing:
 		return time.Time{}
+	case due == ledger.DueQueue:
+		return later(at, t.settling())
 	case t.isUnheard(r, due):
 		at = r.Until
 	case due == ledger.DueAcknowledgement:
 		return later(at, t.acknowledgeBy(r.Current()))
 	case due == ledger.DueReady:
 		return later(at, t.began.Add(limits.Ready))
+	case due == ledger.DueNotice:
+		return later(at, t.began.Add(limits.Acknowledge))
 	}
 	if r.Duration == 0 {
 		return later(at, t.began.Add(lease))
@@ -195,7 +200,7 @@ func (t *term) isUnheard(r *ledger.Reservation, due ledger.Due) bool {
 // homeless is a reservation that stands but whose placement does not: the broker
 // stopped between giving one up and finding the next.
 func (t *term) homeless(r *ledger.Reservation) bool {
-	return r.EndReason == "" && !r.Stands(r.Current())
+	return r.EndReason == "" && r.Waiting == nil && !r.Stands(r.Current())
 }
 
 func (t *term) carryOut(r *ledger.Reservation) error {
@@ -212,6 +217,10 @@ func (t *term) carryOut(r *ledger.Reservation) error {
 		return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its time is over"}})
 	case !homed:
 		return t.move(r)
+	case due == ledger.DueQueue:
+		return t.timeOut(r)
+	case due == ledger.DueNotice:
+		return t.makeRoom(r)
 	case due != ledger.DueNothing:
 		return t.giveUp(r, r.Current(), string(due))
 	}
@@ -221,7 +230,7 @@ func (t *term) carryOut(r *ledger.Reservation) error {
 // isTimeUp is whether the duration that was asked for is over, wherever the reservation
 // is by then.
 func (t *term) isTimeUp(r *ledger.Reservation) bool {
-	return r.EndReason == "" && r.Duration > 0 && !r.Until.After(t.now())
+	return r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && !r.Until.After(t.now())
 }
 
 func later(a, b time.Time) time.Time {

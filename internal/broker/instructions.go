@@ -26,7 +26,7 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 			changed, ended = n.changed, b.ended
 			return nil
 		})
-		if err != nil || len(list.Instructions) > 0 || list.Announce {
+		if err != nil || len(list.Instructions)+len(list.Requests) > 0 || list.Announce {
 			return list, err
 		}
 		select {
@@ -61,6 +61,9 @@ func (t *term) instructions(clusterID string, n *news, after uint64) *v1.Instruc
 		list.Instructions = append(list.Instructions, t.voided(clusterID)...)
 	}
 	for _, r := range n.since(after, t.state) {
+		if news := t.requestNews(clusterID, r); news != nil {
+			list.Requests = append(list.Requests, *news)
+		}
 		for i := range r.Placements {
 			p := &r.Placements[i]
 			if p.Provider == clusterID {
@@ -72,6 +75,14 @@ func (t *term) instructions(clusterID string, n *news, after uint64) *v1.Instruc
 		}
 	}
 	return list
+}
+
+// requestNews tells of a request that no instruction speaks of.
+func (t *term) requestNews(clusterID string, r *ledger.Reservation) *v1.RequestNews {
+	if r.Requester != clusterID || r.RequestKey() == "" || r.Waiting == nil && len(r.Placements) > 0 {
+		return nil
+	}
+	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(t.state.Phase(r))}
 }
 
 // voided ends what the cluster claimed as a requester and no provider has.
@@ -98,6 +109,7 @@ func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.I
 		ProviderEndpoint: t.state.Cluster(p.Provider).Endpoint,
 		Resources:        wire.FromAmounts(r.Amounts),
 		RemainingSeconds: t.remaining(r),
+		Notice:           t.noticeOf(r, p),
 	}
 	if role == v1.InstructionRoleConsumer {
 		in.Key = r.RequestKey()
@@ -107,7 +119,7 @@ func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.I
 
 // remaining seconds of a reservation with a duration, nil for one that is renewed.
 func (t *term) remaining(r *ledger.Reservation) *float64 {
-	if r.Duration == 0 {
+	if r.Duration == 0 || r.Waiting != nil {
 		return nil
 	}
 	left := max(r.Until.Sub(t.now()), 0).Seconds()

@@ -55,7 +55,7 @@ func (t *term) list(c *ledger.Cluster) {
 	candidate := decision.Candidate{
 		ID:          c.ClusterID,
 		Allocatable: c.Allocatable,
-		Available:   c.Available(),
+		Available:   t.offers(c),
 		Region:      c.Region,
 		Zone:        c.Zone,
 	}
@@ -74,7 +74,7 @@ func (t *term) list(c *ledger.Cluster) {
 func (t *term) relist(clusterID string) {
 	c := t.state.Cluster(clusterID)
 	if mutant.Active != mutant.StaleGrant {
-		t.market.SetAvailable(clusterID, c.Available())
+		t.market.SetAvailable(clusterID, t.offers(c))
 	}
 	t.b.feed.cluster(clusterID)
 }
@@ -89,8 +89,15 @@ func (t *term) judge(clusterID string) {
 		p.phase = phase
 		t.b.feed.cluster(clusterID)
 	}
-	t.market.SetStale(clusterID, phase != ClusterActive || t.awaits(clusterID) || t.unmet(c))
-	t.market.SetDenied(clusterID, t.shutOut(c))
+	silent, shut := phase != ClusterActive || t.awaits(clusterID) || t.unmet(c), t.shutOut(c)
+	t.market.SetStale(clusterID, silent)
+	t.market.SetDenied(clusterID, shut)
+	if open := !silent && !shut; open != p.open {
+		p.open = open
+		if open {
+			t.waiters.grown[clusterID] = true
+		}
+	}
 	next := nextPhaseChange(p.heard, t.now(), c.Agent, threshold)
 	if t.unmet(c) {
 		next = t.listenUntil

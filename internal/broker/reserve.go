@@ -7,6 +7,7 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,10 @@ type Request struct {
 	// Holds is the name of the reservation that the requester has under this key
 	// already, "" if none.
 	Holds string
+	// Queue is whether it waits where no cluster can hold it, for Wait at most; 0 leaves
+	// that to the configuration.
+	Queue bool
+	Wait  time.Duration
 	// Object is the Reservation it was asked for with, nil over REST.
 	Object *ledger.ObjectRef
 }
@@ -44,7 +49,7 @@ type Request struct {
 func askedFor(r *ledger.Reservation) *Request {
 	return &Request{
 		Requester: r.Requester, Key: r.Key, Tenant: r.Tenant, Priority: r.Priority, Amounts: r.Amounts,
-		Target: r.Target, Duration: r.Duration, Object: r.Object,
+		Target: r.Target, Duration: r.Duration, Object: r.Object, Queue: r.Queue, Wait: r.Wait,
 	}
 }
 
@@ -58,7 +63,10 @@ func (r *Request) digest() string {
 		Amounts  quantity.Amounts
 		Target   string
 		Duration time.Duration
-	}{r.Tenant, r.Priority, r.Amounts, r.Target, r.Duration})
+		// What came later is left out where it is not used: a digest outlives versions.
+		Queue bool          `json:",omitempty"`
+		Wait  time.Duration `json:",omitempty"`
+	}{r.Tenant, r.Priority, r.Amounts, r.Target, r.Duration, r.Queue, r.Wait})
 	if err != nil {
 		panic(err)
 	}
@@ -99,15 +107,22 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 	if err := checkDuration(req.DurationSeconds); err != nil {
 		return nil, err
 	}
+	if most := int64(LongestDuration / time.Second); req.QueueTimeoutSeconds < 0 || req.QueueTimeoutSeconds > most {
+		return nil, fault.New(fault.Invalid, "queueTimeoutSeconds: %d is not between 0 and %d", req.QueueTimeoutSeconds, most)
+	}
+	if p := req.QueuePolicy; p != "" && !p.Valid() {
+		return nil, fault.New(fault.Invalid, "queuePolicy: %q is neither Fail nor Queue", p)
+	}
 	q := &Request{
 		Requester: clusterID, Key: key, Tenant: req.Tenant, Priority: req.Priority, Amounts: amounts,
 		Target: req.TargetClusterID, Duration: time.Duration(req.DurationSeconds) * time.Second,
-		Holds: req.Reservation,
+		Holds: req.Reservation, Queue: req.QueuePolicy == v1.ReservationRequestQueuePolicyQueue,
+		Wait: time.Duration(req.QueueTimeoutSeconds) * time.Second,
 	}
 	return q, q.check()
 }
 
-// reserve grants a request, or finds what was granted for its key before.
+// reserve grants a request or lets it wait, or finds what became of its key before.
 func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	digest := q.digest()
 	r, shut := t.state.ByKey(q.Requester, q.Key)
@@ -136,27 +151,36 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	if fault.ReasonOf(err) == fault.NoCandidate && !t.settling().IsZero() {
 		return nil, t.errRecovering()
 	}
+	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate && q.Queue {
+		return t.enqueue(q, why)
+	}
 	if err != nil {
 		return nil, err
 	}
-	now := t.now()
-	until := now.Add(q.Duration)
-	if q.Duration == 0 {
-		until = now.Add(lease)
+	if !t.settling().IsZero() && t.overtakes(q, choice.winner) {
+		return nil, t.errRecovering()
 	}
-	name := mint()
+	reserve := t.reserveOf(q)
+	reserve.Provider, reserve.Explanation = choice.winner, choice.explanation
+	reserve.Until = t.now().Add(q.Duration)
+	if q.Duration == 0 {
+		reserve.Until = t.now().Add(lease)
+	}
 	failpoint.Hit(failpoint.BrokerDecided)
-	err = t.record(ledger.Event{Reserve: &ledger.Reserve{
-		Name: name, Key: q.Key, Digest: digest, Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
-		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Until: until,
-		Provider: choice.winner, Object: q.Object, Explanation: choice.explanation,
-	}})
-	if err != nil {
+	if err := t.record(ledger.Event{Reserve: reserve}); err != nil {
 		return nil, err
 	}
 	t.b.opts.Log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, choice.winner),
-		"reservation", name, "requester", q.Requester, "target", choice.winner, "resources", describe(q.Amounts))
-	return t.state.Reservation(name), nil
+		"reservation", reserve.Name, "requester", q.Requester, "target", choice.winner, "resources", describe(q.Amounts))
+	return t.state.Reservation(reserve.Name), nil
+}
+
+// reserveOf enters a request into the book under a new name.
+func (t *term) reserveOf(q *Request) *ledger.Reserve {
+	return &ledger.Reserve{
+		Name: mint(), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
+		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Object: q.Object, Queue: q.Queue, Wait: q.Wait,
+	}
 }
 
 // checkRequester refuses a cluster that was shut out, whoever asks for it. Where no
@@ -171,7 +195,7 @@ func (t *term) checkRequester(id string) error {
 // renew moves the end of a reservation that has none of its own, but not so often
 // that asking is a write every time.
 func (t *term) renew(r *ledger.Reservation) error {
-	if r.Duration != 0 || r.EndReason != "" {
+	if r.Duration != 0 || r.EndReason != "" || r.Waiting != nil {
 		return nil
 	}
 	until := t.now().Add(lease)
@@ -205,7 +229,8 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 		RequesterID:      r.Requester,
 		Phase:            v1.ReservationPhase(t.state.Phase(r)),
 		Resources:        wire.FromAmounts(r.Amounts),
-		ReservedAt:       r.CreatedAt,
+		ReservedAt:       r.ReservedAt(),
+		Queue:            t.placeOf(r),
 		RemainingSeconds: t.remaining(r),
 		Placements:       make([]v1.Placement, len(r.Placements)),
 		Message:          t.message(r),
@@ -221,12 +246,17 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 	if r.Requester != clusterID {
 		return out
 	}
-	out.Instruction = t.instruction(r, r.Current(), v1.InstructionRoleConsumer)
+	if p := r.Current(); p != nil && r.Waiting == nil {
+		out.Instruction = t.instruction(r, p, v1.InstructionRoleConsumer)
+		out.Notice = out.Instruction.Notice
+	}
 	if r.Explanation != nil {
 		out.Candidates = candidatesOf(r.Explanation)
 		out.Rejected = r.Explanation.Rejected
 	}
-	if r.Duration == 0 && r.EndReason == "" {
+	if r.Waiting != nil {
+		out.RenewSeconds = queueRefresh.Seconds()
+	} else if r.Duration == 0 && r.EndReason == "" {
 		out.RenewSeconds = max(r.Until.Add(renewEvery-lease).Sub(t.now()), time.Minute).Seconds()
 	}
 	return out
@@ -235,12 +265,18 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 // message says in words where a reservation is.
 func (t *term) message(r *ledger.Reservation) string {
 	p := r.Current()
-	switch t.state.Phase(r) {
-	case ledger.Active:
+	switch phase := t.state.Phase(r); {
+	case phase == ledger.Queued:
+		return t.queueMessage(r)
+	case r.Notice != nil:
+		return t.noticeMessage(r)
+	case phase == ledger.Active:
 		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider)
-	case ledger.Releasing:
+	case phase == ledger.Releasing:
 		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(t.waitingFor(r), " and "))
-	case ledger.Released, ledger.Failed:
+	case len(r.Placements) == 0:
+		return endOf(r)
+	case phase == ledger.Released, phase == ledger.Failed:
 		return endOf(r) + "; everything is given back"
 	}
 	if !t.state.HasAgent(p.Provider) {

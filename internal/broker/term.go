@@ -10,6 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // term is the memory of the broker while it holds the journal: from opening it
@@ -33,6 +34,8 @@ type term struct {
 	// news is, per cluster, what changed for it.
 	news map[string]*news
 	due  deadlines
+	// waiters are who waits for capacity.
+	waiters waiters
 	// listenUntil is until when nothing is granted on clusters that were not met; zero
 	// where the journal is known to be the present one.
 	listenUntil time.Time
@@ -52,6 +55,11 @@ type presence struct {
 	met bool
 	// fetched is when it first asked for its instructions in this term, zero before.
 	fetched time.Time
+	// open is whether it took new reservations when it was judged last.
+	open bool
+	// raw is what it had left when that was looked at last, free what of it is for
+	// everybody.
+	raw, free quantity.Amounts
 }
 
 // replay also returns the time of the newest event after the checkpoint, zero if there
@@ -85,6 +93,7 @@ func newTerm(b *Broker, state *ledger.State, j *journal.Journal, newest time.Tim
 		news:     map[string]*news{},
 		due:      newDeadlines(),
 		recovery: newRecovery(),
+		waiters:  newWaiters(),
 	}
 }
 
@@ -106,6 +115,7 @@ func (t *term) start() {
 		t.touched(r)
 	}
 	t.startLineage()
+	t.wake()
 }
 
 // startLineage has a cursor to tell, and looks whether this process knows more than the
@@ -161,15 +171,17 @@ func (t *term) record(e ledger.Event) error {
 		return errUnavailable()
 	}
 	t.last = commit
+	victims := t.state.Victims(t.state.Reservation(e.Reservation()))
 	if err := t.state.Apply(commit.Position(), &e); err != nil {
 		panic(fmt.Sprintf("ledger refused at position %d what it had checked: %v", commit.Position(), err))
 	}
-	t.follow(&e)
+	t.follow(&e, append(victims, t.state.Victims(t.state.Reservation(e.Reservation()))...))
 	return nil
 }
 
-// follow brings what is derived from the ledger up to date after an event.
-func (t *term) follow(e *ledger.Event) {
+// follow brings what is derived from the ledger up to date after an event. Victims are
+// those that made room for its reservation before.
+func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 	switch {
 	case e.Offer != nil:
 		t.list(t.state.Cluster(e.Offer.ClusterID))
@@ -185,6 +197,9 @@ func (t *term) follow(e *ledger.Event) {
 	default:
 		r := t.state.Reservation(e.Reservation())
 		t.touched(r)
+		for _, v := range victims {
+			t.touched(v)
+		}
 		for i := range r.Placements {
 			t.relist(r.Placements[i].Provider)
 		}
@@ -194,6 +209,7 @@ func (t *term) follow(e *ledger.Event) {
 // touched tells everyone concerned that a reservation changed.
 func (t *term) touched(r *ledger.Reservation) {
 	t.b.feed.reservation(r.Name)
+	t.lineUp(r)
 	t.due.set(r.Name, t.deadline(r))
 	t.newsOf(r.Requester).add(r)
 	for i := range r.Placements {

@@ -79,6 +79,10 @@ type ReservationView struct {
 	// ProviderHasAgent and RequesterHasAgent say who can act on it.
 	ProviderHasAgent, RequesterHasAgent bool
 	Message                             string
+	// Place in the queue; nil for one that does not wait.
+	Place *QueueView
+	// Warning says, where it is not "", that it has to make room and for which priority.
+	Warning string
 	// Over means that nothing of it is left anywhere.
 	Over bool
 }
@@ -110,9 +114,15 @@ func (b *Broker) view(ctx context.Context, find func(*term) *ledger.Reservation)
 func (t *term) viewOf(r *ledger.Reservation) *ReservationView {
 	v := &ReservationView{
 		Reservation: *r, Phase: t.state.Phase(r), Message: t.message(r), Over: t.state.Over(r),
-		Endpoint:          t.state.Cluster(r.Current().Provider).Endpoint,
-		ProviderHasAgent:  t.state.HasAgent(r.Current().Provider),
-		RequesterHasAgent: t.state.HasAgent(r.Requester),
+		RequesterHasAgent: t.state.HasAgent(r.Requester), Place: t.queueView(r),
+	}
+	// What the book changes in place is not for others to hold on to.
+	v.Waiting = nil
+	if p := r.Current(); p != nil {
+		v.Endpoint, v.ProviderHasAgent = t.state.Cluster(p.Provider).Endpoint, t.state.HasAgent(p.Provider)
+	}
+	if r.Notice != nil {
+		v.Warning = t.noticeMessage(r)
 	}
 	v.Placements = slices.Clone(r.Placements)
 	for i := range r.Placements {

@@ -37,6 +37,9 @@ const (
 	// Recovering means that the broker was restored from an older state and waits for
 	// clusters to say what they hold; nothing was granted.
 	Recovering Reason = "Recovering"
+	// QueueFull means that no cluster can hold the request now, and that no more
+	// requests may wait; nothing was kept of it.
+	QueueFull Reason = "QueueFull"
 	// TooManyRequests means that the caller asks too often.
 	TooManyRequests Reason = "TooManyRequests"
 	// ClusterDenied means that an administrator shut the caller's cluster out.
@@ -72,6 +75,7 @@ var statusOf = map[Reason]int{
 	Conflict:           http.StatusConflict,
 	Unavailable:        http.StatusServiceUnavailable,
 	Recovering:         http.StatusServiceUnavailable,
+	QueueFull:          http.StatusServiceUnavailable,
 	TooManyRequests:    http.StatusTooManyRequests,
 	ClusterDenied:      http.StatusForbidden,
 	ClusterNotApproved: http.StatusForbidden,
@@ -115,7 +119,7 @@ func (e *Error) Error() string { return e.Detail }
 
 // Temporary says that the same call may succeed later though nothing changed.
 func (e *Error) Temporary() bool {
-	return e.Reason == Unavailable || e.Reason == Recovering || e.Reason == TooManyRequests || e.Reason == IssuanceFailed || e.Reason == Internal
+	return e.Reason == Unavailable || e.Reason == Recovering || e.Reason == QueueFull || e.Reason == TooManyRequests || e.Reason == IssuanceFailed || e.Reason == Internal
 }
 
 // OfCaller says that the refusal is about who asks. It says nothing of what was asked

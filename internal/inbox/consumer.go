@@ -65,6 +65,9 @@ func WriteConsumer(
 		spec.RequestRef, spec.Namespaces = obj.Spec.RequestRef, obj.Spec.Namespaces
 	}
 	spec.ExpiresAt = steady(obj.Spec.ExpiresAt, spec.ExpiresAt)
+	if old := obj.Spec.Notice; old != nil && spec.Notice != nil {
+		spec.Notice.EndsAt = *steady(&old.EndsAt, &spec.Notice.EndsAt)
+	}
 	obj.Spec, obj.Spec.Release = spec, release
 	return obj, patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)
 }

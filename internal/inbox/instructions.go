@@ -41,6 +41,9 @@ type Options struct {
 	// Reader is where holdings are read that are announced; it must not be behind. The
 	// client unless set.
 	Reader client.Reader
+	// Look is told of a ResourceRequest for which the broker has news that no
+	// instruction brings; nil where nobody is to be told.
+	Look func(types.NamespacedName)
 	// Clock is the wall clock unless set.
 	Clock clock.Clock
 }
@@ -51,6 +54,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Interval <= 0 {
 		o.Interval = DefaultInterval
+	}
+	if o.Look == nil {
+		o.Look = func(types.NamespacedName) {}
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -113,7 +119,30 @@ func (i *Instructions) ask(ctx context.Context, cursor string) (answer, error) {
 			failed = append(failed, err)
 		}
 	}
-	return answer{cursor: list.Cursor, items: len(list.Instructions)}, errors.Join(failed...)
+	for n := range list.Requests {
+		if err := i.pass(ctx, &list.Requests[n]); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return answer{cursor: list.Cursor, items: len(list.Instructions) + len(list.Requests)}, errors.Join(failed...)
+}
+
+// pass has a request looked at of which the broker tells something new. One that
+// nobody here asks for any more is given back.
+func (i *Instructions) pass(ctx context.Context, news *v1.RequestNews) error {
+	rr, attempt, err := i.requestOf(ctx, news.Key)
+	switch {
+	case err != nil:
+		return err
+	case rr == nil, attempt < rr.Status.Attempt:
+		if news.Phase != v1.RequestNewsPhaseQueued {
+			return nil
+		}
+		return i.giveBack(ctx, &v1.Instruction{Reservation: news.Reservation, Key: news.Key})
+	case rr.DeletionTimestamp == nil && string(rr.Status.Phase) != string(news.Phase):
+		i.options.Look(client.ObjectKeyFromObject(rr))
+	}
+	return nil
 }
 
 func (i *Instructions) apply(ctx context.Context, in *v1.Instruction, received time.Time) error {

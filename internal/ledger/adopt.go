@@ -127,6 +127,11 @@ func (s *State) applyAdopt(at time.Time, a *Adopt) {
 		p.AcknowledgedAt, p.EverReady = at, true
 	}
 	s.clusters[a.Provider].hold(PlacementName(r.Name, p.Number), r.Amounts)
+	if r.Waiting != nil && r.Stands(p) {
+		// It was granted in the part that is lost.
+		s.leaveQueue(r)
+		r.Until, r.GrantedAt = a.Until, at
+	}
 	r.Provider, r.Changed = r.Current().Provider, s.position
 	s.supersede(r)
 	if !r.Stands(p) {

@@ -45,6 +45,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		s.applyShut(e.At, e.Shut)
 	case e.Forget != nil:
 		s.applyForget(e.Forget)
+	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
+		s.applyQueue(e)
 	default:
 		s.applyRestored(e)
 	}
@@ -123,7 +125,11 @@ func (s *State) applyWithdraw(w *Withdraw) {
 
 func (s *State) applyEnd(at time.Time, e *End) {
 	r := s.reservations[e.Name]
+	s.leaveQueue(r)
 	r.EndReason, r.EndMessage, r.EndedAt = e.Reason, e.Message, at
+	if e.Explanation != nil {
+		r.Explanation = e.Explanation
+	}
 	r.Changed = s.position
 	for i := range r.Placements {
 		s.giveUp(r, &r.Placements[i])
@@ -134,6 +140,9 @@ func (s *State) applyEnd(at time.Time, e *End) {
 // anything there, and nobody would ever confirm that it is gone. It is recorded
 // now because an agent that enrols later must not bring an old placement back.
 func (s *State) giveUp(r *Reservation, p *Placement) {
+	if r.Notice != nil && r.Notice.Placement == p.Number {
+		r.Notice = nil
+	}
 	if !s.HasAgent(p.Provider) || mutant.Active == mutant.EarlyResale {
 		s.free(r, p)
 	}

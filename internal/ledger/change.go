@@ -29,8 +29,21 @@ func (s *State) checkChange(c *Change) error {
 
 func (s *State) applyChange(c *Change) {
 	r := s.reservations[c.Name]
+	if w := r.Waiting; w != nil {
+		w.Left = c.left(r.Duration, w.Left)
+	}
 	r.Generation, r.Duration, r.Until, r.Changed = c.Generation, c.Duration, c.Until, s.position
 	if c.Digest != "" {
 		r.Digest = c.Digest
+	}
+}
+
+// left is how long one that waits is held in the end, which was left of a duration.
+func (c *Change) left(duration, left time.Duration) time.Duration {
+	switch {
+	case c.Duration == 0 || duration == 0:
+		return c.Duration
+	default:
+		return max(left+c.Duration-duration, time.Second)
 	}
 }

@@ -57,6 +57,8 @@ func (s *State) Check(e *Event) error {
 		return s.checkKeyFree(e.Shut.Requester, e.Shut.Key)
 	case e.Forget != nil:
 		return s.checkForget(e.Forget)
+	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
+		return s.checkQueue(e)
 	default:
 		return s.checkRestored(e)
 	}
@@ -69,6 +71,7 @@ func (e *Event) changes() int {
 		e.NodeReady != nil, e.Withdraw != nil, e.ProviderGone != nil, e.ConsumerGone != nil,
 		e.End != nil, e.Renew != nil, e.Shut != nil, e.Forget != nil,
 		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
+		e.Enqueue != nil, e.Grant != nil, e.Preempt != nil,
 	} {
 		if set {
 			n++
@@ -114,6 +117,14 @@ func checkAmounts(amounts quantity.Amounts) error {
 }
 
 func (s *State) checkReserve(r *Reserve) error {
+	if err := s.checkRequest(r); err != nil {
+		return err
+	}
+	return s.checkFits(r.Provider, r.Amounts)
+}
+
+// checkRequest is what holds for a request, be it granted or not.
+func (s *State) checkRequest(r *Reserve) error {
 	if r.Name == "" || r.Requester == "" || r.Key == "" || r.Amounts.IsZero() {
 		return fmt.Errorf("%w: reservation without name, requester, key or amounts", ErrMalformed)
 	}
@@ -123,10 +134,7 @@ func (s *State) checkReserve(r *Reserve) error {
 	if s.reservations[r.Name] != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, ErrTaken)
 	}
-	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
-		return err
-	}
-	return s.checkFits(r.Provider, r.Amounts)
+	return s.checkKeyFree(r.Requester, r.Key)
 }
 
 func (s *State) checkKeyFree(requester, key string) error {
@@ -141,6 +149,9 @@ func (s *State) checkMove(m *Move) error {
 		return err
 	}
 	r := s.reservations[m.Name]
+	if r.Waiting != nil {
+		return fmt.Errorf("reservation %q: %w: it waits", m.Name, ErrTaken)
+	}
 	if r.Stands(r.Current()) {
 		return fmt.Errorf("reservation %q: %w: placement %d still stands", m.Name, ErrTaken, r.Current().Number)
 	}

@@ -30,6 +30,10 @@ const (
 	DueAcknowledgement Due = "Unacknowledged"
 	// DueReady: the virtual node did not become Ready in time.
 	DueReady Due = "NeverReady"
+	// DueQueue: it waits no longer.
+	DueQueue Due = "QueueTimeout"
+	// DueNotice: its placement has to make room now.
+	DueNotice Due = "Notice"
 )
 
 // Deadline is the next instant at which time changes the reservation, and how.
@@ -37,12 +41,18 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 	if r.EndReason != "" {
 		return time.Time{}, DueNothing
 	}
+	if r.Waiting != nil {
+		return r.Waiting.Until, DueQueue
+	}
 	at, due := r.Until, DueExpiry
 	if mutant.Active == mutant.EarlyExpiry {
 		at = at.Add(-time.Second)
 	}
+	if r.Notice != nil && r.Notice.Ends.Before(at) {
+		at, due = r.Notice.Ends, DueNotice
+	}
 	p := r.Current()
-	if !s.HasAgent(p.Provider) || !r.Stands(p) {
+	if !r.Stands(p) || !s.HasAgent(p.Provider) {
 		return at, due
 	}
 	if p.AcknowledgedAt.IsZero() {

@@ -28,6 +28,9 @@ type Event struct {
 	Adopt        *Adopt        `json:"adopt,omitempty"`
 	Claim        *Claim        `json:"claim,omitempty"`
 	Change       *Change       `json:"change,omitempty"`
+	Enqueue      *Enqueue      `json:"enqueue,omitempty"`
+	Grant        *Grant        `json:"grant,omitempty"`
+	Preempt      *Preempt      `json:"preempt,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces
@@ -97,6 +100,10 @@ type Reserve struct {
 	// Until is when it ends unless it is renewed.
 	Until    time.Time `json:"until"`
 	Provider string    `json:"provider"`
+	// Queue is whether it waits where no cluster can hold it, at first or later.
+	Queue bool `json:"queue,omitempty"`
+	// Wait is how long it waits at most; 0 leaves that to the configuration.
+	Wait time.Duration `json:"wait,omitempty"`
 	// Object is the Reservation a user made in the broker cluster; nil for one that
 	// an agent asked for.
 	Object *ObjectRef `json:"object,omitempty"`
@@ -151,6 +158,8 @@ type End struct {
 	Reason EndReason `json:"reason"`
 	// Message says more, for people.
 	Message string `json:"message,omitempty"`
+	// Explanation, where it is given, is why it failed in the end.
+	Explanation *Explanation `json:"explanation,omitempty"`
 }
 
 // EndReason is why a reservation ends.
@@ -164,6 +173,8 @@ const (
 	EndExpired EndReason = "Expired"
 	// EndFailed: no provider is left that could serve it.
 	EndFailed EndReason = "Failed"
+	// EndPreempted: a reservation of a higher priority took its place.
+	EndPreempted EndReason = "Preempted"
 )
 
 // Renew moves the end of a reservation that has no duration.
@@ -212,6 +223,12 @@ func (e *Event) Reservation() string {
 		return e.Claim.Name
 	case e.Change != nil:
 		return e.Change.Name
+	case e.Enqueue != nil:
+		return e.Enqueue.reservation()
+	case e.Grant != nil:
+		return e.Grant.Name
+	case e.Preempt != nil:
+		return e.Preempt.Name
 	default:
 		return ""
 	}

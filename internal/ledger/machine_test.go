@@ -230,7 +230,7 @@ var kinds = []struct {
 	}},
 	{"change", 1, func(m *machine, c choose) Event {
 		until := m.now.Add(time.Duration(c(99)) * time.Minute)
-		return Event{Change: &Change{Name: m.anyName(c), Generation: int64(c(5)), Until: until}}
+		return Event{Change: &Change{Name: m.anyName(c), Generation: int64(c(5)), Duration: time.Duration(c(3)) * time.Hour, Until: until}}
 	}},
 	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
 	{"forget", 3, (*machine).anyForget},
@@ -239,6 +239,9 @@ var kinds = []struct {
 		return Event{Announced: &Announced{ClusterID: oneOf(c, paris, berlin, rome, "nowhere")}}
 	}},
 	{"adopt", 4, (*machine).anyAdopt},
+	{"enqueue", 5, (*machine).anyEnqueue},
+	{"grant", 5, (*machine).anyGrant},
+	{"preempt", 3, (*machine).anyPreempt},
 	{"claim", 3, func(m *machine, c choose) Event {
 		return Event{Claim: &Claim{Name: m.anyName(c), Key: oneOf(c, "", m.anyKey(c))}}
 	}},
@@ -302,6 +305,7 @@ func (m *machine) anyReserve(c choose) Event {
 		e.Reserve.Key = m.anyKey(c)
 	}
 	e.Reserve.Until = m.now.Add(time.Hour)
+	e.Reserve.Duration = time.Duration(c(2)) * time.Hour
 	return e
 }
 

@@ -18,6 +18,7 @@ type naive struct {
 	grants   []*naiveGrant
 	entries  []*naiveEntry
 	tombs    map[Shut]bool
+	queue    []*naiveWait
 	// lineage is the present one, and restored whether it is not the first.
 	lineage  string
 	restored bool
@@ -34,6 +35,7 @@ type naiveEntry struct {
 	name, requester, key string
 	amounts              quantity.Amounts
 	until                time.Time
+	duration             time.Duration
 	end                  EndReason
 	unclaimed            bool
 	generation           int64
@@ -169,6 +171,7 @@ func (n *naive) refusals(e *Event) []error {
 		fits(e.Reserve.Provider, e.Reserve.Amounts)
 	case e.Move != nil:
 		if entry := onLive(e.Move.Name); entry != nil {
+			refuse(n.waits(entry) != nil, ErrTaken)
 			for _, g := range n.grantsOf(entry) {
 				refuse(g.stands(), ErrTaken)
 			}
@@ -212,6 +215,8 @@ func (n *naive) refusals(e *Event) []error {
 		if entry := onLive(e.Claim.Name); entry != nil {
 			refuse(!entry.unclaimed || e.Claim.Key != "" && n.keyUsed(entry.requester, e.Claim.Key), ErrTaken)
 		}
+	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
+		no = append(no, n.refusalsOfQueue(e)...)
 	default:
 		refuse(true, ErrMalformed)
 	}
@@ -273,7 +278,7 @@ func (n *naive) record(e *Event) {
 		}
 	case e.Reserve != nil:
 		r := e.Reserve
-		entry := &naiveEntry{name: r.Name, requester: r.Requester, key: r.Key, amounts: r.Amounts, until: r.Until}
+		entry := &naiveEntry{name: r.Name, requester: r.Requester, key: r.Key, amounts: r.Amounts, until: r.Until, duration: r.Duration}
 		n.entries = append(n.entries, entry)
 		n.grants = append(n.grants, &naiveGrant{entry: entry, number: 1, provider: r.Provider, assigned: e.At})
 	case e.Move != nil:
@@ -306,7 +311,14 @@ func (n *naive) record(e *Event) {
 		n.entry(e.Renew.Name).until = e.Renew.Until
 	case e.Change != nil:
 		entry := n.entry(e.Change.Name)
-		entry.until, entry.generation = e.Change.Until, e.Change.Generation
+		if w := n.waits(entry); w != nil {
+			if w.hold += e.Change.Duration - entry.duration; entry.duration == 0 || e.Change.Duration == 0 {
+				w.hold = e.Change.Duration
+			} else if w.hold < time.Second {
+				w.hold = time.Second
+			}
+		}
+		entry.until, entry.generation, entry.duration = e.Change.Until, e.Change.Generation, e.Change.Duration
 	case e.Shut != nil:
 		n.tombs[*e.Shut] = true
 	case e.Forget != nil:
@@ -323,6 +335,8 @@ func (n *naive) record(e *Event) {
 		if e.Claim.Key != "" {
 			entry.key = e.Claim.Key
 		}
+	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
+		n.recordQueue(e)
 	}
 }
 
@@ -345,6 +359,9 @@ func (n *naive) adopt(e *Event) {
 	*adopted = naiveGrant{entry: entry, number: a.Placement, provider: a.Provider, assigned: e.At, withdrawn: a.Withdrawn != ""}
 	if a.Acknowledged {
 		adopted.acked, adopted.readyOnce = e.At, true
+	}
+	if w := n.waits(entry); w != nil && adopted.stands() {
+		w.left, entry.until = true, a.Until
 	}
 	all := n.grantsOf(entry)
 	for i, g := range all {
@@ -410,6 +427,9 @@ func (n *naive) differs(s *State) error {
 		if r.Unclaimed != e.unclaimed || r.EndReason != e.end || !r.Until.Equal(e.until) || s.Over(r) != n.over(e) {
 			return fmt.Errorf("reservation %s: %+v, want %+v", e.name, r, e)
 		}
+	}
+	if err := n.queueDiffers(s); err != nil {
+		return err
 	}
 	seen := map[string]int{}
 	for _, g := range n.grants {

@@ -5,6 +5,7 @@ type Phase string
 
 // Phases of a reservation that is in the book.
 const (
+	Queued    Phase = "Queued"
 	Reserved  Phase = "Reserved"
 	Active    Phase = "Active"
 	Releasing Phase = "Releasing"
@@ -21,6 +22,8 @@ func (s *State) Phase(r *Reservation) Phase {
 		return Failed
 	case r.EndReason != "":
 		return Released
+	case r.Waiting != nil:
+		return Queued
 	case r.Current().Ready && !r.Current().AcknowledgedAt.IsZero():
 		return Active
 	default:

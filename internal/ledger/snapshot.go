@@ -110,7 +110,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 }
 
 func (s *State) restoreReservation(r *Reservation) error {
-	if r == nil || r.Name == "" || len(r.Placements) == 0 {
+	if r == nil || r.Name == "" || len(r.Placements) == 0 && r.Waiting == nil && r.EndReason == "" {
 		return fmt.Errorf("%w: reservation without name or placement", ErrMalformed)
 	}
 	if s.reservations[r.Name] != nil {

@@ -115,6 +115,12 @@ type Reservation struct {
 	EndMessage string
 	EndedAt    time.Time
 	Placements []Placement
+	// Waiting is its place in the queue; nil where it does not wait.
+	Waiting *Waiting `json:",omitempty"`
+	// GrantedAt is when one that had to wait got its first placement; else zero.
+	GrantedAt time.Time `json:",omitzero"`
+	// Notice says that its placement has to make room; nil if it has not.
+	Notice *Notice `json:",omitempty"`
 	// Unclaimed is whether it stands on its provider's word alone: see Adopt.
 	Unclaimed bool `json:",omitempty"`
 	// Generation of the last Change, 0 before the first.
@@ -146,8 +152,8 @@ func PlacementName(reservation string, number int32) string {
 	return fmt.Sprintf("%s-%d", reservation, number)
 }
 
-// Current is the newest placement.
-func (r *Reservation) Current() *Placement { return &r.Placements[len(r.Placements)-1] }
+// Current is the newest placement; nil while it waits for the first one.
+func (r *Reservation) Current() *Placement { return r.Placement(int32(len(r.Placements))) }
 
 // Placement returns the placement with that number, nil if there is none.
 func (r *Reservation) Placement(number int32) *Placement {
@@ -157,8 +163,10 @@ func (r *Reservation) Placement(number int32) *Placement {
 	return &r.Placements[number-1]
 }
 
-// Stands is whether the placement is still wanted.
-func (r *Reservation) Stands(p *Placement) bool { return r.EndReason == "" && p.Withdrawn == "" }
+// Stands is whether the placement is still wanted; none, nil, never is.
+func (r *Reservation) Stands(p *Placement) bool {
+	return p != nil && r.EndReason == "" && p.Withdrawn == ""
+}
 
 // Position of the last event that was applied.
 func (s *State) Position() uint64 { return s.position }

@@ -60,6 +60,9 @@ func (o operations) RequestReservation(ctx context.Context, r v1.RequestReservat
 	if err != nil {
 		return nil, err
 	}
+	if reservation.Phase == v1.ReservationPhaseQueued {
+		return v1.RequestReservation202JSONResponse(complete(reservation)), nil
+	}
 	return v1.RequestReservation200JSONResponse(complete(reservation)), nil
 }
 

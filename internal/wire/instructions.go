@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
@@ -48,8 +49,32 @@ func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1al
 		TargetClusterEndpoint: in.ProviderEndpoint,
 		Resources:             resources,
 		ExpiresAt:             ExpiresAt(in.RemainingSeconds, received),
+		Notice:                noticeOf(in.Notice, received),
 		Release:               in.State != v1.InstructionStateHold,
 	}, nil
+}
+
+// maxNotice bounds the message of a notice in the schema.
+const maxNotice = 1024
+
+func noticeOf(n *v1.Notice, received time.Time) *agentv1alpha1.Notice {
+	if n == nil {
+		return nil
+	}
+	return &agentv1alpha1.Notice{
+		Reason: string(n.Reason), EndsAt: *ExpiresAt(&n.RemainingSeconds, received), Message: Clip(n.Message, maxNotice),
+	}
+}
+
+// ToQueuePlace turns a place in the queue into what a status shows.
+func ToQueuePlace(q *v1.QueuePlace, received time.Time) *brokerv1alpha1.QueuePlace {
+	if q == nil {
+		return nil
+	}
+	since := metav1.NewTime(q.Since.Truncate(time.Second))
+	return &brokerv1alpha1.QueuePlace{
+		Position: q.Position, Since: &since, Until: ExpiresAt(&q.RemainingSeconds, received), Reason: string(q.Reason),
+	}
 }
 
 // ToProviderInstruction turns a provider's instruction into the spec of its

@@ -24,5 +24,9 @@ func ReservationRequest(rr *agentv1alpha1.ResourceRequest, clusterID string) *v1
 	if rr.Spec.Duration != nil {
 		req.DurationSeconds = int64(rr.Spec.Duration.Round(time.Second) / time.Second)
 	}
+	req.QueuePolicy = v1.ReservationRequestQueuePolicy(rr.Spec.QueuePolicy)
+	if rr.Spec.QueueTimeout != nil {
+		req.QueueTimeoutSeconds = int64(rr.Spec.QueueTimeout.Round(time.Second) / time.Second)
+	}
 	return req
 }

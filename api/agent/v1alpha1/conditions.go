@@ -28,6 +28,9 @@ const (
 	ConditionPeeringSkipped = "PeeringSkipped"
 	// ConditionAcknowledged is true when this cluster has accepted to provide.
 	ConditionAcknowledged = "Acknowledged"
+	// ConditionPreempted is true when the placement of a ResourceRequest has to make
+	// room for a higher priority.
+	ConditionPreempted = "Preempted"
 	// ConditionGranted is true when the ResourceSlice of a placement is granted.
 	ConditionGranted = "Granted"
 )
@@ -39,6 +42,10 @@ const (
 	ReasonQueued            = "Queued"
 	ReasonChanged           = "Changed"
 	ReasonChangeRefused     = "ChangeRefused"
+	ReasonQueueFull         = "QueueFull"
+	ReasonPreempted         = "Preempted"
+	ReasonNotice            = "PreemptionNotice"
+	ReasonNoticeWithdrawn   = "NoticeWithdrawn"
 	ReasonNoCandidate       = "NoCandidate"
 	ReasonRefused           = "Refused"
 	ReasonInvalid           = "Invalid"

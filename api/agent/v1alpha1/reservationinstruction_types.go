@@ -48,6 +48,23 @@ type RequestReference struct {
 	UID string `json:"uid"`
 }
 
+// Notice says that a placement has to make room.
+type Notice struct {
+	// reason is Preempted: for a request of a higher priority.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason"`
+
+	// endsAt is when it is taken down, by this cluster's clock.
+	// +required
+	EndsAt metav1.Time `json:"endsAt"`
+
+	// message for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
 // ReservationInstructionSpec tells this cluster to use reserved capacity.
 type ReservationInstructionSpec struct {
 	// reservationName as the broker named it.
@@ -92,6 +109,10 @@ type ReservationInstructionSpec struct {
 	// clock; empty while it is renewed.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+
+	// notice says that the placement has to make room soon.
+	// +optional
+	Notice *Notice `json:"notice,omitempty"`
 
 	// release is set when the placement has ended: everything made for it is
 	// taken down, then status.phase becomes Released.

@@ -26,7 +26,7 @@ const (
 // ResourceRequestSpec is what is asked of the other clusters. Of what stands, duration
 // and release can be changed; for anything else make another request.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && has(self.memory) == has(oldSelf.memory) && has(self.resources) == has(oldSelf.resources) && has(self.priority) == has(oldSelf.priority) && has(self.namespaces) == has(oldSelf.namespaces)",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && has(self.memory) == has(oldSelf.memory) && has(self.resources) == has(oldSelf.resources) && has(self.priority) == has(oldSelf.priority) && has(self.namespaces) == has(oldSelf.namespaces) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout)",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a ResourceRequest that was released cannot be taken back: create another"
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory) || has(self.resources)",message="nothing is asked for: set cpu, memory or resources"
 // +kubebuilder:validation:XValidation:rule="!has(self.cpu) || string(self.cpu).matches('^[^eE]*[1-9]') || (has(self.resources) && self.resources.exists(k, k.contains('/') && string(self.resources[k]) != '0'))",fieldPath=".cpu",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
@@ -65,6 +65,19 @@ type ResourceRequestSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="duration must be at least 1m and at most 87600h, for example 2h30m, or left out"
 	Duration *metav1.Duration `json:"duration,omitempty"`
+
+	// queuePolicy says what happens where no cluster can hold it, now or after its
+	// placement was given up: Fail (the default), or Queue: it waits for capacity.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
+	QueuePolicy brokerv1alpha1.QueuePolicy `json:"queuePolicy,omitempty"`
+
+	// queueTimeout is how long it waits at most; then it fails. It defaults to
+	// BrokerConfig.spec.queue.defaultTimeout (1h).
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="queueTimeout must be at least 1s and at most 87600h, for example 2h30m, or left out"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
+	QueueTimeout *metav1.Duration `json:"queueTimeout,omitempty"`
 
 	// namespaces whose pods may run on the virtual node. Without it the request's
 	// own namespace; an empty list means none. Any other namespace must carry the
@@ -129,6 +142,10 @@ type ResourceRequestStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
+	// queue is its place in the queue while it waits.
+	// +optional
+	Queue *brokerv1alpha1.QueuePlace `json:"queue,omitempty"`
+
 	// candidates explains the decision: the best ten, winner first.
 	// +optional
 	// +listType=atomic
@@ -140,7 +157,8 @@ type ResourceRequestStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Reserved, Peered, NodeReady and Offloading.
+	// conditions are Ready, Reserved, Peered, NodeReady, Offloading and, where it
+	// applies, Preempted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -162,6 +180,7 @@ type ResourceRequestStatus struct {
 // +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.resources.nvidia\.com/gpu`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeName`
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiresAt`
+// +kubebuilder:printcolumn:name="Queue",type=integer,JSONPath=`.status.queue.position`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
 type ResourceRequest struct {

@@ -100,6 +100,31 @@ type BrokerConfigSpec struct {
 	// +optional
 	MaxPerReservation ResourceBounds `json:"maxPerReservation,omitempty"`
 
+	// queue bounds the requests that wait for capacity, see spec.queuePolicy of a
+	// request.
+	// +optional
+	Queue *QueueConfig `json:"queue,omitempty"`
+
+	// preemption lets requests that wait take the place of reservations of a lower
+	// priority. Without it none does.
+	// +optional
+	Preemption *PreemptionConfig `json:"preemption,omitempty"`
+
+	// priorityCeilings bound the priority of clusters: a request counts with what it
+	// asked for or with the ceiling, whichever is less.
+	// +optional
+	// +listType=map
+	// +listMapKey=clusterID
+	// +kubebuilder:validation:MaxItems=1000
+	PriorityCeilings []PriorityCeiling `json:"priorityCeilings,omitempty"`
+
+	// defaultMaxPriority is the ceiling of every cluster without one of its own. There
+	// is none if it is unset.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	DefaultMaxPriority *int32 `json:"defaultMaxPriority,omitempty"`
+
 	// admission says which clusters take part: Open, each with a valid certificate
 	// (the default), or Approved, those of approvedClusters.
 	// +optional

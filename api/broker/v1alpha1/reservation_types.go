@@ -7,7 +7,7 @@ import (
 )
 
 // ReservationPhase is where a reservation is in its life:
-// Pending → Reserved → Active → Releasing → Released, and Failed.
+// Pending → Queued → Reserved → Active → Releasing → Released, and Failed.
 //
 // +kubebuilder:validation:Enum=Pending;Queued;Reserved;Active;Releasing;Released;Failed
 type ReservationPhase string
@@ -47,11 +47,19 @@ const (
 	// ConditionChanged tells of the last edit of spec: true when it is in force, false
 	// when it was refused and what was agreed before holds. Without an edit it is absent.
 	ConditionChanged = "Changed"
+	// ConditionPreempted is true when the placement has to make room for a higher
+	// priority, or had to.
+	ConditionPreempted = "Preempted"
 )
 
 // Reasons of conditions and events of a Reservation. They are stable.
 const (
 	ReasonPending          = "Pending"
+	ReasonQueued           = "Queued"
+	ReasonQueueFull        = "QueueFull"
+	ReasonNotice           = "PreemptionNotice"
+	ReasonNoticeWithdrawn  = "NoticeWithdrawn"
+	ReasonPreempted        = "Preempted"
 	ReasonReserved         = "Reserved"
 	ReasonActive           = "Active"
 	ReasonReleasing        = "Releasing"
@@ -98,7 +106,7 @@ type RequestedResources map[corev1.ResourceName]resource.Quantity
 // ReservationSpec is what is asked for. Of what stands, duration and release can be
 // changed; for anything else make another Reservation.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant)",message="of a Reservation only duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout)",message="of a Reservation only duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a Reservation that was released cannot be taken back: create another"
 type ReservationSpec struct {
 	// requestedResources is how much is wanted of each resource.
@@ -140,6 +148,19 @@ type ReservationSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
 	Tenant string `json:"tenant,omitempty"`
+
+	// queuePolicy says what happens where no cluster can hold it, now or after its
+	// placement was given up: Fail (the default), or Queue: it waits for capacity.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
+	QueuePolicy QueuePolicy `json:"queuePolicy,omitempty"`
+
+	// queueTimeout is how long it waits at most; then it fails. It defaults to
+	// BrokerConfig.spec.queue.defaultTimeout (1h).
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="queueTimeout must be at least 1s and at most 87600h, for example 2h30m, or left out"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
+	QueueTimeout *metav1.Duration `json:"queueTimeout,omitempty"`
 
 	// release gives the capacity back and leaves this object, Released, to be read.
 	// It cannot be taken back.
@@ -252,6 +273,10 @@ type ReservationStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
+	// queue is its place in the queue while it waits.
+	// +optional
+	Queue *QueuePlace `json:"queue,omitempty"`
+
 	// placements of the reservation, oldest first.
 	// +optional
 	// +listType=map
@@ -275,7 +300,8 @@ type ReservationStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Reserved, Acknowledged and, where it applies, NoConsumer.
+	// conditions are Ready, Reserved, Acknowledged and, where they apply, NoConsumer
+	// and Preempted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -298,6 +324,7 @@ type ReservationStatus struct {
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.requestedResources.memory`
 // +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.requestedResources.nvidia\.com/gpu`
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiresAt`
+// +kubebuilder:printcolumn:name="Queue",type=integer,JSONPath=`.status.queue.position`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.status.reservationName`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1

@@ -59,6 +59,21 @@ func (e InstructionState) Valid() bool {
 	}
 }
 
+// Defines values for NoticeReason.
+const (
+	NoticeReasonPreempted NoticeReason = "Preempted"
+)
+
+// Valid indicates whether the value is a known member of the NoticeReason enum.
+func (e NoticeReason) Valid() bool {
+	switch e {
+	case NoticeReasonPreempted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PlacementState.
 const (
 	PlacementStateAcknowledged PlacementState = "Acknowledged"
@@ -86,11 +101,54 @@ func (e PlacementState) Valid() bool {
 	}
 }
 
+// Defines values for QueuePlaceReason.
+const (
+	QueuePlaceReasonNoCandidate QueuePlaceReason = "NoCandidate"
+	QueuePlaceReasonPreempted   QueuePlaceReason = "Preempted"
+	QueuePlaceReasonPreempting  QueuePlaceReason = "Preempting"
+)
+
+// Valid indicates whether the value is a known member of the QueuePlaceReason enum.
+func (e QueuePlaceReason) Valid() bool {
+	switch e {
+	case QueuePlaceReasonNoCandidate:
+		return true
+	case QueuePlaceReasonPreempted:
+		return true
+	case QueuePlaceReasonPreempting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RequestNewsPhase.
+const (
+	RequestNewsPhaseFailed   RequestNewsPhase = "Failed"
+	RequestNewsPhaseQueued   RequestNewsPhase = "Queued"
+	RequestNewsPhaseReleased RequestNewsPhase = "Released"
+)
+
+// Valid indicates whether the value is a known member of the RequestNewsPhase enum.
+func (e RequestNewsPhase) Valid() bool {
+	switch e {
+	case RequestNewsPhaseFailed:
+		return true
+	case RequestNewsPhaseQueued:
+		return true
+	case RequestNewsPhaseReleased:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReservationEndReason.
 const (
-	ReservationEndReasonExpired  ReservationEndReason = "Expired"
-	ReservationEndReasonFailed   ReservationEndReason = "Failed"
-	ReservationEndReasonReleased ReservationEndReason = "Released"
+	ReservationEndReasonExpired   ReservationEndReason = "Expired"
+	ReservationEndReasonFailed    ReservationEndReason = "Failed"
+	ReservationEndReasonPreempted ReservationEndReason = "Preempted"
+	ReservationEndReasonReleased  ReservationEndReason = "Released"
 )
 
 // Valid indicates whether the value is a known member of the ReservationEndReason enum.
@@ -99,6 +157,8 @@ func (e ReservationEndReason) Valid() bool {
 	case ReservationEndReasonExpired:
 		return true
 	case ReservationEndReasonFailed:
+		return true
+	case ReservationEndReasonPreempted:
 		return true
 	case ReservationEndReasonReleased:
 		return true
@@ -134,6 +194,24 @@ func (e ReservationPhase) Valid() bool {
 	case ReservationPhaseReleasing:
 		return true
 	case ReservationPhaseReserved:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReservationRequestQueuePolicy.
+const (
+	ReservationRequestQueuePolicyFail  ReservationRequestQueuePolicy = "Fail"
+	ReservationRequestQueuePolicyQueue ReservationRequestQueuePolicy = "Queue"
+)
+
+// Valid indicates whether the value is a known member of the ReservationRequestQueuePolicy enum.
+func (e ReservationRequestQueuePolicy) Valid() bool {
+	switch e {
+	case ReservationRequestQueuePolicyFail:
+		return true
+	case ReservationRequestQueuePolicyQueue:
 		return true
 	default:
 		return false
@@ -331,7 +409,10 @@ type Instruction struct {
 	ConsumerID   string `json:"consumerID"`
 
 	// Key The idempotency key, for the consumer; absent if the reservation was made in the broker cluster.
-	Key              string   `json:"key,omitempty,omitzero"`
+	Key string `json:"key,omitempty,omitzero"`
+
+	// Notice The placement has to make room soon; absent for one that has not.
+	Notice           *Notice  `json:"notice,omitempty"`
 	Placement        int32    `json:"placement"`
 	ProviderEndpoint string   `json:"providerEndpoint,omitempty,omitzero"`
 	ProviderID       string   `json:"providerID"`
@@ -361,6 +442,11 @@ type InstructionList struct {
 	Announce     bool          `json:"announce,omitempty,omitzero"`
 	Cursor       string        `json:"cursor"`
 	Instructions []Instruction `json:"instructions"`
+
+	// Requests Requests of the caller that changed and that no instruction speaks of, because
+	// they have no placement: they wait, or ended before they had one. Repeating a
+	// request tells the rest.
+	Requests []RequestNews `json:"requests,omitempty,omitzero"`
 }
 
 // IssuedCertificate What an agent needs beside its private key. Nothing of it is secret.
@@ -404,6 +490,21 @@ type NodeShape struct {
 	// Free Amount by Kubernetes resource name, each a quantity.
 	Free Amounts `json:"free"`
 }
+
+// Notice The placement has to make room soon; absent for one that has not.
+type Notice struct {
+	Message string `json:"message"`
+
+	// Priority Of whoever needs the room.
+	Priority int32        `json:"priority"`
+	Reason   NoticeReason `json:"reason"`
+
+	// RemainingSeconds Time until it is taken down.
+	RemainingSeconds float64 `json:"remainingSeconds"`
+}
+
+// NoticeReason defines model for Notice.Reason.
+type NoticeReason string
 
 // Placement defines model for Placement.
 type Placement struct {
@@ -463,6 +564,24 @@ type ProvidedPlacement struct {
 	Resources Amounts `json:"resources"`
 }
 
+// QueuePlace The place of a reservation that waits; absent for one that does not.
+type QueuePlace struct {
+	// Position From 1; it counts those of a higher priority and those that came before.
+	Position int32 `json:"position"`
+
+	// Reason NoCandidate: no cluster can hold it. Preempting: others make room for it.
+	// Preempted: it had a place, and another one took it.
+	Reason QueuePlaceReason `json:"reason"`
+
+	// RemainingSeconds Time until it fails.
+	RemainingSeconds float64   `json:"remainingSeconds"`
+	Since            time.Time `json:"since"`
+}
+
+// QueuePlaceReason NoCandidate: no cluster can hold it. Preempting: others make room for it.
+// Preempted: it had a place, and another one took it.
+type QueuePlaceReason string
+
 // RenewalRequest defines model for RenewalRequest.
 type RenewalRequest struct {
 	// Csr PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: the common name alone, the
@@ -472,19 +591,37 @@ type RenewalRequest struct {
 	Csr CertificateSigningRequest `json:"csr"`
 }
 
+// RequestNews defines model for RequestNews.
+type RequestNews struct {
+	// Key The idempotency key it was asked for with.
+	Key         string           `json:"key"`
+	Phase       RequestNewsPhase `json:"phase"`
+	Reservation string           `json:"reservation"`
+}
+
+// RequestNewsPhase defines model for RequestNews.Phase.
+type RequestNewsPhase string
+
 // Reservation defines model for Reservation.
 type Reservation struct {
 	Candidates []Candidate `json:"candidates,omitempty,omitzero"`
 
-	// EndReason Why it ends or has ended: it was given back, its time is over, or no cluster is
-	// left that could serve it. Absent while it stands.
+	// EndReason Why it ends or has ended: it was given back, its time is over, no cluster is
+	// left that could serve it, or one of a higher priority took its place. Absent
+	// while it stands.
 	EndReason   ReservationEndReason `json:"endReason,omitempty,omitzero"`
 	Instruction Instruction          `json:"instruction,omitempty,omitzero"`
 	Message     string               `json:"message,omitempty,omitzero"`
 	Name        string               `json:"name"`
-	Phase       ReservationPhase     `json:"phase"`
-	Placements  []Placement          `json:"placements"`
-	Rejected    map[string]int32     `json:"rejected,omitempty,omitzero"`
+
+	// Notice The placement has to make room soon; absent for one that has not.
+	Notice     *Notice          `json:"notice,omitempty"`
+	Phase      ReservationPhase `json:"phase"`
+	Placements []Placement      `json:"placements"`
+
+	// Queue The place of a reservation that waits; absent for one that does not.
+	Queue    *QueuePlace      `json:"queue,omitempty"`
+	Rejected map[string]int32 `json:"rejected,omitempty,omitzero"`
 
 	// RemainingSeconds Time until it expires; absent while it is renewed by the requester.
 	RemainingSeconds *float64 `json:"remainingSeconds,omitempty"`
@@ -498,8 +635,9 @@ type Reservation struct {
 	Resources Amounts `json:"resources"`
 }
 
-// ReservationEndReason Why it ends or has ended: it was given back, its time is over, or no cluster is
-// left that could serve it. Absent while it stands.
+// ReservationEndReason Why it ends or has ended: it was given back, its time is over, no cluster is
+// left that could serve it, or one of a higher priority took its place. Absent
+// while it stands.
 type ReservationEndReason string
 
 // ReservationPhase defines model for Reservation.Phase.
@@ -522,6 +660,13 @@ type ReservationRequest struct {
 	DurationSeconds int64 `json:"durationSeconds,omitempty,omitzero"`
 	Priority        int32 `json:"priority,omitempty,omitzero"`
 
+	// QueuePolicy What happens where no cluster can hold the request, now or after its placement
+	// was given up. Fail, the default: it is refused or ends. Queue: it waits.
+	QueuePolicy ReservationRequestQueuePolicy `json:"queuePolicy,omitempty,omitzero"`
+
+	// QueueTimeoutSeconds How long it waits at most; without it, as the broker's administrator set.
+	QueueTimeoutSeconds int64 `json:"queueTimeoutSeconds,omitempty,omitzero"`
+
 	// RequesterID The caller's cluster ID, if given.
 	RequesterID string `json:"requesterID,omitempty,omitzero"`
 
@@ -537,6 +682,10 @@ type ReservationRequest struct {
 	TargetClusterID string `json:"targetClusterID,omitempty,omitzero"`
 	Tenant          string `json:"tenant,omitempty,omitzero"`
 }
+
+// ReservationRequestQueuePolicy What happens where no cluster can hold the request, now or after its placement
+// was given up. Fail, the default: it is refused or ends. Queue: it waits.
+type ReservationRequestQueuePolicy string
 
 // StatusReport defines model for StatusReport.
 type StatusReport struct {
@@ -830,7 +979,10 @@ type ClientInterface interface {
 	// gets the reservation's current state and renews it if it has no duration;
 	// the same key with another body is refused with 422. A refusal for want of
 	// capacity is a problem document with reason NoCandidate that lists every
-	// candidate and why it was not chosen; nothing is kept of it.
+	// candidate and why it was not chosen; nothing is kept of it, unless the request
+	// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
+	// becomes of it is told by fetchInstructions. A queue that is full refuses with
+	// 503, reason QueueFull and Retry-After.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -843,7 +995,10 @@ type ClientInterface interface {
 	// gets the reservation's current state and renews it if it has no duration;
 	// the same key with another body is refused with 422. A refusal for want of
 	// capacity is a problem document with reason NoCandidate that lists every
-	// candidate and why it was not chosen; nothing is kept of it.
+	// candidate and why it was not chosen; nothing is kept of it, unless the request
+	// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
+	// becomes of it is told by fetchInstructions. A queue that is full refuses with
+	// 503, reason QueueFull and Retry-After.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1178,7 +1333,10 @@ func (c *Client) Ping(ctx context.Context, reqEditors ...RequestEditorFn) (*http
 // gets the reservation's current state and renews it if it has no duration;
 // the same key with another body is refused with 422. A refusal for want of
 // capacity is a problem document with reason NoCandidate that lists every
-// candidate and why it was not chosen; nothing is kept of it.
+// candidate and why it was not chosen; nothing is kept of it, unless the request
+// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
+// becomes of it is told by fetchInstructions. A queue that is full refuses with
+// 503, reason QueueFull and Retry-After.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1201,7 +1359,10 @@ func (c *Client) RequestReservationWithBody(ctx context.Context, params *Request
 // gets the reservation's current state and renews it if it has no duration;
 // the same key with another body is refused with 422. A refusal for want of
 // capacity is a problem document with reason NoCandidate that lists every
-// candidate and why it was not chosen; nothing is kept of it.
+// candidate and why it was not chosen; nothing is kept of it, unless the request
+// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
+// becomes of it is told by fetchInstructions. A queue that is full refuses with
+// 503, reason QueueFull and Retry-After.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2102,7 +2263,10 @@ type ClientWithResponsesInterface interface {
 	// gets the reservation's current state and renews it if it has no duration;
 	// the same key with another body is refused with 422. A refusal for want of
 	// capacity is a problem document with reason NoCandidate that lists every
-	// candidate and why it was not chosen; nothing is kept of it.
+	// candidate and why it was not chosen; nothing is kept of it, unless the request
+	// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
+	// becomes of it is told by fetchInstructions. A queue that is full refuses with
+	// 503, reason QueueFull and Retry-After.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2115,7 +2279,10 @@ type ClientWithResponsesInterface interface {
 	// gets the reservation's current state and renews it if it has no duration;
 	// the same key with another body is refused with 422. A refusal for want of
 	// capacity is a problem document with reason NoCandidate that lists every
-	// candidate and why it was not chosen; nothing is kept of it.
+	// candidate and why it was not chosen; nothing is kept of it, unless the request
+	// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
+	// becomes of it is told by fetchInstructions. A queue that is full refuses with
+	// 503, reason QueueFull and Retry-After.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2683,6 +2850,8 @@ type RequestReservationResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Reservation
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Reservation
 	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationproblemJSONDefault *Problem
 	// HeadersDefault the parsed response headers for an HTTP default response
@@ -2692,6 +2861,11 @@ type RequestReservationResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r RequestReservationResponse) GetJSON200() *Reservation {
 	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RequestReservationResponse) GetJSON202() *Reservation {
+	return r.JSON202
 }
 
 // GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3169,7 +3343,10 @@ func (c *ClientWithResponses) PingWithResponse(ctx context.Context, reqEditors .
 // gets the reservation's current state and renews it if it has no duration;
 // the same key with another body is refused with 422. A refusal for want of
 // capacity is a problem document with reason NoCandidate that lists every
-// candidate and why it was not chosen; nothing is kept of it.
+// candidate and why it was not chosen; nothing is kept of it, unless the request
+// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
+// becomes of it is told by fetchInstructions. A queue that is full refuses with
+// 503, reason QueueFull and Retry-After.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3188,7 +3365,10 @@ func (c *ClientWithResponses) RequestReservationWithBodyWithResponse(ctx context
 // gets the reservation's current state and renews it if it has no duration;
 // the same key with another body is refused with 422. A refusal for want of
 // capacity is a problem document with reason NoCandidate that lists every
-// candidate and why it was not chosen; nothing is kept of it.
+// candidate and why it was not chosen; nothing is kept of it, unless the request
+// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
+// becomes of it is told by fetchInstructions. A queue that is full refuses with
+// 503, reason QueueFull and Retry-After.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3735,6 +3915,13 @@ func ParseRequestReservationResponse(rsp *http.Response) (*RequestReservationRes
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Reservation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
@@ -4881,6 +5068,20 @@ func (response RequestReservation200JSONResponse) VisitRequestReservationRespons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequestReservation202JSONResponse Reservation
+
+func (response RequestReservation202JSONResponse) VisitRequestReservationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
 	_, err := buf.WriteTo(w)
 	return err
 }

@@ -75,6 +75,7 @@ type agent struct {
 	transport *httptransport.Transport
 	watcher   *capacity.Watcher
 	outbox    *liqo.Outbox
+	requests  *resourcerequest.Reconciler
 	peering   *liqo.Peering
 }
 
@@ -216,10 +217,10 @@ func (a *agent) addControllers(*rest.Config) error {
 	if err != nil {
 		return err
 	}
-	err = resourcerequest.New(a.mgr.GetClient(), a.transport, a.mgr.GetEventRecorder("resourcerequest"), resourcerequest.Options{
+	a.requests = resourcerequest.New(a.mgr.GetClient(), a.transport, a.mgr.GetEventRecorder("resourcerequest"), resourcerequest.Options{
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, Reader: a.mgr.GetAPIReader(),
-	}).SetupWithManager(a.mgr)
-	if err != nil {
+	})
+	if err := a.requests.SetupWithManager(a.mgr); err != nil {
 		return err
 	}
 	err = reservationinstruction.SetupWithManager(a.mgr, reservationinstruction.Options{
@@ -239,7 +240,7 @@ func (a *agent) addInbox(*rest.Config) error {
 	options := inbox.Options{
 		Namespace: a.instructionNamespace, Interval: a.pollInterval, RefuseBrokerReservations: !a.acceptBrokerReservations,
 	}
-	options.ClusterID, options.Reader = a.clusterID, a.mgr.GetAPIReader()
+	options.ClusterID, options.Reader, options.Look = a.clusterID, a.mgr.GetAPIReader(), a.requests.Look
 	if err := a.mgr.Add(inbox.NewInstructions(a.mgr.GetClient(), a.transport, options)); err != nil {
 		return err
 	}

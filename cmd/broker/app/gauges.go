@@ -16,6 +16,7 @@ func addGauges(b *broker.Broker) error {
 		value      func() float64
 	}{
 		{"broker_serving", "1 while this replica answers agents, 0 while it passes them on or cannot write its journal.", b.Serves},
+		{"broker_requests_waiting", "Requests that wait for capacity, phase Queued.", b.Waiting},
 		{"broker_clusters_awaited", "Clusters that take nothing new before they have announced what they hold; above 0 after the broker was restored from an older state.", b.Awaited},
 	} {
 		if err := metrics.Registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: gauge.name, Help: gauge.help}, gauge.value)); err != nil {

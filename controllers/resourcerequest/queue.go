@@ -1,0 +1,58 @@
+package resourcerequest
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// sameDeadline is how far two answers may put one deadline apart.
+const sameDeadline = 2 * time.Second
+
+// queued: the request waits, and nothing of an earlier placement is its own any more.
+func (e editor) queued(place *v1.QueuePlace) {
+	s := &e.rr.Status
+	s.TargetClusterID, s.TargetClusterEndpoint, s.NodeName = "", "", ""
+	s.ReservedAt, s.ExpiresAt = nil, nil
+	was := s.Queue
+	s.Queue = wire.ToQueuePlace(place, e.now)
+	if s.Queue == nil {
+		return
+	}
+	if was != nil && was.Until != nil && was.Until.Sub(s.Queue.Until.Time).Abs() <= sameDeadline {
+		s.Queue.Until = was.Until
+	}
+	if place.Reason == v1.QueuePlaceReasonPreempted {
+		e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonPreempted,
+			"a request of a higher priority took its place; it waits for another one")
+	}
+}
+
+// queueFull: there is no capacity, and no place in the queue either. Nothing was kept of
+// the request, which is repeated.
+func (e editor) queueFull(no *fault.Error) {
+	s := &e.rr.Status
+	message := "the queue of the broker is full; the request is repeated until it has a place: " + no.Detail
+	s.Phase, s.Queue = agentv1alpha1.RequestPending, nil
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
+	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
+}
+
+// notice: the placement has to make room, or has no longer.
+func (e editor) notice(n *agentv1alpha1.Notice) {
+	if n == nil {
+		if meta.IsStatusConditionTrue(e.rr.Status.Conditions, agentv1alpha1.ConditionPreempted) {
+			e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, "it has not to make room any more")
+		}
+		return
+	}
+	e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonNotice,
+		fmt.Sprintf("%s (here %s)", n.Message, n.EndsAt.UTC().Format(time.RFC3339)))
+}

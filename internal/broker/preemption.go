@@ -1,0 +1,224 @@
+package broker
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/queue"
+)
+
+// PreemptionConfig says whether who waits may take the place of others.
+type PreemptionConfig struct {
+	// LowerPriority reservations make room.
+	LowerPriority bool
+	// Grace is from the notice until they are taken down.
+	Grace time.Duration
+}
+
+// preempt has others make room for a reservation that waits, where that is allowed and
+// some of a lower priority can.
+//
+// It looks at every reservation once, and is called when one begins to wait and when
+// the configuration changes.
+func (t *term) preempt(r *ledger.Reservation) error {
+	config := t.b.config.Preemption
+	if !config.LowerPriority || r.Waiting == nil || r.Waiting.Preemption != nil || !t.settling().IsZero() {
+		return nil
+	}
+	priority := t.priority(r)
+	choice, ok := queue.Preempt(r.Amounts, priority, t.sites(r, priority))
+	if !ok {
+		return nil
+	}
+	e := &ledger.Preempt{Name: r.Name, Priority: priority, Provider: choice.Site, Ends: t.now().Add(config.Grace)}
+	for _, v := range choice.Victims {
+		e.Victims = append(e.Victims, ledger.Victim{
+			PlacementRef: ledger.PlacementRef{Name: v.ID, Placement: t.state.Reservation(v.ID).Current().Number}, Priority: v.Priority,
+		})
+	}
+	t.b.opts.Log.Info("reservations make room", "for", r.Name, "priority", priority, "target", choice.Site, "victims", len(e.Victims), "until", e.Ends)
+	return t.record(ledger.Event{Preempt: e})
+}
+
+// preemptAll is preempt for everybody who waits, in their order.
+func (t *term) preemptAll() {
+	if !t.b.config.Preemption.LowerPriority {
+		return
+	}
+	var names []string
+	t.waiters.line.All(func(name string) bool { names = append(names, name); return true })
+	for _, name := range names {
+		if err := t.preempt(t.state.Reservation(name)); err != nil {
+			t.b.opts.Log.Error(err, "nobody was told to make room", "for", name)
+			return
+		}
+	}
+}
+
+// sites are the clusters that could serve a reservation if everybody of a lower
+// priority there were gone.
+func (t *term) sites(r *ledger.Reservation, priority int32) []queue.Site {
+	holders := map[string][]queue.Holder{}
+	t.state.Reservations(func(v *ledger.Reservation) {
+		p := v.Current()
+		if !v.Stands(p) || v.Notice != nil || v.Unclaimed || t.priority(v) >= priority {
+			return
+		}
+		holders[p.Provider] = append(holders[p.Provider], queue.Holder{
+			ID: v.Name, Priority: t.priority(v), Since: p.AssignedAt, Amounts: v.Amounts,
+		})
+	})
+	var out []queue.Site
+	for _, id := range slices.Sorted(maps.Keys(holders)) {
+		c := t.state.Cluster(id)
+		site := queue.Site{
+			ID: id, Holders: holders[id],
+			Free: c.Allocatable.Sub(c.Allocated).Sub(c.Claimed()).Sub(t.earmarked(id, r.Name)),
+		}
+		if t.couldServe(r, &site) {
+			out = append(out, site)
+		}
+	}
+	return out
+}
+
+// couldServe tries it out in the market, and leaves that as it was.
+func (t *term) couldServe(r *ledger.Reservation, s *queue.Site) bool {
+	sum := s.Free
+	for i := range s.Holders {
+		sum = sum.Add(s.Holders[i].Amounts)
+	}
+	t.market.SetAvailable(s.ID, sum)
+	defer t.market.SetAvailable(s.ID, t.free(t.state.Cluster(s.ID)))
+	return t.serves(s.ID, r)
+}
+
+// earmark keeps note of the provider on which others make room for a reservation.
+func (t *term) earmark(r *ledger.Reservation) {
+	was, is := t.waiters.preempting[r.Name], ""
+	if r.Waiting != nil && r.Waiting.Preemption != nil {
+		is = r.Waiting.Preemption.Provider
+		t.waiters.preempting[r.Name] = is
+	} else {
+		delete(t.waiters.preempting, r.Name)
+	}
+	if was == is {
+		return
+	}
+	for _, id := range []string{was, is} {
+		if id != "" {
+			t.relist(id)
+		}
+	}
+}
+
+// free is what a cluster has for everybody: what others make room for is kept for
+// whom they make it.
+func (t *term) free(c *ledger.Cluster) quantity.Amounts {
+	if len(t.waiters.preempting) == 0 {
+		return c.Available()
+	}
+	return c.Available().Sub(t.earmarked(c.ClusterID, "")).Max(nil)
+}
+
+// earmarked is what is kept on a cluster for those for whom others make room there, but
+// for one of them. Of what each needs, that part is not kept yet that its victims hold.
+func (t *term) earmarked(clusterID, but string) quantity.Amounts {
+	sum := quantity.Amounts{}
+	for name, provider := range t.waiters.preempting {
+		if provider != clusterID || name == but {
+			continue
+		}
+		r := t.state.Reservation(name)
+		need := r.Amounts
+		for _, ref := range r.Waiting.Preemption.Victims {
+			if t.state.Held(ref) {
+				need = need.Sub(t.state.Reservation(ref.Name).Amounts)
+			}
+		}
+		sum = sum.Add(need.Max(nil))
+	}
+	return sum
+}
+
+// servePreemptor gives the first one its place for whom others have made room on a
+// cluster.
+func (t *term) servePreemptor(clusterID string) (bool, error) {
+	var ready *ledger.Reservation
+	for name, provider := range t.waiters.preempting {
+		r := t.state.Reservation(name)
+		if provider != clusterID || ready != nil && t.waiters.line.Place(name) > t.waiters.line.Place(ready.Name) {
+			continue
+		}
+		if t.hasMadeRoom(clusterID, r) {
+			ready = r
+		}
+	}
+	if ready == nil {
+		return false, nil
+	}
+	q, tried := again(ready)
+	q.Target = clusterID
+	defer func() { t.market.SetAvailable(clusterID, t.free(t.state.Cluster(clusterID))) }()
+	t.market.SetAvailable(clusterID, t.roomFor(clusterID, ready.Name))
+	return true, t.grant(ready, clusterID, t.explain(t.asked(q, tried), clusterID))
+}
+
+func (t *term) roomFor(clusterID, name string) quantity.Amounts {
+	return t.state.Cluster(clusterID).Available().Sub(t.earmarked(clusterID, name)).Max(nil)
+}
+
+func (t *term) hasMadeRoom(clusterID string, r *ledger.Reservation) bool {
+	t.market.SetAvailable(clusterID, t.roomFor(clusterID, r.Name))
+	defer t.market.SetAvailable(clusterID, t.free(t.state.Cluster(clusterID)))
+	return t.serves(clusterID, r)
+}
+
+// makeRoom gives up a placement whose notice is over. The reservation goes elsewhere,
+// waits, or ends.
+func (t *term) makeRoom(r *ledger.Reservation) error {
+	return t.giveUp(r, r.Placement(r.Notice.Placement), ledger.Preempted)
+}
+
+// noticeOf is what both sides of a placement are told that has to make room; nil for
+// any other.
+func (t *term) noticeOf(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
+	if r.Notice == nil || p == nil || r.Notice.Placement != p.Number {
+		return nil
+	}
+	return &v1.Notice{
+		Reason: v1.NoticeReasonPreempted, Priority: r.Notice.Priority,
+		RemainingSeconds: max(r.Notice.Ends.Sub(t.now()), 0).Seconds(), Message: t.noticeMessage(r),
+	}
+}
+
+// noticeMessage names priorities and times, and nobody else's name.
+func (t *term) noticeMessage(r *ledger.Reservation) string {
+	then := "then it ends, unless another cluster has room"
+	if r.Queue {
+		then = "then it goes elsewhere or waits for capacity"
+	}
+	return fmt.Sprintf("a request of priority %d needs the room of this one, of priority %d, on %s: it is taken down at %s; %s",
+		r.Notice.Priority, t.priority(r), r.Placement(r.Notice.Placement).Provider, r.Notice.Ends.UTC().Format(time.RFC3339), then)
+}
+
+// preemptionMessage says for what a reservation waits for which others make room.
+func (t *term) preemptionMessage(r *ledger.Reservation) string {
+	p, left := r.Waiting.Preemption, 0
+	for _, ref := range p.Victims {
+		if t.state.Held(ref) {
+			left++
+		}
+	}
+	what := []string{fmt.Sprintf("%d of %d reservations of a lower priority on %s have yet to make room", left, len(p.Victims), p.Provider)}
+	if t.now().Before(p.Ends) {
+		what = append(what, "they have until "+p.Ends.UTC().Format(time.RFC3339))
+	}
+	return strings.Join(what, "; ")
+}

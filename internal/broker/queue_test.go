@@ -1,0 +1,402 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// waiting is a request that waits where it finds no place.
+func waiting(cpu, memory string, change ...func(*v1.ReservationRequest)) *v1.ReservationRequest {
+	req := request(cpu, memory)
+	req.QueuePolicy = v1.ReservationRequestQueuePolicyQueue
+	for _, c := range change {
+		c(req)
+	}
+	return req
+}
+
+func priority(n int32) func(*v1.ReservationRequest) {
+	return func(r *v1.ReservationRequest) { r.Priority = n }
+}
+
+func patient(seconds int64) func(*v1.ReservationRequest) {
+	return func(r *v1.ReservationRequest) { r.QueueTimeoutSeconds = seconds }
+}
+
+// giveBack ends a reservation and has both its sides take it down.
+func (f *fleet) giveBack(r *v1.Reservation) {
+	f.t.Helper()
+	if _, err := f.ReleaseReservation(context.Background(), r.RequesterID, r.Name); err != nil {
+		f.t.Fatal(err)
+	}
+	f.confirm(r)
+}
+
+// confirm has the provider of the last placement say that nothing of it is left.
+func (f *fleet) confirm(r *v1.Reservation) {
+	f.t.Helper()
+	now := f.get(r.RequesterID, r.Name)
+	p := now.Placements[len(now.Placements)-1]
+	if p.State == v1.PlacementStateGone {
+		return
+	}
+	f.mustReport(p.ClusterID, r, int(p.Number), provider, v1.StatusReportStateGone)
+}
+
+// wantPhases compares the phases of reservations, and where they are or which place
+// they have.
+func (f *fleet) wantPhases(want string, all ...*v1.Reservation) {
+	f.t.Helper()
+	synctest.Wait()
+	var got []string
+	for _, r := range all {
+		now := f.get(r.RequesterID, r.Name)
+		text := string(now.Phase)
+		switch {
+		case now.Queue != nil:
+			text = fmt.Sprint(text, " ", now.Queue.Position)
+		case now.Phase == v1.ReservationPhaseReserved, now.Phase == v1.ReservationPhaseActive:
+			text += " " + target(now)
+		}
+		got = append(got, text)
+	}
+	if diff := cmp.Diff(want, strings.Join(got, ", ")); diff != "" {
+		f.t.Errorf("phases (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhoFindsNoPlaceWaitsForOne(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "4", "8Gi")
+		first := f.reserve("rome", "request-1", request("4", "4Gi"))
+		second := f.reserve("rome", "request-2", waiting("4", "4Gi"))
+		if second.Phase != v1.ReservationPhaseQueued || second.Queue.Position != 1 || second.Queue.Reason != v1.QueuePlaceReasonNoCandidate {
+			t.Fatalf("%s, %+v", second.Phase, second.Queue)
+		}
+		for _, part := range []string{"place 1 of 1", "rome: ", "paris: "} {
+			if !strings.Contains(second.Message, part) {
+				t.Errorf("nothing of %q in %q", part, second.Message)
+			}
+		}
+		if second.Instruction.Reservation != "" || len(second.Candidates) != 2 {
+			t.Errorf("instruction %+v, candidates %+v", second.Instruction, second.Candidates)
+		}
+		if again := f.reserve("rome", "request-2", waiting("4", "4Gi")); again.Name != second.Name || again.Phase != v1.ReservationPhaseQueued {
+			t.Errorf("a repeated request got %s %s, want %s", again.Name, again.Phase, second.Name)
+		}
+		if _, err := f.RequestReservation(context.Background(), "rome", "request-2", request("4", "4Gi")); fault.ReasonOf(err) != fault.KeyReused {
+			t.Errorf("the same key that does not wait: %v", err)
+		}
+
+		f.giveBack(first)
+		f.wantPhases("Releasing, Reserved paris", first, second)
+		granted := f.get("rome", second.Name)
+		if in := granted.Instruction; in.Placement != 1 || in.ProviderID != "paris" || in.Key != "request-2" {
+			t.Errorf("instruction %+v", in)
+		}
+		if !granted.ReservedAt.Equal(time.Now().UTC()) || granted.Queue != nil {
+			t.Errorf("reserved at %s, queue %+v", granted.ReservedAt, granted.Queue)
+		}
+	})
+}
+
+func TestWhatBecomesOfAWaitingRequestComesOverTheStream(t *testing.T) {
+	tests := map[string]struct {
+		happens func(f *fleet, holder, waits *v1.Reservation)
+		want    string
+	}{
+		"it is granted": {
+			happens: func(f *fleet, holder, _ *v1.Reservation) { f.giveBack(holder) },
+			want:    "instruction Hold for key request-2",
+		},
+		"it has waited long enough": {
+			happens: func(f *fleet, _, _ *v1.Reservation) { time.Sleep(time.Minute) },
+			want:    "request request-2 is Failed",
+		},
+		"it is given back": {
+			happens: func(f *fleet, _, waits *v1.Reservation) {
+				if _, err := f.ReleaseReservation(context.Background(), "rome", waits.Name); err != nil {
+					f.t.Fatal(err)
+				}
+			},
+			want: "request request-2 is Released",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("paris", "4", "8Gi")
+				holder := f.reserve("berlin", "request-1", request("4", "4Gi"))
+				waits := f.reserve("rome", "request-2", waiting("4", "4Gi", patient(60)))
+				before, err := f.FetchInstructions(context.Background(), "rome", "", 0)
+				if err != nil || len(before.Requests) != 1 || before.Requests[0].Phase != v1.RequestNewsPhaseQueued {
+					t.Fatalf("%+v, %v", before, err)
+				}
+				answer := make(chan *v1.InstructionList, 1)
+				go func() {
+					list, err := f.FetchInstructions(context.Background(), "rome", before.Cursor, 2*time.Minute)
+					if err != nil {
+						t.Error(err)
+					}
+					answer <- list
+				}()
+				synctest.Wait()
+				test.happens(f, holder, waits)
+				list := <-answer
+				var got []string
+				for _, in := range list.Instructions {
+					got = append(got, fmt.Sprintf("instruction %s for key %s", in.State, in.Key))
+				}
+				for _, r := range list.Requests {
+					got = append(got, fmt.Sprintf("request %s is %s", r.Key, r.Phase))
+				}
+				if diff := cmp.Diff([]string{test.want}, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestWhoWaitsIsServedInOrder(t *testing.T) {
+	tests := map[string]struct {
+		config func(*Config)
+		waits  []*v1.ReservationRequest
+		want   string // once 4 CPUs are free
+	}{
+		"the first one": {
+			waits: []*v1.ReservationRequest{waiting("3", "1Gi"), waiting("3", "1Gi")},
+			want:  "Reserved paris, Queued 1",
+		},
+		"the higher priority": {
+			waits: []*v1.ReservationRequest{waiting("3", "1Gi"), waiting("3", "1Gi", priority(10))},
+			want:  "Queued 1, Reserved paris",
+		},
+		"the first one where the ceiling makes both the same": {
+			config: func(c *Config) { c.Ceilings.Of = map[string]int32{"rome": 5} },
+			waits:  []*v1.ReservationRequest{waiting("3", "1Gi", priority(5)), waiting("3", "1Gi", priority(10))},
+			want:   "Reserved paris, Queued 1",
+		},
+		"as many as there is room for": {
+			waits: []*v1.ReservationRequest{waiting("2", "1Gi"), waiting("2", "1Gi"), waiting("1", "1Gi")},
+			want:  "Reserved paris, Reserved paris, Queued 1",
+		},
+		"a later one where the first one does not fit": {
+			waits: []*v1.ReservationRequest{waiting("8", "1Gi", priority(10)), waiting("3", "1Gi")},
+			want:  "Queued 1, Reserved paris",
+		},
+		"nobody who wants to go elsewhere": {
+			waits: []*v1.ReservationRequest{
+				waiting("3", "1Gi", func(r *v1.ReservationRequest) { r.TargetClusterID = "berlin" }), waiting("3", "1Gi"),
+			},
+			want: "Queued 1, Reserved paris",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				config := DefaultConfig()
+				if test.config != nil {
+					test.config(&config)
+				}
+				f.SetConfig(context.Background(), config)
+				f.advertise("paris", "4", "64Gi")
+				holder := f.reserve("berlin", "request-0", request("4", "1Gi"))
+				var all []*v1.Reservation
+				for i, req := range test.waits {
+					all = append(all, f.reserve("rome", fmt.Sprint("request-", i+1), req))
+				}
+				f.giveBack(holder)
+				f.wantPhases(test.want, all...)
+			})
+		})
+	}
+}
+
+func TestCapacityThatComesServesWhoWaits(t *testing.T) {
+	tests := map[string]func(f *fleet){
+		"a cluster grows": func(f *fleet) { f.advertise("paris", "8", "8Gi") },
+		"a cluster grows by as little as is needed": func(f *fleet) {
+			f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "3"} })
+			f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "2990m"} })
+		},
+		"a cluster comes": func(f *fleet) { f.advertise("berlin", "8", "8Gi") },
+		"a silent cluster speaks again": func(f *fleet) {
+			f.advertise("berlin", "8", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "8"} })
+			time.Sleep(staleAfter)
+			f.advertise("berlin", "8", "8Gi")
+		},
+		"a cluster is admitted": func(f *fleet) {
+			config := DefaultConfig()
+			config.Access = access.PolicyOf(&brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"berlin"}})
+			f.SetConfig(context.Background(), config)
+			f.advertise("berlin", "8", "8Gi")
+			f.SetConfig(context.Background(), DefaultConfig())
+		},
+	}
+	for name, happens := range tests {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "3"} })
+				r := f.reserve("rome", "request-1", waiting("1010m", "1Gi"))
+				f.wantPhases("Queued 1", r)
+				happens(f)
+				synctest.Wait()
+				if now := f.get("rome", r.Name); now.Phase != v1.ReservationPhaseReserved {
+					t.Errorf("%s: %s", now.Phase, now.Message)
+				}
+			})
+		})
+	}
+}
+
+func TestANewRequestDoesNotOvertake(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "3"} })
+		first := f.reserve("rome", "request-1", waiting("2", "1Gi"))
+		// What is free now is known, but not yet worth a record.
+		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "2"} })
+		second := f.reserve("berlin", "request-1", waiting("2", "1Gi"))
+		f.wantPhases("Reserved paris, Queued 1", first, second)
+	})
+}
+
+func TestAWaitEndsAtItsInstantAndNeverBefore(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "1", "1Gi")
+		r := f.reserve("rome", "request-1", waiting("4", "1Gi", patient(90)))
+		time.Sleep(90*time.Second - time.Nanosecond)
+		f.wantPhases("Queued 1", r)
+		time.Sleep(time.Nanosecond)
+		f.wantPhases("Failed", r)
+		got := f.get("rome", r.Name)
+		for _, part := range []string{"it waited 1m30s in the queue", "paris: "} {
+			if !strings.Contains(got.Message, part) {
+				t.Errorf("nothing of %q in %q", part, got.Message)
+			}
+		}
+		if len(got.Candidates) != 1 || f.Waiting() != 0 {
+			t.Errorf("candidates %+v, %v wait", got.Candidates, f.Waiting())
+		}
+	})
+}
+
+func TestLeavingTheQueue(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "4", "8Gi")
+		holder := f.reserve("berlin", "request-1", request("4", "1Gi"))
+		first := f.reserve("rome", "request-1", waiting("4", "1Gi"))
+		second := f.reserve("rome", "request-2", waiting("4", "1Gi"))
+		if _, err := f.ReleaseReservation(context.Background(), "rome", "request-1"); err != nil {
+			t.Fatal(err)
+		}
+		f.wantPhases("Released, Queued 1", first, second)
+		if again := f.reserve("rome", "request-1", waiting("4", "1Gi")); again.Phase != v1.ReservationPhaseReleased {
+			t.Errorf("a repeated request that was given back is %s", again.Phase)
+		}
+		f.giveBack(holder)
+		f.wantPhases("Released, Reserved paris", first, second)
+	})
+}
+
+func TestTheQueueIsBounded(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		config := DefaultConfig()
+		config.Queue.MaxLength = 1
+		f.SetConfig(context.Background(), config)
+		f.advertise("paris", "1", "1Gi")
+		f.reserve("rome", "request-1", waiting("4", "1Gi"))
+		_, err := f.RequestReservation(context.Background(), "rome", "request-2", waiting("4", "1Gi"))
+		if fault.ReasonOf(err) != fault.QueueFull || err.(*fault.Error).RetryAfter == 0 || !strings.Contains(err.Error(), "maxLength") {
+			t.Errorf("got %v", err)
+		}
+		f.reserve("rome", "request-1", waiting("4", "1Gi"))
+	})
+}
+
+func TestTheQueueSurvivesACrash(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "4", "8Gi")
+		holder := f.reserve("rome", "request-0", request("4", "1Gi"))
+		var all []*v1.Reservation
+		for i, p := range []int32{0, 10, 0} {
+			all = append(all, f.reserve("rome", fmt.Sprint("request-", i+1), waiting("4", "1Gi", priority(p))))
+		}
+		f.wantPhases("Queued 2, Queued 1, Queued 3", all...)
+		f.kill()
+		f.wantPhases("Queued 2, Queued 1, Queued 3", all...)
+		f.giveBack(holder)
+		f.wantPhases("Queued 1, Reserved paris, Queued 2", all...)
+		f.kill()
+		f.wantPhases("Queued 1, Reserved paris, Queued 2", all...)
+		time.Sleep(time.Hour)
+		f.wantPhases("Failed, Failed", all[0], all[2])
+	})
+}
+
+func TestARequestThatWaitsIsHeldForItsWholeDuration(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "4", "8Gi")
+		holder := f.reserve("berlin", "request-1", request("4", "1Gi"))
+		r := f.reserve("rome", "request-1", waiting("4", "1Gi", func(r *v1.ReservationRequest) { r.DurationSeconds = 600 }))
+		time.Sleep(9 * time.Minute)
+		f.giveBack(holder)
+		f.advertise("paris", "4", "8Gi")
+		if got := f.get("rome", r.Name); got.RemainingSeconds == nil || *got.RemainingSeconds != 600 {
+			t.Errorf("%s, %v seconds are left, want 600", got.Phase, got.RemainingSeconds)
+		}
+	})
+}
+
+func TestAReservationThatLosesItsPlacementWaitsIfItMay(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "4", "8Gi")
+		r := f.reserve("rome", "request-1", waiting("4", "1Gi"))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
+		f.wantPhases("Queued 1", r)
+		f.advertise("paris", "8", "8Gi")
+		f.wantPhases("Queued 1", r) // it was tried
+		f.advertise("berlin", "8", "8Gi")
+		f.wantPhases("Reserved berlin", r)
+		if got := f.get("rome", r.Name); len(got.Placements) != 2 {
+			t.Errorf("placements %+v", got.Placements)
+		}
+	})
+}
+
+func TestAReservationObjectWaits(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "4", "8Gi")
+		holder := f.reserve("berlin", "request-1", request("4", "1Gi"))
+		q := Request{
+			Requester: "team", Amounts: quantity.Amounts{"cpu": 4000}, Queue: true,
+			Object: &ledger.ObjectRef{Namespace: "default", Name: "mine", UID: "uid-1"},
+		}
+		view, err := f.ReserveObject(context.Background(), q)
+		if err != nil || view.Phase != ledger.Queued || view.Place.Place != 1 || view.Provider != "" {
+			t.Fatalf("%+v, %v", view, err)
+		}
+		f.giveBack(holder)
+		synctest.Wait()
+		view, err = f.ObjectReservation(context.Background(), "team", "uid-1")
+		if err != nil || view.Phase != ledger.Reserved || view.Place != nil || view.Until.Sub(time.Now()) != time.Hour {
+			t.Errorf("%+v, %v", view, err)
+		}
+	})
+}

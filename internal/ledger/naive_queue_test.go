@@ -1,0 +1,268 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// naiveWait is one stay in the queue. The naive book never forgets one: a stay that is
+// over has left set.
+type naiveWait struct {
+	entry    *naiveEntry
+	came     int // how many stays began before it
+	until    time.Time
+	hold     time.Duration
+	left     bool
+	provider string // where it takes the place of victims; "" if it only waits
+	victims  []PlacementRef
+	grants   []*naiveGrant // of the victims, which are others once a name is used again
+	priority int32
+	ends     time.Time
+}
+
+// waits is the stay of an entry that is not over, nil if there is none.
+func (n *naive) waits(entry *naiveEntry) *naiveWait {
+	for _, w := range n.queue {
+		if w.entry == entry && !w.left && entry.end == "" {
+			return w
+		}
+	}
+	return nil
+}
+
+// notice is the stay for which a placement has to make room, nil if it need not.
+func (n *naive) notice(g *naiveGrant) *naiveWait {
+	for _, w := range n.queue {
+		if n.waits(w.entry) == w && g.stands() && slices.Contains(w.grants, g) {
+			return w
+		}
+	}
+	return nil
+}
+
+func (n *naive) standing(entry *naiveEntry) bool {
+	return slices.ContainsFunc(n.grantsOf(entry), (*naiveGrant).stands)
+}
+
+func (n *naive) refusalsOfQueue(e *Event) (no []error) {
+	refuse := func(when bool, reason error) {
+		if when {
+			no = append(no, reason)
+		}
+	}
+	live := func(name string) *naiveEntry {
+		entry := n.entry(name)
+		refuse(entry == nil, ErrUnknown)
+		refuse(entry != nil && entry.end != "", ErrOver)
+		return entry
+	}
+	switch {
+	case e.Enqueue != nil && e.Enqueue.Request != nil:
+		q := e.Enqueue.Request
+		refuse(e.Enqueue.Name != "" || e.Enqueue.Until.IsZero() || q.Provider != "" || q.Amounts.IsZero(), ErrMalformed)
+		refuse(n.entry(q.Name) != nil || n.keyUsed(q.Requester, q.Key), ErrTaken)
+	case e.Enqueue != nil:
+		refuse(e.Enqueue.Name == "" || e.Enqueue.Until.IsZero(), ErrMalformed)
+		if entry := live(e.Enqueue.Name); entry != nil {
+			refuse(entry.unclaimed || n.standing(entry) || n.waits(entry) != nil, ErrTaken)
+		}
+	case e.Grant != nil:
+		refuse(e.Grant.Until.IsZero(), ErrMalformed)
+		entry := live(e.Grant.Name)
+		refuse(n.clusters[e.Grant.Provider] == nil, ErrUnknown)
+		refuse(entry != nil && n.waits(entry) == nil, ErrTaken)
+		if entry != nil && n.clusters[e.Grant.Provider] != nil {
+			for resource, want := range entry.amounts {
+				refuse(want > n.free(e.Grant.Provider, resource), ErrOverbooked)
+			}
+		}
+	default:
+		no = append(no, n.refusalsToPreempt(e.Preempt)...)
+	}
+	return no
+}
+
+func (n *naive) refusalsToPreempt(p *Preempt) (no []error) {
+	if len(p.Victims) == 0 || p.Ends.IsZero() {
+		no = append(no, ErrMalformed)
+	}
+	switch entry := n.entry(p.Name); {
+	case entry == nil:
+		no = append(no, ErrUnknown)
+	case entry.end != "":
+		no = append(no, ErrOver)
+	case n.waits(entry) == nil || n.waits(entry).provider != "":
+		no = append(no, ErrTaken)
+	}
+	for i, v := range p.Victims {
+		if v.Priority >= p.Priority {
+			no = append(no, ErrMalformed)
+		}
+		g := n.grant(v.PlacementRef)
+		switch {
+		case g == nil:
+			no = append(no, ErrUnknown)
+		case !g.stands():
+			no = append(no, ErrOver)
+		case n.notice(g) != nil, g.provider != p.Provider, slices.Contains(p.Victims[i+1:], v):
+			no = append(no, ErrTaken)
+		}
+		for _, other := range p.Victims[:i] {
+			if other.PlacementRef == v.PlacementRef {
+				no = append(no, ErrTaken)
+			}
+		}
+	}
+	return no
+}
+
+func (n *naive) recordQueue(e *Event) {
+	switch {
+	case e.Enqueue != nil:
+		w := &naiveWait{came: len(n.queue), until: e.Enqueue.Until}
+		if q := e.Enqueue.Request; q != nil {
+			w.entry = &naiveEntry{
+				name: q.Name, requester: q.Requester, key: q.Key, amounts: q.Amounts, until: q.Until, duration: q.Duration,
+			}
+			w.hold = q.Duration
+			n.entries = append(n.entries, w.entry)
+		} else {
+			w.entry = n.entry(e.Enqueue.Name)
+			if w.entry.duration != 0 {
+				w.hold = max(time.Second, w.entry.until.Sub(e.At))
+			}
+		}
+		n.queue = append(n.queue, w)
+	case e.Grant != nil:
+		entry := n.entry(e.Grant.Name)
+		n.waits(entry).left = true
+		entry.until = e.Grant.Until
+		number := int32(len(n.grantsOf(entry)) + 1)
+		n.grants = append(n.grants, &naiveGrant{entry: entry, number: number, provider: e.Grant.Provider, assigned: e.At})
+	default:
+		w := n.waits(n.entry(e.Preempt.Name))
+		w.provider, w.priority, w.ends = e.Preempt.Provider, e.Preempt.Priority, e.Preempt.Ends
+		for _, v := range e.Preempt.Victims {
+			w.victims = append(w.victims, v.PlacementRef)
+			w.grants = append(w.grants, n.grant(v.PlacementRef))
+		}
+	}
+}
+
+// queueDiffers says where a State has another queue.
+func (n *naive) queueDiffers(s *State) error {
+	for _, entry := range n.entries {
+		r, w := s.Reservation(entry.name), n.waits(entry)
+		switch {
+		case (r.Waiting != nil) != (w != nil):
+			return fmt.Errorf("reservation %s waits: %+v, want %+v", entry.name, r.Waiting, w)
+		case w == nil:
+			continue
+		case !r.Waiting.Until.Equal(w.until) || r.Waiting.Left != w.hold || s.Phase(r) != Queued:
+			return fmt.Errorf("reservation %s is %s and waits as %+v, want %+v", entry.name, s.Phase(r), r.Waiting, w)
+		}
+		var provider string
+		if p := r.Waiting.Preemption; p != nil {
+			provider = p.Provider
+			if !slices.Equal(p.Victims, w.victims) || !p.Ends.Equal(w.ends) {
+				return fmt.Errorf("reservation %s preempts %+v, want %+v", entry.name, p, w)
+			}
+		}
+		if provider != w.provider {
+			return fmt.Errorf("reservation %s preempts on %q, want %q", entry.name, provider, w.provider)
+		}
+		for _, other := range n.entries {
+			if v := n.waits(other); v != nil && (v.came < w.came) != (s.Reservation(other.name).Waiting.Position < r.Waiting.Position) {
+				return fmt.Errorf("reservation %s waits at %d, %s at %d: in another order than they came",
+					entry.name, r.Waiting.Position, other.name, s.Reservation(other.name).Waiting.Position)
+			}
+		}
+	}
+	return n.noticesDiffer(s)
+}
+
+func (n *naive) noticesDiffer(s *State) error {
+	told := map[string]bool{}
+	for _, g := range n.grants {
+		w := n.notice(g)
+		if w == nil {
+			continue
+		}
+		told[g.entry.name] = true
+		want := Notice{Placement: g.number, By: w.entry.name, Priority: w.priority, Ends: w.ends}
+		if got := s.Reservation(g.entry.name).Notice; got == nil || got.By != want.By || got.Placement != want.Placement ||
+			got.Priority != want.Priority || !got.Ends.Equal(want.Ends) {
+			return fmt.Errorf("placement %s is told %+v, want %+v", g.name(), got, want)
+		}
+	}
+	for _, entry := range n.entries {
+		if got := s.Reservation(entry.name).Notice; got != nil && !told[entry.name] {
+			return fmt.Errorf("reservation %s is told %+v, want nothing", entry.name, got)
+		}
+	}
+	return nil
+}
+
+// anyEnqueue is a new request, or usually one whose placement was given up.
+func (m *machine) anyEnqueue(c choose) Event {
+	q := &Enqueue{Until: m.now.Add(time.Duration(c(99)+1) * time.Minute)}
+	if c(2) == 0 {
+		q.Request = m.anyReserve(c).Reserve
+		q.Request.Provider, q.Request.Until = "", time.Time{}
+		q.Request.Duration = time.Duration(c(3)) * time.Hour
+	} else {
+		q.Name = m.anyName(c)
+		for _, g := range m.naive.grants {
+			if g.withdrawn && g.entry.end == "" && c(3) > 0 {
+				q.Name = g.entry.name
+			}
+		}
+	}
+	switch c(20) {
+	case 0:
+		q.Until = time.Time{}
+	case 1:
+		q.Name = m.anyName(c)
+	}
+	return Event{Enqueue: q}
+}
+
+// anyWaiting is usually one that waits.
+func (m *machine) anyWaiting(c choose) string {
+	var names []string
+	for _, entry := range m.naive.entries {
+		if m.naive.waits(entry) != nil {
+			names = append(names, entry.name)
+		}
+	}
+	if len(names) == 0 || c(8) == 0 {
+		return m.anyName(c)
+	}
+	return names[c(len(names))]
+}
+
+func (m *machine) anyGrant(c choose) Event {
+	g := &Grant{Name: m.anyWaiting(c), Provider: oneOf(c, paris, berlin, oslo, "nowhere"), Until: m.now.Add(time.Hour)}
+	if c(20) == 0 {
+		g.Until = time.Time{}
+	}
+	return Event{Grant: g}
+}
+
+// anyPreempt names placements of one provider, at times twice or of others.
+func (m *machine) anyPreempt(c choose) Event {
+	p := &Preempt{Name: m.anyWaiting(c), Provider: oneOf(c, paris, berlin, oslo), Priority: 10, Ends: m.now.Add(time.Minute)}
+	for _, g := range m.naive.grants {
+		if g.provider == p.Provider && g.stands() && c(3) > 0 {
+			p.Victims = append(p.Victims, Victim{at(g.entry.name, g.number), int32(c(10))})
+		}
+	}
+	if c(6) == 0 {
+		p.Victims = append(p.Victims, Victim{m.anyPlacement(c), int32(c(12))})
+	}
+	if c(20) == 0 {
+		p.Ends = time.Time{}
+	}
+	return Event{Preempt: p}
+}

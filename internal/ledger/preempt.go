@@ -1,0 +1,115 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Preempt announces to placements that they have to make room for a reservation that
+// waits and comes before them.
+type Preempt struct {
+	// Name of the reservation that waits.
+	Name string `json:"name"`
+	// Priority of it, with which it comes before every victim.
+	Priority int32 `json:"priority"`
+	// Provider on which there will be room.
+	Provider string   `json:"provider"`
+	Victims  []Victim `json:"victims"`
+	// Ends is when the victims' placements are given up.
+	Ends time.Time `json:"ends"`
+}
+
+// Victim is a placement that makes room.
+type Victim struct {
+	PlacementRef
+	Priority int32 `json:"priority"`
+}
+
+// Preemption is whose place a reservation takes that waits.
+type Preemption struct {
+	Provider string
+	Ends     time.Time
+	Victims  []PlacementRef
+}
+
+// Notice is what a victim is told.
+type Notice struct {
+	Placement int32
+	// By is the reservation that comes before it, Priority that one's.
+	By       string
+	Priority int32
+	// Ends is when the placement is given up.
+	Ends time.Time
+}
+
+// Preempted is why a placement is given up that makes room for another reservation.
+const Preempted = "Preempted"
+
+func (s *State) checkPreempt(p *Preempt) error {
+	if len(p.Victims) == 0 || p.Ends.IsZero() {
+		return fmt.Errorf("reservation %q: %w: preempts nobody, or at no time", p.Name, ErrMalformed)
+	}
+	if err := s.checkLive(p.Name); err != nil {
+		return err
+	}
+	if w := s.reservations[p.Name].Waiting; w == nil || w.Preemption != nil {
+		return fmt.Errorf("reservation %q: %w: it does not wait, or preempts already", p.Name, ErrTaken)
+	}
+	for i, v := range p.Victims {
+		if v.Priority >= p.Priority {
+			return fmt.Errorf("placement %s: %w: its priority %d is not below %d", v, ErrMalformed, v.Priority, p.Priority)
+		}
+		if err := s.checkStanding(v.PlacementRef); err != nil {
+			return err
+		}
+		r, placement := s.placement(v.PlacementRef)
+		again := slices.ContainsFunc(p.Victims[:i], func(o Victim) bool { return o.PlacementRef == v.PlacementRef })
+		if r.Notice != nil || placement.Provider != p.Provider || again {
+			return fmt.Errorf("placement %s: %w: it makes room for another, or elsewhere", v, ErrTaken)
+		}
+	}
+	return nil
+}
+
+func (s *State) applyPreempt(p *Preempt) {
+	preemption := &Preemption{Provider: p.Provider, Ends: p.Ends}
+	for _, v := range p.Victims {
+		r := s.reservations[v.Name]
+		r.Notice = &Notice{Placement: v.Placement, By: p.Name, Priority: p.Priority, Ends: p.Ends}
+		r.Changed = s.position
+		preemption.Victims = append(preemption.Victims, v.PlacementRef)
+	}
+	r := s.reservations[p.Name]
+	r.Waiting.Preemption, r.Changed = preemption, s.position
+}
+
+// takeBack lets those stand that have not made room yet.
+func (s *State) takeBack(by string, p *Preemption) {
+	for _, ref := range p.Victims {
+		if r := s.reservations[ref.Name]; r != nil && r.Notice != nil && r.Notice.By == by {
+			r.Notice, r.Changed = nil, s.position
+		}
+	}
+}
+
+// Victims are the reservations that make, or made, room for one that waits, without
+// those that the book has forgotten.
+func (s *State) Victims(r *Reservation) []*Reservation {
+	if r == nil || r.Waiting == nil || r.Waiting.Preemption == nil {
+		return nil
+	}
+	var out []*Reservation
+	for _, ref := range r.Waiting.Preemption.Victims {
+		if v := s.reservations[ref.Name]; v != nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Held is whether a provider still holds capacity for a placement.
+func (s *State) Held(ref PlacementRef) bool {
+	_, p := s.placement(ref)
+	return p != nil && !p.ProviderGone
+}

@@ -1,0 +1,150 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+)
+
+// Enqueue has a request wait for capacity: one that is new to the book and that no
+// cluster can hold, or one that stands and whose placement was given up.
+type Enqueue struct {
+	// Request is new to the book, and names no provider; nil where Name is given.
+	Request *Reserve `json:"request,omitempty"`
+	// Name of a reservation in the book.
+	Name string `json:"name,omitempty"`
+	// Until is when it stops to wait.
+	Until time.Time `json:"until"`
+	// Explanation is why no cluster can hold it.
+	Explanation *Explanation `json:"explanation,omitempty"`
+}
+
+// Grant gives a reservation that waits its placement.
+type Grant struct {
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	// Until is when it ends unless it is renewed.
+	Until       time.Time    `json:"until"`
+	Explanation *Explanation `json:"explanation,omitempty"`
+}
+
+// Waiting is the place of a reservation in the queue.
+type Waiting struct {
+	// Position in the log at which it came: who came first is served first.
+	Position uint64
+	Since    time.Time
+	// Until is when it stops to wait.
+	Until time.Time
+	// Left is how long it is held once it is granted; 0 means as long as it is renewed.
+	Left time.Duration
+	// Preemption is whose place it takes; nil if it only waits.
+	Preemption *Preemption `json:",omitempty"`
+}
+
+// checkQueue and applyQueue are Check and Apply for what the queue is about.
+func (s *State) checkQueue(e *Event) error {
+	switch {
+	case e.Enqueue != nil:
+		return s.checkEnqueue(e.Enqueue)
+	case e.Grant != nil:
+		return s.checkGrant(e.Grant)
+	default:
+		return s.checkPreempt(e.Preempt)
+	}
+}
+
+func (s *State) applyQueue(e *Event) {
+	switch {
+	case e.Enqueue != nil:
+		s.applyEnqueue(e.At, e.Enqueue)
+	case e.Grant != nil:
+		s.applyGrant(e.At, e.Grant)
+	default:
+		s.applyPreempt(e.Preempt)
+	}
+}
+
+func (q *Enqueue) reservation() string {
+	if q.Request != nil {
+		return q.Request.Name
+	}
+	return q.Name
+}
+
+func (s *State) checkEnqueue(q *Enqueue) error {
+	if (q.Request == nil) == (q.Name == "") || q.Until.IsZero() {
+		return fmt.Errorf("%w: waits without end, or as nothing or as two", ErrMalformed)
+	}
+	if q.Request != nil {
+		if q.Request.Provider != "" {
+			return fmt.Errorf("reservation %q: %w: it waits and has provider %q", q.Request.Name, ErrMalformed, q.Request.Provider)
+		}
+		return s.checkRequest(q.Request)
+	}
+	if err := s.checkLive(q.Name); err != nil {
+		return err
+	}
+	r := s.reservations[q.Name]
+	if r.Waiting != nil || r.Unclaimed || r.Stands(r.Current()) {
+		return fmt.Errorf("reservation %q: %w: it waits already, has a placement that stands, or was not asked for", q.Name, ErrTaken)
+	}
+	return nil
+}
+
+func (s *State) applyEnqueue(at time.Time, q *Enqueue) {
+	w := &Waiting{Position: s.position, Since: at, Until: q.Until}
+	r := s.reservations[q.Name]
+	if q.Request != nil {
+		r = &Reservation{Reserve: *q.Request, CreatedAt: at}
+		s.reservations[r.Name] = r
+		s.keys[keyRef{r.Requester, r.Key}] = keyEntry{name: r.Name}
+		w.Left = r.Duration
+	} else if r.Duration != 0 {
+		w.Left = max(r.Until.Sub(at), time.Second)
+	}
+	r.Provider, r.Explanation = "", q.Explanation
+	r.Waiting, r.Changed = w, s.position
+}
+
+func (s *State) checkGrant(g *Grant) error {
+	if g.Until.IsZero() {
+		return fmt.Errorf("reservation %q: %w: granted without end", g.Name, ErrMalformed)
+	}
+	if err := s.checkLive(g.Name); err != nil {
+		return err
+	}
+	r := s.reservations[g.Name]
+	if r.Waiting == nil {
+		return fmt.Errorf("reservation %q: %w: it does not wait", g.Name, ErrTaken)
+	}
+	return s.checkFits(g.Provider, r.Amounts)
+}
+
+func (s *State) applyGrant(at time.Time, g *Grant) {
+	r := s.reservations[g.Name]
+	s.leaveQueue(r)
+	r.Provider, r.Until, r.Explanation = g.Provider, g.Until, g.Explanation
+	if r.GrantedAt.IsZero() {
+		r.GrantedAt = at
+	}
+	s.place(at, r, g.Provider)
+}
+
+// leaveQueue also takes back what was announced to whoever had to make room.
+func (s *State) leaveQueue(r *Reservation) {
+	if r.Waiting == nil {
+		return
+	}
+	if p := r.Waiting.Preemption; p != nil {
+		s.takeBack(r.Name, p)
+	}
+	r.Waiting = nil
+}
+
+// ReservedAt is when capacity was locked for it for the first time; zero while none
+// was.
+func (r *Reservation) ReservedAt() time.Time {
+	if !r.GrantedAt.IsZero() || len(r.Placements) == 0 {
+		return r.GrantedAt
+	}
+	return r.CreatedAt
+}

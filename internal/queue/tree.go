@@ -1,0 +1,165 @@
+package queue
+
+// tree is a treap: waiters in the order of their ranks, balanced by weights that
+// follow from their positions, so that the same waiters give the same tree.
+type tree struct{ root *node }
+
+type node struct {
+	*waiter
+	weight      uint64
+	left, right *node
+	size        int
+	// least that anybody in this branch needs, by column; nothing beyond its end.
+	least []int64
+}
+
+// weigh scatters positions (the finalizer of splitmix64).
+func weigh(position uint64) uint64 {
+	x := position + 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func (t *tree) insert(w *waiter) {
+	before, after := t.root.split(w.Rank)
+	t.root = merge(merge(before, leaf(w)), after)
+}
+
+func (t *tree) remove(r Rank) { t.root = t.root.without(r) }
+
+func (t *tree) has(r Rank) bool {
+	n := t.root
+	for n != nil && n.Waiter.Rank != r {
+		n = n.toward(r)
+	}
+	return n != nil
+}
+
+func (t *tree) first() *waiter {
+	n := t.root
+	if n == nil {
+		return nil
+	}
+	for n.left != nil {
+		n = n.left
+	}
+	return n.waiter
+}
+
+// before counts those that come before a rank.
+func (t *tree) before(r Rank) int {
+	count, n := 0, t.root
+	for n != nil {
+		if n.Waiter.Rank.Before(r) {
+			count += n.left.count() + 1
+		}
+		n = n.toward(r)
+	}
+	return count
+}
+
+func leaf(w *waiter) *node {
+	return (&node{waiter: w, weight: weigh(w.Rank.Position)}).summed()
+}
+
+func (n *node) count() int {
+	if n == nil {
+		return 0
+	}
+	return n.size
+}
+
+// toward is the branch on the way to a rank; what stands at it lies on the left.
+func (n *node) toward(r Rank) *node {
+	if n.Waiter.Rank.Before(r) {
+		return n.right
+	}
+	return n.left
+}
+
+// summed brings up to date what a node knows of its branches.
+func (n *node) summed() *node {
+	n.size = n.left.count() + n.right.count() + 1
+	n.least = append(n.least[:0], n.needs...)
+	for _, branch := range []*node{n.left, n.right} {
+		if branch == nil {
+			continue
+		}
+		n.least = n.least[:min(len(n.least), len(branch.least))]
+		for i := range n.least {
+			n.least[i] = min(n.least[i], branch.least[i])
+		}
+	}
+	return n
+}
+
+// split parts a tree into what comes before a rank, and the rest.
+func (n *node) split(r Rank) (before, rest *node) {
+	if n == nil {
+		return nil, nil
+	}
+	if n.Waiter.Rank.Before(r) {
+		n.right, rest = n.right.split(r)
+		return n.summed(), rest
+	}
+	before, n.left = n.left.split(r)
+	return before, n.summed()
+}
+
+// merge joins two trees of which everybody in a comes before everybody in b.
+func merge(a, b *node) *node {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	case a.weight > b.weight:
+		a.right = merge(a.right, b)
+		return a.summed()
+	default:
+		b.left = merge(a, b.left)
+		return b.summed()
+	}
+}
+
+func (n *node) without(r Rank) *node {
+	switch {
+	case n == nil:
+		return nil
+	case n.Waiter.Rank == r:
+		return merge(n.left, n.right)
+	case n.Waiter.Rank.Before(r):
+		n.right = n.right.without(r)
+	default:
+		n.left = n.left.without(r)
+	}
+	return n.summed()
+}
+
+// fitting is the first in order whose needs fit into room and whom accept takes.
+func (n *node) fitting(room []int64, accept func(id string) bool) *waiter {
+	if n == nil || !fits(n.least, room) {
+		return nil
+	}
+	if w := n.left.fitting(room, accept); w != nil {
+		return w
+	}
+	if fits(n.needs, room) && accept(n.ID) {
+		return n.waiter
+	}
+	return n.right.fitting(room, accept)
+}
+
+func fits(needs, room []int64) bool {
+	for i, need := range needs {
+		if need > room[i] && need > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *node) walk(f func(id string) bool) bool {
+	return n == nil || n.left.walk(f) && f(n.ID) && n.right.walk(f)
+}
