@@ -23,9 +23,7 @@ func (r *Reconciler) change(ctx context.Context, rr *agentv1alpha1.ResourceReque
 	no, considered := errors.AsType[*fault.Error](err)
 	switch {
 	case err == nil:
-		status.agreed()
-		r.retries.Reset(string(rr.UID))
-		return answer, r.lease(rr, answer)
+		return r.answered(rr, answer, status)
 	case considered && (no.Reason == fault.Invalid || no.Reason == fault.Conflict):
 		status.changeRefused(no)
 		r.retries.Reset(string(rr.UID))

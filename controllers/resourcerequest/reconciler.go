@@ -161,6 +161,12 @@ func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest,
 		return nil, r.refused(rr, err, status)
 	}
 	failpoint.Hit(failpoint.RequestAnswered)
+	return r.answered(rr, answer, status)
+}
+
+// answered shows what the broker has answered, and returns it where there is something
+// to carry out.
+func (r *Reconciler) answered(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation, status editor) (*v1.Reservation, time.Duration) {
 	r.retries.Reset(string(rr.UID))
 	again := r.lease(rr, answer)
 	status.agreed()

@@ -404,6 +404,34 @@ func TestAQueuedRequestIsAskedForUntilItIsGranted(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
 }
 
+func TestAQueuedRequestIsEditedAndReleased(t *testing.T) {
+	b := newBench(t, withDuration(time.Hour))
+	b.broker.Decide = func(string, *v1.ReservationRequest) (*v1.Reservation, error) {
+		return &v1.Reservation{
+			Name: "res-0000000001", Phase: v1.ReservationPhaseQueued, Message: "waits for capacity, place 3 of 3",
+			Queue: &v1.QueuePlace{Position: 3, Reason: v1.QueuePlaceReasonNoCandidate, RemainingSeconds: 60},
+		}, nil
+	}
+	b.after(0)
+	b.expectState(agentv1alpha1.RequestQueued, agentv1alpha1.ReasonQueued)
+	b.edit(func(s *agentv1alpha1.ResourceRequestSpec) { s.Duration = &metav1.Duration{Duration: 2 * time.Hour} })
+	b.after(time.Second)
+	b.expectState(agentv1alpha1.RequestQueued, agentv1alpha1.ReasonQueued)
+	if diff := cmp.Diff([]v1.ReservationChange{{Generation: 2, DurationSeconds: 7200}}, b.broker.Changes()); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	rr := b.request()
+	if rr.Status.Queue == nil || rr.Status.Queue.Position != 3 || !meta.IsStatusConditionTrue(rr.Status.Conditions, agentv1alpha1.ConditionChanged) {
+		t.Errorf("queue %+v, conditions %+v", rr.Status.Queue, rr.Status.Conditions)
+	}
+	b.edit(func(s *agentv1alpha1.ResourceRequestSpec) { s.Release = true })
+	b.after(time.Second)
+	b.expectState(agentv1alpha1.RequestReleased, agentv1alpha1.ReasonReleased)
+	if queue := b.request().Status.Queue; queue != nil {
+		t.Errorf("it is released, and has place %+v", queue)
+	}
+}
+
 func TestDeletionGivesEverythingBack(t *testing.T) {
 	b := newBench(t)
 	b.after(0)

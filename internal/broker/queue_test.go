@@ -400,3 +400,63 @@ func TestAReservationObjectWaits(t *testing.T) {
 		}
 	})
 }
+
+func TestARequestThatWaitsIsChanged(t *testing.T) {
+	tests := map[string]struct {
+		asked int64
+		edit  time.Duration
+		want  float64 // seconds once it is granted; 0 as long as it is renewed
+	}{
+		"to last longer":                     {asked: 600, edit: 20 * time.Minute, want: 1200},
+		"to last shorter than it has waited": {asked: 600, edit: time.Minute, want: 60},
+		"to last for a time":                 {edit: 10 * time.Minute, want: 600},
+		"to last as long as it is renewed":   {asked: 600},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("paris", "4", "8Gi")
+				holder := f.reserve("berlin", "request-1", request("4", "1Gi"))
+				r := f.reserve("rome", "request-1", waiting("4", "1Gi", func(r *v1.ReservationRequest) { r.DurationSeconds = test.asked }))
+				time.Sleep(5 * time.Minute)
+				changed, err := f.change("rome", r.Name, 2, test.edit)
+				if err != nil || changed.Phase != v1.ReservationPhaseQueued || changed.Queue == nil {
+					t.Fatalf("%+v, %v", changed, err)
+				}
+				f.kill()
+				f.wantPhases("Queued 1", r)
+				f.giveBack(holder)
+				f.advertise("paris", "4", "8Gi")
+				f.wantPhases("Reserved paris", r)
+				left := f.get("rome", r.Name).RemainingSeconds
+				if (left == nil) != (test.want == 0) || left != nil && *left != test.want {
+					t.Errorf("%v seconds are left, want %v", left, test.want)
+				}
+			})
+		})
+	}
+}
+
+func TestOneThatWaitsAgainIsHeldForWhatWasLeft(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "4", "8Gi")
+		r := f.reserve("rome", "request-1", waiting("4", "1Gi", func(r *v1.ReservationRequest) { r.DurationSeconds = 600 }))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		time.Sleep(2 * time.Minute) // its node was never Ready
+		f.wantPhases("Queued 1", r)
+		time.Sleep(15 * time.Minute)
+		f.wantPhases("Queued 1", r)
+		if _, err := f.change("rome", r.Name, 2, 90*time.Second); fault.ReasonOf(err) != fault.Invalid {
+			t.Errorf("to less than has passed already: %v", err)
+		}
+		if _, err := f.change("rome", r.Name, 3, 20*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		f.advertise("berlin", "4", "8Gi")
+		f.wantPhases("Reserved berlin", r)
+		if got := f.get("rome", r.Name); *got.RemainingSeconds != 1080 {
+			t.Errorf("%v seconds are left, want 1080", *got.RemainingSeconds)
+		}
+	})
+}
