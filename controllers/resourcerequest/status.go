@@ -146,10 +146,13 @@ func (e editor) unsure(reason, what string, err error) {
 func (e editor) ended(a *v1.Reservation) {
 	if a.EndReason != v1.ReservationEndReasonFailed {
 		e.lost(a.Message)
+		if a.EndReason == v1.ReservationEndReasonPreempted {
+			e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonPreempted, a.Message)
+		}
 		return
 	}
 	message := "the broker found no other cluster: " + a.Message
-	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
+	e.rr.Status.Phase, e.rr.Status.Queue = agentv1alpha1.RequestReleasing, nil
 	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonFailed, message)
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
@@ -198,7 +201,9 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 	case current == nil, s.Phase == agentv1alpha1.RequestQueued && !stands(current):
 		return
 	}
-	e.notice(current.Spec.Notice)
+	if s.Phase != agentv1alpha1.RequestReleasing {
+		e.notice(current.Spec.Notice)
+	}
 	s.TargetClusterID = current.Spec.TargetClusterID
 	s.TargetClusterEndpoint = current.Spec.TargetClusterEndpoint
 	s.ExpiresAt = current.Spec.ExpiresAt
