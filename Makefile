@@ -79,6 +79,7 @@ test: tools ## Run every test: unit, property, integration on real API servers, 
 	$(GO_TEST) -timeout 15m $$(go list ./... | grep -v /e2e)
 	go test -count=1 -timeout 15m -v -run '^TestSimulation$$' ./internal/broker -broker.steps=$(STEPS)
 	go test -count=1 -timeout 30m -v ./e2e/robustness
+	go test -count=1 -timeout 10m ./e2e/bench
 	LRB_E2E_RACE=1 $(GO_TEST) -timeout 30m -v ./e2e/local
 
 .PHONY: soak
@@ -112,7 +113,11 @@ images-verify: ## Check that two checkouts of the last commit give the same imag
 	cd hack/images && go vet ./... && go test ./...
 
 .PHONY: bench
-bench: ## Run the benchmarks of decision, ledger, journal and accounting.
+bench: tools ## Measure what docs/performance.md promises, on a quiet machine: twelve minutes; STUDY names one of its studies, PAGE is a page to keep the table in.
+	go run ./e2e/bench $(if $(STUDY),-run='^($(STUDY))$$') $(if $(PAGE),-page=$(PAGE))
+
+.PHONY: bench-go
+bench-go: ## Run the benchmarks of decision, ledger, journal and accounting.
 	go test -run '^$$' -bench . -benchmem ./internal/...
 
 .PHONY: lint

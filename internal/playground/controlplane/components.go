@@ -19,15 +19,19 @@ func (c *ControlPlane) startEtcd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	etcd, err := c.run(toolchain.Etcd, process.Storage,
-		"--name="+c.options.Name,
-		"--data-dir="+c.path("etcd"),
+	args := []string{
+		"--name=" + c.options.Name,
+		"--data-dir=" + c.path("etcd"),
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=" + c.options.Name + "=" + peer,
+		"--log-level=warn",
+	}
+	if !c.options.Fsync {
 		// Only a crash of the machine, not of etcd, could lose what was written.
-		"--unsafe-no-fsync",
-		"--listen-client-urls="+client, "--advertise-client-urls="+client,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer,
-		"--initial-cluster="+c.options.Name+"="+peer,
-		"--log-level=warn")
+		args = append(args, "--unsafe-no-fsync")
+	}
+	etcd, err := c.run(toolchain.Etcd, process.Storage, args...)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,8 @@ type Options struct {
 	Scheduler bool
 	// Nodes are simulated by KWOK, which runs only if there are any.
 	Nodes []Node
+	// Fsync has etcd wait for the disk, as it does where it counts: for measurements.
+	Fsync bool
 	// Clock dates certificates. Default: the real one.
 	Clock clock.PassiveClock
 }

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	brokerserver "github.com/mehdiazizian/liqo-resource-broker/internal/server"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// answererCommand has this program be the answer path of a broker: its book, its
+// journal and its REST server with mTLS, and no controllers.
+const answererCommand = "answerer"
+
+// unlimited lifts the limit of requests a cluster: a few clusters stand for many.
+const unlimited = 1 << 20
+
+func answerer(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet(answererCommand, flag.ContinueOnError)
+	kubeconfig := flags.String("kubeconfig", "", "cluster that holds the journal")
+	namespace := flags.String("namespace", "", "namespace of the journal")
+	bind := flags.String("bind", "", "address of the REST server")
+	control := flags.String("control", "", "address of the control server")
+	certificates := flags.String("certificates", "", "folder with the server's certificate")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return err
+	}
+	store, err := journal.NewConfigMaps(config, *namespace)
+	if err != nil {
+		return err
+	}
+	// The lines are written as the broker writes them, and cost what they cost.
+	log := zap.New()
+	b := broker.New(broker.Options{Store: store, Log: log, Now: time.Now})
+	b.SetConfig(ctx, broker.DefaultConfig())
+	rest, err := brokerserver.New(brokerserver.Options{
+		Addr: *bind, CertDir: *certificates, Broker: b, Access: b.Access(), Log: log, Rate: unlimited, Burst: unlimited,
+	})
+	if err != nil {
+		return err
+	}
+	return runAll(ctx, b.Run, rest.Start, controlServer(b, *control, log), forget(b.Feed().Reservations), forget(b.Feed().Clusters))
+}
+
+// forget takes what changed, as controllers do, and shows it nowhere.
+func forget(changes func(context.Context) ([]string, error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for {
+			if _, err := changes(ctx); err != nil {
+				return nil //nolint:nilerr // it ends with ctx
+			}
+		}
+	}
+}
+
+// runAll ends with the first that ends.
+func runAll(ctx context.Context, parts ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(parts))
+	for _, part := range parts {
+		go func() { ended <- part(ctx) }()
+	}
+	err := <-ended
+	cancel()
+	for range parts[1:] {
+		err = errors.Join(err, <-ended)
+	}
+	return err
+}
+
+// controlServer answers the program that measures.
+func controlServer(b *broker.Broker, address string, log logr.Logger) func(context.Context) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		if err := b.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("GET /heap", func(w http.ResponseWriter, _ *http.Request) {
+		// What the first collection finds finalizers of goes with the second.
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		_ = json.NewEncoder(w).Encode(m.HeapAlloc) // who asked may have gone
+	})
+	for command, carryOut := range map[string]func(context.Context, *broker.Broker, int) error{
+		"lend": lend, "advertise": advertise, "fill": fill,
+	} {
+		mux.HandleFunc("POST /"+command, func(w http.ResponseWriter, r *http.Request) {
+			n, err := strconv.Atoi(r.FormValue("n"))
+			if err == nil {
+				err = carryOut(r.Context(), b, n)
+			}
+			if err != nil {
+				log.Error(err, "not carried out", "command", command, "n", n)
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+			}
+		})
+	}
+	return func(ctx context.Context) error {
+		s := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: time.Second}
+		defer context.AfterFunc(ctx, func() { _ = s.Close() })() // nothing that is under way is of use then
+		if err := s.ListenAndServe(); ctx.Err() == nil {
+			return err
+		}
+		return nil
+	}
+}
+
+// atOnce is how many calls of a command are under way at once.
+const atOnce = 512
+
+// each calls do for 0 to n-1.
+func each(n int, do func(i int) error) error {
+	var calling sync.WaitGroup
+	failed := make([]error, atOnce)
+	for caller := range atOnce {
+		calling.Go(func() {
+			for i := caller; i < n && failed[caller] == nil; i += atOnce {
+				failed[caller] = do(i)
+			}
+		})
+	}
+	calling.Wait()
+	return errors.Join(failed...)
+}
+
+// lend has so many clusters without agents offer capacity.
+func lend(ctx context.Context, b *broker.Broker, clusters int) error {
+	whole, err := wire.ToAmounts(v1.Amounts{"cpu": wholeCPU, "memory": wholeMemory})
+	if err != nil {
+		return err
+	}
+	return each(clusters, func(i int) error {
+		return b.OfferManifest(ctx, &ledger.Offer{
+			ClusterID: clusterID(i), Endpoint: "https://" + clusterID(i) + ".example:6443", Capacity: whole, Allocatable: whole,
+			Cost:   &ledger.Cost{CPU: cpuPrice, Memory: memoryPrice, Currency: "EUR"},
+			Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Namespace: namespace, Name: clusterID(i), UID: clusterID(i)}, Digest: "1"},
+		})
+	})
+}
+
+// advertise has so many agents speak for their clusters.
+func advertise(ctx context.Context, b *broker.Broker, clusters int) error {
+	return each(clusters, func(i int) error {
+		_, err := b.PublishAdvertisement(ctx, clusterID(i), advertisementOf(clusterID(i), 1))
+		return err
+	})
+}
+
+// fill has so many reservations granted, and acknowledged where an agent has to.
+func fill(ctx context.Context, b *broker.Broker, reservations int) error {
+	return each(reservations, func(i int) error {
+		requester, key := filled(i)
+		r, err := b.RequestReservation(ctx, requester, key, oneCPU())
+		if err != nil {
+			return err
+		}
+		p := r.Placements[0]
+		return b.ReportStatus(ctx, p.ClusterID, r.Name, &v1.StatusReport{
+			Placement: p.Number, Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateAcknowledged,
+		})
+	})
+}
+
+// filled is who asked for a reservation of fill, and with which key.
+func filled(i int) (requester, key string) {
+	return fmt.Sprintf("client-%d", i%atOnce), fmt.Sprintf("request-%d", i)
+}

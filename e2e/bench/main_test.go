@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain is the answerer where a study starts this program as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == answererCommand {
+		main()
+		return
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// small is as little as there can be of everything: it measures nothing.
+var small = settings{
+	slice: 50 * time.Millisecond, rounds: 1, clusters: 12, reservations: 40, interval: 2 * time.Second,
+	lenders: 3, grants: 12, failovers: 1, backlog: 20, starts: 1,
+}
+
+// TestEveryStudyHasItsFigures looks at no figure: what runs beside it decides those.
+func TestEveryStudyHasItsFigures(t *testing.T) {
+	figures := map[string]int{
+		"decision": 1, "answers": 3, "advertisements": 2, "delivery": 1, "projection": 3, "failover": 1, "scale": 3,
+	}
+	for _, study := range studies {
+		t.Run(study.name, func(t *testing.T) {
+			t.Parallel()
+			var table bytes.Buffer
+			if err := measure(t.Context(), small, regexp.MustCompile("^"+study.name+"$"), &table, t.Output()); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Count(table.String(), "\n| ") - 1; got != figures[study.name] {
+				t.Errorf("%d figures, want %d:\n%s", got, figures[study.name], table.String())
+			}
+		})
+	}
+}

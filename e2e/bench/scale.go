@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+)
+
+// scale is what a large fleet and many reservations take: memory, and the time until a
+// broker that was killed answers correctly again.
+var scale = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
+	copies, err := at.samples(ctx)
+	if err != nil {
+		return err
+	}
+	broker, err := at.startAnswerer(ctx)
+	if err != nil {
+		return err
+	}
+	if err := heaps(ctx, s, t, broker); err != nil {
+		return err
+	}
+	if err := at.checkpointed(ctx); err != nil {
+		return err
+	}
+	if err := copies.write(ctx, s); err != nil {
+		return err
+	}
+	return at.recoveries(ctx, s, t, broker)
+})
+
+func heaps(ctx context.Context, s settings, t *table, broker *server) error {
+	empty, err := broker.heap(ctx)
+	if err != nil {
+		return err
+	}
+	if err := broker.tell(ctx, "advertise", s.clusters); err != nil {
+		return err
+	}
+	known, err := broker.heap(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := broker.tell(ctx, "fill", s.reservations); err != nil {
+		return err
+	}
+	filling := time.Since(began)
+	// The deadline of what was acknowledged is remembered until it has passed.
+	sleep(ctx, min(12*time.Second, 2*filling))
+	full, err := broker.heap(ctx)
+	if err != nil {
+		return err
+	}
+	t.row("heap per 1,000 clusters", (known-empty)/float64(s.clusters)*1000, atMost(8, 3, "MB"), "%d clusters: %.1f MB", s.clusters, known-empty)
+	t.row("heap per 100,000 reservations", (full-known)/float64(s.reservations)*100_000, atMost(100, 40, "MB"),
+		"%d reservations: %.1f MB; granted and acknowledged at %.0f/s", s.reservations, full-known, float64(s.reservations)/filling.Seconds())
+	return nil
+}
+
+// heap of an answerer, in MB.
+func (r *server) heap(ctx context.Context) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.control+"/heap", nil)
+	if err != nil {
+		return 0, err
+	}
+	inUse, err := answerOf[uint64](http.DefaultClient.Do(request)) //nolint:bodyclose // answerOf closes it
+	if err != nil {
+		return 0, err
+	}
+	return float64(*inUse) / 1e6, nil
+}
+
+// checkpointEvery is how many records a broker leaves without a checkpoint.
+const checkpointEvery = 2000
+
+// checkpointed waits until the journal is as it is when a broker has run for a while.
+func (s *site) checkpointed(ctx context.Context) error {
+	return await(ctx, patience, func(ctx context.Context) (bool, error) {
+		var tail corev1.ConfigMap
+		if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "liqo-resource-broker-journal-tail"}, &tail); err != nil {
+			return false, err
+		}
+		var header struct {
+			Head       struct{ Position int64 }
+			Checkpoint struct{ Position int64 }
+		}
+		if err := json.Unmarshal([]byte(tail.Data["header"]), &header); err != nil {
+			return false, err
+		}
+		return header.Head.Position < header.Checkpoint.Position+checkpointEvery, nil
+	})
+}
+
+// recoveries are compared with lists of as many objects, in turns.
+func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *server) error {
+	requester, key := filled(0)
+	c, err := s.caller(requester, broker.url)
+	if err != nil {
+		return err
+	}
+	known, err := c.reserve(ctx, key)
+	if err != nil {
+		return err
+	}
+	recovery := func() (time.Duration, error) {
+		broker.Kill()
+		c.transport.CloseIdleConnections()
+		began := time.Now()
+		if err := broker.Start(); err != nil {
+			return 0, err
+		}
+		err := await(ctx, patience, func(ctx context.Context) (bool, error) {
+			r, err := c.reserve(ctx, key)
+			return err == nil && r.Name == known.Name, nil
+		})
+		return time.Since(began), err
+	}
+	list := func() (time.Duration, error) {
+		began := time.Now()
+		clusters, reservations, err := s.listAll(ctx)
+		if err == nil && (clusters < set.clusters || reservations < set.reservations) {
+			err = fmt.Errorf("the lists have %d clusters and %d reservations", clusters, reservations)
+		}
+		return time.Since(began), err
+	}
+	var recovered, listed []time.Duration
+	for range set.starts {
+		took, err := recovery()
+		if err != nil {
+			return err
+		}
+		recovered = append(recovered, took)
+		if took, err = list(); err != nil {
+			return err
+		}
+		listed = append(listed, took)
+	}
+	ours, base := quantile(recovered, .5), quantile(listed, .5)
+	t.row("recovery ÷ one LIST of as many objects", ours.Seconds()/base.Seconds(), atMost(1.3, .12, ""),
+		"%d clusters, %d reservations: %.2f s from a killed process to the first correct answer ÷ %.2f s",
+		set.clusters, set.reservations, ours.Seconds(), base.Seconds())
+	return nil
+}
+
+func (s *site) listAll(ctx context.Context) (clusters, reservations int, err error) {
+	var c brokerv1alpha1.ClusterAdvertisementList
+	if err := s.List(ctx, &c); err != nil {
+		return 0, 0, err
+	}
+	var r brokerv1alpha1.ReservationList
+	err = s.List(ctx, &r)
+	return len(c.Items), len(r.Items), err
+}

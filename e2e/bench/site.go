@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
+)
+
+const (
+	namespace = "liqo-resource-broker"
+	// patience is what a loaded machine may need for anything.
+	patience = 2 * time.Minute
+)
+
+// site is a control plane of its own for a study, with the broker's kinds and rights.
+type site struct {
+	client.WithWatch
+	dir     string
+	plane   *controlplane.ControlPlane
+	servers *pki.Authority
+	agents  *pki.Authority
+	closers []func() error
+}
+
+func newSite(ctx context.Context) (*site, error) {
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return nil, err
+	}
+	s := &site{dir: dir}
+	s.closers = append(s.closers, func() error { return os.RemoveAll(dir) })
+	if err := s.boot(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *site) boot(ctx context.Context) error {
+	var err error
+	if s.plane, err = controlplane.Start(ctx, controlplane.Options{Dir: filepath.Join(s.dir, "plane"), Name: "bench", Fsync: true}); err != nil {
+		return err
+	}
+	s.closers = append(s.closers, s.plane.Kill)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, brokerv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	config := s.plane.RESTConfig()
+	config.QPS = -1
+	if s.WithWatch, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	objects, err := chart.BrokerForProcess(namespace, namespace)
+	if err != nil {
+		return err
+	}
+	if err := s.makeNamespace(ctx, namespace); err != nil {
+		return err
+	}
+	if err := manifest.Install(ctx, s, objects); err != nil {
+		return err
+	}
+	if s.servers, err = pki.NewAuthority("servers", time.Now()); err != nil {
+		return err
+	}
+	s.agents, err = pki.NewAuthority("agents", time.Now())
+	return err
+}
+
+func (s *site) makeNamespace(ctx context.Context, name string) error {
+	return s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// close ends everything that belongs to the site, the newest first.
+func (s *site) close() error {
+	var failed error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		failed = errors.Join(failed, s.closers[i]())
+	}
+	return failed
+}
+
+func (s *site) address(name string) (string, error) {
+	port, err := s.plane.Port(name)
+	return fmt.Sprintf("127.0.0.1:%d", port), err
+}
+
+// await asks until it is so, or patience is at its end.
+func await(ctx context.Context, patience time.Duration, so wait.ConditionWithContextFunc) error {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, so)
+}
+
+// server is a process that speaks mTLS to clusters.
+type server struct {
+	*process.Process
+	// url is where clusters call, control where this program asks how it is.
+	url, control string
+	direct       string
+}
+
+// binary builds the broker once.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "broker")
+	build := exec.Command("go", "build", "-o", path, "github.com/mehdiazizian/liqo-resource-broker/cmd/broker")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the broker: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// startBroker runs a replica of the real broker; one alone takes part in no election.
+func (s *site) startBroker(ctx context.Context, name string, elects bool) (*server, error) {
+	path, err := binary()
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := s.plane.ServiceAccountKubeconfig(ctx, namespace, namespace)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.start(ctx, name, path, func(r *server, front, health, certificates string) []string {
+		r.control = "http://" + health + "/readyz"
+		args := []string{
+			"--kubeconfig=" + kubeconfig, "--namespace=" + namespace, "--bind-address=" + front,
+			"--cert-path=" + certificates, "--metrics-bind-address=0", "--health-probe-bind-address=" + health,
+		}
+		if elects {
+			args = append(args, "--leader-elect", "--direct-bind-address="+r.direct, "--advertise-address="+r.direct)
+		}
+		return args
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, s.awaitOpen(ctx, r)
+}
+
+// awaitOpen waits until a broker has read who may take part.
+func (s *site) awaitOpen(ctx context.Context, r *server) error {
+	c, err := s.caller("nobody", r.url)
+	if err != nil {
+		return err
+	}
+	return await(ctx, patience, func(ctx context.Context) (bool, error) { return c.ping(ctx) == nil, nil })
+}
+
+// startAnswerer runs the answer path alone.
+func (s *site) startAnswerer(ctx context.Context) (*server, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return s.start(ctx, answererCommand, self, func(r *server, front, health, certificates string) []string {
+		r.control = "http://" + health
+		return []string{
+			answererCommand, "-kubeconfig=" + s.plane.Kubeconfig(), "-namespace=" + namespace,
+			"-bind=" + front, "-control=" + health, "-certificates=" + certificates,
+		}
+	})
+}
+
+func (s *site) start(ctx context.Context, name, path string, arguments func(r *server, front, health, certificates string) []string) (*server, error) {
+	front, err := s.address(name)
+	if err != nil {
+		return nil, err
+	}
+	direct, err := s.address(name + "-direct")
+	if err != nil {
+		return nil, err
+	}
+	health, err := s.address(name + "-health")
+	if err != nil {
+		return nil, err
+	}
+	pair, err := s.servers.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := s.save(pair)
+	if err != nil {
+		return nil, err
+	}
+	r := &server{url: "https://" + front, direct: direct}
+	args := arguments(r, front, health, certificates)
+	if r.Process, err = s.plane.Processes().Start(process.Spec{
+		Name: name, Path: path, Args: args, Layer: process.Controller, Restart: true, Backoff: 200 * time.Millisecond,
+	}); err != nil {
+		return nil, err
+	}
+	ready, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return r, r.Await(ready, process.Answers(r.control))
+}
+
+func (s *site) save(pair pki.KeyPair) (string, error) {
+	dir, err := os.MkdirTemp(s.dir, "certificates")
+	if err != nil {
+		return "", err
+	}
+	return dir, pair.Save(dir, s.servers.CertPEM(), s.agents.CertPEM())
+}
+
+// connect is a cluster's way to the broker, as its agent has it.
+func (s *site) connect(id string, urls ...string) (*httptransport.Transport, error) {
+	pair, err := s.agents.IssueClient(id, "bench.local")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := s.save(pair)
+	if err != nil {
+		return nil, err
+	}
+	files, err := pki.OpenFiles(dir, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	c, err := httptransport.New(httptransport.Options{URLs: urls, Files: files})
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, c.Close)
+	return c, nil
+}
+
+// connectAll are so many clusters, called prefix-0 and so on.
+func (s *site) connectAll(n int, prefix string, urls ...string) ([]*httptransport.Transport, error) {
+	all := make([]*httptransport.Transport, n)
+	for i := range all {
+		var err error
+		if all[i], err = s.connect(fmt.Sprintf("%s-%d", prefix, i), urls...); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// pids are those of the control plane, of this program and of others.
+func (s *site) pids(others ...*server) []int {
+	pids := []int{os.Getpid()}
+	for _, tool := range []toolchain.Tool{toolchain.Etcd, toolchain.APIServer} {
+		if p, ok := s.plane.Processes().Process(tool.Name); ok {
+			pids = append(pids, p.Pid())
+		}
+	}
+	for _, r := range others {
+		pids = append(pids, r.Pid())
+	}
+	return pids
+}
+
+// atSite runs a study on a site of its own.
+func atSite(f func(ctx context.Context, s settings, t *table, at *site) error) func(context.Context, settings, *table) error {
+	return func(ctx context.Context, s settings, t *table) error {
+		at, err := newSite(ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(ctx, s, t, at), at.close())
+	}
+}

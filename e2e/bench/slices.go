@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// work is one operation of one client.
+type work func(ctx context.Context, client int) error
+
+// slice is what clients did in a stretch of time.
+type slice struct {
+	wall, cpu time.Duration
+	took      []time.Duration
+}
+
+func (s slice) rate() float64        { return float64(len(s.took)) / s.wall.Seconds() }
+func (s slice) cpuEach() float64     { return float64(s.cpu.Microseconds()) / float64(max(len(s.took), 1)) }
+func (s slice) at(q float64) float64 { return milliseconds(quantile(s.took, q)) }
+
+func (s slice) cores() float64 { return s.cpu.Seconds() / s.wall.Seconds() }
+
+// merge takes two slices of the same side for one.
+func merge(a, b slice) slice {
+	return slice{a.wall + b.wall, a.cpu + b.cpu, slices.Concat(a.took, b.took)}
+}
+
+// round is both sides, as measured side by side.
+type round struct{ ours, bare slice }
+
+// compare runs both sides in turns: ours, bare, bare, ours. A first turn of each that
+// nobody counts opens connections.
+func compare(ctx context.Context, s settings, clients int, pids []int, ours, bare work) ([]round, error) {
+	run := func(w work) (slice, error) { return runSlice(ctx, s.slice, clients, pids, w) }
+	for _, w := range []work{ours, bare} {
+		if _, err := run(w); err != nil {
+			return nil, err
+		}
+	}
+	var rounds []round
+	for range s.rounds {
+		var turns [4]slice
+		for i, w := range []work{ours, bare, bare, ours} {
+			var err error
+			if turns[i], err = run(w); err != nil {
+				return nil, err
+			}
+		}
+		rounds = append(rounds, round{merge(turns[0], turns[3]), merge(turns[1], turns[2])})
+	}
+	return rounds, nil
+}
+
+func runSlice(ctx context.Context, length time.Duration, clients int, pids []int, do work) (slice, error) {
+	before, err := cpuOf(pids...)
+	if err != nil {
+		return slice{}, err
+	}
+	var (
+		working sync.WaitGroup
+		took    = make([][]time.Duration, clients)
+		failed  = make([]error, clients)
+		began   = time.Now()
+	)
+	for client := range clients {
+		working.Go(func() {
+			for time.Since(began) < length && failed[client] == nil {
+				asked := time.Now()
+				failed[client] = do(ctx, client)
+				took[client] = append(took[client], time.Since(asked))
+			}
+		})
+	}
+	working.Wait()
+	after, err := cpuOf(pids...)
+	return slice{time.Since(began), after - before, slices.Concat(took...)}, errors.Join(append(failed, err)...)
+}
+
+// medianOf is that of a figure over the rounds.
+func medianOf(rounds []round, figure func(round) float64) float64 {
+	values := make([]float64, len(rounds))
+	for i, r := range rounds {
+		values[i] = figure(r)
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func quantile(took []time.Duration, q float64) time.Duration {
+	if len(took) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(took))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// tick is the unit of /proc/PID/stat, the same on every Linux that Go runs on.
+const tick = 10 * time.Millisecond
+
+// cpuOf is what processes have used so far, in user and kernel mode.
+func cpuOf(pids ...int) (time.Duration, error) {
+	var sum time.Duration
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, fmt.Errorf("CPU of process %d: %w", pid, err)
+		}
+		// The name in parentheses may hold anything; utime and stime are the 12th and
+		// 13th field after it.
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		for _, field := range fields[11:13] {
+			ticks, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("CPU of process %d: %w", pid, err)
+			}
+			sum += time.Duration(ticks) * tick
+		}
+	}
+	return sum, nil
+}
+
+// cpuDuring is what processes use while something is done.
+func cpuDuring(pids []int, do func() error) (slice, error) {
+	began := time.Now()
+	before, err := cpuOf(pids...)
+	if err != nil {
+		return slice{}, err
+	}
+	if err := do(); err != nil {
+		return slice{}, err
+	}
+	after, err := cpuOf(pids...)
+	return slice{wall: time.Since(began), cpu: after - before}, err
+}

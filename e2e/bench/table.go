@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+// goal is what a figure must and should be; zero where nothing is asked.
+type goal struct {
+	must, reach float64
+	// more is true where more is better.
+	more bool
+	unit string
+}
+
+func atMost(must, reach float64, unit string) goal { return goal{must: must, reach: reach, unit: unit} }
+func atLeast(must, reach float64) goal             { return goal{must: must, reach: reach, more: true} }
+func only(unit string) goal                        { return goal{unit: unit} }
+
+func (g goal) bound(v float64) string {
+	if v == 0 {
+		return "–"
+	}
+	sign := "≤"
+	if g.more {
+		sign = "≥"
+	}
+	return sign + " " + g.value(v)
+}
+
+func (g goal) value(v float64) string {
+	text := fmt.Sprintf("%.3g", v)
+	if v >= 1000 || v <= -1000 {
+		text = fmt.Sprintf("%.0f", v)
+	}
+	if g.unit == "" {
+		return text
+	}
+	return text + " " + g.unit
+}
+
+// verdict is ok where the figure is as it must be.
+func (g goal) verdict(v float64) string {
+	switch {
+	case g.must == 0:
+		return "–"
+	case g.more && v >= g.must, !g.more && v <= g.must:
+		return "ok"
+	default:
+		return "short"
+	}
+}
+
+// table prints one row a figure as soon as it is known.
+type table struct{ out io.Writer }
+
+func newTable(out io.Writer) *table {
+	fmt.Fprintln(out, "| figure | value | must | reach | | made of |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|")
+	return &table{out}
+}
+
+func (t *table) row(name string, value float64, g goal, format string, args ...any) {
+	fmt.Fprintf(t.out, "| %s | %s | %s | %s | %s | %s |\n",
+		name, g.value(value), g.bound(g.must), g.bound(g.reach), g.verdict(value), fmt.Sprintf(format, args...))
+}
