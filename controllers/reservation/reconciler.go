@@ -29,7 +29,15 @@ const (
 	busyRetry = 2 * time.Second
 	// fullRetry is when one is that found no place in the queue.
 	fullRetry = 30 * time.Second
+	// youth is for how long a Reservation is not refused for want of a cluster: what is
+	// applied together with it, as from one folder, arrives in any order.
+	youth = 3 * time.Second
+	// youngRetry is when a young one is looked at again.
+	youngRetry = 250 * time.Millisecond
 )
+
+// errYoung is that no cluster can hold a Reservation, which may be said too soon.
+var errYoung = errors.New("no cluster can hold it yet")
 
 // Reconcile brings one Reservation in step with the book. Without a book there is
 // nothing to do: all objects come again when a term begins.
@@ -55,8 +63,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case fault.QueueFull:
 		return ctrl.Result{RequeueAfter: fullRetry}, nil
 	}
-	if apierrors.IsConflict(err) {
+	switch {
+	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
+	case errors.Is(err, errYoung):
+		return ctrl.Result{RequeueAfter: youngRetry}, nil
 	}
 	return ctrl.Result{RequeueAfter: reassertEvery}, err
 }
@@ -162,7 +173,11 @@ func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservatio
 		return r.refuse(ctx, obj, fault.New(fault.Invalid, "requestedResources: %v", err))
 	}
 	view, err := r.broker.ReserveObject(ctx, request)
-	switch reason := fault.ReasonOf(err); reason {
+	reason := fault.ReasonOf(err)
+	if reason == fault.NoCandidate && r.clock.Since(obj.CreationTimestamp.Time).Abs() < youth {
+		return errYoung
+	}
+	switch reason {
 	case fault.NoCandidate, fault.Invalid, fault.Released, fault.KeyReused, fault.ClusterDenied, fault.ClusterNotApproved:
 		return r.refuse(ctx, obj, err)
 	case fault.QueueFull:

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,13 +29,14 @@ type Reconciler struct {
 	broker    *broker.Broker
 	namespace string
 	recorder  events.EventRecorder
+	clock     clock.PassiveClock
 }
 
 // Setup registers the controller. Reservations that agents ask for over REST are
 // shown in namespace.
-func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
+func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string, clock clock.PassiveClock) error {
 	r := &Reconciler{
-		client: mgr.GetClient(), broker: b, namespace: namespace,
+		client: mgr.GetClient(), broker: b, namespace: namespace, clock: clock,
 		recorder: mgr.GetEventRecorder("reservation"),
 	}
 	return ctrl.NewControllerManagedBy(mgr).

@@ -31,6 +31,7 @@ func TestWhatIsWrongIsRefusedAndChangesNothing(t *testing.T) {
 	s.await(t, advertKind, namespace, "rome", "Active", "status", "phase")
 	s.apply(t, standing)
 	s.await(t, reservationKind, "default", "held", "Reserved", "status", "phase")
+	s.apply(t, asked)
 	s.await(t, requestKind, "team", "mine", "Reserved", "status", "phase")
 	t.Run("what is right is admitted", s.testAdmitted)
 

@@ -1,5 +1,13 @@
 package refusals
 
+// asked is a request that the cluster in standing can hold.
+const asked = `
+apiVersion: liqo.io/v1alpha1
+kind: ResourceRequest
+metadata: {name: mine, namespace: team}
+spec: {cpu: "4", memory: 1Gi}
+`
+
 // standing are objects that nothing is wrong with; the wrong ones meet them.
 const standing = `
 apiVersion: broker.fluidos.eu/v1alpha1
@@ -11,14 +19,15 @@ spec:
   deniedClusters: [mallory]
 ---
 apiVersion: broker.fluidos.eu/v1alpha1
-kind: ClusterAdvertisement
-metadata: {name: milan, namespace: default}
-spec: {clusterID: milan, resources: {capacity: {cpu: "64", memory: 256Gi}}}
----
-apiVersion: broker.fluidos.eu/v1alpha1
 kind: Reservation
 metadata: {name: held, namespace: default}
 spec: {requesterID: user-team, requestedResources: {cpu: "2"}, duration: 2h}
+---
+# Applied after what it is to hold, as from a folder in the order of names.
+apiVersion: broker.fluidos.eu/v1alpha1
+kind: ClusterAdvertisement
+metadata: {name: milan, namespace: default}
+spec: {clusterID: milan, resources: {capacity: {cpu: "64", memory: 256Gi}}}
 ---
 apiVersion: v1
 kind: LimitRange
@@ -33,11 +42,6 @@ apiVersion: v1
 kind: ResourceQuota
 metadata: {name: requests, namespace: team}
 spec: {hard: {resourcerequests.liqo.io/cpu: "10", resourcerequests.liqo.io/nvidia.com.gpu: "1"}}
----
-apiVersion: liqo.io/v1alpha1
-kind: ResourceRequest
-metadata: {name: mine, namespace: team}
-spec: {cpu: "4", memory: 1Gi}
 ---
 # Alice may write in namespace default and team, and ask in the name of blue-team.
 apiVersion: rbac.authorization.k8s.io/v1

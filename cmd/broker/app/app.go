@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -166,7 +167,7 @@ func addControllers(mgr ctrl.Manager, b *broker.Broker, o *options) error {
 	if err := clusteradvertisement.Setup(mgr, b, o.namespace); err != nil {
 		return err
 	}
-	return reservation.Setup(mgr, b, o.namespace)
+	return reservation.Setup(mgr, b, o.namespace, clock.RealClock{})
 }
 
 func addServer(ctx context.Context, mgr ctrl.Manager, b *broker.Broker, e *replica.Election, o *options, log logr.Logger) error {
