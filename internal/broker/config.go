@@ -57,8 +57,7 @@ func (b *Broker) configure(c Config) {
 	b.config, b.configured = c, true
 	if b.term != nil {
 		b.term.judgeAll()
-		b.term.reorder()
-		b.term.preemptAll()
+		b.term.reconsider()
 		b.term.wake()
 	}
 }

@@ -67,6 +67,8 @@ func (t *term) list(c *ledger.Cluster) {
 		t.b.opts.Log.Error(err, "cluster left out of decisions", "cluster", c.ClusterID)
 		t.market.Remove(c.ClusterID)
 	}
+	// Whatever an offer says may be what somebody waits for, not its amounts alone.
+	t.grew(c.ClusterID)
 	t.judge(c.ClusterID)
 }
 
@@ -95,7 +97,7 @@ func (t *term) judge(clusterID string) {
 	if open := !silent && !shut; open != p.open {
 		p.open = open
 		if open {
-			t.waiters.grown[clusterID] = true
+			t.grew(clusterID)
 		}
 	}
 	next := nextPhaseChange(p.heard, t.now(), c.Agent, threshold)

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,19 +23,16 @@ type PreemptionConfig struct {
 }
 
 // preempt has others make room for a reservation that waits, where that is allowed and
-// some of a lower priority can.
-//
-// It looks at every reservation once, and is called when one begins to wait and when
-// the configuration changes.
-func (t *term) preempt(r *ledger.Reservation) error {
-	config := t.b.config.Preemption
-	if !config.LowerPriority || r.Waiting == nil || r.Waiting.Preemption != nil || !t.settling().IsZero() {
-		return nil
+// some of a lower priority can; it reports whether they were told.
+func (t *term) preempt(r *ledger.Reservation) (bool, error) {
+	config, priority := t.b.config.Preemption, t.priority(r)
+	lowest, some := t.holders.lowest()
+	if !config.LowerPriority || !some || lowest >= priority || !t.mayPreempt(r) || !t.settling().IsZero() {
+		return false, nil
 	}
-	priority := t.priority(r)
-	choice, ok := queue.Preempt(r.Amounts, priority, t.sites(r, priority))
+	choice, ok := queue.Preempt(r.Amounts, priority, t.sites(r, slices.Sorted(maps.Keys(t.holders.on))))
 	if !ok {
-		return nil
+		return false, nil
 	}
 	e := &ledger.Preempt{Name: r.Name, Priority: priority, Provider: choice.Site, Ends: t.now().Add(config.Grace)}
 	for _, v := range choice.Victims {
@@ -43,48 +41,84 @@ func (t *term) preempt(r *ledger.Reservation) error {
 		})
 	}
 	t.b.opts.Log.Info("reservations make room", "for", r.Name, "priority", priority, "target", choice.Site, "victims", len(e.Victims), "until", e.Ends)
-	return t.record(ledger.Event{Preempt: e})
+	return true, t.record(ledger.Event{Preempt: e})
 }
 
-// preemptAll is preempt for everybody who waits, in their order.
-func (t *term) preemptAll() {
+// mayPreempt is whether a reservation waits and nobody makes room for it, or all of
+// them have and it has no place all the same.
+func (t *term) mayPreempt(r *ledger.Reservation) bool {
+	return r.Waiting != nil && (r.Waiting.Preemption == nil || t.state.Spent(r.Waiting.Preemption))
+}
+
+// preemptOn is preempt for the first one in the line that can have others make room on
+// a cluster. It reports whether there may be more.
+func (t *term) preemptOn(clusterID string) (bool, error) {
 	if !t.b.config.Preemption.LowerPriority {
-		return
+		return false, nil
 	}
-	var names []string
-	t.waiters.line.All(func(name string) bool { names = append(names, name); return true })
-	for _, name := range names {
-		if err := t.preempt(t.state.Reservation(name)); err != nil {
-			t.b.opts.Log.Error(err, "nobody was told to make room", "for", name)
-			return
+	if told, err := t.preemptAgain(clusterID); told || err != nil {
+		return true, err
+	}
+	lowest, some := t.holders.lowestOn(clusterID)
+	if !some {
+		return false, nil
+	}
+	c := t.state.Cluster(clusterID)
+	name := t.waiters.line.FirstOf(lowest+1, c.Allocatable.Sub(c.Allocated), func(name string) bool {
+		r := t.state.Reservation(name)
+		if !t.mayPreempt(r) {
+			return false
 		}
+		_, ok := queue.Preempt(r.Amounts, t.priority(r), t.sites(r, []string{clusterID}))
+		return ok
+	})
+	if name == "" {
+		return false, nil
 	}
+	return t.preempt(t.state.Reservation(name))
 }
 
-// sites are the clusters that could serve a reservation if everybody of a lower
-// priority there were gone.
-func (t *term) sites(r *ledger.Reservation, priority int32) []queue.Site {
-	holders := map[string][]queue.Holder{}
-	t.state.Reservations(func(v *ledger.Reservation) {
-		p := v.Current()
-		if !v.Stands(p) || v.Notice != nil || v.Unclaimed || t.priority(v) >= priority {
-			return
+// preemptAgain is for one for whom all made room on a cluster that then took for itself
+// what was freed.
+func (t *term) preemptAgain(clusterID string) (bool, error) {
+	for _, name := range slices.Sorted(maps.Keys(t.waiters.preempting)) {
+		if r := t.state.Reservation(name); t.waiters.preempting[name] == clusterID && t.mayPreempt(r) {
+			if told, err := t.preempt(r); told || err != nil {
+				return told, err
+			}
 		}
-		holders[p.Provider] = append(holders[p.Provider], queue.Holder{
-			ID: v.Name, Priority: t.priority(v), Since: p.AssignedAt, Amounts: v.Amounts,
-		})
-	})
+	}
+	return false, nil
+}
+
+// sites are those of some clusters that could serve a reservation if everybody of a
+// lower priority there were gone.
+func (t *term) sites(r *ledger.Reservation, ids []string) []queue.Site {
 	var out []queue.Site
-	for _, id := range slices.Sorted(maps.Keys(holders)) {
+	for _, id := range ids {
 		c := t.state.Cluster(id)
-		site := queue.Site{
-			ID: id, Holders: holders[id],
-			Free: c.Allocatable.Sub(c.Allocated).Sub(c.Claimed()).Sub(t.earmarked(id, r.Name)),
+		free := c.Allocatable.Sub(c.Allocated)
+		if _, fits := quantity.Fits(r.Amounts, free); !fits {
+			continue
 		}
-		if t.couldServe(r, &site) {
+		site := queue.Site{ID: id, Holders: t.yielding(id, t.priority(r)), Free: free.Sub(c.Claimed()).Sub(t.earmarked(id, r.Name))}
+		if len(site.Holders) > 0 && t.couldServe(r, &site) {
 			out = append(out, site)
 		}
 	}
+	return out
+}
+
+// yielding are those on a cluster that may be told to make room for a priority.
+func (t *term) yielding(clusterID string, priority int32) []queue.Holder {
+	var out []queue.Holder
+	for name := range t.holders.on[clusterID] {
+		if held := t.holders.of[name].priority; held < priority {
+			r := t.state.Reservation(name)
+			out = append(out, queue.Holder{ID: name, Priority: held, Since: r.Current().AssignedAt, Amounts: r.Amounts})
+		}
+	}
+	slices.SortFunc(out, func(a, b queue.Holder) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -107,9 +141,6 @@ func (t *term) earmark(r *ledger.Reservation) {
 		t.waiters.preempting[r.Name] = is
 	} else {
 		delete(t.waiters.preempting, r.Name)
-	}
-	if was == is {
-		return
 	}
 	for _, id := range []string{was, is} {
 		if id != "" {

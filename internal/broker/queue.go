@@ -40,6 +40,9 @@ const (
 type waiters struct {
 	line  queue.Line
 	grown map[string]bool
+	// stirred are clusters where those who wait may find victims whom they did not find
+	// before.
+	stirred map[string]bool
 	// serving keeps wake from being entered again by what it does.
 	serving bool
 	// preempting is, by the reservation that waits, the provider on which others make
@@ -48,7 +51,7 @@ type waiters struct {
 }
 
 func newWaiters() waiters {
-	return waiters{grown: map[string]bool{}, preempting: map[string]string{}}
+	return waiters{grown: map[string]bool{}, stirred: map[string]bool{}, preempting: map[string]string{}}
 }
 
 // again is what a reservation in the book asks for, and the clusters that it need not
@@ -64,14 +67,19 @@ func again(r *ledger.Reservation) (*Request, []string) {
 }
 
 // classOf is everything on which it depends which clusters can serve a reservation.
+// One for whom others make room is a class of its own.
 func classOf(r *ledger.Reservation) string {
 	q, tried := again(r)
+	q.Key, q.Tenant, q.Priority, q.Duration, q.Object, q.Queue, q.Wait = "", "", 0, 0, nil, false, 0
+	alone := ""
+	if r.Waiting.Preemption != nil {
+		alone = r.Name
+	}
 	text, err := json.Marshal(struct {
-		Requester string
-		Amounts   quantity.Amounts
-		Target    string
-		Tried     []string
-	}{q.Requester, q.Amounts, q.Target, tried})
+		Request *Request
+		Tried   []string
+		Alone   string
+	}{q, tried, alone})
 	if err != nil {
 		panic(err)
 	}
@@ -95,7 +103,8 @@ func (t *term) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error
 	t.b.opts.Log.Info(q.Requester+" waits for capacity", "reservation", reserve.Name, "requester", q.Requester,
 		"resources", describe(q.Amounts), "place", t.waiters.line.Place(reserve.Name))
 	r := t.state.Reservation(reserve.Name)
-	return r, t.preempt(r)
+	_, err = t.preempt(r)
+	return r, err
 }
 
 // requeue lets a reservation wait whose placement was given up.
@@ -109,7 +118,8 @@ func (t *term) requeue(r *ledger.Reservation, why *fault.Error) error {
 	}
 	t.b.opts.Log.Info("reservation waits for capacity again", "reservation", r.Name, "requester", r.Requester, "from", r.Current().Provider,
 		"why", r.Current().Withdrawn)
-	return t.preempt(r)
+	_, err = t.preempt(r)
+	return err
 }
 
 func (t *term) patienceOf(q *Request) time.Duration {
@@ -140,13 +150,23 @@ func (t *term) lineUp(r *ledger.Reservation) {
 	t.earmark(r)
 }
 
-// reorder is lineUp for everybody, where priorities may have changed.
-func (t *term) reorder() {
+// reconsider is for a new configuration: priorities, who may preempt and who takes part
+// may be others.
+func (t *term) reconsider() {
 	var names []string
 	t.waiters.line.All(func(name string) bool { names = append(names, name); return true })
 	for _, name := range names {
 		t.lineUp(t.state.Reservation(name))
 	}
+	for _, name := range slices.Collect(maps.Keys(t.holders.of)) {
+		t.noteHolder(t.state.Reservation(name))
+	}
+	t.state.Clusters(func(c *ledger.Cluster) { t.grew(c.ClusterID) })
+}
+
+// grew notes that a cluster may serve somebody whom it could not serve before.
+func (t *term) grew(clusterID string) {
+	t.waiters.grown[clusterID], t.waiters.stirred[clusterID] = true, true
 }
 
 // offers notes what a cluster has for others; where it is more than before, those who
@@ -155,7 +175,7 @@ func (t *term) offers(c *ledger.Cluster) quantity.Amounts {
 	p, free := t.presenceOf(c.ClusterID), t.free(c)
 	raw := c.Available()
 	if grew(p.raw, raw) || grew(p.free, free) {
-		t.waiters.grown[c.ClusterID] = true
+		t.grew(c.ClusterID)
 	}
 	p.raw, p.free = raw, free
 	return free
@@ -170,15 +190,17 @@ func grew(before, after quantity.Amounts) bool {
 	return false
 }
 
-// wake serves those who wait from what clusters have more to give than before. What
-// it costs grows with how many are served.
+// wake serves those who wait from what clusters have more to give than before, then
+// has others make room where that has become possible. What it costs grows with what
+// changed and with how many are served, not with how many wait.
 func (t *term) wake() {
 	w := &t.waiters
-	if w.serving || len(w.grown) == 0 || !t.b.configured {
+	if w.serving || len(w.grown)+len(w.stirred) == 0 || !t.b.configured {
 		return
 	}
 	if w.line.Len() == 0 {
 		clear(w.grown)
+		clear(w.stirred)
 		return
 	}
 	if until := t.settling(); !until.IsZero() {
@@ -188,16 +210,20 @@ func (t *term) wake() {
 	}
 	w.serving = true
 	defer func() { w.serving = false }()
-	for len(w.grown) > 0 {
-		id := slices.Min(slices.Collect(maps.Keys(w.grown)))
-		served, err := t.serve(id)
+	for len(w.grown)+len(w.stirred) > 0 {
+		from, turn := w.grown, t.serve
+		if len(from) == 0 {
+			from, turn = w.stirred, t.preemptOn
+		}
+		id := slices.Min(slices.Collect(maps.Keys(from)))
+		more, err := turn(id)
 		if err != nil {
 			t.b.opts.Log.Error(err, "who waits could not be served; trying again", "cluster", id)
 			t.due.set(queueDue, t.now().Add(reopenDelay))
 			return
 		}
-		if !served {
-			delete(w.grown, id)
+		if !more {
+			delete(from, id)
 		}
 	}
 }
@@ -230,7 +256,7 @@ func (t *term) serve(clusterID string) (bool, error) {
 // serves is whether a cluster could take a reservation that waits now.
 func (t *term) serves(clusterID string, r *ledger.Reservation) bool {
 	q, tried := again(r)
-	if q.Target != "" && q.Target != clusterID {
+	if q.Target != "" && q.Target != clusterID || t.checkRequester(q.Requester) != nil {
 		return false
 	}
 	_, ok := decision.Check(t.market, t.asked(q, tried), clusterID)

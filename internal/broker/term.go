@@ -36,6 +36,8 @@ type term struct {
 	due  deadlines
 	// waiters are who waits for capacity.
 	waiters waiters
+	// holders are who may be told to make room for them.
+	holders holders
 	// listenUntil is until when nothing is granted on clusters that were not met; zero
 	// where the journal is known to be the present one.
 	listenUntil time.Time
@@ -94,6 +96,7 @@ func newTerm(b *Broker, state *ledger.State, j *journal.Journal, newest time.Tim
 		due:      newDeadlines(),
 		recovery: newRecovery(),
 		waiters:  newWaiters(),
+		holders:  newHolders(),
 	}
 }
 
@@ -210,6 +213,7 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 func (t *term) touched(r *ledger.Reservation) {
 	t.b.feed.reservation(r.Name)
 	t.lineUp(r)
+	t.noteHolder(r)
 	t.due.set(r.Name, t.deadline(r))
 	t.newsOf(r.Requester).add(r)
 	for i := range r.Placements {

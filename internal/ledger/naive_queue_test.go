@@ -41,6 +41,12 @@ func (n *naive) notice(g *naiveGrant) *naiveWait {
 	return nil
 }
 
+// holds is whether a provider has not confirmed yet that a placement is gone.
+func (n *naive) holds(ref PlacementRef) bool {
+	g := n.grant(ref)
+	return g != nil && !g.left
+}
+
 func (n *naive) standing(entry *naiveEntry) bool {
 	return slices.ContainsFunc(n.grantsOf(entry), (*naiveGrant).stands)
 }
@@ -92,7 +98,7 @@ func (n *naive) refusalsToPreempt(p *Preempt) (no []error) {
 		no = append(no, ErrUnknown)
 	case entry.end != "":
 		no = append(no, ErrOver)
-	case n.waits(entry) == nil || n.waits(entry).provider != "":
+	case n.waits(entry) == nil || slices.ContainsFunc(n.waits(entry).victims, n.holds):
 		no = append(no, ErrTaken)
 	}
 	for i, v := range p.Victims {
@@ -143,6 +149,7 @@ func (n *naive) recordQueue(e *Event) {
 	default:
 		w := n.waits(n.entry(e.Preempt.Name))
 		w.provider, w.priority, w.ends = e.Preempt.Provider, e.Preempt.Priority, e.Preempt.Ends
+		w.victims, w.grants = nil, nil
 		for _, v := range e.Preempt.Victims {
 			w.victims = append(w.victims, v.PlacementRef)
 			w.grants = append(w.grants, n.grant(v.PlacementRef))

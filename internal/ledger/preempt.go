@@ -53,8 +53,8 @@ func (s *State) checkPreempt(p *Preempt) error {
 	if err := s.checkLive(p.Name); err != nil {
 		return err
 	}
-	if w := s.reservations[p.Name].Waiting; w == nil || w.Preemption != nil {
-		return fmt.Errorf("reservation %q: %w: it does not wait, or preempts already", p.Name, ErrTaken)
+	if w := s.reservations[p.Name].Waiting; w == nil || w.Preemption != nil && !s.Spent(w.Preemption) {
+		return fmt.Errorf("reservation %q: %w: it does not wait, or others make room for it already", p.Name, ErrTaken)
 	}
 	for i, v := range p.Victims {
 		if v.Priority >= p.Priority {
@@ -107,6 +107,9 @@ func (s *State) Victims(r *Reservation) []*Reservation {
 	}
 	return out
 }
+
+// Spent is whether all victims have made room.
+func (s *State) Spent(p *Preemption) bool { return !slices.ContainsFunc(p.Victims, s.Held) }
 
 // Held is whether a provider still holds capacity for a placement.
 func (s *State) Held(ref PlacementRef) bool {

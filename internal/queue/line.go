@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -143,11 +144,16 @@ func (l *Line) Rank(id string) (Rank, bool) {
 // First is the first waiter whose needs fit into what is free and whom accept, which
 // is asked once for each class, takes; "" if there is none.
 func (l *Line) First(free quantity.Amounts, accept func(id string) bool) string {
+	return l.FirstOf(math.MinInt32, free, accept)
+}
+
+// FirstOf is First among those of a priority of least or more.
+func (l *Line) FirstOf(least int32, free quantity.Amounts, accept func(id string) bool) string {
 	room := make([]int64, len(l.columns))
 	for name, at := range l.columns {
 		room[at] = free[name]
 	}
-	if w := l.heads.root.fitting(room, accept); w != nil {
+	if w := l.heads.root.fitting(least, room, accept); w != nil {
 		return w.ID
 	}
 	return ""

@@ -101,11 +101,11 @@ func (l list) sorted() []string {
 	return out
 }
 
-func (l list) first(free quantity.Amounts, accept func(string) bool) string {
+func (l list) first(least int32, free quantity.Amounts, accept func(string) bool) string {
 	l.sorted()
 	refused := map[string]bool{}
 	for _, w := range l {
-		if _, ok := quantity.Fits(w.Needs, free); !ok || refused[w.Class] {
+		if _, ok := quantity.Fits(w.Needs, free); !ok || refused[w.Class] || w.Rank.Priority < least {
 			continue
 		}
 		if accept(w.ID) {
@@ -155,8 +155,9 @@ func TestALineAgainstAList(t *testing.T) {
 			"first": func(t *rapid.T) {
 				free, parity := anyAmounts(t), rapid.IntRange(0, 2).Draw(t, "who is taken")
 				accept := func(id string) bool { return parity == 2 || int(id[len(id)-1])%2 == parity }
-				if got, want := line.First(free, accept), plain.first(free, accept); got != want {
-					t.Fatalf("first for %v is %q, want %q of %+v", free, got, want, plain)
+				least := rapid.Int32Range(0, 3).Draw(t, "least")
+				if got, want := line.FirstOf(least, free, accept), plain.first(least, free, accept); got != want {
+					t.Fatalf("first of %d for %v is %q, want %q of %+v", least, free, got, want, plain)
 				}
 			},
 			"": func(t *rapid.T) {

@@ -137,18 +137,22 @@ func (n *node) without(r Rank) *node {
 	return n.summed()
 }
 
-// fitting is the first in order whose needs fit into room and whom accept takes.
-func (n *node) fitting(room []int64, accept func(id string) bool) *waiter {
+// fitting is the first in order, of a priority of least or more, whose needs fit into
+// room and whom accept takes.
+func (n *node) fitting(least int32, room []int64, accept func(id string) bool) *waiter {
 	if n == nil || !fits(n.least, room) {
 		return nil
 	}
-	if w := n.left.fitting(room, accept); w != nil {
+	if w := n.left.fitting(least, room, accept); w != nil {
 		return w
+	}
+	if n.Waiter.Rank.Priority < least {
+		return nil
 	}
 	if fits(n.needs, room) && accept(n.ID) {
 		return n.waiter
 	}
-	return n.right.fitting(room, accept)
+	return n.right.fitting(least, room, accept)
 }
 
 func fits(needs, room []int64) bool {
