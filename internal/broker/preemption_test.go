@@ -389,6 +389,7 @@ func TestVictimsAreFoundLater(t *testing.T) {
 				f.SetConfig(context.Background(), test.config)
 				f.advertise("paris", "4", "8Gi")
 				test.before(f)
+				synctest.Wait()
 				r := f.reserve("rome", "request", waiting("4", "1Gi", priority(10)))
 				if r.Phase != v1.ReservationPhaseQueued || r.Queue.Reason != v1.QueuePlaceReasonNoCandidate {
 					t.Fatalf("before: %s, %+v", r.Phase, r.Queue)
