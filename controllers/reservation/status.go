@@ -59,9 +59,9 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 			State: brokerv1alpha1.PlacementState(v.PlacementPhases[i]),
 		})
 	}
-	if v.Explanation != nil {
-		status.Rejected = v.Explanation.Rejected
-		for _, c := range v.Explanation.Candidates {
+	if v.Explanation != "" {
+		status.Rejected = v.Explanation.Rejected()
+		for _, c := range v.Explanation.Candidates() {
 			status.Candidates = append(status.Candidates, brokerv1alpha1.CandidateScore{
 				ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message,
 			})

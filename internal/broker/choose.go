@@ -18,7 +18,7 @@ const shown = 10
 
 type choice struct {
 	winner      string
-	explanation *ledger.Explanation
+	explanation ledger.Explanation
 }
 
 // choose picks a provider. What the winner last said of itself is written down
@@ -93,20 +93,21 @@ func (t *term) refresh(clusterID string) (bool, error) {
 	return true, err
 }
 
-func (t *term) explain(request *decision.Request, target string) *ledger.Explanation {
+func (t *term) explain(request *decision.Request, target string) ledger.Explanation {
 	if target != "" {
 		verdict := decision.Judge(t.market, request, target)
-		return &ledger.Explanation{Candidates: []ledger.Candidate{candidateOf(verdict, target)}}
+		return ledger.Explain([]ledger.Candidate{candidateOf(verdict, target)}, nil)
 	}
 	full := decision.ExplainTop(t.market, request, shown)
-	out := &ledger.Explanation{Rejected: map[string]int32{}}
+	rejected := map[string]int32{}
 	for reason, n := range full.Rejected {
-		out.Rejected[string(reason)] = int32(n)
+		rejected[string(reason)] = int32(n)
 	}
-	for _, v := range full.Verdicts {
-		out.Candidates = append(out.Candidates, candidateOf(v, full.Winner))
+	candidates := make([]ledger.Candidate, len(full.Verdicts))
+	for i, v := range full.Verdicts {
+		candidates[i] = candidateOf(v, full.Winner)
 	}
-	return out
+	return ledger.Explain(candidates, rejected)
 }
 
 func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
@@ -121,7 +122,7 @@ func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 		c.Criteria[s.Criterion] = s.Score.String()
 	}
 	if v.ID != winner {
-		c.Reason, c.Message = "LowerScore", "another cluster scores higher"
+		return c.Lower()
 	}
 	return c
 }
@@ -130,7 +131,7 @@ func (t *term) whyNot(request *decision.Request, target string) *fault.Error {
 	explanation := t.explain(request, target)
 	candidates := candidatesOf(explanation)
 	e := fault.New(fault.NoCandidate, "%s", reasonsOf(describe(request.Amounts), candidates))
-	e.Candidates, e.Rejected = candidates, explanation.Rejected
+	e.Candidates, e.Rejected = candidates, explanation.Rejected()
 	return e
 }
 
@@ -146,9 +147,10 @@ func reasonsOf(amounts string, candidates []v1.Candidate) string {
 	return "no cluster can hold " + amounts + ": " + strings.Join(why, "; ")
 }
 
-func candidatesOf(e *ledger.Explanation) []v1.Candidate {
-	out := make([]v1.Candidate, len(e.Candidates))
-	for i, c := range e.Candidates {
+func candidatesOf(e ledger.Explanation) []v1.Candidate {
+	candidates := e.Candidates()
+	out := make([]v1.Candidate, len(candidates))
+	for i, c := range candidates {
 		out[i] = v1.Candidate{ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message}
 	}
 	return out

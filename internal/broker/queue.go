@@ -129,14 +129,14 @@ func (t *term) patienceOf(q *Request) time.Duration {
 	return t.b.config.Queue.Timeout
 }
 
-func explanationOf(why *fault.Error) *ledger.Explanation {
-	out := &ledger.Explanation{Rejected: why.Rejected}
-	for _, c := range why.Candidates {
-		out.Candidates = append(out.Candidates, ledger.Candidate{
+func explanationOf(why *fault.Error) ledger.Explanation {
+	candidates := make([]ledger.Candidate, len(why.Candidates))
+	for i, c := range why.Candidates {
+		candidates[i] = ledger.Candidate{
 			ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message,
-		})
+		}
 	}
-	return out
+	return ledger.Explain(candidates, why.Rejected)
 }
 
 // lineUp brings the line in step with a reservation that changed.
@@ -263,7 +263,7 @@ func (t *term) serves(clusterID string, r *ledger.Reservation) bool {
 	return ok
 }
 
-func (t *term) grant(r *ledger.Reservation, provider string, why *ledger.Explanation) error {
+func (t *term) grant(r *ledger.Reservation, provider string, why ledger.Explanation) error {
 	held := r.Waiting.Left
 	if held == 0 {
 		held = lease
@@ -362,7 +362,7 @@ func (t *term) queueMessage(r *ledger.Reservation) string {
 	case v1.QueuePlaceReasonPreempted:
 		text += "; a request of a higher priority took its place on " + r.Current().Provider
 	}
-	if r.Explanation == nil {
+	if r.Explanation == "" {
 		return text
 	}
 	return text + ": " + reasonsOf(describe(r.Amounts), candidatesOf(r.Explanation))

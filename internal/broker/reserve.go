@@ -250,9 +250,9 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 		out.Instruction = t.instruction(r, p, v1.InstructionRoleConsumer)
 		out.Notice = out.Instruction.Notice
 	}
-	if r.Explanation != nil {
+	if r.Explanation != "" {
 		out.Candidates = candidatesOf(r.Explanation)
-		out.Rejected = r.Explanation.Rejected
+		out.Rejected = r.Explanation.Rejected()
 	}
 	if r.Waiting != nil {
 		out.RenewSeconds = queueRefresh.Seconds()

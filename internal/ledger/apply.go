@@ -127,7 +127,7 @@ func (s *State) applyEnd(at time.Time, e *End) {
 	r := s.reservations[e.Name]
 	s.leaveQueue(r)
 	r.EndReason, r.EndMessage, r.EndedAt = e.Reason, e.Message, at
-	if e.Explanation != nil {
+	if e.Explanation != "" {
 		r.Explanation = e.Explanation
 	}
 	r.Changed = s.position

@@ -104,7 +104,7 @@ func TestProviderWithoutAgent(t *testing.T) {
 }
 
 func TestMoveKeepsTheReservation(t *testing.T) {
-	explanation := &Explanation{Candidates: []Candidate{{ClusterID: berlin, Score: "71.20"}}}
+	explanation := Explain([]Candidate{{ClusterID: berlin, Score: "71.20"}}, nil)
 	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)),
 		reserve("r", paris, cpu(1000)), acknowledge("r", 1), nodeReady("r", 1, true), withdraw("r", 1))
 	b.apply(Event{Move: &Move{Name: "r", Provider: berlin, Explanation: explanation}})

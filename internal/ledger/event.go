@@ -108,29 +108,14 @@ type Reserve struct {
 	// an agent asked for.
 	Object *ObjectRef `json:"object,omitempty"`
 	// Explanation is the decision as it is shown; the ledger does not read it.
-	Explanation *Explanation `json:"explanation,omitempty"`
-}
-
-// Explanation is why the provider was chosen.
-type Explanation struct {
-	Candidates []Candidate      `json:"candidates,omitempty"`
-	Rejected   map[string]int32 `json:"rejected,omitempty"`
-}
-
-// Candidate is one line of an Explanation.
-type Candidate struct {
-	ClusterID string            `json:"clusterID"`
-	Score     string            `json:"score,omitempty"`
-	Criteria  map[string]string `json:"criteria,omitempty"`
-	Reason    string            `json:"reason,omitempty"`
-	Message   string            `json:"message,omitempty"`
+	Explanation Explanation `json:"explanation,omitempty"`
 }
 
 // Move grants another placement on another provider.
 type Move struct {
 	Name        string       `json:"name"`
 	Provider    string       `json:"provider"`
-	Explanation *Explanation `json:"explanation,omitempty"`
+	Explanation Explanation `json:"explanation,omitempty"`
 }
 
 // PlacementRef names one placement.
@@ -159,7 +144,7 @@ type End struct {
 	// Message says more, for people.
 	Message string `json:"message,omitempty"`
 	// Explanation, where it is given, is why it failed in the end.
-	Explanation *Explanation `json:"explanation,omitempty"`
+	Explanation Explanation `json:"explanation,omitempty"`
 }
 
 // EndReason is why a reservation ends.

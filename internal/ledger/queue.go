@@ -15,7 +15,7 @@ type Enqueue struct {
 	// Until is when it stops to wait.
 	Until time.Time `json:"until"`
 	// Explanation is why no cluster can hold it.
-	Explanation *Explanation `json:"explanation,omitempty"`
+	Explanation Explanation `json:"explanation,omitempty"`
 }
 
 // Grant gives a reservation that waits its placement.
@@ -24,7 +24,7 @@ type Grant struct {
 	Provider string `json:"provider"`
 	// Until is when it ends unless it is renewed.
 	Until       time.Time    `json:"until"`
-	Explanation *Explanation `json:"explanation,omitempty"`
+	Explanation Explanation `json:"explanation,omitempty"`
 }
 
 // Waiting is the place of a reservation in the queue.

@@ -13,10 +13,9 @@ import (
 
 // everything is one event of each kind with every field set.
 func everything() []Event {
-	explanation := &Explanation{
-		Candidates: []Candidate{{ClusterID: paris, Score: "80.00", Criteria: map[string]string{"cost": "50"}}, {ClusterID: berlin, Reason: "TooSmall", Message: "cpu"}},
-		Rejected:   map[string]int32{"TooSmall": 1},
-	}
+	explanation := Explain([]Candidate{
+		{ClusterID: paris, Score: "80.00", Criteria: map[string]string{"cost": "50"}}, {ClusterID: berlin, Reason: "TooSmall", Message: "cpu"},
+	}, map[string]int32{"TooSmall": 1})
 	full := Event{Offer: &Offer{
 		ClusterID: paris, ClusterName: "Paris", Endpoint: "https://paris:6443", Region: "eu", Zone: "a", Agent: true,
 		Capacity: cpu(9000), Allocatable: quantity.Amounts{"cpu": 8000, gpu: 2}, Allocated: cpu(500),

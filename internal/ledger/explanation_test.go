@@ -1,0 +1,57 @@
+package ledger
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
+	scored := Candidate{ClusterID: paris, Score: "66.67", Criteria: map[string]string{"availability": "50.00", "cost": "100.00"}}
+	cases := map[string]struct {
+		candidates []Candidate
+		rejected   map[string]int32
+	}{
+		"nobody was asked":                         {},
+		"one was judged alone":                     {candidates: []Candidate{scored}},
+		"a winner, a loser and two that could not": {[]Candidate{scored, {ClusterID: berlin, Score: "60.00", Criteria: scored.Criteria}, {ClusterID: oslo, Reason: "TooSmall", Message: "8 cpu of 4"}}, map[string]int32{"TooSmall": 1, "Stale": 1}},
+		"a loser":                                  {candidates: []Candidate{scored.Lower()}},
+		"a score that counts for nothing":          {candidates: []Candidate{{ClusterID: paris, Score: "1.00", Reason: "Denied", Message: "by its operator"}}},
+		"a criterion that knows one of two":        {candidates: []Candidate{scored, {ClusterID: berlin, Score: "60.00", Criteria: map[string]string{"cost": "60.00"}}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			written, err := json.Marshal(Explain(tc.candidates, tc.rejected))
+			if err != nil {
+				t.Fatal(err)
+			}
+			former, err := json.Marshal(map[string]any{"candidates": tc.candidates, "rejected": tc.rejected})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for form, text := range map[string][]byte{"as it is written now": written, "as former versions wrote": former} {
+				var read Explanation
+				if err := json.Unmarshal(text, &read); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(append([]Candidate{}, tc.candidates...), read.Candidates()); diff != "" {
+					t.Errorf("candidates %s (-want +got):\n%s", form, diff)
+				}
+				if diff := cmp.Diff(tc.rejected, read.Rejected()); diff != "" {
+					t.Errorf("rejected %s (-want +got):\n%s", form, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestAnExplanationIsShort(t *testing.T) {
+	candidates := make([]Candidate, 10)
+	for i := range candidates {
+		candidates[i] = Candidate{ClusterID: "cluster-000042", Score: "66.67", Criteria: map[string]string{"availability": "50.00", "cost": "100.00"}}.Lower()
+	}
+	if e := Explain(candidates, nil); len(e) > 600 {
+		t.Errorf("%d bytes, in every grant of the journal: %s", len(e), e)
+	}
+}
