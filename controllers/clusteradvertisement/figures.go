@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // specOf is a spec with the book's figures. Of what an agent advertised all of it
@@ -52,15 +53,19 @@ func agentSpec(v *broker.ClusterView, written *brokerv1alpha1.ClusterAdvertiseme
 		},
 		// The time of every advertisement is not worth a write.
 		Timestamp: written.Timestamp,
+		Labels:    wire.ToLabels(v.Labels),
+		Claims:    wire.ToLabels(v.Claims),
 	}
 	if v.Region != "" || v.Zone != "" {
 		spec.Topology = &brokerv1alpha1.Topology{Region: v.Region, Zone: v.Zone}
 	}
 	for _, s := range v.Shapes {
-		spec.NodeShapes = append(spec.NodeShapes, brokerv1alpha1.NodeShape{Count: s.Count, Free: shown(s.Free)})
+		spec.NodeShapes = append(spec.NodeShapes, brokerv1alpha1.NodeShape{Count: s.Count, Free: shown(s.Free), NodeLabels: wire.ToLabels(s.Labels)})
 	}
 	if c := v.Cost; c != nil {
-		spec.Cost = &brokerv1alpha1.Cost{CPUCost: c.CPU, MemoryCost: c.Memory, Currency: c.Currency}
+		spec.Cost = &brokerv1alpha1.Cost{
+			CPUCost: c.CPU, MemoryCost: c.Memory, StorageCost: c.Storage, EgressCost: c.Egress, Currency: c.Currency,
+		}
 		for name, price := range c.Resources {
 			if spec.Cost.ResourceCosts == nil {
 				spec.Cost.ResourceCosts = map[corev1.ResourceName]brokerv1alpha1.Price{}
@@ -102,6 +107,7 @@ func offerOf(obj *brokerv1alpha1.ClusterAdvertisement) (*ledger.Offer, error) {
 	}
 	o := &ledger.Offer{
 		ClusterID: spec.ClusterID, ClusterName: spec.ClusterName, Endpoint: spec.EndpointURL,
+		Labels: wire.FromLabels(spec.Labels), Claims: wire.FromLabels(spec.Claims),
 		Source: &ledger.Manifest{
 			ObjectRef: ledger.ObjectRef{Namespace: obj.Namespace, Name: obj.Name, UID: string(obj.UID)},
 			Digest:    digest,
@@ -127,10 +133,12 @@ func offerOf(obj *brokerv1alpha1.ClusterAdvertisement) (*ledger.Offer, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.Shapes = append(o.Shapes, ledger.Shape{Count: s.Count, Free: free})
+		o.Shapes = append(o.Shapes, ledger.Shape{Count: s.Count, Free: free, Labels: wire.FromLabels(s.NodeLabels)})
 	}
 	if c := spec.Cost; c != nil {
-		o.Cost = &ledger.Cost{CPU: c.CPUCost, Memory: c.MemoryCost, Currency: c.Currency}
+		o.Cost = &ledger.Cost{
+			CPU: c.CPUCost, Memory: c.MemoryCost, Storage: c.StorageCost, Egress: c.EgressCost, Currency: c.Currency,
+		}
 		for name, price := range c.ResourceCosts {
 			if o.Cost.Resources == nil {
 				o.Cost.Resources = map[string]string{}

@@ -170,7 +170,7 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.Reservation)
 func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
 	request, err := requestOf(obj)
 	if err != nil {
-		return r.refuse(ctx, obj, fault.New(fault.Invalid, "requestedResources: %v", err))
+		return r.refuse(ctx, obj, fault.New(fault.Invalid, "%v", err))
 	}
 	view, err := r.broker.ReserveObject(ctx, request)
 	reason := fault.ReasonOf(err)
@@ -194,12 +194,15 @@ func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservatio
 func requestOf(obj *brokerv1alpha1.Reservation) (broker.Request, error) {
 	amounts, err := quantity.FromResourceList(resourceList(obj))
 	if err != nil {
-		return broker.Request{}, err
+		return broker.Request{}, fmt.Errorf("requestedResources: %w", err)
 	}
 	q := broker.Request{
 		Requester: obj.Spec.RequesterID, Tenant: obj.Spec.Tenant, Priority: obj.Spec.Priority,
 		Amounts: amounts, Target: obj.Spec.TargetClusterID,
 		Object: &ledger.ObjectRef{Namespace: obj.Namespace, Name: obj.Name, UID: string(obj.UID)},
+	}
+	if q.Terms, err = ReadTerms(&obj.Spec); err != nil {
+		return broker.Request{}, err
 	}
 	if obj.Spec.Duration != nil {
 		q.Duration = obj.Spec.Duration.Duration

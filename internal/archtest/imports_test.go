@@ -20,7 +20,7 @@ var rows = [][]string{
 	},
 	{"internal/wire", "internal/transport"},
 	{"internal/decision", "internal/ledger", "internal/queue", "internal/access"},
-	{"api", "charts", "config", "internal/quantity", "internal/fault", "internal/version", "internal/failpoint", "internal/runtest", "internal/mutant"},
+	{"api", "charts", "config", "internal/quantity", "internal/terms", "internal/fault", "internal/version", "internal/failpoint", "internal/runtest", "internal/mutant"},
 }
 
 // strangers are packages of one row that do not import each other: those below

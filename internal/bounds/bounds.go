@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
 const (
@@ -159,6 +161,11 @@ func askedBy(rr *agentv1alpha1.ResourceRequest) corev1.ResourceList {
 	if rr.Spec.Memory != nil {
 		asked[corev1.ResourceMemory] = *rr.Spec.Memory
 	}
+	for name, amount := range podsOf(rr) {
+		if q := asked[name]; q.Cmp(quantity.ToQuantity(name, amount)) < 0 {
+			asked[name] = quantity.ToQuantity(name, amount)
+		}
+	}
 	asked[Priority] = *resource.NewQuantity(int64(rr.Spec.Priority), resource.DecimalSI)
 	return asked
 }
@@ -177,3 +184,15 @@ func pathOf(name corev1.ResourceName) *field.Path {
 
 // names in stable order.
 func names(list corev1.ResourceList) []corev1.ResourceName { return slices.Sorted(maps.Keys(list)) }
+
+// podsOf is what the request's pods need in all, which is asked for where it is more
+// than what is asked for otherwise. What cannot be read the broker refuses.
+func podsOf(rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
+	var pods []terms.Pods
+	for _, p := range rr.Spec.PodShapes {
+		if each, err := quantity.FromResourceList(corev1.ResourceList(p.Resources)); err == nil {
+			pods = append(pods, terms.Pods{Count: int64(p.Count), Each: each})
+		}
+	}
+	return terms.Sum(pods)
+}

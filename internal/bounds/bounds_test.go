@@ -42,6 +42,11 @@ func TestBounds(t *testing.T) {
 			limits: `[{type: liqo.io/ResourceRequest, max: {cpu: 4, nvidia.com/gpu: 1, liqo.io/priority: 10}, min: {cpu: 4}}]`,
 			spec:   `{cpu: 4000m, resources: {nvidia.com/gpu: 1}, priority: 10}`,
 		},
+		"more in pods than one may ask for": {
+			limits: `[{type: liqo.io/ResourceRequest, max: {cpu: 4}}]`,
+			spec:   `{memory: 1Gi, podShapes: [{count: 3, resources: {cpu: 1}}, {count: 1, resources: {cpu: 1001m}}]}`,
+			want:   []string{`spec.cpu: Invalid value: "4001m" … LimitRange "limits" allows at most 4; ask for less`},
+		},
 		"more than one may ask for": {
 			limits: `[{type: liqo.io/ResourceRequest, max: {cpu: 4, memory: 1Gi, nvidia.com/gpu: 0, liqo.io/priority: 10}}]`,
 			spec:   `{cpu: 4001m, memory: 2Gi, resources: {nvidia.com/gpu: 1}, priority: 11}`,

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-
-	corev1 "k8s.io/api/core/v1"
+	"slices"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
@@ -117,6 +116,7 @@ func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
 	offer := &ledger.Offer{
 		ClusterID: adv.ClusterID, ClusterName: adv.ClusterName, Endpoint: adv.EndpointURL,
 		Region: adv.Topology.Region, Zone: adv.Topology.Zone, Agent: true,
+		Labels: adv.Labels, Claims: adv.Claims,
 	}
 	var err error
 	if offer.Capacity, err = wire.ToAmounts(adv.Capacity); err != nil {
@@ -143,10 +143,13 @@ func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("node shape: %w", err)
 		}
-		offer.Shapes = append(offer.Shapes, ledger.Shape{Count: s.Count, Free: free})
+		offer.Shapes = append(offer.Shapes, ledger.Shape{Count: s.Count, Free: free, Labels: s.NodeLabels})
 	}
 	if !reflect.DeepEqual(adv.Cost, v1.Cost{}) {
-		offer.Cost = &ledger.Cost{CPU: adv.Cost.CpuCost, Memory: adv.Cost.MemoryCost, Resources: adv.Cost.ResourceCosts, Currency: adv.Cost.Currency}
+		offer.Cost = &ledger.Cost{
+			CPU: adv.Cost.CpuCost, Memory: adv.Cost.MemoryCost, Resources: adv.Cost.ResourceCosts,
+			Storage: adv.Cost.StorageCost, Egress: adv.Cost.EgressCost, Currency: adv.Cost.Currency,
+		}
 	}
 	return offer, CheckOffer(offer)
 }
@@ -162,18 +165,47 @@ func CheckOffer(o *ledger.Offer) error {
 				quantity.Format(name, o.Allocatable[name]), quantity.Format(name, o.Capacity[name]))
 		}
 	}
-	if o.Cost == nil {
+	if err := checkWords(o); err != nil {
+		return err
+	}
+	return checkCost(o.Cost)
+}
+
+// checkWords refuses labels and claims that no request could ask for.
+func checkWords(o *ledger.Offer) error {
+	if err := wire.CheckLabels("labels", o.Labels, maxWords); err != nil {
+		return err
+	}
+	for _, s := range o.Shapes {
+		if err := wire.CheckLabels("labels of nodes", s.Labels, maxNodeLabels); err != nil {
+			return err
+		}
+	}
+	return wire.CheckClaims("claims", o.Claims, maxWords)
+}
+
+const (
+	// maxWords is how many labels, and how many claims, a cluster may have.
+	maxWords = 64
+	// maxNodeLabels is how many labels nodes of one shape may show.
+	maxNodeLabels = 16
+)
+
+func checkCost(c *ledger.Cost) error {
+	if c == nil {
 		return nil
 	}
-	prices := map[string]string{string(corev1.ResourceCPU): o.Cost.CPU, string(corev1.ResourceMemory): o.Cost.Memory}
-	maps.Copy(prices, o.Cost.Resources)
-	for name, text := range prices {
-		if text == "" {
-			continue
+	prices := pricesOf(c)
+	prices["storage for data"], prices["egress"] = c.Storage, c.Egress
+	for _, name := range slices.Sorted(maps.Keys(prices)) {
+		if text := prices[name]; text != "" {
+			if _, err := decision.ParsePrice(text); err != nil {
+				return fmt.Errorf("price of %s: %w", name, err)
+			}
 		}
-		if _, err := decision.ParsePrice(text); err != nil {
-			return fmt.Errorf("price of %s: %w", name, err)
-		}
+	}
+	if c.Currency != "" && !decision.IsCurrency(c.Currency) {
+		return fmt.Errorf("currency %q is not an ISO 4217 code such as EUR", wire.Clip(c.Currency, 10))
 	}
 	return nil
 }

@@ -27,8 +27,8 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 	if !t.b.configured {
 		return nil, errUnconfigured()
 	}
-	request := t.asked(q, tried)
 	for {
+		request := t.sought(q, tried)
 		winner, ok := t.pick(request, q.Target)
 		refresh := func() (bool, error) { return t.refresh(winner) }
 		if !ok {
@@ -48,11 +48,6 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 			return &choice{winner, t.explain(request, q.Target)}, nil
 		}
 	}
-}
-
-// asked is a request as it is decided, without the clusters that were tried.
-func (t *term) asked(q *Request, tried []string) *decision.Request {
-	return &decision.Request{Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: t.b.config.Weights}
 }
 
 // refreshAll comes before a refusal: one of the offers may have just enough room.
@@ -112,6 +107,9 @@ func (t *term) explain(request *decision.Request, target string) ledger.Explanat
 
 func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 	c := ledger.Candidate{ClusterID: v.ID}
+	if v.Bill.Currency != "" {
+		c.PricePerHour, c.Currency = decision.Money(v.Bill.PerHour), v.Bill.Currency
+	}
 	if v.Rejection != nil {
 		c.Reason, c.Message = string(v.Rejection.Reason), v.Rejection.Message()
 		return c
@@ -151,7 +149,10 @@ func candidatesOf(e ledger.Explanation) []v1.Candidate {
 	candidates := e.Candidates()
 	out := make([]v1.Candidate, len(candidates))
 	for i, c := range candidates {
-		out[i] = v1.Candidate{ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message}
+		out[i] = v1.Candidate{
+			ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message,
+			PricePerHour: c.PricePerHour, Currency: c.Currency,
+		}
 	}
 	return out
 }

@@ -332,7 +332,7 @@ func (t *term) settleUnclaimed(r *ledger.Reservation) error {
 	// The request for it may stand beside its placement.
 	if k := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing && c.request != nil }); k >= 0 {
 		q := claims[k].request
-		event.Key, event.Digest, event.Tenant, event.Priority, event.Target = q.Key, q.digest(), q.Tenant, q.Priority, q.Target
+		event.Key, event.Digest, event.Tenant, event.Priority, event.Target, event.Terms = q.Key, q.digest(), q.Tenant, q.Priority, q.Target, q.Terms
 	}
 	err := t.record(ledger.Event{Claim: event})
 	if errors.Is(err, ledger.ErrTaken) {

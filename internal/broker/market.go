@@ -58,11 +58,13 @@ func (t *term) list(c *ledger.Cluster) {
 		Available:   t.offers(c),
 		Region:      c.Region,
 		Zone:        c.Zone,
+		Labels:      c.Labels,
+		Claims:      c.Claims,
 	}
-	for _, s := range c.Shapes {
-		candidate.Shapes = append(candidate.Shapes, decision.Shape{Count: int64(s.Count), Free: s.Free})
-	}
-	candidate.Prices, candidate.Currency = prices(c.Cost)
+	t.shaped.add(c.ClusterID)
+	// Whatever changed in it may be what somebody waits for.
+	t.grew(c.ClusterID)
+	price(&candidate, c.Cost)
 	if err := t.market.Upsert(candidate); err != nil {
 		t.b.opts.Log.Error(err, "cluster left out of decisions", "cluster", c.ClusterID)
 		t.market.Remove(c.ClusterID)
@@ -77,6 +79,7 @@ func (t *term) relist(clusterID string) {
 	c := t.state.Cluster(clusterID)
 	if mutant.Active != mutant.StaleGrant {
 		t.market.SetAvailable(clusterID, t.offers(c))
+		t.shaped.add(clusterID)
 	}
 	t.b.feed.cluster(clusterID)
 }
@@ -118,22 +121,30 @@ func (t *term) judgeAll() {
 	t.state.Clusters(func(c *ledger.Cluster) { t.judge(c.ClusterID) })
 }
 
-// prices reads what a cluster asks for. They were validated on receipt; one that
-// cannot be read any more counts as not named.
-func prices(cost *ledger.Cost) (map[corev1.ResourceName]decision.Price, string) {
+// price reads what a cluster asks for. It was validated on receipt; what cannot be
+// read any more counts as not named.
+func price(c *decision.Candidate, cost *ledger.Cost) {
 	if cost == nil {
-		return nil, ""
+		return
 	}
-	out := map[corev1.ResourceName]decision.Price{}
-	add := func(name corev1.ResourceName, text string) {
-		if price, err := decision.ParsePrice(text); text != "" && err == nil {
-			out[name] = price
+	read := func(text string) (decision.Price, bool) {
+		p, err := decision.ParsePrice(text)
+		return p, text != "" && err == nil
+	}
+	c.Currency, c.Prices = cost.Currency, map[corev1.ResourceName]decision.Price{}
+	for name, text := range pricesOf(cost) {
+		if p, ok := read(text); ok {
+			c.Prices[name] = p
 		}
 	}
-	add(corev1.ResourceCPU, cost.CPU)
-	add(corev1.ResourceMemory, cost.Memory)
+	c.StoragePrice, _ = read(cost.Storage)
+	c.EgressPrice, _ = read(cost.Egress)
+}
+
+func pricesOf(cost *ledger.Cost) map[corev1.ResourceName]string {
+	out := map[corev1.ResourceName]string{corev1.ResourceCPU: cost.CPU, corev1.ResourceMemory: cost.Memory}
 	for name, text := range cost.Resources {
-		add(corev1.ResourceName(name), text)
+		out[corev1.ResourceName(name)] = text
 	}
-	return out, cost.Currency
+	return out
 }

@@ -198,7 +198,7 @@ func (t *term) servePreemptor(clusterID string) (bool, error) {
 	q.Target = clusterID
 	defer func() { t.market.SetAvailable(clusterID, t.free(t.state.Cluster(clusterID))) }()
 	t.market.SetAvailable(clusterID, t.roomFor(clusterID, ready.Name))
-	return true, t.grant(ready, clusterID, t.explain(t.asked(q, tried), clusterID))
+	return true, t.grant(ready, clusterID, t.explain(t.sought(q, tried), clusterID))
 }
 
 func (t *term) roomFor(clusterID, name string) quantity.Amounts {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -70,7 +71,11 @@ func again(r *ledger.Reservation) (*Request, []string) {
 // One for whom others make room is a class of its own.
 func classOf(r *ledger.Reservation) string {
 	q, tried := again(r)
-	q.Key, q.Tenant, q.Priority, q.Duration, q.Object, q.Queue, q.Wait = "", "", 0, 0, nil, false, 0
+	q.Key, q.Tenant, q.Priority, q.Object, q.Queue, q.Wait = "", "", 0, nil, false, 0
+	if q.Data == nil {
+		// Else what is paid once counts as a part of every hour.
+		q.Duration = 0
+	}
 	alone := ""
 	if r.Waiting.Preemption != nil {
 		alone = r.Name
@@ -134,6 +139,7 @@ func explanationOf(why *fault.Error) ledger.Explanation {
 	for i, c := range why.Candidates {
 		candidates[i] = ledger.Candidate{
 			ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message,
+			PricePerHour: c.PricePerHour, Currency: c.Currency,
 		}
 	}
 	return ledger.Explain(candidates, why.Rejected)
@@ -242,7 +248,7 @@ func (t *term) serve(clusterID string) (bool, error) {
 	}
 	r := t.state.Reservation(name)
 	q, tried := again(r)
-	request := t.asked(q, tried)
+	request := t.sought(q, tried)
 	winner, ok := t.pick(request, q.Target)
 	if !ok {
 		return false, nil
@@ -259,7 +265,7 @@ func (t *term) serves(clusterID string, r *ledger.Reservation) bool {
 	if q.Target != "" && q.Target != clusterID || t.checkRequester(q.Requester) != nil {
 		return false
 	}
-	_, ok := decision.Check(t.market, t.asked(q, tried), clusterID)
+	_, ok := decision.Check(t.market, t.sought(q, tried), clusterID)
 	return ok
 }
 
@@ -280,16 +286,17 @@ func (t *term) grant(r *ledger.Reservation, provider string, why ledger.Explanat
 }
 
 // isAwaited is whether an offer that differs little from the recorded one has room for
-// somebody who waits.
+// somebody who waits: more of it, or on its nodes.
 func (t *term) isAwaited(o *ledger.Offer) bool {
 	if t.waiters.line.Len() == 0 {
 		return false
 	}
 	c := t.state.Cluster(o.ClusterID)
 	free := o.Allocatable.Sub(o.Allocated).Sub(c.Claimed())
-	return grew(t.presenceOf(o.ClusterID).raw, free) && t.waiters.line.First(free, func(name string) bool {
+	more, moved := grew(t.presenceOf(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
+	return (more || moved) && t.waiters.line.First(free, func(name string) bool {
 		q, tried := again(t.state.Reservation(name))
-		return q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)
+		return (more || needsShapes(q)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)
 	}) != ""
 }
 
@@ -306,7 +313,7 @@ func (t *term) overtakes(q *Request, clusterID string) bool {
 // timeOut ends a reservation that has waited for as long as it may.
 func (t *term) timeOut(r *ledger.Reservation) error {
 	q, tried := again(r)
-	why := t.whyNot(t.asked(q, tried), q.Target)
+	why := t.whyNot(t.sought(q, tried), q.Target)
 	return t.record(ledger.Event{End: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why),
 		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since), why.Detail),

@@ -18,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -42,6 +43,8 @@ type Request struct {
 	Wait  time.Duration
 	// Object is the Reservation it was asked for with, nil over REST.
 	Object *ledger.ObjectRef
+	// Terms are what every provider has to meet.
+	terms.Terms
 }
 
 // askedFor is the request that a reservation was granted for, as it stands after its
@@ -50,6 +53,7 @@ func askedFor(r *ledger.Reservation) *Request {
 	return &Request{
 		Requester: r.Requester, Key: r.Key, Tenant: r.Tenant, Priority: r.Priority, Amounts: r.Amounts,
 		Target: r.Target, Duration: r.Duration, Object: r.Object, Queue: r.Queue, Wait: r.Wait,
+		Terms: r.Terms,
 	}
 }
 
@@ -66,7 +70,8 @@ func (r *Request) digest() string {
 		// What came later is left out where it is not used: a digest outlives versions.
 		Queue bool          `json:",omitempty"`
 		Wait  time.Duration `json:",omitempty"`
-	}{r.Tenant, r.Priority, r.Amounts, r.Target, r.Duration, r.Queue, r.Wait})
+		terms.Terms
+	}{r.Tenant, r.Priority, r.Amounts, r.Target, r.Duration, r.Queue, r.Wait, r.Terms})
 	if err != nil {
 		panic(err)
 	}
@@ -119,7 +124,10 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 		Holds: req.Reservation, Queue: req.QueuePolicy == v1.ReservationRequestQueuePolicyQueue,
 		Wait: time.Duration(req.QueueTimeoutSeconds) * time.Second,
 	}
-	return q, q.check()
+	if q.Terms, err = wire.ToTerms(req); err != nil {
+		return nil, fault.New(fault.Invalid, "%v", err)
+	}
+	return q, q.complete()
 }
 
 // reserve grants a request or lets it wait, or finds what became of its key before.
@@ -180,6 +188,7 @@ func (t *term) reserveOf(q *Request) *ledger.Reserve {
 	return &ledger.Reserve{
 		Name: mint(), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
 		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Object: q.Object, Queue: q.Queue, Wait: q.Wait,
+		Terms: q.Terms,
 	}
 }
 

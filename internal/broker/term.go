@@ -41,6 +41,8 @@ type term struct {
 	// listenUntil is until when nothing is granted on clusters that were not met; zero
 	// where the journal is known to be the present one.
 	listenUntil time.Time
+	// shaped are the clusters whose histogram of nodes in the market is out of date.
+	shaped clusterSet
 	// recovery is what follows a restored state.
 	recovery recovery
 }
@@ -94,6 +96,7 @@ func newTerm(b *Broker, state *ledger.State, j *journal.Journal, newest time.Tim
 		presence: map[string]*presence{},
 		news:     map[string]*news{},
 		due:      newDeadlines(),
+		shaped:   clusterSet{},
 		recovery: newRecovery(),
 		waiters:  newWaiters(),
 		holders:  newHolders(),
@@ -200,6 +203,7 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 	default:
 		r := t.state.Reservation(e.Reservation())
 		t.touched(r)
+		t.affect(r)
 		for _, v := range victims {
 			t.touched(v)
 		}

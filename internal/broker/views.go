@@ -139,7 +139,7 @@ func objectKey(uid string) string { return "object/" + uid }
 // granted for it before. A request without duration gets the default one.
 func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView, error) {
 	q.Key = objectKey(q.Object.UID)
-	if err := q.check(); err != nil {
+	if err := q.complete(); err != nil {
 		return nil, err
 	}
 	var view *ReservationView

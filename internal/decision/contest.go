@@ -18,17 +18,35 @@ type contest struct {
 	excluded []int32
 	links    links
 	// linkAt holds, for every row, one more than its place in links, or 0.
-	linkAt   []int32
-	needs    []need
+	linkAt []int32
+	needs  []need
+	gates  [2]gate
+
+	// What constraints were resolved to; some is scratch.
+	constrained   bool
+	allowed, some rowSet
+	nodeLabels    map[string]string
+	ceiling       ceiling
+
+	// What pods are placed with.
+	kinds    []kind
 	podNeeds []need
-	gates    [2]gate
-	judges   []judge
-	weight   int64
+	bins     []bin
+	room     []int64
+	stride   int
+
+	judges []judge
+	weight int64
 
 	// What the cost criterion works with.
 	priced   []pricedNeed
-	currency uint16
+	currency string
 	cheapest float64
+	// factor turns prices of each of the market's currencies into those compared; 0
+	// where they cannot be.
+	factor []float64
+	// storageUnits are GiB, egressUnits GiB an hour.
+	storageUnits, egressUnits float64
 }
 
 // need is an amount of one resource; column is nowhere if nobody ever offered it.
@@ -79,13 +97,14 @@ func (m *Market) begin(r *Request) *contest {
 		c.linkAt[c.links[k].provider] = int32(k) + 1
 	}
 	c.needs = m.resolve(c.needs[:0], r.Amounts)
-	c.podNeeds = c.podNeeds[:0]
-	if r.Pods != nil {
-		c.podNeeds = m.resolve(c.podNeeds, r.Pods.Each)
-		if r.Pods.Each[corev1.ResourcePods] <= 0 {
-			c.podNeeds = append(c.podNeeds, onePod)
-		}
+	c.sortKinds(r.Pods)
+	c.nodeLabels = nil
+	if r.Constraints != nil {
+		c.nodeLabels = r.Constraints.Nodes
 	}
+	c.constrain()
+	c.setCeiling(r.Constraints)
+	c.priceData()
 	c.priced = c.priced[:0]
 	for _, n := range c.needs {
 		if n.column != nowhere && m.columns[n.column].priced > 0 {
@@ -105,12 +124,13 @@ func (c *contest) end() {
 	for k := range c.links {
 		c.linkAt[c.links[k].provider] = 0
 	}
-	c.request, c.links = nil, nil
+	c.request, c.links, c.nodeLabels = nil, nil, nil
 }
 
 // resolve appends the needs sorted by name: the first one that is not met is the
 // one that is told, and costs are always added up in the same order.
 func (m *Market) resolve(needs []need, amounts quantity.Amounts) []need {
+	first := len(needs)
 	for name, amount := range amounts {
 		if amount <= 0 {
 			continue
@@ -120,7 +140,7 @@ func (m *Market) resolve(needs []need, amounts quantity.Amounts) []need {
 			k = nowhere
 		}
 		at := len(needs)
-		for at > 0 && needs[at-1].name > name {
+		for at > first && needs[at-1].name > name {
 			at--
 		}
 		needs = slices.Insert(needs, at, need{name: name, column: k, amount: amount})
@@ -174,8 +194,8 @@ func (c *contest) check(i int) (Reason, int) {
 			return reason, 0
 		}
 	}
-	if r := c.request; (r.Region != "" && m.region[i] != r.Region) || (r.Zone != "" && m.zone[i] != r.Zone) {
-		return WrongLocation, 0
+	if c.constrained && !c.allowed.has(i) {
+		return barred, 0
 	}
 	for k := range c.needs {
 		n := &c.needs[k]
@@ -189,10 +209,24 @@ func (c *contest) check(i int) (Reason, int) {
 			return InsufficientResource, k
 		}
 	}
-	if p := c.request.Pods; p != nil && p.Count > 0 && fitting(m.shapes[i], c.podNeeds, p.Count) < p.Count {
+	if len(c.nodeLabels) > 0 {
+		if k, ok := c.checkNodes(i); !ok {
+			return NodesDoNotMatch, k
+		}
+	}
+	if _, ok := c.fits(i); !ok {
 		return ShapeDoesNotFit, 0
 	}
-	return "", 0
+	return c.checkPrice(i), 0
+}
+
+// explained is check with the constraint that is not met.
+func (c *contest) explained(i int) (Reason, int) {
+	reason, which := c.check(i)
+	if reason == barred {
+		reason, _ = c.unmet(i)
+	}
+	return reason, which
 }
 
 // checkStanding is the part of check that is about who the candidate is.
@@ -219,14 +253,25 @@ func (c *contest) checkStanding(i int) Reason {
 func (c *contest) rejection(i int, reason Reason, which int) Rejection {
 	out := Rejection{Reason: reason}
 	switch reason {
+	case "", barred, AffinityNotMet, AntiAffinityNotMet, WrongLocation, NotIncluded, Excluded, LabelsDoNotMatch, DataElsewhere, ClaimNotMade:
+		if c.constrained {
+			out.Reason, out.Detail = c.unmet(i)
+		}
+	case NoPrice, TooExpensive:
+		out.Detail = c.tellPrice(i)
+	case NodesDoNotMatch:
+		n := &c.needs[which]
+		out.Resource, out.Need, out.Have = n.name, n.amount, c.selectedRoom(i, n)
 	case NeverAdvertised:
 		out.Resource, out.Need = c.needs[which].name, c.needs[which].amount
 	case InsufficientResource:
 		n := c.needs[which]
 		out.Resource, out.Need, out.Have = n.name, n.amount, c.market.columns[n.column].available[i]
 	case ShapeDoesNotFit:
-		want := c.request.Pods.Count
-		out.Need, out.Have = want, fitting(c.market.shapes[i], c.podNeeds, want)
+		out.Have, _ = c.fits(i)
+		for _, k := range c.kinds {
+			out.Need += k.count
+		}
 	}
 	return out
 }
@@ -248,6 +293,9 @@ func (c *contest) costOf(i int) float64 {
 	for k := range c.priced {
 		p := &c.priced[k]
 		sum += p.price[i] * p.units
+	}
+	if c.storageUnits > 0 {
+		sum += c.dataCost(i)
 	}
 	return sum
 }

@@ -4,32 +4,35 @@ import "math"
 
 // cost gives 100 points to the cheapest candidate for this very request, and to a
 // dearer one the share that the cheapest price is of its own; prices closer than a
-// part in 10^15 count as equal. Only one currency is compared: the request's, or
-// else the one most candidates use. A candidate without a price, or with one in
-// another currency, gets nothing.
+// part in 10^15 count as equal. One currency is compared: the request's, or else the
+// one most candidates use; what is priced in others is converted. A candidate without
+// a price, or with one that no rate converts, gets nothing.
 type cost struct{}
 
 func (cost) name() string { return Cost }
 
 func (cost) prepare(c *contest) bool {
 	m := c.market
-	c.currency = m.comparedCurrency(c.request.Currency)
 	c.cheapest = math.Inf(1)
-	if c.currency == noCurrency {
+	if !c.convert() {
 		return false
 	}
-	// A price of the first resource alone that reaches the cheapest total rules a
-	// candidate out, so most rows cost one comparison.
-	limit := math.Inf(1)
+	// A price of the first resource alone that reaches the cheapest total in every
+	// currency rules a candidate out, so most rows cost one comparison.
+	limit, least := math.Inf(1), c.leastFactor()
 	first, units := m.columns[cpuColumn].price, 0.0
 	if len(c.priced) > 0 {
 		first, units = c.priced[0].price, c.priced[0].units
 	}
 	for i, p := range first {
-		if p > limit || m.currency[i] != c.currency || c.tooSmall(i) {
+		if p > limit {
 			continue
 		}
-		sum := c.costOf(i)
+		factor := c.factor[m.currency[i]]
+		if factor == 0 || c.tooSmall(i) {
+			continue
+		}
+		sum := c.costOf(i) * factor
 		if sum >= c.cheapest {
 			continue
 		}
@@ -38,20 +41,32 @@ func (cost) prepare(c *contest) bool {
 		}
 		c.cheapest = sum
 		if units > 0 {
-			limit = sum / units * (1 + limitSlack)
+			limit = sum / (units * least) * (1 + limitSlack)
 		}
 	}
 	return !math.IsInf(c.cheapest, 1)
+}
+
+// leastFactor belongs to the currency in which the same number is worth least.
+func (c *contest) leastFactor() float64 {
+	least := math.Inf(1)
+	for _, f := range c.factor {
+		if f > 0 {
+			least = min(least, f)
+		}
+	}
+	return least
 }
 
 // limitSlack keeps the rounding of one division from ruling out a cheaper candidate.
 const limitSlack = 1e-9
 
 func (cost) score(c *contest, i int) int64 {
-	if c.market.currency[i] != c.currency {
+	factor := c.factor[c.market.currency[i]]
+	if factor == 0 {
 		return 0
 	}
-	sum := c.costOf(i)
+	sum := c.costOf(i) * factor
 	if sum <= c.cheapest {
 		return fullScore
 	}
@@ -60,11 +75,40 @@ func (cost) score(c *contest, i int) int64 {
 
 func (cost) note(c *contest, i int) string {
 	m := c.market
-	switch m.currency[i] {
-	case c.currency:
-		return ""
-	case noCurrency:
+	k := m.currency[i]
+	switch {
+	case k == noCurrency:
 		return "names no price"
+	case c.factor[k] != 0:
+		return ""
 	}
-	return "priced in " + m.currencies[m.currency[i]].code + ", compared in " + m.currencies[c.currency].code
+	return "priced in " + m.currencies[k].code + ", compared in " + c.currency
+}
+
+// convert sets the currency that is compared and the factors to it, and reports
+// whether any candidate's prices can be compared.
+func (c *contest) convert() bool {
+	m := c.market
+	c.currency, c.factor = c.compared(), c.factor[:0]
+	comparable := false
+	for k := range m.currencies {
+		factor := 0.0
+		if own := &m.currencies[k]; own.count > 0 && c.currency != "" {
+			factor = m.rates.factor(own.code, c.currency)
+		}
+		c.factor = append(c.factor, factor)
+		comparable = comparable || factor != 0
+	}
+	return comparable
+}
+
+// compared is the currency of the request, or else the one most candidates use.
+func (c *contest) compared() string {
+	switch {
+	case c.request.Currency != "":
+		return c.request.Currency
+	case c.ceiling.set:
+		return c.ceiling.currency
+	}
+	return c.market.commonCurrency()
 }

@@ -10,9 +10,11 @@ type currency struct {
 const noCurrency uint16 = 0
 
 func (m *Market) setPrices(i int32, c Candidate) {
-	if len(c.Prices) == 0 || c.Currency == "" {
+	priced := len(c.Prices) > 0 || c.StoragePrice > 0 || c.EgressPrice > 0
+	if !priced || c.Currency == "" {
 		return
 	}
+	m.storage[i], m.egress[i] = float64(max(c.StoragePrice, 0)), float64(max(c.EgressPrice, 0))
 	for name, p := range c.Prices {
 		col := m.intern(name)
 		col.price[i] = float64(max(p, 0))
@@ -29,9 +31,9 @@ func (m *Market) setPrices(i int32, c Candidate) {
 	m.currency[i] = uint16(k)
 }
 
-// isCurrency keeps codes to three capital letters, of which there are fewer than a
+// IsCurrency keeps codes to three capital letters, of which there are fewer than a
 // row's currency can number.
-func isCurrency(code string) bool {
+func IsCurrency(code string) bool {
 	for _, letter := range []byte(code) {
 		if letter < 'A' || letter > 'Z' {
 			return false
@@ -41,6 +43,7 @@ func isCurrency(code string) bool {
 }
 
 func (m *Market) clearPrices(i int32) {
+	m.storage[i], m.egress[i] = 0, 0
 	for k := range m.columns {
 		if col := &m.columns[k]; col.price[i] > 0 {
 			col.price[i] = 0
@@ -53,22 +56,15 @@ func (m *Market) clearPrices(i int32) {
 	}
 }
 
-// comparedCurrency is the wanted one, or else the one that most candidates use; of
-// equally common ones the first by code.
-func (m *Market) comparedCurrency(wanted string) uint16 {
+// commonCurrency is the one that most candidates use, "" if none does; of equally
+// common ones the first by code.
+func (m *Market) commonCurrency() string {
 	most := noCurrency
 	for k := range m.currencies {
-		c := &m.currencies[k]
-		switch {
-		case c.count == 0:
-		case wanted != "":
-			if c.code == wanted {
-				return uint16(k)
-			}
-		case c.count > m.currencies[most].count,
-			c.count == m.currencies[most].count && c.code < m.currencies[most].code:
+		c, leader := &m.currencies[k], &m.currencies[most]
+		if c.count > leader.count || c.count > 0 && c.count == leader.count && c.code < leader.code {
 			most = uint16(k)
 		}
 	}
-	return most
+	return m.currencies[most].code
 }

@@ -23,7 +23,7 @@ func Check(m *Market, r *Request, id string) (Rejection, bool) {
 	if !ok {
 		return Rejection{Reason: UnknownCluster}, false
 	}
-	reason, which := c.check(int(i))
+	reason, which := c.explained(int(i))
 	return c.rejection(int(i), reason, which), reason == ""
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/shopspring/decimal"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
 var sizes = []int{10, 100, 1000, 10000, 100000}
@@ -43,7 +45,7 @@ func BenchmarkDecideHard(b *testing.B) {
 	}
 	varied := fleet(b, n)
 	pods := multiCriteria()
-	pods.Pods = &Pods{Count: 4, Each: size(2, 8)}
+	pods.Pods = []terms.Pods{{Count: 4, Each: size(2, 8)}}
 	shaped := NewMarket()
 	random := rand.New(rand.NewPCG(2, n))
 	for i := range n {

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
 func TestDecide(t *testing.T) {
@@ -152,7 +154,7 @@ func TestDecide(t *testing.T) {
 		},
 		"the region asked for is kept to": {
 			candidates: []Candidate{twins()[0], with(twins()[1], func(c *Candidate) { c.Region, c.Zone = "eu-west", "a" })},
-			request:    Request{Amounts: size(1, 1), Region: "eu-west", Zone: "a"},
+			request:    Request{Amounts: size(1, 1), Constraints: &terms.Constraints{Regions: []string{"eu-west"}, Zones: []string{"a", "b"}}},
 			want:       "paris",
 		},
 		"a resource nobody offers is found with nobody": {
@@ -164,12 +166,12 @@ func TestDecide(t *testing.T) {
 				with(cluster("crumbs", 16, 16, 64, 64), func(c *Candidate) { c.Shapes = []Shape{{Count: 16, Free: size(1, 4)}} }),
 				with(cluster("solid", 8, 16, 32, 64), func(c *Candidate) { c.Shapes = []Shape{{Count: 2, Free: size(4, 16)}} }),
 			},
-			request: Request{Amounts: size(8, 8), Pods: &Pods{Count: 2, Each: size(4, 4)}},
+			request: Request{Amounts: size(8, 8), Pods: []terms.Pods{{Count: 2, Each: size(4, 4)}}},
 			want:    "solid",
 		},
 		"a cluster without a histogram is not trusted with pods": {
 			candidates: twins(),
-			request:    Request{Amounts: size(1, 1), Pods: &Pods{Count: 1, Each: size(1, 1)}},
+			request:    Request{Amounts: size(1, 1), Pods: []terms.Pods{{Count: 1, Each: size(1, 1)}}},
 		},
 	}
 	for name, tc := range cases {
@@ -208,12 +210,12 @@ func TestCheck(t *testing.T) {
 		"it can provide": {id: "paris", request: Request{Amounts: size(5, 32)}},
 		"too little cpu": {
 			id: "paris", request: Request{Amounts: size(8, 64)},
-			want:        Rejection{InsufficientResource, corev1.ResourceCPU, 8000, 5000},
+			want:        Rejection{InsufficientResource, corev1.ResourceCPU, 8000, 5000, ""},
 			wantMessage: "has 5 of cpu free, 8 is needed",
 		},
 		"too little memory": {
 			id: "paris", request: Request{Amounts: size(1, 64)},
-			want:        Rejection{InsufficientResource, corev1.ResourceMemory, 64 * gib, 32 * gib},
+			want:        Rejection{InsufficientResource, corev1.ResourceMemory, 64 * gib, 32 * gib, ""},
 			wantMessage: "has 32Gi of memory free, 64Gi is needed",
 		},
 		"no GPU ever": {
@@ -222,7 +224,7 @@ func TestCheck(t *testing.T) {
 			wantMessage: "never advertised nvidia.com/gpu, of which 2 is needed",
 		},
 		"pods that do not fit on nodes": {
-			id: "shaped", request: Request{Amounts: size(16, 16), Pods: &Pods{Count: 8, Each: size(2, 2)}},
+			id: "shaped", request: Request{Amounts: size(16, 16), Pods: []terms.Pods{{Count: 8, Each: size(2, 2)}}},
 			want:        Rejection{Reason: ShapeDoesNotFit, Need: 8, Have: 6},
 			wantMessage: "has room on its nodes for 6 of 8 pods",
 		},
@@ -271,9 +273,27 @@ func TestAvailabilityScore(t *testing.T) {
 func TestDecideAllocatesNothing(t *testing.T) {
 	m, r := fleet(t, 1000), multiCriteria()
 	r.Exclude = []string{"cluster-000001", "cluster-000002"}
-	r.Pods = &Pods{Count: 1, Each: size(1, 1)}
-	Decide(m, r)
-	if allocs := testing.AllocsPerRun(100, func() { Decide(m, r) }); allocs != 0 {
-		t.Errorf("%v allocations", allocs)
+	constrained := *r
+	constrained.Near, constrained.Apart = []string{"cluster-000003"}, []string{"cluster-000004"}
+	constrained.Constraints = &terms.Constraints{
+		Regions: []string{"eu", "us"}, Zones: []string{"a"}, DataSet: "genomes", Nodes: map[string]string{"arch": "arm64"},
+		Clusters: &terms.Selector{Labels: map[string]string{"tier": "prod"}, Expressions: []terms.Expression{{Key: "x", Operator: terms.Exists}}},
+		Claims:   []terms.Claim{{Name: "sla", Relation: terms.AtLeast, Value: "99.9"}},
+		MaxPrice: &terms.Money{Amount: "3", Currency: "EUR"},
+	}
+	packed := *r
+	packed.Pods = []terms.Pods{{Count: 1, Each: size(1, 1)}, {Count: 2, Each: size(2, 1)}}
+	packed.Data = &terms.Data{Bytes: 5 * gib, Region: "eu"}
+	packed.Constraints = &terms.Constraints{Exclude: []string{"cluster-000005"}, MaxPrice: &terms.Money{Amount: "3.5", Currency: "EUR"}}
+	for i := range 1000 {
+		m.SetShapes(fmt.Sprintf("cluster-%06d", i), []Shape{{Count: 3, Free: size(2, 4)}})
+	}
+	for name, r := range map[string]*Request{"plain": r, "constrained": &constrained, "packed": &packed} {
+		if _, ok := Decide(m, r); ok == (name == "constrained") {
+			t.Errorf("%s: has a winner: %v", name, ok)
+		}
+		if allocs := testing.AllocsPerRun(100, func() { Decide(m, r) }); allocs != 0 {
+			t.Errorf("%s: %v allocations", name, allocs)
+		}
 	}
 }

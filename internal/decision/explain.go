@@ -37,10 +37,9 @@ type Verdict struct {
 	// Total is the weighed mean of Scores. Totals that print alike may differ.
 	Total  Score
 	Scores []CriterionScore
-	// CostPerHour is in Currency for the whole request; Currency is empty when the
-	// candidate names no price.
-	CostPerHour Price
-	Currency    string
+	// Bill is what the request costs there, in the currency that costs are compared in
+	// where there is a rate to it, else in the candidate's own.
+	Bill Bill
 	// Rejection is nil for a candidate that can provide.
 	Rejection *Rejection
 }
@@ -66,7 +65,7 @@ func ExplainTop(m *Market, r *Request, n int) Explanation {
 	best := shortlist{size: max(n, 1)}
 	var rejected []int32
 	for _, row := range m.byName {
-		if reason, _ := c.check(int(row)); reason != "" {
+		if reason, _ := c.explained(int(row)); reason != "" {
 			out.Rejected[reason]++
 			if len(rejected) < n {
 				rejected = append(rejected, row)
@@ -104,10 +103,7 @@ func Judge(m *Market, r *Request, id string) Verdict {
 
 func (c *contest) verdict(i int) Verdict {
 	m := c.market
-	v := Verdict{ID: m.ids[i]}
-	if k := m.currency[i]; k != noCurrency {
-		v.CostPerHour, v.Currency = toPrice(c.costOf(i)), m.currencies[k].code
-	}
+	v := Verdict{ID: m.ids[i], Bill: c.bill(i).in(c.compared(), m.rates)}
 	if reason, which := c.check(i); reason != "" {
 		rejection := c.rejection(i, reason, which)
 		v.Rejection = &rejection

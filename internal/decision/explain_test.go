@@ -33,20 +33,20 @@ func TestExplainTellsEveryCandidate(t *testing.T) {
 		Winner:  "berlin",
 		Weights: []Weight{{Availability, 70}, {Cost, 20}, {Latency, 5}, {Reliability, 5}},
 		Verdicts: []Verdict{
-			{ID: "berlin", Rank: 1, Total: 85, CostPerHour: price(t, "0.8"), Currency: "EUR", Scores: []CriterionScore{
+			{ID: "berlin", Rank: 1, Total: 85, Bill: bill("0.8", "EUR"), Scores: []CriterionScore{
 				{Availability, 100, ""}, {Cost, 50, ""}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
 			}},
-			{ID: "paris", Rank: 2, Total: 63.25, CostPerHour: price(t, "0.4"), Currency: "EUR", Scores: []CriterionScore{
+			{ID: "paris", Rank: 2, Total: 63.25, Bill: bill("0.4", "EUR"), Scores: []CriterionScore{
 				{Availability, 50, ""}, {Cost, 100, ""}, {Latency, 75, ""}, {Reliability, 90, ""},
 			}},
 			{ID: "vienna", Rank: 3, Total: 22.5, Scores: []CriterionScore{
 				{Availability, 25, ""}, {Cost, 0, "names no price"}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
 			}},
-			{ID: "zurich", Rank: 4, Total: 22.5, CostPerHour: price(t, "0.12"), Currency: "CHF", Scores: []CriterionScore{
+			{ID: "zurich", Rank: 4, Total: 22.5, Bill: bill("0.12", "CHF"), Scores: []CriterionScore{
 				{Availability, 25, ""}, {Cost, 0, "priced in CHF, compared in EUR"}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
 			}},
 			{ID: "madrid", Rejection: &Rejection{Reason: Stale}},
-			{ID: "oslo", Rejection: &Rejection{InsufficientResource, corev1.ResourceCPU, 2000, 1000}},
+			{ID: "oslo", Rejection: &Rejection{InsufficientResource, corev1.ResourceCPU, 2000, 1000, ""}},
 			{ID: "rome", Rejection: &Rejection{Reason: Self}},
 		},
 		Considered: 7,

@@ -32,6 +32,13 @@ type Candidate struct {
 	Denied bool
 	Region string
 	Zone   string
+	// Labels and Claims are what constraints can ask for.
+	Labels map[string]string
+	Claims map[string]string
+	// StoragePrice is for a GiB of data and hour, EgressPrice for a GiB that leaves the
+	// region.
+	StoragePrice Price
+	EgressPrice  Price
 	// Shapes is the histogram of free room on nodes. Without one, a request in pod
 	// shapes is not granted here: sums do not tell whether a pod fits on a node.
 	Shapes []Shape
@@ -63,8 +70,12 @@ type Market struct {
 	currency   []uint16
 	currencies []currency
 
-	region []string
-	zone   []string
+	storage []float64
+	egress  []float64
+	rates   Rates
+
+	facts  []facts
+	index  index
 	shapes [][]shape
 	links  map[string]links
 
@@ -91,6 +102,7 @@ func NewMarket() *Market {
 		columnOf:   map[corev1.ResourceName]int32{},
 		links:      map[string]links{},
 		currencies: []currency{{}},
+		index:      index{},
 	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
 		m.intern(name)
@@ -113,7 +125,7 @@ func (m *Market) Upsert(c Candidate) error {
 	if c.ID == "" {
 		return fmt.Errorf("%w: it has no ID", ErrCandidate)
 	}
-	if c.Currency != "" && !isCurrency(c.Currency) {
+	if c.Currency != "" && !IsCurrency(c.Currency) {
 		return fmt.Errorf("%w: %q has prices in %q: give an ISO 4217 code such as EUR", ErrCandidate, c.ID, c.Currency)
 	}
 	if err := m.hasRoomFor(c); err != nil {
@@ -140,7 +152,7 @@ func (m *Market) Upsert(c Candidate) error {
 	m.setMark(i, stale, c.Stale)
 	m.setMark(i, denied, c.Denied)
 	m.setReliability(i, c.Reliability)
-	m.region[i], m.zone[i] = c.Region, c.Zone
+	m.setFacts(i, facts{c.Region, c.Zone, c.Labels, c.Claims})
 	m.shapes[i] = m.internShapes(c.Shapes)
 	m.rate(i)
 	return nil
@@ -230,7 +242,8 @@ func (m *Market) Remove(id string) bool {
 	m.renumber(int(m.rank[i]))
 	m.marks[i] = vacant
 	m.availability[i] = 0
-	m.ids[i], m.region[i], m.zone[i], m.shapes[i] = "", "", "", nil
+	m.setFacts(i, facts{})
+	m.ids[i], m.shapes[i] = "", nil
 	delete(m.row, id)
 	m.free = append(m.free, i)
 	return true
@@ -260,8 +273,9 @@ func (m *Market) grow() {
 	m.availability = append(m.availability, 0)
 	m.reliability = append(m.reliability, reliabilityScore(nil))
 	m.currency = append(m.currency, noCurrency)
-	m.region = append(m.region, "")
-	m.zone = append(m.zone, "")
+	m.storage = append(m.storage, 0)
+	m.egress = append(m.egress, 0)
+	m.facts = append(m.facts, facts{})
 	m.shapes = append(m.shapes, nil)
 	m.scratch.linkAt = append(m.scratch.linkAt, 0)
 	for k := range m.columns {

@@ -24,7 +24,7 @@ func TestUpsertRefusesWhatItCannotHold(t *testing.T) {
 		"a currency by its name":   {Candidate{ID: "paris", Currency: "euro"}, `"paris" has prices in "euro"`},
 		"a currency in lower case": {Candidate{ID: "paris", Currency: "eur"}, `"eur"`},
 		"too many resources":       {Candidate{ID: "paris", Available: tooMany}, "1024 new resource names where 3 of 1024 are in use"},
-		"too many in its shapes":   {Candidate{ID: "paris", Shapes: []Shape{{1, tooMany}}}, "1024 new resource names"},
+		"too many in its shapes":   {Candidate{ID: "paris", Shapes: []Shape{{Count: 1, Free: tooMany}}}, "1024 new resource names"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,7 @@ package decision
 import (
 	"errors"
 	"fmt"
-	"math"
+	"strings"
 
 	"github.com/shopspring/decimal"
 	corev1 "k8s.io/api/core/v1"
@@ -28,23 +28,39 @@ const (
 var ErrPrice = errors.New("not a price")
 
 // ParsePrice reads a decimal string such as "0.045". Signs, exponents, more than
-// nine decimal places and prices above MaxPrice are errors.
+// nine decimal places and prices above MaxPrice are errors. It is exact, and what it
+// accepts costs no allocation.
 func ParsePrice(s string) (Price, error) {
 	if err := plainDecimal(s); err != nil {
 		return 0, err
 	}
-	d, err := decimal.NewFromString(s)
-	if err != nil {
+	whole, fraction, point := strings.Cut(s, ".")
+	if whole == "" && fraction == "" || strings.Contains(fraction, ".") {
 		return 0, fmt.Errorf("%q is %w: write a decimal number such as 0.045", s, ErrPrice)
 	}
-	scaled := d.Shift(pricePlaces)
-	if !scaled.IsInteger() {
+	if fraction = strings.TrimRight(fraction, "0"); point && len(fraction) > pricePlaces {
 		return 0, fmt.Errorf("%q is %w: at most %d decimal places are kept", s, ErrPrice, pricePlaces)
 	}
-	if scaled.GreaterThan(decimal.NewFromInt(int64(MaxPrice))) {
-		return 0, fmt.Errorf("%q is %w: at most %s is accepted", s, ErrPrice, MaxPrice)
+	whole = strings.TrimLeft(whole, "0")
+	price, unit := Price(0), priceUnit
+	for _, digit := range []byte(whole) {
+		if price = price*10 + Price(digit-'0'); price > MaxPrice/priceUnit {
+			return 0, tooDear(s)
+		}
 	}
-	return Price(scaled.IntPart()), nil
+	price *= priceUnit
+	for _, digit := range []byte(fraction) {
+		unit /= 10
+		price += Price(digit-'0') * unit
+	}
+	if price > MaxPrice {
+		return 0, tooDear(s)
+	}
+	return price, nil
+}
+
+func tooDear(s string) error {
+	return fmt.Errorf("%q is %w: at most %s is accepted", s, ErrPrice, MaxPrice)
 }
 
 // String writes the price as a decimal number without trailing zeros.
@@ -73,11 +89,4 @@ func basePerPriced(name corev1.ResourceName) float64 {
 		return 1 << 30
 	}
 	return 1
-}
-
-func toPrice(cost float64) Price {
-	if cost >= math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return Price(math.Round(cost))
 }

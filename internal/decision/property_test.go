@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
 // Few distinct values, so that ties and exact fits are common.
@@ -23,7 +24,7 @@ var (
 	somePrices     = rapid.MapOf(someResources, rapid.SampledFrom([]Price{0, 1, 2_000_000, 3_000_000_000, MaxPrice}))
 	someCurrencies = rapid.SampledFrom([]string{"", "EUR", "USD"})
 	someShapes     = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Shape {
-		return Shape{Count: rapid.Int64Range(-1, 3).Draw(t, "count"), Free: someAmounts.Draw(t, "free")}
+		return Shape{Count: rapid.Int64Range(-1, 3).Draw(t, "count"), Free: someAmounts.Draw(t, "free"), Labels: someLabels.Draw(t, "node labels")}
 	}), 0, 3)
 	someRegions = rapid.SampledFrom([]string{"", "", "", "eu", "us"})
 )
@@ -39,7 +40,13 @@ func anyCandidate(t *rapid.T) Candidate {
 		Stale:       rapid.IntRange(0, 9).Draw(t, "stale") == 0,
 		Denied:      rapid.IntRange(0, 9).Draw(t, "denied") == 0,
 		Region:      someRegions.Draw(t, "region"),
-		Shapes:      someShapes.Draw(t, "shapes"),
+		Labels:      someLabels.Draw(t, "labels"),
+		Claims:      someClaims.Draw(t, "claims"),
+
+		StoragePrice: Price(rapid.Int64Range(0, 3).Draw(t, "storage") * int64(priceUnit)),
+		EgressPrice:  Price(rapid.Int64Range(0, 3).Draw(t, "egress") * int64(priceUnit)),
+
+		Shapes: someShapes.Draw(t, "shapes"),
 	}
 }
 
@@ -52,12 +59,16 @@ func anyRequest(t *rapid.T) *Request {
 		Requester: someNames.Draw(t, "requester"),
 		Amounts:   someAmounts.Draw(t, "amounts"),
 		Exclude:   rapid.SliceOfN(someNames, 0, 2).Draw(t, "exclude"),
-		Region:    someRegions.Draw(t, "region"),
 		Currency:  someCurrencies.Draw(t, "currency"),
 		Weights:   weights,
 	}
 	if rapid.IntRange(0, 3).Draw(t, "in pods") == 0 {
-		r.Pods = &Pods{Count: rapid.Int64Range(0, 4).Draw(t, "pods"), Each: someAmounts.Draw(t, "each")}
+		r.Pods = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) terms.Pods {
+			return terms.Pods{Count: rapid.Int64Range(0, 4).Draw(t, "pods"), Each: someAmounts.Draw(t, "each")}
+		}), 1, 2).Draw(t, "kinds")
+	}
+	if rapid.Bool().Draw(t, "constrained") {
+		constrain(t, r)
 	}
 	return r
 }
@@ -68,10 +79,12 @@ type pair struct{ from, to string }
 type world struct {
 	candidates map[string]Candidate
 	links      map[pair]Link
+	rates      Rates
 }
 
 func (w world) market(t *rapid.T, order []string) *Market {
 	m := NewMarket()
+	m.SetRates(w.rates)
 	for _, id := range order {
 		if err := m.Upsert(w.candidates[id]); err != nil {
 			t.Fatal(err)
@@ -86,7 +99,11 @@ func (w world) market(t *rapid.T, order []string) *Market {
 // anyMarket lets clusters come, change and go, and returns the market with what it
 // should amount to.
 func anyMarket(t *rapid.T) (*Market, world) {
-	m, w := NewMarket(), world{map[string]Candidate{}, map[pair]Link{}}
+	m, w := NewMarket(), world{candidates: map[string]Candidate{}, links: map[pair]Link{}}
+	if rapid.Bool().Draw(t, "rates") {
+		w.rates = Rates{"EUR", map[string]Price{"USD": Price(rapid.Int64Range(1, 3).Draw(t, "rate") * 500_000_000)}}
+		m.SetRates(w.rates)
+	}
 	for range rapid.IntRange(0, 25).Draw(t, "steps") {
 		id := someNames.Draw(t, "id")
 		c, known := w.candidates[id]
@@ -227,17 +244,17 @@ func TestTheWinnerCanProvide(t *testing.T) {
 		if c.Stale || c.Denied || l.Denied || l.Unreachable || winner == r.Requester || slices.Contains(r.Exclude, winner) {
 			t.Fatalf("%q must not win: %+v, %+v, %+v", winner, c, l, r)
 		}
-		if r.Region != "" && c.Region != r.Region {
-			t.Fatalf("%q is in %q, not in %q", winner, c.Region, r.Region)
+		if why := violated(r, c, w.rates); why != "" {
+			t.Fatalf("%q must not win: %s: %+v, %+v", winner, why, c, r)
 		}
-		if r.Pods != nil && placePods(c.Shapes, r.Pods) < r.Pods.Count {
+		if len(r.Pods) == 1 && placePods(selected(c.Shapes, r), r.Pods[0]) < r.Pods[0].Count {
 			t.Fatalf("the pods %+v do not fit on %+v", r.Pods, c.Shapes)
 		}
 	})
 }
 
 // placePods puts pods on nodes one by one.
-func placePods(shapes []Shape, pods *Pods) int64 {
+func placePods(shapes []Shape, pods terms.Pods) int64 {
 	var placed int64
 	for _, s := range shapes {
 		each := pods.Each.Max(nil)

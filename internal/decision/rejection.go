@@ -23,18 +23,40 @@ const (
 	Stale Reason = "Stale"
 	// Unreachable: the requester cannot reach the candidate's API server.
 	Unreachable Reason = "Unreachable"
+	// AffinityNotMet: the requester's reservations to be near to are elsewhere.
+	AffinityNotMet Reason = "AffinityNotMet"
+	// AntiAffinityNotMet: a reservation to be apart from is here.
+	AntiAffinityNotMet Reason = "AntiAffinityNotMet"
 	// WrongLocation: the candidate is in another region or zone than asked for.
 	WrongLocation Reason = "WrongLocation"
+	// NotIncluded: the request names the clusters that it wants, and not this one.
+	NotIncluded Reason = "NotIncluded"
+	// Excluded: the request does not want the candidate.
+	Excluded Reason = "Excluded"
+	// LabelsDoNotMatch: the candidate's labels are not those asked for.
+	LabelsDoNotMatch Reason = "LabelsDoNotMatch"
+	// DataElsewhere: the candidate does not have the data set.
+	DataElsewhere Reason = "DataElsewhere"
+	// ClaimNotMade: the candidate does not claim what is required, or less of it.
+	ClaimNotMade Reason = "ClaimNotMade"
 	// NeverAdvertised: the candidate does not offer a resource at all.
 	NeverAdvertised Reason = "NeverAdvertised"
 	// InsufficientResource: not enough of a resource is free.
 	InsufficientResource Reason = "InsufficientResource"
+	// NodesDoNotMatch: not enough of a resource is free on the nodes asked for.
+	NodesDoNotMatch Reason = "NodesDoNotMatch"
 	// ShapeDoesNotFit: the sums suffice, but the pods do not fit on the nodes.
 	ShapeDoesNotFit Reason = "ShapeDoesNotFit"
+	// NoPrice: a highest price is set, and the candidate's is not known in its currency.
+	NoPrice Reason = "NoPrice"
+	// TooExpensive: the request costs more there than the highest price accepted.
+	TooExpensive Reason = "TooExpensive"
 
 	// UnknownCluster: the cluster named to Check is not in the market.
 	UnknownCluster Reason = "UnknownCluster"
 
+	// barred stands for the constraint that unmet names; it never leaves the package.
+	barred Reason = "barred"
 	// absent marks a row without a candidate; it never leaves the package.
 	absent Reason = "absent"
 )
@@ -42,15 +64,20 @@ const (
 // Rejection is why a candidate cannot provide, with the dimension that failed.
 type Rejection struct {
 	Reason Reason
-	// Resource is set for NeverAdvertised and InsufficientResource.
+	// Resource is set for NeverAdvertised, InsufficientResource and NodesDoNotMatch.
 	Resource corev1.ResourceName
 	// Need and Have are base units of Resource; for ShapeDoesNotFit they count pods.
 	Need int64
 	Have int64
+	// Detail is what was not met, where Resource does not say it.
+	Detail string
 }
 
 // Message tells the rejection to a person.
 func (r Rejection) Message() string {
+	if r.Detail != "" {
+		return r.Detail
+	}
 	switch r.Reason {
 	case Self:
 		return "is the requester itself"
@@ -62,13 +89,14 @@ func (r Rejection) Message() string {
 		return "has stopped advertising"
 	case Unreachable:
 		return "cannot be reached from the requester"
-	case WrongLocation:
-		return "is not in the region or zone asked for"
 	case NeverAdvertised:
 		return fmt.Sprintf("never advertised %s, of which %s is needed",
 			r.Resource, quantity.Format(r.Resource, r.Need))
 	case InsufficientResource:
 		return fmt.Sprintf("has %s of %s free, %s is needed",
+			quantity.Format(r.Resource, r.Have), r.Resource, quantity.Format(r.Resource, r.Need))
+	case NodesDoNotMatch:
+		return fmt.Sprintf("has %s of %s free on the nodes asked for, %s is needed",
 			quantity.Format(r.Resource, r.Have), r.Resource, quantity.Format(r.Resource, r.Need))
 	case ShapeDoesNotFit:
 		return fmt.Sprintf("has room on its nodes for %d of %d pods", r.Have, r.Need)

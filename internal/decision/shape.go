@@ -1,11 +1,13 @@
 package decision
 
 import (
+	"maps"
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
 // Shape is one bar of a provider's histogram: how many nodes have at least this
@@ -13,18 +15,15 @@ import (
 type Shape struct {
 	Count int64
 	Free  quantity.Amounts
-}
-
-// Pods is a request in pod shapes: so many pods of this size each.
-type Pods struct {
-	Count int64
-	Each  quantity.Amounts
+	// Labels that these nodes have, of those that the provider shows.
+	Labels map[string]string
 }
 
 // shape is a Shape with its amounts in column order; notNamed where it has none.
 type shape struct {
-	count int64
-	free  []int64
+	count  int64
+	free   []int64
+	labels map[string]string
 }
 
 const notNamed int64 = -1
@@ -47,18 +46,35 @@ func (m *Market) internShapes(shapes []Shape) []shape {
 				free[k] = max(v, 0)
 			}
 		}
-		out = append(out, shape{s.Count, free})
+		out = append(out, shape{s.Count, free, maps.Clone(s.Labels)})
 	}
 	return out
 }
 
+// fits reports whether the wanted pods fit on the nodes of a row, and how many do.
+// Alike pods are counted exactly; with several sizes those counted as placed do fit,
+// but a cleverer order might place more.
+func (c *contest) fits(i int) (placed int64, ok bool) {
+	nodes := c.market.shapes[i]
+	switch len(c.kinds) {
+	case 0:
+		return 0, true
+	case 1:
+		want := c.kinds[0].count
+		placed = c.fitting(nodes, c.podNeeds, want)
+		return placed, placed >= want
+	}
+	return c.pack(nodes)
+}
+
 // fitting counts how many of the wanted pods the nodes take, up to want. Nodes do
 // not share pods and the pods are alike, so filling each node by itself is exact.
-func fitting(nodes []shape, pod []need, want int64) int64 {
+func (c *contest) fitting(nodes []shape, pod []need, want int64) int64 {
 	var placed int64
-	for _, s := range nodes {
-		each := s.podsPerNode(pod)
-		if each == 0 {
+	for k := range nodes {
+		s := &nodes[k]
+		each := podsPerNode(s.free, pod)
+		if each == 0 || !terms.HasAll(s.labels, c.nodeLabels) {
 			continue
 		}
 		missing := want - placed
@@ -70,19 +86,19 @@ func fitting(nodes []shape, pod []need, want int64) int64 {
 	return placed
 }
 
-func (s shape) podsPerNode(pod []need) int64 {
+func podsPerNode(free []int64, pod []need) int64 {
 	each := int64(math.MaxInt64)
 	for _, n := range pod {
-		free := notNamed
-		if n.column >= 0 && int(n.column) < len(s.free) {
-			free = s.free[n.column]
+		have := notNamed
+		if n.column >= 0 && int(n.column) < len(free) {
+			have = free[n.column]
 		}
 		switch {
-		case free == notNamed && n.implied:
-		case free < n.amount:
+		case have == notNamed && n.implied:
+		case have < n.amount:
 			return 0
 		default:
-			each = min(each, free/n.amount)
+			each = min(each, have/n.amount)
 		}
 	}
 	return each

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
 // Adopt enters a placement that the book has lost, on its provider's word. It holds
@@ -35,6 +36,7 @@ type Claim struct {
 	Tenant   string `json:"tenant,omitempty"`
 	Priority int32  `json:"priority,omitempty"`
 	Target   string `json:"target,omitempty"`
+	terms.Terms
 }
 
 const (
@@ -170,6 +172,6 @@ func (s *State) applyClaim(c *Claim) {
 		return
 	}
 	delete(s.keys, keyRef{r.Requester, r.Key})
-	r.Key, r.Digest, r.Tenant, r.Priority, r.Target = c.Key, c.Digest, c.Tenant, c.Priority, c.Target
+	r.Key, r.Digest, r.Tenant, r.Priority, r.Target, r.Terms = c.Key, c.Digest, c.Tenant, c.Priority, c.Target, c.Terms
 	s.keys[keyRef{r.Requester, r.Key}] = keyEntry{name: r.Name}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
 // Event is one change. Exactly one of its pointers is set.
@@ -52,6 +53,9 @@ type Offer struct {
 	Used   map[string]quantity.Amounts `json:"used,omitempty"`
 	Shapes []Shape                     `json:"shapes,omitempty"`
 	Cost   *Cost                       `json:"cost,omitempty"`
+	// Labels and Claims are what requests can ask for.
+	Labels map[string]string `json:"labels,omitempty"`
+	Claims map[string]string `json:"claims,omitempty"`
 	// Source is the object a hand-written offer stands in.
 	Source *Manifest `json:"source,omitempty"`
 }
@@ -60,6 +64,8 @@ type Offer struct {
 type Shape struct {
 	Count int32            `json:"count"`
 	Free  quantity.Amounts `json:"free"`
+	// Labels that these nodes have, of those that the cluster shows.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Cost is a cluster's prices as decimal strings, as it advertised them.
@@ -67,6 +73,8 @@ type Cost struct {
 	CPU       string            `json:"cpu,omitempty"`
 	Memory    string            `json:"memory,omitempty"`
 	Resources map[string]string `json:"resources,omitempty"`
+	Storage   string            `json:"storage,omitempty"`
+	Egress    string            `json:"egress,omitempty"`
 	Currency  string            `json:"currency,omitempty"`
 }
 
@@ -109,12 +117,14 @@ type Reserve struct {
 	Object *ObjectRef `json:"object,omitempty"`
 	// Explanation is the decision as it is shown; the ledger does not read it.
 	Explanation Explanation `json:"explanation,omitempty"`
+	// Terms are what every provider of it has to meet; the ledger only keeps them.
+	terms.Terms
 }
 
 // Move grants another placement on another provider.
 type Move struct {
-	Name        string       `json:"name"`
-	Provider    string       `json:"provider"`
+	Name        string      `json:"name"`
+	Provider    string      `json:"provider"`
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 

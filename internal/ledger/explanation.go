@@ -27,6 +27,9 @@ type Candidate struct {
 	Criteria  map[string]string `json:"criteria,omitempty"`
 	Reason    string            `json:"reason,omitempty"`
 	Message   string            `json:"message,omitempty"`
+	// PricePerHour is in Currency for the whole request.
+	PricePerHour string `json:"pricePerHour,omitempty"`
+	Currency     string `json:"currency,omitempty"`
 }
 
 // What is said of a candidate that could provide and was not chosen.
@@ -53,6 +56,8 @@ type explained struct {
 	Won       bool   `json:"w,omitempty"`
 	Reason    string `json:"r,omitempty"`
 	Message   string `json:"m,omitempty"`
+	Price     string `json:"p,omitempty"`
+	Currency  string `json:"u,omitempty"`
 }
 
 // noScore stands for a criterion that has no score of a candidate.
@@ -79,7 +84,7 @@ func Explain(candidates []Candidate, rejected map[string]int32) Explanation {
 }
 
 func (c Candidate) explained(by []string) explained {
-	e := explained{ClusterID: c.ClusterID, Reason: c.Reason, Message: c.Message}
+	e := explained{ClusterID: c.ClusterID, Reason: c.Reason, Message: c.Message, Price: c.PricePerHour, Currency: c.Currency}
 	if c.Score == "" {
 		return e
 	}
@@ -93,7 +98,7 @@ func (c Candidate) explained(by []string) explained {
 	}
 	e.Scores = strings.Join(scores, " ")
 	switch {
-	case c.Reason == "" && c.Message == "":
+	case c.Reason == "":
 		e.Won = true
 	case c.Reason == reasonLower && c.Message == messageLower:
 		e.Reason, e.Message = "", ""
@@ -112,7 +117,7 @@ func (e Explanation) Candidates() []Candidate {
 }
 
 func (e explained) candidate(by []string) Candidate {
-	c := Candidate{ClusterID: e.ClusterID, Reason: e.Reason, Message: e.Message}
+	c := Candidate{ClusterID: e.ClusterID, Reason: e.Reason, Message: e.Message, PricePerHour: e.Price, Currency: e.Currency}
 	if e.Scores == "" {
 		return c
 	}

@@ -16,6 +16,7 @@ func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
 		"nobody was asked":                         {},
 		"one was judged alone":                     {candidates: []Candidate{scored}},
 		"a winner, a loser and two that could not": {[]Candidate{scored, {ClusterID: berlin, Score: "60.00", Criteria: scored.Criteria}, {ClusterID: oslo, Reason: "TooSmall", Message: "8 cpu of 4"}}, map[string]int32{"TooSmall": 1, "Stale": 1}},
+		"a winner with a price and a note":         {candidates: []Candidate{{ClusterID: paris, Score: "66.67", Criteria: scored.Criteria, Message: "cost: converted from USD", PricePerHour: "0.5", Currency: "EUR"}}},
 		"a loser":                                  {candidates: []Candidate{scored.Lower()}},
 		"a score that counts for nothing":          {candidates: []Candidate{{ClusterID: paris, Score: "1.00", Reason: "Denied", Message: "by its operator"}}},
 		"a criterion that knows one of two":        {candidates: []Candidate{scored, {ClusterID: berlin, Score: "60.00", Criteria: map[string]string{"cost": "60.00"}}}},

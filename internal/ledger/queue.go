@@ -23,7 +23,7 @@ type Grant struct {
 	Name     string `json:"name"`
 	Provider string `json:"provider"`
 	// Until is when it ends unless it is renewed.
-	Until       time.Time    `json:"until"`
+	Until       time.Time   `json:"until"`
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 

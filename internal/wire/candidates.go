@@ -12,6 +12,8 @@ const (
 	maxCandidates = 10
 	maxReason     = 64
 	maxMessage    = 512
+	maxPrice      = 40
+	maxCurrency   = 3
 )
 
 // ToCandidates turns the explanation of a decision into what a status holds: at
@@ -28,6 +30,9 @@ func ToCandidates(in []v1.Candidate) []brokerv1alpha1.CandidateScore {
 			Criteria:  maps.Clone(in[i].Criteria),
 			Reason:    Clip(in[i].Reason, maxReason),
 			Message:   Clip(in[i].Message, maxMessage),
+
+			PricePerHour: Clip(in[i].PricePerHour, maxPrice),
+			Currency:     Clip(in[i].Currency, maxCurrency),
 		}
 	}
 	return out
@@ -46,6 +51,9 @@ func FromCandidates(in []brokerv1alpha1.CandidateScore) []v1.Candidate {
 			Criteria:  maps.Clone(c.Criteria),
 			Reason:    c.Reason,
 			Message:   c.Message,
+
+			PricePerHour: c.PricePerHour,
+			Currency:     c.Currency,
 		}
 	}
 	return out

@@ -25,6 +25,8 @@ func FromAdvertisement(spec *agentv1alpha1.AdvertisementSpec) *v1.Advertisement 
 		Allocated:   FromResourceList(spec.Resources.Allocated),
 		NodeShapes:  FromNodeShapes(spec.NodeShapes),
 		Cost:        FromCost(spec.Cost),
+		Labels:      FromLabels(spec.Labels),
+		Claims:      FromLabels(spec.Claims),
 	}
 	if spec.Timestamp != nil {
 		out.Timestamp = spec.Timestamp.Time
@@ -53,7 +55,9 @@ func FromCost(in *brokerv1alpha1.Cost) v1.Cost {
 	if in == nil {
 		return v1.Cost{}
 	}
-	out := v1.Cost{CpuCost: in.CPUCost, MemoryCost: in.MemoryCost, Currency: in.Currency}
+	out := v1.Cost{
+		CpuCost: in.CPUCost, MemoryCost: in.MemoryCost, StorageCost: in.StorageCost, EgressCost: in.EgressCost, Currency: in.Currency,
+	}
 	if len(in.ResourceCosts) > 0 {
 		out.ResourceCosts = make(map[string]string, len(in.ResourceCosts))
 		for name, price := range in.ResourceCosts {
@@ -66,10 +70,12 @@ func FromCost(in *brokerv1alpha1.Cost) v1.Cost {
 // ToCost turns an empty cost into none. Prices are copied, not checked: the
 // schema of the kind they are written to does that.
 func ToCost(in v1.Cost) *brokerv1alpha1.Cost {
-	if in.CpuCost == "" && in.MemoryCost == "" && in.Currency == "" && len(in.ResourceCosts) == 0 {
+	if in.CpuCost == "" && in.MemoryCost == "" && in.StorageCost == "" && in.EgressCost == "" && in.Currency == "" && len(in.ResourceCosts) == 0 {
 		return nil
 	}
-	out := &brokerv1alpha1.Cost{CPUCost: in.CpuCost, MemoryCost: in.MemoryCost, Currency: in.Currency}
+	out := &brokerv1alpha1.Cost{
+		CPUCost: in.CpuCost, MemoryCost: in.MemoryCost, StorageCost: in.StorageCost, EgressCost: in.EgressCost, Currency: in.Currency,
+	}
 	if len(in.ResourceCosts) > 0 {
 		out.ResourceCosts = make(map[corev1.ResourceName]brokerv1alpha1.Price, len(in.ResourceCosts))
 		for name, price := range in.ResourceCosts {
@@ -86,7 +92,7 @@ func FromNodeShapes(in []brokerv1alpha1.NodeShape) []v1.NodeShape {
 	}
 	out := make([]v1.NodeShape, len(in))
 	for i, shape := range in {
-		out[i] = v1.NodeShape{Count: shape.Count, Free: FromResourceList(shape.Free)}
+		out[i] = v1.NodeShape{Count: shape.Count, Free: FromResourceList(shape.Free), NodeLabels: FromLabels(shape.NodeLabels)}
 	}
 	return out
 }
@@ -105,7 +111,7 @@ func ToNodeShapes(in []v1.NodeShape) ([]brokerv1alpha1.NodeShape, error) {
 		if err != nil {
 			return nil, fmt.Errorf("nodeShapes[%d]: %w", i, err)
 		}
-		out[i] = brokerv1alpha1.NodeShape{Count: shape.Count, Free: free}
+		out[i] = brokerv1alpha1.NodeShape{Count: shape.Count, Free: free, NodeLabels: ToLabels(shape.NodeLabels)}
 	}
 	return out, nil
 }

@@ -5,8 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/bounds"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -16,11 +18,21 @@ import (
 func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, b bounds.Bounds, others []agentv1alpha1.ResourceRequest, closed []string) webhooks.Verdict {
 	var v webhooks.Verdict
 	checkAmounts(&v, rr)
+	checkTerms(&v, rr)
 	if len(v.Errors) == 0 {
 		v.Refuse(b.Check(rr, others)...)
 	}
 	warnOfNamespaces(&v, rr, closed)
 	return v
+}
+
+// checkTerms refuses what the broker would not read.
+func checkTerms(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) {
+	var req v1.ReservationRequest
+	wire.FromTermsSpec(&rr.Spec.Terms, &req)
+	if _, err := wire.ToTerms(&req); err != nil {
+		v.Refuse(field.Invalid(field.NewPath("spec"), "", err.Error()))
+	}
 }
 
 func checkAmounts(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) {

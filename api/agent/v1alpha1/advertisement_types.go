@@ -44,6 +44,17 @@ type AdvertisementSpec struct {
 	// +optional
 	Cost *brokerv1alpha1.Cost `json:"cost,omitempty"`
 
+	// labels of the cluster, which clusterSelector of a request matches.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Labels map[string]brokerv1alpha1.LabelValue `json:"labels,omitempty"`
+
+	// claims that the cluster makes of itself, by name, for example availability:
+	// "99.9" or gdpr: "true". A request can require them; nobody checks them.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Claims map[string]brokerv1alpha1.LabelValue `json:"claims,omitempty"`
+
 	// timestamp is when the figures were counted.
 	// +optional
 	Timestamp *metav1.Time `json:"timestamp,omitempty"`

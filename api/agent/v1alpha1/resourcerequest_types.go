@@ -27,8 +27,9 @@ const (
 // and release can be changed; for anything else make another request.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && has(self.memory) == has(oldSelf.memory) && has(self.resources) == has(oldSelf.resources) && has(self.priority) == has(oldSelf.priority) && has(self.namespaces) == has(oldSelf.namespaces) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout)",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a ResourceRequest that was released cannot be taken back: create another"
-// +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory) || has(self.resources)",message="nothing is asked for: set cpu, memory or resources"
+// +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory) || has(self.resources) || has(self.podShapes)",message="nothing is asked for: set cpu, memory, resources or podShapes"
 // +kubebuilder:validation:XValidation:rule="!has(self.cpu) || string(self.cpu).matches('^[^eE]*[1-9]') || (has(self.resources) && self.resources.exists(k, k.contains('/') && string(self.resources[k]) != '0'))",fieldPath=".cpu",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
 type ResourceRequestSpec struct {
 	// cpu wanted, in cores, for example "500m". It may be 0 only beside an extended
@@ -94,6 +95,8 @@ type ResourceRequestSpec struct {
 	// cannot be taken back.
 	// +optional
 	Release bool `json:"release,omitempty"`
+
+	brokerv1alpha1.Terms `json:",inline"`
 }
 
 // ResourceRequestStatus is the answer of the broker and the state of the peering.

@@ -70,6 +70,17 @@ type ClusterAdvertisementSpec struct {
 	// +optional
 	Cost *Cost `json:"cost,omitempty"`
 
+	// labels of the cluster, which clusterSelector of a request matches.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Labels map[string]LabelValue `json:"labels,omitempty"`
+
+	// claims that the cluster makes of itself, by name, for example availability:
+	// "99.9" or gdpr: "true". A request can require them; nobody checks them.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Claims map[string]LabelValue `json:"claims,omitempty"`
+
 	// timestamp is when the figures were taken, by the cluster's own clock. It
 	// is for people: freshness is judged by when the broker received them. It
 	// defaults to the time of receipt.

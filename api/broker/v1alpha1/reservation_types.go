@@ -107,6 +107,7 @@ type RequestedResources map[corev1.ResourceName]resource.Quantity
 // changed; for anything else make another Reservation.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout)",message="of a Reservation only duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a Reservation only duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a Reservation that was released cannot be taken back: create another"
 type ReservationSpec struct {
 	// requestedResources is how much is wanted of each resource.
@@ -166,6 +167,8 @@ type ReservationSpec struct {
 	// It cannot be taken back.
 	// +optional
 	Release bool `json:"release,omitempty"`
+
+	Terms `json:",inline"`
 }
 
 // PlacementState is where one placement is in its life.
@@ -236,6 +239,17 @@ type CandidateScore struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
+
+	// pricePerHour is what the request costs there for an hour; empty if the candidate
+	// names no price, or the requester may not see it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	PricePerHour string `json:"pricePerHour,omitempty"`
+
+	// currency of pricePerHour.
+	// +optional
+	// +kubebuilder:validation:MaxLength=3
+	Currency string `json:"currency,omitempty"`
 }
 
 // ReservationStatus is what the broker decided and where the reservation is.

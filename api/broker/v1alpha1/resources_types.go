@@ -57,6 +57,18 @@ type Cost struct {
 	// +kubebuilder:validation:MaxProperties=32
 	ResourceCosts map[corev1.ResourceName]Price `json:"resourceCosts,omitempty"`
 
+	// storageCost is the price of keeping one GiB of a request's data for one hour.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,9}([.][0-9]{1,9})?$')",message="storageCost must be a decimal number with at most nine digits before and after the point, for example 0.0001"
+	// +kubebuilder:validation:MaxLength=19
+	StorageCost string `json:"storageCost,omitempty"`
+
+	// egressCost is the price of moving one GiB of data out of the cluster's region.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,9}([.][0-9]{1,9})?$')",message="egressCost must be a decimal number with at most nine digits before and after the point, for example 0.09"
+	// +kubebuilder:validation:MaxLength=19
+	EgressCost string `json:"egressCost,omitempty"`
+
 	// currency is the ISO 4217 code of all prices of this cluster.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z]{3}$')",message="currency must be an ISO 4217 code, for example EUR"
@@ -104,4 +116,9 @@ type NodeShape struct {
 	// free is what pods can still request on each of these nodes.
 	// +required
 	Free corev1.ResourceList `json:"free"`
+
+	// nodeLabels are those labels of these nodes that the cluster shows.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	NodeLabels map[string]LabelValue `json:"nodeLabels,omitempty"`
 }

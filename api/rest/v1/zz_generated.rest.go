@@ -59,6 +59,30 @@ func (e InstructionState) Valid() bool {
 	}
 }
 
+// Defines values for LabelExpressionOperator.
+const (
+	LabelExpressionOperatorDoesNotExist LabelExpressionOperator = "DoesNotExist"
+	LabelExpressionOperatorExists       LabelExpressionOperator = "Exists"
+	LabelExpressionOperatorIn           LabelExpressionOperator = "In"
+	LabelExpressionOperatorNotIn        LabelExpressionOperator = "NotIn"
+)
+
+// Valid indicates whether the value is a known member of the LabelExpressionOperator enum.
+func (e LabelExpressionOperator) Valid() bool {
+	switch e {
+	case LabelExpressionOperatorDoesNotExist:
+		return true
+	case LabelExpressionOperatorExists:
+		return true
+	case LabelExpressionOperatorIn:
+		return true
+	case LabelExpressionOperatorNotIn:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NoticeReason.
 const (
 	NoticeReasonPreempted NoticeReason = "Preempted"
@@ -272,14 +296,21 @@ type Advertisement struct {
 	Allocated Amounts `json:"allocated"`
 
 	// Capacity Amount by Kubernetes resource name, each a quantity.
-	Capacity    Amounts `json:"capacity"`
-	ClusterID   string  `json:"clusterID"`
-	ClusterName string  `json:"clusterName,omitempty,omitzero"`
-	Cost        Cost    `json:"cost,omitempty,omitzero"`
-	EndpointURL string  `json:"endpointURL,omitempty,omitzero"`
+	Capacity Amounts `json:"capacity"`
+
+	// Claims What the cluster claims of itself by name, for example availability 99.9 or
+	// gdpr true; a request can require it.
+	Claims      map[string]string `json:"claims,omitempty,omitzero"`
+	ClusterID   string            `json:"clusterID"`
+	ClusterName string            `json:"clusterName,omitempty,omitzero"`
+	Cost        Cost              `json:"cost,omitempty,omitzero"`
+	EndpointURL string            `json:"endpointURL,omitempty,omitzero"`
 
 	// Epoch Grows with every start of the agent.
-	Epoch      int64       `json:"epoch"`
+	Epoch int64 `json:"epoch"`
+
+	// Labels Labels of the cluster, which a request's clusterSelector matches.
+	Labels     Labels      `json:"labels,omitempty,omitzero"`
 	NodeShapes []NodeShape `json:"nodeShapes,omitempty,omitzero"`
 
 	// Sequence Grows with every advertisement of one epoch. Older ones are dropped.
@@ -314,7 +345,11 @@ type Candidate struct {
 
 	// Criteria Score per criterion before weighing.
 	Criteria map[string]string `json:"criteria,omitempty,omitzero"`
+	Currency string            `json:"currency,omitempty,omitzero"`
 	Message  string            `json:"message,omitempty,omitzero"`
+
+	// PricePerHour What the request costs there; absent without a price.
+	PricePerHour string `json:"pricePerHour,omitempty,omitzero"`
 
 	// Reason Why it was not chosen; absent for the winner.
 	Reason string `json:"reason,omitempty,omitzero"`
@@ -328,6 +363,35 @@ type Candidate struct {
 // spiffe://<trust domain>/cluster/<cluster ID>. No other extension. Key: ECDSA
 // P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits.
 type CertificateSigningRequest = string
+
+// Constraints What a provider has to meet. What is left out does not restrict.
+type Constraints struct {
+	// Affinity Groups of the caller's reservations; where some stand, only their providers.
+	Affinity []string `json:"affinity,omitempty,omitzero"`
+
+	// AntiAffinity Groups of the caller's reservations whose providers are left out.
+	AntiAffinity    []string       `json:"antiAffinity,omitempty,omitzero"`
+	ClusterSelector *LabelSelector `json:"clusterSelector,omitempty"`
+
+	// DataLocality Only clusters with the label data.broker.fluidos.eu/NAME.
+	DataLocality string `json:"dataLocality,omitempty,omitzero"`
+
+	// ExcludeClusters None of these clusters.
+	ExcludeClusters []string `json:"excludeClusters,omitempty,omitzero"`
+
+	// IncludeClusters Only these clusters.
+	IncludeClusters []string `json:"includeClusters,omitempty,omitzero"`
+	MaxPrice        *Money   `json:"maxPrice,omitempty"`
+
+	// NodeSelector Only nodes with these labels count as free, for example nvidia.com/gpu.product.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty,omitzero"`
+	Regions      []string          `json:"regions,omitempty,omitzero"`
+
+	// RequiredClaims Claims that a provider must make, by name: a value, >= or <= and a decimal
+	// number, or "" for any value.
+	RequiredClaims map[string]string `json:"requiredClaims,omitempty,omitzero"`
+	Zones          []string          `json:"zones,omitempty,omitzero"`
+}
 
 // ConsumedReservation A request with its key, a placement that is carried out, or both.
 type ConsumedReservation struct {
@@ -355,11 +419,26 @@ type Cost struct {
 	// Currency ISO 4217 code.
 	Currency string `json:"currency,omitempty,omitzero"`
 
+	// EgressCost Price of moving one GiB of data out of the cluster's region.
+	EgressCost string `json:"egressCost,omitempty,omitzero"`
+
 	// MemoryCost Price of one GiB-hour.
 	MemoryCost string `json:"memoryCost,omitempty,omitzero"`
 
 	// ResourceCosts Price of one unit-hour by extended resource.
 	ResourceCosts map[string]string `json:"resourceCosts,omitempty,omitzero"`
+
+	// StorageCost Price of keeping one GiB of a request's data for an hour.
+	StorageCost string `json:"storageCost,omitempty,omitzero"`
+}
+
+// DataVolume Data that the workload works on. Its storage and its way to another region have prices.
+type DataVolume struct {
+	// Region Where the data is now.
+	Region string `json:"region,omitempty,omitzero"`
+
+	// Volume A quantity, for example 500Gi.
+	Volume string `json:"volume"`
 }
 
 // EnrolmentPending defines model for EnrolmentPending.
@@ -464,6 +543,25 @@ type IssuedCertificate struct {
 	Certificate string `json:"certificate"`
 }
 
+// LabelExpression defines model for LabelExpression.
+type LabelExpression struct {
+	Key      string                  `json:"key"`
+	Operator LabelExpressionOperator `json:"operator"`
+	Values   []string                `json:"values,omitempty,omitzero"`
+}
+
+// LabelExpressionOperator defines model for LabelExpression.Operator.
+type LabelExpressionOperator string
+
+// LabelSelector defines model for LabelSelector.
+type LabelSelector struct {
+	MatchExpressions []LabelExpression `json:"matchExpressions,omitempty,omitzero"`
+	MatchLabels      map[string]string `json:"matchLabels,omitempty,omitzero"`
+}
+
+// Labels Labels as Kubernetes knows them.
+type Labels map[string]string
+
 // Message defines model for Message.
 type Message struct {
 	// Body The signed envelope.
@@ -483,12 +581,24 @@ type MessageList struct {
 	Messages []Message `json:"messages"`
 }
 
+// Money defines model for Money.
+type Money struct {
+	// Amount A decimal number.
+	Amount string `json:"amount"`
+
+	// Currency ISO 4217 code.
+	Currency string `json:"currency"`
+}
+
 // NodeShape defines model for NodeShape.
 type NodeShape struct {
 	Count int32 `json:"count"`
 
 	// Free Amount by Kubernetes resource name, each a quantity.
 	Free Amounts `json:"free"`
+
+	// NodeLabels Those labels of these nodes that the cluster shows; a request's nodeSelector matches them.
+	NodeLabels Labels `json:"nodeLabels,omitempty,omitzero"`
 }
 
 // Notice The placement has to make room soon; absent for one that has not.
@@ -516,6 +626,14 @@ type Placement struct {
 
 // PlacementState defines model for Placement.State.
 type PlacementState string
+
+// PodShape defines model for PodShape.
+type PodShape struct {
+	Count int32 `json:"count"`
+
+	// Resources Amount by Kubernetes resource name, each a quantity.
+	Resources Amounts `json:"resources"`
+}
 
 // Pong defines model for Pong.
 type Pong struct {
@@ -656,9 +774,22 @@ type ReservationChange struct {
 
 // ReservationRequest defines model for ReservationRequest.
 type ReservationRequest struct {
+	// Constraints What a provider has to meet. What is left out does not restrict.
+	Constraints *Constraints `json:"constraints,omitempty"`
+
+	// Data Data that the workload works on. Its storage and its way to another region have prices.
+	Data *DataVolume `json:"data,omitempty"`
+
 	// DurationSeconds How long to hold it. Without it, as long as the caller renews.
 	DurationSeconds int64 `json:"durationSeconds,omitempty,omitzero"`
-	Priority        int32 `json:"priority,omitempty,omitzero"`
+
+	// Group Name by which affinity and antiAffinity of the caller's other reservations know this one.
+	Group string `json:"group,omitempty,omitzero"`
+
+	// PodShapes Pods that must fit on the provider's nodes beside each other. What they need in
+	// all is reserved where resources do not name more.
+	PodShapes []PodShape `json:"podShapes,omitempty,omitzero"`
+	Priority  int32      `json:"priority,omitempty,omitzero"`
 
 	// QueuePolicy What happens where no cluster can hold the request, now or after its placement
 	// was given up. Fail, the default: it is refused or ends. Queue: it waits.

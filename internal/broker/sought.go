@@ -1,0 +1,168 @@
+package broker
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+)
+
+// complete fills in what pods need and is not asked for otherwise, and checks the rest.
+func (r *Request) complete() error {
+	sum := terms.Sum(r.Pods)
+	amounts := r.Amounts.Clone()
+	for _, name := range sum.Names() {
+		asked, named := r.Amounts[name]
+		if named && asked < sum[name] {
+			return fault.New(fault.Invalid, "podShapes: the pods need %s of %s in all, and resources name %s: raise that, or leave it out",
+				quantity.Format(name, sum[name]), name, quantity.Format(name, asked))
+		}
+		if amounts == nil {
+			amounts = quantity.Amounts{}
+		}
+		amounts[name] = max(asked, sum[name])
+	}
+	r.Amounts = amounts
+	for _, name := range amounts.Names() {
+		if amounts[name] > quantity.Limit {
+			return fault.New(fault.Invalid, "podShapes: the pods need more of %s than can be counted: ask for less", name)
+		}
+	}
+	if k := r.Constraints; k != nil && k.MaxPrice != nil {
+		if _, err := decision.ParsePrice(k.MaxPrice.Amount); err != nil {
+			return fault.New(fault.Invalid, "constraints.maxPrice.amount: %v", err)
+		}
+		if !decision.IsCurrency(k.MaxPrice.Currency) {
+			return fault.New(fault.Invalid, "constraints.maxPrice.currency: %q is not an ISO 4217 code such as EUR", k.MaxPrice.Currency)
+		}
+	}
+	return r.check()
+}
+
+// CheckTerms returns what the broker would refuse a request for, whatever clusters
+// there are.
+func CheckTerms(amounts quantity.Amounts, asked terms.Terms) error {
+	r := Request{Amounts: amounts, Terms: asked}
+	return r.complete()
+}
+
+// sought is what the decision looks for, on behalf of a request.
+func (t *term) sought(q *Request, tried []string) *decision.Request {
+	if needsShapes(q) {
+		t.shapeMarket()
+	}
+	near, apart := t.neighbours(q)
+	return &decision.Request{
+		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: t.b.config.Weights,
+		Pods: q.Pods, Constraints: q.Constraints, Near: near, Apart: apart, Data: q.Data, Duration: q.Duration,
+	}
+}
+
+// neighbours are the providers that affinity wants and those that anti-affinity does
+// not: of the other reservations of the same requester that stand. Anti-affinity holds
+// in both directions. Affinity to what is nowhere yet is met everywhere.
+func (t *term) neighbours(q *Request) (near, apart []string) {
+	affinity, anti := groupsOf(q.Constraints)
+	if q.Group == "" && len(affinity) == 0 && len(anti) == 0 {
+		return nil, nil
+	}
+	wanted, unwanted := clusterSet{}, clusterSet{}
+	for _, r := range t.concerned(q.Requester) {
+		if r.Requester != q.Requester || r.Key == q.Key || !r.Stands(r.Current()) {
+			continue
+		}
+		_, theirs := groupsOf(r.Constraints)
+		provider := r.Current().Provider
+		if r.Group != "" && slices.Contains(affinity, r.Group) {
+			wanted.add(provider)
+		}
+		if r.Group != "" && slices.Contains(anti, r.Group) || q.Group != "" && slices.Contains(theirs, q.Group) {
+			unwanted.add(provider)
+		}
+	}
+	return wanted.sorted(), unwanted.sorted()
+}
+
+// affect has those looked at again who wait and whose affinity a reservation bears on:
+// any cluster may be one for them now.
+func (t *term) affect(r *ledger.Reservation) {
+	_, anti := groupsOf(r.Constraints)
+	if r.Group == "" && len(anti) == 0 {
+		return
+	}
+	t.waiters.line.All(func(name string) bool {
+		w := t.state.Reservation(name)
+		affinity, against := groupsOf(w.Constraints)
+		related := slices.Contains(affinity, r.Group) || slices.Contains(against, r.Group) || slices.Contains(anti, w.Group)
+		if w.Requester != r.Requester || !related {
+			return true
+		}
+		t.state.Clusters(func(c *ledger.Cluster) { t.grew(c.ClusterID) })
+		return false
+	})
+}
+
+func groupsOf(k *terms.Constraints) (affinity, anti []string) {
+	if k == nil {
+		return nil, nil
+	}
+	return k.Affinity, k.AntiAffinity
+}
+
+// needsShapes is whether nodes decide, and not only sums.
+func needsShapes(q *Request) bool {
+	return len(q.Pods) > 0 || q.Constraints != nil && len(q.Constraints.Nodes) > 0
+}
+
+// shapeMarket brings the histograms of nodes up to date that changed since they were
+// last needed: what is promised there and not in use yet is taken off.
+func (t *term) shapeMarket() {
+	for id := range t.shaped {
+		if c := t.state.Cluster(id); c != nil {
+			t.market.SetShapes(id, decision.Debit(shapesOf(c), t.commitments(c)))
+		}
+	}
+	clear(t.shaped)
+}
+
+func shapesOf(c *ledger.Cluster) []decision.Shape {
+	out := make([]decision.Shape, len(c.Shapes))
+	for i, s := range c.Shapes {
+		out[i] = decision.Shape{Count: int64(s.Count), Free: s.Free, Labels: s.Labels}
+	}
+	return out
+}
+
+// commitments of a cluster, those in pod shapes first: they are the hardest to place.
+func (t *term) commitments(c *ledger.Cluster) []decision.Commitment {
+	var shaped, others []decision.Commitment
+	for name, unused := range c.Unused() {
+		out := decision.Commitment{Amounts: unused}
+		if r := t.state.Placed(name); r != nil {
+			if r.Constraints != nil {
+				out.Nodes = r.Constraints.Nodes
+			}
+			// Of what is partly in use nobody knows which pods run.
+			if len(r.Pods) > 0 && unused.Equal(r.Amounts) {
+				out.Pods = r.Pods
+			}
+		}
+		if out.Pods != nil {
+			shaped = append(shaped, out)
+		} else {
+			others = append(others, out)
+		}
+	}
+	return append(shaped, others...)
+}
+
+// clusterSet is a set of clusters by ID.
+type clusterSet map[string]struct{}
+
+func (s clusterSet) add(id string) { s[id] = struct{}{} }
+
+func (s clusterSet) sorted() []string { return slices.Sorted(maps.Keys(s)) }

@@ -1,0 +1,211 @@
+package broker
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// with adds to a request for one core and one GiB.
+func with(change func(*v1.ReservationRequest)) *v1.ReservationRequest {
+	req := request("1", "1Gi")
+	change(req)
+	return req
+}
+
+func constrained(k v1.Constraints) *v1.ReservationRequest {
+	return with(func(r *v1.ReservationRequest) { r.Constraints = &k })
+}
+
+func nodes(shapes ...v1.NodeShape) func(*v1.Advertisement) {
+	return func(a *v1.Advertisement) { a.NodeShapes = shapes }
+}
+
+func TestConstraintsReachTheDecision(t *testing.T) {
+	cases := map[string]struct {
+		request *v1.ReservationRequest
+		want    string
+		why     string
+	}{
+		"none":            {request: constrained(v1.Constraints{}), want: "paris"},
+		"region":          {request: constrained(v1.Constraints{Regions: []string{"eu-north"}}), want: "oslo"},
+		"labels":          {request: constrained(v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}}), want: "oslo"},
+		"an expression":   {request: constrained(v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchExpressions: []v1.LabelExpression{{Key: "tier", Operator: "DoesNotExist"}}}}), want: "paris"},
+		"names":           {request: constrained(v1.Constraints{ExcludeClusters: []string{"paris"}}), want: "oslo"},
+		"data":            {request: constrained(v1.Constraints{DataLocality: "genomes"}), want: "oslo"},
+		"claims":          {request: constrained(v1.Constraints{RequiredClaims: map[string]string{"availability": ">=99.5"}}), want: "oslo"},
+		"nodes":           {request: constrained(v1.Constraints{NodeSelector: map[string]string{"kubernetes.io/arch": "arm64"}}), want: "oslo"},
+		"a highest price": {request: constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.1", Currency: "EUR"}}), want: "oslo"},
+		"nothing for it": {
+			request: constrained(v1.Constraints{Regions: []string{"mars"}}),
+			why:     "oslo: is in region eu-north, not in mars; paris: is in region none, not in mars",
+		},
+		"pods that fit on one": {
+			request: with(func(r *v1.ReservationRequest) {
+				r.Resources, r.PodShapes = nil, []v1.PodShape{{Count: 2, Resources: v1.Amounts{"cpu": "3"}}}
+			}), want: "oslo",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("paris", "16", "64Gi", nodes(v1.NodeShape{Count: 8, Free: v1.Amounts{"cpu": "2", "memory": "8Gi"}}))
+				f.advertise("oslo", "8", "32Gi", func(a *v1.Advertisement) {
+					a.Allocated = v1.Amounts{"cpu": "1"}
+					a.Topology.Region = "eu-north"
+					a.Labels = map[string]string{"tier": "gold", "data.broker.fluidos.eu/genomes": "true"}
+					a.Claims = map[string]string{"availability": "99.9"}
+					a.Cost = v1.Cost{CpuCost: "0.05", MemoryCost: "0.05", Currency: "EUR"}
+					a.NodeShapes = []v1.NodeShape{{Count: 2, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}, NodeLabels: v1.Labels{"kubernetes.io/arch": "arm64"}}}
+				})
+				if tc.request.Constraints == nil || tc.request.Constraints.MaxPrice == nil {
+					// Availability alone decides where price does not matter.
+					c := DefaultConfig()
+					c.Weights = map[string]int{"availability": 100}
+					f.SetConfig(f.t.Context(), c)
+				}
+				r, err := f.RequestReservation(f.t.Context(), "rome", "request-1", tc.request)
+				if tc.why != "" {
+					if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), tc.why) {
+						t.Errorf("got %v", err)
+					}
+					return
+				}
+				if err != nil || target(r) != tc.want {
+					t.Errorf("got %v, %v, want %s", r, err, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func TestAMoveHonoursTheTerms(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		eu := func(a *v1.Advertisement) { a.Topology.Region = "eu" }
+		f.advertise("paris", "64", "64Gi", eu)
+		f.advertise("tokyo", "32", "64Gi")
+		f.advertise("berlin", "8", "8Gi", eu)
+		req := constrained(v1.Constraints{Regions: []string{"eu"}})
+		r := f.reserve("rome", "request-1", req)
+		f.kill()
+		for id, cpu := range map[string]string{"paris": "64", "tokyo": "32", "berlin": "8"} {
+			f.advertise(id, cpu, "64Gi", func(a *v1.Advertisement) {
+				if a.Epoch = 2; id != "tokyo" {
+					eu(a)
+				}
+			})
+		}
+		f.mustReport("berlin", r, 1, provider, v1.StatusReportStateRefused)
+		if r = f.get("rome", r.Name); target(r) != "paris" {
+			t.Errorf("it is on %s now, want paris", target(r))
+		}
+		if again := f.reserve("rome", "request-1", req); again.Name != r.Name {
+			t.Errorf("repeated it is %s, want %s", again.Name, r.Name)
+		}
+		if _, err := f.RequestReservation(f.t.Context(), "rome", "request-1", request("1", "1Gi")); fault.ReasonOf(err) != fault.KeyReused {
+			t.Errorf("without its constraints: %v", err)
+		}
+	})
+}
+
+func TestAffinityBetweenReservationsOfOneRequester(t *testing.T) {
+	grouped := func(group string, k v1.Constraints) *v1.ReservationRequest {
+		return with(func(r *v1.ReservationRequest) { r.Group, r.Constraints = group, &k })
+	}
+	inFleet(t, func(f *fleet) {
+		for id, cpu := range map[string]string{"paris": "64", "berlin": "32", "oslo": "16"} {
+			f.advertise(id, cpu, "64Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "2"} })
+		}
+		apart := v1.Constraints{AntiAffinity: []string{"web"}}
+		got := []string{}
+		for _, step := range []struct {
+			who, key string
+			request  *v1.ReservationRequest
+		}{
+			{"rome", "first-web-1", grouped("web", apart)},
+			{"rome", "first-web-2", grouped("web", apart)},
+			{"rome", "near-to-web", grouped("", v1.Constraints{Affinity: []string{"web"}})},
+			{"rome", "near-to-nothing", grouped("db", v1.Constraints{Affinity: []string{"cache"}})},
+			{"rome", "web-that-others-avoid", grouped("web", v1.Constraints{})},
+			{"milan", "another-requester", grouped("web", apart)},
+			{"rome", "no-room-apart-1", grouped("web", apart)},
+		} {
+			r, err := f.RequestReservation(f.t.Context(), step.who, step.key, step.request)
+			if err != nil {
+				got = append(got, string(fault.ReasonOf(err)))
+				continue
+			}
+			got = append(got, target(r))
+		}
+		want := []string{"paris", "berlin", "paris", "paris", "oslo", "berlin", "NoCandidate"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// What is promised and does not run yet still shows as free on the nodes.
+func TestRequestsInPodShapesDoNotShareANode(t *testing.T) {
+	pods := func(count int32) *v1.ReservationRequest {
+		return &v1.ReservationRequest{PodShapes: []v1.PodShape{{Count: count, Resources: v1.Amounts{"cpu": "3", "memory": "1Gi"}}}}
+	}
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi", nodes(v1.NodeShape{Count: 4, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}}))
+		first := f.reserve("rome", "request-1", pods(3))
+		if got, want := f.available("paris"), "7 61Gi"; got != want {
+			t.Errorf("paris has %s left, want %s", got, want)
+		}
+		_, err := f.RequestReservation(f.t.Context(), "rome", "request-2", pods(2))
+		if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "room on its nodes for 1 of 2 pods") {
+			t.Errorf("two more: %v", err)
+		}
+		f.reserve("rome", "request-3", pods(1))
+		if _, err := f.ReleaseReservation(f.t.Context(), "rome", "request-1"); err != nil {
+			t.Fatal(err)
+		}
+		f.mustReport("paris", first, 1, provider, v1.StatusReportStateGone)
+		time.Sleep(time.Second)
+		f.reserve("rome", "request-4", pods(2))
+	})
+}
+
+func TestTermsThatCannotBeMeantAreRefused(t *testing.T) {
+	cases := map[string]struct {
+		request *v1.ReservationRequest
+		want    string
+	}{
+		"a price that is none":       {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "-1", Currency: "EUR"}}), "constraints.maxPrice.amount"},
+		"a currency by its name":     {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "1", Currency: "euro"}}), "constraints.maxPrice.currency"},
+		"a key that is none":         {constrained(v1.Constraints{NodeSelector: map[string]string{"a b": "c"}}), "constraints.nodeSelector"},
+		"an operator without values": {constrained(v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchExpressions: []v1.LabelExpression{{Key: "a", Operator: "In"}}}}), "matchExpressions[0]"},
+		"an operator that is none":   {constrained(v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchExpressions: []v1.LabelExpression{{Key: "a", Operator: "Like"}}}}), `"Like"`},
+		"a claim that is no number":  {constrained(v1.Constraints{RequiredClaims: map[string]string{"sla": ">=gold"}}), "constraints.requiredClaims[sla]"},
+		"an empty region":            {constrained(v1.Constraints{Regions: []string{""}}), "constraints.regions"},
+		"a data set with a slash":    {constrained(v1.Constraints{DataLocality: "a/b"}), "constraints.dataLocality"},
+		"no pods": {with(func(r *v1.ReservationRequest) {
+			r.PodShapes = []v1.PodShape{{Count: 0, Resources: v1.Amounts{"cpu": "1"}}}
+		}), "podShapes[0]: count 0"},
+		"pods of nothing": {with(func(r *v1.ReservationRequest) { r.PodShapes = []v1.PodShape{{Count: 1}} }), "podShapes[0]: resources"},
+		"pods that need more in all": {with(func(r *v1.ReservationRequest) {
+			r.PodShapes = []v1.PodShape{{Count: 3, Resources: v1.Amounts{"cpu": "1"}}}
+		}), "the pods need 3 of cpu in all, and resources name 1"},
+		"data of no size":              {with(func(r *v1.ReservationRequest) { r.Data = &v1.DataVolume{Volume: "much"} }), "data.volume"},
+		"a group that no label can be": {with(func(r *v1.ReservationRequest) { r.Group = "a b" }), "group"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("paris", "16", "64Gi")
+				_, err := f.RequestReservation(f.t.Context(), "rome", "request-1", tc.request)
+				if fault.ReasonOf(err) != fault.Invalid || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("got %v, want %s", err, tc.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,120 @@
+package decision
+
+import (
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+)
+
+// bill of a day.
+func bill(perHour, currency string) Bill {
+	p := decimal.RequireFromString(perHour)
+	return Bill{PerHour: p, Total: p.Mul(decimal.NewFromInt(24)), Currency: currency}
+}
+
+func TestBills(t *testing.T) {
+	paris := cluster("paris", 16, 16, 64, 64).priced(t, "EUR", "0.04", "0.005")
+	paris.Prices[gpu] = price(t, "2")
+	paris.Region, paris.StoragePrice, paris.EgressPrice = "eu", price(t, "0.0001"), price(t, "0.09")
+	m := market(t, paris, cluster("oslo", 16, 16, 64, 64))
+	m.SetRates(Rates{"EUR", map[string]Price{"USD": price(t, "1.25")}})
+	cases := map[string]struct {
+		id                       string
+		request                  Request
+		perHour, total, currency string
+	}{
+		"cores, GiB and pieces by the hour":         {request: Request{Amounts: size(2, 4).Add(quantity.Amounts{gpu: 1}), Duration: 90 * time.Minute}, perHour: "2.1", total: "3.15", currency: "EUR"},
+		"without an end a day":                      {request: Request{Amounts: size(1, 0)}, perHour: "0.04", total: "0.96", currency: "EUR"},
+		"a part of a GiB is exact":                  {request: Request{Amounts: quantity.Amounts{corev1.ResourceMemory: 1}, Duration: time.Hour}, perHour: "0.000000000004656612873077392578125", total: "0.000000000004656612873077392578125", currency: "EUR"},
+		"data that is there is stored":              {request: Request{Amounts: size(1, 0), Duration: 10 * time.Hour, Data: &terms.Data{Bytes: 100 * gib, Region: "eu"}}, perHour: "0.05", total: "0.5", currency: "EUR"},
+		"data of another region leaves once":        {request: Request{Amounts: size(1, 0), Duration: 10 * time.Hour, Data: &terms.Data{Bytes: 100 * gib, Region: "us"}}, perHour: "0.95", total: "9.5", currency: "EUR"},
+		"data of nowhere is stored":                 {request: Request{Amounts: size(1, 0), Duration: 10 * time.Hour, Data: &terms.Data{Bytes: 100 * gib}}, perHour: "0.05", total: "0.5", currency: "EUR"},
+		"in another currency":                       {request: Request{Amounts: size(2, 4), Duration: time.Hour, Currency: "USD"}, perHour: "0.125", total: "0.125", currency: "USD"},
+		"in one without a rate it stays in its own": {request: Request{Amounts: size(2, 4), Duration: time.Hour, Currency: "JPY"}, perHour: "0.1", total: "0.1", currency: "EUR"},
+		"without prices":                            {id: "oslo", request: Request{Amounts: size(2, 4)}, perHour: "0", total: "0"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.id == "" {
+				tc.id = "paris"
+			}
+			want := Bill{decimal.RequireFromString(tc.perHour), decimal.RequireFromString(tc.total), tc.currency}
+			if diff := cmp.Diff(want, Judge(m, &tc.request, tc.id).Bill); diff != "" {
+				t.Errorf("bill (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The cheapest for this request is another one than the cheapest for another.
+func TestTheCheapestIsTheCheapestForThisRequest(t *testing.T) {
+	cores := cluster("cores", 16, 16, 64, 64).priced(t, "EUR", "0.01", "0.05")
+	memory := cluster("memory", 16, 16, 64, 64).priced(t, "EUR", "0.05", "0.01")
+	far := cluster("far", 16, 16, 64, 64).priced(t, "USD", "0.001", "0.001")
+	far.Region, far.EgressPrice = "us", price(t, "1")
+	m := market(t, cores, memory, far)
+	m.SetRates(Rates{"EUR", map[string]Price{"USD": price(t, "1.1")}})
+	cases := map[string]struct {
+		request Request
+		want    string
+	}{
+		"many cores where cores are cheap":    {Request{Amounts: size(8, 1), Constraints: &terms.Constraints{Exclude: []string{"far"}}}, "cores"},
+		"much memory where memory is":         {Request{Amounts: size(1, 8), Constraints: &terms.Constraints{Exclude: []string{"far"}}}, "memory"},
+		"another currency is compared too":    {Request{Amounts: size(8, 8)}, "far"},
+		"but the way of the data is too much": {Request{Amounts: size(8, 1), Data: &terms.Data{Bytes: 100 * gib, Region: "eu"}}, "cores"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, _ := Decide(m, &tc.request); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// What is compared with a ceiling is not rounded.
+func TestComparingMoneyIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		money := rapid.Int64Range(1, 1<<50)
+		r := Rates{"EUR", map[string]Price{"USD": Price(money.Draw(t, "USD")), "CHF": Price(money.Draw(t, "CHF"))}}
+		amount, most := decimal.New(money.Draw(t, "amount"), -9), decimal.New(money.Draw(t, "most"), -9)
+		codes := rapid.SampledFrom([]string{"EUR", "USD", "CHF"})
+		from, to := codes.Draw(t, "from"), codes.Draw(t, "to")
+		inBase := func(d decimal.Decimal, code string) *big.Rat {
+			return new(big.Rat).Quo(d.Rat(), r.of(code).decimal().Rat())
+		}
+		if got, want := r.exceeds(amount, from, most, to), inBase(amount, from).Cmp(inBase(most, to)) > 0; got != want {
+			t.Fatalf("%s %s above %s %s: %t, want %t", amount, from, most, to, got, want)
+		}
+	})
+}
+
+func TestRatesAreValidated(t *testing.T) {
+	cases := map[string]struct {
+		rates Rates
+		ok    bool
+	}{
+		"none":              {Rates{}, true},
+		"some":              {Rates{"EUR", map[string]Price{"USD": 1}}, true},
+		"no base":           {Rates{"", map[string]Price{"USD": 1}}, false},
+		"a name":            {Rates{"EUR", map[string]Price{"dollar": 1}}, false},
+		"one for the base":  {Rates{"EUR", map[string]Price{"EUR": priceUnit}}, false},
+		"zero":              {Rates{"EUR", map[string]Price{"USD": 0}}, false},
+		"less than nothing": {Rates{"EUR", map[string]Price{"USD": -1}}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if err := tc.rates.Validate(); (err == nil) != tc.ok {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+)
+
+// constrain resolves the request's constraints to the set of rows that meet them.
+// What concerns amounts (nodes, prices) is left to check.
+func (c *contest) constrain() {
+	r := c.request
+	k := r.Constraints
+	c.constrained = k != nil || len(r.Near) > 0 || len(r.Apart) > 0
+	if !c.constrained {
+		return
+	}
+	c.allowed = c.allowed.sized(len(c.market.ids), true)
+	if len(r.Near) > 0 {
+		c.keepNamed(r.Near)
+	}
+	c.dropNamed(r.Apart)
+	if k == nil {
+		return
+	}
+	c.keepStating(factKey{kind: regionFact}, k.Regions)
+	c.keepStating(factKey{kind: zoneFact}, k.Zones)
+	if len(k.Include) > 0 {
+		c.keepNamed(k.Include)
+	}
+	c.dropNamed(k.Exclude)
+	c.keepSelected(k.Clusters)
+	if k.DataSet != "" {
+		c.keepWithData(k.DataSet)
+	}
+	for i := range k.Claims {
+		c.keepClaiming(&k.Claims[i])
+	}
+}
+
+// keepStating keeps rows that state one of values; no values restrict nothing.
+func (c *contest) keepStating(k factKey, values []string) {
+	if len(values) == 0 {
+		return
+	}
+	some := c.noRows()
+	for _, v := range values {
+		some.add(c.market.index[k][v])
+	}
+	c.allowed.intersect(some)
+}
+
+func (c *contest) keepNamed(ids []string) {
+	some := c.noRows()
+	for _, id := range ids {
+		if i, ok := c.market.row[id]; ok {
+			some[i>>6] |= 1 << (i & 63)
+		}
+	}
+	c.allowed.intersect(some)
+}
+
+func (c *contest) dropNamed(ids []string) {
+	for _, id := range ids {
+		if i, ok := c.market.row[id]; ok {
+			c.allowed[i>>6] &^= 1 << (i & 63)
+		}
+	}
+}
+
+func (c *contest) keepSelected(s *terms.Selector) {
+	if s == nil {
+		return
+	}
+	for name, value := range s.Labels {
+		some := c.noRows()
+		some.add(c.market.index[factKey{labelFact, name}][value])
+		c.allowed.intersect(some)
+	}
+	for i := range s.Expressions {
+		c.keepExpressed(&s.Expressions[i])
+	}
+}
+
+func (c *contest) keepExpressed(e *terms.Expression) {
+	k := factKey{labelFact, e.Key}
+	switch e.Operator {
+	case terms.In:
+		some := c.noRows()
+		for _, v := range e.Values {
+			some.add(c.market.index[k][v])
+		}
+		c.allowed.intersect(some)
+	case terms.NotIn:
+		for _, v := range e.Values {
+			c.allowed.drop(c.market.index[k][v])
+		}
+	case terms.Exists:
+		some := c.noRows()
+		for _, rows := range c.market.index[k] {
+			some.add(rows)
+		}
+		c.allowed.intersect(some)
+	default:
+		for _, rows := range c.market.index[k] {
+			c.allowed.drop(rows)
+		}
+	}
+}
+
+// keepWithData looks at every row: the name of the label is not put together, so that
+// nothing is allocated.
+func (c *contest) keepWithData(dataSet string) {
+	for i := range c.market.facts {
+		if c.allowed.has(i) && !c.market.facts[i].hasData(dataSet) {
+			c.allowed[i>>6] &^= 1 << (i & 63)
+		}
+	}
+}
+
+func (c *contest) keepClaiming(claim *terms.Claim) {
+	some := c.noRows()
+	for value, rows := range c.market.index[factKey{claimFact, claim.Name}] {
+		if claim.MetBy(value) {
+			some.add(rows)
+		}
+	}
+	c.allowed.intersect(some)
+}
+
+func (c *contest) noRows() rowSet {
+	c.some = c.some.sized(len(c.market.ids), false)
+	return c.some
+}
+
+// unmet is the first constraint that a row outside of allowed does not meet, and what
+// of it. It asks the row alone, not the index.
+func (c *contest) unmet(i int) (Reason, string) {
+	r, f, id := c.request, c.market.facts[i], c.market.ids[i]
+	if len(r.Near) > 0 && !slices.Contains(r.Near, id) {
+		return AffinityNotMet, "has none of the reservations to be near to, which are on " + strings.Join(r.Near, ", ")
+	}
+	if slices.Contains(r.Apart, id) {
+		return AntiAffinityNotMet, "has one of the reservations to be apart from"
+	}
+	k := r.Constraints
+	switch {
+	case k == nil:
+		return "", ""
+	case len(k.Regions) > 0 && !slices.Contains(k.Regions, f.region):
+		return WrongLocation, elsewhere("region", f.region, k.Regions)
+	case len(k.Zones) > 0 && !slices.Contains(k.Zones, f.zone):
+		return WrongLocation, elsewhere("zone", f.zone, k.Zones)
+	case len(k.Include) > 0 && !slices.Contains(k.Include, id):
+		return NotIncluded, "is not among the clusters that the request includes"
+	case slices.Contains(k.Exclude, id):
+		return Excluded, "is excluded by the request"
+	case !k.Clusters.Matches(f.labels):
+		return LabelsDoNotMatch, "does not have the labels that are asked for"
+	case k.DataSet != "" && !f.hasData(k.DataSet):
+		return DataElsewhere, fmt.Sprintf("does not have the data set %s (label %s)", k.DataSet, terms.DataLabel(k.DataSet))
+	}
+	return c.unclaimed(f)
+}
+
+func (c *contest) unclaimed(f facts) (Reason, string) {
+	for _, claim := range c.request.Constraints.Claims {
+		switch have, ok := f.claims[claim.Name]; {
+		case !ok:
+			return ClaimNotMade, fmt.Sprintf("does not claim %s", claim.Name)
+		case !claim.MetBy(have):
+			return ClaimNotMade, fmt.Sprintf("claims %s %s, %s is required", claim.Name, have, claim)
+		}
+	}
+	return "", ""
+}
+
+func elsewhere(what, is string, wanted []string) string {
+	if is == "" {
+		is = "none"
+	}
+	return fmt.Sprintf("is in %s %s, not in %s", what, is, strings.Join(wanted, ", "))
+}

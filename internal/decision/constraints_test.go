@@ -1,0 +1,304 @@
+package decision
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+)
+
+func TestConstraints(t *testing.T) {
+	paris := cluster("paris", 16, 16, 64, 64).priced(t, "EUR", "0.05", "0")
+	paris.Region, paris.Zone = "eu-west", "a"
+	paris.Labels = map[string]string{"tier": "prod", "data.broker.fluidos.eu/genomes": "true"}
+	paris.Claims = map[string]string{"availability": "99.95", "gdpr": "true"}
+	paris.Shapes = []Shape{
+		{Count: 2, Free: size(4, 16).Add(quantity.Amounts{gpu: 2}), Labels: map[string]string{"nvidia.com/gpu.product": "A100"}},
+		{Count: 2, Free: size(4, 16)},
+	}
+	paris.Allocatable, paris.Available = paris.Allocatable.Add(quantity.Amounts{gpu: 4}), paris.Available.Add(quantity.Amounts{gpu: 4})
+	m := market(t, paris, cluster("oslo", 16, 16, 64, 64), cluster("zurich", 16, 16, 64, 64).priced(t, "CHF", "0.05", "0"))
+	m.SetRates(Rates{Base: "EUR", Per: map[string]Price{"USD": price(t, "1.25")}})
+
+	cases := map[string]struct {
+		id      string
+		request Request
+		k       *terms.Constraints
+		want    Reason
+		message string
+	}{
+		"one of the regions":   {k: &terms.Constraints{Regions: []string{"us", "eu-west"}}},
+		"none of the regions":  {k: &terms.Constraints{Regions: []string{"us"}}, want: WrongLocation, message: "is in region eu-west, not in us"},
+		"one of the zones":     {k: &terms.Constraints{Zones: []string{"a"}}},
+		"none of the zones":    {k: &terms.Constraints{Zones: []string{"b", "c"}}, want: WrongLocation, message: "is in zone a, not in b, c"},
+		"a region for nobody":  {id: "oslo", k: &terms.Constraints{Regions: []string{"us"}}, want: WrongLocation, message: "is in region none, not in us"},
+		"included":             {k: &terms.Constraints{Include: []string{"paris"}}},
+		"not included":         {id: "oslo", k: &terms.Constraints{Include: []string{"paris"}}, want: NotIncluded, message: "not among the clusters"},
+		"excluded":             {k: &terms.Constraints{Exclude: []string{"paris", "nobody"}}, want: Excluded, message: "excluded"},
+		"labels":               {k: &terms.Constraints{Clusters: &terms.Selector{Labels: map[string]string{"tier": "prod"}}}},
+		"other labels":         {k: &terms.Constraints{Clusters: &terms.Selector{Labels: map[string]string{"tier": "dev"}}}, want: LabelsDoNotMatch, message: "labels"},
+		"a label too many":     {k: &terms.Constraints{Clusters: &terms.Selector{Expressions: []terms.Expression{{Key: "tier", Operator: terms.DoesNotExist}}}}, want: LabelsDoNotMatch},
+		"a label less is fine": {id: "oslo", k: &terms.Constraints{Clusters: &terms.Selector{Expressions: []terms.Expression{{Key: "tier", Operator: terms.NotIn, Values: []string{"prod"}}}}}},
+		"data that is there":   {k: &terms.Constraints{DataSet: "genomes"}},
+		"data that is not":     {id: "oslo", k: &terms.Constraints{DataSet: "genomes"}, want: DataElsewhere, message: "data set genomes (label data.broker.fluidos.eu/genomes)"},
+		"claims":               {k: &terms.Constraints{Claims: []terms.Claim{{Name: "availability", Relation: terms.AtLeast, Value: "99.9"}, {Name: "gdpr"}}}},
+		"a claim too small":    {k: &terms.Constraints{Claims: []terms.Claim{{Name: "availability", Relation: terms.AtLeast, Value: "99.99"}}}, want: ClaimNotMade, message: "claims availability 99.95, >=99.99 is required"},
+		"a claim not made":     {k: &terms.Constraints{Claims: []terms.Claim{{Name: "iso27001"}}}, want: ClaimNotMade, message: "does not claim iso27001"},
+		"near to what is here": {request: Request{Near: []string{"oslo", "paris"}}},
+		"near to another":      {request: Request{Near: []string{"oslo"}}, want: AffinityNotMet, message: "which are on oslo"},
+		"apart from this one":  {request: Request{Apart: []string{"paris"}}, want: AntiAffinityNotMet, message: "apart from"},
+		"a GPU of the model": {
+			request: Request{Amounts: quantity.Amounts{gpu: 4}}, k: &terms.Constraints{Nodes: map[string]string{"nvidia.com/gpu.product": "A100"}},
+		},
+		"more CPU than nodes of the model have": {
+			request: Request{Amounts: size(9, 1)}, k: &terms.Constraints{Nodes: map[string]string{"nvidia.com/gpu.product": "A100"}},
+			want: NodesDoNotMatch, message: "has 8 of cpu free on the nodes asked for, 9 is needed",
+		},
+		"another model": {
+			request: Request{Amounts: quantity.Amounts{gpu: 1}}, k: &terms.Constraints{Nodes: map[string]string{"nvidia.com/gpu.product": "H100"}},
+			want: NodesDoNotMatch, message: "has 0 of nvidia.com/gpu free on the nodes asked for, 1 is needed",
+		},
+		"pods on nodes of the model alone": {
+			request: Request{Amounts: size(12, 3), Pods: []terms.Pods{{Count: 3, Each: size(4, 1)}}},
+			k:       &terms.Constraints{Nodes: map[string]string{"nvidia.com/gpu.product": "A100"}},
+			want:    NodesDoNotMatch,
+		},
+		"exactly the highest price": {request: Request{Amounts: size(3, 0)}, k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "0.15", Currency: "EUR"}}},
+		"a billionth too expensive": {
+			request: Request{Amounts: size(3, 0)}, k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "0.149999999", Currency: "EUR"}},
+			want: TooExpensive, message: "costs 0.15 EUR an hour, at most 0.149999999 is accepted",
+		},
+		"exactly the highest price in another currency": {request: Request{Amounts: size(3, 0)}, k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "0.1875", Currency: "USD"}}},
+		"a billionth too expensive in another currency": {
+			request: Request{Amounts: size(3, 0)}, k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "0.187499999", Currency: "USD"}},
+			want: TooExpensive, message: "costs 0.1875 USD an hour",
+		},
+		"no price at all":    {id: "oslo", k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "1", Currency: "EUR"}}, want: NoPrice, message: "names no price"},
+		"no rate to compare": {id: "zurich", k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "1", Currency: "EUR"}}, want: NoPrice, message: "is priced in CHF, for which there is no rate to EUR"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := tc.request
+			r.Requester, r.Constraints = "rome", tc.k
+			if r.Amounts == nil {
+				r.Amounts = size(1, 1)
+			}
+			if tc.id == "" {
+				tc.id = "paris"
+			}
+			got, ok := Check(m, &r, tc.id)
+			if got.Reason != tc.want || ok != (tc.want == "") || !strings.Contains(got.Message(), tc.message) {
+				t.Errorf("%t %q: %s, want %q: %s", ok, got.Reason, got.Message(), tc.want, tc.message)
+			}
+		})
+	}
+}
+
+func TestSeveralSizesOfPods(t *testing.T) {
+	nodes := []Shape{{Count: 2, Free: size(4, 16)}, {Count: 1, Free: size(8, 16)}}
+	cases := map[string]struct {
+		pods []terms.Pods
+		have int64
+		fits bool
+	}{
+		"they share a node":                {[]terms.Pods{{Count: 1, Each: size(3, 1)}, {Count: 3, Each: size(4, 1)}, {Count: 1, Each: size(1, 1)}}, 5, true},
+		"the small ones leave room":        {[]terms.Pods{{Count: 8, Each: size(1, 1)}, {Count: 1, Each: size(8, 1)}}, 9, true},
+		"the sums fit and the pods do not": {[]terms.Pods{{Count: 2, Each: size(5, 1)}, {Count: 1, Each: size(1, 1)}}, 2, false},
+		"none is not wanted":               {[]terms.Pods{{Count: 0, Each: size(99, 1)}, {Count: 1, Each: size(1, 1)}}, 1, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := cluster("paris", 16, 16, 64, 64)
+			c.Shapes = nodes
+			got, ok := Check(market(t, c), &Request{Amounts: terms.Sum(tc.pods), Pods: tc.pods}, "paris")
+			if ok != tc.fits || !ok && got.Have != tc.have {
+				t.Errorf("%t: %+v", ok, got)
+			}
+		})
+	}
+}
+
+// However the pods are packed, an oracle that remembers every node finds no node with
+// less than nothing free.
+func TestWhatIsPackedFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Shape {
+			return Shape{Count: rapid.Int64Range(1, 3).Draw(t, "count"), Free: size(rapid.Int64Range(0, 8).Draw(t, "cpu"), rapid.Int64Range(0, 8).Draw(t, "memory"))}
+		}), 1, 4).Draw(t, "nodes")
+		pods := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) terms.Pods {
+			return terms.Pods{Count: rapid.Int64Range(1, 4).Draw(t, "count"), Each: size(rapid.Int64Range(1, 4).Draw(t, "cpu"), rapid.Int64Range(0, 4).Draw(t, "memory"))}
+		}), 2, 3).Draw(t, "pods")
+		whole := size(1000, 1000)
+		m := NewMarket()
+		if err := m.Upsert(Candidate{ID: "paris", Allocatable: whole, Available: whole, Shapes: shapes}); err != nil {
+			t.Fatal(err)
+		}
+		_, ok := Check(m, &Request{Amounts: terms.Sum(pods), Pods: pods}, "paris")
+		var nodes []quantity.Amounts
+		for _, s := range shapes {
+			for range s.Count {
+				nodes = append(nodes, s.Free)
+			}
+		}
+		var all []quantity.Amounts
+		for _, p := range pods {
+			for range p.Count {
+				all = append(all, p.Each)
+			}
+		}
+		if ok && !somehowFits(nodes, all) {
+			t.Fatalf("%v do not fit on %v", pods, shapes)
+		}
+	})
+}
+
+// somehowFits tries every node for every pod.
+func somehowFits(nodes, pods []quantity.Amounts) bool {
+	if len(pods) == 0 {
+		return true
+	}
+	for i, free := range nodes {
+		if slices.ContainsFunc(nodes[:i], free.Equal) {
+			continue
+		}
+		if _, fits := quantity.Fits(pods[0], free); !fits {
+			continue
+		}
+		rest := slices.Clone(nodes)
+		rest[i] = free.Sub(pods[0])
+		if somehowFits(rest, pods[1:]) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	someLabels = rapid.MapOfN(rapid.SampledFrom([]string{"tier", "arch", "data.broker.fluidos.eu/a"}), rapid.SampledFrom([]string{"x", "y"}), 0, 2)
+	someClaims = rapid.MapOfN(rapid.SampledFrom([]string{"sla", "gdpr"}), rapid.SampledFrom([]string{"1", "2.5", "yes"}), 0, 2)
+)
+
+func constrain(t *rapid.T, r *Request) {
+	names := func(what string) []string { return rapid.SliceOfN(someNames, 0, 2).Draw(t, what) }
+	maybe := func(what string) bool { return rapid.IntRange(0, 3).Draw(t, what) == 0 }
+	k := &terms.Constraints{Exclude: names("excluded")}
+	r.Constraints, r.Apart = k, names("apart")
+	if maybe("near") {
+		r.Near = names("near to")
+	}
+	if maybe("include") {
+		k.Include = names("included")
+	}
+	if maybe("regions") {
+		k.Regions = []string{rapid.SampledFrom([]string{"eu", "us", "asia"}).Draw(t, "region wanted")}
+	}
+	if maybe("selector") {
+		k.Clusters = &terms.Selector{Expressions: []terms.Expression{{
+			Key: "tier", Operator: rapid.SampledFrom([]terms.Operator{terms.In, terms.NotIn, terms.Exists, terms.DoesNotExist}).Draw(t, "operator"), Values: []string{"x"},
+		}}}
+	}
+	if maybe("labels") {
+		k.Clusters = &terms.Selector{Labels: map[string]string{"arch": "x"}}
+	}
+	if maybe("data") {
+		k.DataSet = "a"
+	}
+	if maybe("claim") {
+		k.Claims = []terms.Claim{rapid.SampledFrom([]terms.Claim{{Name: "sla"}, {Name: "sla", Relation: terms.AtLeast, Value: "2"}, {Name: "gdpr", Relation: terms.Equal, Value: "yes"}}).Draw(t, "claimed")}
+	}
+	if maybe("nodes") {
+		k.Nodes = map[string]string{"arch": "x"}
+	}
+	if maybe("highest price") {
+		k.MaxPrice = &terms.Money{Amount: rapid.SampledFrom([]string{"0", "1", "6", "1000"}).Draw(t, "at most"), Currency: rapid.SampledFrom([]string{"EUR", "USD"}).Draw(t, "in")}
+	}
+	if maybe("with data") {
+		r.Data = &terms.Data{Bytes: rapid.Int64Range(0, 2).Draw(t, "GiB") * gib, Region: "eu"}
+	}
+}
+
+// violated is the constraint that a candidate does not meet, found without any of what
+// the market keeps to find it fast.
+func violated(r *Request, c Candidate, rates Rates) string {
+	k := r.Constraints
+	switch {
+	case len(r.Near) > 0 && !slices.Contains(r.Near, c.ID):
+		return "near"
+	case slices.Contains(r.Apart, c.ID):
+		return "apart"
+	case k == nil:
+		return ""
+	case len(k.Regions) > 0 && !slices.Contains(k.Regions, c.Region):
+		return "region"
+	case len(k.Include) > 0 && !slices.Contains(k.Include, c.ID), slices.Contains(k.Exclude, c.ID):
+		return "names"
+	case !k.Clusters.Matches(c.Labels):
+		return "labels"
+	case k.DataSet != "" && c.Labels[terms.DataLabel(k.DataSet)] == "":
+		return "data"
+	}
+	for _, claim := range k.Claims {
+		if have, made := c.Claims[claim.Name]; !made || !claim.MetBy(have) {
+			return "claim"
+		}
+	}
+	sum := quantity.Amounts{}
+	for _, s := range selected(c.Shapes, r) {
+		sum = sum.Add(s.Free.Max(nil).Times(max(s.Count, 0)))
+	}
+	if _, fits := quantity.Fits(r.Amounts, sum); len(k.Nodes) > 0 && !fits {
+		return "nodes"
+	}
+	if k.MaxPrice == nil {
+		return ""
+	}
+	m := NewMarket()
+	m.SetRates(rates)
+	if err := m.Upsert(c); err != nil {
+		return err.Error()
+	}
+	bill := Judge(m, r, c.ID).Bill
+	if _, ok := rates.Convert(bill.PerHour, bill.Currency, k.MaxPrice.Currency); !ok {
+		return "rate"
+	}
+	if most, err := ParsePrice(k.MaxPrice.Amount); err != nil || bill.Currency == "" || rates.exceeds(bill.PerHour, bill.Currency, most.decimal(), k.MaxPrice.Currency) {
+		return "price"
+	}
+	return ""
+}
+
+func selected(shapes []Shape, r *Request) []Shape {
+	if r.Constraints == nil {
+		return shapes
+	}
+	return slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return !terms.HasAll(s.Labels, r.Constraints.Nodes) })
+}
+
+// Nobody is left out without a reason, and who meets everything is not.
+func TestConstraintsRejectNobodyElse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, w := anyMarket(t)
+		r := &Request{Requester: someNames.Draw(t, "requester"), Amounts: someAmounts.Draw(t, "amounts")}
+		constrain(t, r)
+		free := &Request{Requester: r.Requester, Amounts: r.Amounts}
+		for id, c := range w.candidates {
+			without, could := Check(m, free, id)
+			with, can := Check(m, r, id)
+			why := violated(r, c, w.rates)
+			switch {
+			case !could && can:
+				t.Fatalf("%q: %q without constraints, accepted with them", id, without.Reason)
+			case could && can != (why == ""):
+				t.Fatalf("%q: %q, by the oracle %q: %+v, %+v", id, with.Reason, why, c, r.Constraints)
+			}
+		}
+		if diff := cmp.Diff(w.rates, m.rates); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package decision
+
+import (
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+)
+
+// priceData prepares what the request's data costs: it is stored for as long as the
+// reservation lasts, and leaves the region of the candidate once where it came from
+// another one.
+func (c *contest) priceData() {
+	c.storageUnits, c.egressUnits = 0, 0
+	d := c.request.Data
+	if d == nil || d.Bytes <= 0 {
+		return
+	}
+	c.storageUnits = float64(d.Bytes) / (1 << 30)
+	c.egressUnits = c.storageUnits / c.duration().Hours()
+}
+
+func (c *contest) dataCost(i int) float64 {
+	sum := c.market.storage[i] * c.storageUnits
+	if c.movesData(i) {
+		sum += c.market.egress[i] * c.egressUnits
+	}
+	return sum
+}
+
+// movesData reports whether the data is known to be in another region than the row.
+func (c *contest) movesData(i int) bool {
+	d := c.request.Data
+	return d.Region != "" && d.Region != c.market.facts[i].region
+}
+
+func (c *contest) duration() time.Duration {
+	if c.request.Duration > 0 {
+		return c.request.Duration
+	}
+	return terms.UnboundedFor
+}
+
+// hours of the reservation, exact to a nanosecond.
+func (c *contest) hours() decimal.Decimal {
+	return decimal.NewFromInt(int64(c.duration())).DivRound(decimal.NewFromInt(int64(time.Hour)), 30)
+}

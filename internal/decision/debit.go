@@ -1,0 +1,126 @@
+package decision
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+)
+
+// Commitment is a part of a provider's nodes that is promised and not in use yet: its
+// nodes still show it as free.
+type Commitment struct {
+	Amounts quantity.Amounts
+	// Pods are the shapes it was promised in; without any it may be taken in any.
+	Pods []terms.Pods
+	// Nodes are labels that the promised nodes have.
+	Nodes map[string]string
+}
+
+// Debit takes commitments off a histogram. Pods are placed as a request's would be,
+// and what has no shape is taken where most is free, as Kubernetes' scheduler spreads
+// pods: what is left is what the next request in pod shapes can count on. Shapes are
+// not changed.
+func Debit(shapes []Shape, commitments []Commitment) []Shape {
+	left := slices.Clone(shapes)
+	for i := range commitments {
+		c := &commitments[i]
+		rest := c.Amounts
+		for _, p := range c.Pods {
+			placed := int64(0)
+			left, placed = debitPods(left, p, c.Nodes)
+			rest = rest.Sub(p.Each.Times(placed))
+		}
+		for _, name := range rest.Names() {
+			if amount := rest[name]; amount > 0 && name != corev1.ResourcePods {
+				left = debitAmount(left, name, amount, c.Nodes)
+			}
+		}
+	}
+	return left
+}
+
+// debitPods places as many of the pods as fit.
+func debitPods(shapes []Shape, p terms.Pods, labels map[string]string) (left []Shape, placed int64) {
+	each := p.Each.Max(nil)
+	for i := 0; i < len(shapes) && placed < p.Count; i++ {
+		s := shapes[i]
+		if !terms.HasAll(s.Labels, labels) {
+			continue
+		}
+		pod := each
+		if _, limited := s.Free[corev1.ResourcePods]; limited {
+			pod = pod.Max(quantity.Amounts{corev1.ResourcePods: 1})
+		}
+		fit := timesInto(pod, s.Free)
+		missing := p.Count - placed
+		switch {
+		case fit == 0:
+		case missing/fit >= s.Count:
+			shapes[i].Free = s.Free.Sub(pod.Times(fit))
+			placed += fit * s.Count
+		default:
+			full, rest := missing/fit, missing%fit
+			parts := []Shape{
+				{full, s.Free.Sub(pod.Times(fit)), s.Labels},
+				{min(rest, 1), s.Free.Sub(pod.Times(rest)), s.Labels},
+				{s.Count - full - min(rest, 1), s.Free, s.Labels},
+			}
+			parts = slices.DeleteFunc(parts, func(part Shape) bool { return part.Count == 0 })
+			return slices.Concat(shapes[:i], parts, shapes[i+1:]), p.Count
+		}
+	}
+	return shapes, placed
+}
+
+// timesInto is how often pod fits into free.
+func timesInto(pod, free quantity.Amounts) int64 {
+	times := int64(-1)
+	for name, need := range pod {
+		if need <= 0 {
+			continue
+		}
+		if fit := max(free[name], 0) / need; times < 0 || fit < times {
+			times = fit
+		}
+	}
+	return max(times, 0)
+}
+
+// debitAmount takes an amount of one resource, the roomiest nodes first.
+func debitAmount(shapes []Shape, name corev1.ResourceName, amount int64, labels map[string]string) []Shape {
+	for amount > 0 {
+		i := roomiest(shapes, name, labels)
+		if i < 0 {
+			return shapes
+		}
+		s := shapes[i]
+		free := s.Free[name]
+		if full := amount / free; full >= s.Count {
+			shapes[i].Free = s.Free.Sub(quantity.Amounts{name: free})
+			amount -= free * s.Count
+			continue
+		}
+		full, rest := amount/free, amount%free
+		parts := []Shape{
+			{full, s.Free.Sub(quantity.Amounts{name: free}), s.Labels},
+			{min(rest, 1), s.Free.Sub(quantity.Amounts{name: rest}), s.Labels},
+			{s.Count - full - min(rest, 1), s.Free, s.Labels},
+		}
+		parts = slices.DeleteFunc(parts, func(part Shape) bool { return part.Count == 0 })
+		return slices.Concat(shapes[:i], parts, shapes[i+1:])
+	}
+	return shapes
+}
+
+func roomiest(shapes []Shape, name corev1.ResourceName, labels map[string]string) int {
+	best := -1
+	for i, s := range shapes {
+		if s.Count > 0 && s.Free[name] > 0 && terms.HasAll(s.Labels, labels) && (best < 0 || s.Free[name] > shapes[best].Free[name]) {
+			best = i
+		}
+	}
+	return best
+}

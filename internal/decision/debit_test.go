@@ -1,0 +1,117 @@
+package decision
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+)
+
+func TestDebit(t *testing.T) {
+	gold := map[string]string{"tier": "gold"}
+	nodes := []Shape{{3, size(4, 16), nil}, {1, size(8, 16), gold}}
+	cases := map[string]struct {
+		promised Commitment
+		want     []Shape
+	}{
+		"nothing":                        {Commitment{}, nodes},
+		"pods":                           {Commitment{Amounts: size(9, 0), Pods: []terms.Pods{{Count: 3, Each: size(3, 0)}}}, []Shape{{3, size(1, 16), nil}, {1, size(8, 16), gold}}},
+		"pods that leave nodes alone":    {Commitment{Amounts: size(6, 0), Pods: []terms.Pods{{Count: 3, Each: size(2, 0)}}}, []Shape{{1, size(0, 16), nil}, {1, size(2, 16), nil}, {1, size(4, 16), nil}, {1, size(8, 16), gold}}},
+		"pods on nodes with labels":      {Commitment{Amounts: size(3, 0), Pods: []terms.Pods{{Count: 1, Each: size(3, 0)}}, Nodes: gold}, []Shape{{3, size(4, 16), nil}, {1, size(5, 16), gold}}},
+		"amounts, from the roomiest":     {Commitment{Amounts: size(9, 0)}, []Shape{{1, size(3, 16), nil}, {2, size(4, 16), nil}, {1, size(0, 16), gold}}},
+		"more than pods need":            {Commitment{Amounts: size(5, 0), Pods: []terms.Pods{{Count: 1, Each: size(4, 0)}}}, []Shape{{1, size(0, 16), nil}, {2, size(4, 16), nil}, {1, size(7, 16), gold}}},
+		"more than there is":             {Commitment{Amounts: size(99, 0)}, []Shape{{3, size(0, 16), nil}, {1, size(0, 16), gold}}},
+		"pods that do not fit any more":  {Commitment{Amounts: size(18, 0), Pods: []terms.Pods{{Count: 2, Each: size(9, 0)}}}, []Shape{{1, size(0, 16), nil}, {1, size(2, 16), nil}, {1, size(0, 16), nil}, {1, size(0, 16), gold}}},
+		"what the nodes have nothing of": {Commitment{Amounts: quantity.Amounts{gpu: 4}}, nodes},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Debit(nodes, []Commitment{tc.promised})
+			sums := func(shapes []Shape) quantity.Amounts {
+				sum := quantity.Amounts{}
+				for _, s := range shapes {
+					sum = sum.Add(s.Free.Times(s.Count))
+				}
+				return sum
+			}
+			if name == "pods that do not fit any more" {
+				if diff := cmp.Diff(sums(tc.want), sums(got)); diff != "" {
+					t.Errorf("sums (-want +got):\n%s", diff)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Two requests that fit one after the other, with the first debited, fit together.
+func TestWhatFitsAfterADebitFitsBeside(t *testing.T) {
+	someShapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Shape {
+		return Shape{Count: rapid.Int64Range(1, 3).Draw(t, "count"), Free: size(rapid.Int64Range(0, 6).Draw(t, "cpu"), rapid.Int64Range(0, 6).Draw(t, "memory"))}
+	}), 1, 3)
+	somePods := rapid.Custom(func(t *rapid.T) terms.Pods {
+		return terms.Pods{Count: rapid.Int64Range(1, 3).Draw(t, "pods"), Each: size(rapid.Int64Range(1, 4).Draw(t, "each cpu"), rapid.Int64Range(0, 4).Draw(t, "each memory"))}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		shapes, first, second := someShapes.Draw(t, "shapes"), somePods.Draw(t, "first"), somePods.Draw(t, "second")
+		m := NewMarket()
+		whole := size(1000, 1000)
+		fits := func(p terms.Pods) bool {
+			_, ok := Check(m, &Request{Amounts: terms.Sum([]terms.Pods{p}), Pods: []terms.Pods{p}}, "paris")
+			return ok
+		}
+		if err := m.Upsert(Candidate{ID: "paris", Allocatable: whole, Available: whole, Shapes: shapes}); err != nil {
+			t.Fatal(err)
+		}
+		if !fits(first) {
+			return
+		}
+		m.SetShapes("paris", Debit(shapes, []Commitment{{Amounts: terms.Sum([]terms.Pods{first}), Pods: []terms.Pods{first}}}))
+		if !fits(second) {
+			return
+		}
+		var nodes, pods []quantity.Amounts
+		for _, s := range shapes {
+			for range s.Count {
+				nodes = append(nodes, s.Free)
+			}
+		}
+		for _, p := range []terms.Pods{first, second} {
+			for range p.Count {
+				pods = append(pods, p.Each)
+			}
+		}
+		if !somehowFits(nodes, pods) {
+			t.Fatalf("%v and %v do not fit on %v", first, second, shapes)
+		}
+	})
+}
+
+// Nothing is debited twice, and nothing that was not there.
+func TestDebitTakesWhatIsPromised(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shapes := []Shape{{rapid.Int64Range(1, 4).Draw(t, "nodes"), size(rapid.Int64Range(0, 8).Draw(t, "cpu"), 8), nil}, {1, size(2, 8), nil}}
+		amount := rapid.Int64Range(0, 40000).Draw(t, "amount")
+		sum := func(shapes []Shape) (total, nodes int64) {
+			for _, s := range shapes {
+				if s.Free[corev1.ResourceCPU] < 0 {
+					t.Fatalf("a node has %v", s.Free)
+				}
+				total, nodes = total+s.Count*s.Free[corev1.ResourceCPU], nodes+s.Count
+			}
+			return total, nodes
+		}
+		before, nodes := sum(shapes)
+		after, nodesAfter := sum(Debit(shapes, []Commitment{{Amounts: quantity.Amounts{corev1.ResourceCPU: amount}}}))
+		if after != max(0, before-amount) || nodes != nodesAfter {
+			t.Fatalf("%d of %d left on %d of %d nodes after %d", after, before, nodesAfter, nodes, amount)
+		}
+	})
+}

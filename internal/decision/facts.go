@@ -1,0 +1,104 @@
+package decision
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+)
+
+// facts are what a candidate says of itself in words.
+type facts struct {
+	region, zone   string
+	labels, claims map[string]string
+}
+
+// factKind tells apart what is looked up under one name.
+type factKind uint8
+
+const (
+	regionFact factKind = iota
+	zoneFact
+	labelFact
+	claimFact
+)
+
+type factKey struct {
+	kind factKind
+	name string
+}
+
+// index lists, for every fact and each of its values, the rows that state it, so that
+// a constraint is resolved once for a decision and not once for each candidate.
+type index map[factKey]map[string][]int32
+
+func (x index) add(i int32, f facts) {
+	f.each(func(k factKey, value string) {
+		values := x[k]
+		if values == nil {
+			values = map[string][]int32{}
+			x[k] = values
+		}
+		rows := values[value]
+		at, _ := slices.BinarySearch(rows, i)
+		values[value] = slices.Insert(rows, at, i)
+	})
+}
+
+func (x index) remove(i int32, f facts) {
+	f.each(func(k factKey, value string) {
+		values := x[k]
+		rows := values[value]
+		at, found := slices.BinarySearch(rows, i)
+		if !found {
+			return
+		}
+		if rows = slices.Delete(rows, at, at+1); len(rows) > 0 {
+			values[value] = rows
+			return
+		}
+		if delete(values, value); len(values) == 0 {
+			delete(x, k)
+		}
+	})
+}
+
+func (f facts) each(tell func(factKey, string)) {
+	if f.region != "" {
+		tell(factKey{kind: regionFact}, f.region)
+	}
+	if f.zone != "" {
+		tell(factKey{kind: zoneFact}, f.zone)
+	}
+	for name, value := range f.labels {
+		tell(factKey{labelFact, name}, value)
+	}
+	for name, value := range f.claims {
+		tell(factKey{claimFact, name}, value)
+	}
+}
+
+func (f facts) equal(g facts) bool {
+	return f.region == g.region && f.zone == g.zone && maps.Equal(f.labels, g.labels) && maps.Equal(f.claims, g.claims)
+}
+
+// hasData reports whether a label says that the data set is there.
+func (f facts) hasData(dataSet string) bool {
+	for name := range f.labels {
+		if rest, ok := strings.CutSuffix(name, dataSet); ok && rest == terms.DataLabel("") {
+			return true
+		}
+	}
+	return false
+}
+
+// setFacts replaces what a row states.
+func (m *Market) setFacts(i int32, f facts) {
+	if m.facts[i].equal(f) {
+		return
+	}
+	m.index.remove(i, m.facts[i])
+	m.facts[i] = facts{f.region, f.zone, maps.Clone(f.labels), maps.Clone(f.claims)}
+	m.index.add(i, m.facts[i])
+}

@@ -1,0 +1,38 @@
+package ledger
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Unused is what each placement holds here and does not use, by placement name in
+// order; those that use all they hold are left out.
+func (c *Cluster) Unused() iter.Seq2[string, quantity.Amounts] {
+	return func(yield func(string, quantity.Amounts) bool) {
+		for _, name := range slices.Sorted(maps.Keys(c.holds)) {
+			if unused := c.holds[name].Sub(c.Used[name]).Max(nil); !unused.IsZero() && !yield(name, unused) {
+				return
+			}
+		}
+	}
+}
+
+// Placed returns the reservation of a placement by the placement's name, nil if there
+// is none.
+func (s *State) Placed(placement string) *Reservation {
+	cut := strings.LastIndexByte(placement, '-')
+	if cut < 0 {
+		return nil
+	}
+	number, err := strconv.Atoi(placement[cut+1:])
+	r := s.reservations[placement[:cut]]
+	if err != nil || r == nil || r.Placement(int32(number)) == nil {
+		return nil
+	}
+	return r
+}

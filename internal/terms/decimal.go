@@ -1,0 +1,34 @@
+package terms
+
+import (
+	"cmp"
+	"strings"
+)
+
+// isDecimal keeps to digits with at most one point between them: such numbers of any
+// length compare as text, exactly.
+func isDecimal(s string) bool {
+	whole, fraction, point := strings.Cut(s, ".")
+	return isDigits(whole) && (!point || isDigits(fraction))
+}
+
+func isDigits(s string) bool {
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// compareDecimals of two numbers that are decimal.
+func compareDecimals(a, b string) int {
+	wholeA, fractionA, _ := strings.Cut(a, ".")
+	wholeB, fractionB, _ := strings.Cut(b, ".")
+	wholeA, wholeB = strings.TrimLeft(wholeA, "0"), strings.TrimLeft(wholeB, "0")
+	return cmp.Or(
+		cmp.Compare(len(wholeA), len(wholeB)),
+		cmp.Compare(wholeA, wholeB),
+		cmp.Compare(strings.TrimRight(fractionA, "0"), strings.TrimRight(fractionB, "0")),
+	)
+}
