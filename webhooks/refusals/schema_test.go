@@ -178,7 +178,7 @@ var bySchema = map[string]wrong{
 	},
 	"a request for nothing": {
 		resourceRequest + `{priority: 10}`,
-		[]string{"spec", "nothing is asked for: set cpu, memory or resources"},
+		[]string{"spec", "nothing is asked for: set cpu, memory, resources or podShapes"},
 	},
 	"a request for zero cores": {
 		resourceRequest + `{cpu: "0"}`,
