@@ -23,7 +23,7 @@ var spec = field.NewPath("spec")
 // clusters that are known. Without any known cluster nothing is said of its size.
 //
 // One that no cluster can ever hold is admitted with a warning: the broker makes it
-// Failed and says why for each cluster.
+// Failed, or lets it wait if it may, and says why for each cluster.
 func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) webhooks.Verdict {
 	var v webhooks.Verdict
 	if r.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker {
@@ -127,8 +127,12 @@ func warnOfSize(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quan
 	}
 	if len(short) > 0 {
 		slices.Sort(short)
-		v.Warn("%s: larger than every known cluster, so the reservation fails: ask for less, or in several reservations (%s)",
-			spec.Child("requestedResources"), listed(short))
+		outcome := "so the reservation fails"
+		if r.Spec.QueuePolicy == brokerv1alpha1.QueuePolicyQueue {
+			outcome = "so the reservation waits until one grows, or fails when queueTimeout is over"
+		}
+		v.Warn("%s: larger than every known cluster, %s: ask for less, or in several reservations (%s)",
+			spec.Child("requestedResources"), outcome, listed(short))
 	}
 }
 

@@ -89,6 +89,10 @@ func TestReservations(t *testing.T) {
 			spec:     `{requesterID: berlin, requestedResources: {memory: 100Gi}}`,
 			warnings: []string{"spec.requestedResources: larger than every known cluster … milan has 8Gi memory, paris has 60Gi memory"},
 		},
+		"larger than every known cluster, and it may wait": {
+			spec:     `{requesterID: berlin, queuePolicy: Queue, requestedResources: {memory: 100Gi}}`,
+			warnings: []string{"spec.requestedResources: larger than every known cluster, so the reservation waits until one grows, or fails when queueTimeout is over"},
+		},
 		"larger than what pods may use of the only one asked for": {
 			spec:     `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 16}}`,
 			warnings: []string{"spec.requestedResources: larger than every known cluster … (paris has 15 cpu)"},

@@ -37,6 +37,10 @@ func (s *site) testAdmitted(t *testing.T) {
 			"", reservation + `{requesterID: rome, requestedResources: {cpu: 0, memory: 1Gi, nvidia.com/gpu: 1}}`,
 			"spec.requestedResources: larger than every known cluster, so the reservation fails: ask for less, or in several reservations (milan has 0 nvidia.com/gpu)",
 		},
+		"more than every known cluster has, until one grows": {
+			"", reservation + `{requesterID: rome, queuePolicy: Queue, queueTimeout: 1h, requestedResources: {cpu: 65}}`,
+			"spec.requestedResources: larger than every known cluster, so the reservation waits until one grows",
+		},
 		"a cluster that nobody knows": {
 			"", reservation + `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 1}}`,
 			`spec.targetClusterID: no cluster "paris" has advertised: the reservation fails unless it does so in time; known are milan, rome`,

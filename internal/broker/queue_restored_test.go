@@ -1,0 +1,90 @@
+package broker
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
+)
+
+// inQueueDisaster runs test where rome waits for a place on paris, which berlin has
+// taken, and the API server will be set back to that.
+func inQueueDisaster(t *testing.T, cpu string, test func(f *fleet, old *journaltest.Server, holder, waits *v1.Reservation)) {
+	t.Helper()
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("berlin", "1", "1Gi")
+		f.advertise("paris", "4", "8Gi")
+		holder := f.carriedOut("berlin", f.reserve("berlin", "key-0001", asked("4")))
+		waits := f.reserve("rome", "key-0001", waiting(cpu, "1Gi", patient(600)))
+		test(f, f.server.Clone(), holder, waits)
+	})
+}
+
+// Nobody who waits is served from what a restored state believes to be free.
+func TestARestoredStateServesNobodyUntilClustersHaveAnnounced(t *testing.T) {
+	inQueueDisaster(t, "8", func(f *fleet, old *journaltest.Server, holder, waits *v1.Reservation) {
+		f.advertise("paris", "8", "16Gi")
+		second := f.carriedOut("berlin", f.reserve("berlin", "key-0002", asked("4"))) // which is lost
+		cursor := f.poll("rome", "").Cursor
+		f.restore(old)
+		if list := f.poll("rome", cursor); !list.Announce {
+			t.Fatal("a cursor from the future is not noticed")
+		}
+		f.advertise("paris", "12", "16Gi")
+		f.wantPhases("Queued 1", waits)
+		f.announce("rome", nil, v1.ConsumedReservation{Reservation: waits.Name, Key: "key-0001", Request: *waiting("8", "1Gi", patient(600))})
+		f.announce("berlin", nil, wanted(holder, "key-0001", asked("4")), wanted(second, "key-0002", asked("4")))
+		f.wantPhases("Queued 1", waits)
+		f.announce("paris", append(provided(holder, "berlin"), provided(second, "berlin")...))
+		time.Sleep(time.Second)
+		f.wantPhases("Queued 1, Active paris, Active paris", waits, holder, second)
+		if got := f.get("rome", waits.Name).Queue; !got.Since.Equal(waits.Queue.Since) || got.RemainingSeconds >= 600-60 {
+			t.Errorf("it waits as %+v, since %s before", got, waits.Queue.Since)
+		}
+		f.advertise("paris", "16", "16Gi")
+		f.wantPhases("Reserved paris", waits)
+	})
+}
+
+// What was granted in the part of the journal that is lost is known again, under its
+// name, when its provider announces it; it waits no longer.
+func TestWhoWaitedAndWasServedIsKnownAgain(t *testing.T) {
+	inQueueDisaster(t, "4", func(f *fleet, old *journaltest.Server, holder, waits *v1.Reservation) {
+		f.giveBack(holder)
+		f.wantPhases("Reserved paris", waits)
+		f.carriedOut("rome", f.get("rome", waits.Name))
+		granted := f.get("rome", waits.Name)
+		cursor := f.poll("rome", "").Cursor
+		f.restore(old)
+		f.poll("rome", cursor)
+		f.advertise("paris", "4", "8Gi")
+		f.announce("berlin", nil)
+		f.announce("paris", provided(granted, "rome"))
+		f.announce("rome", nil, wanted(granted, "key-0001", waiting("4", "1Gi", patient(600))))
+		synctest.Wait()
+		got := f.get("rome", waits.Name)
+		if got.Phase != v1.ReservationPhaseActive || got.Queue != nil || target(got) != "paris" || len(got.Placements) != 1 {
+			t.Errorf("%s %+v: %s", got.Phase, got.Placements, got.Message)
+		}
+	})
+}
+
+// Where the broker dies while a request waits, it ends at the same instant.
+func TestAWaitThatOutlivesItsBrokerEndsOnTime(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "1", "1Gi")
+		r := f.reserve("rome", "key-0001", waiting("4", "1Gi", patient(90)))
+		time.Sleep(30 * time.Second)
+		f.kill()
+		if got := f.get("rome", r.Name).Queue; got == nil || got.RemainingSeconds != 60 || !got.Since.Equal(r.Queue.Since) {
+			t.Fatalf("it waits as %+v, %s before", got, r.Queue.Since)
+		}
+		time.Sleep(time.Minute - time.Nanosecond)
+		f.wantPhases("Queued 1", r)
+		time.Sleep(time.Nanosecond)
+		f.wantPhases("Failed", r)
+	})
+}
