@@ -26,13 +26,18 @@ func placeOf(q *broker.QueueView) *brokerv1alpha1.QueuePlace {
 // never had to has no such condition.
 func preemptionOf(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionPreempted, Status: metav1.ConditionTrue}
+	old := meta.FindStatusCondition(before, c.Type)
 	switch {
 	case v.Warning != "":
 		c.Reason, c.Message = brokerv1alpha1.ReasonNotice, v.Warning
 	case v.EndReason == ledger.EndPreempted, v.Place != nil && v.Place.Reason == v1.QueuePlaceReasonPreempted:
 		c.Reason, c.Message = brokerv1alpha1.ReasonPreempted, v.Message
-	case meta.IsStatusConditionTrue(before, c.Type):
+	case old == nil || old.Status != metav1.ConditionTrue:
+		return nil
+	case old.Reason == brokerv1alpha1.ReasonNotice:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonNoticeWithdrawn, "it has not to make room any more"
+	case v.Phase == ledger.Reserved, v.Phase == ledger.Active:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonReserved, "it has a place again"
 	default:
 		return nil
 	}

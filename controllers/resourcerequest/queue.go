@@ -47,10 +47,15 @@ func (e editor) queueFull(no *fault.Error) {
 
 // notice: the placement has to make room, or has no longer.
 func (e editor) notice(n *agentv1alpha1.Notice) {
-	if n == nil {
-		if meta.IsStatusConditionTrue(e.rr.Status.Conditions, agentv1alpha1.ConditionPreempted) {
-			e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, "it has not to make room any more")
-		}
+	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionPreempted)
+	switch {
+	case n == nil && (old == nil || old.Status != metav1.ConditionTrue):
+		return
+	case n == nil && old.Reason == agentv1alpha1.ReasonNotice:
+		e.set(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, "it has not to make room any more")
+		return
+	case n == nil:
+		e.set(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonReserved, "it has a place again")
 		return
 	}
 	e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonNotice,

@@ -316,7 +316,7 @@ func (t *term) timeOut(r *ledger.Reservation) error {
 	why := t.whyNot(t.sought(q, tried), q.Target)
 	return t.record(ledger.Event{End: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why),
-		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since), why.Detail),
+		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since).Round(time.Millisecond), why.Detail),
 	}})
 }
 
