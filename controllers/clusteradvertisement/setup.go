@@ -73,7 +73,7 @@ func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimiti
 				return
 			}
 			for _, id := range ids {
-				queue.AddAfter(reconcile.Request{NamespacedName: r.objectOf(ctx, id)}, coalesce)
+				queue.AddAfter(reconcile.Request{NamespacedName: r.objectOf(id)}, coalesce)
 			}
 		}
 	}()
@@ -81,10 +81,9 @@ func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimiti
 }
 
 // objectOf is the object that shows a cluster.
-func (r *Reconciler) objectOf(ctx context.Context, id string) types.NamespacedName {
-	view, err := r.broker.Cluster(ctx, id)
-	if err == nil && view != nil && view.Source != nil {
-		return types.NamespacedName{Namespace: view.Source.Namespace, Name: view.Source.Name}
+func (r *Reconciler) objectOf(id string) types.NamespacedName {
+	if manifest := r.broker.ManifestOf(id); manifest != nil {
+		return types.NamespacedName{Namespace: manifest.Namespace, Name: manifest.Name}
 	}
 	return types.NamespacedName{Namespace: r.namespace, Name: id}
 }

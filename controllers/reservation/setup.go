@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -22,6 +23,9 @@ import (
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=reservations,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=reservations/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// workers show reservations at once: enough for an API server to be the slower one.
+const workers = 8
 
 // Reconciler reconciles Reservations.
 type Reconciler struct {
@@ -42,6 +46,7 @@ func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string, clock clock.Pas
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("reservation").
 		For(&brokerv1alpha1.Reservation{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		WatchesRawSource(source.Func(r.follow)).
 		Complete(r)
 }
@@ -65,7 +70,7 @@ func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimiti
 				return
 			}
 			for _, name := range names {
-				queue.Add(reconcile.Request{NamespacedName: r.objectOf(ctx, name)})
+				queue.Add(reconcile.Request{NamespacedName: r.objectOf(name)})
 			}
 		}
 	}()
@@ -73,10 +78,9 @@ func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimiti
 }
 
 // objectOf is the object that shows a reservation.
-func (r *Reconciler) objectOf(ctx context.Context, name string) types.NamespacedName {
-	view, err := r.broker.Reservation(ctx, name)
-	if err == nil && view != nil && view.Object != nil {
-		return types.NamespacedName{Namespace: view.Object.Namespace, Name: view.Object.Name}
+func (r *Reconciler) objectOf(name string) types.NamespacedName {
+	if object := r.broker.ObjectOf(name); object != nil {
+		return types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 	}
 	return types.NamespacedName{Namespace: r.namespace, Name: name}
 }

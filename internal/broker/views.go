@@ -69,6 +69,34 @@ func (b *Broker) Awaited() float64 {
 	return float64(len(b.term.recovery.waiting))
 }
 
+// ManifestOf is the object in which a cluster's offer was written by hand, nil if its
+// agent spoke or nothing is known. It waits for nothing: what it says may not be durable.
+func (b *Broker) ManifestOf(clusterID string) *ledger.Manifest {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.term == nil {
+		return nil
+	}
+	if c := b.term.state.Cluster(clusterID); c != nil {
+		return c.Source
+	}
+	return nil
+}
+
+// ObjectOf is the object that a reservation was asked for with, nil for one that came
+// over REST or is not known. It waits for nothing, as ManifestOf.
+func (b *Broker) ObjectOf(reservation string) *ledger.ObjectRef {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.term == nil {
+		return nil
+	}
+	if r := b.term.state.Reservation(reservation); r != nil {
+		return r.Object
+	}
+	return nil
+}
+
 // ReservationView is a reservation, for those who show it.
 type ReservationView struct {
 	ledger.Reservation
