@@ -39,3 +39,30 @@ func TestHowLongAReservationIsHeldByDefault(t *testing.T) {
 		})
 	}
 }
+
+func TestRatesAreReadWholeOrRefused(t *testing.T) {
+	cases := map[string]struct {
+		table   brokerv1alpha1.ExchangeRates
+		wantErr string
+	}{
+		"two":                {table: brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "1.1", "CHF": "0.94"}}},
+		"a day that is none": {brokerv1alpha1.ExchangeRates{Date: "2026-02-30", Base: "EUR"}, `exchangeRates: date: "2026-02-30" is no day`},
+		"a rate of zero":     {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "0"}}, `exchangeRates: the rate of "USD" must be above zero`},
+		"no number":          {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "1,1"}}, "exchangeRates: rates[USD]"},
+		"one for the base":   {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"EUR": "1"}}, `"EUR" is the base`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			config, err := ConfigOf(&brokerv1alpha1.BrokerConfigSpec{ExchangeRates: &tc.table})
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Errorf("got %v, want %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil || config.Rates.Date != "2026-11-20" || config.Rates.Per["USD"].String() != "1.1" || config.Rates.Per["CHF"].String() != "0.94" {
+				t.Errorf("got %+v and %v", config.Rates, err)
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package brokerconfig
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,11 +90,18 @@ func ConfigOf(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 			return config, fmt.Errorf("scoringWeights: %w", err)
 		}
 	}
+	config.Headroom = int(spec.Headroom)
+	if v := spec.Visibility; v != nil {
+		config.Visibility = broker.Visibility{Candidates: v.Candidates, HidePrices: v.HidePrices}
+	}
+	var err error
+	if config.Rates, err = ratesOf(spec.ExchangeRates); err != nil {
+		return config, fmt.Errorf("exchangeRates: %w", err)
+	}
 	if spec.StaleThreshold != nil {
 		config.StaleThreshold = spec.StaleThreshold.Duration
 	}
 	config.Queue, config.Preemption, config.Ceilings = queueOf(spec, config.Queue), preemptionOf(spec, config.Preemption), ceilingsOf(spec)
-	var err error
 	if config.Bounds, err = broker.BoundsOf(spec); err != nil {
 		return config, err
 	}
@@ -107,4 +115,22 @@ func ConfigOf(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 		config.DefaultTTL = min(config.DefaultTTL, longest)
 	}
 	return config, nil
+}
+
+func ratesOf(table *brokerv1alpha1.ExchangeRates) (decision.Rates, error) {
+	if table == nil {
+		return decision.Rates{}, nil
+	}
+	if _, err := time.Parse(time.DateOnly, table.Date); err != nil {
+		return decision.Rates{}, fmt.Errorf("date: %q is no day: write one as in 2026-11-20", table.Date)
+	}
+	rates := decision.Rates{Date: table.Date, Base: table.Base, Per: map[string]decision.Price{}}
+	for code, text := range table.Rates {
+		rate, err := decision.ParsePrice(string(text))
+		if err != nil {
+			return decision.Rates{}, fmt.Errorf("rates[%s]: %w", code, err)
+		}
+		rates.Per[code] = rate
+	}
+	return rates, rates.Validate()
 }

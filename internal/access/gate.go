@@ -57,6 +57,13 @@ func (g *Gate) Policy() (Policy, error) {
 	return g.policy, nil
 }
 
+// Limits are those of the policy in force.
+func (g *Gate) Limits() Limits {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.policy.Limits
+}
+
 // Check is that of the policy in force.
 func (g *Gate) Check(clusterID string) error {
 	p, err := g.Policy()

@@ -8,16 +8,26 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Policy is what an administrator decided about who takes part. The zero Policy
-// admits everyone. It does not change.
+// Policy is what an administrator decided about who takes part and how much each may
+// ask. The zero Policy admits everyone, within the limits that hold by default. It does
+// not change.
 type Policy struct {
+	// Limits of every cluster.
+	Limits       Limits
 	approvedOnly bool
 	// approved has the key that a cluster may enrol with, "" where none is named.
 	approved map[string]string
 	denied   map[string]struct{}
 }
 
-// PolicyOf reads the lists of a BrokerConfig.
+// Limits of one cluster; what is 0 is left to the server.
+type Limits struct {
+	// PerSecond is how many requests it may send over time, Burst how many at once, and
+	// InFlight how many may be under way.
+	PerSecond, Burst, InFlight int
+}
+
+// PolicyOf reads the lists and the limits of a BrokerConfig.
 func PolicyOf(spec *brokerv1alpha1.BrokerConfigSpec) Policy {
 	p := Policy{
 		approvedOnly: spec.Admission == brokerv1alpha1.AdmissionApproved,
@@ -29,6 +39,9 @@ func PolicyOf(spec *brokerv1alpha1.BrokerConfigSpec) Policy {
 	}
 	for _, id := range spec.DeniedClusters {
 		p.denied[id] = struct{}{}
+	}
+	if l := spec.RateLimits; l != nil {
+		p.Limits = Limits{int(l.RequestsPerSecond), int(l.Burst), int(l.InFlight)}
 	}
 	return p
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 			t.wake()
 			continue
 		case !ok:
-			return nil, t.whyNot(request, q.Target)
+			return nil, t.whyNot(request, q)
 		default:
 			return &choice{winner, t.explain(request, q.Target)}, nil
 		}
@@ -91,7 +92,11 @@ func (t *term) refresh(clusterID string) (bool, error) {
 func (t *term) explain(request *decision.Request, target string) ledger.Explanation {
 	if target != "" {
 		verdict := decision.Judge(t.market, request, target)
-		return ledger.Explain([]ledger.Candidate{candidateOf(verdict, target)}, nil)
+		var rejected map[string]int32
+		if verdict.Rejection != nil {
+			rejected = map[string]int32{string(verdict.Rejection.Reason): 1}
+		}
+		return ledger.Explain([]ledger.Candidate{candidateOf(verdict, target)}, rejected)
 	}
 	full := decision.ExplainTop(t.market, request, shown)
 	rejected := map[string]int32{}
@@ -119,30 +124,40 @@ func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 	for _, s := range v.Scores {
 		c.Criteria[s.Criterion] = s.Score.String()
 	}
+	var notes []string
 	if v.ID != winner {
-		return c.Lower()
+		c = c.Lower()
+		notes = append(notes, c.Message)
 	}
+	for _, s := range v.Scores {
+		if s.Note != "" && s.Criterion == decision.Cost {
+			notes = append(notes, s.Criterion+": "+s.Note)
+		}
+	}
+	c.Message = strings.Join(notes, "; ")
 	return c
 }
 
-func (t *term) whyNot(request *decision.Request, target string) *fault.Error {
-	explanation := t.explain(request, target)
-	candidates := candidatesOf(explanation)
-	e := fault.New(fault.NoCandidate, "%s", reasonsOf(describe(request.Amounts), candidates))
-	e.Candidates, e.Rejected = candidates, explanation.Rejected()
+// whyNot tells with all candidates; who passes it on shows of them what may be seen.
+func (t *term) whyNot(request *decision.Request, q *Request) *fault.Error {
+	explanation := t.explain(request, q.Target)
+	e := fault.New(fault.NoCandidate, "%s", t.reasonsOf(q, explanation))
+	e.Candidates, e.Rejected = candidatesOf(explanation), explanation.Rejected()
 	return e
 }
 
-// reasonsOf says of each candidate why it cannot hold amounts.
-func reasonsOf(amounts string, candidates []v1.Candidate) string {
-	why := make([]string, len(candidates))
-	for i, c := range candidates {
-		why[i] = c.ClusterID + ": " + c.Message
+// reasonsOf says of each candidate that may be seen why it cannot hold a request, and
+// of the others how many cannot. A Reservation in the broker's cluster shows all.
+func (t *term) reasonsOf(q *Request, why ledger.Explanation) string {
+	var v Visibility
+	if q.Object == nil {
+		v = t.b.config.Visibility
 	}
-	if len(why) == 0 {
-		why = []string{"no cluster has advertised anything yet"}
+	text := "no cluster can hold " + describe(q.Amounts) + ": " + tell(v.of(candidatesOf(why), "", q.Target), why.Rejected())
+	if percent := t.b.config.Headroom; percent > 0 {
+		text += fmt.Sprintf("; %d %% of every cluster are kept back", percent)
 	}
-	return "no cluster can hold " + amounts + ": " + strings.Join(why, "; ")
+	return text
 }
 
 func candidatesOf(e ledger.Explanation) []v1.Candidate {

@@ -21,13 +21,19 @@ type Config struct {
 	DefaultTTL time.Duration
 	// Bounds of every reservation that is made from now on.
 	Bounds Bounds
-	// Access says which clusters take part.
+	// Access says which clusters take part, and how much each may ask.
 	Access access.Policy
 	// Queue bounds those who wait, Preemption says whose place they may take.
 	Queue      QueueConfig
 	Preemption PreemptionConfig
 	// Ceilings of priorities.
 	Ceilings Ceilings
+	// Rates convert prices.
+	Rates decision.Rates
+	// Headroom is the percentage of what a cluster has allocatable that is not promised.
+	Headroom int
+	// Visibility is what requesters are told of clusters that they did not get.
+	Visibility Visibility
 }
 
 // DefaultConfig holds without a BrokerConfig: balanced, 10 minutes, 1 hour; up to
@@ -56,6 +62,7 @@ func (b *Broker) configure(c Config) {
 	defer b.mu.Unlock()
 	b.config, b.configured = c, true
 	if b.term != nil {
+		b.term.market.SetRates(c.Rates)
 		b.term.judgeAll()
 		b.term.reconsider()
 		b.term.wake()

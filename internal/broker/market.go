@@ -8,6 +8,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // ClusterPhase is how fresh a cluster's word is.
@@ -119,6 +120,20 @@ func (t *term) shutOut(c *ledger.Cluster) bool {
 
 func (t *term) judgeAll() {
 	t.state.Clusters(func(c *ledger.Cluster) { t.judge(c.ClusterID) })
+}
+
+// kept is what the administrator keeps back of a cluster. The book does not know of it:
+// what was promised stands when more is kept back.
+func (t *term) kept(c *ledger.Cluster) quantity.Amounts {
+	percent := int64(t.b.config.Headroom)
+	if percent == 0 {
+		return nil
+	}
+	kept := quantity.Amounts{}
+	for name, whole := range c.Allocatable {
+		kept[name] = whole/100*percent + whole%100*percent/100
+	}
+	return kept
 }
 
 // price reads what a cluster asks for. It was validated on receipt; what cannot be

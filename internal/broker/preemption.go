@@ -101,7 +101,7 @@ func (t *term) sites(r *ledger.Reservation, ids []string) []queue.Site {
 		if _, fits := quantity.Fits(r.Amounts, free); !fits {
 			continue
 		}
-		site := queue.Site{ID: id, Holders: t.yielding(id, t.priority(r)), Free: free.Sub(c.Claimed()).Sub(t.earmarked(id, r.Name))}
+		site := queue.Site{ID: id, Holders: t.yielding(id, t.priority(r)), Free: free.Sub(c.Claimed()).Sub(t.kept(c)).Sub(t.earmarked(id, r.Name))}
 		if len(site.Holders) > 0 && t.couldServe(r, &site) {
 			out = append(out, site)
 		}
@@ -152,10 +152,10 @@ func (t *term) earmark(r *ledger.Reservation) {
 // free is what a cluster has for everybody: what others make room for is kept for
 // whom they make it.
 func (t *term) free(c *ledger.Cluster) quantity.Amounts {
-	if len(t.waiters.preempting) == 0 {
+	if len(t.waiters.preempting) == 0 && t.b.config.Headroom == 0 {
 		return c.Available()
 	}
-	return c.Available().Sub(t.earmarked(c.ClusterID, "")).Max(nil)
+	return c.Available().Sub(t.kept(c)).Sub(t.earmarked(c.ClusterID, "")).Max(nil)
 }
 
 // earmarked is what is kept on a cluster for those for whom others make room there, but
@@ -202,7 +202,8 @@ func (t *term) servePreemptor(clusterID string) (bool, error) {
 }
 
 func (t *term) roomFor(clusterID, name string) quantity.Amounts {
-	return t.state.Cluster(clusterID).Available().Sub(t.earmarked(clusterID, name)).Max(nil)
+	c := t.state.Cluster(clusterID)
+	return c.Available().Sub(t.kept(c)).Sub(t.earmarked(clusterID, name)).Max(nil)
 }
 
 func (t *term) hasMadeRoom(clusterID string, r *ledger.Reservation) bool {

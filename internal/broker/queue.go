@@ -156,8 +156,8 @@ func (t *term) lineUp(r *ledger.Reservation) {
 	t.earmark(r)
 }
 
-// reconsider is for a new configuration: priorities, who may preempt and who takes part
-// may be others.
+// reconsider is for a new configuration: priorities, who may preempt, who takes part and
+// what is kept back may be others.
 func (t *term) reconsider() {
 	var names []string
 	t.waiters.line.All(func(name string) bool { names = append(names, name); return true })
@@ -167,7 +167,10 @@ func (t *term) reconsider() {
 	for _, name := range slices.Collect(maps.Keys(t.holders.of)) {
 		t.noteHolder(t.state.Reservation(name))
 	}
-	t.state.Clusters(func(c *ledger.Cluster) { t.grew(c.ClusterID) })
+	t.state.Clusters(func(c *ledger.Cluster) {
+		t.market.SetAvailable(c.ClusterID, t.offers(c))
+		t.grew(c.ClusterID)
+	})
 }
 
 // grew notes that a cluster may serve somebody whom it could not serve before.
@@ -313,7 +316,7 @@ func (t *term) overtakes(q *Request, clusterID string) bool {
 // timeOut ends a reservation that has waited for as long as it may.
 func (t *term) timeOut(r *ledger.Reservation) error {
 	q, tried := again(r)
-	why := t.whyNot(t.sought(q, tried), q.Target)
+	why := t.whyNot(t.sought(q, tried), q)
 	return t.record(ledger.Event{End: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why),
 		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since).Round(time.Millisecond), why.Detail),
@@ -372,7 +375,7 @@ func (t *term) queueMessage(r *ledger.Reservation) string {
 	if r.Explanation == "" {
 		return text
 	}
-	return text + ": " + reasonsOf(describe(r.Amounts), candidatesOf(r.Explanation))
+	return text + ": " + t.reasonsOf(askedFor(r), r.Explanation)
 }
 
 // Waiting is how many requests wait for capacity.

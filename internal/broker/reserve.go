@@ -89,7 +89,7 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	err = b.change(ctx, func(t *term) error {
 		r, err := t.reserve(request)
 		if err != nil {
-			return err
+			return t.b.config.Visibility.inError(err, request.Target)
 		}
 		answer = t.answer(r, clusterID)
 		return nil
@@ -260,7 +260,7 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 		out.Notice = out.Instruction.Notice
 	}
 	if r.Explanation != "" {
-		out.Candidates = candidatesOf(r.Explanation)
+		out.Candidates = t.b.config.Visibility.of(candidatesOf(r.Explanation), r.Provider, r.Target)
 		out.Rejected = r.Explanation.Rejected()
 	}
 	if r.Waiting != nil {

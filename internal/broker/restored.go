@@ -80,7 +80,7 @@ func (t *term) witness(clusterID, cursor string) {
 func (t *term) listen(newest time.Time) {
 	if t.b.newest == "" && t.began.Sub(newest) > quiet {
 		t.listenUntil = t.began.Add(listening)
-		t.judgeAll()
+		t.state.Clusters(func(c *ledger.Cluster) { t.judge(c.ClusterID) })
 	}
 }
 

@@ -106,6 +106,7 @@ func newTerm(b *Broker, state *ledger.State, j *journal.Journal, newest time.Tim
 // start derives everything that is not in the ledger from it.
 func (t *term) start() {
 	t.began = t.now()
+	t.market.SetRates(t.b.config.Rates)
 	t.state.Clusters(func(c *ledger.Cluster) {
 		p := t.presenceOf(c.ClusterID)
 		p.heard = c.OfferedAt

@@ -25,7 +25,7 @@ func TestBills(t *testing.T) {
 	paris.Prices[gpu] = price(t, "2")
 	paris.Region, paris.StoragePrice, paris.EgressPrice = "eu", price(t, "0.0001"), price(t, "0.09")
 	m := market(t, paris, cluster("oslo", 16, 16, 64, 64))
-	m.SetRates(Rates{"EUR", map[string]Price{"USD": price(t, "1.25")}})
+	m.SetRates(Rates{Base: "EUR", Per: map[string]Price{"USD": price(t, "1.25")}})
 	cases := map[string]struct {
 		id                       string
 		request                  Request
@@ -61,7 +61,7 @@ func TestTheCheapestIsTheCheapestForThisRequest(t *testing.T) {
 	far := cluster("far", 16, 16, 64, 64).priced(t, "USD", "0.001", "0.001")
 	far.Region, far.EgressPrice = "us", price(t, "1")
 	m := market(t, cores, memory, far)
-	m.SetRates(Rates{"EUR", map[string]Price{"USD": price(t, "1.1")}})
+	m.SetRates(Rates{Base: "EUR", Per: map[string]Price{"USD": price(t, "1.1")}})
 	cases := map[string]struct {
 		request Request
 		want    string
@@ -84,7 +84,7 @@ func TestTheCheapestIsTheCheapestForThisRequest(t *testing.T) {
 func TestComparingMoneyIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		money := rapid.Int64Range(1, 1<<50)
-		r := Rates{"EUR", map[string]Price{"USD": Price(money.Draw(t, "USD")), "CHF": Price(money.Draw(t, "CHF"))}}
+		r := Rates{Base: "EUR", Per: map[string]Price{"USD": Price(money.Draw(t, "USD")), "CHF": Price(money.Draw(t, "CHF"))}}
 		amount, most := decimal.New(money.Draw(t, "amount"), -9), decimal.New(money.Draw(t, "most"), -9)
 		codes := rapid.SampledFrom([]string{"EUR", "USD", "CHF"})
 		from, to := codes.Draw(t, "from"), codes.Draw(t, "to")
@@ -103,12 +103,12 @@ func TestRatesAreValidated(t *testing.T) {
 		ok    bool
 	}{
 		"none":              {Rates{}, true},
-		"some":              {Rates{"EUR", map[string]Price{"USD": 1}}, true},
-		"no base":           {Rates{"", map[string]Price{"USD": 1}}, false},
-		"a name":            {Rates{"EUR", map[string]Price{"dollar": 1}}, false},
-		"one for the base":  {Rates{"EUR", map[string]Price{"EUR": priceUnit}}, false},
-		"zero":              {Rates{"EUR", map[string]Price{"USD": 0}}, false},
-		"less than nothing": {Rates{"EUR", map[string]Price{"USD": -1}}, false},
+		"some":              {Rates{Base: "EUR", Per: map[string]Price{"USD": 1}}, true},
+		"no base":           {Rates{Base: "", Per: map[string]Price{"USD": 1}}, false},
+		"a name":            {Rates{Base: "EUR", Per: map[string]Price{"dollar": 1}}, false},
+		"one for the base":  {Rates{Base: "EUR", Per: map[string]Price{"EUR": priceUnit}}, false},
+		"zero":              {Rates{Base: "EUR", Per: map[string]Price{"USD": 0}}, false},
+		"less than nothing": {Rates{Base: "EUR", Per: map[string]Price{"USD": -1}}, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

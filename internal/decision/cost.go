@@ -76,13 +76,18 @@ func (cost) score(c *contest, i int) int64 {
 func (cost) note(c *contest, i int) string {
 	m := c.market
 	k := m.currency[i]
+	own := m.currencies[k].code
 	switch {
 	case k == noCurrency:
 		return "names no price"
-	case c.factor[k] != 0:
+	case c.factor[k] == 0:
+		return "is priced in " + own + ", for which there is no rate to " + c.currency
+	case own == c.currency:
 		return ""
+	case m.rates.Date == "":
+		return "converted from " + own
 	}
-	return "priced in " + m.currencies[k].code + ", compared in " + c.currency
+	return "converted from " + own + " at the rates of " + m.rates.Date
 }
 
 // convert sets the currency that is compared and the factors to it, and reports

@@ -43,7 +43,7 @@ func TestExplainTellsEveryCandidate(t *testing.T) {
 				{Availability, 25, ""}, {Cost, 0, "names no price"}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
 			}},
 			{ID: "zurich", Rank: 4, Total: 22.5, Bill: bill("0.12", "CHF"), Scores: []CriterionScore{
-				{Availability, 25, ""}, {Cost, 0, "priced in CHF, compared in EUR"}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
+				{Availability, 25, ""}, {Cost, 0, "is priced in CHF, for which there is no rate to EUR"}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
 			}},
 			{ID: "madrid", Rejection: &Rejection{Reason: Stale}},
 			{ID: "oslo", Rejection: &Rejection{InsufficientResource, corev1.ResourceCPU, 2000, 1000, ""}},

@@ -101,7 +101,7 @@ func (w world) market(t *rapid.T, order []string) *Market {
 func anyMarket(t *rapid.T) (*Market, world) {
 	m, w := NewMarket(), world{candidates: map[string]Candidate{}, links: map[pair]Link{}}
 	if rapid.Bool().Draw(t, "rates") {
-		w.rates = Rates{"EUR", map[string]Price{"USD": Price(rapid.Int64Range(1, 3).Draw(t, "rate") * 500_000_000)}}
+		w.rates = Rates{Base: "EUR", Per: map[string]Price{"USD": Price(rapid.Int64Range(1, 3).Draw(t, "rate") * 500_000_000)}}
 		m.SetRates(w.rates)
 	}
 	for range rapid.IntRange(0, 25).Draw(t, "steps") {

@@ -10,6 +10,8 @@ import (
 
 // Rates convert currencies. The zero Rates convert none.
 type Rates struct {
+	// Date they are of, for people.
+	Date string
 	// Base is an ISO 4217 code.
 	Base string
 	// Per is how much of each other currency one unit of Base is.
@@ -81,4 +83,4 @@ func (r Rates) factor(from, to string) float64 {
 
 // SetRates replaces the rates by which prices in several currencies are compared.
 // They must be valid.
-func (m *Market) SetRates(r Rates) { m.rates = Rates{r.Base, maps.Clone(r.Per)} }
+func (m *Market) SetRates(r Rates) { m.rates = Rates{r.Date, r.Base, maps.Clone(r.Per)} }

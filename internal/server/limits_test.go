@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/time/rate"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -81,5 +82,38 @@ func TestLimitsHoldForAllTogether(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"a": 2, "b": 1, "c": 1}, granted); diff != "" {
 		t.Errorf("granted (-want +got):\n%s", diff)
+	}
+}
+
+// What an administrator sets holds for who is known already as well.
+func TestLimitsThatAreSetHoldFromTheNextRequestOn(t *testing.T) {
+	now := time.Unix(0, 0)
+	set := access.Limits{}
+	l := newLimits(1, 5)
+	l.set = func() access.Limits { return set }
+	granted := func() (n int) {
+		for range 10 {
+			if done, err := l.admit("rome", now); err == nil {
+				done()
+				n++
+			}
+		}
+		return n
+	}
+	if got := granted(); got != 5 {
+		t.Errorf("by default %d at once, want 5", got)
+	}
+	set = access.Limits{PerSecond: 3, Burst: 3}
+	now = now.Add(time.Minute)
+	if got := granted(); got != 3 {
+		t.Errorf("%d at once, want the 3 that are set", got)
+	}
+	set = access.Limits{PerSecond: 1000, InFlight: 1}
+	now = now.Add(time.Minute)
+	if _, err := l.admit("rome", now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.admit("rome", now); fault.ReasonOf(err) != fault.TooManyRequests {
+		t.Errorf("a second one under way: %v", err)
 	}
 }

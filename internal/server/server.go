@@ -113,6 +113,9 @@ func New(o Options) (*Server, error) {
 	draining, drain := context.WithCancel(context.Background())
 	s.drain = drain
 	s.identify = s.clusterOf
+	if o.Access != nil {
+		s.limits.set = o.Access.Limits
+	}
 	s.witness = o.Broker.Witness
 	s.route(operations{
 		broker: o.Broker, certificates: o.Certificates, renewals: newLimits(renewalRate, renewalBurst), clock: s.clock,

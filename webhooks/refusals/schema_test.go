@@ -296,6 +296,34 @@ var bySchema = map[string]wrong{
 		brokerConfig + `{defaultTTL: 200000h}`,
 		[]string{"spec.defaultTTL", "at most 87600h"},
 	},
+	"a configuration with a rate for its base": {
+		brokerConfig + `{exchangeRates: {date: "2026-11-20", base: EUR, rates: {EUR: "1", USD: "1.1"}}}`,
+		[]string{"spec.exchangeRates.rates", "the base has the rate 1: leave it out of rates"},
+	},
+	"a configuration with a rate of zero": {
+		brokerConfig + `{exchangeRates: {date: "2026-11-20", base: EUR, rates: {USD: "0.00"}}}`,
+		[]string{"spec.exchangeRates.rates", "a rate must be above zero"},
+	},
+	"a configuration with a currency by its name": {
+		brokerConfig + `{exchangeRates: {date: "2026-11-20", base: EUR, rates: {dollar: "1.1"}}}`,
+		[]string{"spec.exchangeRates.rates", "a currency must be an ISO 4217 code, for example USD"},
+	},
+	"a configuration with rates of no day": {
+		brokerConfig + `{exchangeRates: {date: today, base: EUR, rates: {USD: "1.1"}}}`,
+		[]string{"spec.exchangeRates.date", "date must be a day, for example 2026-11-20"},
+	},
+	"a configuration that keeps everything back": {
+		brokerConfig + `{headroom: 100}`,
+		[]string{"spec.headroom", "less than or equal to 90"},
+	},
+	"a configuration that shows what does not exist": {
+		brokerConfig + `{visibility: {candidates: Some}}`,
+		[]string{"spec.visibility.candidates", `supported values: "Full", "Anonymous", "Counts"`},
+	},
+	"a configuration that lets nobody ask": {
+		brokerConfig + `{rateLimits: {requestsPerSecond: 0}}`,
+		[]string{"spec.rateLimits.requestsPerSecond", "greater than or equal to 1"},
+	},
 	"a configuration of an admission that does not exist": {
 		brokerConfig + `{admission: Closed}`,
 		[]string{"spec.admission", `supported values: "Open", "Approved"`},

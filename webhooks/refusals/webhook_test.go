@@ -78,6 +78,10 @@ var byWebhook = map[string]wrong{
 		reservation + `{requesterID: rome, requestedResources: {cpu: 32001m}}`,
 		[]string{"spec.requestedResources[cpu]", "the most is 32, set by BrokerConfig.spec.maxPerReservation; ask for less, or in several reservations"},
 	},
+	"a configuration with rates of a day that never was": {
+		brokerConfig + `{exchangeRates: {date: "2026-02-30", base: EUR, rates: {USD: "1.1"}}}`,
+		[]string{"spec", `exchangeRates: date: "2026-02-30" is no day`},
+	},
 	"a reservation above the most of two": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: 33, memory: 65Gi}}`,
 		[]string{"spec.requestedResources[cpu]", "spec.requestedResources[memory]", "the most is 64Gi"},

@@ -147,6 +147,104 @@ type BrokerConfigSpec struct {
 	// +kubebuilder:validation:items:MaxLength=40
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	DeniedClusters []string `json:"deniedClusters,omitempty"`
+
+	// exchangeRates convert prices in other currencies, so that they are compared.
+	// Without a rate to the currency that is compared, a cluster scores 0 for cost, and
+	// is left out where a request has a highest price; its candidate says so.
+	// +optional
+	ExchangeRates *ExchangeRates `json:"exchangeRates,omitempty"`
+
+	// headroom is the percentage of what every cluster has allocatable that is not
+	// promised to new reservations, rounded down to whole units. It defaults to 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=90
+	Headroom int32 `json:"headroom,omitempty"`
+
+	// visibility is what requesters are told of clusters that they did not get.
+	// +optional
+	Visibility *Visibility `json:"visibility,omitempty"`
+
+	// rateLimits bound what one cluster may ask of the broker.
+	// +optional
+	RateLimits *RateLimits `json:"rateLimits,omitempty"`
+}
+
+// ExchangeRates is a table of rates against one currency.
+//
+// +kubebuilder:validation:XValidation:rule="!(self.base in self.rates)",message="the base has the rate 1: leave it out of rates",fieldPath=".rates"
+type ExchangeRates struct {
+	// date the rates are of, as in 2026-11-20. It is shown beside what they convert.
+	// +required
+	// +kubebuilder:validation:MaxLength=10
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}$')",message="date must be a day, for example 2026-11-20"
+	Date string `json:"date"`
+
+	// base is the ISO 4217 code of the currency of which one unit is converted.
+	// +required
+	// +kubebuilder:validation:MaxLength=3
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z]{3}$')",message="base must be an ISO 4217 code, for example EUR"
+	Base string `json:"base"`
+
+	// rates is how much of each other currency one unit of base is, by ISO 4217 code.
+	// +required
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[A-Z]{3}$'))",message="a currency must be an ISO 4217 code, for example USD"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, self[k].matches('[1-9]'))",message="a rate must be above zero"
+	Rates map[string]Price `json:"rates"`
+}
+
+// CandidatesShown says what requesters are told of other candidates.
+//
+// +kubebuilder:validation:Enum=Full;Anonymous;Counts
+type CandidatesShown string
+
+// What requesters are told of candidates that they did not get.
+const (
+	// CandidatesFull shows name, scores, reason and price.
+	CandidatesFull CandidatesShown = "Full"
+	// CandidatesAnonymous shows the same under the names candidate-1, candidate-2 and so
+	// on, and without the words that tell figures of the cluster.
+	CandidatesAnonymous CandidatesShown = "Anonymous"
+	// CandidatesCounts shows how many were left out for which reason, and nothing of each.
+	CandidatesCounts CandidatesShown = "Counts"
+)
+
+// Visibility is what requesters are told of clusters that they did not get. Of the one
+// that they got they are told everything, and objects in the broker's cluster show all.
+type Visibility struct {
+	// candidates is Full (the default), Anonymous or Counts.
+	// +optional
+	Candidates CandidatesShown `json:"candidates,omitempty"`
+
+	// hidePrices leaves out what the request would cost there, and how it scores for
+	// cost.
+	// +optional
+	HidePrices bool `json:"hidePrices,omitempty"`
+}
+
+// RateLimits bound the requests of each cluster; those beyond are refused with 429 and
+// the time to wait.
+type RateLimits struct {
+	// requestsPerSecond of one cluster, over time. It defaults to 50.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	RequestsPerSecond int32 `json:"requestsPerSecond,omitempty"`
+
+	// burst is how many requests of one cluster are taken at once. It defaults to 100.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	Burst int32 `json:"burst,omitempty"`
+
+	// inFlight is how many requests of one cluster may be under way, polls among them. It
+	// defaults to 64.
+	// +optional
+	// +kubebuilder:validation:Minimum=8
+	// +kubebuilder:validation:Maximum=10000
+	InFlight int32 `json:"inFlight,omitempty"`
 }
 
 // ResourceBounds is the most of each resource, by Kubernetes resource name.

@@ -1,0 +1,185 @@
+package broker
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// set changes the configuration while the broker runs.
+func (f *fleet) set(change func(*Config)) {
+	f.t.Helper()
+	c := DefaultConfig()
+	change(&c)
+	f.SetConfig(f.t.Context(), c)
+}
+
+func priced(cpu, currency string) func(*v1.Advertisement) {
+	return func(a *v1.Advertisement) { a.Cost = v1.Cost{CpuCost: cpu, MemoryCost: "0", Currency: currency} }
+}
+
+func candidate(t *testing.T, r *v1.Reservation, id string) v1.Candidate {
+	t.Helper()
+	for _, c := range r.Candidates {
+		if c.ClusterID == id {
+			return c
+		}
+	}
+	t.Fatalf("nothing is said of %s: %+v", id, r.Candidates)
+	return v1.Candidate{}
+}
+
+// Paris is the cheaper one as soon as dollars can be told from euros.
+func TestRatesTakeEffectWithTheNextDecision(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("berlin", "16", "16Gi", priced("0.09", "EUR"))
+		f.advertise("oslo", "16", "16Gi", priced("0.10", "EUR"))
+		f.advertise("paris", "16", "16Gi", priced("0.09", "USD"))
+		f.set(func(c *Config) { c.Weights = decision.Weights{decision.Cost: 100} })
+		first := f.reserve("rome", "request-1", request("1", "1Gi"))
+		if got := candidate(t, first, "paris"); target(first) != "berlin" || got.Criteria["cost"] != "0.00" ||
+			!strings.Contains(got.Message, "priced in USD, for which there is no rate to EUR") {
+			t.Errorf("without rates %s, and of paris %+v", target(first), got)
+		}
+		f.set(func(c *Config) {
+			c.Weights = decision.Weights{decision.Cost: 100}
+			c.Rates = decision.Rates{Date: "2026-11-20", Base: "EUR", Per: map[string]decision.Price{"USD": 1_250_000_000}}
+		})
+		second := f.reserve("rome", "request-2", request("1", "1Gi"))
+		got := candidate(t, second, "paris")
+		if target(second) != "paris" || got.PricePerHour != "0.072" || got.Currency != "EUR" || !strings.Contains(got.Message, "converted from USD at the rates of 2026-11-20") {
+			t.Errorf("with rates %s, and of paris %+v", target(second), got)
+		}
+	})
+}
+
+func TestHeadroomIsNotPromised(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "10", "10Gi")
+		f.set(func(c *Config) { c.Headroom = 20 })
+		_, err := f.RequestReservation(f.t.Context(), "rome", "request-1", request("9", "1Gi"))
+		if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "has 8 of cpu free, 9 is needed") || !strings.Contains(err.Error(), "20 % of every cluster are kept back") {
+			t.Errorf("nine of ten cores: %v", err)
+		}
+		f.reserve("rome", "request-2", request("8", "1Gi"))
+		if got, want := f.available("paris"), "2 9Gi"; got != want {
+			t.Errorf("paris shows %s, want %s", got, want)
+		}
+		waiter := f.reserve("rome", "request-3", waiting("2", "1Gi"))
+		f.wantPhases("Queued 1", waiter)
+		f.set(func(*Config) {})
+		f.wantPhases("Reserved paris", waiter)
+	})
+}
+
+func TestWhatRequestersSeeOfOthers(t *testing.T) {
+	shown := func(c v1.Candidate) string {
+		parts := []string{c.ClusterID, c.Reason, c.Message, c.PricePerHour, c.Criteria["cost"]}
+		return strings.Join(parts, "|")
+	}
+	cases := map[string]struct {
+		visibility    Visibility
+		want, refused []string
+		why           string
+	}{
+		"everything": {
+			want:    []string{"berlin|||0.8|100.00", "paris|LowerScore|another cluster scores higher|1.6|50.00"},
+			refused: []string{"berlin|InsufficientResource|has 8 of cpu free, 99 is needed|9.9|", "paris|InsufficientResource|has 16 of cpu free, 99 is needed|19.8|"},
+			why:     "berlin: has 8 of cpu free",
+		},
+		"no prices": {
+			visibility: Visibility{HidePrices: true},
+			want:       []string{"berlin|||0.8|100.00", "paris|LowerScore|another cluster scores higher||"},
+			refused:    []string{"berlin|InsufficientResource|has 8 of cpu free, 99 is needed||", "paris|InsufficientResource|has 16 of cpu free, 99 is needed||"},
+			why:        "berlin: has 8 of cpu free",
+		},
+		"no names": {
+			visibility: Visibility{Candidates: brokerv1alpha1.CandidatesAnonymous},
+			want:       []string{"berlin|||0.8|100.00", "candidate-2|LowerScore||1.6|50.00"},
+			refused:    []string{"candidate-1|InsufficientResource||9.9|", "candidate-2|InsufficientResource||19.8|"},
+			why:        "candidate-1: InsufficientResource; candidate-2: InsufficientResource",
+		},
+		"counts": {
+			visibility: Visibility{Candidates: brokerv1alpha1.CandidatesCounts},
+			want:       []string{"berlin|||0.8|100.00"},
+			why:        "no cluster can hold cpu=99 memory=1Gi: 2 InsufficientResource",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("berlin", "8", "8Gi", priced("0.1", "EUR"))
+				f.advertise("paris", "16", "16Gi", priced("0.2", "EUR"))
+				f.set(func(c *Config) { c.Visibility, c.Weights = tc.visibility, decision.Weights{decision.Cost: 100} })
+				r := f.reserve("rome", "request-1", request("8", "1Gi"))
+				var got, refused []string
+				for _, c := range r.Candidates {
+					got = append(got, shown(c))
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("granted (-want +got):\n%s", diff)
+				}
+				if _, err := f.ReleaseReservation(f.t.Context(), "rome", "request-1"); err != nil {
+					t.Fatal(err)
+				}
+				f.confirm(r)
+				_, err := f.RequestReservation(f.t.Context(), "rome", "request-2", request("99", "1Gi"))
+				problem, _ := err.(*fault.Error)
+				for _, c := range problem.Candidates {
+					refused = append(refused, shown(c))
+				}
+				if diff := cmp.Diff(tc.refused, refused); diff != "" {
+					t.Errorf("refused (-want +got):\n%s", diff)
+				}
+				if !strings.Contains(problem.Detail, tc.why) || problem.Rejected["InsufficientResource"] != 2 {
+					t.Errorf("%s, %v", problem.Detail, problem.Rejected)
+				}
+				// The book keeps all of it, for the broker's own cluster.
+				waiter := f.reserve("rome", "request-3", waiting("99", "1Gi"))
+				view, err := f.Reservation(f.t.Context(), waiter.Name)
+				if err != nil || len(view.Explanation.Candidates()) != 2 || view.Explanation.Candidates()[0].ClusterID != "berlin" {
+					t.Errorf("in the book %v, %v", view, err)
+				}
+				if strings.Contains(waiter.Message, "berlin") != strings.Contains(tc.why, "berlin") {
+					t.Errorf("who waits is told %q", waiter.Message)
+				}
+			})
+		})
+	}
+}
+
+// What a waiter waits for may be a word of a cluster, or where another reservation is.
+func TestWhoWaitsForMoreThanAmountsIsServed(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "16Gi")
+		gold := f.reserve("rome", "request-1", waiting("1", "1Gi", func(r *v1.ReservationRequest) {
+			r.Constraints = &v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}}
+		}))
+		f.wantPhases("Queued 1", gold)
+		f.advertise("paris", "16", "16Gi", func(a *v1.Advertisement) { a.Labels = map[string]string{"tier": "gold"} })
+		f.wantPhases("Reserved paris", gold)
+
+		f.advertise("oslo", "2", "2Gi")
+		db := f.reserve("rome", "request-2", with(func(r *v1.ReservationRequest) { r.Group, r.TargetClusterID = "db", "oslo" }))
+		near := f.reserve("rome", "request-3", waiting("4", "1Gi", func(r *v1.ReservationRequest) {
+			r.Constraints = &v1.Constraints{Affinity: []string{"db"}}
+		}))
+		f.wantPhases("Queued 1", near)
+		f.giveBack(db)
+		f.wantPhases("Reserved paris", near)
+
+		shaped := f.reserve("rome", "request-4", waiting("1", "1Gi", func(r *v1.ReservationRequest) {
+			r.Resources, r.PodShapes = nil, []v1.PodShape{{Count: 1, Resources: v1.Amounts{"cpu": "2"}}}
+			r.TargetClusterID = "oslo"
+		}))
+		f.wantPhases("Queued 1", shaped)
+		f.advertise("oslo", "2", "2Gi", nodes(v1.NodeShape{Count: 1, Free: v1.Amounts{"cpu": "2", "memory": "2Gi"}}))
+		f.wantPhases("Reserved oslo", shaped)
+	})
+}

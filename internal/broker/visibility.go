@@ -1,0 +1,87 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// Visibility is what requesters are told of clusters that they did not get. The zero
+// Visibility hides nothing.
+type Visibility struct {
+	Candidates brokerv1alpha1.CandidatesShown
+	// Prices that the request would have there are left out, and what tells them.
+	HidePrices bool
+}
+
+// of what is known of candidates, what the requester may see. Got is the cluster that it
+// got, "" if none, and named the one that it asked for by name.
+func (v Visibility) of(candidates []v1.Candidate, got, named string) []v1.Candidate {
+	out := make([]v1.Candidate, 0, len(candidates))
+	for i, c := range candidates {
+		if got == "" || c.ClusterID != got {
+			switch v.Candidates {
+			case brokerv1alpha1.CandidatesCounts:
+				continue
+			case brokerv1alpha1.CandidatesAnonymous:
+				if c.Message = ""; c.ClusterID != named {
+					c.ClusterID = fmt.Sprintf("candidate-%d", i+1)
+				}
+			}
+			if v.HidePrices {
+				c = withoutPrice(c)
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// inError is of for the candidates of a refusal.
+func (v Visibility) inError(err error, named string) error {
+	if e, ok := errors.AsType[*fault.Error](err); ok {
+		e.Candidates = v.of(e.Candidates, "", named)
+	}
+	return err
+}
+
+func withoutPrice(c v1.Candidate) v1.Candidate {
+	c.PricePerHour, c.Currency = "", ""
+	if c.Criteria != nil {
+		c.Criteria = maps.Clone(c.Criteria)
+		delete(c.Criteria, decision.Cost)
+	}
+	switch decision.Reason(c.Reason) {
+	case decision.TooExpensive, decision.NoPrice:
+		c.Message = ""
+	}
+	return c
+}
+
+// tell says in a sentence why none of the candidates can provide.
+func tell(candidates []v1.Candidate, rejected map[string]int32) string {
+	var why []string
+	for _, c := range candidates {
+		text := c.Message
+		if text == "" {
+			text = c.Reason
+		}
+		why = append(why, c.ClusterID+": "+text)
+	}
+	if len(candidates) == 0 {
+		for _, reason := range slices.Sorted(maps.Keys(rejected)) {
+			why = append(why, fmt.Sprintf("%d %s", rejected[reason], reason))
+		}
+	}
+	if len(why) == 0 {
+		return "no cluster has advertised anything yet"
+	}
+	return strings.Join(why, "; ")
+}
