@@ -18,6 +18,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	brokerserver "github.com/mehdiazizian/liqo-resource-broker/internal/server"
@@ -139,12 +140,22 @@ func each(n int, do func(i int) error) error {
 	for caller := range atOnce {
 		calling.Go(func() {
 			for i := caller; i < n && failed[caller] == nil; i += atOnce {
-				failed[caller] = do(i)
+				failed[caller] = insist(func() error { return do(i) })
 			}
 		})
 	}
 	calling.Wait()
 	return errors.Join(failed...)
+}
+
+// insist repeats what is refused only because the journal cannot be written just now.
+func insist(call func() error) error {
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		err := call()
+		if err == nil || fault.ReasonOf(err) != fault.Unavailable || time.Since(began) > patience {
+			return err
+		}
+	}
 }
 
 // lend has so many clusters without agents offer capacity.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -87,7 +88,8 @@ func (r *server) tell(ctx context.Context, command string, n int) error {
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or is of no use
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %d: %s, see %s", command, n, response.Status, r.Log())
+		why, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // as much as there is
+		return fmt.Errorf("%s %d: %s: %s", command, n, response.Status, why)
 	}
 	return nil
 }

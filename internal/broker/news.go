@@ -29,7 +29,8 @@ func (t *term) newsOf(clusterID string) *news {
 	return n
 }
 
-func (n *news) add(r *ledger.Reservation) {
+func (n *news) add(r *ledger.Reservation, state *ledger.State) {
+	n.sweep(state)
 	n.entries = append(n.entries, newsEntry{r.Changed, r.Name})
 	n.live[r.Name] = struct{}{}
 	close(n.changed)
@@ -38,7 +39,6 @@ func (n *news) add(r *ledger.Reservation) {
 
 // since returns the reservations that changed after a position, oldest change first.
 func (n *news) since(position uint64, state *ledger.State) []*ledger.Reservation {
-	n.sweep(state)
 	from, _ := slices.BinarySearchFunc(n.entries, position, func(e newsEntry, p uint64) int {
 		if e.position <= p {
 			return -1
@@ -54,9 +54,10 @@ func (n *news) since(position uint64, state *ledger.State) []*ledger.Reservation
 	return out
 }
 
-// sweep keeps the log at most about twice as long as what it speaks of.
+// sweep keeps the log at most about half as long again as what it speaks of, also that
+// of a cluster that never asks.
 func (n *news) sweep(state *ledger.State) {
-	if len(n.entries) < 2*len(n.live)+16 {
+	if len(n.entries) < len(n.live)+len(n.live)/2+16 {
 		return
 	}
 	clear(n.live)

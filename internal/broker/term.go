@@ -220,10 +220,10 @@ func (t *term) touched(r *ledger.Reservation) {
 	t.lineUp(r)
 	t.noteHolder(r)
 	t.due.set(r.Name, t.deadline(r))
-	t.newsOf(r.Requester).add(r)
+	t.newsOf(r.Requester).add(r, t.state)
 	for i := range r.Placements {
 		if p := r.Placements[i].Provider; p != r.Requester {
-			t.newsOf(p).add(r)
+			t.newsOf(p).add(r, t.state)
 		}
 	}
 }

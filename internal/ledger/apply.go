@@ -76,6 +76,7 @@ func (s *State) applyShut(at time.Time, v *Shut) {
 
 func (s *State) applyReserve(at time.Time, v *Reserve) {
 	r := &Reservation{Reserve: *v, CreatedAt: at}
+	r.Amounts = s.shared.of(r.Amounts)
 	s.reservations[v.Name] = r
 	if mutant.Active != mutant.ForgetKey {
 		s.keys[keyRef{v.Requester, v.Key}] = keyEntry{name: v.Name}

@@ -1,23 +1,32 @@
 package ledger
 
 import (
-	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Explanation is why a provider was chosen, or why none was: candidates, best first,
 // and how many were rejected for each reason. It is "" where there is none.
 //
-// A journal has one in every grant, and the book one for every reservation: so it is
-// kept as it is written, without what all its candidates have in common,
+// A journal has one in every grant, and the book one for every reservation, so it is
+// kept as short text, without what candidates have in common:
 //
-//	{"by":["availability","cost"],"of":[{"c":"paris","s":"66.67 50.00 100.00","w":true}],"rejected":{"TooSmall":3}}
+//	availability cost
+//	*cluster-1 66.67 50 100 @0.5/EUR
+//	8~2 60.4 40.57 = @=
+//	8~7 !TooSmall cpu: 8 of 4
+//	#Stale=3 TooSmall=1
 //
-// where s is a candidate's score and those under each criterion, and w is whom nobody
-// scores higher than. Records of former versions have candidates in full.
+// First the criteria. Then a line a candidate: its ID, where 8~2 is a 2 after the first
+// 8 characters of the ID before, its score and those under each criterion, where = is
+// that of the candidate before and - none, and its price an hour. Nobody scores higher
+// than one with a star. After ! stands why another one was not chosen, or what else is
+// said of it. Last what was rejected. Records of former versions have candidates in
+// full, as JSON.
 type Explanation string
 
 // Candidate is one line of an Explanation.
@@ -44,130 +53,225 @@ func (c Candidate) Lower() Candidate {
 	return c
 }
 
-type explanation struct {
-	By       []string         `json:"by"`
-	Of       []explained      `json:"of,omitempty"`
-	Rejected map[string]int32 `json:"rejected,omitempty"`
-}
-
-type explained struct {
-	ClusterID string `json:"c"`
-	Scores    string `json:"s,omitempty"`
-	Won       bool   `json:"w,omitempty"`
-	Reason    string `json:"r,omitempty"`
-	Message   string `json:"m,omitempty"`
-	Price     string `json:"p,omitempty"`
-	Currency  string `json:"u,omitempty"`
-}
-
-// noScore stands for a criterion that has no score of a candidate.
-const noScore = "-"
-
-// Explain makes an Explanation. Scores have no spaces.
+// Explain makes an Explanation. IDs, criteria, scores and reasons are words without
+// spaces; scores have two decimals.
 func Explain(candidates []Candidate, rejected map[string]int32) Explanation {
-	out := explanation{By: []string{}, Rejected: rejected}
+	var text strings.Builder
+	criteria := criteriaOf(candidates)
+	text.WriteString(strings.Join(criteria, " "))
+	var before line
 	for _, c := range candidates {
-		for _, name := range slices.Sorted(maps.Keys(c.Criteria)) {
-			if !slices.Contains(out.By, name) {
-				out.By = append(out.By, name)
+		l := c.line(criteria)
+		text.WriteByte('\n')
+		l.write(&text, before)
+		before = l
+	}
+	if len(rejected) > 0 {
+		text.WriteString("\n#")
+		for i, reason := range slices.Sorted(maps.Keys(rejected)) {
+			if i > 0 {
+				text.WriteByte(' ')
+			}
+			fmt.Fprintf(&text, "%s=%d", reason, rejected[reason])
+		}
+	}
+	return Explanation(text.String())
+}
+
+func criteriaOf(candidates []Candidate) []string {
+	var out []string
+	for _, c := range candidates {
+		for name := range c.Criteria {
+			if !slices.Contains(out, name) {
+				out = append(out, name)
 			}
 		}
 	}
-	for _, c := range candidates {
-		out.Of = append(out.Of, c.explained(out.By))
-	}
-	text, err := json.Marshal(out)
-	if err != nil {
-		panic(err) // strings and numbers
-	}
-	return Explanation(text)
+	slices.Sort(out)
+	return out
 }
 
-func (c Candidate) explained(by []string) explained {
-	e := explained{ClusterID: c.ClusterID, Reason: c.Reason, Message: c.Message, Price: c.PricePerHour, Currency: c.Currency}
-	if c.Score == "" {
-		return e
-	}
-	scores := []string{c.Score}
-	for _, name := range by {
-		score := c.Criteria[name]
-		if score == "" {
-			score = noScore
+// line is a candidate as it is written, before what it has in common is left out.
+type line struct {
+	id     string
+	won    bool
+	scores []string
+	// price is the amount, a slash and the currency, "" if it names none.
+	price string
+	// why is the reason and the message, "" where they say what score and star do.
+	why string
+}
+
+func (c Candidate) line(criteria []string) line {
+	l := line{id: c.ClusterID}
+	if c.Score != "" {
+		l.scores = append(l.scores, short(c.Score))
+		for _, name := range criteria {
+			l.scores = append(l.scores, short(c.Criteria[name]))
 		}
-		scores = append(scores, score)
+		l.won = c.Reason == ""
 	}
-	e.Scores = strings.Join(scores, " ")
+	if c.Currency != "" {
+		l.price = c.PricePerHour + "/" + c.Currency
+	}
+	plain := c
+	if plain.Reason, plain.Message = "", ""; !l.won {
+		plain = plain.Lower()
+	}
+	if l.scores == nil || c.Reason != plain.Reason || c.Message != plain.Message {
+		l.why = c.Reason + " " + strings.ReplaceAll(c.Message, "\n", " ")
+	}
+	return l
+}
+
+func (l line) write(text *strings.Builder, before line) {
+	if l.won {
+		text.WriteByte('*')
+	}
+	if n := common(l.id, before.id); n > 2 {
+		text.WriteString(strconv.Itoa(n))
+		text.WriteByte('~')
+		text.WriteString(l.id[n:])
+	} else {
+		text.WriteString(l.id)
+	}
+	for i, score := range l.scores {
+		if i < len(before.scores) && score == before.scores[i] {
+			score = "="
+		}
+		text.WriteByte(' ')
+		text.WriteString(score)
+	}
+	switch l.price {
+	case "":
+	case before.price:
+		text.WriteString(" @=")
+	default:
+		text.WriteString(" @")
+		text.WriteString(l.price)
+	}
+	if l.why != "" {
+		text.WriteString(" !")
+		text.WriteString(l.why)
+	}
+}
+
+func common(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// short is a score as it is written, and long what was written.
+func short(score string) string {
+	if score == "" {
+		return "-"
+	}
+	return strings.TrimSuffix(score, ".00")
+}
+
+func long(score string) string {
 	switch {
-	case c.Reason == "":
-		e.Won = true
-	case c.Reason == reasonLower && c.Message == messageLower:
-		e.Reason, e.Message = "", ""
+	case score == "-":
+		return ""
+	case strings.Contains(score, "."):
+		return score
+	default:
+		return score + ".00"
 	}
-	return e
 }
 
 // Candidates are those that were explained, best first.
 func (e Explanation) Candidates() []Candidate {
-	read := e.read()
-	out := make([]Candidate, len(read.Of))
-	for i, x := range read.Of {
-		out[i] = x.candidate(read.By)
+	head, rest, _ := strings.Cut(string(e), "\n")
+	criteria := strings.Fields(head)
+	out := []Candidate{}
+	var before line
+	for text := range strings.Lines(rest) {
+		if text = strings.TrimSuffix(text, "\n"); strings.HasPrefix(text, "#") {
+			break
+		}
+		before = parseLine(text, before)
+		out = append(out, before.candidate(criteria))
 	}
 	return out
 }
 
-func (e explained) candidate(by []string) Candidate {
-	c := Candidate{ClusterID: e.ClusterID, Reason: e.Reason, Message: e.Message, PricePerHour: e.Price, Currency: e.Currency}
-	if e.Scores == "" {
+func parseLine(text string, before line) line {
+	var l line
+	text, l.won = strings.CutPrefix(text, "*")
+	text, l.why, _ = strings.Cut(text, " !")
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return l
+	}
+	l.id = words[0]
+	if first, rest, shortened := strings.Cut(l.id, "~"); shortened {
+		if n, err := strconv.Atoi(first); err == nil && 0 <= n && n <= len(before.id) {
+			l.id = before.id[:n] + rest
+		}
+	}
+	for i, score := range words[1:] {
+		if price, ok := strings.CutPrefix(score, "@"); ok {
+			if l.price = price; price == "=" {
+				l.price = before.price
+			}
+			break
+		}
+		if score == "=" && i < len(before.scores) {
+			score = before.scores[i]
+		}
+		l.scores = append(l.scores, score)
+	}
+	return l
+}
+
+func (l line) candidate(criteria []string) Candidate {
+	c := Candidate{ClusterID: l.id}
+	c.PricePerHour, c.Currency, _ = strings.Cut(l.price, "/")
+	for i, score := range l.scores {
+		switch score = long(score); {
+		case i == 0:
+			c.Score = score
+		case score != "" && i <= len(criteria):
+			if c.Criteria == nil {
+				c.Criteria = map[string]string{}
+			}
+			c.Criteria[criteria[i-1]] = score
+		}
+	}
+	if l.why != "" {
+		c.Reason, c.Message, _ = strings.Cut(l.why, " ")
 		return c
 	}
-	scores := strings.Split(e.Scores, " ")
-	c.Score = scores[0]
-	for i, score := range scores[1:min(len(scores), len(by)+1)] {
-		if score == noScore {
-			continue
-		}
-		if c.Criteria == nil {
-			c.Criteria = map[string]string{}
-		}
-		c.Criteria[by[i]] = score
-	}
-	if !e.Won && e.Reason == "" {
+	if !l.won {
 		return c.Lower()
 	}
 	return c
 }
 
 // Rejected counts all that were rejected, by reason.
-func (e Explanation) Rejected() map[string]int32 { return e.read().Rejected }
-
-func (e Explanation) read() (read explanation) {
-	if e != "" {
-		// It is JSON, see UnmarshalJSON. What is not meant explains nothing, and decides
-		// nothing either.
-		_ = json.Unmarshal([]byte(e), &read)
+func (e Explanation) Rejected() map[string]int32 {
+	_, counts, found := strings.Cut(string(e), "\n#")
+	if !found {
+		return nil
 	}
-	return read
+	out := map[string]int32{}
+	for _, word := range strings.Fields(counts) {
+		reason, count, _ := strings.Cut(word, "=")
+		if n, err := strconv.ParseInt(count, 10, 32); err == nil {
+			out[reason] = int32(n)
+		}
+	}
+	return out
 }
 
-// MarshalJSON writes it as it is.
-func (e Explanation) MarshalJSON() ([]byte, error) {
-	if e == "" {
-		return []byte("null"), nil
-	}
-	return []byte(e), nil
-}
-
-// UnmarshalJSON also reads what former versions wrote. What this one writes it does not
-// look into: a replay reads a hundred thousand of them.
+// UnmarshalJSON also reads what former versions wrote.
 func (e *Explanation) UnmarshalJSON(b []byte) error {
-	*e = ""
-	if string(b) == "null" {
-		return nil
-	}
-	if bytes.HasPrefix(b, []byte(`{"by":`)) {
-		*e = Explanation(b)
-		return nil
+	if len(b) > 0 && b[0] != '{' {
+		return json.Unmarshal(b, (*string)(e))
 	}
 	var full struct {
 		Candidates []Candidate      `json:"candidates"`

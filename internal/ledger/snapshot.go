@@ -132,6 +132,7 @@ func (s *State) restoreReservation(r *Reservation) error {
 			c.holds[PlacementName(r.Name, p.Number)] = r.Amounts
 		}
 	}
+	r.Amounts = s.shared.of(r.Amounts)
 	s.reservations[r.Name] = r
 	s.keys[keyRef{r.Requester, r.Key}] = keyEntry{name: r.Name}
 	return nil

@@ -18,6 +18,7 @@ type State struct {
 	// branches are the lineages, oldest first.
 	branches []Branch
 	key      []byte
+	shared   shared
 }
 
 type keyRef struct{ requester, key string }
@@ -34,6 +35,7 @@ func New() *State {
 		clusters:     map[string]*Cluster{},
 		reservations: map[string]*Reservation{},
 		keys:         map[keyRef]keyEntry{},
+		shared:       shared{},
 	}
 }
 
