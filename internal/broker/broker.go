@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -31,6 +33,8 @@ type Options struct {
 	Log     logr.Logger
 	// Now is the only clock that decides expiry and staleness.
 	Now func() time.Time
+	// Random is where names come from; nil is crypto/rand.
+	Random io.Reader
 	// Leads is false once another replica may have taken over; nil means that there is
 	// none. Nothing is read from a memory that may be outdated. What is written needs
 	// no such question: the journal answers it.
@@ -61,6 +65,9 @@ type Broker struct {
 func New(opts Options) *Broker {
 	if opts.Leads == nil {
 		opts.Leads = func() bool { return true }
+	}
+	if opts.Random == nil {
+		opts.Random = rand.Reader
 	}
 	return &Broker{
 		opts:    opts,

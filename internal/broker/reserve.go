@@ -2,13 +2,13 @@ package broker
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -186,7 +186,7 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 // reserveOf enters a request into the book under a new name.
 func (t *term) reserveOf(q *Request) *ledger.Reserve {
 	return &ledger.Reserve{
-		Name: mint(), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
+		Name: t.mint(), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
 		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Object: q.Object, Queue: q.Queue, Wait: q.Wait,
 		Terms: q.Terms,
 	}
@@ -215,9 +215,9 @@ func (t *term) renew(r *ledger.Reservation) error {
 }
 
 // mint makes a name that was never used: Liqo punishes a slice whose name comes again.
-func mint() string {
+func (t *term) mint() string {
 	var random [7]byte
-	_, _ = rand.Read(random[:]) // never fails, see crypto/rand
+	_, _ = io.ReadFull(t.b.opts.Random, random[:]) // never fails, see crypto/rand
 	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:])
 	return "res-" + strings.ToLower(text[:10])
 }
