@@ -106,13 +106,14 @@ func controlServer(b *broker.Broker, address string, log logr.Logger) func(conte
 		runtime.ReadMemStats(&m)
 		_ = json.NewEncoder(w).Encode(m.HeapAlloc) // who asked may have gone
 	})
-	for command, carryOut := range map[string]func(context.Context, *broker.Broker, int) error{
-		"lend": lend, "advertise": advertise, "fill": fill,
+	c := &crowd{b: b}
+	for command, carryOut := range map[string]func(context.Context, int) error{
+		"lend": c.lend, "advertise": c.advertise, "fill": c.fill,
 	} {
 		mux.HandleFunc("POST /"+command, func(w http.ResponseWriter, r *http.Request) {
 			n, err := strconv.Atoi(r.FormValue("n"))
 			if err == nil {
-				err = carryOut(r.Context(), b, n)
+				err = carryOut(r.Context(), n)
 			}
 			if err != nil {
 				log.Error(err, "not carried out", "command", command, "n", n)
@@ -128,6 +129,13 @@ func controlServer(b *broker.Broker, address string, log logr.Logger) func(conte
 		}
 		return nil
 	}
+}
+
+// crowd is clusters that speak to the broker without connections.
+type crowd struct {
+	b *broker.Broker
+	// agents is how many of them advertise.
+	agents int
 }
 
 // atOnce is how many calls of a command are under way at once.
@@ -159,13 +167,13 @@ func insist(call func() error) error {
 }
 
 // lend has so many clusters without agents offer capacity.
-func lend(ctx context.Context, b *broker.Broker, clusters int) error {
+func (c *crowd) lend(ctx context.Context, clusters int) error {
 	whole, err := wire.ToAmounts(v1.Amounts{"cpu": wholeCPU, "memory": wholeMemory})
 	if err != nil {
 		return err
 	}
 	return each(clusters, func(i int) error {
-		return b.OfferManifest(ctx, &ledger.Offer{
+		return c.b.OfferManifest(ctx, &ledger.Offer{
 			ClusterID: clusterID(i), Endpoint: "https://" + clusterID(i) + ".example:6443", Capacity: whole, Allocatable: whole,
 			Cost:   &ledger.Cost{CPU: cpuPrice, Memory: memoryPrice, Currency: "EUR"},
 			Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Namespace: namespace, Name: clusterID(i), UID: clusterID(i)}, Digest: "1"},
@@ -174,29 +182,40 @@ func lend(ctx context.Context, b *broker.Broker, clusters int) error {
 }
 
 // advertise has so many agents speak for their clusters.
-func advertise(ctx context.Context, b *broker.Broker, clusters int) error {
+func (c *crowd) advertise(ctx context.Context, clusters int) error {
+	c.agents = clusters
 	return each(clusters, func(i int) error {
-		_, err := b.PublishAdvertisement(ctx, clusterID(i), advertisementOf(clusterID(i), 1))
+		_, err := c.b.PublishAdvertisement(ctx, clusterID(i), advertisementOf(clusterID(i), time.Now().UnixNano()))
 		return err
 	})
 }
 
-// fill has so many reservations granted, and acknowledged where an agent has to.
-func fill(ctx context.Context, b *broker.Broker, reservations int) error {
+// fill has so many reservations granted, and acknowledged. Who lends goes on to advertise.
+func (c *crowd) fill(ctx context.Context, reservations int) error {
+	filling, filled := context.WithCancel(ctx)
+	defer filled()
+	go func() {
+		for sleep(filling, advertiseEvery); filling.Err() == nil; sleep(filling, advertiseEvery) {
+			_ = c.advertise(ctx, c.agents) // without it what is filled is refused
+		}
+	}()
 	return each(reservations, func(i int) error {
-		requester, key := filled(i)
-		r, err := b.RequestReservation(ctx, requester, key, oneCPU())
+		requester, key := keyOf(i)
+		r, err := c.b.RequestReservation(ctx, requester, key, oneCPU())
 		if err != nil {
 			return err
 		}
 		p := r.Placements[0]
-		return b.ReportStatus(ctx, p.ClusterID, r.Name, &v1.StatusReport{
+		return c.b.ReportStatus(ctx, p.ClusterID, r.Name, &v1.StatusReport{
 			Placement: p.Number, Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateAcknowledged,
 		})
 	})
 }
 
-// filled is who asked for a reservation of fill, and with which key.
-func filled(i int) (requester, key string) {
+// advertiseEvery is well within what a broker takes for silence.
+const advertiseEvery = 30 * time.Second
+
+// keyOf is who asked for a reservation of fill, and with which key.
+func keyOf(i int) (requester, key string) {
 	return fmt.Sprintf("client-%d", i%atOnce), fmt.Sprintf("request-%d", i)
 }

@@ -41,8 +41,11 @@ func heaps(ctx context.Context, s settings, t *table, broker *server) error {
 	if err != nil {
 		return err
 	}
-	if err := broker.tell(ctx, "advertise", s.clusters); err != nil {
-		return err
+	// The second word of each is kept beside the first.
+	for range 2 {
+		if err := broker.tell(ctx, "advertise", s.clusters); err != nil {
+			return err
+		}
 	}
 	known, err := broker.heap(ctx)
 	if err != nil {
@@ -101,7 +104,7 @@ func (s *site) checkpointed(ctx context.Context) error {
 
 // recoveries are compared with lists of as many objects, in turns.
 func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *server) error {
-	requester, key := filled(0)
+	requester, key := keyOf(0)
 	c, err := s.caller(requester, broker.url)
 	if err != nil {
 		return err

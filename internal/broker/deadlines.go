@@ -18,20 +18,21 @@ const clusterDue = "cluster/"
 // stays in the heap until it comes up and is then seen to be old.
 type deadlines struct {
 	heap dueHeap
-	at   map[string]time.Time
+	// at is in nanoseconds of Unix: there are as many as reservations.
+	at map[string]int64
 	// wake says that the earliest deadline may have moved.
 	wake chan struct{}
 }
 
 type dueEntry struct {
 	name string
-	at   time.Time
+	at   int64
 }
 
 type dueHeap []dueEntry
 
 func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
 func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dueEntry)) }
 func (h *dueHeap) Pop() any {
@@ -41,20 +42,21 @@ func (h *dueHeap) Pop() any {
 }
 
 func newDeadlines() deadlines {
-	return deadlines{at: map[string]time.Time{}, wake: make(chan struct{}, 1)}
+	return deadlines{at: map[string]int64{}, wake: make(chan struct{}, 1)}
 }
 
 // set moves a name's deadline; the zero time removes it.
 func (d *deadlines) set(name string, at time.Time) {
-	if d.at[name].Equal(at) {
-		return
-	}
 	if at.IsZero() {
 		delete(d.at, name)
 		return
 	}
-	d.at[name] = at
-	heap.Push(&d.heap, dueEntry{name, at})
+	nanoseconds := at.UnixNano()
+	if d.at[name] == nanoseconds {
+		return
+	}
+	d.at[name] = nanoseconds
+	heap.Push(&d.heap, dueEntry{name, nanoseconds})
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -65,12 +67,12 @@ func (d *deadlines) set(name string, at time.Time) {
 func (d *deadlines) pop(now time.Time) (due []string, next time.Time) {
 	for len(d.heap) > 0 {
 		first := d.heap[0]
-		if current, ok := d.at[first.name]; !ok || !current.Equal(first.at) {
+		if current, ok := d.at[first.name]; !ok || current != first.at {
 			heap.Pop(&d.heap)
 			continue
 		}
-		if first.at.After(now) {
-			return due, first.at
+		if at := time.Unix(0, first.at).UTC(); at.After(now) {
+			return due, at
 		}
 		heap.Pop(&d.heap)
 		delete(d.at, first.name)

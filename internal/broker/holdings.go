@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -232,13 +231,7 @@ func (t *term) endUnprovided(clusterID string, listed map[ledger.PlacementRef]bo
 
 // concerned are the reservations in which a cluster takes part, by name.
 func (t *term) concerned(clusterID string) []*ledger.Reservation {
-	var out []*ledger.Reservation
-	for _, name := range slices.Sorted(maps.Keys(t.newsOf(clusterID).live)) {
-		if r := t.state.Reservation(name); r != nil {
-			out = append(out, r)
-		}
-	}
-	return out
+	return slices.SortedFunc(t.newsOf(clusterID).all(t.state), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // unclaimed are the reservations that no requester has claimed, by name.

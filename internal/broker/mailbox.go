@@ -68,8 +68,8 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 }
 
 func (t *term) share(a, b string) bool {
-	for name := range t.newsOf(a).live {
-		if r := t.state.Reservation(name); r != nil && takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !t.state.Over(r) {
+	for r := range t.newsOf(a).all(t.state) {
+		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !t.state.Over(r) {
 			return true
 		}
 	}

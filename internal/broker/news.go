@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
@@ -10,7 +11,8 @@ import (
 // again leaves an old entry behind, which is skipped and now and then swept out.
 type news struct {
 	entries []newsEntry
-	live    map[string]struct{}
+	// kept is how many entries the last sweep left.
+	kept int
 	// changed is closed and replaced with every entry.
 	changed chan struct{}
 }
@@ -23,7 +25,7 @@ type newsEntry struct {
 func (t *term) newsOf(clusterID string) *news {
 	n := t.news[clusterID]
 	if n == nil {
-		n = &news{live: map[string]struct{}{}, changed: make(chan struct{})}
+		n = &news{changed: make(chan struct{})}
 		t.news[clusterID] = n
 	}
 	return n
@@ -31,8 +33,11 @@ func (t *term) newsOf(clusterID string) *news {
 
 func (n *news) add(r *ledger.Reservation, state *ledger.State) {
 	n.sweep(state)
-	n.entries = append(n.entries, newsEntry{r.Changed, r.Name})
-	n.live[r.Name] = struct{}{}
+	entry := newsEntry{r.Changed, r.Name}
+	if last := len(n.entries) - 1; last >= 0 && n.entries[last] == entry {
+		return // it has two placements here
+	}
+	n.entries = append(n.entries, entry)
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
@@ -45,28 +50,37 @@ func (n *news) since(position uint64, state *ledger.State) []*ledger.Reservation
 		}
 		return 1
 	})
-	var out []*ledger.Reservation
-	for _, e := range n.entries[from:] {
-		if r := state.Reservation(e.name); r != nil && r.Changed == e.position {
-			out = append(out, r)
+	return slices.Collect(n.told(from, state))
+}
+
+// all are the reservations in which the cluster takes part, oldest change first.
+func (n *news) all(state *ledger.State) iter.Seq[*ledger.Reservation] { return n.told(0, state) }
+
+// told are the reservations that the entries from one on are about, each once.
+func (n *news) told(from int, state *ledger.State) iter.Seq[*ledger.Reservation] {
+	return func(yield func(*ledger.Reservation) bool) {
+		for _, e := range n.entries[from:] {
+			if r := e.of(state); r != nil && !yield(r) {
+				return
+			}
 		}
 	}
-	return out
+}
+
+// of is the reservation that an entry is about, nil if it changed again or is forgotten.
+func (e newsEntry) of(state *ledger.State) *ledger.Reservation {
+	if r := state.Reservation(e.name); r != nil && r.Changed == e.position {
+		return r
+	}
+	return nil
 }
 
 // sweep keeps the log at most about half as long again as what it speaks of, also that
 // of a cluster that never asks.
 func (n *news) sweep(state *ledger.State) {
-	if len(n.entries) < len(n.live)+len(n.live)/2+16 {
+	if len(n.entries) < n.kept+n.kept/2+16 {
 		return
 	}
-	clear(n.live)
-	n.entries = slices.DeleteFunc(n.entries, func(e newsEntry) bool {
-		r := state.Reservation(e.name)
-		if r == nil || r.Changed != e.position {
-			return true
-		}
-		n.live[e.name] = struct{}{}
-		return false
-	})
+	n.entries = slices.DeleteFunc(n.entries, func(e newsEntry) bool { return e.of(state) == nil })
+	n.kept = len(n.entries)
 }

@@ -57,6 +57,7 @@ func (c Candidate) Lower() Candidate {
 // spaces; scores have two decimals.
 func Explain(candidates []Candidate, rejected map[string]int32) Explanation {
 	var text strings.Builder
+	text.Grow(512) // what is kept is cut to what it needs
 	criteria := criteriaOf(candidates)
 	text.WriteString(strings.Join(criteria, " "))
 	var before line
@@ -75,7 +76,7 @@ func Explain(candidates []Candidate, rejected map[string]int32) Explanation {
 			fmt.Fprintf(&text, "%s=%d", reason, rejected[reason])
 		}
 	}
-	return Explanation(text.String())
+	return Explanation(strings.Clone(text.String()))
 }
 
 func criteriaOf(candidates []Candidate) []string {
