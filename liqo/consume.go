@@ -180,7 +180,7 @@ func (p *Peering) writeSlice(ctx context.Context, s *consumerScene) error {
 	defer failpoint.Hit(failpoint.ConsumerSliceMade)
 	if s.slice != nil {
 		update := s.slice.DeepCopy()
-		update.Spec.Resources = s.inst.Spec.Resources.DeepCopy()
+		update.Spec.Resources = asked(s.slice.Spec.Resources, s.inst.Spec.Resources)
 		return p.opts.Client.Update(ctx, update)
 	}
 	labels := ourLabels(s.Provider)

@@ -42,18 +42,22 @@ func Decide(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha1.P
 	if why := whyDenied(slice, peer, inst); why != "" {
 		return Decision{Message: why}
 	}
-	granted := corev1.ResourceList{}
-	for name, kept := range inst.Spec.Resources {
+	granted, kept := corev1.ResourceList{}, inst.Kept()
+	for name := range slice.Status.Resources {
+		// Liqo takes nothing back of what is only left out.
+		granted[name] = resource.Quantity{}
+	}
+	for name, most := range kept {
 		asked, ok := slice.Spec.Resources[name]
 		if !ok {
 			continue
 		}
-		if asked.Cmp(kept) > 0 {
-			asked = kept
+		if asked.Cmp(most) > 0 {
+			asked = most
 		}
 		granted[name] = asked.DeepCopy()
 	}
-	if _, ok := inst.Spec.Resources[corev1.ResourcePods]; !ok {
+	if _, ok := kept[corev1.ResourcePods]; !ok {
 		granted[corev1.ResourcePods] = *resource.NewQuantity(defaultPods, resource.DecimalSI)
 	}
 	labels := map[string]string{agentv1alpha1.ReservationLabel: inst.Spec.ReservationName}

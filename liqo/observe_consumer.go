@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -103,11 +104,23 @@ func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
 }
 
 func sliceView(slice *authv1beta1.ResourceSlice, reserved corev1.ResourceList) SliceView {
-	v := SliceView{ObjectView: view(slice), Current: equality.Semantic.DeepEqual(slice.Spec.Resources, reserved)}
+	v := SliceView{ObjectView: view(slice), Current: equality.Semantic.DeepEqual(slice.Spec.Resources, asked(slice.Spec.Resources, reserved))}
 	if c := authentication.GetCondition(slice, authv1beta1.ResourceSliceConditionTypeResources); c != nil {
 		v.Denied, v.Message = c.Status == authv1beta1.ResourceSliceConditionDenied, c.Message
 	}
 	return v
+}
+
+// asked is what a slice asks for. What it asked for once and is reserved no more, it asks
+// nothing of: Liqo takes nothing back of what is only left out.
+func asked(before, reserved corev1.ResourceList) corev1.ResourceList {
+	out := reserved.DeepCopy()
+	for name := range before {
+		if _, still := reserved[name]; !still {
+			out[name] = resource.Quantity{}
+		}
+	}
+	return out
 }
 
 func nodeView(node *corev1.Node) NodeView {

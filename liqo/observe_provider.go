@@ -68,7 +68,7 @@ func (p *Peering) lookProvider(ctx context.Context, r client.Reader, inst *agent
 	}
 	s.Namespace = namespaceView(s.namespace)
 	for _, observe := range []func(context.Context, *providerScene) error{
-		p.observeReplicas, p.observeTenant, p.observeProviderHandshake, p.observeUse,
+		p.observeReplicas, p.observeTenant, p.observeProviderHandshake, p.observeUse, p.observeQuota,
 	} {
 		if err := observe(ctx, s); err != nil {
 			return nil, err
@@ -89,6 +89,7 @@ func (p *Peering) observeReplicas(ctx context.Context, s *providerScene) error {
 	for i := range list.Items {
 		if slice := &list.Items[i]; slice.Name == s.Name {
 			s.Replica = replicaView(slice)
+			s.Replica.Exceeds = exceeds(slice.Status.Resources, s.inst.Kept())
 		}
 	}
 	return nil
@@ -261,6 +262,41 @@ func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
 		}
 	}
 	return nil
+}
+
+// observeQuota compares what is granted and what Liqo lets in with what is kept, past the cache: the broker
+// sells the difference on that word.
+func (p *Peering) observeQuota(ctx context.Context, s *providerScene) error {
+	if s.Release || s.Unpeer || s.namespace == nil || s.inst.Spec.Change == 0 {
+		return nil
+	}
+	var slice authv1beta1.ResourceSlice
+	if _, err := get(ctx, p.opts.Reader, s.namespace.Name, s.Name, &slice); err != nil {
+		return err
+	}
+	s.Replica.Exceeds = s.Replica.Exceeds || exceeds(slice.Status.Resources, s.inst.Kept())
+	var quotas offloadingv1beta1.QuotaList
+	if err := p.opts.Reader.List(ctx, &quotas, client.InNamespace(s.namespace.Name)); err != nil {
+		return err
+	}
+	for i := range quotas.Items {
+		if q := &quotas.Items[i]; quotaOf(q, s.Name) && exceeds(q.Spec.Resources, s.inst.Kept()) {
+			s.QuotaExceeds = true
+		}
+	}
+	return nil
+}
+
+// exceeds compares what is given with what is kept. Pods that nobody has asked for count
+// for nothing.
+func exceeds(given, kept corev1.ResourceList) bool {
+	for name, amount := range given {
+		most, named := kept[name]
+		if amount.Cmp(most) > 0 && (named || name != corev1.ResourcePods) {
+			return true
+		}
+	}
+	return false
 }
 
 // quotaOf says whether Liqo made the quota for the slice: it appends a digest of

@@ -26,6 +26,9 @@ type ProviderView struct {
 	// Quota is true while Liqo lets the placement's pods in; ShadowPods counts them.
 	Quota      bool
 	ShadowPods int
+	// QuotaExceeds is true while Liqo lets in more than this cluster keeps; it is filled
+	// while a change is to be answered.
+	QuotaExceeds bool
 
 	// Siblings counts the other instructions for the consumer, in any phase; it is
 	// filled once nothing runs any more.
@@ -61,6 +64,8 @@ type ReplicaView struct {
 	Exists  bool
 	Granted bool
 	Message string
+	// Exceeds is true while more is granted than is kept.
+	Exceeds bool
 }
 
 // ProviderState is how far a placement is.
@@ -72,6 +77,9 @@ type ProviderState struct {
 	Gone bool
 	// Done is true when the instruction may go too: the peering is down or others need it.
 	Done bool
+	// Exceeds is true while the consumer has more than this cluster keeps for it, or may
+	// get it by what was granted before.
+	Exceeds bool
 }
 
 // PlanProvider decides what to do next for a placement that this cluster has
@@ -81,6 +89,7 @@ func PlanProvider(v ProviderView) ([]Action, ProviderState) {
 		return planProviderRelease(v)
 	}
 	actions, state := planHandshake(v)
+	state.Exceeds = v.Replica.Exceeds || v.QuotaExceeds
 	switch {
 	case v.Replica.Granted:
 		state.Phase = agentv1alpha1.InstructionActive

@@ -127,6 +127,21 @@ func TestProviderShowsTheGrant(t *testing.T) {
 	}
 }
 
+func TestProviderSaysWhetherMoreIsGivenThanKept(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*ProviderView)
+		want   bool
+	}{
+		"no more":               {func(*ProviderView) {}, false},
+		"the slice grants more": {func(v *ProviderView) { v.Replica.Exceeds = true }, true},
+		"the quota lets in more, whatever the slice says": {func(v *ProviderView) { v.QuotaExceeds = true }, true},
+	} {
+		if _, state := PlanProvider(provider(tc.change)); state.Exceeds != tc.want {
+			t.Errorf("%s: %v, want %v", name, state.Exceeds, tc.want)
+		}
+	}
+}
+
 func TestProviderConfirmsOnlyWhenNothingRuns(t *testing.T) {
 	tests := map[string]struct {
 		change     func(*ProviderView)

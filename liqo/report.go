@@ -3,6 +3,7 @@ package liqo
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-logr/logr"
 
@@ -25,13 +26,23 @@ type Reports struct {
 
 // Say has a state reported, once. taken is called when the broker has it.
 func (r *Reports) Say(reservation string, placement int32, state v1.StatusReportState, reason, message string, taken func()) {
-	report := &v1.StatusReport{
+	r.say(reservation, &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: state, Reason: reason, Message: truncate(message, 1024),
-	}
+	}, string(state), taken)
+}
+
+// Answer has the answer to a change of resources reported, once.
+func (r *Reports) Answer(reservation string, placement int32, change int64, state v1.StatusReportState, reason, message string, taken func()) {
+	r.say(reservation, &v1.StatusReport{
+		Placement: placement, Role: r.Role, State: state, Change: change, Reason: reason, Message: truncate(message, 1024),
+	}, fmt.Sprintf("%s/%d", state, change), taken)
+}
+
+func (r *Reports) say(reservation string, report *v1.StatusReport, version string, taken func()) {
 	send := func(ctx context.Context) error {
 		return r.settle(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
 	}
-	r.Outbox.Post(r.key(reservation, placement), string(state), send, taken)
+	r.Outbox.Post(r.key(reservation, report.Placement), version, send, taken)
 }
 
 // Heard says whether the broker has the state.

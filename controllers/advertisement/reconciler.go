@@ -90,7 +90,7 @@ func (r *Reconciler) holds(ctx context.Context) ([]hold, error) {
 		if !p.Status.Enforced {
 			continue
 		}
-		amounts, err := quantity.FromResourceList(p.Spec.Resources)
+		amounts, err := quantity.FromResourceList(p.Kept())
 		if err != nil {
 			return nil, fmt.Errorf("provider instruction %q: %w", p.Name, err)
 		}

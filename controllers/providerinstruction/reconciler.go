@@ -44,6 +44,9 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 	if err := r.decide(ctx, inst); err != nil {
 		return err
 	}
+	if err := r.decideChange(ctx, inst); err != nil {
+		return err
+	}
 	state, err := r.carryOut(ctx, inst)
 	if err != nil {
 		return err
@@ -119,6 +122,8 @@ func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	case refused(inst):
 		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 		r.say(inst, v1.StatusReportStateRefused, liqo.Aspect{Reason: c.Reason, Message: c.Message})
+	case inst.Spec.Change != 0:
+		r.sayChange(inst, state)
 	default:
 		r.say(inst, v1.StatusReportStateAcknowledged, liqo.Aspect{Reason: agentv1alpha1.ReasonAcknowledged})
 		failpoint.Hit(failpoint.ProviderAcknowledged)
@@ -142,8 +147,14 @@ func (r *Reconciler) leave(ctx context.Context, inst *agentv1alpha1.ProviderInst
 }
 
 func (r *Reconciler) say(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why liqo.Aspect) {
-	name := inst.Name
-	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, func() {
-		r.heard <- event.TypedGenericEvent[string]{Object: name}
-	})
+	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, r.hearing(inst.Name))
+}
+
+func (r *Reconciler) answer(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why liqo.Aspect) {
+	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why.Reason, why.Message, r.hearing(inst.Name))
+}
+
+// hearing has an instruction looked at again once the broker has a report of it.
+func (r *Reconciler) hearing(name string) func() {
+	return func() { r.heard <- event.TypedGenericEvent[string]{Object: name} }
 }

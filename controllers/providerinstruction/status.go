@@ -36,6 +36,7 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ProviderIns
 // every count of reserved capacity goes by.
 func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
 	inst.Status.Enforced, inst.Status.Phase = a.Admitted, agentv1alpha1.InstructionPeering
+	inst.Status.Granted, inst.Status.Change = inst.Spec.Resources.DeepCopy(), inst.Spec.Change
 	aspect := liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonAcknowledged,
 		Message: fmt.Sprintf("capacity is kept for %q", inst.Spec.RequesterClusterID)}
 	if !a.Admitted {

@@ -2,7 +2,7 @@ package reservation
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +14,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // keep brings a reservation that is in the book in step with its object: what a user
@@ -37,7 +38,11 @@ func (r *Reconciler) keep(ctx context.Context, obj *brokerv1alpha1.Reservation, 
 	if !edited(obj, view) || view.EndReason != "" {
 		return r.project(ctx, obj, view)
 	}
-	changed, err := r.broker.ChangeObject(ctx, view.Name, obj.Generation, durationOf(obj))
+	amounts, err := quantity.FromResourceList(resourceList(obj))
+	if err != nil {
+		return r.refuseEdit(ctx, obj, view, fault.New(fault.Invalid, "requestedResources: %v", err))
+	}
+	changed, err := r.broker.ChangeObject(ctx, view.Name, obj.Generation, durationOf(obj), amounts)
 	switch fault.ReasonOf(err) {
 	case "":
 		if err != nil {
@@ -46,6 +51,8 @@ func (r *Reconciler) keep(ctx context.Context, obj *brokerv1alpha1.Reservation, 
 		return r.project(ctx, obj, changed)
 	case fault.Invalid, fault.Conflict, fault.Released:
 		return r.refuseEdit(ctx, obj, view, err)
+	case fault.Awaiting:
+		return errors.Join(err, r.deferEdit(ctx, obj, view, err))
 	default:
 		return err
 	}
@@ -67,23 +74,47 @@ func durationOf(obj *brokerv1alpha1.Reservation) time.Duration {
 
 // refuseEdit shows that the book has kept what was agreed before, and why.
 func (r *Reconciler) refuseEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, cause error) error {
-	status := statusOf(view, obj)
-	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: brokerv1alpha1.ConditionChanged, Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonChangeRefused,
-		Message: "what was agreed before holds: " + cause.Error(), ObservedGeneration: obj.Generation,
+	return r.showEdit(ctx, obj, view, metav1.Condition{
+		Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonChangeRefused, Message: holdsStill + cause.Error(),
 	})
+}
+
+// deferEdit shows that the edit cannot be carried into the book yet.
+func (r *Reconciler) deferEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, cause error) error {
+	return r.showEdit(ctx, obj, view, metav1.Condition{
+		Status: metav1.ConditionUnknown, Reason: brokerv1alpha1.ReasonAwaitingProvider, Message: holdsStill + cause.Error(),
+	})
+}
+
+func (r *Reconciler) showEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, c metav1.Condition) error {
+	status := statusOf(view, obj)
+	c.Type, c.ObservedGeneration = brokerv1alpha1.ConditionChanged, obj.Generation
+	meta.SetStatusCondition(&status.Conditions, c)
 	return r.writeStatus(ctx, obj, status)
 }
 
-// changeOf says whether the last edit is in force, nil where there was none.
+// holdsStill begins what is said of an edit that is not in force.
+const holdsStill = "what was agreed before holds: "
+
+// changeOf says whether the last edit is in force, nil where there was none. What is
+// edited at an agent goes by the agent's numbers.
 func changeOf(view *broker.ReservationView, obj *brokerv1alpha1.Reservation) *metav1.Condition {
-	if view.Generation == 0 || view.Generation != obj.Generation {
+	if view.Generation == 0 || view.Object != nil && view.Generation != obj.Generation {
 		return nil
 	}
-	return &metav1.Condition{
-		Type: brokerv1alpha1.ConditionChanged, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ReasonChanged,
-		Message: fmt.Sprintf("held for %s in all", view.Duration),
+	c := &metav1.Condition{Type: brokerv1alpha1.ConditionChanged}
+	switch {
+	case view.Pending != nil:
+		c.Status, c.Reason = metav1.ConditionUnknown, brokerv1alpha1.ReasonAwaitingProvider
+		c.Message = holdsStill + view.Provider + " has not agreed yet"
+	case view.Refusal != nil:
+		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonChangeRefused
+		c.Message = holdsStill + view.Refusal.Reason
+	default:
+		c.Status, c.Reason = metav1.ConditionTrue, brokerv1alpha1.ReasonChanged
+		c.Message = "in force: " + view.Describe()
 	}
+	return c
 }
 
 // reassert writes the book into the spec of an object that shows what an agent asked

@@ -58,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		err = r.carry(ctx, obj)
 	}
 	switch fault.ReasonOf(err) {
-	case fault.Unavailable, fault.Recovering:
+	case fault.Unavailable, fault.Recovering, fault.Awaiting:
 		return ctrl.Result{RequeueAfter: busyRetry}, nil
 	case fault.QueueFull:
 		return ctrl.Result{RequeueAfter: fullRetry}, nil

@@ -23,7 +23,7 @@ func resourceList(obj *brokerv1alpha1.Reservation) corev1.ResourceList {
 // specOf is what a user would have written for a reservation.
 func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
 	spec := brokerv1alpha1.ReservationSpec{
-		RequestedResources: brokerv1alpha1.RequestedResources(v.Amounts.ToResourceList()),
+		RequestedResources: brokerv1alpha1.RequestedResources(v.Wanted().ToResourceList()),
 		Priority:           v.Priority, RequesterID: v.Requester, Tenant: v.Tenant, TargetClusterID: v.Target,
 		Terms: termsOf(v),
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -15,27 +16,33 @@ import (
 // before or not, and then lets it be asked for; or it fails for good. A request
 // that was admitted stays so, whatever becomes of the bounds.
 func (r *Reconciler) admit(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
-	b, err := bounds.Read(ctx, r.options.Reader, rr.Namespace)
+	// One after the other: of two requests that fit only alone, the second must see
+	// that the first was admitted.
+	r.admission.Lock()
+	defer r.admission.Unlock()
+	errs, err := r.outsideBounds(ctx, rr)
 	if err != nil {
 		return err
 	}
-	if b.Sums() {
-		// One after the other: of two requests that fit only alone, the second must see
-		// that the first was admitted.
-		r.admission.Lock()
-		defer r.admission.Unlock()
-	}
-	others, err := r.admitted(ctx, rr.Namespace, b)
-	if err != nil {
-		return err
-	}
-	errs := b.Check(rr, others)
 	if len(errs) == 0 {
 		return r.firstAttempt(ctx, rr)
 	}
 	before := rr.DeepCopy()
 	r.editor(rr).failed(agentv1alpha1.ReasonOutsideBounds, errs.ToAggregate().Error()+"\n"+retryAdvice)
 	return r.save(ctx, rr, before)
+}
+
+// outsideBounds is what a request exceeds, new or edited.
+func (r *Reconciler) outsideBounds(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (field.ErrorList, error) {
+	b, err := bounds.Read(ctx, r.options.Reader, rr.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	others, err := r.admitted(ctx, rr.Namespace, b)
+	if err != nil {
+		return nil, err
+	}
+	return b.Check(rr, others), nil
 }
 
 // admitted lists the requests of a namespace that count beside a new one, from the

@@ -16,18 +16,26 @@ import (
 // change has the broker change a reservation whose request was edited: it has told that
 // it knows the request as another one. What it refuses to change goes on as before.
 func (r *Reconciler) change(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
-	body := &v1.ReservationChange{
-		Generation: rr.Generation, DurationSeconds: wire.ReservationRequest(rr, r.options.ClusterID).DurationSeconds,
+	if errs, err := r.outsideBounds(ctx, rr); err != nil {
+		return nil, r.refused(rr, err, status)
+	} else if len(errs) > 0 {
+		status.changeRefused(errs.ToAggregate().Error())
+		return nil, r.lease(rr, &v1.Reservation{RenewSeconds: refusedRenewal.Seconds()})
 	}
+	asked := wire.ReservationRequest(rr, r.options.ClusterID)
+	body := &v1.ReservationChange{Generation: rr.Generation, DurationSeconds: asked.DurationSeconds, Resources: asked.Resources}
 	answer, err := r.broker.ChangeReservation(ctx, keyOf(rr), body)
 	no, considered := errors.AsType[*fault.Error](err)
 	switch {
 	case err == nil:
 		return r.answered(rr, answer, status)
 	case considered && (no.Reason == fault.Invalid || no.Reason == fault.Conflict):
-		status.changeRefused(no)
+		status.changeRefused(no.Detail)
 		r.retries.Reset(string(rr.UID))
 		return nil, r.lease(rr, &v1.Reservation{RenewSeconds: refusedRenewal.Seconds()})
+	case considered && no.Reason == fault.Awaiting:
+		status.changing(no.Detail)
+		return nil, r.lease(rr, &v1.Reservation{RenewSeconds: no.RetryAfter.Seconds()})
 	default:
 		return nil, r.refused(rr, err, status)
 	}
@@ -39,14 +47,25 @@ const refusedRenewal = time.Hour
 
 // agreed: the broker knows the request as it stands. The first generation is what was
 // asked for, any other an edit.
-func (e editor) agreed() {
-	if e.rr.Generation <= 1 {
-		return
+func (e editor) agreed(c *v1.ChangeState) {
+	switch {
+	case e.rr.Generation <= 1:
+	case c != nil && c.State == v1.ChangeStateStatePending:
+		e.changing(c.Message)
+	default:
+		e.set(agentv1alpha1.ConditionChanged, metav1.ConditionTrue, agentv1alpha1.ReasonChanged, "what spec says is reserved, for as long as it says")
 	}
-	e.set(agentv1alpha1.ConditionChanged, metav1.ConditionTrue, agentv1alpha1.ReasonChanged, "the broker holds it for as long as spec.duration says")
+}
+
+// holdsStill begins what is said of an edit that is not in force.
+const holdsStill = "what was agreed before holds: "
+
+// changing: the provider has not agreed to the edit yet.
+func (e editor) changing(why string) {
+	e.set(agentv1alpha1.ConditionChanged, metav1.ConditionUnknown, agentv1alpha1.ReasonAwaitingProvider, holdsStill+why)
 }
 
 // changeRefused: what was agreed before the edit holds.
-func (e editor) changeRefused(no *fault.Error) {
-	e.set(agentv1alpha1.ConditionChanged, metav1.ConditionFalse, agentv1alpha1.ReasonChangeRefused, "what was agreed before holds: "+no.Detail)
+func (e editor) changeRefused(why string) {
+	e.set(agentv1alpha1.ConditionChanged, metav1.ConditionFalse, agentv1alpha1.ReasonChangeRefused, holdsStill+why)
 }

@@ -169,7 +169,7 @@ func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest,
 func (r *Reconciler) answered(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation, status editor) (*v1.Reservation, time.Duration) {
 	r.retries.Reset(string(rr.UID))
 	again := r.lease(rr, answer)
-	status.agreed()
+	status.agreed(answer.Change)
 	switch {
 	case hasEnded(answer):
 		status.ended(answer)

@@ -417,7 +417,7 @@ func TestAQueuedRequestIsEditedAndReleased(t *testing.T) {
 	b.edit(func(s *agentv1alpha1.ResourceRequestSpec) { s.Duration = &metav1.Duration{Duration: 2 * time.Hour} })
 	b.after(time.Second)
 	b.expectState(agentv1alpha1.RequestQueued, agentv1alpha1.ReasonQueued)
-	if diff := cmp.Diff([]v1.ReservationChange{{Generation: 2, DurationSeconds: 7200}}, b.broker.Changes()); diff != "" {
+	if diff := cmp.Diff([]v1.ReservationChange{{Generation: 2, DurationSeconds: 7200, Resources: v1.Amounts{"cpu": "500m", "memory": "256Mi"}}}, b.broker.Changes()); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	rr := b.request()
@@ -808,11 +808,11 @@ func TestAnEditedDurationIsAgreedWithTheBroker(t *testing.T) {
 		message string
 	}{
 		"it agrees": {
-			want: []v1.ReservationChange{{Generation: 2, DurationSeconds: 7200}}, status: metav1.ConditionTrue,
+			want: []v1.ReservationChange{{Generation: 2, DurationSeconds: 7200, Resources: v1.Amounts{"cpu": "500m", "memory": "256Mi"}}}, status: metav1.ConditionTrue,
 		},
 		"it refuses, and what was agreed goes on": {
 			refusal: fault.New(fault.Invalid, "duration: 2h0m0s is longer than the longest"),
-			want:    []v1.ReservationChange{{Generation: 2, DurationSeconds: 7200}}, status: metav1.ConditionFalse, message: agreed,
+			want:    []v1.ReservationChange{{Generation: 2, DurationSeconds: 7200, Resources: v1.Amounts{"cpu": "500m", "memory": "256Mi"}}}, status: metav1.ConditionFalse, message: agreed,
 		},
 	}
 	for name, tc := range tests {
@@ -836,6 +836,66 @@ func TestAnEditedDurationIsAgreedWithTheBroker(t *testing.T) {
 			b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
 		})
 	}
+}
+
+// What runs has what was agreed before until the provider has agreed to something else.
+func TestEditedAmountsAreInForceWhenTheProviderAgrees(t *testing.T) {
+	b := newBench(t, withDuration(time.Hour))
+	b.after(0)
+	b.carriedOut(nodeReady)
+	b.after(time.Second)
+	two := resource.MustParse("2")
+	b.edit(func(s *agentv1alpha1.ResourceRequestSpec) { s.CPU = &two })
+	changedIs := func(want metav1.ConditionStatus, cpu string) {
+		t.Helper()
+		c := meta.FindStatusCondition(b.request().Status.Conditions, agentv1alpha1.ConditionChanged)
+		if c == nil || c.Status != want {
+			t.Errorf("condition %+v, want %s", c, want)
+		}
+		if got := b.instructions()[0].Spec.Resources.Cpu().String(); got != cpu {
+			t.Errorf("the instruction is for %s, want %s", got, cpu)
+		}
+		b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
+	}
+	if again := b.after(time.Second); again <= 0 || again > 5*time.Second {
+		t.Errorf("the broker is asked again after %s", again)
+	}
+	changedIs(metav1.ConditionUnknown, "500m")
+	b.after(5 * time.Second)
+	changedIs(metav1.ConditionUnknown, "500m")
+	b.broker.Agree()
+	b.after(5 * time.Second)
+	changedIs(metav1.ConditionTrue, "2")
+	if want, got := 1, len(b.broker.Changes()); got != want {
+		t.Errorf("%d changes were asked for, want %d", got, want)
+	}
+}
+
+func TestAnEditWaitsWhileTheProviderHasAnotherToAnswer(t *testing.T) {
+	b := newBench(t, withDuration(time.Hour))
+	b.after(0)
+	b.carriedOut(nodeReady)
+	b.after(time.Second)
+	waits := fault.New(fault.Awaiting, "paris has not answered change 2 yet")
+	waits.RetryAfter = 2 * time.Second
+	b.broker.RefuseChange = waits
+	two := resource.MustParse("2")
+	b.edit(func(s *agentv1alpha1.ResourceRequestSpec) { s.CPU = &two })
+	if again := b.after(time.Second); again <= 0 || again > 5*time.Second {
+		t.Errorf("the broker is asked again after %s", again)
+	}
+	c := meta.FindStatusCondition(b.request().Status.Conditions, agentv1alpha1.ConditionChanged)
+	if c == nil || c.Status != metav1.ConditionUnknown || c.Reason != agentv1alpha1.ReasonAwaitingProvider {
+		t.Errorf("condition %+v", c)
+	}
+	b.broker.RefuseChange = nil
+	b.after(2 * time.Second)
+	b.broker.Agree()
+	b.after(5 * time.Second)
+	if c = meta.FindStatusCondition(b.request().Status.Conditions, agentv1alpha1.ConditionChanged); c.Status != metav1.ConditionTrue {
+		t.Errorf("condition %+v", c)
+	}
+	b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
 }
 
 func TestARequestIsReleasedAndStaysToBeRead(t *testing.T) {

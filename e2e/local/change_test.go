@@ -2,11 +2,16 @@ package local
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,18 +36,24 @@ func TestWhatIsHeldIsChangedInPlaceAndGivenBack(t *testing.T) {
 	check(t, env.AwaitReservation(ctx, byHand, readyWithin, brokerv1alpha1.ReservationActive))
 
 	edit(t, rome, request, `{"spec":{"duration":"3h"}}`)
-	check(t, rome.AwaitCondition(ctx, request, time.Minute, agentv1alpha1.ConditionChanged, nil))
+	awaitChanged(t, rome, request, metav1.ConditionTrue)
 	expires(t, request.Status.ReservedAt, request.Status.ExpiresAt, 3*time.Hour)
 	check(t, runs.Unchanged(ctx))
 	edit(t, env.Broker, byHand, `{"spec":{"duration":"5h"}}`)
-	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
-		err := env.Broker.Get(ctx, client.ObjectKeyFromObject(byHand), byHand)
-		if err != nil || meta.IsStatusConditionTrue(byHand.Status.Conditions, brokerv1alpha1.ConditionChanged) {
-			return "", err
-		}
-		return "the edit to be in force: " + byHand.Status.Message, nil
-	}))
+	awaitChanged(t, env.Broker, byHand, metav1.ConditionTrue)
 	expires(t, byHand.Status.ReservedAt, byHand.Status.ExpiresAt, 5*time.Hour)
+
+	for _, cpu := range []string{"1500m", "600m"} {
+		edit(t, rome, request, `{"spec":{"cpu":"`+cpu+`"}}`)
+		awaitChanged(t, rome, request, metav1.ConditionTrue)
+		has(t, env, rome, request, cpu)
+		check(t, runs.Unchanged(ctx))
+		edit(t, env.Broker, byHand, `{"spec":{"requestedResources":{"cpu":"`+cpu+`"}}}`)
+		awaitChanged(t, env.Broker, byHand, metav1.ConditionTrue)
+	}
+	edit(t, rome, request, `{"spec":{"cpu":"900"}}`)
+	awaitChanged(t, rome, request, metav1.ConditionFalse)
+	has(t, env, rome, request, "600m")
 
 	check(t, rome.DeleteDeployments(ctx, namespace))
 	edit(t, rome, request, `{"spec":{"release":true}}`)
@@ -57,6 +68,58 @@ func TestWhatIsHeldIsChangedInPlaceAndGivenBack(t *testing.T) {
 	}
 	check(t, env.AwaitClean(ctx, time.Minute))
 	check(t, env.AwaitAvailable(ctx, before, time.Minute))
+}
+
+// awaitChanged waits until the last edit of a request or Reservation is answered.
+func awaitChanged(t *testing.T, c *e2e.Cluster, object client.Object, want metav1.ConditionStatus) {
+	t.Helper()
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return "", err
+		}
+		var conditions []metav1.Condition
+		switch o := object.(type) {
+		case *agentv1alpha1.ResourceRequest:
+			conditions = o.Status.Conditions
+		case *brokerv1alpha1.Reservation:
+			conditions = o.Status.Conditions
+		}
+		changed := meta.FindStatusCondition(conditions, agentv1alpha1.ConditionChanged)
+		if changed != nil && changed.ObservedGeneration == object.GetGeneration() && changed.Status == want {
+			return "", nil
+		}
+		return fmt.Sprintf("the edit of %s to be answered with %s: %+v", object.GetName(), want, changed), nil
+	}))
+}
+
+// has waits until the virtual node of a request, and the provider's limit on it, are of
+// so many CPUs.
+func has(t *testing.T, env *Environment, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, cpu string) {
+	t.Helper()
+	want := resource.MustParse(cpu)
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
+		var node corev1.Node
+		if err := c.Get(ctx, client.ObjectKey{Name: r.Status.NodeName}, &node); err != nil {
+			return "", err
+		}
+		quotas := &unstructured.UnstructuredList{}
+		quotas.SetAPIVersion("offloading.liqo.io/v1beta1")
+		quotas.SetKind("QuotaList")
+		if err := env.Member(r.Status.TargetClusterID).List(ctx, quotas); err != nil {
+			return "", err
+		}
+		limit := ""
+		for i := range quotas.Items {
+			if strings.HasPrefix(quotas.Items[i].GetName(), r.Status.NodeName+"-") {
+				limit, _, _ = unstructured.NestedString(quotas.Items[i].Object, "spec", "resources", "cpu")
+			}
+		}
+		got, _ := resource.ParseQuantity(limit)
+		if node.Status.Allocatable.Cpu().Cmp(want) == 0 && got.Cmp(want) == 0 {
+			return "", nil
+		}
+		return fmt.Sprintf("node %s to have %s CPUs: it has %s, its quota is %q", node.Name, cpu, node.Status.Allocatable.Cpu(), limit), nil
+	}))
 }
 
 func edit(t *testing.T, c *e2e.Cluster, object client.Object, patch string) {

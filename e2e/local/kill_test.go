@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
@@ -65,6 +67,10 @@ func live(t *testing.T, env *Environment) {
 	request, err := rome.Request(ctx, namespace, "survivor", small())
 	check(t, err)
 	check(t, rome.AwaitReady(ctx, request, patience))
+	for _, cpu := range []string{"700m", "300m"} {
+		edit(t, rome, request, `{"spec":{"cpu":"`+cpu+`"}}`)
+		awaitChanged(t, rome, request, metav1.ConditionTrue)
+	}
 	byHand := reservation("survivor", "rome")
 	check(t, env.Broker.Create(ctx, byHand))
 	check(t, env.AwaitReservation(ctx, byHand, patience, brokerv1alpha1.ReservationActive))

@@ -29,6 +29,7 @@ var finders = map[mutant.Mutant]finder{
 	mutant.EarlyResale:      byModel("has not confirmed that it is free"),
 	mutant.ReleaseTwice:     byModel("the broker counts"),
 	mutant.CountBoth:        byModel("the broker counts"),
+	mutant.HastyShrink:      byModel("the broker counts"),
 	mutant.EarlyExpiry:      byModel("before its time"),
 	mutant.SkipSwap:         {folder: ".", test: "TestAPausedLeader", says: "records are lost", slow: true},
 	mutant.HastyAnswer:      {folder: ".", test: "TestKilledAtEveryPoint", says: "the journal has", slow: true},

@@ -7,6 +7,8 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // ChangeReservation implements the server's Broker.
@@ -14,8 +16,16 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	if err := checkDuration(change.DurationSeconds); err != nil {
 		return nil, err
 	}
+	amounts, err := wire.ToAmounts(change.Resources)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "resources: %v", err)
+	}
+	if len(change.Resources) == 0 {
+		amounts = nil
+	}
+	e := edit{generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
 	var answer *v1.Reservation
-	err := b.change(ctx, func(t *term) error {
+	err = b.change(ctx, func(t *term) error {
 		r, shut := t.find(clusterID, nameOrKey)
 		switch {
 		case shut:
@@ -25,7 +35,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 		case r.Requester != clusterID:
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := t.edit(r, change.Generation, time.Duration(change.DurationSeconds)*time.Second); err != nil {
+		if err := t.edit(r, e); err != nil {
 			return err
 		}
 		answer = t.answer(r, clusterID)
@@ -36,7 +46,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 
 // ChangeObject is ChangeReservation for a reservation that was made in the broker
 // cluster: generation is that of its object. A duration of 0 is the default one.
-func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration) (*ReservationView, error) {
+func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
 	var view *ReservationView
 	err := b.change(ctx, func(t *term) error {
 		r := t.state.Reservation(name)
@@ -46,7 +56,7 @@ func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64
 		if duration == 0 {
 			duration = b.config.DefaultTTL
 		}
-		if err := t.edit(r, generation, duration); err != nil {
+		if err := t.edit(r, edit{generation, duration, amounts}); err != nil {
 			return err
 		}
 		view = t.viewOf(r)
@@ -55,31 +65,59 @@ func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64
 	return view, err
 }
 
-// edit changes how long a reservation is held.
-func (t *term) edit(r *ledger.Reservation, generation int64, duration time.Duration) error {
-	switch {
-	case r.EndReason != "":
+// edit is what a requester wants changed.
+type edit struct {
+	generation int64
+	duration   time.Duration
+	// amounts is nil where they stay.
+	amounts quantity.Amounts
+}
+
+// edit changes how long a reservation is held, and how much. Other amounts are in force
+// once the provider's agent has agreed.
+func (t *term) edit(r *ledger.Reservation, e edit) error {
+	if r.EndReason != "" {
 		return fault.New(fault.Released, "reservation %q has ended (%s) and cannot be changed: make another", r.Name, endOf(r))
-	case generation == r.Generation && duration == r.Duration:
-		return nil
-	case generation <= r.Generation:
-		return fault.New(fault.Conflict, "reservation %q: change %d was overtaken by change %d", r.Name, generation, r.Generation)
 	}
 	q := askedFor(r)
-	q.Duration = duration
+	q.Duration, q.Amounts = e.duration, e.amounts
+	if q.Amounts == nil {
+		q.Amounts = r.Wanted()
+	}
+	if err := q.complete(); err != nil {
+		return err
+	}
+	otherAmounts := !q.Amounts.Equal(r.Wanted())
+	switch {
+	case r.Refusal != nil && r.Refusal.Generation == e.generation:
+		return fault.New(fault.Conflict, "%s", r.Refusal.Reason)
+	case e.generation == r.Generation && e.duration == r.Duration && !otherAmounts:
+		return nil
+	case e.generation <= r.Generation:
+		return fault.New(fault.Conflict, "reservation %q: change %d was overtaken by change %d", r.Name, e.generation, r.Generation)
+	}
 	if err := t.b.config.Bounds.check(q); err != nil {
 		return err
 	}
-	until, now := t.until(r, duration), t.now()
+	until, now := t.until(r, e.duration), t.now()
 	if !until.After(now) {
 		return fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or give the reservation back",
-			duration, r.ReservedAt().Format(time.RFC3339), now.Sub(r.ReservedAt()).Truncate(time.Second))
+			e.duration, r.ReservedAt().Format(time.RFC3339), now.Sub(r.ReservedAt()).Truncate(time.Second))
+	}
+	change := &ledger.Change{Name: r.Name, Generation: e.generation, Digest: q.digest(), Duration: e.duration, Until: until}
+	if otherAmounts {
+		if err := t.mayChangeAmounts(r, q.Amounts); err != nil {
+			return err
+		}
+		change.Amounts = q.Amounts
 	}
 	t.b.opts.Log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
-		"generation", generation, "duration", duration.String(), "until", until.Format(time.RFC3339))
-	return t.record(ledger.Event{Change: &ledger.Change{
-		Name: r.Name, Generation: generation, Digest: q.digest(), Duration: duration, Until: until,
-	}})
+		"generation", e.generation, "duration", e.duration.String(), "until", until.Format(time.RFC3339), "resources", describe(q.Amounts))
+	if change.Amounts != nil || r.Pending != nil {
+		q.Amounts = r.Amounts
+		change.Fallback = q.digest()
+	}
+	return faultOf(t.record(ledger.Event{Change: change}))
 }
 
 // until is when a reservation ends that is held for a duration: it counts from where

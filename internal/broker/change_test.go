@@ -157,7 +157,7 @@ func TestAnObjectIsChangedByItsGeneration(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if view, err = f.ChangeObject(context.Background(), view.Name, 3, 0); err != nil {
+			if view, err = f.ChangeObject(context.Background(), view.Name, 3, 0, request.Amounts); err != nil {
 				t.Fatal(err)
 			}
 		}

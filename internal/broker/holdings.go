@@ -153,13 +153,21 @@ func (t *term) takeProvided(clusterID string, provided []provision, first bool) 
 func (t *term) takeProvision(clusterID string, p *provision, first bool) error {
 	r := t.state.Reservation(p.Name)
 	if r == nil || r.Requester == p.requester && r.Adoptable(p.Placement) {
-		return t.adopt(clusterID, p)
+		if err := t.adopt(clusterID, p); err != nil || r == nil {
+			return err
+		}
+		return t.restate(r, p)
 	}
 	known := r.Placement(p.Placement)
 	if r.Requester != p.requester || known == nil || known.Provider != clusterID {
 		t.b.opts.Log.Error(nil, "cluster announces what the journal gave to others", "cluster", clusterID,
 			"placement", p.String(), "consumer", p.requester, "requester", r.Requester)
 		return nil
+	}
+	if first {
+		if err := t.restate(r, p); err != nil {
+			return err
+		}
 	}
 	switch {
 	case !r.Stands(known):
@@ -172,6 +180,19 @@ func (t *term) takeProvision(clusterID string, p *provision, first bool) error {
 	default:
 		return nil
 	}
+}
+
+// restate takes a provider's word for how much it keeps, where a change of that is lost.
+// One that is in the book it is asked about again.
+func (t *term) restate(r *ledger.Reservation, p *provision) error {
+	known := r.Placement(p.Placement)
+	if known == nil || known.ProviderGone || r.Pending != nil || p.amounts.IsZero() || p.amounts.Equal(r.AgreedWith(known)) {
+		return nil
+	}
+	q := askedFor(r)
+	q.Amounts = p.amounts
+	t.b.opts.Log.Info("provider keeps other amounts than the journal says", "placement", p.String(), "resources", describe(p.amounts))
+	return t.record(ledger.Event{Restate: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.digest()}})
 }
 
 // withdrawnBefore is why a placement is given up that was given up in the part of
@@ -324,7 +345,9 @@ func (t *term) settleUnclaimed(r *ledger.Reservation) error {
 	event := &ledger.Claim{Name: r.Name}
 	// The request for it may stand beside its placement.
 	if k := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing && c.request != nil }); k >= 0 {
-		q := claims[k].request
+		q := *claims[k].request
+		// Where it has asked for other amounts since, it is told so, and asks again.
+		q.Amounts = r.Amounts
 		event.Key, event.Digest, event.Tenant, event.Priority, event.Target, event.Terms = q.Key, q.digest(), q.Tenant, q.Priority, q.Target, q.Terms
 	}
 	err := t.record(ledger.Event{Claim: event})

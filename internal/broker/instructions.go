@@ -107,12 +107,14 @@ func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.I
 		ConsumerID:       r.Requester,
 		ProviderID:       p.Provider,
 		ProviderEndpoint: t.state.Cluster(p.Provider).Endpoint,
-		Resources:        wire.FromAmounts(r.Amounts),
+		Resources:        wire.FromAmounts(r.AgreedWith(p)),
 		RemainingSeconds: t.remaining(r),
 		Notice:           t.noticeOf(r, p),
 	}
 	if role == v1.InstructionRoleConsumer {
 		in.Key = r.RequestKey()
+	} else if asked := r.AskedOf(p); asked != nil {
+		in.Resources, in.Change = wire.FromAmounts(asked.Amounts), asked.Generation
 	}
 	return in
 }

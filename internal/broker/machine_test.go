@@ -218,6 +218,8 @@ var kinds = []struct {
 	{"refuse", 3, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateRefused)},
 	{"provider gone", 12, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateGone)},
 	{"ready", 8, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateReady)},
+	{"change", 6, (*machine).change},
+	{"answer change", 6, (*machine).answerChange},
 	{"not ready", 2, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateNotReady)},
 	{"consumer gone", 10, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateGone)},
 	{"seconds pass", 10, (*machine).secondsPass},
@@ -372,8 +374,8 @@ func (m *machine) reserveAgain(c choose) (cause, error) {
 	m.mu.Lock()
 	was := m.term.state.Reservation(r.name)
 	m.mu.Unlock()
-	request := &v1.ReservationRequest{Resources: v1.Amounts{"cpu": strconv.FormatInt(r.amounts[corev1.ResourceCPU]/1000, 10)}, DurationSeconds: int64(r.duration / time.Second)}
-	if memory := r.amounts[corev1.ResourceMemory]; memory > 0 {
+	request := &v1.ReservationRequest{Resources: v1.Amounts{"cpu": strconv.FormatInt(r.wanted()[corev1.ResourceCPU]/1000, 10)}, DurationSeconds: int64(r.duration / time.Second)}
+	if memory := r.wanted()[corev1.ResourceMemory]; memory > 0 {
 		request.Resources["memory"] = strconv.FormatInt(memory>>30, 10) + "Gi"
 	}
 	request.TargetClusterID = was.Target
@@ -381,8 +383,14 @@ func (m *machine) reserveAgain(c choose) (cause, error) {
 	if other {
 		request.Resources["cpu"] += "00"
 	}
+	told := r.ended != "" && c(2) == 0
+	if told {
+		request.Reservation = r.name
+	}
 	answer, err := m.RequestReservation(context.Background(), r.requester, r.key, request)
 	switch {
+	case told && err == nil && answer.Name == r.name:
+		return cause{}, nil
 	case other && fault.ReasonOf(err) == fault.KeyReused:
 		return cause{}, nil
 	case err != nil || other:

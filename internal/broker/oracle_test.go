@@ -40,9 +40,14 @@ type lender struct {
 // told is a reservation.
 type told struct {
 	keyOf
-	name     string
+	name string
+	// amounts are those that were agreed last.
 	amounts  quantity.Amounts
 	duration time.Duration
+	// change is a change of amounts that a provider has not answered; nil if there is none.
+	change *unanswered
+	// generation of the last change that was taken.
+	generation int64
 	// asked is when it was last asked for, which renews it if it has no duration.
 	granted, asked time.Time
 	ended          ledger.EndReason
@@ -52,7 +57,10 @@ type told struct {
 
 // promise is a placement, which its provider keeps capacity for until it is gone.
 type promise struct {
-	provider     string
+	provider string
+	// amounts that it has said it keeps, or may keep where it was not heard before it was
+	// given up.
+	amounts      quantity.Amounts
 	acknowledged bool
 	givenUp      bool
 	gone         bool
@@ -72,7 +80,7 @@ func (o *oracle) promised(id string, resource corev1.ResourceName) int64 {
 			if p.provider == id && !p.gone {
 				name := ledger.PlacementName(r.name, int32(i+1))
 				counted[name] = true
-				sum += max(r.amounts[resource], o.lenders[id].used[name][resource])
+				sum += max(r.mayKeep(i, resource), o.lenders[id].used[name][resource])
 			}
 		}
 	}
@@ -198,7 +206,7 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, why 
 		if p.Provider == known.requester {
 			return errors.New("a cluster lends to itself")
 		}
-		known.placements = append(known.placements, promise{provider: p.Provider})
+		known.placements = append(known.placements, promise{provider: p.Provider, amounts: known.amounts})
 	}
 	was := &known.placements[i]
 	if was.provider != p.Provider {
@@ -206,6 +214,9 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, why 
 	}
 	was.acknowledged = was.acknowledged || !p.AcknowledgedAt.IsZero()
 	was.givenUp = !r.Stands(p)
+	if was.givenUp {
+		known.unheard(i, p.Withdrawn == "")
+	}
 	if was.gone && !p.ProviderGone {
 		return errors.New("it was gone and is back")
 	}

@@ -115,7 +115,7 @@ func (t *term) yielding(clusterID string, priority int32) []queue.Holder {
 	for name := range t.holders.on[clusterID] {
 		if held := t.holders.of[name].priority; held < priority {
 			r := t.state.Reservation(name)
-			out = append(out, queue.Holder{ID: name, Priority: held, Since: r.Current().AssignedAt, Amounts: r.Amounts})
+			out = append(out, queue.Holder{ID: name, Priority: held, Since: r.Current().AssignedAt, Amounts: r.HeldBy(r.Current())})
 		}
 	}
 	slices.SortFunc(out, func(a, b queue.Holder) int { return cmp.Compare(a.ID, b.ID) })
@@ -170,7 +170,8 @@ func (t *term) earmarked(clusterID, but string) quantity.Amounts {
 		need := r.Amounts
 		for _, ref := range r.Waiting.Preemption.Victims {
 			if t.state.Held(ref) {
-				need = need.Sub(t.state.Reservation(ref.Name).Amounts)
+				v := t.state.Reservation(ref.Name)
+				need = need.Sub(v.HeldBy(v.Placement(ref.Placement)))
 			}
 		}
 		sum = sum.Add(need.Max(nil))

@@ -46,6 +46,12 @@ func errNoPlacement(clusterID, reservation string, report *v1.StatusReport) erro
 
 func (t *term) providerReports(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
+	if report.Change != 0 {
+		if report.State == v1.StatusReportStateAcknowledged || report.State == v1.StatusReportStateRefused {
+			return t.settleChange(r, p, report)
+		}
+		return errMisplaced(report)
+	}
 	switch report.State {
 	case v1.StatusReportStateAcknowledged:
 		if !p.AcknowledgedAt.IsZero() && r.Stands(p) {

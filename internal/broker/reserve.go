@@ -137,6 +137,9 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	switch {
 	case shut:
 		return nil, fault.New(fault.Released, "key %q was released before this request arrived", q.Key)
+	case r != nil && r.EndReason != "" && q.Holds == r.Name:
+		// Whatever it asks for by now, it is told how that ended.
+		return r, nil
 	case r != nil && r.Digest != digest:
 		// A change that is refused must not end what its requester still speaks of.
 		if err := t.renew(r); err != nil {
@@ -244,6 +247,7 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 		Placements:       make([]v1.Placement, len(r.Placements)),
 		Message:          t.message(r),
 		EndReason:        v1.ReservationEndReason(r.EndReason),
+		Change:           changeOf(r),
 	}
 	for i := range r.Placements {
 		p := &r.Placements[i]
@@ -265,6 +269,8 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 	}
 	if r.Waiting != nil {
 		out.RenewSeconds = queueRefresh.Seconds()
+	} else if r.Pending != nil {
+		out.RenewSeconds = answerRetry.Seconds()
 	} else if r.Duration == 0 && r.EndReason == "" {
 		out.RenewSeconds = max(r.Until.Add(renewEvery-lease).Sub(t.now()), time.Minute).Seconds()
 	}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -113,6 +114,14 @@ type ReservationView struct {
 	Warning string
 	// Over means that nothing of it is left anywhere.
 	Over bool
+}
+
+// Describe says how much is held, and for how long.
+func (v *ReservationView) Describe() string {
+	if v.Duration == 0 {
+		return describe(v.Amounts)
+	}
+	return fmt.Sprintf("%s for %s in all", describe(v.Amounts), v.Duration)
 }
 
 // Reservation returns nil, nil for one that is not in the book (any more).

@@ -57,6 +57,8 @@ const (
 	ProviderTenantMade       Point = "provider-tenant-made"
 	ProviderCredentialsSent  Point = "provider-credentials-sent"
 	ProviderGranted          Point = "provider-granted"
+	ProviderChangeDecided    Point = "provider-change-decided"
+	ProviderChangeAgreed     Point = "provider-change-agreed"
 	ProviderReleased         Point = "provider-released"
 	ProviderGone             Point = "provider-gone"
 	ProviderTenantDeleted    Point = "provider-tenant-deleted"
@@ -78,6 +80,7 @@ var Consumer = []Point{
 var Provider = []Point{
 	ProviderAdmitted, ProviderAcknowledged, ProviderNamespaceMade, ProviderNonceMade, ProviderChallenged,
 	ProviderTenantMade, ProviderCredentialsSent, ProviderGranted,
+	ProviderChangeDecided, ProviderChangeAgreed,
 	ProviderReleased, ProviderGone, ProviderTenantDeleted, ProviderNamespaceDeleted, ProviderDeleted,
 }
 

@@ -40,6 +40,9 @@ const (
 	// QueueFull means that no cluster can hold the request now, and that no more
 	// requests may wait; nothing was kept of it.
 	QueueFull Reason = "QueueFull"
+	// Awaiting means that a reservation cannot be changed before a provider has answered
+	// something else about it.
+	Awaiting Reason = "AwaitingProvider"
 	// TooManyRequests means that the caller asks too often.
 	TooManyRequests Reason = "TooManyRequests"
 	// ClusterDenied means that an administrator shut the caller's cluster out.
@@ -76,6 +79,7 @@ var statusOf = map[Reason]int{
 	Unavailable:        http.StatusServiceUnavailable,
 	Recovering:         http.StatusServiceUnavailable,
 	QueueFull:          http.StatusServiceUnavailable,
+	Awaiting:           http.StatusConflict,
 	TooManyRequests:    http.StatusTooManyRequests,
 	ClusterDenied:      http.StatusForbidden,
 	ClusterNotApproved: http.StatusForbidden,
@@ -119,7 +123,7 @@ func (e *Error) Error() string { return e.Detail }
 
 // Temporary says that the same call may succeed later though nothing changed.
 func (e *Error) Temporary() bool {
-	return e.Reason == Unavailable || e.Reason == Recovering || e.Reason == QueueFull || e.Reason == TooManyRequests || e.Reason == IssuanceFailed || e.Reason == Internal
+	return e.Reason == Unavailable || e.Reason == Recovering || e.Reason == QueueFull || e.Reason == Awaiting || e.Reason == TooManyRequests || e.Reason == IssuanceFailed || e.Reason == Internal
 }
 
 // OfCaller says that the refusal is about who asks. It says nothing of what was asked

@@ -61,7 +61,7 @@ func (i *Instructions) provides(all []agentv1alpha1.ProviderInstruction) []v1.Pr
 		}
 		entry := v1.ProvidedPlacement{
 			Reservation: p.Spec.ReservationName, Placement: p.Spec.Placement, ConsumerID: p.Spec.RequesterClusterID,
-			Resources:    wire.FromResourceList(p.Spec.Resources),
+			Resources:    wire.FromResourceList(p.Kept()),
 			Acknowledged: meta.IsStatusConditionTrue(p.Status.Conditions, agentv1alpha1.ConditionAcknowledged),
 			Releasing:    p.Spec.Release || p.DeletionTimestamp != nil,
 		}

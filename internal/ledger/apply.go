@@ -41,6 +41,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		r.Until, r.Changed = e.Renew.Until, position
 	case e.Change != nil:
 		s.applyChange(e.Change)
+	case e.Settle != nil:
+		s.applySettle(e.Settle)
 	case e.Shut != nil:
 		s.applyShut(e.At, e.Shut)
 	case e.Forget != nil:
@@ -144,6 +146,7 @@ func (s *State) giveUp(r *Reservation, p *Placement) {
 	if r.Notice != nil && r.Notice.Placement == p.Number {
 		r.Notice = nil
 	}
+	r.forsake(p)
 	if !s.HasAgent(p.Provider) || mutant.Active == mutant.EarlyResale {
 		s.free(r, p)
 	}

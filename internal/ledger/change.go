@@ -3,6 +3,8 @@ package ledger
 import (
 	"fmt"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // Change edits a reservation that stands. What is not named stays.
@@ -15,16 +17,26 @@ type Change struct {
 	// Duration and Until as in Reserve.
 	Duration time.Duration `json:"duration,omitempty"`
 	Until    time.Time     `json:"until"`
+	// Amounts that are wanted from now on; nil leaves them. Where an agent speaks for the
+	// provider they are in force with its Settle.
+	Amounts quantity.Amounts `json:"amounts,omitempty"`
+	// Fallback is the digest of the request with the amounts that are agreed, for when
+	// others are wanted and the provider refuses them; "" where none are.
+	Fallback string `json:"fallback,omitempty"`
 }
 
 func (s *State) checkChange(c *Change) error {
 	if err := s.checkLive(c.Name); err != nil {
 		return err
 	}
-	if r := s.reservations[c.Name]; c.Generation <= r.Generation {
+	r := s.reservations[c.Name]
+	if c.Generation <= r.Generation {
 		return fmt.Errorf("reservation %q: %w: generation %d, the newest is %d", c.Name, ErrTaken, c.Generation, r.Generation)
 	}
-	return nil
+	if c.Amounts == nil {
+		return nil
+	}
+	return s.checkAmountsOf(r, c.Amounts)
 }
 
 func (s *State) applyChange(c *Change) {
@@ -35,6 +47,15 @@ func (s *State) applyChange(c *Change) {
 	r.Generation, r.Duration, r.Until, r.Changed = c.Generation, c.Duration, c.Until, s.position
 	if c.Digest != "" {
 		r.Digest = c.Digest
+	}
+	r.Refusal = nil
+	if r.Pending != nil {
+		pending := *r.Pending // who was shown it must not see it change
+		pending.Fallback = c.Fallback
+		r.Pending = &pending
+	}
+	if c.Amounts != nil {
+		s.changeAmounts(r, c)
 	}
 }
 

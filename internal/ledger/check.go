@@ -53,6 +53,8 @@ func (s *State) Check(e *Event) error {
 		return s.checkLive(e.Renew.Name)
 	case e.Change != nil:
 		return s.checkChange(e.Change)
+	case e.Settle != nil:
+		return s.checkSettle(e.Settle)
 	case e.Shut != nil:
 		return s.checkKeyFree(e.Shut.Requester, e.Shut.Key)
 	case e.Forget != nil:
@@ -72,6 +74,7 @@ func (e *Event) changes() int {
 		e.End != nil, e.Renew != nil, e.Shut != nil, e.Forget != nil,
 		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
 		e.Enqueue != nil, e.Grant != nil, e.Preempt != nil,
+		e.Settle != nil, e.Restate != nil,
 	} {
 		if set {
 			n++

@@ -32,6 +32,8 @@ type Event struct {
 	Enqueue      *Enqueue      `json:"enqueue,omitempty"`
 	Grant        *Grant        `json:"grant,omitempty"`
 	Preempt      *Preempt      `json:"preempt,omitempty"`
+	Settle       *Settle       `json:"settle,omitempty"`
+	Restate      *Restate      `json:"restate,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces
@@ -224,6 +226,10 @@ func (e *Event) Reservation() string {
 		return e.Grant.Name
 	case e.Preempt != nil:
 		return e.Preempt.Name
+	case e.Settle != nil:
+		return e.Settle.Name
+	case e.Restate != nil:
+		return e.Restate.Name
 	default:
 		return ""
 	}

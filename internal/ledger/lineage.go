@@ -86,6 +86,8 @@ func (s *State) checkRestored(e *Event) error {
 		return s.checkAnnounced(e.Announced)
 	case e.Adopt != nil:
 		return s.checkAdopt(e.Adopt)
+	case e.Restate != nil:
+		return s.checkRestate(e.Restate)
 	default:
 		return s.checkClaim(e.Claim)
 	}
@@ -101,6 +103,8 @@ func (s *State) applyRestored(e *Event) {
 		s.applyAdopt(e.At, e.Adopt)
 	case e.Claim != nil:
 		s.applyClaim(e.Claim)
+	case e.Restate != nil:
+		s.applyRestate(e.Restate)
 	}
 }
 

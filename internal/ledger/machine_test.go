@@ -94,7 +94,7 @@ func (m *machine) heldNow() map[string]quantity.Amounts {
 // speaks for, gives capacity back.
 func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error {
 	mayFree := func(cluster string) bool {
-		return e.ProviderGone != nil || (e.Withdraw != nil || e.End != nil || e.Adopt != nil) && !m.state.HasAgent(cluster)
+		return e.ProviderGone != nil || e.Settle != nil || e.Restate != nil || e.Change != nil && !m.state.HasAgent(cluster) || (e.Withdraw != nil || e.End != nil || e.Adopt != nil) && !m.state.HasAgent(cluster)
 	}
 	for id, was := range before {
 		now := m.state.clusters[id].Held()
@@ -228,9 +228,10 @@ var kinds = []struct {
 	{"renew", 1, func(m *machine, c choose) Event {
 		return renew(m.anyName(c), m.now.Add(time.Duration(c(99))*time.Minute))
 	}},
-	{"change", 1, func(m *machine, c choose) Event {
-		until := m.now.Add(time.Duration(c(99)) * time.Minute)
-		return Event{Change: &Change{Name: m.anyName(c), Generation: int64(c(5)), Duration: time.Duration(c(3)) * time.Hour, Until: until}}
+	{"change", 6, (*machine).anyChange},
+	{"settle", 5, (*machine).anySettle},
+	{"restate", 2, func(m *machine, c choose) Event {
+		return Event{Restate: &Restate{PlacementRef: m.anyPlacement(c), Amounts: m.anyAmounts(c)}}
 	}},
 	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
 	{"forget", 3, (*machine).anyForget},
@@ -242,7 +243,7 @@ var kinds = []struct {
 	{"enqueue", 5, (*machine).anyEnqueue},
 	{"grant", 5, (*machine).anyGrant},
 	{"preempt", 3, (*machine).anyPreempt},
-	{"claim", 3, func(m *machine, c choose) Event {
+	{"claim", 6, func(m *machine, c choose) Event {
 		return Event{Claim: &Claim{Name: m.anyName(c), Key: oneOf(c, "", m.anyKey(c))}}
 	}},
 }
@@ -331,6 +332,31 @@ func (m *machine) anyWithdraw(c choose) Event {
 
 func (m *machine) anyEnd(c choose) Event {
 	return end(m.anyName(c), oneOf(c, EndReleased, EndExpired, EndFailed, EndReleased, EndExpired, EndFailed, ""))
+}
+
+// anyChange is usually the next one, of what a provider has acknowledged.
+func (m *machine) anyChange(c choose) Event {
+	ch := &Change{Name: m.anyName(c), Generation: int64(c(5)), Duration: time.Duration(c(3)) * time.Hour, Until: m.now.Add(time.Duration(c(99)) * time.Minute)}
+	for _, g := range m.naive.grants {
+		if g.stands() && !g.acked.IsZero() && c(3) == 0 {
+			ch.Name, ch.Generation = g.entry.name, g.entry.generation+1
+		}
+	}
+	if c(4) > 0 {
+		ch.Amounts = m.anyAmounts(c)
+	}
+	return Event{Change: ch}
+}
+
+// anySettle is usually of a change that waits for its answer.
+func (m *machine) anySettle(c choose) Event {
+	e := &Settle{PlacementRef: m.anyPlacement(c), Generation: int64(c(5)), Refused: oneOf(c, "", "", "InsufficientCapacity")}
+	for _, entry := range m.naive.entries {
+		if entry.asked != nil && c(8) > 0 {
+			e.PlacementRef, e.Generation = at(entry.name, entry.asked.number), entry.asked.generation
+		}
+	}
+	return Event{Settle: e}
 }
 
 // anyForget usually names what is over, at times twice or beside what is not.

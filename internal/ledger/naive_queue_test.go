@@ -145,7 +145,7 @@ func (n *naive) recordQueue(e *Event) {
 		n.waits(entry).left = true
 		entry.until = e.Grant.Until
 		number := int32(len(n.grantsOf(entry)) + 1)
-		n.grants = append(n.grants, &naiveGrant{entry: entry, number: number, provider: e.Grant.Provider, assigned: e.At})
+		n.give(&naiveGrant{entry: entry, number: number, provider: e.Grant.Provider, assigned: e.At})
 	default:
 		w := n.waits(n.entry(e.Preempt.Name))
 		w.provider, w.priority, w.ends = e.Preempt.Provider, e.Preempt.Priority, e.Preempt.Ends

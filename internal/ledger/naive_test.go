@@ -19,6 +19,8 @@ type naive struct {
 	entries  []*naiveEntry
 	tombs    map[Shut]bool
 	queue    []*naiveWait
+	// kept is what the provider of a grant has said that it keeps.
+	kept map[*naiveGrant]quantity.Amounts
 	// lineage is the present one, and restored whether it is not the first.
 	lineage  string
 	restored bool
@@ -39,6 +41,8 @@ type naiveEntry struct {
 	end                  EndReason
 	unclaimed            bool
 	generation           int64
+	// asked is a change of amounts without answer; nil if there is none.
+	asked *naiveAsked
 }
 
 type naiveGrant struct {
@@ -56,7 +60,7 @@ type naiveGrant struct {
 }
 
 func newNaive() *naive {
-	return &naive{clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}}
+	return &naive{clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}, kept: map[*naiveGrant]quantity.Amounts{}}
 }
 
 func (g *naiveGrant) stands() bool { return g.entry.end == "" && !g.withdrawn }
@@ -106,7 +110,7 @@ func (n *naive) claimed(cluster string, resource corev1.ResourceName) int64 {
 	for _, g := range n.grants {
 		if g.provider == cluster && !g.left {
 			name := g.name()
-			sum += max(g.entry.amounts[resource]-used[name][resource], 0)
+			sum += max(n.mayHold(g, resource)-used[name][resource], 0)
 		}
 	}
 	return sum
@@ -116,7 +120,7 @@ func (n *naive) held(cluster string, resource corev1.ResourceName) int64 {
 	var sum int64
 	for _, g := range n.grants {
 		if g.provider == cluster && !g.left {
-			sum += g.entry.amounts[resource]
+			sum += n.mayHold(g, resource)
 		}
 	}
 	return sum
@@ -196,6 +200,11 @@ func (n *naive) refusals(e *Event) []error {
 	case e.Change != nil:
 		entry := onLive(e.Change.Name)
 		refuse(entry != nil && e.Change.Generation <= entry.generation, ErrTaken)
+		no = append(no, n.refusalsToChange(e.Change, entry)...)
+	case e.Settle != nil:
+		no = append(no, n.refusalsToSettle(e.Settle)...)
+	case e.Restate != nil:
+		no = append(no, n.refusalsToRestate(e.Restate)...)
 	case e.Shut != nil:
 		refuse(n.keyUsed(e.Shut.Requester, e.Shut.Key), ErrTaken)
 	case e.Forget != nil:
@@ -280,11 +289,11 @@ func (n *naive) record(e *Event) {
 		r := e.Reserve
 		entry := &naiveEntry{name: r.Name, requester: r.Requester, key: r.Key, amounts: r.Amounts, until: r.Until, duration: r.Duration}
 		n.entries = append(n.entries, entry)
-		n.grants = append(n.grants, &naiveGrant{entry: entry, number: 1, provider: r.Provider, assigned: e.At})
+		n.give(&naiveGrant{entry: entry, number: 1, provider: r.Provider, assigned: e.At})
 	case e.Move != nil:
 		entry := n.entry(e.Move.Name)
 		number := int32(len(n.grantsOf(entry)) + 1)
-		n.grants = append(n.grants, &naiveGrant{entry: entry, number: number, provider: e.Move.Provider, assigned: e.At})
+		n.give(&naiveGrant{entry: entry, number: number, provider: e.Move.Provider, assigned: e.At})
 	case e.Acknowledge != nil:
 		if g := n.grant(*e.Acknowledge); g.acked.IsZero() {
 			g.acked = e.At
@@ -319,6 +328,11 @@ func (n *naive) record(e *Event) {
 			}
 		}
 		entry.until, entry.generation, entry.duration = e.Change.Until, e.Change.Generation, e.Change.Duration
+		n.change(e.Change, entry)
+	case e.Settle != nil:
+		n.settle(e.Settle)
+	case e.Restate != nil:
+		n.restate(e.Restate)
 	case e.Shut != nil:
 		n.tombs[*e.Shut] = true
 	case e.Forget != nil:
@@ -357,6 +371,7 @@ func (n *naive) adopt(e *Event) {
 	}
 	adopted := n.grant(a.PlacementRef)
 	*adopted = naiveGrant{entry: entry, number: a.Placement, provider: a.Provider, assigned: e.At, withdrawn: a.Withdrawn != ""}
+	n.kept[adopted] = entry.amounts
 	if a.Acknowledged {
 		adopted.acked, adopted.readyOnce = e.At, true
 	}
@@ -375,7 +390,13 @@ func (n *naive) adopt(e *Event) {
 	}
 }
 
+func (n *naive) give(g *naiveGrant) {
+	n.grants = append(n.grants, g)
+	n.kept[g] = g.entry.amounts
+}
+
 func (n *naive) giveUp(g *naiveGrant) {
+	n.unanswered(g)
 	g.left = g.left || !n.speaks(g.provider)
 	g.leftToo = g.leftToo || !n.speaks(g.entry.requester) || g.entry.unclaimed
 }
@@ -426,6 +447,9 @@ func (n *naive) differs(s *State) error {
 		}
 		if r.Unclaimed != e.unclaimed || r.EndReason != e.end || !r.Until.Equal(e.until) || s.Over(r) != n.over(e) {
 			return fmt.Errorf("reservation %s: %+v, want %+v", e.name, r, e)
+		}
+		if !r.Amounts.Equal(e.amounts) || (r.Pending == nil) != (e.asked == nil) {
+			return fmt.Errorf("reservation %s: %v and %+v, want %v and %+v", e.name, r.Amounts, r.Pending, e.amounts, e.asked)
 		}
 	}
 	if err := n.queueDiffers(s); err != nil {

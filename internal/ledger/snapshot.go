@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -116,7 +117,7 @@ func (s *State) restoreReservation(r *Reservation) error {
 	if s.reservations[r.Name] != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, ErrTaken)
 	}
-	if err := checkAmounts(r.Amounts); err != nil {
+	if err := errors.Join(checkAmounts(r.Amounts), checkAmounts(r.Wanted())); err != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
 	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
@@ -128,8 +129,11 @@ func (s *State) restoreReservation(r *Reservation) error {
 			return fmt.Errorf("%w: placement %d of reservation %q is number %d on provider %q",
 				ErrMalformed, i+1, r.Name, p.Number, p.Provider)
 		}
+		if err := checkAmounts(p.Amounts); err != nil {
+			return fmt.Errorf("placement %d of reservation %q: %w", p.Number, r.Name, err)
+		}
 		if !p.ProviderGone {
-			c.holds[PlacementName(r.Name, p.Number)] = r.Amounts
+			c.holds[PlacementName(r.Name, p.Number)] = r.HeldBy(&p)
 		}
 	}
 	r.Amounts = s.shared.of(r.Amounts)

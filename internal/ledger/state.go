@@ -127,6 +127,10 @@ type Reservation struct {
 	Unclaimed bool `json:",omitempty"`
 	// Generation of the last Change, 0 before the first.
 	Generation int64 `json:",omitempty"`
+	// Pending is a change of amounts that is not answered; nil if there is none.
+	Pending *Pending `json:",omitempty"`
+	// Refusal of the last Change, nil where it was not refused.
+	Refusal *Refusal `json:",omitempty"`
 	// Changed is the position of the last event that touched it.
 	Changed uint64
 }
@@ -147,6 +151,8 @@ type Placement struct {
 	Withdrawn    string
 	ProviderGone bool
 	ConsumerGone bool
+	// Amounts that it holds where these are others than the reservation's, else nil.
+	Amounts quantity.Amounts `json:",omitempty"`
 }
 
 // PlacementName names slice, virtual node and instruction of a placement.

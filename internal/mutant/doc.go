@@ -29,6 +29,9 @@ const (
 	CountBoth Mutant = "count-both"
 	// HastyAnswer: callers are answered before what they are told is durable.
 	HastyAnswer Mutant = "hasty-answer"
+	// HastyShrink: less is held as soon as less is asked for, before the provider has taken
+	// the rest back.
+	HastyShrink Mutant = "hasty-shrink"
 	// EarlyExpiry: a reservation ends one second before its time.
 	EarlyExpiry Mutant = "early-expiry"
 )
@@ -45,5 +48,6 @@ var All = []Mutant{
 	ReleaseTwice,
 	CountBoth,
 	HastyAnswer,
+	HastyShrink,
 	EarlyExpiry,
 }

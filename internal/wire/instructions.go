@@ -89,6 +89,7 @@ func ToProviderInstruction(in *v1.Instruction, received time.Time) (agentv1alpha
 		Placement:          in.Placement,
 		RequesterClusterID: in.ConsumerID,
 		Resources:          resources,
+		Change:             in.Change,
 		ExpiresAt:          ExpiresAt(in.RemainingSeconds, received),
 		Release:            in.State != v1.InstructionStateHold,
 		Unpeer:             in.State == v1.InstructionStateEnded,

@@ -38,7 +38,7 @@ func (s *site) testAdmitted(t *testing.T) {
 			"spec.requestedResources: larger than every known cluster, so the reservation fails: ask for less, or in several reservations (milan has 0 nvidia.com/gpu)",
 		},
 		"more than every known cluster has, until one grows": {
-			"", reservation + `{requesterID: rome, queuePolicy: Queue, queueTimeout: 1h, requestedResources: {cpu: 65}}`,
+			"", reservation + `{requesterID: rome, queuePolicy: Queue, queueTimeout: 1h, requestedResources: {nvidia.com/gpu: 1}}`,
 			"spec.requestedResources: larger than every known cluster, so the reservation waits until one grows",
 		},
 		"a cluster that nobody knows": {

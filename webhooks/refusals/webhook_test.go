@@ -214,15 +214,15 @@ type edit struct {
 var edits = map[string]edit{
 	"another requester of a reservation": {
 		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"requesterID":"rome"}}`,
-		[]string{"spec.requesterID", "of a Reservation only duration and release can be changed: delete it and create another"},
+		[]string{"spec.requesterID", "of a Reservation only requestedResources, duration and release can be changed: delete it and create another"},
 	},
-	"more of a reservation": {
-		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"requestedResources":{"cpu":"3"}}}`,
-		[]string{"spec.requestedResources", "delete it and create another"},
+	"more of a reservation than one may have": {
+		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"requestedResources":{"cpu":"33"}}}`,
+		[]string{"spec.requestedResources[cpu]", "the most is 32, set by BrokerConfig.spec.maxPerReservation"},
 	},
 	"a target for a reservation that has none": {
 		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"targetClusterID":"paris"}}`,
-		[]string{"spec", "only duration and release can be changed"},
+		[]string{"spec", "only requestedResources, duration and release can be changed"},
 	},
 	"another cluster of an advertisement": {
 		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/clusteradvertisements/milan", `{"spec":{"clusterID":"turin"}}`,
@@ -232,13 +232,17 @@ var edits = map[string]edit{
 		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/clusteradvertisements/milan", `{"spec":{"resources":{"allocatable":{"cpu":"65"}}}}`,
 		[]string{"spec.resources.allocatable[cpu]", "lower it, or raise spec.resources.capacity"},
 	},
-	"more of a request": {
-		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"cpu":"5"}}`,
-		[]string{"spec.cpu", "of a ResourceRequest only duration and release can be changed: delete it and create another"},
+	"more of a request than one may have": {
+		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"cpu":"9"}}`,
+		[]string{"spec.cpu", `LimitRange "requests" allows at most 8`},
 	},
-	"a GPU for a request that has none": {
-		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"resources":{"nvidia.com/gpu":"1"}}}`,
-		[]string{"spec", "only duration and release can be changed"},
+	"two GPUs for a request that has none": {
+		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"resources":{"nvidia.com/gpu":"2"}}}`,
+		[]string{"spec.resources[nvidia.com/gpu]", `LimitRange "requests" allows at most 1`},
+	},
+	"a priority for a request that has none": {
+		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"priority":7}}`,
+		[]string{"spec", "only cpu, memory, resources, duration and release can be changed"},
 	},
 	"a cluster on both lists of the configuration": {
 		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"approvedClusters":[{"clusterID":"paris"},{"clusterID":"mallory"}]}}`,

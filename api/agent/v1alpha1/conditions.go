@@ -13,8 +13,9 @@ const (
 	// ResourceRequest.
 	ConditionReserved = "Reserved"
 	// ConditionChanged tells of the last edit of a ResourceRequest: true when it is in
-	// force, false when the broker refused it and what was agreed before holds. Without
-	// an edit it is absent.
+	// force, Unknown while the provider is asked, false when broker or provider refused it
+	// and what was agreed before holds. Without an edit it is absent. On a
+	// ProviderInstruction it is this cluster's own answer.
 	ConditionChanged = "Changed"
 	// ConditionPeered is true when this cluster holds an identity at the provider.
 	ConditionPeered = "Peered"
@@ -37,11 +38,13 @@ const (
 
 // Reasons of conditions and events. They are stable.
 const (
-	ReasonPending           = "Pending"
-	ReasonReserved          = "Reserved"
-	ReasonQueued            = "Queued"
-	ReasonChanged           = "Changed"
-	ReasonChangeRefused     = "ChangeRefused"
+	ReasonPending       = "Pending"
+	ReasonReserved      = "Reserved"
+	ReasonQueued        = "Queued"
+	ReasonChanged       = "Changed"
+	ReasonChangeRefused = "ChangeRefused"
+	// ReasonAwaitingProvider: a change waits for the provider's agent.
+	ReasonAwaitingProvider  = "AwaitingProvider"
 	ReasonQueueFull         = "QueueFull"
 	ReasonPreempted         = "Preempted"
 	ReasonNotice            = "PreemptionNotice"

@@ -23,9 +23,14 @@ type ProviderInstructionSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	RequesterClusterID string `json:"requesterClusterID"`
 
-	// resources to keep, and the most that is granted.
+	// resources to keep.
 	// +required
 	Resources corev1.ResourceList `json:"resources"`
+
+	// change numbers the change of resources that this cluster has to agree to; 0 if
+	// there is none. Until it does, status.granted holds.
+	// +optional
+	Change int64 `json:"change,omitempty"`
 
 	// expiresAt is when the reservation starts to be released, by this cluster's
 	// clock; empty while it is renewed.
@@ -55,6 +60,16 @@ type ProviderInstructionStatus struct {
 	// +optional
 	Enforced bool `json:"enforced,omitempty"`
 
+	// granted are the resources that this cluster has agreed to keep: the most that the
+	// consumer gets.
+	// +optional
+	Granted corev1.ResourceList `json:"granted,omitempty"`
+
+	// change is the last change of spec.resources that was decided; the condition
+	// Changed says how.
+	// +optional
+	Change int64 `json:"change,omitempty"`
+
 	// message says in words where it is and what to do, if anything.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
@@ -65,7 +80,8 @@ type ProviderInstructionStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Acknowledged and Granted.
+	// conditions are Ready, Acknowledged, Granted and, after a change of resources,
+	// Changed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -100,6 +116,15 @@ type ProviderInstruction struct {
 	// +optional
 	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ProviderInstructionStatus `json:"status,omitempty"`
+}
+
+// Kept are the resources that this cluster has agreed to, which spec.resources are only
+// asked for while a change is not decided.
+func (p *ProviderInstruction) Kept() corev1.ResourceList {
+	if p.Status.Granted != nil {
+		return p.Status.Granted
+	}
+	return p.Spec.Resources
 }
 
 // ProviderInstructionList is a list of ProviderInstructions.

@@ -23,11 +23,11 @@ const (
 	RequestFailed    ResourceRequestPhase = "Failed"
 )
 
-// ResourceRequestSpec is what is asked of the other clusters. Of what stands, duration
+// ResourceRequestSpec is what is asked of the other clusters. Of what stands, the amounts, duration
 // and release can be changed; for anything else make another request.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && has(self.memory) == has(oldSelf.memory) && has(self.resources) == has(oldSelf.resources) && has(self.priority) == has(oldSelf.priority) && has(self.namespaces) == has(oldSelf.namespaces) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout)",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
-// +kubebuilder:validation:XValidation:rule="has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.namespaces) == has(oldSelf.namespaces) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout)",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a ResourceRequest that was released cannot be taken back: create another"
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory) || has(self.resources) || has(self.podShapes)",message="nothing is asked for: set cpu, memory, resources or podShapes"
 // +kubebuilder:validation:XValidation:rule="!has(self.cpu) || string(self.cpu).matches('^[^eE]*[1-9]') || (has(self.resources) && self.resources.exists(k, k.contains('/') && string(self.resources[k]) != '0'))",fieldPath=".cpu",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
@@ -36,13 +36,11 @@ type ResourceRequestSpec struct {
 	// resource.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-')",message="cpu cannot be negative: ask for more than zero, for example 500m, or leave it out"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
 	// memory wanted, for example "256Mi".
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-') && string(self).matches('^[^eE]*[1-9]')",message="memory must be above zero, for example 256Mi, or left out"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
 	// resources wanted beside cpu and memory, for example nvidia.com/gpu: "1" or
@@ -50,14 +48,13 @@ type ResourceRequestSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="size(self) <= 8",message="at most eight resources can be named beside cpu and memory"
 	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) && !('memory' in self)",message="cpu and memory have fields of their own: set spec.cpu and spec.memory"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
 	Resources brokerv1alpha1.RequestedResources `json:"resources,omitempty"`
 
 	// priority orders requests that compete; higher comes first.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	Priority int32 `json:"priority,omitempty"`
 
 	// duration the capacity is held, from one minute to ten years (87600h), counted
@@ -70,14 +67,14 @@ type ResourceRequestSpec struct {
 	// queuePolicy says what happens where no cluster can hold it, now or after its
 	// placement was given up: Fail (the default), or Queue: it waits for capacity.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	QueuePolicy brokerv1alpha1.QueuePolicy `json:"queuePolicy,omitempty"`
 
 	// queueTimeout is how long it waits at most; then it fails. It defaults to
 	// BrokerConfig.spec.queue.defaultTimeout (1h).
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="queueTimeout must be at least 1s and at most 87600h, for example 2h30m, or left out"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	QueueTimeout *metav1.Duration `json:"queueTimeout,omitempty"`
 
 	// namespaces whose pods may run on the virtual node. Without it the request's
@@ -88,7 +85,7 @@ type ResourceRequestSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a namespace is a DNS label: lower-case letters, digits and '-' only"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only duration and release can be changed: delete it and create another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	Namespaces *[]string `json:"namespaces,omitempty"`
 
 	// release gives the capacity back and leaves this object, Released, to be read. It

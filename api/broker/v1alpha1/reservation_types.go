@@ -103,16 +103,15 @@ const ReservationFinalizer = "broker.fluidos.eu/release"
 // +kubebuilder:validation:XValidation:rule="!('cpu' in self) || string(self['cpu']).matches('^[^eE]*[1-9]') || self.exists(k, k.contains('/') && string(self[k]) != '0')",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
 type RequestedResources map[corev1.ResourceName]resource.Quantity
 
-// ReservationSpec is what is asked for. Of what stands, duration and release can be
+// ReservationSpec is what is asked for. Of what stands, requestedResources, duration and release can be
 // changed; for anything else make another Reservation.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout)",message="of a Reservation only duration and release can be changed: delete it and create another"
-// +kubebuilder:validation:XValidation:rule="has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a Reservation only duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a Reservation that was released cannot be taken back: create another"
 type ReservationSpec struct {
 	// requestedResources is how much is wanted of each resource.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
 	RequestedResources RequestedResources `json:"requestedResources"`
 
 	// duration the reservation is held, from one minute to ten years (87600h), counted
@@ -126,7 +125,7 @@ type ReservationSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	Priority int32 `json:"priority,omitempty"`
 
 	// requesterID is the cluster ID of the cluster that will use the capacity.
@@ -135,32 +134,32 @@ type ReservationSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",message="requesterID must be a cluster ID, or another name made of letters, digits, '-', '_' and '.'"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	RequesterID string `json:"requesterID"`
 
 	// targetClusterID asks for one provider; any provider if empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	TargetClusterID string `json:"targetClusterID,omitempty"`
 
 	// tenant on whose behalf the reservation is made.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	Tenant string `json:"tenant,omitempty"`
 
 	// queuePolicy says what happens where no cluster can hold it, now or after its
 	// placement was given up: Fail (the default), or Queue: it waits for capacity.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	QueuePolicy QueuePolicy `json:"queuePolicy,omitempty"`
 
 	// queueTimeout is how long it waits at most; then it fails. It defaults to
 	// BrokerConfig.spec.queue.defaultTimeout (1h).
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="queueTimeout must be at least 1s and at most 87600h, for example 2h30m, or left out"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only duration and release can be changed: delete it and create another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	QueueTimeout *metav1.Duration `json:"queueTimeout,omitempty"`
 
 	// release gives the capacity back and leaves this object, Released, to be read.

@@ -20,6 +20,24 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for ChangeStateState.
+const (
+	ChangeStateStatePending ChangeStateState = "Pending"
+	ChangeStateStateRefused ChangeStateState = "Refused"
+)
+
+// Valid indicates whether the value is a known member of the ChangeStateState enum.
+func (e ChangeStateState) Valid() bool {
+	switch e {
+	case ChangeStateStatePending:
+		return true
+	case ChangeStateStateRefused:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InstructionRole.
 const (
 	InstructionRoleConsumer InstructionRole = "Consumer"
@@ -364,6 +382,20 @@ type Candidate struct {
 // P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits.
 type CertificateSigningRequest = string
 
+// ChangeState The last change of resources while the provider has not agreed to it: until then,
+// and after a refusal, the reservation's own resources are in force.
+type ChangeState struct {
+	Generation int64  `json:"generation"`
+	Message    string `json:"message,omitempty,omitzero"`
+
+	// Resources Amount by Kubernetes resource name, each a quantity.
+	Resources Amounts          `json:"resources,omitempty,omitzero"`
+	State     ChangeStateState `json:"state"`
+}
+
+// ChangeStateState defines model for ChangeState.State.
+type ChangeStateState string
+
 // Constraints What a provider has to meet. What is left out does not restrict.
 type Constraints struct {
 	// Affinity Groups of the caller's reservations; where some stand, only their providers.
@@ -484,8 +516,12 @@ type Holdings struct {
 // Instruction defines model for Instruction.
 type Instruction struct {
 	// Acknowledged The provider has accepted.
-	Acknowledged bool   `json:"acknowledged,omitempty,omitzero"`
-	ConsumerID   string `json:"consumerID"`
+	Acknowledged bool `json:"acknowledged,omitempty,omitzero"`
+
+	// Change The change that these resources are of, for the provider while it has not
+	// answered it: it reports Acknowledged or Refused with this number.
+	Change     int64  `json:"change,omitempty,omitzero"`
+	ConsumerID string `json:"consumerID"`
 
 	// Key The idempotency key, for the consumer; absent if the reservation was made in the broker cluster.
 	Key string `json:"key,omitempty,omitzero"`
@@ -724,6 +760,10 @@ type RequestNewsPhase string
 type Reservation struct {
 	Candidates []Candidate `json:"candidates,omitempty,omitzero"`
 
+	// Change The last change of resources while the provider has not agreed to it: until then,
+	// and after a refusal, the reservation's own resources are in force.
+	Change *ChangeState `json:"change,omitempty"`
+
 	// EndReason Why it ends or has ended: it was given back, its time is over, no cluster is
 	// left that could serve it, or one of a higher priority took its place. Absent
 	// while it stands.
@@ -770,6 +810,9 @@ type ReservationChange struct {
 
 	// Generation Number of the change, the caller's own; grows with every change.
 	Generation int64 `json:"generation"`
+
+	// Resources Amount by Kubernetes resource name, each a quantity.
+	Resources Amounts `json:"resources,omitempty,omitzero"`
 }
 
 // ReservationRequest defines model for ReservationRequest.
@@ -820,6 +863,9 @@ type ReservationRequestQueuePolicy string
 
 // StatusReport defines model for StatusReport.
 type StatusReport struct {
+	// Change The change of resources that a provider has Acknowledged, which means that it
+	// gives no more than that, or Refused; absent where the whole placement is meant.
+	Change    int64            `json:"change,omitempty,omitzero"`
 	Message   string           `json:"message,omitempty,omitzero"`
 	Placement int32            `json:"placement"`
 	Reason    string           `json:"reason,omitempty,omitzero"`

@@ -72,12 +72,17 @@ func (a *admission) holds(ctx context.Context, but string) (map[string]quantity.
 	for i := range list.Items {
 		p := &list.Items[i]
 		known[p.Name] = true
-		amounts, err := quantity.FromResourceList(p.Spec.Resources)
+		amounts, err := quantity.FromResourceList(p.Kept())
 		if err != nil || p.Name == but || p.Status.Phase == agentv1alpha1.InstructionReleased {
 			continue
 		}
-		if _, ours := a.admitted[p.Name]; ours || p.Status.Enforced {
-			holds[p.Name] = amounts
+		admitted, ours := a.admitted[p.Name]
+		if _, shown := quantity.Fits(admitted, amounts); ours && p.Status.Enforced && shown {
+			// From here on the cache shows it, and when it becomes less.
+			delete(a.admitted, p.Name)
+		}
+		if ours || p.Status.Enforced {
+			holds[p.Name] = amounts.Max(admitted)
 		}
 	}
 	for name := range a.admitted {

@@ -5,6 +5,7 @@ package fake
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -30,7 +31,7 @@ type Broker struct {
 	beforeAnswer func(ctx context.Context) error
 	news         chan struct{}
 	byKey        map[string]*v1.Reservation
-	held         map[string]int64 // seconds, by key
+	asked        map[string]string // what a key was used for
 	shut         map[string]bool
 	requests     []string
 	advertised   []*v1.Advertisement
@@ -157,7 +158,7 @@ func (b *Broker) reserve(key string, req *v1.ReservationRequest) (*v1.Reservatio
 		return nil, fault.New(fault.Released, "reservation %q was released", key)
 	}
 	if known, ok := b.byKey[key]; ok {
-		if b.held[key] != req.DurationSeconds {
+		if b.asked[key] != bodyOf(req.DurationSeconds, req.Resources) {
 			return nil, fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else", key, known.Name)
 		}
 		answer := *known
@@ -172,9 +173,9 @@ func (b *Broker) reserve(key string, req *v1.ReservationRequest) (*v1.Reservatio
 		return nil, err
 	}
 	if b.byKey == nil {
-		b.byKey, b.held = map[string]*v1.Reservation{}, map[string]int64{}
+		b.byKey, b.asked = map[string]*v1.Reservation{}, map[string]string{}
 	}
-	b.held[key] = req.DurationSeconds
+	b.asked[key] = bodyOf(req.DurationSeconds, req.Resources)
 	r.Instruction.Key = key
 	b.byKey[key] = r
 	answer := *r
@@ -221,10 +222,29 @@ func (b *Broker) ChangeReservation(_ context.Context, key string, change *v1.Res
 		left := float64(change.DurationSeconds)
 		r.RemainingSeconds = &left
 	}
-	b.held[key], r.Instruction.RemainingSeconds = change.DurationSeconds, r.RemainingSeconds
+	b.asked[key], r.Instruction.RemainingSeconds = bodyOf(change.DurationSeconds, change.Resources), r.RemainingSeconds
+	if r.Instruction.Reservation != "" && !maps.Equal(r.Resources, change.Resources) {
+		r.Change = &v1.ChangeState{
+			Generation: change.Generation, State: v1.ChangeStateStatePending, Resources: change.Resources, Message: "waiting for paris to agree",
+		}
+		r.RenewSeconds = 2
+	}
 	answer := *r
 	return &answer, nil
 }
+
+// Agree has the provider agree to every change of resources that it has not answered.
+func (b *Broker) Agree() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.byKey {
+		if r.Change != nil {
+			r.Resources, r.Instruction.Resources, r.Change = r.Change.Resources, r.Change.Resources, nil
+		}
+	}
+}
+
+func bodyOf(seconds int64, resources v1.Amounts) string { return fmt.Sprint(seconds, resources) }
 
 // Changes that were asked for so far.
 func (b *Broker) Changes() []v1.ReservationChange {

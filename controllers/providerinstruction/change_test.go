@@ -1,0 +1,98 @@
+package providerinstruction
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+func cpus(amount string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
+}
+
+// heard is the next report to the broker.
+func (b *broker) heard(t *testing.T, r *Reconciler) v1.StatusReport {
+	t.Helper()
+	select {
+	case <-r.heard:
+		return <-b.told
+	case <-time.After(waitLimit):
+		t.Fatal("the broker was not told")
+		return v1.StatusReport{}
+	}
+}
+
+// Twice: a restarted agent says the same, and asks for no other admission.
+func TestAChangeOfWhatIsKeptIsDecidedOnceAndAnswered(t *testing.T) {
+	tests := map[string]struct {
+		wanted    string
+		admission Admission
+		asked     int
+		state     v1.StatusReportState
+		kept      string
+	}{
+		"more, admitted": {"6", Admission{Admitted: true}, 1, v1.StatusReportStateAcknowledged, "6"},
+		"more, refused":  {"6", Admission{Reason: agentv1alpha1.ReasonInsufficient, Message: "1 of cpu is free here"}, 1, v1.StatusReportStateRefused, "4"},
+		"less":           {"1", Admission{}, 0, v1.StatusReportStateAcknowledged, "1"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inst, b, asked := newInstruction(), &broker{}, 0
+			inst.Spec.Resources = cpus("4")
+			r := newReconciler(t, b, always(Admission{Admitted: true}), inst)
+			inst, _ = settled(t, r, b)
+			r.opts.Admit = func(context.Context, *agentv1alpha1.ProviderInstruction) (Admission, error) {
+				asked++
+				return tc.admission, nil
+			}
+			inst.Spec.Resources, inst.Spec.Change = cpus(tc.wanted), 2
+			if err := r.client.Update(t.Context(), inst); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				r.reports.Forget("res-a", 1)
+				if err := step(t, r); err != nil {
+					t.Fatal(err)
+				}
+				if got := b.heard(t, r); got.State != tc.state || got.Change != 2 {
+					t.Errorf("told %+v, want %s of change 2", got, tc.state)
+				}
+			}
+			got := &agentv1alpha1.ProviderInstruction{}
+			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), got); err != nil {
+				t.Fatal(err)
+			}
+			keeps := got.Kept()
+			if kept := keeps.Cpu().String(); kept != tc.kept || !got.Status.Enforced || asked != tc.asked {
+				t.Errorf("keeps %s, enforced %v, asked %d times for admission; want %s, true, %d", kept, got.Status.Enforced, asked, tc.kept, tc.asked)
+			}
+		})
+	}
+}
+
+// Less is agreed to when the consumer has no more than that.
+func TestLessIsAgreedToWhenNoMoreIsGiven(t *testing.T) {
+	inst, b := newInstruction(), &broker{}
+	inst.Spec.Resources = cpus("4")
+	r := newReconciler(t, b, always(Admission{Admitted: true}), inst)
+	inst, _ = settled(t, r, b)
+	inst.Spec.Resources, inst.Spec.Change = cpus("1"), 2
+	describeChange(inst, Admission{Admitted: true}, r.now())
+	r.reports.Forget("res-a", 1)
+	r.sayChange(inst, liqo.ProviderState{Exceeds: true})
+	if r.reports.Heard("res-a", 1, v1.StatusReportStateAcknowledged) || len(b.told) > 0 {
+		t.Error("the broker was told while the consumer has more")
+	}
+	r.sayChange(inst, liqo.ProviderState{})
+	if got := b.heard(t, r); got.State != v1.StatusReportStateAcknowledged || got.Change != 2 {
+		t.Errorf("told %+v", got)
+	}
+}

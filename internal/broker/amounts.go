@@ -1,0 +1,105 @@
+package broker
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// answerRetry is when to try again what waits for a provider's answer.
+const answerRetry = 2 * time.Second
+
+// errAwaiting refuses a change for as long as a provider has another thing to answer.
+func errAwaiting(r *ledger.Reservation, provider, what string) *fault.Error {
+	e := fault.New(fault.Awaiting, "reservation %q: %s has not answered %s yet; nothing was changed, try again", r.Name, provider, what)
+	e.RetryAfter = answerRetry
+	return e
+}
+
+// mayChangeAmounts refuses other amounts that the provider cannot be asked for now. More
+// is only ever taken from the provider that serves the reservation: to go to another
+// one would move what runs.
+func (t *term) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) error {
+	p := r.Current()
+	if r.Pending != nil {
+		return errAwaiting(r, r.Placement(r.Pending.Placement).Provider, fmt.Sprintf("change %d", r.Pending.Generation))
+	}
+	if !r.Stands(p) {
+		return nil // nothing is held: whoever gets it next gives what is wanted then
+	}
+	if t.awaits(p.Provider) {
+		return t.errRecovering()
+	}
+	if t.state.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
+		return errAwaiting(r, p.Provider, "the reservation")
+	}
+	if _, fits := quantity.Fits(wanted, r.HeldBy(p)); fits {
+		return nil
+	}
+	if _, err := t.refresh(p.Provider); err != nil {
+		return err
+	}
+	c := t.state.Cluster(p.Provider)
+	if phase := t.presenceOf(p.Provider).phase; phase != ClusterActive || t.shutOut(c) {
+		return fault.New(fault.Conflict, "%s gives nothing more now, as it is %s or shut out: ask again when it is back, or make a new request", p.Provider, phase)
+	}
+	free := t.free(c)
+	held := r.HeldBy(p).Max(c.Used[ledger.PlacementName(r.Name, p.Number)])
+	var short []string
+	for _, name := range wanted.Names() {
+		if more := wanted[name] - held[name]; more > free[name] {
+			short = append(short, fmt.Sprintf("%s more of %s is wanted, %s is free there",
+				quantity.Format(name, more), name, quantity.Format(name, free[name])))
+		}
+	}
+	if len(short) == 0 {
+		return nil
+	}
+	return fault.New(fault.Conflict, "resources: %s serves this reservation and has no room for it to grow: %s; ask for less, or make a new request for the rest, which may go to another cluster",
+		p.Provider, strings.Join(short, ", "))
+}
+
+// settleChange takes a provider's word on a change of amounts. What it says again, or of
+// a change that was settled otherwise, changes nothing.
+func (t *term) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+	asked := r.AskedOf(p)
+	if asked == nil || asked.Generation != report.Change {
+		if report.Change <= r.Generation && r.Stands(p) {
+			return nil
+		}
+		return fault.New(fault.Conflict, "nobody waits for an answer of %s to change %d of reservation %q", p.Provider, report.Change, r.Name)
+	}
+	refused := ""
+	if report.State == v1.StatusReportStateRefused {
+		refused = fmt.Sprintf("%s does not agree (%s)", p.Provider, report.Reason)
+		if report.Message != "" {
+			refused += ": " + report.Message
+		}
+	}
+	t.b.opts.Log.Info("change is answered", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
+		"generation", report.Change, "resources", describe(asked.Amounts), "refused", refused)
+	return t.record(ledger.Event{Settle: &ledger.Settle{
+		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Generation: report.Change, Refused: refused,
+	}})
+}
+
+// changeOf tells of the last change of amounts where it is not in force; nil otherwise.
+func changeOf(r *ledger.Reservation) *v1.ChangeState {
+	switch {
+	case r.Pending != nil:
+		return &v1.ChangeState{
+			Generation: r.Pending.Generation, State: v1.ChangeStateStatePending, Resources: wire.FromAmounts(r.Pending.Amounts),
+			Message: "waiting for " + r.Placement(r.Pending.Placement).Provider + " to agree",
+		}
+	case r.Refusal != nil:
+		return &v1.ChangeState{Generation: r.Refusal.Generation, State: v1.ChangeStateStateRefused, Message: r.Refusal.Reason}
+	default:
+		return nil
+	}
+}

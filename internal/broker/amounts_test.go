@@ -1,0 +1,325 @@
+package broker
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+func (f *fleet) resize(id, nameOrKey string, generation int64, cpu, memory string) (*v1.Reservation, error) {
+	return f.ChangeReservation(context.Background(), id, nameOrKey, &v1.ReservationChange{
+		Generation: generation, DurationSeconds: 3600, Resources: v1.Amounts{"cpu": cpu, "memory": memory},
+	})
+}
+
+func (f *fleet) mustResize(r *v1.Reservation, generation int64, cpu, memory string) {
+	f.t.Helper()
+	if _, err := f.resize("rome", r.Name, generation, cpu, memory); err != nil {
+		f.t.Fatalf("change %d: %v", generation, err)
+	}
+}
+
+// answer is the provider's word on a change.
+func (f *fleet) answer(id string, r *v1.Reservation, change int64, state v1.StatusReportState) error {
+	placement := r.Placements[len(r.Placements)-1].Number
+	return f.ReportStatus(context.Background(), id, r.Name, &v1.StatusReport{
+		Placement: placement, Role: provider, State: state, Change: change, Reason: "InsufficientCapacity", Message: "1 of cpu is free here",
+	})
+}
+
+func (f *fleet) mustAnswer(id string, r *v1.Reservation, change int64, state v1.StatusReportState) {
+	f.t.Helper()
+	if err := f.answer(id, r, change, state); err != nil {
+		f.t.Fatalf("%s answers change %d: %v", id, change, err)
+	}
+}
+
+// told is what a cluster is told of its newest placement of a reservation.
+func (f *fleet) told(id string, r *v1.Reservation, role v1.InstructionRole) v1.Instruction {
+	f.t.Helper()
+	var last v1.Instruction
+	for _, in := range f.poll(id, "").Instructions {
+		if in.Reservation == r.Name && in.Role == role && in.Placement > last.Placement {
+			last = in
+		}
+	}
+	return last
+}
+
+// wantAmounts compares what is left at paris, what it is to keep and what rome has.
+func (f *fleet) wantAmounts(r *v1.Reservation, when, free, keeps, has string) {
+	f.t.Helper()
+	if got := f.available("paris"); got != free {
+		f.t.Errorf("%s: %s is left at paris, want %s", when, got, free)
+	}
+	if got := f.told("paris", r, v1.InstructionRoleProvider).Resources["cpu"]; got != keeps {
+		f.t.Errorf("%s: paris is to keep %s, want %s", when, got, keeps)
+	}
+	if got := f.told("rome", r, v1.InstructionRoleConsumer).Resources["cpu"]; got != has {
+		f.t.Errorf("%s: rome has %s, want %s", when, got, has)
+	}
+}
+
+// held is a reservation of 4 CPUs and 8 GiB of rome that is carried out at paris, which
+// has 16 and 64.
+func (f *fleet) held() *v1.Reservation {
+	f.t.Helper()
+	f.advertise("rome", "4", "8Gi")
+	f.advertise("paris", "16", "64Gi")
+	req := lasting(time.Hour)
+	req.Resources = v1.Amounts{"cpu": "4", "memory": "8Gi"}
+	return f.carriedOut("rome", f.reserve("rome", "request-1", req))
+}
+
+// The broker is killed after every step.
+func TestAmountsAreHeldAsTheProviderSays(t *testing.T) {
+	tests := map[string]struct {
+		cpu, memory string
+		answer      v1.StatusReportState
+		// held is what is left while the provider has not answered.
+		held, after, keeps, has string
+	}{
+		"more, agreed":                        {"6", "8Gi", v1.StatusReportStateAcknowledged, "10 56Gi", "10 56Gi", "6", "6"},
+		"more, refused":                       {"6", "8Gi", v1.StatusReportStateRefused, "10 56Gi", "12 56Gi", "4", "4"},
+		"less, agreed":                        {"1", "8Gi", v1.StatusReportStateAcknowledged, "12 56Gi", "15 56Gi", "1", "1"},
+		"less, refused":                       {"1", "8Gi", v1.StatusReportStateRefused, "12 56Gi", "12 56Gi", "4", "4"},
+		"more of one, less of another":        {"6", "4Gi", v1.StatusReportStateAcknowledged, "10 56Gi", "10 60Gi", "6", "6"},
+		"more of one, less of another, never": {"6", "4Gi", v1.StatusReportStateRefused, "10 56Gi", "12 56Gi", "4", "4"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				r := f.held()
+				f.wantAmounts(r, "at first", "12 56Gi", "4", "4")
+				for range 2 {
+					f.mustResize(r, 2, tc.cpu, tc.memory)
+					f.kill()
+				}
+				f.wantAmounts(r, "unanswered", tc.held, tc.cpu, "4")
+				if got := f.get("rome", r.Name); got.Change == nil || got.Change.State != v1.ChangeStateStatePending || got.RenewSeconds == 0 {
+					t.Errorf("the change stands at %+v, to be asked about after %v s", got.Change, got.RenewSeconds)
+				}
+				for range 2 {
+					f.mustAnswer("paris", r, 2, tc.answer)
+					f.kill()
+				}
+				f.wantAmounts(r, "answered", tc.after, tc.keeps, tc.has)
+				again := lasting(time.Hour)
+				again.Resources = v1.Amounts{"cpu": tc.cpu, "memory": tc.memory}
+				_, err := f.RequestReservation(context.Background(), "rome", "request-1", again)
+				if tc.answer == v1.StatusReportStateAcknowledged {
+					if err != nil {
+						t.Errorf("asking with what was agreed: %v", err)
+					}
+					return
+				}
+				if fault.ReasonOf(err) != fault.KeyReused {
+					t.Errorf("asking with what was refused: %v, want %s", err, fault.KeyReused)
+				}
+				_, err = f.resize("rome", r.Name, 2, tc.cpu, tc.memory)
+				if fault.ReasonOf(err) != fault.Conflict || !strings.Contains(err.Error(), "1 of cpu is free here") {
+					t.Errorf("the same change again: %v", err)
+				}
+				f.mustResize(r, 3, "5", "8Gi")
+				f.wantAmounts(r, "with another change", "11 56Gi", "5", "4")
+			})
+		})
+	}
+}
+
+func TestGrowthStaysWhereTheReservationIs(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.held()
+		f.advertise("berlin", "64", "64Gi")
+		f.reserve("rome", "request-2", request("8", "8Gi"))
+		if got := f.available("paris"); got != "12 56Gi" {
+			t.Fatalf("%s is left at paris", got)
+		}
+		_, err := f.resize("rome", r.Name, 2, "17", "8Gi")
+		if fault.ReasonOf(err) != fault.Conflict {
+			t.Fatalf("got %v", err)
+		}
+		for _, want := range []string{"paris", "13 more of cpu", "12 is free there", "new request"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q does not say %q", err, want)
+			}
+		}
+		f.wantAmounts(r, "refused", "12 56Gi", "4", "4")
+		if got := f.get("rome", r.Name); got.Change != nil {
+			t.Errorf("change %+v", got.Change)
+		}
+		time.Sleep(staleAfter)
+		if _, err := f.resize("rome", r.Name, 3, "5", "8Gi"); fault.ReasonOf(err) != fault.Conflict || !strings.Contains(err.Error(), "Stale") {
+			t.Errorf("a cluster that is silent gives more: %v", err)
+		}
+		f.mustResize(r, 4, "2", "8Gi")
+	})
+}
+
+func TestWhenAmountsMayBeChanged(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", lasting(time.Hour))
+		if _, err := f.resize("rome", r.Name, 2, "3", "4Gi"); fault.ReasonOf(err) != fault.Awaiting {
+			t.Errorf("before it is acknowledged: %v, want %s", err, fault.Awaiting)
+		}
+		f.carriedOut("rome", r)
+		for who, want := range map[string]fault.Reason{"paris": fault.Forbidden, "oslo": fault.NotFound} {
+			if _, err := f.resize(who, r.Name, 2, "3", "4Gi"); fault.ReasonOf(err) != want {
+				t.Errorf("changed by %s: %v, want %s", who, err, want)
+			}
+		}
+		if _, err := f.resize("rome", r.Name, 2, "0", "0"); fault.ReasonOf(err) != fault.Invalid {
+			t.Errorf("to nothing: %v", err)
+		}
+		f.mustResize(r, 2, "3", "4Gi")
+		if _, err := f.resize("rome", r.Name, 3, "1", "4Gi"); fault.ReasonOf(err) != fault.Awaiting {
+			t.Errorf("before the first is answered: %v, want %s", err, fault.Awaiting)
+		}
+		// How long it is held needs nobody's answer, nor does the answer undo it.
+		if _, err := f.change("rome", r.Name, 3, 2*time.Hour); err != nil {
+			t.Errorf("duration: %v", err)
+		}
+		f.mustAnswer("paris", r, 2, v1.StatusReportStateRefused)
+		asked := lasting(2 * time.Hour)
+		if got := f.reserve("rome", "request-1", asked); got.Resources["cpu"] != "2" || *got.RemainingSeconds != 7200 {
+			t.Errorf("got %v for %v s", got.Resources, *got.RemainingSeconds)
+		}
+		f.mustResize(r, 4, "1", "4Gi")
+		f.mustAnswer("paris", r, 4, v1.StatusReportStateAcknowledged)
+		if err := f.answer("paris", r, 9, v1.StatusReportStateAcknowledged); fault.ReasonOf(err) != fault.Conflict {
+			t.Errorf("an answer to no change: %v", err)
+		}
+		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.resize("rome", r.Name, 5, "1", "1Gi"); fault.ReasonOf(err) != fault.Released {
+			t.Errorf("while it is released: %v", err)
+		}
+	})
+}
+
+// What the provider may have given by then is held until it is gone.
+func TestAChangeThatTheProviderNeverAnswers(t *testing.T) {
+	tests := map[string]struct {
+		cpu string
+		// paris and berlin are what is left there after the move.
+		paris, berlin string
+		state         v1.ChangeStateState
+	}{
+		"more is dropped":      {"6", "10 56Gi", "60 56Gi", v1.ChangeStateStateRefused},
+		"less is in force now": {"1", "12 56Gi", "63 56Gi", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				r := f.held()
+				f.advertise("berlin", "64", "64Gi")
+				f.mustResize(r, 2, tc.cpu, "8Gi")
+				f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
+				f.kill()
+				if got := f.available("paris") + ", " + f.available("berlin"); got != tc.paris+", "+tc.berlin {
+					t.Errorf("%s is left, want %s, %s", got, tc.paris, tc.berlin)
+				}
+				got := f.get("rome", r.Name)
+				if state := (got.Change); tc.state == "" && state != nil || tc.state != "" && (state == nil || state.State != tc.state) {
+					t.Errorf("change %+v, want %q", state, tc.state)
+				}
+				if err := f.answer("paris", r, 2, v1.StatusReportStateAcknowledged); fault.ReasonOf(err) != fault.Conflict {
+					t.Errorf("a late answer: %v", err)
+				}
+				f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
+				if got := f.available("paris"); got != "16 64Gi" {
+					t.Errorf("%s is left at paris", got)
+				}
+			})
+		})
+	}
+}
+
+func TestAReservationThatEndsUnansweredHoldsTheMostUntilItIsGone(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.held()
+		f.mustResize(r, 2, "6", "8Gi")
+		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name); err != nil {
+			t.Fatal(err)
+		}
+		f.kill()
+		if got := f.available("paris"); got != "10 56Gi" {
+			t.Errorf("%s is left at paris", got)
+		}
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
+		if got := f.available("paris"); got != "16 64Gi" {
+			t.Errorf("%s is left at paris", got)
+		}
+	})
+}
+
+// Nobody is asked where no agent speaks for the provider.
+func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		sixteen := request("16", "64Gi")
+		offered, err := requestOf("paris", "unused", sixteen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offer := &ledger.Offer{ClusterID: "paris", Capacity: offered.Amounts, Allocatable: offered.Amounts, Source: &ledger.Manifest{Digest: "1"}}
+		if err := f.OfferManifest(context.Background(), offer); err != nil {
+			t.Fatal(err)
+		}
+		asked, err := requestOf("rome", "unused", lasting(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked.Object = &ledger.ObjectRef{Namespace: "default", Name: "r", UID: "uid-1"}
+		view, err := f.ReserveObject(context.Background(), *asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, step := range []struct {
+			millicores int64
+			left       string
+		}{{5000, "11 60Gi"}, {1000, "15 60Gi"}} {
+			amounts := asked.Amounts.Clone()
+			amounts["cpu"] = step.millicores
+			if view, err = f.ChangeObject(context.Background(), view.Name, int64(2+i), time.Hour, amounts); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.available("paris"); got != step.left || view.Pending != nil {
+				t.Errorf("%s is left, want %s; pending %+v", got, step.left, view.Pending)
+			}
+		}
+	})
+}
+
+// What a provider keeps is its own word where the journal has lost a change.
+func TestAChangeThatTheJournalHasLost(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.held()
+		old := f.server.Clone()
+		f.mustResize(r, 2, "6", "8Gi")
+		f.mustAnswer("paris", r, 2, v1.StatusReportStateAcknowledged)
+		cursor := f.poll("paris", "").Cursor
+		f.restore(old)
+		f.poll("paris", cursor)
+		keeps := provided(r, "rome", func(p *v1.ProvidedPlacement) { p.Resources = v1.Amounts{"cpu": "6", "memory": "8Gi"} })
+		f.advertise("paris", "16", "64Gi")
+		f.announce("paris", keeps)
+		asked := lasting(time.Hour)
+		asked.Resources = v1.Amounts{"cpu": "6", "memory": "8Gi"}
+		f.announce("rome", nil, wanted(r, "request-1", asked))
+		f.wantAmounts(r, "announced", "10 56Gi", "6", "6")
+		// Its requester may have thought better of it in the part that is lost.
+		was := lasting(time.Hour)
+		was.Resources = v1.Amounts{"cpu": "4", "memory": "8Gi"}
+		f.wantRefusal("rome", "request-1", was, fault.KeyReused)
+		f.mustResize(r, 3, "4", "8Gi")
+		f.mustAnswer("paris", r, 3, v1.StatusReportStateAcknowledged)
+		f.wantAmounts(r, "changed again", "12 56Gi", "4", "4")
+	})
+}

@@ -1,0 +1,171 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// unanswered is what one provider is to say yes or no to.
+type unanswered struct {
+	generation int64
+	placement  int
+	amounts    quantity.Amounts
+}
+
+// mayKeep is the most of a resource that the provider of a placement may be giving: it
+// may have carried out what it was asked for, or not.
+func (r *told) mayKeep(placement int, resource corev1.ResourceName) int64 {
+	most := r.placements[placement].amounts[resource]
+	if r.change != nil && r.change.placement == placement {
+		most = max(most, r.change.amounts[resource])
+	}
+	return most
+}
+
+// wanted is what repetitions of the request ask for.
+func (r *told) wanted() quantity.Amounts {
+	if r.change != nil {
+		return r.change.amounts
+	}
+	return r.amounts
+}
+
+// unheard settles a change whose placement was given up: less needs nobody's consent,
+// and what has ended with it is repeated as it was asked for last.
+func (r *told) unheard(placement int, ended bool) {
+	if r.change == nil || r.change.placement != placement {
+		return
+	}
+	most, less := quantity.Amounts{}, true
+	for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		most[resource] = r.mayKeep(placement, resource)
+		less = less && r.change.amounts[resource] <= r.amounts[resource]
+	}
+	if less || ended {
+		r.amounts = r.change.amounts
+	}
+	r.placements[placement].amounts, r.change = most, nil
+}
+
+// newest is the index of the placement that serves a reservation, -1 if none does now.
+func (r *told) newest() int {
+	last := len(r.placements) - 1
+	if last >= 0 && r.placements[last].givenUp {
+		return -1
+	}
+	return last
+}
+
+// refusalOf a change, "" if it has to be taken.
+func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amounts, now time.Time) fault.Reason {
+	n := r.newest()
+	switch {
+	case r.ended != "":
+		return fault.Released
+	case duration > 0 && !r.granted.Add(duration).After(now):
+		return fault.Invalid
+	case amounts.Equal(r.wanted()), n < 0 && r.change == nil:
+		return ""
+	case r.change != nil:
+		return fault.Awaiting
+	}
+	p := r.placements[n]
+	l := o.lenders[p.provider]
+	if l.agent && !p.acknowledged {
+		return fault.Awaiting
+	}
+	for resource, want := range amounts {
+		now, kept := now, r.mayKeep(n, resource)
+		if want <= kept {
+			continue
+		}
+		more := want - max(kept, l.used[ledger.PlacementName(r.name, int32(n+1))][resource])
+		if !o.lends(p.provider, now) || more > o.free(p.provider, resource) {
+			return fault.Conflict
+		}
+	}
+	return ""
+}
+
+// change edits how long a reservation is held, how much, or both.
+func (m *machine) change(c choose) (cause, error) {
+	r := m.anyTold(c)
+	if r == nil {
+		return cause{}, nil
+	}
+	change := &v1.ReservationChange{Generation: r.generation + 1, DurationSeconds: int64(r.duration / time.Second)}
+	amounts := r.wanted()
+	if c(3) == 0 {
+		change.DurationSeconds = oneOf(c, 0, int64(60+c(600)))
+	}
+	if c(4) > 0 {
+		change.Resources = m.anyRequest(c).Resources
+		amounts = amountsOf(change.Resources)
+	}
+	duration := time.Duration(change.DurationSeconds) * time.Second
+	want := m.refusalOf(r, duration, amounts, m.now())
+	_, err := m.ChangeReservation(context.Background(), r.requester, r.name, change)
+	if got := fault.ReasonOf(err); got != want || err != nil && got == "" {
+		return cause{}, fmt.Errorf("changing %s to %v for %s: %v (%q), want %q; it has %+v, unanswered %+v", r.name, change.Resources, duration, err, got, want, r, r.change)
+	}
+	if err != nil {
+		return cause{}, nil
+	}
+	r.generation, r.duration = change.Generation, duration
+	if duration == 0 {
+		r.asked = m.now()
+	}
+	n := r.newest()
+	switch {
+	case amounts.Equal(r.wanted()):
+	case n >= 0 && m.lenders[r.placements[n].provider].agent:
+		r.change = &unanswered{r.generation, n, amounts}
+	default:
+		r.amounts = amounts
+		if n >= 0 {
+			r.placements[n].amounts = amounts
+		}
+	}
+	return cause{}, nil
+}
+
+// answerChange is a provider's word, at times on a change that nobody asked it about.
+func (m *machine) answerChange(c choose) (cause, error) {
+	r := m.anyTold(c)
+	for _, name := range m.names {
+		if m.told[name].change != nil && c(4) > 0 {
+			r = m.told[name]
+		}
+	}
+	if r == nil || len(r.placements) == 0 {
+		return cause{}, nil
+	}
+	n, generation := len(r.placements)-1, int64(1+c(4))
+	if r.change != nil && c(8) > 0 {
+		n, generation = r.change.placement, r.change.generation
+	}
+	report := &v1.StatusReport{
+		Placement: int32(n + 1), Role: v1.StatusReportRoleProvider, Change: generation,
+		State: oneOf(c, v1.StatusReportStateAcknowledged, v1.StatusReportStateAcknowledged, v1.StatusReportStateRefused),
+	}
+	err := m.ReportStatus(context.Background(), r.placements[n].provider, r.name, report)
+	awaited := r.change != nil && r.change.placement == n && r.change.generation == generation
+	if err != nil && (awaited || fault.ReasonOf(err) != fault.Conflict) {
+		return cause{}, fmt.Errorf("%s on change %d of %s: %w", report.State, generation, r.name, err)
+	}
+	if awaited {
+		if report.State == v1.StatusReportStateAcknowledged {
+			r.amounts, r.placements[n].amounts = r.change.amounts, r.change.amounts
+		}
+		r.change = nil
+	}
+	return cause{}, nil
+}

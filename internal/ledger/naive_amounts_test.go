@@ -1,0 +1,138 @@
+package ledger
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// naiveAsked is what one provider is to say yes or no to.
+type naiveAsked struct {
+	generation int64
+	number     int32
+	amounts    quantity.Amounts
+}
+
+// mayHold is all that a provider may keep for a grant, as nobody knows how far it is.
+func (n *naive) mayHold(g *naiveGrant, resource corev1.ResourceName) int64 {
+	most := n.kept[g][resource]
+	if asked := g.entry.asked; asked != nil && asked.number == g.number {
+		most = max(most, asked.amounts[resource])
+	}
+	return most
+}
+
+func (n *naive) newest(entry *naiveEntry) *naiveGrant {
+	all := n.grantsOf(entry)
+	if len(all) == 0 {
+		return nil
+	}
+	return all[len(all)-1]
+}
+
+func (n *naive) refusalsToChange(c *Change, entry *naiveEntry) (no []error) {
+	if c.Amounts == nil || entry == nil {
+		return nil
+	}
+	if c.Amounts.IsZero() {
+		no = append(no, ErrMalformed)
+	}
+	if entry.asked != nil {
+		no = append(no, ErrTaken)
+	}
+	g := n.newest(entry)
+	if g == nil || !g.stands() {
+		return no
+	}
+	if n.speaks(g.provider) && g.acked.IsZero() {
+		no = append(no, ErrTaken)
+	}
+	for resource, want := range c.Amounts {
+		now := max(n.mayHold(g, resource), n.clusters[g.provider].last.Used[g.name()][resource])
+		if more := want - now; more > 0 && more > n.free(g.provider, resource) {
+			no = append(no, ErrOverbooked)
+		}
+	}
+	return no
+}
+
+func (n *naive) change(c *Change, entry *naiveEntry) {
+	if c.Amounts == nil {
+		return
+	}
+	g := n.newest(entry)
+	if g != nil && g.stands() && n.speaks(g.provider) {
+		entry.asked = &naiveAsked{c.Generation, g.number, c.Amounts}
+		return
+	}
+	entry.amounts = c.Amounts
+	if g != nil && g.stands() {
+		n.kept[g] = c.Amounts
+	}
+}
+
+func (n *naive) refusalsToSettle(e *Settle) []error {
+	g := n.grant(e.PlacementRef)
+	if g == nil {
+		return []error{ErrUnknown}
+	}
+	if asked := g.entry.asked; asked == nil || asked.number != e.Placement || asked.generation != e.Generation {
+		return []error{ErrTaken}
+	}
+	return nil
+}
+
+func (n *naive) settle(e *Settle) {
+	g := n.grant(e.PlacementRef)
+	if e.Refused == "" {
+		n.kept[g], g.entry.amounts = g.entry.asked.amounts, g.entry.asked.amounts
+	}
+	g.entry.asked = nil
+}
+
+// unanswered is what becomes of a change that a provider will not answer.
+func (n *naive) unanswered(g *naiveGrant) {
+	asked := g.entry.asked
+	if asked == nil || asked.number != g.number {
+		return
+	}
+	all, less := quantity.Amounts{}, true
+	for _, resource := range resources {
+		all[resource] = n.mayHold(g, resource)
+		less = less && asked.amounts[resource] <= g.entry.amounts[resource]
+	}
+	n.kept[g], g.entry.asked = all, nil
+	if less && g.entry.end == "" {
+		g.entry.amounts = asked.amounts
+	}
+}
+
+func (n *naive) refusalsToRestate(e *Restate) (no []error) {
+	g := n.grant(e.PlacementRef)
+	if g == nil {
+		return []error{ErrUnknown}
+	}
+	if g.left {
+		no = append(no, ErrOver)
+	}
+	if g.entry.asked != nil {
+		no = append(no, ErrTaken)
+	}
+	if e.Amounts.IsZero() {
+		no = append(no, ErrMalformed)
+	}
+	for resource, amount := range e.Amounts {
+		if n.held(g.provider, resource)-n.mayHold(g, resource) > quantity.Limit-amount {
+			no = append(no, ErrOverbooked)
+		}
+	}
+	return no
+}
+
+func (n *naive) restate(e *Restate) {
+	g := n.grant(e.PlacementRef)
+	n.kept[g] = e.Amounts
+	if g == n.newest(g.entry) && g.stands() {
+		g.entry.amounts = e.Amounts
+	}
+}
