@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // reader reads and verifies a journal, from its tail backwards.
@@ -15,10 +16,12 @@ type reader struct {
 	// hash: they never change, so reading again after a conflict is short.
 	sealed map[string]history
 	states map[digest][]byte
+	// fetched are sealed segments that were read before it was their turn.
+	fetched map[string]Object
 }
 
 func newReader(w writer) reader {
-	return reader{writer: w, sealed: map[string]history{}, states: map[digest][]byte{}}
+	return reader{writer: w, sealed: map[string]history{}, states: map[digest][]byte{}, fetched: map[string]Object{}}
 }
 
 // history is a verified segment.
@@ -69,9 +72,11 @@ func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
-	if err := r.checkHead(ctx, last.header.Head.Position); err != nil {
+	sealed, err := r.checkHead(ctx, last.header.Head.Position)
+	if err != nil {
 		return contents{}, err
 	}
+	r.prefetch(ctx, sealed, last.checkpointPosition())
 	found := contents{tail: tail{segment: last.segment, version: obj.ResourceVersion}}
 	found.recovery = Recovery{
 		ID:                 last.header.Journal,
@@ -97,20 +102,39 @@ func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
 
 // checkHead makes sure that nothing was sealed or checkpointed beyond the tail's head:
 // the tail would then have been set back to an earlier version of itself. Setting it
-// back to what it was after the last seal leaves no such trace.
-func (r reader) checkHead(ctx context.Context, head uint64) error {
-	for _, part := range []string{PartSegment, PartCheckpoint} {
-		found, err := r.list(ctx, part)
+// back to what it was after the last seal leaves no such trace. It returns the sealed
+// segments.
+func (r reader) checkHead(ctx context.Context, head uint64) (sealed []stored, err error) {
+	for _, part := range []string{PartCheckpoint, PartSegment} {
+		sealed, err = r.list(ctx, part)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, s := range found {
+		for _, s := range sealed {
 			if s.position > head {
-				return r.corrupt(r.name.tail(), head+1, fmt.Sprintf("it ends before ConfigMap %q, so it is not the last version of the tail", s.name))
+				return nil, r.corrupt(r.name.tail(), head+1, fmt.Sprintf("it ends before ConfigMap %q, so it is not the last version of the tail", s.name))
 			}
 		}
 	}
-	return nil
+	return sealed, nil
+}
+
+// prefetch reads the segments that follow position, which walk would read one after the
+// other. What cannot be read here it reads again, and says why.
+func (r reader) prefetch(ctx context.Context, sealed []stored, position uint64) {
+	var names []string
+	for _, s := range sealed {
+		_, known := r.sealed[s.name]
+		if _, fetched := r.fetched[s.name]; s.position > position && !known && !fetched {
+			names = append(names, s.name)
+		}
+	}
+	found, errs := r.getAll(ctx, names)
+	for i, name := range names {
+		if errs[i] == nil {
+			r.fetched[name] = found[i]
+		}
+	}
 }
 
 // walk returns the segments from the one that follows position up to last.
@@ -138,12 +162,14 @@ func (r reader) before(ctx context.Context, s segment) (history, error) {
 	if known, ok := r.sealed[name]; ok {
 		return known, nil
 	}
-	obj, err := r.get(ctx, name)
-	if errors.Is(err, ErrNotFound) {
-		return history{}, r.corrupt(name, s.header.Anchor.Position, "it is missing")
-	}
-	if err != nil {
-		return history{}, err
+	obj, fetched := r.fetched[name]
+	if !fetched {
+		var err error
+		if obj, err = r.get(ctx, name); errors.Is(err, ErrNotFound) {
+			return history{}, r.corrupt(name, s.header.Anchor.Position, "it is missing")
+		} else if err != nil {
+			return history{}, err
+		}
 	}
 	found, err := r.decode(obj)
 	if err != nil {
@@ -153,6 +179,7 @@ func (r reader) before(ctx context.Context, s segment) (history, error) {
 		return history{}, r.corrupt(name, found.header.Anchor.Position+1, "it is another segment than the one its successor is anchored at")
 	}
 	r.sealed[name] = found
+	delete(r.fetched, name)
 	return found, nil
 }
 
@@ -161,17 +188,20 @@ func (r reader) checkpoint(ctx context.Context, ref checkpointRef) ([]byte, erro
 	if state, ok := r.states[ref.Hash]; ok {
 		return state, nil
 	}
+	names := make([]string, ref.Chunks)
+	for i := range names {
+		names[i] = r.name.chunk(ref, i)
+	}
+	found, errs := r.getAll(ctx, names)
 	state := make([]byte, 0, ref.Bytes)
-	for i := range ref.Chunks {
-		name := r.name.chunk(ref, i)
-		obj, err := r.get(ctx, name)
-		if errors.Is(err, ErrNotFound) {
+	for i, name := range names {
+		if errors.Is(errs[i], ErrNotFound) {
 			return nil, r.corrupt(name, ref.Position, "it is missing, and holds a part of the checkpoint")
 		}
-		if err != nil {
-			return nil, err
+		if errs[i] != nil {
+			return nil, errs[i]
 		}
-		state = append(state, obj.Binary[keyChunk]...)
+		state = append(state, found[i].Binary[keyChunk]...)
 	}
 	if sha256.Sum256(state) != ref.Hash {
 		return nil, r.corrupt(r.name.chunk(ref, 0), ref.Position,
@@ -179,6 +209,24 @@ func (r reader) checkpoint(ctx context.Context, ref checkpointRef) ([]byte, erro
 	}
 	r.states[ref.Hash] = state
 	return state, nil
+}
+
+// atOnce is how many objects are read at once where there are many.
+const atOnce = 8
+
+// getAll reads objects, each with its own outcome.
+func (r reader) getAll(ctx context.Context, names []string) ([]Object, []error) {
+	found, errs := make([]Object, len(names)), make([]error, len(names))
+	var reading sync.WaitGroup
+	for first := range min(atOnce, len(names)) {
+		reading.Go(func() {
+			for i := first; i < len(names); i += atOnce {
+				found[i], errs[i] = r.get(ctx, names[i])
+			}
+		})
+	}
+	reading.Wait()
+	return found, errs
 }
 
 func (r reader) get(ctx context.Context, name string) (obj Object, err error) {

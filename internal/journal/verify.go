@@ -32,7 +32,7 @@ func Verify(ctx context.Context, store Store, name string, opts Options) (Verifi
 		if err != nil {
 			return err
 		}
-		if err := r.checkHead(ctx, last.header.Head.Position); err != nil {
+		if _, err := r.checkHead(ctx, last.header.Head.Position); err != nil {
 			return err
 		}
 		if chain, err = r.walk(ctx, last, last.header.Trimmed); err != nil {
