@@ -201,14 +201,20 @@ func (c *crowd) fill(ctx context.Context, reservations int) error {
 	}()
 	return each(reservations, func(i int) error {
 		requester, key := keyOf(i)
-		r, err := c.b.RequestReservation(ctx, requester, key, oneCPU())
-		if err != nil {
-			return err
+		for {
+			r, err := c.b.RequestReservation(ctx, requester, key, oneCPU())
+			if err != nil {
+				return err
+			}
+			p := r.Placements[len(r.Placements)-1]
+			err = c.b.ReportStatus(ctx, p.ClusterID, r.Name, &v1.StatusReport{
+				Placement: p.Number, Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateAcknowledged,
+			})
+			if fault.ReasonOf(err) != fault.Conflict {
+				return err
+			}
+			// It came too late, and another cluster has it now.
 		}
-		p := r.Placements[0]
-		return c.b.ReportStatus(ctx, p.ClusterID, r.Name, &v1.StatusReport{
-			Placement: p.Number, Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateAcknowledged,
-		})
 	})
 }
 

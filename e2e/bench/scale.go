@@ -27,7 +27,7 @@ var scale = atSite(func(ctx context.Context, s settings, t *table, at *site) err
 	if err := heaps(ctx, s, t, broker); err != nil {
 		return err
 	}
-	if err := at.checkpointed(ctx); err != nil {
+	if err := at.checkpointed(ctx, s.clusters+s.reservations); err != nil {
 		return err
 	}
 	if err := copies.write(ctx, s); err != nil {
@@ -81,11 +81,12 @@ func (r *server) heap(ctx context.Context) (float64, error) {
 	return float64(*inUse) / 1e6, nil
 }
 
-// checkpointEvery is how many records a broker leaves without a checkpoint.
+// checkpointEvery is how many records a broker leaves without a checkpoint, if that is
+// more than an eighth of what is in its book.
 const checkpointEvery = 2000
 
 // checkpointed waits until the journal is as it is when a broker has run for a while.
-func (s *site) checkpointed(ctx context.Context) error {
+func (s *site) checkpointed(ctx context.Context, entries int) error {
 	return await(ctx, patience, func(ctx context.Context) (bool, error) {
 		var tail corev1.ConfigMap
 		if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "liqo-resource-broker-journal-tail"}, &tail); err != nil {
@@ -98,7 +99,7 @@ func (s *site) checkpointed(ctx context.Context) error {
 		if err := json.Unmarshal([]byte(tail.Data["header"]), &header); err != nil {
 			return false, err
 		}
-		return header.Head.Position < header.Checkpoint.Position+checkpointEvery, nil
+		return header.Head.Position < header.Checkpoint.Position+int64(max(checkpointEvery, entries/8)), nil
 	})
 }
 

@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	// checkpointRecords is after how many events a checkpoint spares the next start
-	// from replaying them.
+	// checkpointRecords is after how many events, at least, a checkpoint spares the next
+	// start from replaying them. A checkpoint writes the whole book: of a large one so
+	// much has to change that this does not take the API server away from others.
 	checkpointRecords = 2000
+	checkpointShare   = 8
 	// checkpointCheck is how often that is looked at.
 	checkpointCheck = 15 * time.Second
 )
@@ -36,12 +38,13 @@ func (t *term) keepCheckpoints(ctx context.Context, written uint64) {
 func (t *term) checkpoint(ctx context.Context, written uint64) (uint64, error) {
 	t.b.mu.Lock()
 	position, last := t.state.Position(), t.last
-	if t.b.term != t || last == nil || position < written+checkpointRecords {
+	if t.b.term != t || last == nil || position < written+max(checkpointRecords, uint64(t.state.Size()/checkpointShare)) {
 		t.b.mu.Unlock()
 		return written, nil
 	}
-	snapshot, err := t.state.Snapshot()
+	frozen := t.state.Freeze()
 	t.b.mu.Unlock()
+	snapshot, err := frozen.Bytes()
 	if err != nil {
 		return written, err
 	}

@@ -1,10 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -33,30 +33,61 @@ type snapshotShut struct {
 	At time.Time `json:"at"`
 }
 
-// Snapshot writes the whole book. Equal states give equal bytes.
-func (s *State) Snapshot() ([]byte, error) {
-	out := snapshot{Position: s.position, Branches: s.branches, Key: s.key}
-	for _, id := range slices.Sorted(maps.Keys(s.clusters)) {
-		c := s.clusters[id]
+// Frozen is the book as it was at one position. It may be written while the book goes on.
+type Frozen struct{ snapshot }
+
+// Freeze copies what later events change in place. It takes a small part of what it takes
+// to write it.
+func (s *State) Freeze() *Frozen {
+	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key}
+	for _, c := range s.clusters {
 		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn})
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.reservations)) {
-		out.Reservations = append(out.Reservations, s.reservations[name])
+	// One piece of memory for all of them.
+	copies := make([]Reservation, 0, len(s.reservations))
+	for _, r := range s.reservations {
+		copies = append(copies, r.frozen())
+	}
+	for i := range copies {
+		out.Reservations = append(out.Reservations, &copies[i])
 	}
 	for ref, entry := range s.keys {
 		if entry.name == "" {
 			out.Shut = append(out.Shut, snapshotShut{Shut{ref.requester, ref.key}, entry.shut})
 		}
 	}
-	slices.SortFunc(out.Shut, func(a, b snapshotShut) int {
-		return a.Shut.compare(b.Shut)
-	})
-	b, err := json.Marshal(out)
+	return &Frozen{out}
+}
+
+// frozen shares with r only what is replaced as a whole.
+func (r *Reservation) frozen() Reservation {
+	out := *r
+	out.Placements = slices.Clone(r.Placements)
+	if r.Waiting != nil {
+		waiting := *r.Waiting
+		out.Waiting = &waiting
+	}
+	if r.Notice != nil {
+		notice := *r.Notice
+		out.Notice = &notice
+	}
+	return out
+}
+
+// Bytes writes the whole book. Equal states give equal bytes.
+func (f *Frozen) Bytes() ([]byte, error) {
+	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compare(b.Shut) })
+	b, err := json.Marshal(f.snapshot)
 	if err != nil {
 		return nil, fmt.Errorf("writing a snapshot of the ledger: %w", err)
 	}
 	return b, nil
 }
+
+// Snapshot is Freeze and Bytes.
+func (s *State) Snapshot() ([]byte, error) { return s.Freeze().Bytes() }
 
 // Restore reads a snapshot. What placements hold is not written but follows from
 // them, so that the two cannot disagree.

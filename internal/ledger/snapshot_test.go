@@ -198,3 +198,19 @@ func fresh(c *Cluster) quantity.Amounts {
 	again.recount()
 	return again.claimed
 }
+
+func TestWhatIsFrozenStaysAsItWas(t *testing.T) {
+	events := everything()
+	for n := range events {
+		b := newBook(t, events[:n]...)
+		want, frozen := b.snapshot(), b.Freeze()
+		b.apply(events[n:]...)
+		got, err := frozen.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("after %d events (-when frozen +when written):\n%s", n, diff)
+		}
+	}
+}

@@ -176,6 +176,9 @@ func (r *Reservation) Stands(p *Placement) bool {
 	return p != nil && r.EndReason == "" && p.Withdrawn == ""
 }
 
+// Size is how many clusters and reservations are in the book.
+func (s *State) Size() int { return len(s.clusters) + len(s.reservations) }
+
 // Position of the last event that was applied.
 func (s *State) Position() uint64 { return s.position }
 
