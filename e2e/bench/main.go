@@ -98,7 +98,8 @@ func command(ctx context.Context, args []string) error {
 		return errors.New("-page takes a whole table: leave out -run")
 	}
 	var table strings.Builder
-	if err := measure(ctx, s, chosen, io.MultiWriter(os.Stdout, &table), os.Stderr); err != nil || *page == "" {
+	err = measure(ctx, s, chosen, io.MultiWriter(os.Stdout, &table), os.Stderr)
+	if err = errors.Join(err, removeBinary()); err != nil || *page == "" {
 		return err
 	}
 	return keep(*page, table.String())

@@ -17,7 +17,9 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	os.Exit(m.Run())
+	code := m.Run()
+	_ = removeBinary() // a folder of this run alone
+	os.Exit(code)
 }
 
 // small is as little as there can be of everything: it measures nothing.

@@ -135,6 +135,10 @@ func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *s
 		}
 		return time.Since(began), err
 	}
+	// The API server has to take in first what it did not write itself.
+	if err := await(ctx, 3*patience, func(context.Context) (bool, error) { _, err := list(); return err == nil, nil }); err != nil {
+		return err
+	}
 	var recovered, listed []time.Duration
 	for range set.starts {
 		took, err := recovery()

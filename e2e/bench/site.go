@@ -122,12 +122,16 @@ type server struct {
 	direct       string
 }
 
-// binary builds the broker once.
+// binaryDir is where the broker was built, "" if it was not.
+var binaryDir string
+
+// binary builds the broker once. removeBinary is called when nothing runs any more.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return "", err
 	}
+	binaryDir = dir
 	path := filepath.Join(dir, "broker")
 	build := exec.Command("go", "build", "-o", path, "github.com/mehdiazizian/liqo-resource-broker/cmd/broker")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -135,6 +139,13 @@ var binary = sync.OnceValues(func() (string, error) {
 	}
 	return path, nil
 })
+
+func removeBinary() error {
+	if binaryDir == "" {
+		return nil
+	}
+	return os.RemoveAll(binaryDir)
+}
 
 // startBroker runs a replica of the real broker; one alone takes part in no election.
 func (s *site) startBroker(ctx context.Context, name string, elects bool) (*server, error) {
