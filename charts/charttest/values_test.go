@@ -88,6 +88,7 @@ var brokerValues = with(shared, map[string]string{
 })
 
 var agentValues = with(shared, map[string]string{
+	"a cluster that names its terms":        `{cluster: {labels: {tier: gold}, claims: {availability: "99.9"}, nodeLabels: [nvidia.com/gpu.product], cost: {cpuCost: "0.04", resourceCosts: {nvidia.com/gpu: "0.95"}, currency: EUR}}}`,
 	"a cluster that enrols":                 `{cluster: {id: rome, name: Rome, region: eu-south, zone: eu-south-1, endpointURL: "https://rome.example.com:6443"}, enrolment: {url: "https://broker.example.com:8444", token: "abc.def", caHash: "` + caHash + `"}}`,
 	"a token in a Secret":                   `{enrolment: {url: "https://broker.example.com:8444", existingSecret: token, caHash: "` + caHash + "," + caHash + `"}}`,
 	"a cluster that waits to be approved":   `{enrolment: {url: "https://broker.example.com:8444", caHash: "` + caHash + `"}}`,

@@ -19,12 +19,15 @@ import (
 // are told outside the regular interval: one fiftieth, two percent.
 const materialShare = 50
 
-// identity is what an agent's flags say of its cluster.
+// identity is what an agent's flags say of its cluster, or where they say nothing of
+// labels and claims its operator in the Advertisement.
 type identity struct {
 	ClusterID   string
 	ClusterName string
 	EndpointURL string
 	Topology    *brokerv1alpha1.Topology
+	Labels      map[string]brokerv1alpha1.LabelValue
+	Claims      map[string]brokerv1alpha1.LabelValue
 }
 
 // hold is an enforced ProviderInstruction.
@@ -90,7 +93,7 @@ func newOffer(id identity, cost *brokerv1alpha1.Cost, s *capacity.Snapshot, hold
 func (o *offer) spec() agentv1alpha1.AdvertisementSpec {
 	shapes := make([]brokerv1alpha1.NodeShape, len(o.shapes))
 	for i, s := range o.shapes {
-		shapes[i] = brokerv1alpha1.NodeShape{Count: s.Count, Free: s.Free.ToResourceList()}
+		shapes[i] = brokerv1alpha1.NodeShape{Count: s.Count, Free: s.Free.ToResourceList(), NodeLabels: wire.ToLabels(s.Labels)}
 	}
 	return agentv1alpha1.AdvertisementSpec{
 		ClusterID:   o.ClusterID,
@@ -106,6 +109,8 @@ func (o *offer) spec() agentv1alpha1.AdvertisementSpec {
 		},
 		NodeShapes: shapes,
 		Cost:       o.cost,
+		Labels:     o.Labels,
+		Claims:     o.Claims,
 	}
 }
 

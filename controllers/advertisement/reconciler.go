@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,9 +73,20 @@ func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement,
 	id := identity{
 		ClusterID: r.options.ClusterID, ClusterName: r.options.ClusterName,
 		EndpointURL: r.options.EndpointURL, Topology: r.options.Topology,
+		Labels: r.options.Labels, Claims: r.options.Claims,
+	}
+	if id.Labels == nil {
+		id.Labels = maps.Clone(adv.Spec.Labels)
+	}
+	if id.Claims == nil {
+		id.Claims = maps.Clone(adv.Spec.Claims)
+	}
+	cost := r.options.Cost
+	if cost == nil {
+		cost = adv.Spec.Cost
 	}
 	snapshot := r.accounts.Snapshot()
-	now := newOffer(id, adv.Spec.Cost.DeepCopy(), &snapshot, holds)
+	now := newOffer(id, cost.DeepCopy(), &snapshot, holds)
 	return adv, &now, nil
 }
 
@@ -100,7 +112,8 @@ func (r *Reconciler) holds(ctx context.Context) ([]hold, error) {
 }
 
 // write makes or updates the Advertisement where the offer moved materially, or
-// where somebody else changed it. The price in it is never touched.
+// where somebody else changed it. Prices, labels and claims in it are the operator's,
+// unless they are set by flags.
 func (r *Reconciler) write(ctx context.Context, adv *agentv1alpha1.Advertisement, now *offer) error {
 	missing := adv.ResourceVersion == ""
 	foreign := adv.Generation > r.generation

@@ -238,9 +238,14 @@ func TestTheOperatorsPriceIsKeptAndTold(t *testing.T) {
 	cost := &brokerv1alpha1.Cost{CPUCost: "0.04", Currency: "EUR"}
 	b := newBench(t, &agentv1alpha1.Advertisement{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cluster-advertisement", Generation: 1},
-		Spec:       agentv1alpha1.AdvertisementSpec{ClusterID: "rome", Cost: cost},
+		Spec: agentv1alpha1.AdvertisementSpec{
+			ClusterID: "rome", Cost: cost, Labels: map[string]brokerv1alpha1.LabelValue{"tier": "gold"}, Claims: map[string]brokerv1alpha1.LabelValue{"gdpr": "true"},
+		},
 	})
 	b.after(0)
+	if told := b.broker.Advertised()[0]; told.Labels["tier"] != "gold" || told.Claims["gdpr"] != "true" || b.advertisement().Spec.Labels["tier"] != "gold" {
+		t.Errorf("told labels %v and claims %v", told.Labels, told.Claims)
+	}
 	if diff := cmp.Diff(cost, b.advertisement().Spec.Cost); diff != "" {
 		t.Errorf("cost (-want +got):\n%s", diff)
 	}

@@ -69,6 +69,10 @@ type Options struct {
 	EndpointURL string
 	// Topology says where the cluster is; nil if that is not known.
 	Topology *brokerv1alpha1.Topology
+	// Cost, Labels and Claims of the cluster; those that are nil stand in the
+	// Advertisement.
+	Cost           *brokerv1alpha1.Cost
+	Labels, Claims map[string]brokerv1alpha1.LabelValue
 	// Name and Namespace of the Advertisement; DefaultName and DefaultNamespace.
 	Name, Namespace string
 	// InstructionNamespace is where ProviderInstructions stand; DefaultNamespace.

@@ -164,12 +164,16 @@ func candidatesOf(e ledger.Explanation) []v1.Candidate {
 	candidates := e.Candidates()
 	out := make([]v1.Candidate, len(candidates))
 	for i, c := range candidates {
-		out[i] = v1.Candidate{
-			ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message,
-			PricePerHour: c.PricePerHour, Currency: c.Currency,
-		}
+		out[i] = shownCandidate(c)
 	}
 	return out
+}
+
+func shownCandidate(c ledger.Candidate) v1.Candidate {
+	return v1.Candidate{
+		ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message,
+		PricePerHour: c.PricePerHour, Currency: c.Currency,
+	}
 }
 
 // move grants a reservation its next placement on a provider that was not tried,

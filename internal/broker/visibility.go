@@ -53,7 +53,7 @@ func (v Visibility) inError(err error, named string) error {
 }
 
 func withoutPrice(c v1.Candidate) v1.Candidate {
-	c.PricePerHour, c.Currency = "", ""
+	c.PricePerHour, c.PriceTotal, c.Currency = "", "", ""
 	if c.Criteria != nil {
 		c.Criteria = maps.Clone(c.Criteria)
 		delete(c.Criteria, decision.Cost)

@@ -288,3 +288,33 @@ func BenchmarkHeapPerPod(b *testing.B) {
 		runtime.KeepAlive(a)
 	}
 }
+
+// Nodes with other labels are other nodes, however alike they are.
+func TestShapesTellNodesApartByTheLabelsThatAreShown(t *testing.T) {
+	shown := []string{"nvidia.com/gpu.product"}
+	named := func(product string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Labels = map[string]string{"kubernetes.io/hostname": "n", "nvidia.com/gpu.product": product}
+		}
+	}
+	a := newAccounts()
+	for i, edit := range []func(*corev1.Node){named("A100"), named("T4"), named("A100"), func(*corev1.Node) {}} {
+		a.setNode(fmt.Sprint("node-", i), factsOfNode(readyNode(edit), shown))
+	}
+	products := func() map[string]int32 {
+		got := map[string]int32{}
+		for _, s := range a.snapshot().NodeShapes {
+			got[fmt.Sprint(s.Labels)] += s.Count
+		}
+		return got
+	}
+	want := map[string]int32{"map[]": 1, "map[nvidia.com/gpu.product:A100]": 2, "map[nvidia.com/gpu.product:T4]": 1}
+	if diff := cmp.Diff(want, products()); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	a.setNode("node-1", factsOfNode(readyNode(named("A100")), shown))
+	want = map[string]int32{"map[]": 1, "map[nvidia.com/gpu.product:A100]": 3}
+	if diff := cmp.Diff(want, products()); diff != "" {
+		t.Errorf("nodes after one was labelled anew (-want +got):\n%s", diff)
+	}
+}

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"crypto/sha256"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -41,21 +42,39 @@ type nodeFacts struct {
 	allocatable quantity.Amounts
 	ours        bool
 	counts      bool
+	// labels are those that are shown; nil if the node has none of them.
+	labels map[string]string
 }
 
 func (f nodeFacts) equal(g nodeFacts) bool {
-	return f.ours == g.ours && f.counts == g.counts &&
+	return f.ours == g.ours && f.counts == g.counts && maps.Equal(f.labels, g.labels) &&
 		f.capacity.Equal(g.capacity) && f.allocatable.Equal(g.allocatable)
 }
 
-func factsOfNode(node *corev1.Node) nodeFacts {
+func factsOfNode(node *corev1.Node, shown []string) nodeFacts {
 	ours := node.Labels[nodeTypeLabel] != virtualNode
 	return nodeFacts{
 		capacity:    bounded(node.Status.Capacity),
 		allocatable: bounded(node.Status.Allocatable),
 		ours:        ours,
 		counts:      ours && !node.Spec.Unschedulable && isReady(node) && !isControlPlaneOnly(node),
+		labels:      shownLabels(node.Labels, shown),
 	}
+}
+
+func shownLabels(labels map[string]string, shown []string) map[string]string {
+	var out map[string]string
+	for _, key := range shown {
+		value, ok := labels[key]
+		if !ok {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[strings.Clone(key)] = strings.Clone(value)
+	}
+	return out
 }
 
 func isReady(node *corev1.Node) bool {

@@ -3,8 +3,10 @@ package capacity
 import (
 	"cmp"
 	"encoding/binary"
+	"maps"
 	"math/bits"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,9 +25,12 @@ var significant = [...]int{63, 5, 4, 3, 2, 1}
 // change of one node costs the same however many there are, and what is shown is
 // a function of the nodes and not of their history.
 type histogram struct {
-	ids    map[corev1.ResourceName]uint64
-	names  []corev1.ResourceName
-	counts [len(significant)]map[string]int32
+	ids   map[corev1.ResourceName]uint64
+	names []corev1.ResourceName
+	// labels are all sets of labels that were seen, each at its number.
+	labels   []map[string]string
+	labelIDs map[string]uint64
+	counts   [len(significant)]map[string]int32
 
 	// shown is what shapes returned last; nil after a change.
 	shown []Shape
@@ -41,7 +46,7 @@ type shape struct {
 }
 
 func newHistogram() histogram {
-	h := histogram{ids: map[corev1.ResourceName]uint64{}}
+	h := histogram{ids: map[corev1.ResourceName]uint64{}, labelIDs: map[string]uint64{}}
 	for level := range h.counts {
 		h.counts[level] = map[string]int32{}
 	}
@@ -81,10 +86,10 @@ func (h *histogram) remove(s *shape) {
 	h.shown = nil
 }
 
-// key writes the free amounts of a node, rounded down to a level. What is not
-// free is left out, so that the key is also the shape.
+// key writes the labels and the free amounts of a node, rounded down to a level. What
+// is not free is left out, so that the key is also the shape.
 func (h *histogram) key(n *node, names []corev1.ResourceName, level int) []byte {
-	h.buf = h.buf[:0]
+	h.buf = binary.AppendUvarint(h.buf[:0], h.labelID(n.facts.labels))
 	for _, name := range names {
 		free := roundDown(n.free(name), significant[level])
 		if free == 0 {
@@ -106,15 +111,36 @@ func (h *histogram) id(name corev1.ResourceName) uint64 {
 	return id
 }
 
-func (h *histogram) decode(key string) quantity.Amounts {
+func (h *histogram) labelID(labels map[string]string) uint64 {
+	text := labelText(labels)
+	id, ok := h.labelIDs[text]
+	if !ok {
+		id = uint64(len(h.labels))
+		h.labelIDs[text] = id
+		h.labels = append(h.labels, labels)
+	}
+	return id
+}
+
+// labelText orders sets of labels.
+func labelText(labels map[string]string) string {
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		text.WriteString(key + "=" + labels[key] + "\n")
+	}
+	return text.String()
+}
+
+func (h *histogram) decode(key string) (quantity.Amounts, map[string]string) {
 	free := quantity.Amounts{corev1.ResourceCPU: 0, corev1.ResourceMemory: 0}
-	for buf := []byte(key); len(buf) > 0; {
+	labels, used := binary.Uvarint([]byte(key))
+	for buf := []byte(key)[used:]; len(buf) > 0; {
 		id, n := binary.Uvarint(buf)
 		amount, m := binary.Uvarint(buf[n:])
 		free[h.names[id]] = int64(amount)
 		buf = buf[n+m:]
 	}
-	return free
+	return free, h.labels[labels]
 }
 
 // shapes returns the histogram at the finest level that has at most MaxShapes
@@ -130,20 +156,24 @@ func (h *histogram) shapes() []Shape {
 	}
 	out := make([]Shape, 0, len(h.counts[level]))
 	for key, count := range h.counts[level] {
-		out = append(out, Shape{Count: count, Free: h.decode(key)})
+		free, labels := h.decode(key)
+		out = append(out, Shape{Count: count, Free: free, Labels: labels})
 	}
-	slices.SortFunc(out, func(a, b Shape) int { return compareFree(b.Free, a.Free) })
+	slices.SortFunc(out, func(a, b Shape) int {
+		return cmp.Or(compareFree(b.Free, a.Free), cmp.Compare(labelText(a.Labels), labelText(b.Labels)))
+	})
 	h.shown = mergeTail(out, MaxShapes)
 	return h.shown
 }
 
-// mergeTail makes one shape of the last ones, so that at most limit remain.
+// mergeTail makes one shape of the last ones, so that at most limit remain. It has no
+// labels: nobody who asks for some may count on it.
 func mergeTail(shapes []Shape, limit int) []Shape {
 	if len(shapes) <= limit {
 		return shapes
 	}
 	tail := shapes[limit-1]
-	tail.Free = tail.Free.Clone()
+	tail.Free, tail.Labels = tail.Free.Clone(), nil
 	for _, s := range shapes[limit:] {
 		tail.Count += s.Count
 		for name, free := range tail.Free {

@@ -79,12 +79,15 @@ func (s *sink[F]) read(obj any) (trimmed[F], error) {
 	return s.trim(obj)
 }
 
-func trimNode(obj any) (trimmed[nodeFacts], error) {
-	n, ok := obj.(*corev1.Node)
-	if !ok {
-		return trimmed[nodeFacts]{}, fmt.Errorf("expected a Node, got %T", obj)
+// trimNode keeps of a node's labels those that are shown.
+func trimNode(shown []string) func(obj any) (trimmed[nodeFacts], error) {
+	return func(obj any) (trimmed[nodeFacts], error) {
+		n, ok := obj.(*corev1.Node)
+		if !ok {
+			return trimmed[nodeFacts]{}, fmt.Errorf("expected a Node, got %T", obj)
+		}
+		return trimmed[nodeFacts]{name: n.Name, facts: factsOfNode(n, shown)}, nil
 	}
-	return trimmed[nodeFacts]{name: n.Name, facts: factsOfNode(n)}, nil
 }
 
 func trimPod(obj any) (trimmed[podFacts], error) {

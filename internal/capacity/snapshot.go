@@ -24,6 +24,8 @@ type Snapshot struct {
 type Shape struct {
 	Count int32
 	Free  quantity.Amounts
+	// Labels that they all have, of those that are shown; not to be changed.
+	Labels map[string]string
 }
 
 // Held sums, over placements, the larger of what is held for one and what it

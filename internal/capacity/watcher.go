@@ -22,6 +22,7 @@ const runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Faile
 // use and is a Runnable of a manager, on every replica.
 type Watcher struct {
 	nodes, pods cache.ListerWatcher
+	nodeLabels  []string
 
 	changed chan struct{}
 	synced  chan struct{}
@@ -33,12 +34,14 @@ type Watcher struct {
 	podsKnown  bool
 }
 
-// New makes a Watcher of the cluster behind client. A client that speaks
-// protobuf saves most of the work of reading pods.
-func New(client kubernetes.Interface) *Watcher {
+// New makes a Watcher of the cluster behind client, which tells nodes apart by the
+// labels with these keys. A client that speaks protobuf saves most of the work of
+// reading pods.
+func New(client kubernetes.Interface, nodeLabels ...string) *Watcher {
 	nodes := client.CoreV1().Nodes()
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	return &Watcher{
+		nodeLabels: nodeLabels,
 		nodes: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -100,7 +103,7 @@ func (w *Watcher) Fits(request quantity.Amounts) (quantity.Shortage, bool) {
 
 func (w *Watcher) nodeReflector() *cache.Reflector {
 	return cache.NewReflectorWithOptions(w.nodes, &corev1.Node{}, &sink[nodeFacts]{
-		trim: trimNode,
+		trim: trimNode(w.nodeLabels),
 		set: func(t trimmed[nodeFacts]) {
 			w.tell(func(a *accounts) bool { return a.setNode(t.name, t.facts) })
 		},

@@ -35,9 +35,12 @@ func (c *contest) movesData(i int) bool {
 	return d.Region != "" && d.Region != c.market.facts[i].region
 }
 
-func (c *contest) duration() time.Duration {
-	if c.request.Duration > 0 {
-		return c.request.Duration
+func (c *contest) duration() time.Duration { return Lasts(c.request.Duration) }
+
+// Lasts is how long a request of a duration counts as held; 0 is none.
+func Lasts(duration time.Duration) time.Duration {
+	if duration > 0 {
+		return duration
 	}
 	return terms.UnboundedFor
 }

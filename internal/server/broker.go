@@ -29,6 +29,8 @@ type Broker interface {
 	// RequestReservation decides, and returns once the decision is durable. One key
 	// of one cluster is one reservation.
 	RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
+	// RequestQuote decides, and takes nothing.
+	RequestQuote(ctx context.Context, clusterID string, req *v1.ReservationRequest) (*v1.Quote, error)
 	// GetReservation finds a reservation in which clusterID takes part.
 	GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error)
 	// ChangeReservation changes how long a reservation of clusterID is held.

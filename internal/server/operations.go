@@ -66,6 +66,19 @@ func (o operations) RequestReservation(ctx context.Context, r v1.RequestReservat
 	return v1.RequestReservation200JSONResponse(complete(reservation)), nil
 }
 
+func (o operations) RequestQuote(ctx context.Context, r v1.RequestQuoteRequestObject) (v1.RequestQuoteResponseObject, error) {
+	if r.Body.RequesterID != "" {
+		if err := checkCaller(ctx, "requesterID", r.Body.RequesterID); err != nil {
+			return nil, err
+		}
+	}
+	quote, err := o.broker.RequestQuote(ctx, callerOf(ctx), r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return v1.RequestQuote200JSONResponse(*quote), nil
+}
+
 func (o operations) GetReservation(ctx context.Context, r v1.GetReservationRequestObject) (v1.GetReservationResponseObject, error) {
 	reservation, err := o.broker.GetReservation(ctx, callerOf(ctx), r.Name)
 	if err != nil {

@@ -43,6 +43,12 @@ type Changer interface {
 	ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error)
 }
 
+// Quoter asks without taking.
+type Quoter interface {
+	// RequestQuote returns what a request would be decided to now. Nothing is held.
+	RequestQuote(ctx context.Context, req *v1.ReservationRequest) (*v1.Quote, error)
+}
+
 // StatusReporter tells the broker how far this cluster is with a placement.
 type StatusReporter interface {
 	ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error
@@ -68,6 +74,7 @@ type Transport interface {
 	BrokerCommunicator
 	Releaser
 	Changer
+	Quoter
 	StatusReporter
 	Announcer
 	Messenger

@@ -369,6 +369,9 @@ type Candidate struct {
 	// PricePerHour What the request costs there; absent without a price.
 	PricePerHour string `json:"pricePerHour,omitempty,omitzero"`
 
+	// PriceTotal The same for as long as it lasts, in quotes.
+	PriceTotal string `json:"priceTotal,omitempty,omitzero"`
+
 	// Reason Why it was not chosen; absent for the winner.
 	Reason string `json:"reason,omitempty,omitzero"`
 
@@ -736,6 +739,37 @@ type QueuePlace struct {
 // Preempted: it had a place, and another one took it.
 type QueuePlaceReason string
 
+// Quote defines model for Quote.
+type Quote struct {
+	// Candidates Those that could provide, best first, then the others by name.
+	Candidates []Candidate `json:"candidates"`
+
+	// ClusterID The cluster that would provide; absent where none could.
+	ClusterID string `json:"clusterID,omitempty,omitzero"`
+	Currency  string `json:"currency,omitempty,omitzero"`
+
+	// Hours How long priceTotal is for; 24 for a request without duration.
+	Hours float64 `json:"hours,omitempty,omitzero"`
+
+	// Message Why no cluster could hold it.
+	Message string `json:"message,omitempty,omitzero"`
+
+	// PricePerHour What the request costs there; absent without a price.
+	PricePerHour string `json:"pricePerHour,omitempty,omitzero"`
+
+	// PriceTotal The same for hours.
+	PriceTotal string `json:"priceTotal,omitempty,omitzero"`
+
+	// RatesDate The day of the exchange rates; absent without any.
+	RatesDate string `json:"ratesDate,omitempty,omitzero"`
+
+	// Rejected How many could not provide, by reason.
+	Rejected map[string]int32 `json:"rejected"`
+
+	// Resources Amount by Kubernetes resource name, each a quantity.
+	Resources Amounts `json:"resources"`
+}
+
 // RenewalRequest defines model for RenewalRequest.
 type RenewalRequest struct {
 	// Csr PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: the common name alone, the
@@ -936,6 +970,9 @@ type AnnounceHoldingsJSONRequestBody = Holdings
 
 // SendMessageJSONRequestBody defines body for SendMessage for application/json ContentType.
 type SendMessageJSONRequestBody = Message
+
+// RequestQuoteJSONRequestBody defines body for RequestQuote for application/json ContentType.
+type RequestQuoteJSONRequestBody = ReservationRequest
 
 // RequestReservationJSONRequestBody defines body for RequestReservation for application/json ContentType.
 type RequestReservationJSONRequestBody = ReservationRequest
@@ -1149,6 +1186,32 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/ping (the `Ping` operationId).
 	Ping(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequestQuoteWithBody Ask what the decision for a request would be, without taking it.
+	//
+	// The answer is what requestReservation would decide now, with the price and with
+	// up to 100 candidates. Nothing is held by it: the next request may decide
+	// otherwise. Where no cluster could hold the request the answer has no clusterID,
+	// and says of every candidate why not. What would be refused whatever clusters
+	// there are is refused here as well.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
+	RequestQuoteWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequestQuote Ask what the decision for a request would be, without taking it.
+	//
+	// The answer is what requestReservation would decide now, with the price and with
+	// up to 100 candidates. Nothing is held by it: the next request may decide
+	// otherwise. Where no cluster could hold the request the answer has no clusterID,
+	// and says of every candidate why not. What would be refused whatever clusters
+	// there are is refused here as well.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
+	RequestQuote(ctx context.Context, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RequestReservationWithBody Ask for capacity and have the decision in the answer.
 	//
@@ -1494,6 +1557,52 @@ func (c *Client) SendMessage(ctx context.Context, body SendMessageJSONRequestBod
 // Corresponds with GET /api/v1/ping (the `Ping` operationId).
 func (c *Client) Ping(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPingRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequestQuoteWithBody Ask what the decision for a request would be, without taking it.
+//
+// The answer is what requestReservation would decide now, with the price and with
+// up to 100 candidates. Nothing is held by it: the next request may decide
+// otherwise. Where no cluster could hold the request the answer has no clusterID,
+// and says of every candidate why not. What would be refused whatever clusters
+// there are is refused here as well.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
+func (c *Client) RequestQuoteWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequestQuoteRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequestQuote Ask what the decision for a request would be, without taking it.
+//
+// The answer is what requestReservation would decide now, with the price and with
+// up to 100 candidates. Nothing is held by it: the next request may decide
+// otherwise. Where no cluster could hold the request the answer has no clusterID,
+// and says of every candidate why not. What would be refused whatever clusters
+// there are is refused here as well.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
+func (c *Client) RequestQuote(ctx context.Context, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequestQuoteRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2037,6 +2146,46 @@ func NewPingRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewRequestQuoteRequest calls the generic RequestQuote builder with application/json body
+func NewRequestQuoteRequest(server string, body RequestQuoteJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRequestQuoteRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewRequestQuoteRequestWithBody constructs an http.Request for the RequestQuote method, with any body, and a specified content type
+func NewRequestQuoteRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/quotes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewRequestReservationRequest calls the generic RequestReservation builder with application/json body
 func NewRequestReservationRequest(server string, params *RequestReservationParams, body RequestReservationJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -2433,6 +2582,32 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/ping (the `Ping` operationId).
 	PingWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*PingResponse, error)
+
+	// RequestQuoteWithBodyWithResponse Ask what the decision for a request would be, without taking it.
+	//
+	// The answer is what requestReservation would decide now, with the price and with
+	// up to 100 candidates. Nothing is held by it: the next request may decide
+	// otherwise. Where no cluster could hold the request the answer has no clusterID,
+	// and says of every candidate why not. What would be refused whatever clusters
+	// there are is refused here as well.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
+	RequestQuoteWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error)
+
+	// RequestQuoteWithResponse Ask what the decision for a request would be, without taking it.
+	//
+	// The answer is what requestReservation would decide now, with the price and with
+	// up to 100 candidates. Nothing is held by it: the next request may decide
+	// otherwise. Where no cluster could hold the request the answer has no clusterID,
+	// and says of every candidate why not. What would be refused whatever clusters
+	// there are is refused here as well.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
+	RequestQuoteWithResponse(ctx context.Context, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error)
 
 	// RequestReservationWithBodyWithResponse Ask for capacity and have the decision in the answer.
 	//
@@ -3017,6 +3192,61 @@ func (r PingResponse) ContentType() string {
 	return ""
 }
 
+// RequestQuoteResponseDefaultHeaders the declared response headers of an HTTP default response for RequestQuote
+type RequestQuoteResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type RequestQuoteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Quote
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RequestQuoteResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequestQuoteResponse) GetJSON200() *Quote {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RequestQuoteResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RequestQuoteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequestQuoteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequestQuoteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequestQuoteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // RequestReservationResponseDefaultHeaders the declared response headers of an HTTP default response for RequestReservation
 type RequestReservationResponseDefaultHeaders struct {
 	RetryAfter int
@@ -3512,6 +3742,44 @@ func (c *ClientWithResponses) PingWithResponse(ctx context.Context, reqEditors .
 		return nil, err
 	}
 	return ParsePingResponse(rsp)
+}
+
+// RequestQuoteWithBodyWithResponse Ask what the decision for a request would be, without taking it.
+//
+// The answer is what requestReservation would decide now, with the price and with
+// up to 100 candidates. Nothing is held by it: the next request may decide
+// otherwise. Where no cluster could hold the request the answer has no clusterID,
+// and says of every candidate why not. What would be refused whatever clusters
+// there are is refused here as well.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
+func (c *ClientWithResponses) RequestQuoteWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error) {
+	rsp, err := c.RequestQuoteWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequestQuoteResponse(rsp)
+}
+
+// RequestQuoteWithResponse Ask what the decision for a request would be, without taking it.
+//
+// The answer is what requestReservation would decide now, with the price and with
+// up to 100 candidates. Nothing is held by it: the next request may decide
+// otherwise. Where no cluster could hold the request the answer has no clusterID,
+// and says of every candidate why not. What would be refused whatever clusters
+// there are is refused here as well.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
+func (c *ClientWithResponses) RequestQuoteWithResponse(ctx context.Context, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error) {
+	rsp, err := c.RequestQuote(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequestQuoteResponse(rsp)
 }
 
 // RequestReservationWithBodyWithResponse Ask for capacity and have the decision in the answer.
@@ -4072,6 +4340,52 @@ func ParsePingResponse(rsp *http.Response) (*PingResponse, error) {
 	return response, nil
 }
 
+// ParseRequestQuoteResponse parses an HTTP response from a RequestQuoteWithResponse call
+func ParseRequestQuoteResponse(rsp *http.Response) (*RequestQuoteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequestQuoteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Quote
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers RequestQuoteResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseRequestReservationResponse parses an HTTP response from a RequestReservationWithResponse call
 func ParseRequestReservationResponse(rsp *http.Response) (*RequestReservationResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -4337,6 +4651,9 @@ type ServerInterface interface {
 	// Ping Say who is there and which version it speaks.
 	// (GET /api/v1/ping)
 	Ping(w http.ResponseWriter, r *http.Request)
+	// RequestQuote Ask what the decision for a request would be, without taking it.
+	// (POST /api/v1/quotes)
+	RequestQuote(w http.ResponseWriter, r *http.Request)
 	// RequestReservation Ask for capacity and have the decision in the answer.
 	// (POST /api/v1/reservations)
 	RequestReservation(w http.ResponseWriter, r *http.Request, params RequestReservationParams)
@@ -4544,6 +4861,20 @@ func (siw *ServerInterfaceWrapper) Ping(w http.ResponseWriter, r *http.Request) 
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.Ping(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RequestQuote operation middleware
+func (siw *ServerInterfaceWrapper) RequestQuote(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RequestQuote(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4825,6 +5156,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/ping", wrapper.Ping)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/advertisements", wrapper.PublishAdvertisement)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/reservations", wrapper.RequestReservation)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/quotes", wrapper.RequestQuote)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.ReleaseReservation)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.GetReservation)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.ChangeReservation)
@@ -5226,6 +5558,47 @@ func (response PingdefaultApplicationProblemPlusJSONResponse) VisitPingResponse(
 	return err
 }
 
+type RequestQuoteRequestObject struct {
+	Body *RequestQuoteJSONRequestBody
+}
+
+type RequestQuoteResponseObject interface {
+	VisitRequestQuoteResponse(w http.ResponseWriter) error
+}
+
+type RequestQuote200JSONResponse Quote
+
+func (response RequestQuote200JSONResponse) VisitRequestQuoteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequestQuotedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response RequestQuotedefaultApplicationProblemPlusJSONResponse) VisitRequestQuoteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RequestReservationRequestObject struct {
 	Params RequestReservationParams
 	Body   *RequestReservationJSONRequestBody
@@ -5479,6 +5852,9 @@ type StrictServerInterface interface {
 	// Ping Say who is there and which version it speaks.
 	// (GET /api/v1/ping)
 	Ping(ctx context.Context, request PingRequestObject) (PingResponseObject, error)
+	// RequestQuote Ask what the decision for a request would be, without taking it.
+	// (POST /api/v1/quotes)
+	RequestQuote(ctx context.Context, request RequestQuoteRequestObject) (RequestQuoteResponseObject, error)
 	// RequestReservation Ask for capacity and have the decision in the answer.
 	// (POST /api/v1/reservations)
 	RequestReservation(ctx context.Context, request RequestReservationRequestObject) (RequestReservationResponseObject, error)
@@ -5783,6 +6159,37 @@ func (sh *strictHandler) Ping(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PingResponseObject); ok {
 		if err := validResponse.VisitPingResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RequestQuote operation middleware
+func (sh *strictHandler) RequestQuote(w http.ResponseWriter, r *http.Request) {
+	var request RequestQuoteRequestObject
+
+	var body RequestQuoteJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RequestQuote(ctx, request.(RequestQuoteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RequestQuote")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RequestQuoteResponseObject); ok {
+		if err := validResponse.VisitRequestQuoteResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -88,6 +88,35 @@ resources:
 {{- with .Values.cluster.endpointURL }}
 - --endpoint-url={{ . }}
 {{- end }}
+{{- range $key, $value := .Values.cluster.labels }}
+- --cluster-labels={{ $key }}={{ $value }}
+{{- end }}
+{{- range $name, $value := .Values.cluster.claims }}
+- --claims={{ $name }}={{ $value }}
+{{- end }}
+{{- range .Values.cluster.nodeLabels }}
+- --node-labels={{ . }}
+{{- end }}
+{{- with .Values.cluster.cost }}
+{{- with .cpuCost }}
+- --cpu-cost={{ . }}
+{{- end }}
+{{- with .memoryCost }}
+- --memory-cost={{ . }}
+{{- end }}
+{{- with .storageCost }}
+- --storage-cost={{ . }}
+{{- end }}
+{{- with .egressCost }}
+- --egress-cost={{ . }}
+{{- end }}
+{{- range $name, $price := .resourceCosts }}
+- --resource-costs={{ $name }}={{ $price }}
+{{- end }}
+{{- with .currency }}
+- --currency={{ . }}
+{{- end }}
+{{- end }}
 - --peering-mode={{ .Values.peeringMode }}
 - --accept-broker-reservations={{ .Values.acceptBrokerReservations }}
 - --liqo-namespace={{ .Values.liqo.namespace }}

@@ -31,6 +31,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
@@ -169,7 +170,7 @@ func (a *agent) addCapacity(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	a.watcher = capacity.New(clientset)
+	a.watcher = capacity.New(clientset, a.nodeLabels...)
 	return a.mgr.Add(a.watcher)
 }
 
@@ -212,7 +213,7 @@ func (a *agent) addControllers(*rest.Config) error {
 		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Topology: a.topology(),
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
-		Certificate: a.certificate,
+		Certificate: a.certificate, Cost: a.cost(), Labels: wire.ToLabels(a.labels), Claims: wire.ToLabels(a.claims),
 	}).SetupWithManager(a.mgr)
 	if err != nil {
 		return err

@@ -44,6 +44,11 @@ type options struct {
 	peeringMode    string
 	liqoNamespace  string
 
+	labels, claims map[string]string
+	nodeLabels     []string
+	prices         brokerv1alpha1.Cost
+	resourceCosts  map[string]string
+
 	advertisementInterval    time.Duration
 	pollInterval             time.Duration
 	advertisementName        string
@@ -86,6 +91,15 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.endpointURL, "endpoint-url", o.endpointURL, "https address of this cluster's API server as other clusters reach it; that of the kubeconfig if unset")
 	fs.StringVar(&o.region, "region", o.region, "region of this cluster, shown as topology.kubernetes.io/region of its virtual nodes")
 	fs.StringVar(&o.zone, "zone", o.zone, "zone of this cluster, shown as topology.kubernetes.io/zone of its virtual nodes")
+	fs.StringToStringVar(&o.labels, "cluster-labels", o.labels, "labels of this cluster that requests can ask for; if unset, spec.labels of the Advertisement stay as they are")
+	fs.StringToStringVar(&o.claims, "claims", o.claims, "what this cluster claims of itself, for example availability=99.9; if unset, spec.claims of the Advertisement stay as they are")
+	fs.StringSliceVar(&o.nodeLabels, "node-labels", o.nodeLabels, "keys of the labels of nodes that others are shown and can ask for, for example nvidia.com/gpu.product")
+	fs.StringVar(&o.prices.CPUCost, "cpu-cost", "", "price of one core for one hour; if no price is set, those in spec.cost of the Advertisement stay as they are")
+	fs.StringVar(&o.prices.MemoryCost, "memory-cost", "", "price of one GiB of memory for one hour")
+	fs.StringVar(&o.prices.StorageCost, "storage-cost", "", "price of keeping one GiB of a request's data for one hour")
+	fs.StringVar(&o.prices.EgressCost, "egress-cost", "", "price of moving one GiB of data out of this cluster's region")
+	fs.StringToStringVar(&o.resourceCosts, "resource-costs", o.resourceCosts, "prices of one unit of other resources for one hour, for example nvidia.com/gpu=0.95")
+	fs.StringVar(&o.prices.Currency, "currency", "", "ISO 4217 code of the currency of all prices")
 	fs.StringVar(&o.peeringMode, "peering-mode", o.peeringMode, "brokered (peer through Liqo) or none (reserve only); if unset brokered where Liqo is installed, else none")
 	fs.StringVar(&o.kubeconfigsDir, "kubeconfigs-dir", o.kubeconfigsDir, "folder with kubeconfigs of other clusters; not needed, since peering is brokered")
 	fs.StringVar(&o.liqoNamespace, "liqo-namespace", o.liqoNamespace, "namespace in which Liqo is installed")
@@ -137,7 +151,7 @@ func (o *options) complete() error {
 	if o.pollInterval < 100*time.Millisecond {
 		return fmt.Errorf("--instruction-poll-interval: %s is too short, the least is 100ms", o.pollInterval)
 	}
-	return nil
+	return o.checkTerms()
 }
 
 func (o *options) checkEnrolment() error {

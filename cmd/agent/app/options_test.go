@@ -26,9 +26,19 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"a token for nobody":            {args: append([]string{"--enrolment-token=x"}, enrolling[:2]...), want: "--enrolment-url"},
 		"an unknown transport":          {args: append([]string{"--broker-transport=mqtt"}, working...), want: `"mqtt"`},
 		"the transport that is missing": {args: []string{"--broker-kubeconfig=/kubeconfig"}, want: "--broker-url"},
-		"an unknown mode":               {args: append([]string{"--peering-mode=magic"}, working...), want: `"magic"`},
-		"an interval too short":         {args: append([]string{"--advertisement-requeue-interval=1ms"}, working...), want: "--advertisement-requeue-interval"},
-		"a poll too often":              {args: append([]string{"--instruction-poll-interval=1ms"}, working...), want: "--instruction-poll-interval"},
+		"terms of its own":              {args: append([]string{"--cluster-labels=tier=gold", "--claims=availability=99.9", "--node-labels=nvidia.com/gpu.product", "--cpu-cost=0.04", "--resource-costs=nvidia.com/gpu=0.95", "--currency=EUR"}, working...)},
+		"a label that is none":          {args: append([]string{"--cluster-labels=a b=c"}, working...), want: "--cluster-labels"},
+		"a claim that is none":          {args: append([]string{"--claims=a b=c"}, working...), want: "--claims"},
+		"a label of nodes that is none": {args: append([]string{"--node-labels=a b"}, working...), want: "--node-labels"},
+		"a price that is none":          {args: append([]string{"--memory-cost=-1", "--currency=EUR"}, working...), want: "--memory-cost"},
+		"a price of a piece that is none": {
+			args: append([]string{"--resource-costs=nvidia.com/gpu=much", "--currency=EUR"}, working...), want: "--resource-costs: nvidia.com/gpu",
+		},
+		"prices of no currency":  {args: append([]string{"--cpu-cost=0.04"}, working...), want: "--currency is missing"},
+		"a currency by its name": {args: append([]string{"--cpu-cost=0.04", "--currency=euro"}, working...), want: `"euro"`},
+		"an unknown mode":        {args: append([]string{"--peering-mode=magic"}, working...), want: `"magic"`},
+		"an interval too short":  {args: append([]string{"--advertisement-requeue-interval=1ms"}, working...), want: "--advertisement-requeue-interval"},
+		"a poll too often":       {args: append([]string{"--instruction-poll-interval=1ms"}, working...), want: "--instruction-poll-interval"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -92,6 +92,13 @@ func (t *Transport) RequestReservation(ctx context.Context, key string, req *v1.
 	})
 }
 
+// RequestQuote asks without taking.
+func (t *Transport) RequestQuote(ctx context.Context, req *v1.ReservationRequest) (*v1.Quote, error) {
+	return call[v1.Quote](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.RequestQuote(ctx, *req)
+	})
+}
+
 // ReleaseReservation ends a reservation; nil, nil where there was none.
 func (t *Transport) ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error) {
 	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {

@@ -25,6 +25,7 @@ const (
 	Ping                 Operation = "ping"
 	PublishAdvertisement Operation = "publishAdvertisement"
 	RequestReservation   Operation = "requestReservation"
+	RequestQuote         Operation = "requestQuote"
 	GetReservation       Operation = "getReservation"
 	ReleaseReservation   Operation = "releaseReservation"
 	ChangeReservation    Operation = "changeReservation"
@@ -203,6 +204,17 @@ func (b *Broker) RequestReservation(_ context.Context, clusterID, key string, re
 	}
 	b.reservations[clusterID+"/"+key] = &reservation{request: *req, state: state}
 	return clone(state), nil
+}
+
+// RequestQuote would always grant on Provider.
+func (b *Broker) RequestQuote(_ context.Context, clusterID string, req *v1.ReservationRequest) (*v1.Quote, error) {
+	if err := b.record(Call{Operation: RequestQuote, ClusterID: clusterID, Body: req}); err != nil {
+		return nil, err
+	}
+	return &v1.Quote{
+		ClusterID: Provider, Resources: maps.Clone(req.Resources), Rejected: map[string]int32{},
+		Candidates: []v1.Candidate{{ClusterID: Provider, Score: "100.00"}},
+	}, nil
 }
 
 // GetReservation finds the requester's own.

@@ -55,6 +55,13 @@ func (d *Direct) RequestReservation(ctx context.Context, key string, req *v1.Res
 	})
 }
 
+// RequestQuote asks the broker.
+func (d *Direct) RequestQuote(ctx context.Context, req *v1.ReservationRequest) (*v1.Quote, error) {
+	return ask(ctx, d, req.RequesterID, func(ctx context.Context) (*v1.Quote, error) {
+		return d.broker.RequestQuote(ctx, d.clusterID, req)
+	})
+}
+
 // ChangeReservation asks the broker.
 func (d *Direct) ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
 	return ask(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {

@@ -1,0 +1,88 @@
+package broker
+
+import (
+	"context"
+	"errors"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// quoted is how many candidates a quote explains.
+const quoted = 100
+
+// RequestQuote implements the server's Broker. It decides as RequestReservation does,
+// and enters nothing into the book but what clusters had offered already.
+func (b *Broker) RequestQuote(ctx context.Context, clusterID string, req *v1.ReservationRequest) (*v1.Quote, error) {
+	q, err := requestOf(clusterID, "", req)
+	if err != nil {
+		return nil, err
+	}
+	var answer *v1.Quote
+	err = b.change(ctx, func(t *term) error {
+		answer, err = t.quote(q)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+func (t *term) quote(q *Request) (*v1.Quote, error) {
+	if err := t.b.config.Bounds.check(q); err != nil {
+		return nil, err
+	}
+	if err := t.checkRequester(q.Requester); err != nil {
+		return nil, err
+	}
+	out := &v1.Quote{
+		Resources: wire.FromAmounts(q.Amounts), RatesDate: t.b.config.Rates.Date, Rejected: map[string]int32{},
+		Hours: decision.Lasts(q.Duration).Hours(),
+	}
+	choice, err := t.choose(q, nil)
+	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
+		if !t.settling().IsZero() {
+			return nil, t.errRecovering()
+		}
+		out.Message = why.Detail
+	} else if err != nil {
+		return nil, err
+	} else {
+		out.ClusterID = choice.winner
+	}
+	candidates := t.priced(q, out)
+	out.Candidates = t.b.config.Visibility.of(candidates, out.ClusterID, q.Target)
+	return out, nil
+}
+
+// priced are the candidates with what the request costs there in all; the quote gets the
+// price of its cluster.
+func (t *term) priced(q *Request, out *v1.Quote) []v1.Candidate {
+	request := t.sought(q, nil)
+	explanation := decision.ExplainTop(t.market, request, quoted)
+	verdicts := explanation.Verdicts
+	if q.Target != "" {
+		verdicts = []decision.Verdict{decision.Judge(t.market, request, q.Target)}
+		explanation.Rejected = nil
+		if rejection := verdicts[0].Rejection; rejection != nil {
+			explanation.Rejected = map[decision.Reason]int{rejection.Reason: 1}
+		}
+	}
+	for reason, n := range explanation.Rejected {
+		out.Rejected[string(reason)] = int32(n)
+	}
+	all := make([]v1.Candidate, len(verdicts))
+	for i, v := range verdicts {
+		c := shownCandidate(candidateOf(v, out.ClusterID))
+		if v.Bill.Currency != "" {
+			c.PriceTotal = decision.Money(v.Bill.Total)
+		}
+		if all[i] = c; c.ClusterID == out.ClusterID {
+			out.PricePerHour, out.PriceTotal, out.Currency = c.PricePerHour, c.PriceTotal, c.Currency
+		}
+	}
+	return all
+}
