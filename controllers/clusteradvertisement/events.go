@@ -20,6 +20,14 @@ func (r *Reconciler) tellAwaited(before, after *brokerv1alpha1.ClusterAdvertisem
 	}
 }
 
+// tellImplausible records an event when figures turn implausible.
+func (r *Reconciler) tellImplausible(before, after *brokerv1alpha1.ClusterAdvertisement) {
+	is := meta.FindStatusCondition(after.Status.Conditions, brokerv1alpha1.ConditionPlausible)
+	if is != nil && is.Reason == brokerv1alpha1.ReasonImplausible && !meta.IsStatusConditionFalse(before.Status.Conditions, brokerv1alpha1.ConditionPlausible) {
+		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonImplausible, "Doubt", "%s", wire.Clip(is.Message, maxNote))
+	}
+}
+
 // awaited is the message of the condition that says so, "" if none does.
 func awaited(obj *brokerv1alpha1.ClusterAdvertisement) string {
 	c := meta.FindStatusCondition(obj.Status.Conditions, brokerv1alpha1.ConditionFresh)

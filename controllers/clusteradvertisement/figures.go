@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -190,7 +191,7 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 	}
 	ready := fresh
 	ready.Type = brokerv1alpha1.ConditionReady
-	for _, c := range []metav1.Condition{ready, fresh} {
+	for _, c := range []metav1.Condition{ready, fresh, plausible(v)} {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
@@ -199,6 +200,18 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		status.LastReceived = seconds(v.Heard)
 	}
 	return status
+}
+
+func plausible(v *broker.ClusterView) metav1.Condition {
+	c := metav1.Condition{
+		Type: brokerv1alpha1.ConditionPlausible, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ConditionPlausible,
+		Message: "the figures agree with each other",
+	}
+	if len(v.Doubts) > 0 {
+		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonImplausible
+		c.Message = strings.Join(v.Doubts, "; ") + ": look at the cluster; BrokerConfig.spec.deniedClusters keeps it from providing"
+	}
+	return c
 }
 
 func refusalOf(cause error, obj *brokerv1alpha1.ClusterAdvertisement) brokerv1alpha1.ClusterAdvertisementStatus {

@@ -140,5 +140,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Cluste
 		return client.IgnoreNotFound(err)
 	}
 	r.tellAwaited(before, obj)
+	r.tellImplausible(before, obj)
 	return nil
 }

@@ -61,6 +61,11 @@ func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
 		return nil
 	}
 	known := t.state.Cluster(offer.ClusterID)
+	if known != nil && known.Agent {
+		if what := leap(&known.Offer, offer, t.now().Sub(p.heard)); what != "" {
+			p.leap, p.leapt = what, t.now()
+		}
+	}
 	if known == nil || !known.Agent || material(&known.Offer, offer) || t.isAwaited(offer) {
 		if err := t.record(ledger.Event{Offer: offer}); err != nil {
 			return faultOf(err)

@@ -55,6 +55,9 @@ type presence struct {
 	// record before somebody wants to reserve here.
 	pending *ledger.Offer
 	phase   ClusterPhase
+	// leap is what grew implausibly at an instant, see doubts.
+	leap  string
+	leapt time.Time
 	// met is whether it has shown, in this term, what it knows.
 	met bool
 	// fetched is when it first asked for its instructions in this term, zero before.

@@ -25,6 +25,8 @@ type ClusterView struct {
 	// Awaited says, where it is not "", why the cluster takes nothing new before its
 	// agent has announced what it holds.
 	Awaited string
+	// Doubts are what is implausible in the offer.
+	Doubts []string
 	// Heard is when the cluster's word was last received.
 	Heard time.Time
 }
@@ -42,6 +44,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available,
 			Score:      decision.AvailabilityScore(available, c.Allocatable),
 			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
+			Doubts: t.doubtsOf(c),
 		}
 		if t.awaits(id) {
 			view.Awaited = t.recoveryMessage()

@@ -18,11 +18,17 @@ const (
 const (
 	// ConditionFresh is true while the cluster takes new reservations.
 	ConditionFresh = "Fresh"
+	// ConditionPlausible is false while figures of the cluster cannot be right, or grew
+	// more than fourfold within minutes. They are reckoned with all the same.
+	ConditionPlausible = "Plausible"
 )
 
 // ReasonFiguresIgnored is the reason of the event that tells that somebody else
 // than the broker wrote into spec.resources.reserved or available.
 const ReasonFiguresIgnored = "FiguresIgnored"
+
+// ReasonImplausible is of the condition Plausible, and of the event when it turns false.
+const ReasonImplausible = "Implausible"
 
 // ReasonAwaitingHoldings is why a cluster takes nothing new after the broker was
 // restored from an older state: its agent has not announced yet what it holds.
@@ -126,7 +132,7 @@ type ClusterAdvertisementStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready and Fresh.
+	// conditions are Ready, Fresh and Plausible.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -1,0 +1,69 @@
+package broker
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+const (
+	// leapFactor is how many times as much of a resource a cluster may have from one
+	// advertisement to the next before that is doubted.
+	leapFactor = 4
+	// leapWithin is how close to each other those two are; in a longer silence much can
+	// be built.
+	leapWithin = 5 * time.Minute
+	// leapDoubted is how long the doubt lasts where the figures stand.
+	leapDoubted = 10 * time.Minute
+)
+
+// doubts are what cannot be right in an offer, although it can be reckoned with. They
+// keep nothing from being placed: they are shown, and an administrator decides.
+//
+// More allocatable than capacity is refused, see CheckOffer.
+func doubts(o *ledger.Offer) []string {
+	var out []string
+	onNodes := quantity.Amounts{}
+	for _, s := range o.Shapes {
+		onNodes = onNodes.Add(s.Free.Times(int64(s.Count)))
+	}
+	for _, name := range o.Allocated.Names() {
+		if own := o.Allocated[name]; own > o.Allocatable[name] {
+			out = append(out, fmt.Sprintf("its own pods are said to request %s of %s, of which %s are allocatable",
+				quantity.Format(name, own), name, quantity.Format(name, o.Allocatable[name])))
+		}
+	}
+	for _, name := range onNodes.Names() {
+		if free := onNodes[name]; free > o.Allocatable[name] {
+			out = append(out, fmt.Sprintf("its nodes are said to have %s of %s free, of which %s are allocatable",
+				quantity.Format(name, free), name, quantity.Format(name, o.Allocatable[name])))
+		}
+	}
+	return out
+}
+
+// leap says what grew implausibly from one advertisement to the next, "" for nothing.
+func leap(before, after *ledger.Offer, apart time.Duration) string {
+	if apart > leapWithin {
+		return ""
+	}
+	for _, name := range after.Allocatable.Names() {
+		was, is := before.Allocatable[name], after.Allocatable[name]
+		if was > 0 && is/leapFactor > was {
+			return fmt.Sprintf("its allocatable %s grew from %s to %s from one advertisement to the next",
+				name, quantity.Format(name, was), quantity.Format(name, is))
+		}
+	}
+	return ""
+}
+
+// doubtsOf a cluster now.
+func (t *term) doubtsOf(c *ledger.Cluster) []string {
+	out := doubts(&c.Offer)
+	if p := t.presenceOf(c.ClusterID); p.leap != "" && t.now().Sub(p.leapt) < leapDoubted {
+		out = append(out, p.leap)
+	}
+	return out
+}
