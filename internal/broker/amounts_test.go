@@ -153,7 +153,7 @@ func TestGrowthStaysWhereTheReservationIs(t *testing.T) {
 		if got := f.get("rome", r.Name); got.Change != nil {
 			t.Errorf("change %+v", got.Change)
 		}
-		time.Sleep(staleAfter)
+		time.Sleep(staleAfter + time.Second)
 		if _, err := f.resize("rome", r.Name, 3, "5", "8Gi"); fault.ReasonOf(err) != fault.Conflict || !strings.Contains(err.Error(), "Stale") {
 			t.Errorf("a cluster that is silent gives more: %v", err)
 		}
