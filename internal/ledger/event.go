@@ -96,13 +96,15 @@ type Manifest struct {
 
 // Reserve grants a reservation its first placement.
 type Reserve struct {
-	Name      string           `json:"name"`
-	Key       string           `json:"key"`
-	Digest    string           `json:"digest"`
-	Requester string           `json:"requester"`
-	Tenant    string           `json:"tenant,omitempty"`
-	Priority  int32            `json:"priority,omitempty"`
-	Amounts   quantity.Amounts `json:"amounts"`
+	Name      string `json:"name"`
+	Key       string `json:"key"`
+	Digest    string `json:"digest"`
+	Requester string `json:"requester"`
+	Tenant    string `json:"tenant,omitempty"`
+	Priority  int32  `json:"priority,omitempty"`
+	// Queue is whether it waits where no cluster can hold it, at first or later.
+	Queue   bool             `json:"queue,omitempty"`
+	Amounts quantity.Amounts `json:"amounts"`
 	// Target is the provider that was asked for, "" for any.
 	Target string `json:"target,omitempty"`
 	// Duration is how long it is held; 0 means as long as it is renewed.
@@ -110,8 +112,6 @@ type Reserve struct {
 	// Until is when it ends unless it is renewed.
 	Until    time.Time `json:"until"`
 	Provider string    `json:"provider"`
-	// Queue is whether it waits where no cluster can hold it, at first or later.
-	Queue bool `json:"queue,omitempty"`
 	// Wait is how long it waits at most; 0 leaves that to the configuration.
 	Wait time.Duration `json:"wait,omitempty"`
 	// Object is the Reservation a user made in the broker cluster; nil for one that

@@ -137,20 +137,20 @@ type Reservation struct {
 
 // Placement is one try to serve a reservation on one provider.
 type Placement struct {
-	Number   int32
-	Provider string
+	Number int32
+	// Ready is whether the consumer's virtual node is Ready.
+	Ready bool
+	// EverReady is whether it was at least once.
+	EverReady    bool
+	ProviderGone bool
+	ConsumerGone bool
+	Provider     string
 	// AssignedAt is when it was granted.
 	AssignedAt time.Time
 	// AcknowledgedAt is when the provider accepted; zero before.
 	AcknowledgedAt time.Time
-	// Ready is whether the consumer's virtual node is Ready.
-	Ready bool
-	// EverReady is whether it was at least once.
-	EverReady bool
 	// Withdrawn is why the placement was given up before the reservation's end.
-	Withdrawn    string
-	ProviderGone bool
-	ConsumerGone bool
+	Withdrawn string
 	// Amounts that it holds where these are others than the reservation's, else nil.
 	Amounts quantity.Amounts `json:",omitempty"`
 }
