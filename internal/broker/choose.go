@@ -28,6 +28,7 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 	if !t.b.configured {
 		return nil, errUnconfigured()
 	}
+	woken := false
 	for {
 		request := t.sought(q, tried)
 		winner, ok := t.pick(request, q.Target)
@@ -45,6 +46,10 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 			continue
 		case !ok:
 			return nil, t.whyNot(request, q)
+		case !woken && t.overtakes(q, winner):
+			// What became free a moment ago was not offered to who waits yet.
+			woken = true
+			t.wake()
 		default:
 			return &choice{winner, t.explain(request, q.Target)}, nil
 		}

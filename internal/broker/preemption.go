@@ -101,7 +101,8 @@ func (t *term) sites(r *ledger.Reservation, ids []string) []queue.Site {
 		if _, fits := quantity.Fits(r.Amounts, free); !fits {
 			continue
 		}
-		site := queue.Site{ID: id, Holders: t.yielding(id, t.priority(r)), Free: free.Sub(c.Claimed()).Sub(t.kept(c)).Sub(t.earmarked(id, r.Name))}
+		others := t.earmarked(id, func(name string) bool { return name != r.Name })
+		site := queue.Site{ID: id, Holders: t.yielding(id, t.priority(r)), Free: free.Sub(c.Claimed()).Sub(t.kept(c)).Sub(others)}
 		if len(site.Holders) > 0 && t.couldServe(r, &site) {
 			out = append(out, site)
 		}
@@ -145,6 +146,7 @@ func (t *term) earmark(r *ledger.Reservation) {
 	for _, id := range []string{was, is} {
 		if id != "" {
 			t.relist(id)
+			t.grew(id)
 		}
 	}
 }
@@ -155,15 +157,15 @@ func (t *term) free(c *ledger.Cluster) quantity.Amounts {
 	if len(t.waiters.preempting) == 0 && t.b.config.Headroom == 0 {
 		return c.Available()
 	}
-	return c.Available().Sub(t.kept(c)).Sub(t.earmarked(c.ClusterID, "")).Max(nil)
+	return c.Available().Sub(t.kept(c)).Sub(t.earmarked(c.ClusterID, everybody)).Max(nil)
 }
 
-// earmarked is what is kept on a cluster for those for whom others make room there, but
-// for one of them. Of what each needs, that part is not kept yet that its victims hold.
-func (t *term) earmarked(clusterID, but string) quantity.Amounts {
+// earmarked is what is kept on a cluster for those for whom others make room there, and
+// whom which names. Of what each needs, that part is not kept yet that its victims hold.
+func (t *term) earmarked(clusterID string, which func(name string) bool) quantity.Amounts {
 	sum := quantity.Amounts{}
 	for name, provider := range t.waiters.preempting {
-		if provider != clusterID || name == but {
+		if provider != clusterID || !which(name) {
 			continue
 		}
 		r := t.state.Reservation(name)
@@ -178,6 +180,8 @@ func (t *term) earmarked(clusterID, but string) quantity.Amounts {
 	}
 	return sum
 }
+
+func everybody(string) bool { return true }
 
 // servePreemptor gives the first one its place for whom others have made room on a
 // cluster.
@@ -198,17 +202,23 @@ func (t *term) servePreemptor(clusterID string) (bool, error) {
 	q, tried := again(ready)
 	q.Target = clusterID
 	defer func() { t.market.SetAvailable(clusterID, t.free(t.state.Cluster(clusterID))) }()
-	t.market.SetAvailable(clusterID, t.roomFor(clusterID, ready.Name))
+	t.market.SetAvailable(clusterID, t.roomFor(clusterID, ready))
 	return true, t.grant(ready, clusterID, t.explain(t.sought(q, tried), clusterID))
 }
 
-func (t *term) roomFor(clusterID, name string) quantity.Amounts {
-	c := t.state.Cluster(clusterID)
-	return c.Available().Sub(t.kept(c)).Sub(t.earmarked(clusterID, name)).Max(nil)
+// roomFor is what a cluster has for one for whom others make room there. Once they have,
+// nothing is kept from it for those who come after it: else of two, for whom a cluster
+// that shrank has not enough, neither would ever be served.
+func (t *term) roomFor(clusterID string, r *ledger.Reservation) quantity.Amounts {
+	c, place, spent := t.state.Cluster(clusterID), t.waiters.line.Place(r.Name), t.state.Spent(r.Waiting.Preemption)
+	others := t.earmarked(clusterID, func(name string) bool {
+		return name != r.Name && (!spent || t.waiters.line.Place(name) < place)
+	})
+	return c.Available().Sub(t.kept(c)).Sub(others).Max(nil)
 }
 
 func (t *term) hasMadeRoom(clusterID string, r *ledger.Reservation) bool {
-	t.market.SetAvailable(clusterID, t.roomFor(clusterID, r.Name))
+	t.market.SetAvailable(clusterID, t.roomFor(clusterID, r))
 	defer t.market.SetAvailable(clusterID, t.free(t.state.Cluster(clusterID)))
 	return t.serves(clusterID, r)
 }

@@ -500,3 +500,24 @@ func TestWhoIsShutOutIsNotServed(t *testing.T) {
 		}
 	})
 }
+
+// Two for whom others have made room on a cluster that shrank then: the first one is
+// served rather than neither.
+func TestOfTwoWhoseVictimsHaveGoneTheFirstIsServed(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.SetConfig(context.Background(), preempting())
+		f.advertise("paris", "4", "8Gi")
+		victims := []*v1.Reservation{f.reserve("berlin", "a", asked("2")), f.reserve("berlin", "b", asked("2"))}
+		for _, v := range victims {
+			f.mustReport("paris", v, 1, provider, v1.StatusReportStateAcknowledged)
+		}
+		later := f.reserve("rome", "later", waiting("2", "1Gi", priority(10)))
+		first := f.reserve("rome", "first", waiting("2", "1Gi", priority(20)))
+		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "1"} })
+		time.Sleep(grace)
+		for _, v := range victims {
+			f.mustReport("paris", v, 1, provider, v1.StatusReportStateGone)
+		}
+		f.wantPhases("Queued 1, Reserved paris", later, first)
+	})
+}

@@ -149,9 +149,8 @@ func explanationOf(why *fault.Error) ledger.Explanation {
 func (t *term) lineUp(r *ledger.Reservation) {
 	t.waiters.line.Remove(r.Name)
 	if r.Waiting != nil {
-		t.waiters.line.Add(queue.Waiter{
-			ID: r.Name, Class: classOf(r), Needs: r.Amounts, Rank: queue.Rank{Priority: t.priority(r), Position: r.Waiting.Position},
-		})
+		rank := queue.Rank{Priority: t.priority(r), Position: r.Waiting.Position}
+		t.waiters.line.Add(queue.Waiter{ID: r.Name, Class: classOf(r), Needs: r.Amounts, Rank: rank})
 	}
 	t.earmark(r)
 }
@@ -306,11 +305,10 @@ func (t *term) isAwaited(o *ledger.Offer) bool {
 // overtakes is whether a new request would take a place on a cluster for which another
 // one waits that comes before it.
 func (t *term) overtakes(q *Request, clusterID string) bool {
-	first := t.waiters.line.First(t.free(t.state.Cluster(clusterID)), func(name string) bool {
+	priority := t.b.config.Ceilings.Effective(q.Requester, q.Priority)
+	return t.waiters.line.FirstOf(priority, t.free(t.state.Cluster(clusterID)), func(name string) bool {
 		return t.serves(clusterID, t.state.Reservation(name))
-	})
-	rank, waits := t.waiters.line.Rank(first)
-	return waits && rank.Priority >= t.b.config.Ceilings.Effective(q.Requester, q.Priority)
+	}) != ""
 }
 
 // timeOut ends a reservation that has waited for as long as it may.

@@ -214,6 +214,10 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 		for i := range r.Placements {
 			t.relist(r.Placements[i].Provider)
 		}
+		if e.ProviderGone != nil {
+			// Who waited for it to go may look elsewhere, be anything free now or not.
+			t.grew(r.Placement(e.ProviderGone.Placement).Provider)
+		}
 	}
 }
 
