@@ -45,8 +45,8 @@ type contest struct {
 	// factor turns prices of each of the market's currencies into those compared; 0
 	// where they cannot be.
 	factor []float64
-	// storageUnits are GiB, egressUnits GiB an hour.
-	storageUnits, egressUnits float64
+	// moving is the price of a GiB that leaves its region for each row; scratch.
+	moving []float64
 }
 
 // need is an amount of one resource; column is nowhere if nobody ever offered it.
@@ -104,7 +104,6 @@ func (m *Market) begin(r *Request) *contest {
 	}
 	c.constrain()
 	c.setCeiling(r.Constraints)
-	c.priceData()
 	c.priced = c.priced[:0]
 	for _, n := range c.needs {
 		if n.column != nowhere && m.columns[n.column].priced > 0 {
@@ -114,6 +113,7 @@ func (m *Market) begin(r *Request) *contest {
 			})
 		}
 	}
+	c.priceData()
 	c.gates = [2]gate{m.gate(c.needs, 0), m.gate(c.needs, len(c.needs)-1)}
 	c.appoint(r.Weights)
 	return c
@@ -293,9 +293,6 @@ func (c *contest) costOf(i int) float64 {
 	for k := range c.priced {
 		p := &c.priced[k]
 		sum += p.price[i] * p.units
-	}
-	if c.storageUnits > 0 {
-		sum += c.dataCost(i)
 	}
 	return sum
 }

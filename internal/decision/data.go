@@ -11,22 +11,27 @@ import (
 // priceData prepares what the request's data costs: it is stored for as long as the
 // reservation lasts, and leaves the region of the candidate once where it came from
 // another one.
+//
+// They become priced needs like any other, so that requests without data pay nothing
+// for it.
 func (c *contest) priceData() {
-	c.storageUnits, c.egressUnits = 0, 0
 	d := c.request.Data
 	if d == nil || d.Bytes <= 0 {
 		return
 	}
-	c.storageUnits = float64(d.Bytes) / (1 << 30)
-	c.egressUnits = c.storageUnits / c.duration().Hours()
-}
-
-func (c *contest) dataCost(i int) float64 {
-	sum := c.market.storage[i] * c.storageUnits
-	if c.movesData(i) {
-		sum += c.market.egress[i] * c.egressUnits
+	gib := float64(d.Bytes) / (1 << 30)
+	c.priced = append(c.priced, pricedNeed{price: c.market.storage, units: gib})
+	if d.Region == "" {
+		return
 	}
-	return sum
+	c.moving = c.moving[:0]
+	for i, price := range c.market.egress {
+		if !c.movesData(i) {
+			price = 0
+		}
+		c.moving = append(c.moving, price)
+	}
+	c.priced = append(c.priced, pricedNeed{price: c.moving, units: gib / c.duration().Hours()})
 }
 
 // movesData reports whether the data is known to be in another region than the row.
