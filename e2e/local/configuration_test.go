@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,6 +39,10 @@ func TestBrokerConfigOfTheChart(t *testing.T) {
 	err := upgrade(map[string]any{"defaultTTL": "2h", "maxDuration": "1h"})
 	if want := "is longer than maxDuration"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want an error with %q", err, want)
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "broker-configure"}}
+	if err := env.Broker.Get(t.Context(), client.ObjectKeyFromObject(role), role); !apierrors.IsNotFound(err) {
+		t.Errorf("the right to write the configuration outlives the hook: %v", err)
 	}
 	generation := config.Generation
 	check(t, env.Broker.Get(t.Context(), client.ObjectKeyFromObject(config), config))

@@ -213,12 +213,13 @@ func (r *Release) Test(ctx context.Context) (string, error) {
 	return said, nil
 }
 
-// run runs hooks one after the other, and returns what their pods wrote.
+// run runs hooks one after the other, and returns what their pods wrote. After one
+// that fails, those before it are tidied up all the same.
 func (r *Release) run(ctx context.Context, hooks []manifest.Object) (said string, err error) {
-	for _, h := range hooks {
+	for i, h := range hooks {
 		out, err := r.runHook(ctx, h)
 		if err != nil {
-			return said, err
+			return said, errors.Join(err, r.tidy(ctx, hooks[:i]))
 		}
 		said += out
 	}
