@@ -17,8 +17,12 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// handshakes are made at once.
-const handshakes = 64
+const (
+	// handshakes are made at once.
+	handshakes = 64
+	// settling is how many intervals all clusters may take to be shown.
+	settling = 30
+)
 
 // advertisements have a large fleet say again what it has, each cluster on a connection
 // of its own, with the real broker.
@@ -116,7 +120,7 @@ func (f fleet) spread(ctx context.Context, sequence int64, interval time.Duratio
 // settle goes on with something until all clusters are shown and nothing is written any
 // more, and returns how many writes there were.
 func (s *site) settle(ctx context.Context, set settings, meanwhile func(context.Context) error) (int64, error) {
-	for range 10 {
+	for range settling {
 		before, err := s.writes(ctx)
 		if err != nil {
 			return 0, err
@@ -137,7 +141,7 @@ func (s *site) settle(ctx context.Context, set settings, meanwhile func(context.
 			return after, nil
 		}
 	}
-	return 0, fmt.Errorf("clusters are still being shown after %s", 10*set.interval)
+	return 0, fmt.Errorf("clusters are still being shown after %s", settling*set.interval)
 }
 
 // writes are the requests by which somebody changed something in the API server.
