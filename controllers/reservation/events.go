@@ -32,6 +32,13 @@ func (r *Reconciler) announce(before, after *brokerv1alpha1.Reservation) {
 		}
 		r.recorder.Eventf(after, nil, kind, c.Reason, "Preempt", "%s", clip(c.Message))
 	}
+	if c := changed(was.Conditions, is.Conditions, brokerv1alpha1.ConditionProviderReachable); c != nil {
+		kind := corev1.EventTypeNormal
+		if c.Status == metav1.ConditionFalse {
+			kind = corev1.EventTypeWarning
+		}
+		r.recorder.Eventf(after, nil, kind, c.Reason, "Reach", "%s", clip(c.Message))
+	}
 	if n := len(is.Placements); n > len(was.Placements) && n > 1 {
 		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonMoved, "Move",
 			"placement %d on %s: %s gave it up (%s)", n, is.TargetClusterID, is.Placements[n-2].ClusterID, is.Placements[n-2].Reason)

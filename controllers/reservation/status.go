@@ -68,7 +68,7 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 			})
 		}
 	}
-	for _, c := range append(conditionsOf(v), preemptionOf(v, obj.Status.Conditions)...) {
+	for _, c := range slices.Concat(conditionsOf(v), preemptionOf(v, obj.Status.Conditions), reachOf(v, obj.Status.Conditions)) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
@@ -104,6 +104,22 @@ func conditionsOf(v *broker.ReservationView) []metav1.Condition {
 		Type: brokerv1alpha1.ConditionNoConsumer, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ReasonUnknownRequester,
 		Message: "requesterID " + v.Requester + " is no enrolled cluster: capacity is locked, nobody peers",
 	})
+}
+
+// reachOf tells of a provider that is silent, or was.
+func reachOf(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
+	c := metav1.Condition{Type: brokerv1alpha1.ConditionProviderReachable}
+	switch {
+	case !v.LostSince.IsZero():
+		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonProviderSilent
+		c.Message = "nothing was heard of the agent of " + v.Provider + " since " + v.LostSince.Format(time.RFC3339) +
+			"; capacity stays held there, and the reservation waits for it until it returns, or the reservation expires or is released"
+	case meta.IsStatusConditionFalse(before, c.Type):
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, brokerv1alpha1.ReasonProviderBack, v.Provider+" is heard again"
+	default:
+		return nil
+	}
+	return []metav1.Condition{c}
 }
 
 func acknowledgementOf(v *broker.ReservationView) metav1.Condition {

@@ -25,7 +25,7 @@ func (r *Reconciler) tell(rr, before *agentv1alpha1.ResourceRequest) {
 	if c := changed(rr, before, agentv1alpha1.ConditionReserved); c != nil && (ready == nil || c.Reason != ready.Reason) {
 		r.record(rr, c)
 	}
-	for _, kind := range []string{agentv1alpha1.ConditionChanged, agentv1alpha1.ConditionPreempted} {
+	for _, kind := range []string{agentv1alpha1.ConditionChanged, agentv1alpha1.ConditionPreempted, agentv1alpha1.ConditionProviderReachable} {
 		if c := changed(rr, before, kind); c != nil {
 			r.record(rr, c)
 		}
@@ -55,7 +55,8 @@ func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Conditi
 	case agentv1alpha1.ReasonNoCandidate, agentv1alpha1.ReasonRefused, agentv1alpha1.ReasonInvalid,
 		agentv1alpha1.ReasonBrokerUnreachable, agentv1alpha1.ReasonNamespaceNotOpted, agentv1alpha1.ReasonNodeNotReady,
 		agentv1alpha1.ReasonOutsideBounds, agentv1alpha1.ReasonChangeRefused, agentv1alpha1.ReasonFailed,
-		agentv1alpha1.ReasonQueueFull, agentv1alpha1.ReasonNotice, agentv1alpha1.ReasonPreempted:
+		agentv1alpha1.ReasonQueueFull, agentv1alpha1.ReasonNotice, agentv1alpha1.ReasonPreempted,
+		agentv1alpha1.ReasonProviderSilent:
 		kind = corev1.EventTypeWarning
 	}
 	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", wire.Clip(c.Message, maxNote))

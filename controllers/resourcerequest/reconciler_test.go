@@ -551,6 +551,38 @@ func TestAReservationThatEndsAtTheBrokerIsTakenDown(t *testing.T) {
 	b.expectGone()
 }
 
+func TestAProviderThatIsSilentIsToldOfUntilItIsBack(t *testing.T) {
+	b := newBench(t)
+	b.after(0)
+	b.carriedOut(nodeReady)
+	b.after(time.Second)
+	if c := meta.FindStatusCondition(b.request().Status.Conditions, agentv1alpha1.ConditionProviderReachable); c != nil {
+		t.Errorf("one that was never silent: %+v", c)
+	}
+	since := metav1.NewTime(b.clock.Now().Add(-2 * time.Minute).Truncate(time.Second))
+	for _, step := range []struct {
+		silent *metav1.Time
+		want   metav1.ConditionStatus
+		event  string
+	}{
+		{&since, metav1.ConditionFalse, "Warning " + agentv1alpha1.ReasonProviderSilent},
+		{nil, metav1.ConditionTrue, "Normal " + agentv1alpha1.ReasonProviderBack},
+	} {
+		inst := b.instructions()[0]
+		inst.Spec.ProviderSilentSince = step.silent
+		if err := b.client.Update(t.Context(), &inst); err != nil {
+			t.Fatal(err)
+		}
+		b.after(time.Second)
+		c := meta.FindStatusCondition(b.request().Status.Conditions, agentv1alpha1.ConditionProviderReachable)
+		if c == nil || c.Status != step.want {
+			t.Errorf("condition %+v, want %s", c, step.want)
+		}
+		b.expectEvent(step.event)
+		b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
+	}
+}
+
 // What was granted and nobody can serve any more has failed, whether the agent hears of
 // it while it is taken down or after.
 func TestAReservationThatNobodyCanServeAnyMoreFails(t *testing.T) {

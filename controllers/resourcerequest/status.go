@@ -216,10 +216,24 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 			e.set(c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
+	e.reachable(current.Spec.ProviderSilentSince)
 	if len(closed) > 0 {
 		e.set(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, optIn(closed))
 	}
 	e.derivePhase(current)
+}
+
+// reachable tells of a provider that is silent, or was.
+func (e editor) reachable(silent *metav1.Time) {
+	const kind = agentv1alpha1.ConditionProviderReachable
+	switch s := &e.rr.Status; {
+	case silent != nil:
+		e.set(kind, metav1.ConditionFalse, agentv1alpha1.ReasonProviderSilent, fmt.Sprintf(
+			"the broker has heard nothing of %q since %s; capacity stays held there, and the request waits for it until it returns, expires or is deleted",
+			s.TargetClusterID, silent.UTC().Format(time.RFC3339)))
+	case meta.IsStatusConditionFalse(s.Conditions, kind):
+		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack, fmt.Sprintf("%q is heard again", s.TargetClusterID))
+	}
 }
 
 // derivePhase is the one place that says how a request with a reservation stands.

@@ -76,7 +76,7 @@ func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
 	}
 	p.epoch, p.sequence, p.heard = epoch, sequence, t.now()
 	t.judge(offer.ClusterID)
-	return nil
+	return t.noteReturn(offer.ClusterID)
 }
 
 // materialShare is which change of a resource, as one part of so many of what is

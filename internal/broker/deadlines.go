@@ -110,6 +110,7 @@ func (t *term) expire() (time.Time, bool) {
 	for _, name := range due {
 		if id, ok := strings.CutPrefix(name, clusterDue); ok {
 			t.judge(id)
+			t.noteSilence(id)
 		}
 	}
 	for _, name := range due {

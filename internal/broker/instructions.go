@@ -113,6 +113,10 @@ func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.I
 	}
 	if role == v1.InstructionRoleConsumer {
 		in.Key = r.RequestKey()
+		if since := t.state.Cluster(p.Provider).LostSince; !since.IsZero() && r.Stands(p) {
+			silent := t.now().Sub(since).Seconds()
+			in.ProviderSilentSeconds = &silent
+		}
 	} else if asked := r.AskedOf(p); asked != nil {
 		in.Resources, in.Change = wire.FromAmounts(asked.Amounts), asked.Generation
 	}

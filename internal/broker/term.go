@@ -203,6 +203,10 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 		for _, name := range e.Forget.Names {
 			t.b.feed.reservation(name)
 		}
+	case e.Reach != nil:
+		for _, name := range t.state.Cluster(e.Reach.ClusterID).Reservations() {
+			t.touched(t.state.Reservation(name))
+		}
 	case e.Shut != nil, e.Lineage != nil, e.Announced != nil:
 	default:
 		r := t.state.Reservation(e.Reservation())

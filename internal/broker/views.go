@@ -115,6 +115,8 @@ type ReservationView struct {
 	Place *QueueView
 	// Warning says, where it is not "", that it has to make room and for which priority.
 	Warning string
+	// LostSince is when the provider was heard last, where it is silent; else zero.
+	LostSince time.Time
 	// Over means that nothing of it is left anywhere.
 	Over bool
 }
@@ -159,6 +161,7 @@ func (t *term) viewOf(r *ledger.Reservation) *ReservationView {
 	// What the book changes in place is not for others to hold on to.
 	v.Waiting = nil
 	if p := r.Current(); p != nil {
+		v.LostSince = t.lostSince(r)
 		v.Endpoint, v.ProviderHasAgent = t.state.Cluster(p.Provider).Endpoint, t.state.HasAgent(p.Provider)
 	}
 	if r.Notice != nil {

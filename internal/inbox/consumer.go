@@ -65,6 +65,7 @@ func WriteConsumer(
 		spec.RequestRef, spec.Namespaces = obj.Spec.RequestRef, obj.Spec.Namespaces
 	}
 	spec.ExpiresAt = steady(obj.Spec.ExpiresAt, spec.ExpiresAt)
+	spec.ProviderSilentSince = steady(obj.Spec.ProviderSilentSince, spec.ProviderSilentSince)
 	if old := obj.Spec.Notice; old != nil && spec.Notice != nil {
 		spec.Notice.EndsAt = *steady(&old.EndsAt, &spec.Notice.EndsAt)
 	}

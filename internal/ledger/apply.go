@@ -43,6 +43,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		s.applyChange(e.Change)
 	case e.Settle != nil:
 		s.applySettle(e.Settle)
+	case e.Reach != nil:
+		s.applyReach(e.Reach)
 	case e.Shut != nil:
 		s.applyShut(e.At, e.Shut)
 	case e.Forget != nil:

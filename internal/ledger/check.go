@@ -55,6 +55,8 @@ func (s *State) Check(e *Event) error {
 		return s.checkChange(e.Change)
 	case e.Settle != nil:
 		return s.checkSettle(e.Settle)
+	case e.Reach != nil:
+		return s.checkReach(e.Reach)
 	case e.Shut != nil:
 		return s.checkKeyFree(e.Shut.Requester, e.Shut.Key)
 	case e.Forget != nil:
@@ -74,7 +76,7 @@ func (e *Event) changes() int {
 		e.End != nil, e.Renew != nil, e.Shut != nil, e.Forget != nil,
 		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
 		e.Enqueue != nil, e.Grant != nil, e.Preempt != nil,
-		e.Settle != nil, e.Restate != nil,
+		e.Settle != nil, e.Restate != nil, e.Reach != nil,
 	} {
 		if set {
 			n++

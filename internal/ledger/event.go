@@ -34,6 +34,7 @@ type Event struct {
 	Preempt      *Preempt      `json:"preempt,omitempty"`
 	Settle       *Settle       `json:"settle,omitempty"`
 	Restate      *Restate      `json:"restate,omitempty"`
+	Reach        *Reach        `json:"reach,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces

@@ -230,6 +230,13 @@ var kinds = []struct {
 	}},
 	{"change", 6, (*machine).anyChange},
 	{"settle", 5, (*machine).anySettle},
+	{"reach", 2, func(m *machine, c choose) Event {
+		e := &Reach{ClusterID: oneOf(c, paris, berlin, oslo, "nowhere")}
+		if c(2) == 0 {
+			e.Since = m.now
+		}
+		return Event{Reach: e}
+	}},
 	{"restate", 2, func(m *machine, c choose) Event {
 		return Event{Restate: &Restate{PlacementRef: m.anyPlacement(c), Amounts: m.anyAmounts(c)}}
 	}},

@@ -31,6 +31,7 @@ type naiveCluster struct {
 	since time.Time // of its agent; zero while none spoke
 	// announced is the lineage in which it did.
 	announced string
+	lost      time.Time
 }
 
 type naiveEntry struct {
@@ -203,6 +204,10 @@ func (n *naive) refusals(e *Event) []error {
 		no = append(no, n.refusalsToChange(e.Change, entry)...)
 	case e.Settle != nil:
 		no = append(no, n.refusalsToSettle(e.Settle)...)
+	case e.Reach != nil:
+		c := n.clusters[e.Reach.ClusterID]
+		refuse(c == nil, ErrUnknown)
+		refuse(c != nil && c.lost.IsZero() == e.Reach.Since.IsZero(), ErrTaken)
 	case e.Restate != nil:
 		no = append(no, n.refusalsToRestate(e.Restate)...)
 	case e.Shut != nil:
@@ -331,6 +336,8 @@ func (n *naive) record(e *Event) {
 		n.change(e.Change, entry)
 	case e.Settle != nil:
 		n.settle(e.Settle)
+	case e.Reach != nil:
+		n.clusters[e.Reach.ClusterID].lost = e.Reach.Since
 	case e.Restate != nil:
 		n.restate(e.Restate)
 	case e.Shut != nil:
@@ -477,6 +484,9 @@ func (n *naive) clusterDiffers(s *State, id string) error {
 	}
 	if want := n.clusters[id].since; !c.AgentSince.Equal(want) || s.HasAgent(id) == want.IsZero() {
 		return fmt.Errorf("agent since %v, want %v", c.AgentSince, want)
+	}
+	if want := n.clusters[id].lost; !c.LostSince.Equal(want) {
+		return fmt.Errorf("lost since %v, want %v", c.LostSince, want)
 	}
 	if want := n.restored && n.speaks(id) && n.clusters[id].announced != n.lineage; s.Awaits(id) != want {
 		return fmt.Errorf("awaited: %v, want %v", s.Awaits(id), want)

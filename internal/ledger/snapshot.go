@@ -25,7 +25,8 @@ type snapshotCluster struct {
 	OfferedAt  time.Time `json:"offeredAt"`
 	AgentSince time.Time `json:"agentSince,omitzero"`
 
-	AnnouncedIn string `json:"announcedIn,omitempty"`
+	AnnouncedIn string    `json:"announcedIn,omitempty"`
+	LostSince   time.Time `json:"lostSince,omitzero"`
 }
 
 type snapshotShut struct {
@@ -41,7 +42,7 @@ type Frozen struct{ snapshot }
 func (s *State) Freeze() *Frozen {
 	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key}
 	for _, c := range s.clusters {
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn})
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince})
 	}
 	// One piece of memory for all of them.
 	copies := make([]Reservation, 0, len(s.reservations))
@@ -135,7 +136,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 		return err
 	}
 	s.clusters[c.ClusterID] = &Cluster{
-		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn,
+		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince,
 		holds: map[string]quantity.Amounts{},
 	}
 	return nil

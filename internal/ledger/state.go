@@ -46,6 +46,8 @@ type Cluster struct {
 	OfferedAt time.Time
 	// AgentSince is when its agent spoke for the first time; zero before.
 	AgentSince time.Time
+	// LostSince is when its agent was heard last, where it is silent for long; else zero.
+	LostSince time.Time
 	// AnnouncedIn is the lineage in which it announced what it has, "" before.
 	AnnouncedIn string
 	// holds is what each live placement holds here, by placement name.

@@ -35,6 +35,15 @@ func ExpiresAt(remainingSeconds *float64, received time.Time) *metav1.Time {
 	return &metav1.Time{Time: received.Add(remaining).Round(time.Second)}
 }
 
+// silentSince is when something was heard that was last heard so long before a message.
+func silentSince(seconds *float64, received time.Time) *metav1.Time {
+	if seconds == nil {
+		return nil
+	}
+	silent := time.Duration(min(max(*seconds, 0), maxRemaining.Seconds()) * float64(time.Second))
+	return &metav1.Time{Time: received.Add(-silent).Round(time.Second)}
+}
+
 // ToReservationInstruction turns a consumer's instruction into the spec of its
 // ReservationInstruction. Namespaces and requestRef are the caller's to set.
 func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1alpha1.ReservationInstructionSpec, error) {
@@ -49,6 +58,7 @@ func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1al
 		TargetClusterEndpoint: in.ProviderEndpoint,
 		Resources:             resources,
 		ExpiresAt:             ExpiresAt(in.RemainingSeconds, received),
+		ProviderSilentSince:   silentSince(in.ProviderSilentSeconds, received),
 		Notice:                noticeOf(in.Notice, received),
 		Release:               in.State != v1.InstructionStateHold,
 	}, nil

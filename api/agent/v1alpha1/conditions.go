@@ -17,6 +17,9 @@ const (
 	// and what was agreed before holds. Without an edit it is absent. On a
 	// ProviderInstruction it is this cluster's own answer.
 	ConditionChanged = "Changed"
+	// ConditionProviderReachable is false while the broker hears nothing of the provider.
+	// One that was never silent has no such condition.
+	ConditionProviderReachable = "ProviderReachable"
 	// ConditionPeered is true when this cluster holds an identity at the provider.
 	ConditionPeered = "Peered"
 	// ConditionNodeReady is true when the virtual node is Ready.
@@ -43,6 +46,10 @@ const (
 	ReasonQueued        = "Queued"
 	ReasonChanged       = "Changed"
 	ReasonChangeRefused = "ChangeRefused"
+	// ReasonProviderSilent: the broker hears nothing of the provider.
+	ReasonProviderSilent = "ProviderSilent"
+	// ReasonProviderBack: it was silent, and is heard again.
+	ReasonProviderBack = "ProviderBack"
 	// ReasonAwaitingProvider: a change waits for the provider's agent.
 	ReasonAwaitingProvider  = "AwaitingProvider"
 	ReasonQueueFull         = "QueueFull"

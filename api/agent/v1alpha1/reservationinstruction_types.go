@@ -114,6 +114,11 @@ type ReservationInstructionSpec struct {
 	// +optional
 	Notice *Notice `json:"notice,omitempty"`
 
+	// providerSilentSince is when the broker has heard of the provider last, by this
+	// cluster's clock; empty unless it is silent.
+	// +optional
+	ProviderSilentSince *metav1.Time `json:"providerSilentSince,omitempty"`
+
 	// release is set when the placement has ended: everything made for it is
 	// taken down, then status.phase becomes Released.
 	// +optional

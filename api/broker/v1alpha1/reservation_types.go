@@ -44,6 +44,9 @@ const (
 	// ConditionNoConsumer is true when requesterID names no enrolled cluster, so
 	// that nobody will peer for this reservation.
 	ConditionNoConsumer = "NoConsumer"
+	// ConditionProviderReachable is false while nothing is heard of the provider's agent.
+	// One that was never silent has no such condition.
+	ConditionProviderReachable = "ProviderReachable"
 	// ConditionChanged tells of the last edit of spec: true when it is in force, false
 	// when it was refused and what was agreed before holds. Without an edit it is absent.
 	ConditionChanged = "Changed"
@@ -76,6 +79,8 @@ const (
 	ReasonChanged          = "Changed"
 	ReasonChangeRefused    = "ChangeRefused"
 	ReasonShownAgain       = "SpecShownAgain"
+	ReasonProviderSilent   = "ProviderSilent"
+	ReasonProviderBack     = "ProviderBack"
 )
 
 // Labels of the objects that the broker makes.

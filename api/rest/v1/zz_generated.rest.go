@@ -530,12 +530,15 @@ type Instruction struct {
 	Key string `json:"key,omitempty,omitzero"`
 
 	// Notice The placement has to make room soon; absent for one that has not.
-	Notice           *Notice  `json:"notice,omitempty"`
-	Placement        int32    `json:"placement"`
-	ProviderEndpoint string   `json:"providerEndpoint,omitempty,omitzero"`
-	ProviderID       string   `json:"providerID"`
-	RemainingSeconds *float64 `json:"remainingSeconds,omitempty"`
-	Reservation      string   `json:"reservation"`
+	Notice           *Notice `json:"notice,omitempty"`
+	Placement        int32   `json:"placement"`
+	ProviderEndpoint string  `json:"providerEndpoint,omitempty,omitzero"`
+	ProviderID       string  `json:"providerID"`
+
+	// ProviderSilentSeconds How long ago the provider's agent was heard last, for the consumer while it is silent.
+	ProviderSilentSeconds *float64 `json:"providerSilentSeconds,omitempty"`
+	RemainingSeconds      *float64 `json:"remainingSeconds,omitempty"`
+	Reservation           string   `json:"reservation"`
 
 	// Resources Amount by Kubernetes resource name, each a quantity.
 	Resources Amounts         `json:"resources"`

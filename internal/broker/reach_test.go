@@ -1,0 +1,51 @@
+package broker
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// A provider that is silent for three intervals is told of to whoever has something
+// there, also by a broker that was restarted meanwhile, until it is heard again. Nothing
+// of what is held changes.
+func TestWhoeverHasSomethingAtASilentProviderIsTold(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.held()
+		heard, cursor := time.Now(), f.poll("rome", "").Cursor
+		silent := func() *float64 { return f.told("rome", r, v1.InstructionRoleConsumer).ProviderSilentSeconds }
+		shown := func() time.Time {
+			view, err := f.Reservation(context.Background(), r.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return view.LostSince
+		}
+		time.Sleep(staleAfter - time.Second)
+		synctest.Wait()
+		if got := silent(); got != nil || !shown().IsZero() {
+			t.Errorf("told that it is silent for %v s before it is stale", *got)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		for range 2 {
+			if got := silent(); got == nil || *got < staleAfter.Seconds() || !shown().Equal(heard) {
+				t.Errorf("told that it is silent for %v s, since %s; it was heard at %s", got, shown(), heard)
+			}
+			f.kill()
+		}
+		if list := f.poll("rome", cursor); len(list.Instructions) != 1 {
+			t.Errorf("who polls is told %+v", list.Instructions)
+		}
+		f.advertise("paris", "16", "64Gi")
+		if got := silent(); got != nil || !shown().IsZero() {
+			t.Errorf("told that it is silent for %v s after it was heard", *got)
+		}
+		if got := f.get("rome", r.Name); got.Phase != v1.ReservationPhaseActive || f.available("paris") != "12 56Gi" {
+			t.Errorf("%s, and %s is left", got.Phase, f.available("paris"))
+		}
+	})
+}
