@@ -514,7 +514,7 @@ func TestOfTwoWhoseVictimsHaveGoneTheFirstIsServed(t *testing.T) {
 		later := f.reserve("rome", "later", waiting("2", "1Gi", priority(10)))
 		first := f.reserve("rome", "first", waiting("2", "1Gi", priority(20)))
 		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "1"} })
-		time.Sleep(grace)
+		time.Sleep(grace + time.Second)
 		for _, v := range victims {
 			f.mustReport("paris", v, 1, provider, v1.StatusReportStateGone)
 		}
