@@ -6,6 +6,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
 // What was granted by an earlier version is renewed with the same digest.
@@ -40,10 +41,11 @@ func TestWhatWasAskedForHasTheSameDigest(t *testing.T) {
 	q := Request{
 		Requester: "rome", Key: "key-2", Tenant: "blue", Priority: 7, Target: "paris", Duration: time.Hour,
 		Amounts: quantity.Amounts{"cpu": 500},
+		Terms:   terms.Terms{Group: "web", Constraints: &terms.Constraints{Regions: []string{"eu"}}, Data: &terms.Data{Bytes: 1}},
 	}
 	r := &ledger.Reservation{Reserve: ledger.Reserve{
 		Requester: q.Requester, Key: q.Key, Tenant: q.Tenant, Priority: q.Priority, Target: q.Target,
-		Duration: q.Duration, Amounts: q.Amounts,
+		Duration: q.Duration, Amounts: q.Amounts, Terms: q.Terms,
 	}}
 	if got, want := askedFor(r).digest(), q.digest(); got != want {
 		t.Errorf("digest %s of what was asked for, want %s", got, want)
