@@ -32,9 +32,9 @@ func (r *Reports) Say(reservation string, placement int32, state v1.StatusReport
 }
 
 // Answer has the answer to a change of resources reported, once.
-func (r *Reports) Answer(reservation string, placement int32, change int64, state v1.StatusReportState, reason, message string, taken func()) {
+func (r *Reports) Answer(reservation string, placement int32, change int64, state v1.StatusReportState, why Aspect, taken func()) {
 	r.say(reservation, &v1.StatusReport{
-		Placement: placement, Role: r.Role, State: state, Change: change, Reason: reason, Message: truncate(message, 1024),
+		Placement: placement, Role: r.Role, State: state, Change: change, Reason: why.Reason, Message: truncate(why.Message, 1024),
 	}, fmt.Sprintf("%s/%d", state, change), taken)
 }
 

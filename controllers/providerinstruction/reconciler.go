@@ -151,7 +151,7 @@ func (r *Reconciler) say(inst *agentv1alpha1.ProviderInstruction, state v1.Statu
 }
 
 func (r *Reconciler) answer(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why liqo.Aspect) {
-	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why.Reason, why.Message, r.hearing(inst.Name))
+	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.hearing(inst.Name))
 }
 
 // hearing has an instruction looked at again once the broker has a report of it.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -98,8 +99,8 @@ func (s *site) makeNamespace(ctx context.Context, name string) error {
 // close ends everything that belongs to the site, the newest first.
 func (s *site) close() error {
 	var failed error
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		failed = errors.Join(failed, s.closers[i]())
+	for _, close := range slices.Backward(s.closers) {
+		failed = errors.Join(failed, close())
 	}
 	return failed
 }

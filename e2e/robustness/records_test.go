@@ -55,7 +55,7 @@ func (s *site) watchRecords() *records {
 		defects: &s.defects, done: make(chan struct{}), stop: stop,
 		book: ledger.New(), granted: map[string]string{}, ended: map[string]bool{},
 	}
-	body, err := s.openWatch(ctx)
+	body, err := s.openWatch(ctx) //nolint:bodyclose // by the one that reads it
 	s.check(err)
 	go func() {
 		defer close(r.done)

@@ -79,12 +79,8 @@ func (t *term) edit(r *ledger.Reservation, e edit) error {
 	if r.EndReason != "" {
 		return fault.New(fault.Released, "reservation %q has ended (%s) and cannot be changed: make another", r.Name, endOf(r))
 	}
-	q := askedFor(r)
-	q.Duration, q.Amounts = e.duration, e.amounts
-	if q.Amounts == nil {
-		q.Amounts = r.Wanted()
-	}
-	if err := q.complete(); err != nil {
+	q, err := e.of(r)
+	if err != nil {
 		return err
 	}
 	otherAmounts := !q.Amounts.Equal(r.Wanted())
@@ -99,10 +95,9 @@ func (t *term) edit(r *ledger.Reservation, e edit) error {
 	if err := t.b.config.Bounds.check(q); err != nil {
 		return err
 	}
-	until, now := t.until(r, e.duration), t.now()
-	if !until.After(now) {
-		return fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or give the reservation back",
-			e.duration, r.ReservedAt().Format(time.RFC3339), now.Sub(r.ReservedAt()).Truncate(time.Second))
+	until, err := t.newEnd(r, e.duration)
+	if err != nil {
+		return err
 	}
 	change := &ledger.Change{Name: r.Name, Generation: e.generation, Digest: q.digest(), Duration: e.duration, Until: until}
 	if otherAmounts {
@@ -118,6 +113,27 @@ func (t *term) edit(r *ledger.Reservation, e edit) error {
 		change.Fallback = q.digest()
 	}
 	return faultOf(t.record(ledger.Event{Change: change}))
+}
+
+// of is what a reservation asks for once it is changed.
+func (e edit) of(r *ledger.Reservation) (*Request, error) {
+	q := askedFor(r)
+	q.Duration, q.Amounts = e.duration, e.amounts
+	if q.Amounts == nil {
+		q.Amounts = r.Wanted()
+	}
+	return q, q.complete()
+}
+
+// newEnd is when a reservation ends that is held for another duration. One that would be
+// over by now is refused.
+func (t *term) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
+	until, now := t.until(r, duration), t.now()
+	if !until.After(now) {
+		return time.Time{}, fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or give the reservation back",
+			duration, r.ReservedAt().Format(time.RFC3339), now.Sub(r.ReservedAt()).Truncate(time.Second))
+	}
+	return until, nil
 }
 
 // until is when a reservation ends that is held for a duration: it counts from where

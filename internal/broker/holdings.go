@@ -169,6 +169,11 @@ func (t *term) takeProvision(clusterID string, p *provision, first bool) error {
 			return err
 		}
 	}
+	return t.resume(r, known, p, first)
+}
+
+// resume brings a placement that the book knows to where its provider says that it is.
+func (t *term) resume(r *ledger.Reservation, known *ledger.Placement, p *provision, first bool) error {
 	switch {
 	case !r.Stands(known):
 		return nil

@@ -56,7 +56,7 @@ func (f *fleet) wantNotice(want string, all map[string]*v1.Reservation) {
 	f.t.Helper()
 	synctest.Wait()
 	var told []string
-	for _, name := range strings.Fields("a b c d e") {
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		if r := all[name]; r != nil && f.get(r.RequesterID, r.Name).Notice != nil {
 			told = append(told, name)
 		}
@@ -115,7 +115,7 @@ func TestWhoHasToMakeRoom(t *testing.T) {
 				f.SetConfig(context.Background(), test.config)
 				f.advertise("paris", "8", "64Gi")
 				all := map[string]*v1.Reservation{}
-				for _, name := range strings.Fields("a b c") {
+				for _, name := range []string{"a", "b", "c"} {
 					if req := test.holders[name]; req != nil {
 						all[name] = f.reserve("berlin", name, req)
 						time.Sleep(time.Millisecond)

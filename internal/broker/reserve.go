@@ -132,30 +132,14 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 
 // reserve grants a request or lets it wait, or finds what became of its key before.
 func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
-	digest := q.digest()
 	r, shut := t.state.ByKey(q.Requester, q.Key)
 	switch {
 	case shut:
 		return nil, fault.New(fault.Released, "key %q was released before this request arrived", q.Key)
-	case r != nil && r.EndReason != "" && q.Holds == r.Name:
-		// Whatever it asks for by now, it is told how that ended.
-		return r, nil
-	case r != nil && r.Digest != digest:
-		// A change that is refused must not end what its requester still speaks of.
-		if err := t.renew(r); err != nil {
-			return nil, err
-		}
-		return nil, fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else: use a new key", q.Key, r.Name)
 	case r != nil:
-		return r, t.renew(r)
+		return r, t.askedAgain(r, q)
 	}
-	if err := t.checkRecovered(q); err != nil {
-		return nil, err
-	}
-	if err := t.b.config.Bounds.check(q); err != nil {
-		return nil, err
-	}
-	if err := t.checkRequester(q.Requester); err != nil {
+	if err := t.mayAsk(q); err != nil {
 		return nil, err
 	}
 	choice, err := t.choose(q, nil)
@@ -184,6 +168,30 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	t.b.opts.Log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, choice.winner),
 		"reservation", reserve.Name, "requester", q.Requester, "target", choice.winner, "resources", describe(q.Amounts))
 	return t.state.Reservation(reserve.Name), nil
+}
+
+// askedAgain is for a key that has a reservation already.
+func (t *term) askedAgain(r *ledger.Reservation, q *Request) error {
+	if r.EndReason != "" && q.Holds == r.Name {
+		return nil // Whatever it asks for by now, it is told how that ended.
+	}
+	// A change that is refused must not end what its requester still speaks of.
+	err := t.renew(r)
+	if err == nil && r.Digest != q.digest() {
+		err = fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else: use a new key", q.Key, r.Name)
+	}
+	return err
+}
+
+// mayAsk refuses a new request before any cluster is looked at.
+func (t *term) mayAsk(q *Request) error {
+	if err := t.checkRecovered(q); err != nil {
+		return err
+	}
+	if err := t.b.config.Bounds.check(q); err != nil {
+		return err
+	}
+	return t.checkRequester(q.Requester)
 }
 
 // reserveOf enters a request into the book under a new name.

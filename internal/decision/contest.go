@@ -185,8 +185,6 @@ func (c *contest) appoint(w Weights) {
 
 // check returns why a candidate is out, or "" when it can provide. For a reason
 // that is about a resource it also returns which of the needs is not met.
-//
-//nolint:gocyclo // one pass: splitting it costs a call for every row of every decision
 func (c *contest) check(i int) (Reason, int) {
 	m := c.market
 	if m.marks[i]&(vacant|stale|denied) != 0 || c.linkAt[i] != 0 || len(c.excluded) > 0 || int32(i) == c.self {

@@ -11,6 +11,8 @@ import (
 
 // Apply makes the event, which stands at position in the log. On an error, which
 // is that of Check, nothing is changed.
+//
+//nolint:gocyclo // a case for every kind of event
 func (s *State) Apply(position uint64, e *Event) error {
 	if err := s.Check(e); err != nil {
 		return err

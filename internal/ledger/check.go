@@ -26,6 +26,8 @@ var (
 )
 
 // Check says whether Apply would take the event, and why not.
+//
+//nolint:gocyclo // a case for every kind of event
 func (s *State) Check(e *Event) error {
 	if e.changes() != 1 {
 		return fmt.Errorf("%w: %d changes in one event, want 1", ErrMalformed, e.changes())

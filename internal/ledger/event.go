@@ -195,6 +195,8 @@ type Forget struct {
 
 // Reservation is the name of the one reservation that the event is about, "" if
 // it is about none or several.
+//
+//nolint:gocyclo // a case for every kind of event
 func (e *Event) Reservation() string {
 	switch {
 	case e.Reserve != nil:

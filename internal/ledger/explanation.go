@@ -260,7 +260,7 @@ func (e Explanation) Rejected() map[string]int32 {
 		return nil
 	}
 	out := map[string]int32{}
-	for _, word := range strings.Fields(counts) {
+	for word := range strings.FieldsSeq(counts) {
 		reason, count, _ := strings.Cut(word, "=")
 		if n, err := strconv.ParseInt(count, 10, 32); err == nil {
 			out[reason] = int32(n)

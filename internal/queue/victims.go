@@ -71,8 +71,8 @@ func (s Sacrifice) compare(other Sacrifice) int {
 	if c := cmp.Compare(len(s.Victims), len(other.Victims)); c != 0 {
 		return c
 	}
-	for i := len(s.Victims) - 1; i >= 0; i-- {
-		a, b := s.Victims[i], other.Victims[i]
+	for i, a := range slices.Backward(s.Victims) {
+		b := other.Victims[i]
 		if c := cmp.Or(cmp.Compare(a.Priority, b.Priority), b.Since.Compare(a.Since)); c != 0 {
 			return c
 		}
@@ -130,8 +130,8 @@ func greedy(lack quantity.Amounts, lower []Holder) []Holder {
 		return nil
 	}
 	victims := slices.Clone(lower[:taken])
-	for i := len(victims) - 1; i >= 0; i-- {
-		if without := sum.Sub(victims[i].Amounts); covers(without, lack) {
+	for i, v := range slices.Backward(victims) {
+		if without := sum.Sub(v.Amounts); covers(without, lack) {
 			sum, victims = without, slices.Delete(victims, i, i+1)
 		}
 	}
