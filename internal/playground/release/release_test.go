@@ -2,13 +2,16 @@ package release_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -53,10 +56,22 @@ func program(args []string) {
 	if err != nil {
 		panic(err)
 	}
-	panic(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		secret, err := os.ReadFile(filepath.Join(flags["folder"], "word"))
 		fmt.Fprint(w, os.Getenv("POD_NAME"), " ", flags["greeting"], " ", string(secret), err)
-	})))
+	})}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			panic(err)
+		}
+	}()
+	told, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	<-told.Done()
+	time.Sleep(100 * time.Millisecond) // as long as a Service may still send connections here
+	if err := server.Shutdown(context.Background()); err != nil { // a call that is under way is answered
+		panic(err)
+	}
 }
 
 // greeter is a chart of everything that a release can have.
