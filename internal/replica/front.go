@@ -72,7 +72,10 @@ func (f *Front) Addr() net.Addr { return f.listener.Addr() }
 // Close ends the listener, and with it what was passed on.
 func (f *Front) Close() error {
 	f.close()
-	return f.listener.Close()
+	if err := f.listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil // Start was first
 }
 
 // NeedLeaderElection is false: it is the follower that needs it.
