@@ -24,7 +24,8 @@ func errAwaiting(r *ledger.Reservation, provider, what string) *fault.Error {
 
 // mayChangeAmounts refuses other amounts that the provider cannot be asked for now. More
 // is only ever taken from the provider that serves the reservation: to go to another
-// one would move what runs.
+// one would move what runs. It is taken as a new request would be: after everybody whom
+// the same capacity fits has had it, and not from what others make room for.
 func (t *term) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
 	if r.Pending != nil {
@@ -33,7 +34,7 @@ func (t *term) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) 
 	if !r.Stands(p) {
 		return nil // nothing is held: whoever gets it next gives what is wanted then
 	}
-	if t.awaits(p.Provider) {
+	if t.awaits(p.Provider) || t.unmet(t.state.Cluster(p.Provider)) {
 		return t.errRecovering()
 	}
 	if t.state.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
@@ -44,6 +45,10 @@ func (t *term) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) 
 	}
 	if _, err := t.refresh(p.Provider); err != nil {
 		return err
+	}
+	t.wake()
+	if !t.settling().IsZero() && t.overtakes(askedFor(r), p.Provider) {
+		return t.errRecovering()
 	}
 	c := t.state.Cluster(p.Provider)
 	if phase := t.presenceOf(p.Provider).phase; phase != ClusterActive || t.shutOut(c) {

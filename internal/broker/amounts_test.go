@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -158,6 +159,55 @@ func TestGrowthStaysWhereTheReservationIs(t *testing.T) {
 			t.Errorf("a cluster that is silent gives more: %v", err)
 		}
 		f.mustResize(r, 4, "2", "8Gi")
+	})
+}
+
+func TestGrowthTakesNothingThatIsKeptForAnother(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.SetConfig(context.Background(), preempting())
+		f.advertise("paris", "8", "64Gi")
+		r := f.carriedOut("rome", f.reserve("rome", "request-1", request("2", "1Gi")))
+		victim := f.reserve("berlin", "a", asked("4"))
+		waits := f.reserve("berlin", "b", waiting("5", "1Gi", priority(10)))
+		f.wantNotice("a", map[string]*v1.Reservation{"a": victim})
+		_, err := f.resize("rome", r.Name, 2, "4", "1Gi")
+		if fault.ReasonOf(err) != fault.Conflict || !strings.Contains(err.Error(), "1 is free there") {
+			t.Errorf("with what is kept: %v", err)
+		}
+		f.mustResize(r, 3, "3", "1Gi")
+		time.Sleep(grace)
+		synctest.Wait()
+		f.mustReport("paris", victim, 1, provider, v1.StatusReportStateGone)
+		f.wantPhases("Reserved paris", waits)
+	})
+}
+
+// A broker that was away serves nobody before it has heard from the clusters, so what
+// is free then may be what somebody waits for.
+func TestGrowthDoesNotOvertakeWhoWaits(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.held()
+		first := f.reserve("berlin", "request-1", waiting("16", "1Gi"))
+		paris, rome := f.poll("paris", "").Cursor, f.poll("rome", "").Cursor
+		time.Sleep(quiet + time.Second)
+		f.kill()
+		recovering := func(when string) {
+			t.Helper()
+			if _, err := f.resize("rome", r.Name, 2, "5", "8Gi"); fault.ReasonOf(err) != fault.Recovering {
+				t.Errorf("%s: %v, want %s", when, err, fault.Recovering)
+			}
+		}
+		recovering("before its provider was heard")
+		f.Witness("paris", paris)
+		f.advertise("paris", "20", "64Gi")
+		recovering("before all were heard")
+		f.wantPhases("Queued 1", first)
+		f.Witness("rome", rome)
+		f.advertise("rome", "4", "8Gi")
+		f.wantPhases("Reserved paris", first)
+		if _, err := f.resize("rome", r.Name, 2, "5", "8Gi"); fault.ReasonOf(err) != fault.Conflict {
+			t.Errorf("after who waited: %v, want %s", err, fault.Conflict)
+		}
 	})
 }
 

@@ -14,6 +14,8 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // grace is less than it takes a cluster to become stale.
@@ -450,6 +452,34 @@ func TestVictimsThatWereNotEnough(t *testing.T) {
 		f.SetConfig(context.Background(), preempting())
 		f.wantNotice("a", all)
 		f.wantPhases("Queued 1", r)
+	})
+}
+
+// What is left of a cluster that shrank below what it had promised is nothing, before a
+// victim goes and after it: others make room all the same.
+func TestVictimsOnAClusterThatShrank(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.SetConfig(context.Background(), preempting())
+		offer := func(cpu int64) {
+			amounts := quantity.Amounts{"cpu": cpu * 1000, "memory": cpu << 29}
+			err := f.OfferManifest(context.Background(), &ledger.Offer{
+				ClusterID: "oslo", Capacity: amounts, Allocatable: amounts, Source: &ledger.Manifest{Digest: fmt.Sprint(cpu)},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		offer(4)
+		all := map[string]*v1.Reservation{"a": f.reserve("berlin", "a", asked("2"))}
+		time.Sleep(time.Second)
+		all["b"] = f.reserve("berlin", "b", asked("2"))
+		r := f.reserve("rome", "request", waiting("2", "1Gi", priority(10)))
+		f.wantNotice("b", all)
+		offer(2)
+		time.Sleep(grace)
+		f.wantNotice("a", all)
+		time.Sleep(grace)
+		f.wantPhases("Reserved oslo", r)
 	})
 }
 

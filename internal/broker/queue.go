@@ -177,6 +177,11 @@ func (t *term) grew(clusterID string) {
 	t.waiters.grown[clusterID], t.waiters.stirred[clusterID] = true, true
 }
 
+// allGrew is for who may be served by any cluster now.
+func (t *term) allGrew() {
+	t.state.Clusters(func(c *ledger.Cluster) { t.grew(c.ClusterID) })
+}
+
 // offers notes what a cluster has for others; where it is more than before, those who
 // wait may be served.
 func (t *term) offers(c *ledger.Cluster) quantity.Amounts {

@@ -32,6 +32,8 @@ func priority(n int32) func(*v1.ReservationRequest) {
 	return func(r *v1.ReservationRequest) { r.Priority = n }
 }
 
+func lastingAnHour(r *v1.ReservationRequest) { r.DurationSeconds = 3600 }
+
 func patient(seconds int64) func(*v1.ReservationRequest) {
 	return func(r *v1.ReservationRequest) { r.QueueTimeoutSeconds = seconds }
 }
@@ -368,14 +370,15 @@ func TestAReservationThatLosesItsPlacementWaitsIfItMay(t *testing.T) {
 		f.advertise("rome", "1", "1Gi")
 		f.advertise("paris", "4", "8Gi")
 		r := f.reserve("rome", "request-1", waiting("4", "1Gi"))
+		time.Sleep(time.Second)
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
 		f.wantPhases("Queued 1", r)
 		f.advertise("paris", "8", "8Gi")
 		f.wantPhases("Queued 1", r) // it was tried
 		f.advertise("berlin", "8", "8Gi")
 		f.wantPhases("Reserved berlin", r)
-		if got := f.get("rome", r.Name); len(got.Placements) != 2 {
-			t.Errorf("placements %+v", got.Placements)
+		if got := f.get("rome", r.Name); len(got.Placements) != 2 || !got.ReservedAt.Equal(r.ReservedAt) {
+			t.Errorf("placements %+v, reserved at %s, %s the first time", got.Placements, got.ReservedAt, r.ReservedAt)
 		}
 	})
 }
@@ -435,6 +438,18 @@ func TestARequestThatWaitsIsChanged(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestOneThatWaitsForLessIsServedAtOnce(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "4", "8Gi")
+		f.reserve("berlin", "request-1", request("3", "1Gi"))
+		r := f.reserve("rome", "request-1", waiting("4", "1Gi", lastingAnHour))
+		f.mustResize(r, 2, "2", "1Gi")
+		f.wantPhases("Queued 1", r)
+		f.mustResize(r, 3, "1", "1Gi")
+		f.wantPhases("Reserved paris", r)
+	})
 }
 
 func TestOneThatWaitsAgainIsHeldForWhatWasLeft(t *testing.T) {

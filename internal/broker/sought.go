@@ -101,7 +101,7 @@ func (t *term) affect(r *ledger.Reservation) {
 		if w.Requester != r.Requester || !related {
 			return true
 		}
-		t.state.Clusters(func(c *ledger.Cluster) { t.grew(c.ClusterID) })
+		t.allGrew()
 		return false
 	})
 }

@@ -215,12 +215,17 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 		for _, v := range victims {
 			t.touched(v)
 		}
+		leaves := e.ProviderGone != nil || e.Withdraw != nil || e.End != nil
 		for i := range r.Placements {
-			t.relist(r.Placements[i].Provider)
+			p := &r.Placements[i]
+			t.relist(p.Provider)
+			if leaves && p.ProviderGone {
+				// Who waited for it to go may look elsewhere, be anything free now or not.
+				t.grew(p.Provider)
+			}
 		}
-		if e.ProviderGone != nil {
-			// Who waited for it to go may look elsewhere, be anything free now or not.
-			t.grew(r.Placement(e.ProviderGone.Placement).Provider)
+		if e.Change != nil && r.Waiting != nil {
+			t.allGrew() // what it waits for now may be there
 		}
 	}
 }

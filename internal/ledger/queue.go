@@ -123,7 +123,7 @@ func (s *State) applyGrant(at time.Time, g *Grant) {
 	r := s.reservations[g.Name]
 	s.leaveQueue(r)
 	r.Provider, r.Until, r.Explanation = g.Provider, g.Until, g.Explanation
-	if r.GrantedAt.IsZero() {
+	if len(r.Placements) == 0 {
 		r.GrantedAt = at
 	}
 	s.place(at, r, g.Provider)
