@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 )
 
 // holders are the reservations that may be told to make room for another one: they
@@ -35,6 +36,9 @@ func (t *term) noteHolder(r *ledger.Reservation) {
 	var is holder
 	if has {
 		is = holder{p.Provider, t.priority(r)}
+		if mutant.Active == mutant.EqualVictim {
+			is.priority--
+		}
 	}
 	if had == has && was == is {
 		return

@@ -75,7 +75,7 @@ func (m *machine) now() time.Time { return time.Unix(0, m.clock.Load()).UTC() }
 func (m *machine) start() {
 	m.store = m.server.Client()
 	m.Broker = New(Options{Store: m.store, Journal: journal.Options{SegmentBytes: 2048}, Version: "test", Log: logr.Discard(), Now: m.now, Random: m.random})
-	m.SetConfig(context.Background(), DefaultConfig())
+	m.SetConfig(context.Background(), m.rules.config())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	ended := m.ended
@@ -105,7 +105,10 @@ func (m *machine) step(kind string, do func(*machine, choose) (cause, error), c 
 	// What follows from what is due may be due as well.
 	for next, more := t.expire(); more && !next.After(m.now()); next, more = t.expire() {
 	}
-	return m.compare(why)
+	if err := m.compare(why); err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
+	}
+	return nil
 }
 
 // compare looks at what has changed since the last step, and now and then at all.
@@ -113,9 +116,18 @@ func (m *machine) compare(why cause) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
+	clear(m.left)
 	changed := drain(m.feed, m.feed.reservations)
 	slices.SortStableFunc(changed, func(a, b string) int { return cmp.Compare(m.changedAt(a), m.changedAt(b)) })
 	for _, name := range changed {
+		m.pending[name] = true
+		// One that made room may have changed once more after who took it.
+		if err := m.followStanding(name, m.term.state.Reservation(name), now, why); err != nil {
+			return err
+		}
+	}
+	for _, name := range changed {
+		delete(m.pending, name)
 		if err := m.follow(name, m.term.state.Reservation(name), now, why); err != nil {
 			return err
 		}
@@ -130,9 +142,11 @@ func (m *machine) compare(why cause) error {
 		}
 	}
 	if m.steps%64 == 0 {
-		return errors.Join(m.overdue(now), m.sameReservations())
+		if err := m.sameReservations(); err != nil {
+			return err
+		}
 	}
-	return m.overdue(now)
+	return errors.Join(m.overdue(now), m.settled(now, m.began.Add(listening)))
 }
 
 // changedAt is the position of the last change; what was forgotten comes first.
@@ -225,6 +239,7 @@ var kinds = []struct {
 	{"seconds pass", 10, (*machine).secondsPass},
 	{"a deadline comes", 4, (*machine).deadlineComes},
 	{"a day passes", 1, (*machine).dayPasses},
+	{"configure", 1, (*machine).configure},
 	{"restart", 1, (*machine).restart},
 }
 
@@ -239,10 +254,26 @@ func (m *machine) anyRequest(c choose) *v1.ReservationRequest {
 	if c(2) == 0 {
 		r.DurationSeconds = int64(60 + c(300))
 	}
+	r.Priority = int32(c(4))
+	if c(2) == 0 {
+		r.QueuePolicy = v1.ReservationRequestQueuePolicyQueue
+	}
+	if c(3) == 0 {
+		r.QueueTimeoutSeconds = int64(10 + c(300))
+	}
 	if c(6) == 0 {
 		r.TargetClusterID = oneOf(c, "paris", "berlin", "oslo", "nowhere")
 	}
 	return r
+}
+
+// written is the reverse of amountsOf.
+func written(amounts quantity.Amounts) v1.Amounts {
+	out := v1.Amounts{"cpu": strconv.FormatInt(amounts[corev1.ResourceCPU]/1000, 10)}
+	if memory := amounts[corev1.ResourceMemory]; memory > 0 {
+		out["memory"] = strconv.FormatInt(memory>>30, 10) + "Gi"
+	}
+	return out
 }
 
 func amountsOf(r v1.Amounts) quantity.Amounts {
@@ -337,19 +368,28 @@ func (m *machine) ask(key keyOf, request *v1.ReservationRequest) error {
 		return nil
 	case reason == fault.NoCandidate && len(able) == 0:
 		return nil
+	case reason == fault.QueueFull && len(able) == 0 && m.countWaiting() >= ruledLength:
+		return nil
 	case err != nil:
 		return fmt.Errorf("asking for %v: %w, while %v can give it", request.Resources, err, able)
 	}
 	if m.told[answer.Name] != nil {
 		return fmt.Errorf("key %v was not used before, and gets %s", key, answer.Name)
 	}
-	provider := answer.Placements[0].ClusterID
-	if !slices.Contains(able, provider) {
+	if answer.Phase == v1.ReservationPhaseQueued {
+		if len(able) > 0 || answer.Queue == nil {
+			return fmt.Errorf("%s waits with place %+v, while %v can give %v", answer.Name, answer.Queue, able, request.Resources)
+		}
+	} else if provider := answer.Placements[0].ClusterID; !slices.Contains(able, provider) {
 		return fmt.Errorf("%s is to give %v, only %v could", provider, request.Resources, able)
 	}
+	duration := time.Duration(request.DurationSeconds) * time.Second
 	m.told[answer.Name] = &told{
-		keyOf: key, name: answer.Name, amounts: amounts, duration: time.Duration(request.DurationSeconds) * time.Second,
-		granted: m.now(), asked: m.now(),
+		keyOf: key, name: answer.Name, request: request, amounts: amounts, duration: duration,
+		until: m.now().Add(duration), asked: m.now(),
+	}
+	if answer.Phase != v1.ReservationPhaseQueued {
+		m.told[answer.Name].granted = m.now()
 	}
 	m.keys[key] = answer.Name
 	m.names = append(m.names, answer.Name)
@@ -371,14 +411,9 @@ func (m *machine) reserveAgain(c choose) (cause, error) {
 	if r == nil {
 		return cause{}, nil
 	}
-	m.mu.Lock()
-	was := m.term.state.Reservation(r.name)
-	m.mu.Unlock()
-	request := &v1.ReservationRequest{Resources: v1.Amounts{"cpu": strconv.FormatInt(r.wanted()[corev1.ResourceCPU]/1000, 10)}, DurationSeconds: int64(r.duration / time.Second)}
-	if memory := r.wanted()[corev1.ResourceMemory]; memory > 0 {
-		request.Resources["memory"] = strconv.FormatInt(memory>>30, 10) + "Gi"
-	}
-	request.TargetClusterID = was.Target
+	again := *r.request
+	request := &again
+	request.Resources, request.DurationSeconds = written(r.wanted()), int64(r.duration/time.Second)
 	other := c(5) == 0
 	if other {
 		request.Resources["cpu"] += "00"

@@ -64,13 +64,27 @@ func (r *told) newest() int {
 	return last
 }
 
+// endsIf is when it ends if it is held for a duration, and gets a place now if it waits.
+func (r *told) endsIf(duration time.Duration, now time.Time) time.Time {
+	switch {
+	case r.waiting != nil && r.duration > 0:
+		return now.Add(r.waiting.left + duration - r.duration)
+	case r.waiting != nil:
+		return now.Add(duration)
+	case r.duration > 0:
+		return r.until.Add(duration - r.duration)
+	default:
+		return r.granted.Add(duration)
+	}
+}
+
 // refusalOf a change, "" if it has to be taken.
 func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amounts, now time.Time) fault.Reason {
 	n := r.newest()
 	switch {
 	case r.ended != "":
 		return fault.Released
-	case duration > 0 && !r.granted.Add(duration).After(now):
+	case duration > 0 && !r.endsIf(duration, now).After(now):
 		return fault.Invalid
 	case amounts.Equal(r.wanted()), n < 0 && r.change == nil:
 		return ""
@@ -88,11 +102,27 @@ func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amo
 			continue
 		}
 		more := want - max(kept, l.used[ledger.PlacementName(r.name, int32(n+1))][resource])
-		if !o.lends(p.provider, now) || more > o.free(p.provider, resource) {
+		if !o.lends(p.provider, now) || more > o.free(p.provider, resource)-o.kept(p.provider, resource, nobody) {
 			return fault.Conflict
 		}
 	}
 	return ""
+}
+
+// whoComesBefore a reservation that grows, and waits for what it would take; nil if
+// nobody does.
+func (o *oracle) whoComesBefore(r *told, amounts quantity.Amounts, now time.Time) *told {
+	n := r.newest()
+	if _, less := quantity.Fits(amounts, r.amounts); less || n < 0 {
+		return nil
+	}
+	id := r.placements[n].provider
+	for _, other := range o.told {
+		if other.waiting != nil && o.isBefore(other, r) && o.mayServe(id, other, now) && o.takes(id, other.amounts, other) {
+			return other
+		}
+	}
+	return nil
 }
 
 // change edits how long a reservation is held, how much, or both.
@@ -111,14 +141,25 @@ func (m *machine) change(c choose) (cause, error) {
 		amounts = amountsOf(change.Resources)
 	}
 	duration := time.Duration(change.DurationSeconds) * time.Second
-	want := m.refusalOf(r, duration, amounts, m.now())
+	want, first := m.refusalOf(r, duration, amounts, m.now()), m.whoComesBefore(r, amounts, m.now())
 	_, err := m.ChangeReservation(context.Background(), r.requester, r.name, change)
-	if got := fault.ReasonOf(err); got != want || err != nil && got == "" {
+	got := fault.ReasonOf(err)
+	if n := r.newest(); got == fault.Recovering && n >= 0 && r.change == nil && m.now().Sub(m.began) < listening {
+		return cause{}, nil
+	}
+	if got != want || err != nil && got == "" {
 		return cause{}, fmt.Errorf("changing %s to %v for %s: %v (%q), want %q; it has %+v, unanswered %+v", r.name, change.Resources, duration, err, got, want, r, r.change)
 	}
 	if err != nil {
 		return cause{}, nil
 	}
+	if first != nil {
+		return cause{}, fmt.Errorf("out of turn: %s grows to %v, and %s of priority %d waits and comes before it", r.name, amounts, first.name, m.priority(first))
+	}
+	if r.waiting != nil {
+		r.waiting.left = max(r.endsIf(duration, m.now()).Sub(m.now()), time.Second)
+	}
+	r.until = r.endsIf(duration, m.now())
 	r.generation, r.duration = change.Generation, duration
 	if duration == 0 {
 		r.asked = m.now()

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -21,6 +22,13 @@ type oracle struct {
 	// keys are those in use, and shut those that were given back before their use.
 	keys map[keyOf]string
 	shut map[keyOf]bool
+	// stays counts those in the queue, by the rules.
+	stays int
+	rules rules
+	// pending are those that changed in this step and were not looked at yet.
+	pending map[string]bool
+	// left is the position in the log at which a placement went from a lender in this step.
+	left map[string]uint64
 }
 
 type keyOf struct{ requester, key string }
@@ -43,16 +51,25 @@ type told struct {
 	name string
 	// amounts are those that were agreed last.
 	amounts  quantity.Amounts
+	request  *v1.ReservationRequest
 	duration time.Duration
 	// change is a change of amounts that a provider has not answered; nil if there is none.
 	change *unanswered
 	// generation of the last change that was taken.
 	generation int64
-	// asked is when it was last asked for, which renews it if it has no duration.
-	granted, asked time.Time
-	ended          ledger.EndReason
-	endedAt        time.Time
-	placements     []promise
+	// granted is when it got its first placement.
+	granted time.Time
+	// until is when it ends if it has a duration, asked when it was last asked for,
+	// which renews it if it has none. While it waits neither counts.
+	until, asked time.Time
+	// waiting is its stay in the queue, notice what it is told; each nil without.
+	waiting *stay
+	notice  *ledger.Notice
+	// toldNow and preemptsNow are whether notices were given in this step.
+	toldNow, preemptsNow bool
+	ended                ledger.EndReason
+	endedAt              time.Time
+	placements           []promise
 }
 
 // promise is a placement, which its provider keeps capacity for until it is gone.
@@ -63,11 +80,13 @@ type promise struct {
 	amounts      quantity.Amounts
 	acknowledged bool
 	givenUp      bool
-	gone         bool
+	// reason why it was given up.
+	reason string
+	gone   bool
 }
 
 func newOracle() *oracle {
-	return &oracle{lenders: map[string]*lender{}, told: map[string]*told{}, keys: map[keyOf]string{}, shut: map[keyOf]bool{}}
+	return &oracle{rules: rules{preempts: true}, pending: map[string]bool{}, left: map[string]uint64{}, lenders: map[string]*lender{}, told: map[string]*told{}, keys: map[keyOf]string{}, shut: map[keyOf]bool{}}
 }
 
 // promised is what a lender has promised of a resource or sees in use, and has not
@@ -120,7 +139,7 @@ func (o *oracle) lends(id string, now time.Time) bool {
 func (o *oracle) candidates(requester string, amounts quantity.Amounts, now time.Time) []string {
 	var out []string
 	for id := range o.lenders {
-		if id != requester && o.lends(id, now) && o.fits(id, amounts) {
+		if id != requester && o.lends(id, now) && o.takes(id, amounts, nil) {
 			out = append(out, id)
 		}
 	}
@@ -154,6 +173,20 @@ type cause struct {
 	released string
 }
 
+// followStanding takes in what became of the placements that are known.
+func (o *oracle) followStanding(name string, r *ledger.Reservation, now time.Time, why cause) error {
+	known := o.told[name]
+	if r == nil || known == nil {
+		return nil
+	}
+	for i := range known.placements {
+		if err := o.followPlacement(known, r, i, now, why); err != nil {
+			return fmt.Errorf("placement %s-%d: %w", name, i+1, err)
+		}
+	}
+	return nil
+}
+
 // follow takes a change of a reservation in, and says what was wrong with it.
 func (o *oracle) follow(name string, r *ledger.Reservation, now time.Time, why cause) error {
 	known := o.told[name]
@@ -164,9 +197,13 @@ func (o *oracle) follow(name string, r *ledger.Reservation, now time.Time, why c
 		return fmt.Errorf("reservation %s of %s was granted to nobody", name, r.Requester)
 	}
 	for i := range r.Placements {
-		if err := o.followPlacement(known, r, i, why); err != nil {
+		if err := o.followPlacement(known, r, i, now, why); err != nil {
 			return fmt.Errorf("placement %s-%d: %w", name, i+1, err)
 		}
+	}
+	waited := known.waiting
+	if err := o.followQueue(known, r, now); err != nil {
+		return err
 	}
 	if r.EndReason == known.ended {
 		return nil
@@ -175,7 +212,7 @@ func (o *oracle) follow(name string, r *ledger.Reservation, now time.Time, why c
 		return fmt.Errorf("reservation %s ended as %s, and is %q now", name, known.ended, r.EndReason)
 	}
 	known.ended, known.endedAt = r.EndReason, now
-	return o.endedRightly(known, r, now, why)
+	return o.endedRightly(known, r, now, waited, why)
 }
 
 // forgotten may be what ended long ago, once the last has confirmed.
@@ -196,7 +233,7 @@ func (o *oracle) forgotten(name string, known *told, now time.Time, why cause) e
 	return nil
 }
 
-func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, why cause) error {
+func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now time.Time, why cause) error {
 	p := &r.Placements[i]
 	if i == len(known.placements) {
 		if !o.fits(p.Provider, known.amounts) {
@@ -206,6 +243,9 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, why 
 		if p.Provider == known.requester {
 			return errors.New("a cluster lends to itself")
 		}
+		if err := o.inTurn(known, p.Provider, now); err != nil {
+			return err
+		}
 		known.placements = append(known.placements, promise{provider: p.Provider, amounts: known.amounts})
 	}
 	was := &known.placements[i]
@@ -213,7 +253,10 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, why 
 		return fmt.Errorf("it was on %s and is on %s", was.provider, p.Provider)
 	}
 	was.acknowledged = was.acknowledged || !p.AcknowledgedAt.IsZero()
-	was.givenUp = !r.Stands(p)
+	if p.Withdrawn == ledger.Preempted && was.reason == "" && (known.notice == nil || now.Before(known.notice.Ends)) {
+		return fmt.Errorf("it has to go, with notice %+v", known.notice)
+	}
+	was.givenUp, was.reason = !r.Stands(p), p.Withdrawn
 	if was.givenUp {
 		known.unheard(i, p.Withdrawn == "")
 	}
@@ -226,6 +269,7 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, why 
 			return fmt.Errorf("its capacity is sold again, and %s has not confirmed that it is free", p.Provider)
 		}
 		was.gone = true
+		o.left[p.Provider] = max(o.left[p.Provider], r.Changed)
 	}
 	return nil
 }
@@ -234,7 +278,7 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, why 
 // reservation may end: asking again is not written down every time.
 const leaseSlack = renewEvery / 2
 
-func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time, why cause) error {
+func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time, waited *stay, why cause) error {
 	switch r.EndReason {
 	case ledger.EndExpired:
 		if due := known.due(); now.Before(due) {
@@ -244,7 +288,14 @@ func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time,
 		if why.released != known.name {
 			return fmt.Errorf("reservation %s was released, and nobody asked for it: %s", known.name, r.EndMessage)
 		}
+	case ledger.EndPreempted:
+		if n := len(known.placements); n == 0 || known.placements[n-1].reason != ledger.Preempted || known.mayWait() {
+			return fmt.Errorf("reservation %s was preempted, with %+v (may wait: %t)", known.name, known.placements, known.mayWait())
+		}
 	case ledger.EndFailed:
+		if known.mayWait() && (waited == nil || now.Before(waited.until)) {
+			return fmt.Errorf("reservation %s failed, and may wait: %+v", known.name, waited)
+		}
 		for _, p := range known.placements {
 			if !p.givenUp {
 				return fmt.Errorf("reservation %s failed, and %s still serves it", known.name, p.provider)
@@ -257,7 +308,7 @@ func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time,
 // due is before when a reservation may not expire.
 func (r *told) due() time.Time {
 	if r.duration > 0 {
-		return r.granted.Add(r.duration)
+		return r.until
 	}
 	return r.asked.Add(lease - leaseSlack)
 }
@@ -265,7 +316,7 @@ func (r *told) due() time.Time {
 // overdue is a reservation whose duration is over and which stands.
 func (o *oracle) overdue(now time.Time) error {
 	for _, r := range o.told {
-		if r.ended == "" && r.duration > 0 && !now.Before(r.due()) {
+		if r.ended == "" && r.waiting == nil && r.duration > 0 && !now.Before(r.due()) {
 			return fmt.Errorf("reservation %s stands %s after its time: %+v", r.name, now.Sub(r.due()), r.placements)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/queue"
 )
@@ -150,6 +151,9 @@ func (t *term) lineUp(r *ledger.Reservation) {
 	t.waiters.line.Remove(r.Name)
 	if r.Waiting != nil {
 		rank := queue.Rank{Priority: t.priority(r), Position: r.Waiting.Position}
+		if mutant.Active == mutant.OutOfOrder {
+			rank.Priority = 0
+		}
 		t.waiters.line.Add(queue.Waiter{ID: r.Name, Class: classOf(r), Needs: r.Amounts, Rank: rank})
 	}
 	t.earmark(r)

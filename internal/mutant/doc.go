@@ -34,6 +34,10 @@ const (
 	HastyShrink Mutant = "hasty-shrink"
 	// EarlyExpiry: a reservation ends one second before its time.
 	EarlyExpiry Mutant = "early-expiry"
+	// OutOfOrder: who waits is served in the order of coming, whatever its priority.
+	OutOfOrder Mutant = "out-of-order"
+	// EqualVictim: reservations make room for one of their own priority.
+	EqualVictim Mutant = "equal-victim"
 )
 
 // All lists them.
@@ -50,4 +54,6 @@ var All = []Mutant{
 	HastyAnswer,
 	HastyShrink,
 	EarlyExpiry,
+	OutOfOrder,
+	EqualVictim,
 }
