@@ -483,6 +483,24 @@ func TestVictimsOnAClusterThatShrank(t *testing.T) {
 	})
 }
 
+// Where one that may not be told to make room comes to hold less, those who may are
+// enough.
+func TestVictimsSufficeOnceAnotherHoldsLess(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.SetConfig(context.Background(), preempting())
+		f.advertise("paris", "8", "64Gi")
+		equal := f.carriedOut("rome", f.reserve("rome", "request-1", asked("5", priority(10))))
+		all := map[string]*v1.Reservation{"a": f.reserve("berlin", "a", asked("3"))}
+		f.advertise("paris", "5", "64Gi")
+		r := f.reserve("berlin", "request", waiting("2", "1Gi", priority(10)))
+		f.wantNotice("", all)
+		f.mustResize(equal, 2, "3", "1Gi")
+		f.mustAnswer("paris", equal, 2, v1.StatusReportStateAcknowledged)
+		f.wantNotice("a", all)
+		f.wantPhases("Queued 1", r)
+	})
+}
+
 func TestANoticeSurvivesACrash(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())

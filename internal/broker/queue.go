@@ -187,10 +187,11 @@ func (t *term) allGrew() {
 }
 
 // offers notes what a cluster has for others; where it is more than before, those who
-// wait may be served.
+// wait may be served. Where it promised more than it has, less of that counts as well:
+// fewer have to make room.
 func (t *term) offers(c *ledger.Cluster) quantity.Amounts {
 	p, free := t.presenceOf(c.ClusterID), t.free(c)
-	raw := c.Available()
+	raw := c.Allocatable.Sub(c.Allocated).Sub(c.Claimed())
 	if grew(p.raw, raw) || grew(p.free, free) {
 		t.grew(c.ClusterID)
 	}

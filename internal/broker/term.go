@@ -64,8 +64,8 @@ type presence struct {
 	fetched time.Time
 	// open is whether it took new reservations when it was judged last.
 	open bool
-	// raw is what it had left when that was looked at last, free what of it is for
-	// everybody.
+	// raw is what it had left when that was looked at last, below zero where it promised
+	// more than it has, free what of it is for everybody.
 	raw, free quantity.Amounts
 }
 
