@@ -195,6 +195,9 @@ func (t *term) move(r *ledger.Reservation) error {
 	if err != nil {
 		return err
 	}
+	if !t.settling().IsZero() && t.overtakes(q, c.winner) {
+		return nil // its deadline is when that is over
+	}
 	t.b.opts.Log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.winner, "reason", r.Current().Withdrawn)
 	return t.record(ledger.Event{Move: &ledger.Move{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
 }

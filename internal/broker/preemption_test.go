@@ -44,6 +44,16 @@ func asked(cpu string, change ...func(*v1.ReservationRequest)) *v1.ReservationRe
 	return req
 }
 
+// offerByHand is of a cluster without an agent, in CPUs and GiB.
+func (f *fleet) offerByHand(id string, cpu, memory int64) {
+	f.t.Helper()
+	amounts := quantity.Amounts{"cpu": cpu * 1000, "memory": memory << 30}
+	offer := &ledger.Offer{ClusterID: id, Capacity: amounts, Allocatable: amounts, Source: &ledger.Manifest{Digest: fmt.Sprint(cpu, memory)}}
+	if err := f.OfferManifest(context.Background(), offer); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // runs has a reservation acknowledged and its node Ready.
 func (f *fleet) runs(r *v1.Reservation) *v1.Reservation {
 	f.t.Helper()
@@ -460,22 +470,13 @@ func TestVictimsThatWereNotEnough(t *testing.T) {
 func TestVictimsOnAClusterThatShrank(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
-		offer := func(cpu int64) {
-			amounts := quantity.Amounts{"cpu": cpu * 1000, "memory": cpu << 29}
-			err := f.OfferManifest(context.Background(), &ledger.Offer{
-				ClusterID: "oslo", Capacity: amounts, Allocatable: amounts, Source: &ledger.Manifest{Digest: fmt.Sprint(cpu)},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		offer(4)
+		f.offerByHand("oslo", 4, 2)
 		all := map[string]*v1.Reservation{"a": f.reserve("berlin", "a", asked("2"))}
 		time.Sleep(time.Second)
 		all["b"] = f.reserve("berlin", "b", asked("2"))
 		r := f.reserve("rome", "request", waiting("2", "1Gi", priority(10)))
 		f.wantNotice("b", all)
-		offer(2)
+		f.offerByHand("oslo", 2, 1)
 		time.Sleep(grace)
 		f.wantNotice("a", all)
 		time.Sleep(grace)

@@ -72,6 +72,30 @@ func TestWhoWaitedAndWasServedIsKnownAgain(t *testing.T) {
 	})
 }
 
+// A broker that was away serves nobody before it has heard from the clusters. What is
+// free then goes to who waits before it goes to one that has lost its place.
+func TestAMoveDoesNotOvertakeWhoWaits(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.offerByHand("oslo", 4, 8)
+		moves := f.reserve("rome", "request-1", waiting("4", "1Gi"))
+		f.advertise("paris", "1", "8Gi")
+		first := f.reserve("rome", "request-2", waiting("4", "1Gi", on("paris")))
+		paris, rome := f.poll("paris", "").Cursor, f.poll("rome", "").Cursor
+		time.Sleep(quiet + time.Second)
+		f.kill()
+		f.Witness("paris", paris)
+		f.advertise("paris", "4", "8Gi")
+		f.mustReport("oslo", moves, 1, provider, v1.StatusReportStateRefused)
+		f.Witness("rome", rome)
+		f.advertise("rome", "1", "1Gi")
+		f.wantPhases("Reserved paris", first)
+		f.carriedOut("rome", f.get("rome", first.Name))
+		time.Sleep(listening)
+		f.wantPhases("Queued 1, Active paris", moves, first)
+	})
+}
+
 // Where the broker dies while a request waits, it ends at the same instant.
 func TestAWaitThatOutlivesItsBrokerEndsOnTime(t *testing.T) {
 	inFleet(t, func(f *fleet) {
