@@ -55,7 +55,7 @@ func (t *term) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) 
 		return fault.New(fault.Conflict, "%s gives nothing more now, as it is %s or shut out: ask again when it is back, or make a new request", p.Provider, phase)
 	}
 	free := t.free(c)
-	held := r.HeldBy(p).Max(c.Used[ledger.PlacementName(r.Name, p.Number)])
+	held := t.claimedBy(r, p)
 	var short []string
 	for _, name := range wanted.Names() {
 		if more := wanted[name] - held[name]; more > free[name] {

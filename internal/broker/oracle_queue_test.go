@@ -85,13 +85,13 @@ func (o *oracle) holds(ref ledger.PlacementRef) bool {
 	return r != nil && (int(ref.Placement) > len(r.placements) || !r.placements[ref.Placement-1].gone)
 }
 
-// keeps is the most that a provider keeps for a placement that it holds.
+// keeps is what is free once a placement is gone.
 func (o *oracle) keeps(ref ledger.PlacementRef, resource corev1.ResourceName) int64 {
 	r := o.told[ref.Name]
 	if int(ref.Placement) > len(r.placements) {
 		return r.amounts[resource]
 	}
-	return r.mayKeep(int(ref.Placement)-1, resource)
+	return o.claims(r, int(ref.Placement)-1, resource)
 }
 
 // kept is what is kept on a lender for those for whom others make room there, and who
@@ -145,7 +145,7 @@ func (o *oracle) beyond(id string, resource corev1.ResourceName, r *told, gone [
 	l := o.lenders[id]
 	room := l.amounts[resource] - l.own[resource] - o.promised(id, resource) - o.kept(id, resource, func(other *told) bool { return other == r }) - r.amounts[resource]
 	for _, v := range gone {
-		room += v.mayKeep(len(v.placements)-1, resource)
+		room += o.claims(v, len(v.placements)-1, resource)
 	}
 	return room
 }

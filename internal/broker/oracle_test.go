@@ -97,9 +97,8 @@ func (o *oracle) promised(id string, resource corev1.ResourceName) int64 {
 	for _, r := range o.told {
 		for i, p := range r.placements {
 			if p.provider == id && !p.gone {
-				name := ledger.PlacementName(r.name, int32(i+1))
-				counted[name] = true
-				sum += max(r.mayKeep(i, resource), o.lenders[id].used[name][resource])
+				counted[ledger.PlacementName(r.name, int32(i+1))] = true
+				sum += o.claims(r, i, resource)
 			}
 		}
 	}
@@ -109,6 +108,12 @@ func (o *oracle) promised(id string, resource corev1.ResourceName) int64 {
 		}
 	}
 	return sum
+}
+
+// claims is what a placement holds, or uses where that is more.
+func (o *oracle) claims(r *told, placement int, resource corev1.ResourceName) int64 {
+	used := o.lenders[r.placements[placement].provider].used[ledger.PlacementName(r.name, int32(placement+1))]
+	return max(r.mayKeep(placement, resource), used[resource])
 }
 
 func (o *oracle) free(id string, resource corev1.ResourceName) int64 {

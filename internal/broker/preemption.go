@@ -116,11 +116,17 @@ func (t *term) yielding(clusterID string, priority int32) []queue.Holder {
 	for name := range t.holders.on[clusterID] {
 		if held := t.holders.of[name].priority; held < priority {
 			r := t.state.Reservation(name)
-			out = append(out, queue.Holder{ID: name, Priority: held, Since: r.Current().AssignedAt, Amounts: r.HeldBy(r.Current())})
+			out = append(out, queue.Holder{ID: name, Priority: held, Since: r.Current().AssignedAt, Amounts: t.claimedBy(r, r.Current())})
 		}
 	}
 	slices.SortFunc(out, func(a, b queue.Holder) int { return cmp.Compare(a.ID, b.ID) })
 	return out
+}
+
+// claimedBy is what a provider has free once a placement is gone: what it holds, or uses
+// where that is more.
+func (t *term) claimedBy(r *ledger.Reservation, p *ledger.Placement) quantity.Amounts {
+	return r.HeldBy(p).Max(t.state.Cluster(p.Provider).Used[ledger.PlacementName(r.Name, p.Number)])
 }
 
 // couldServe tries it out in the market, and leaves that as it was.
@@ -173,7 +179,7 @@ func (t *term) earmarked(clusterID string, which func(name string) bool) quantit
 		for _, ref := range r.Waiting.Preemption.Victims {
 			if t.state.Held(ref) {
 				v := t.state.Reservation(ref.Name)
-				need = need.Sub(v.HeldBy(v.Placement(ref.Placement)))
+				need = need.Sub(t.claimedBy(v, v.Placement(ref.Placement)))
 			}
 		}
 		sum = sum.Add(need.Max(nil))

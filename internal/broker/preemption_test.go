@@ -484,6 +484,29 @@ func TestVictimsOnAClusterThatShrank(t *testing.T) {
 	})
 }
 
+// What a victim uses beyond what it holds is free as well once it is gone.
+func TestAVictimThatUsesMoreThanItHolds(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.SetConfig(context.Background(), preempting())
+		f.advertise("paris", "4", "8Gi")
+		v := f.reserve("berlin", "a", asked("1"))
+		uses := func(a *v1.Advertisement) {
+			a.Usage = []v1.Usage{{Reservation: v.Name, Placement: 1, Used: v1.Amounts{"cpu": "4"}}}
+		}
+		f.advertise("paris", "4", "8Gi", uses)
+		f.runs(v)
+		r := f.reserve("rome", "request", waiting("4", "1Gi", priority(10)))
+		f.wantNotice("a", map[string]*v1.Reservation{"a": v})
+		f.advertise("paris", "4", "8Gi", uses)
+		time.Sleep(grace)
+		synctest.Wait()
+		f.mustReport("paris", v, 1, provider, v1.StatusReportStateGone)
+		f.wantPhases("Queued 1", r) // it is still seen to run
+		f.advertise("paris", "4", "8Gi")
+		f.wantPhases("Reserved paris", r)
+	})
+}
+
 // Where one that may not be told to make room comes to hold less, those who may are
 // enough.
 func TestVictimsSufficeOnceAnotherHoldsLess(t *testing.T) {
