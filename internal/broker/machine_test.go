@@ -190,10 +190,15 @@ func (m *machine) durable() error {
 	return last.Wait(context.Background())
 }
 
-// replays reads the journal, and wants the book that is in memory.
+// replays reads the journal, and wants the book that is in memory. Meanwhile a broker that
+// was just started does nothing of what is due.
 func (m *machine) replays() error {
-	if err := m.durable(); err != nil {
-		return err
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last := m.term.last; last != nil {
+		if err := last.Wait(context.Background()); err != nil {
+			return err
+		}
 	}
 	recovery, err := journal.Read(context.Background(), m.server.Client(), JournalName, journal.Options{})
 	if err != nil {
@@ -203,8 +208,6 @@ func (m *machine) replays() error {
 	if err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	want, err := m.term.state.Snapshot()
 	if err != nil {
 		return err
