@@ -117,6 +117,7 @@ func (m *machine) compare(why cause) error {
 	defer m.mu.Unlock()
 	now := m.now()
 	clear(m.left)
+	m.earlier = m.stays
 	changed := drain(m.feed, m.feed.reservations)
 	slices.SortStableFunc(changed, func(a, b string) int { return cmp.Compare(m.changedAt(a), m.changedAt(b)) })
 	for _, name := range changed {

@@ -174,8 +174,9 @@ func (o *oracle) inTurn(known *told, id string, now time.Time) error {
 		return fmt.Errorf("it takes from %s what is kept there for another", id)
 	}
 	for _, other := range o.told {
-		// What is kept for one here, nobody takes.
-		waits := other != known && other.waiting != nil && other.waiting.preempts != id
+		// What is kept for one here, nobody takes. Who came in this step may have come
+		// after one that has waited within it, which nobody saw.
+		waits := other != known && other.waiting != nil && other.waiting.preempts != id && other.waiting.came <= o.earlier
 		if waits && o.isBefore(other, known) && o.mayServe(id, other, now) && o.takes(id, other.amounts, other) {
 			return fmt.Errorf("out of turn: %s of priority %d waits and comes before it", other.name, o.priority(other))
 		}

@@ -22,8 +22,8 @@ type oracle struct {
 	// keys are those in use, and shut those that were given back before their use.
 	keys map[keyOf]string
 	shut map[keyOf]bool
-	// stays counts those in the queue, by the rules.
-	stays int
+	// stays counts those in the queue, by the rules, earlier those before this step.
+	stays, earlier int
 	rules rules
 	// pending are those that changed in this step and were not looked at yet.
 	pending map[string]bool
