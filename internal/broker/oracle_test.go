@@ -24,7 +24,7 @@ type oracle struct {
 	shut map[keyOf]bool
 	// stays counts those in the queue, by the rules, earlier those before this step.
 	stays, earlier int
-	rules rules
+	rules          rules
 	// pending are those that changed in this step and were not looked at yet.
 	pending map[string]bool
 	// left is the position in the log at which a placement went from a lender in this step.

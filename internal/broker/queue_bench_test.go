@@ -1,0 +1,66 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// BenchmarkQueue gives one reservation back where 10,000 wait, of whom its place fits one,
+// and lets another one wait, until all of that is written down in memory.
+func BenchmarkQueue(b *testing.B) {
+	const waiters = 10_000
+	ctx, cancel := context.WithCancel(b.Context())
+	broker, done, begun := New(Options{Store: journaltest.NewServer().Client(), Log: logr.Discard(), Now: time.Now}), make(chan struct{}), make(chan struct{})
+	config := DefaultConfig()
+	config.Queue.MaxLength = waiters + 1
+	broker.SetConfig(ctx, config)
+	go broker.Feed().Terms(ctx, sync.OnceFunc(func() { close(begun) }))
+	go func() {
+		defer close(done)
+		_ = broker.Run(ctx)
+	}()
+	defer func() { cancel(); <-done }()
+	<-begun
+	// Without an agent nobody has to confirm that capacity is free.
+	amounts := quantity.Amounts{"cpu": 1000, "memory": 1 << 30}
+	offer := &ledger.Offer{ClusterID: "paris", Capacity: amounts, Allocatable: amounts, Source: &ledger.Manifest{Digest: "1"}}
+	if err := broker.OfferManifest(ctx, offer); err != nil {
+		b.Fatal(err)
+	}
+	ask := func(key int, cpu string) *v1.Reservation {
+		r, err := broker.RequestReservation(ctx, "rome", fmt.Sprint("request-", key), waiting(cpu, "1Gi", patient(86400)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return r
+	}
+	ask(0, "1")
+	var asking sync.WaitGroup
+	for i := range 100 {
+		asking.Go(func() {
+			for n := i; n < waiters; n += 100 {
+				ask(1_000_000+n, fmt.Sprint(2+n))
+			}
+		})
+	}
+	asking.Wait()
+	ask(1, "1")
+	for n := 0; b.Loop(); n++ {
+		if _, err := broker.ReleaseReservation(ctx, "rome", fmt.Sprint("request-", n)); err != nil {
+			b.Fatal(err)
+		}
+		if next := ask(n+2, "1"); next.Phase != v1.ReservationPhaseQueued {
+			b.Fatalf("%s is %s", next.Name, next.Phase)
+		}
+	}
+}
