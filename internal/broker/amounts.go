@@ -43,6 +43,13 @@ func (t *term) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) 
 	if _, fits := quantity.Fits(wanted, r.HeldBy(p)); fits {
 		return nil
 	}
+	return t.mayGrow(r, wanted)
+}
+
+// mayGrow refuses what the provider that serves a reservation cannot give beyond what it
+// holds, or what others have a right to before it.
+func (t *term) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error {
+	p := r.Current()
 	if _, err := t.refresh(p.Provider); err != nil {
 		return err
 	}

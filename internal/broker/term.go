@@ -191,6 +191,8 @@ func (t *term) record(e ledger.Event) error {
 
 // follow brings what is derived from the ledger up to date after an event. Victims are
 // those that made room for its reservation before.
+//
+//nolint:gocyclo // a case for every kind of event
 func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 	switch {
 	case e.Offer != nil:

@@ -68,7 +68,7 @@ func program(args []string) {
 	told, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	<-told.Done()
-	time.Sleep(100 * time.Millisecond) // as long as a Service may still send connections here
+	time.Sleep(100 * time.Millisecond)                            // as long as a Service may still send connections here
 	if err := server.Shutdown(context.Background()); err != nil { // a call that is under way is answered
 		panic(err)
 	}
