@@ -95,24 +95,30 @@ func (t *term) refresh(clusterID string) (bool, error) {
 }
 
 func (t *term) explain(request *decision.Request, target string) ledger.Explanation {
+	verdicts, winner, rejected := t.verdicts(request, target, shown)
+	candidates := make([]ledger.Candidate, len(verdicts))
+	for i, v := range verdicts {
+		candidates[i] = candidateOf(v, winner)
+	}
+	return ledger.Explain(candidates, rejected)
+}
+
+// verdicts are those over the target, or over the best and so many candidates, with who
+// wins and how many were rejected for which reason.
+func (t *term) verdicts(request *decision.Request, target string, most int) ([]decision.Verdict, string, map[string]int32) {
+	rejected := map[string]int32{}
 	if target != "" {
 		verdict := decision.Judge(t.market, request, target)
-		var rejected map[string]int32
 		if verdict.Rejection != nil {
-			rejected = map[string]int32{string(verdict.Rejection.Reason): 1}
+			rejected[string(verdict.Rejection.Reason)] = 1
 		}
-		return ledger.Explain([]ledger.Candidate{candidateOf(verdict, target)}, rejected)
+		return []decision.Verdict{verdict}, target, rejected
 	}
-	full := decision.ExplainTop(t.market, request, shown)
-	rejected := map[string]int32{}
+	full := decision.ExplainTop(t.market, request, most)
 	for reason, n := range full.Rejected {
 		rejected[string(reason)] = int32(n)
 	}
-	candidates := make([]ledger.Candidate, len(full.Verdicts))
-	for i, v := range full.Verdicts {
-		candidates[i] = candidateOf(v, full.Winner)
-	}
-	return ledger.Explain(candidates, rejected)
+	return full.Verdicts, full.Winner, rejected
 }
 
 func candidateOf(v decision.Verdict, winner string) ledger.Candidate {

@@ -63,8 +63,6 @@ func (t *term) list(c *ledger.Cluster) {
 		Claims:      c.Claims,
 	}
 	t.shaped.add(c.ClusterID)
-	// Whatever changed in it may be what somebody waits for.
-	t.grew(c.ClusterID)
 	price(&candidate, c.Cost)
 	if err := t.market.Upsert(candidate); err != nil {
 		t.b.opts.Log.Error(err, "cluster left out of decisions", "cluster", c.ClusterID)

@@ -135,9 +135,14 @@ func (t *term) couldServe(r *ledger.Reservation, s *queue.Site) bool {
 	for i := range s.Holders {
 		sum = sum.Add(s.Holders[i].Amounts)
 	}
-	t.market.SetAvailable(s.ID, sum)
-	defer t.market.SetAvailable(s.ID, t.free(t.state.Cluster(s.ID)))
+	defer t.suppose(s.ID, sum)()
 	return t.serves(s.ID, r)
+}
+
+// suppose shows other figures in the market until the function is called that it returns.
+func (t *term) suppose(clusterID string, free quantity.Amounts) (undo func()) {
+	t.market.SetAvailable(clusterID, free)
+	return func() { t.market.SetAvailable(clusterID, t.free(t.state.Cluster(clusterID))) }
 }
 
 // earmark keeps note of the provider on which others make room for a reservation.
@@ -207,8 +212,7 @@ func (t *term) servePreemptor(clusterID string) (bool, error) {
 	}
 	q, tried := again(ready)
 	q.Target = clusterID
-	defer func() { t.market.SetAvailable(clusterID, t.free(t.state.Cluster(clusterID))) }()
-	t.market.SetAvailable(clusterID, t.roomFor(clusterID, ready))
+	defer t.suppose(clusterID, t.roomFor(clusterID, ready))()
 	return true, t.grant(ready, clusterID, t.explain(t.sought(q, tried), clusterID))
 }
 
@@ -224,8 +228,7 @@ func (t *term) roomFor(clusterID string, r *ledger.Reservation) quantity.Amounts
 }
 
 func (t *term) hasMadeRoom(clusterID string, r *ledger.Reservation) bool {
-	t.market.SetAvailable(clusterID, t.roomFor(clusterID, r))
-	defer t.market.SetAvailable(clusterID, t.free(t.state.Cluster(clusterID)))
+	defer t.suppose(clusterID, t.roomFor(clusterID, r))()
 	return t.serves(clusterID, r)
 }
 

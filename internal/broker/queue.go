@@ -115,9 +115,8 @@ func (t *term) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error
 
 // requeue lets a reservation wait whose placement was given up.
 func (t *term) requeue(r *ledger.Reservation, why *fault.Error) error {
-	q, _ := again(r)
 	err := t.record(ledger.Event{Enqueue: &ledger.Enqueue{
-		Name: r.Name, Until: t.now().Add(t.patienceOf(q)), Explanation: explanationOf(why),
+		Name: r.Name, Until: t.now().Add(t.patienceOf(askedFor(r))), Explanation: explanationOf(why),
 	}})
 	if err != nil {
 		return err

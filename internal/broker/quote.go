@@ -32,14 +32,11 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID string, req *v1.Res
 }
 
 func (t *term) quote(q *Request) (*v1.Quote, error) {
-	if err := t.b.config.Bounds.check(q); err != nil {
-		return nil, err
-	}
-	if err := t.checkRequester(q.Requester); err != nil {
+	if err := t.checkAsker(q); err != nil {
 		return nil, err
 	}
 	out := &v1.Quote{
-		Resources: wire.FromAmounts(q.Amounts), RatesDate: t.b.config.Rates.Date, Rejected: map[string]int32{},
+		Resources: wire.FromAmounts(q.Amounts), RatesDate: t.b.config.Rates.Date,
 		Hours: decision.Lasts(q.Duration).Hours(),
 	}
 	choice, err := t.choose(q, nil)
@@ -59,21 +56,10 @@ func (t *term) quote(q *Request) (*v1.Quote, error) {
 }
 
 // priced are the candidates with what the request costs there in all; the quote gets the
-// price of its cluster.
+// price of its cluster, and how many were rejected.
 func (t *term) priced(q *Request, out *v1.Quote) []v1.Candidate {
-	request := t.sought(q, nil)
-	explanation := decision.ExplainTop(t.market, request, quoted)
-	verdicts := explanation.Verdicts
-	if q.Target != "" {
-		verdicts = []decision.Verdict{decision.Judge(t.market, request, q.Target)}
-		explanation.Rejected = nil
-		if rejection := verdicts[0].Rejection; rejection != nil {
-			explanation.Rejected = map[decision.Reason]int{rejection.Reason: 1}
-		}
-	}
-	for reason, n := range explanation.Rejected {
-		out.Rejected[string(reason)] = int32(n)
-	}
+	verdicts, _, rejected := t.verdicts(t.sought(q, nil), q.Target, quoted)
+	out.Rejected = rejected
 	all := make([]v1.Candidate, len(verdicts))
 	for i, v := range verdicts {
 		c := shownCandidate(candidateOf(v, out.ClusterID))

@@ -188,6 +188,11 @@ func (t *term) mayAsk(q *Request) error {
 	if err := t.checkRecovered(q); err != nil {
 		return err
 	}
+	return t.checkAsker(q)
+}
+
+// checkAsker refuses what the bounds do not allow, and whoever was shut out.
+func (t *term) checkAsker(q *Request) error {
 	if err := t.b.config.Bounds.check(q); err != nil {
 		return err
 	}
