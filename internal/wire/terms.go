@@ -84,8 +84,8 @@ func toSelector(in *v1.LabelSelector) (*terms.Selector, error) {
 	if err := CheckLabels("matchLabels", in.MatchLabels, maxNamed); err != nil {
 		return nil, err
 	}
-	if len(in.MatchExpressions) > maxNamed {
-		return nil, fmt.Errorf("matchExpressions: %d are given, at most %d are accepted", len(in.MatchExpressions), maxNamed)
+	if err := checkCount("matchExpressions", len(in.MatchExpressions), maxNamed); err != nil {
+		return nil, err
 	}
 	out := &terms.Selector{Labels: in.MatchLabels}
 	for i, e := range in.MatchExpressions {
@@ -97,8 +97,8 @@ func toSelector(in *v1.LabelSelector) (*terms.Selector, error) {
 		if wants := op == terms.In || op == terms.NotIn; wants != (len(e.Values) > 0) || !slices.Contains([]terms.Operator{terms.In, terms.NotIn, terms.Exists, terms.DoesNotExist}, op) {
 			return nil, fmt.Errorf("%s: operator %q with %d values: In and NotIn need values, Exists and DoesNotExist have none", field, Clip(string(op), 40), len(e.Values))
 		}
-		if len(e.Values) > maxNamed {
-			return nil, fmt.Errorf("%s: %d values are given, at most %d are accepted", field, len(e.Values), maxNamed)
+		if err := checkCount(field+".values", len(e.Values), maxNamed); err != nil {
+			return nil, err
 		}
 		out.Expressions = append(out.Expressions, terms.Expression{Key: e.Key, Operator: op, Values: e.Values})
 	}
@@ -121,8 +121,8 @@ func toClaims(in map[string]string) ([]terms.Claim, error) {
 }
 
 func toPods(in []v1.PodShape) ([]terms.Pods, error) {
-	if len(in) > maxNamed {
-		return nil, fmt.Errorf("podShapes: %d are given, at most %d are accepted", len(in), maxNamed)
+	if err := checkCount("podShapes", len(in), maxNamed); err != nil {
+		return nil, err
 	}
 	var out []terms.Pods
 	for i, p := range in {
@@ -192,10 +192,17 @@ func fromConstraints(k *terms.Constraints) *v1.Constraints {
 	return out
 }
 
+func checkCount(field string, given, most int) error {
+	if given > most {
+		return fmt.Errorf("%s: %d are given, at most %d are accepted", field, given, most)
+	}
+	return nil
+}
+
 // CheckLabels refuses what Kubernetes would not take as labels.
 func CheckLabels(field string, labels map[string]string, most int) error {
-	if len(labels) > most {
-		return fmt.Errorf("%s: %d are given, at most %d are accepted", field, len(labels), most)
+	if err := checkCount(field, len(labels), most); err != nil {
+		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
@@ -210,8 +217,8 @@ func CheckLabels(field string, labels map[string]string, most int) error {
 
 // CheckClaims refuses names that are none, and values that are too long.
 func CheckClaims(field string, claims map[string]string, most int) error {
-	if len(claims) > most {
-		return fmt.Errorf("%s: %d are given, at most %d are accepted", field, len(claims), most)
+	if err := checkCount(field, len(claims), most); err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(claims)) {
 		if problems := validation.IsQualifiedName(name); len(problems) > 0 {
@@ -227,8 +234,8 @@ func CheckClaims(field string, claims map[string]string, most int) error {
 // checkWords refuses more than so many words, empty ones and those that no label
 // could hold.
 func checkWords(field string, most int, words ...string) error {
-	if len(words) > most {
-		return fmt.Errorf("%s: %d are given, at most %d are accepted", field, len(words), most)
+	if err := checkCount(field, len(words), most); err != nil {
+		return err
 	}
 	for _, w := range words {
 		if problems := validation.IsValidLabelValue(w); w == "" || len(problems) > 0 {
