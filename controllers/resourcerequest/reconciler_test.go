@@ -583,19 +583,27 @@ func TestAProviderThatIsSilentIsToldOfUntilItIsBack(t *testing.T) {
 	}
 }
 
+// granted is the reservation that the broker has granted to the request, to be changed as
+// the broker would.
+func (b *bench) granted() *v1.Reservation {
+	b.Helper()
+	var standing *v1.Reservation
+	b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+		var err error
+		standing, err = fake.Grant(name, req)
+		return standing, err
+	}
+	b.after(0)
+	return standing
+}
+
 // What was granted and nobody can serve any more has failed, whether the agent hears of
 // it while it is taken down or after.
 func TestAReservationThatNobodyCanServeAnyMoreFails(t *testing.T) {
 	for _, phase := range []v1.ReservationPhase{v1.ReservationPhaseReleasing, v1.ReservationPhaseFailed} {
 		t.Run(string(phase), func(t *testing.T) {
 			b := newBench(t)
-			var standing *v1.Reservation
-			b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
-				var err error
-				standing, err = fake.Grant(name, req)
-				return standing, err
-			}
-			b.after(0)
+			standing := b.granted()
 			b.carriedOut(nodeReady)
 			b.after(time.Second)
 			standing.Phase, standing.EndReason = phase, v1.ReservationEndReasonFailed
@@ -668,13 +676,7 @@ func TestAPlacementThatMovesIsNotTheEnd(t *testing.T) {
 
 func testMove(t *testing.T, heard bool) {
 	b := newBench(t)
-	var standing *v1.Reservation
-	b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
-		var err error
-		standing, err = fake.Grant(name, req)
-		return standing, err
-	}
-	b.after(0)
+	standing := b.granted()
 	if heard {
 		inst := b.instructions()[0]
 		inst.Spec.Release = true

@@ -322,26 +322,19 @@ func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 		if err := f.OfferManifest(context.Background(), offer); err != nil {
 			t.Fatal(err)
 		}
-		asked, err := requestOf("rome", "unused", lasting(time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
-		asked.Object = &ledger.ObjectRef{Namespace: "default", Name: "r", UID: "uid-1"}
-		view, err := f.ReserveObject(context.Background(), *asked)
-		if err != nil {
-			t.Fatal(err)
-		}
+		asked, view := f.reserveObject(lasting(time.Hour))
 		for i, step := range []struct {
 			millicores int64
 			left       string
 		}{{5000, "11 60Gi"}, {1000, "15 60Gi"}} {
 			amounts := asked.Amounts.Clone()
 			amounts["cpu"] = step.millicores
-			if view, err = f.ChangeObject(context.Background(), view.Name, int64(2+i), time.Hour, amounts); err != nil {
+			changed, err := f.ChangeObject(context.Background(), view.Name, int64(2+i), time.Hour, amounts)
+			if err != nil {
 				t.Fatal(err)
 			}
-			if got := f.available("paris"); got != step.left || view.Pending != nil {
-				t.Errorf("%s is left, want %s; pending %+v", got, step.left, view.Pending)
+			if got := f.available("paris"); got != step.left || changed.Pending != nil {
+				t.Errorf("%s is left, want %s; pending %+v", got, step.left, changed.Pending)
 			}
 		}
 	})

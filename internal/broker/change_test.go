@@ -144,22 +144,31 @@ func TestARefusedChangeDoesNotEndAReservationThatIsRenewed(t *testing.T) {
 	})
 }
 
+// reserveObject asks as a Reservation object of rome does.
+func (f *fleet) reserveObject(asked *v1.ReservationRequest) (*Request, *ReservationView) {
+	f.t.Helper()
+	q, err := requestOf("rome", "unused", asked)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	q.Object = &ledger.ObjectRef{Namespace: "default", Name: "r", UID: "uid-1"}
+	view, err := f.ReserveObject(context.Background(), *q)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return q, view
+}
+
 func TestAnObjectIsChangedByItsGeneration(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
-		request, err := requestOf("rome", "unused", lasting(time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Object = &ledger.ObjectRef{Namespace: "default", Name: "r", UID: "uid-1"}
-		view, err := f.ReserveObject(context.Background(), *request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request, view := f.reserveObject(lasting(time.Hour))
 		for range 2 {
-			if view, err = f.ChangeObject(context.Background(), view.Name, 3, 0, request.Amounts); err != nil {
+			changed, err := f.ChangeObject(context.Background(), view.Name, 3, 0, request.Amounts)
+			if err != nil {
 				t.Fatal(err)
 			}
+			view = changed
 		}
 		if want := DefaultConfig().DefaultTTL; view.Duration != want || view.Generation != 3 {
 			t.Errorf("held for %s by generation %d, want the default %s by 3", view.Duration, view.Generation, want)
