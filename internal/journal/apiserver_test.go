@@ -38,6 +38,23 @@ func TestAPIServer(t *testing.T) {
 		former.stop()
 		former.wantAcknowledged(t, found.Records)
 	})
+	t.Run("nobody keeps account of who set which field of the tail", func(t *testing.T) {
+		namespace := newNamespace(t, cluster.RESTConfig())
+		store, err := journal.NewConfigMaps(cluster.RESTConfig(), namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := journal.Open(t.Context(), store, name, journal.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		stored, err := kubernetes.NewForConfigOrDie(cluster.RESTConfig()).CoreV1().ConfigMaps(namespace).Get(t.Context(), name+"-journal-tail", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(stored.ManagedFields) > 0 {
+			t.Errorf("managed fields %v: the API server works them out at every append", stored.ManagedFields)
+		}
+	})
 	for title, settle := range map[string]time.Duration{
 		"kill -9 in the middle of the traffic, waited for":                time.Minute,
 		"kill -9 in the middle of the traffic, too long to be waited for": 100 * time.Millisecond,

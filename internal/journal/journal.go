@@ -5,8 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+)
+
+// A batch is kept open until nothing has come for gatherPause, and for longestGather at
+// most: a few times what an update takes on a machine that has nothing else to do.
+const (
+	gatherPause   = 3 * time.Millisecond
+	longestGather = 12 * time.Millisecond
 )
 
 // Journal is one writer's hold of the log, from Open until the first failure.
@@ -161,7 +169,8 @@ func (j *Journal) openBatch() *batch {
 // first failure, which it returns. Either way the journal has then stopped, and every
 // commit is settled. A commit in flight when ctx is done is still brought to its end.
 func (j *Journal) Run(ctx context.Context) error {
-	for {
+	for expected := 0; ; {
+		j.gather(ctx, expected)
 		if ctx.Err() != nil {
 			j.stop(context.Cause(ctx))
 			return nil
@@ -179,8 +188,41 @@ func (j *Journal) Run(ctx context.Context) error {
 			b.settle(err)
 			return err
 		}
-		j.acknowledge(b)
+		expected = j.acknowledge(b)
 	}
+}
+
+// gather waits until so many records queue as are expected, but no longer than they keep
+// coming. Who was just answered often asks again at once: without waiting for them one
+// half of the callers would queue while the other is being stored, for ever, at twice as
+// many updates. One caller alone never waits.
+func (j *Journal) gather(ctx context.Context, expected int) {
+	if n := j.waiting(); n == 0 || n >= expected {
+		return
+	}
+	enough := time.NewTimer(longestGather)
+	defer enough.Stop()
+	idle := time.NewTimer(gatherPause)
+	defer idle.Stop()
+	for j.waiting() < expected {
+		select {
+		case <-j.wake:
+			idle.Reset(gatherPause)
+		case <-idle.C:
+			return
+		case <-enough.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// waiting is how many records queue.
+func (j *Journal) waiting() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.queued
 }
 
 // take removes the next batch from the queue.
@@ -196,14 +238,21 @@ func (j *Journal) take() *batch {
 	return b
 }
 
-func (j *Journal) acknowledge(b *batch) {
+// acknowledge settles a batch that is stored, and returns how many records are worth
+// waiting for before the next one.
+func (j *Journal) acknowledge(b *batch) int {
 	j.mu.Lock()
+	expected := b.records + j.queued
+	if b.records < j.queued {
+		expected = 0
+	}
 	j.committed = b.head.Position
 	if b.checkpoint != nil {
 		j.checkpoint, j.trimmed = b.checkpoint, b.trimmed
 	}
 	j.mu.Unlock()
 	b.settle(nil)
+	return expected
 }
 
 // stop refuses all further records, and those that nothing was sent of.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +82,50 @@ func TestGroupCommit(t *testing.T) {
 		}
 		o.end()
 	})
+}
+
+// TestCallersThatComeAgain has callers ask again as soon as they are answered. However
+// they began, they soon share every update; one alone waits for nobody.
+func TestCallersThatComeAgain(t *testing.T) {
+	const rounds, latency = 20, 20 * time.Millisecond
+	for title, test := range map[string]struct {
+		callers int
+		// most is how many updates they may need, and longest how long.
+		most    int
+		longest time.Duration
+	}{
+		"one caller":   {callers: 1, most: rounds, longest: rounds * latency},
+		"two callers":  {callers: 2, most: rounds + 2, longest: (rounds + 2) * latency},
+		"many callers": {callers: 30, most: rounds + 3, longest: (rounds + 4) * latency},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := journaltest.NewServer().Client()
+				o := mustOpen(t, client, journal.Options{SegmentBytes: 1 << 18})
+				client.SetLatency(latency)
+				before, start := client.Calls(), time.Now()
+				var calling sync.WaitGroup
+				for i := range test.callers {
+					time.Sleep(2 * latency / time.Duration(test.callers))
+					calling.Go(func() {
+						for n := range rounds {
+							if err := o.Append(fmt.Appendf(nil, "%d/%d", i, n)).Wait(t.Context()); err != nil {
+								t.Errorf("append: %v", err)
+							}
+						}
+					})
+				}
+				calling.Wait()
+				if got := client.Calls() - before; got > test.most {
+					t.Errorf("%d callers took %d updates for %d records each, want at most %d", test.callers, got, rounds, test.most)
+				}
+				if took := time.Since(start) - 2*latency; took > test.longest {
+					t.Errorf("%d callers took %s, want at most %s", test.callers, took, test.longest)
+				}
+				o.end()
+			})
+		})
+	}
 }
 
 func TestRefusedRecords(t *testing.T) {
