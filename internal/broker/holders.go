@@ -11,63 +11,58 @@ import (
 // holders are the reservations that may be told to make room for another one: they
 // stand, were asked for, and have no notice yet.
 type holders struct {
-	of map[string]holder
-	// on is their names, by cluster.
-	on map[string]map[string]bool
+	// on is the priority of each, by cluster.
+	on map[string]map[*ledger.Reservation]int32
 	// count of them, by priority.
 	count map[int32]int
 }
 
-type holder struct {
-	cluster  string
-	priority int32
-}
-
 func newHolders() holders {
-	return holders{of: map[string]holder{}, on: map[string]map[string]bool{}, count: map[int32]int{}}
+	return holders{on: map[string]map[*ledger.Reservation]int32{}, count: map[int32]int{}}
 }
 
 // noteHolder brings the holders in step with a reservation that changed. On the cluster of a
 // new one there may be room now for somebody who waits.
 func (t *term) noteHolder(r *ledger.Reservation) {
 	h, p := &t.holders, r.Current()
-	was, had := h.of[r.Name]
 	has := r.Stands(p) && r.Notice == nil && !r.Unclaimed
-	var is holder
+	var priority int32
 	if has {
-		is = holder{p.Provider, t.priority(r)}
+		priority = t.priority(r)
 		if mutant.Active == mutant.EqualVictim {
-			is.priority--
+			priority--
+		}
+		if was, had := h.on[p.Provider][r]; had && was == priority {
+			return
 		}
 	}
-	if had == has && was == is {
-		return
-	}
-	if had {
-		h.remove(r.Name, was)
+	for i := range r.Placements {
+		h.remove(r.Placements[i].Provider, r)
 	}
 	if has {
-		h.add(r.Name, is)
-		t.waiters.stirred[is.cluster] = true
+		h.add(p.Provider, r, priority)
+		t.waiters.stirred[p.Provider] = true
 	}
 }
 
-func (h *holders) add(name string, is holder) {
-	h.of[name] = is
-	if h.on[is.cluster] == nil {
-		h.on[is.cluster] = map[string]bool{}
+func (h *holders) add(clusterID string, r *ledger.Reservation, priority int32) {
+	if h.on[clusterID] == nil {
+		h.on[clusterID] = map[*ledger.Reservation]int32{}
 	}
-	h.on[is.cluster][name] = true
-	h.count[is.priority]++
+	h.on[clusterID][r] = priority
+	h.count[priority]++
 }
 
-func (h *holders) remove(name string, was holder) {
-	delete(h.of, name)
-	if delete(h.on[was.cluster], name); len(h.on[was.cluster]) == 0 {
-		delete(h.on, was.cluster)
+func (h *holders) remove(clusterID string, r *ledger.Reservation) {
+	was, had := h.on[clusterID][r]
+	if !had {
+		return
 	}
-	if h.count[was.priority]--; h.count[was.priority] == 0 {
-		delete(h.count, was.priority)
+	if delete(h.on[clusterID], r); len(h.on[clusterID]) == 0 {
+		delete(h.on, clusterID)
+	}
+	if h.count[was]--; h.count[was] == 0 {
+		delete(h.count, was)
 	}
 }
 
@@ -81,12 +76,17 @@ func (h *holders) lowest() (int32, bool) {
 
 // lowestOn is lowest of those on a cluster.
 func (h *holders) lowestOn(clusterID string) (int32, bool) {
-	var lowest int32
-	some := false
-	for name := range h.on[clusterID] {
-		if p := h.of[name].priority; !some || p < lowest {
-			lowest, some = p, true
-		}
+	if len(h.on[clusterID]) == 0 {
+		return 0, false
 	}
-	return lowest, some
+	return slices.Min(slices.Collect(maps.Values(h.on[clusterID]))), true
+}
+
+// all of them, in no order.
+func (h *holders) all() []*ledger.Reservation {
+	var out []*ledger.Reservation
+	for _, on := range h.on {
+		out = slices.AppendSeq(out, maps.Keys(on))
+	}
+	return out
 }

@@ -113,10 +113,9 @@ func (t *term) sites(r *ledger.Reservation, ids []string) []queue.Site {
 // yielding are those on a cluster that may be told to make room for a priority.
 func (t *term) yielding(clusterID string, priority int32) []queue.Holder {
 	var out []queue.Holder
-	for name := range t.holders.on[clusterID] {
-		if held := t.holders.of[name].priority; held < priority {
-			r := t.state.Reservation(name)
-			out = append(out, queue.Holder{ID: name, Priority: held, Since: r.Current().AssignedAt, Amounts: t.claimedBy(r, r.Current())})
+	for r, held := range t.holders.on[clusterID] {
+		if held < priority {
+			out = append(out, queue.Holder{ID: r.Name, Priority: held, Since: r.Current().AssignedAt.Time(), Amounts: t.claimedBy(r, r.Current())})
 		}
 	}
 	slices.SortFunc(out, func(a, b queue.Holder) int { return cmp.Compare(a.ID, b.ID) })

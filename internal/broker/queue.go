@@ -166,8 +166,8 @@ func (t *term) reconsider() {
 	for _, name := range names {
 		t.lineUp(t.state.Reservation(name))
 	}
-	for _, name := range slices.Collect(maps.Keys(t.holders.of)) {
-		t.noteHolder(t.state.Reservation(name))
+	for _, r := range t.holders.all() {
+		t.noteHolder(r)
 	}
 	t.state.Clusters(func(c *ledger.Cluster) {
 		t.market.SetAvailable(c.ClusterID, t.offers(c))
