@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,8 +21,8 @@ func TestAReservationThatNobodyCanServeAnyMoreIsShownAsFailed(t *testing.T) {
 	view := &broker.ReservationView{
 		Reservation: ledger.Reservation{
 			Reserve:   ledger.Reserve{Name: "res-1", Requester: "rome", Provider: "paris"},
-			EndReason: ledger.EndFailed, EndMessage: why,
-			Placements: []ledger.Placement{{Number: 1, Provider: "paris", Withdrawn: "NeverReady", AcknowledgedAt: time.Unix(1, 0)}},
+			EndReason: ledger.EndFailed, History: &ledger.History{EndMessage: why},
+			Placements: []ledger.Placement{{Number: 1, Provider: "paris", Withdrawn: "NeverReady", AcknowledgedAt: 1}},
 		},
 		ProviderHasAgent: true, RequesterHasAgent: true, Message: why,
 	}

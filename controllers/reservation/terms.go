@@ -11,7 +11,7 @@ import (
 // termsOf are the terms of a reservation that an agent asked for.
 func termsOf(v *broker.ReservationView) brokerv1alpha1.Terms {
 	var req v1.ReservationRequest
-	wire.FromTerms(v.Terms, &req)
+	wire.FromTerms(v.Demands(), &req)
 	// What the book holds was read from a request, and can be written as one.
 	out, _ := wire.ToTermsSpec(&req)
 	return out

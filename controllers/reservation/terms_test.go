@@ -34,7 +34,7 @@ func TestTermsOfAReservationComeBackAsTheyWereWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := termsOf(&broker.ReservationView{Reservation: ledger.Reservation{Reserve: ledger.Reserve{Terms: read}}})
+	shown := termsOf(&broker.ReservationView{Reservation: ledger.Reservation{Reserve: ledger.Reserve{Terms: &read}}})
 	if diff := cmp.Diff(written, shown); diff != "" {
 		t.Errorf("terms (-written +shown):\n%s", diff)
 	}

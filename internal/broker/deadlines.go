@@ -184,7 +184,7 @@ func (t *term) patientDeadline(r *ledger.Reservation) time.Time {
 // acknowledgeBy is when a provider must have acknowledged what was assigned before this
 // term, of which it may not know. One that does not ask is given up when it is stale.
 func (t *term) acknowledgeBy(p *ledger.Placement) time.Time {
-	if !p.AssignedAt.Before(t.began) {
+	if !p.AssignedAt.Time().Before(t.began) {
 		return time.Time{}
 	}
 	if fetched := t.presenceOf(p.Provider).fetched; !fetched.IsZero() {

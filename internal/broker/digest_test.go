@@ -45,7 +45,7 @@ func TestWhatWasAskedForHasTheSameDigest(t *testing.T) {
 	}
 	r := &ledger.Reservation{Reserve: ledger.Reserve{
 		Requester: q.Requester, Key: q.Key, Tenant: q.Tenant, Priority: q.Priority, Target: q.Target,
-		Duration: q.Duration, Amounts: q.Amounts, Terms: q.Terms,
+		Duration: q.Duration, Amounts: q.Amounts, Terms: q.Terms.OrNil(),
 	}}
 	if got, want := askedFor(r).digest(), q.digest(); got != want {
 		t.Errorf("digest %s of what was asked for, want %s", got, want)

@@ -240,7 +240,7 @@ func (t *term) endUnprovided(clusterID string, listed map[ledger.PlacementRef]bo
 				continue
 			}
 			if r.Stands(p) {
-				if p.AcknowledgedAt.IsZero() || p.AcknowledgedAt.After(t.state.Branch().At) {
+				if p.AcknowledgedAt.IsZero() || p.AcknowledgedAt.Time().After(t.state.Branch().At) {
 					continue
 				}
 				if err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{PlacementRef: ref, Reason: withdrawnBefore}}); err != nil {
@@ -290,7 +290,7 @@ func (t *term) takeClaims(clusterID string, claims []claim, first bool) error {
 	}
 	for _, r := range t.concerned(clusterID) {
 		// One that was made in this cluster is its maker's to end.
-		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Before(t.state.Branch().At) {
+		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(t.state.Branch().At) {
 			continue
 		}
 		if err := t.release(r, "its requester had given it back before the journal was restored"); err != nil {

@@ -53,7 +53,7 @@ func askedFor(r *ledger.Reservation) *Request {
 	return &Request{
 		Requester: r.Requester, Key: r.Key, Tenant: r.Tenant, Priority: r.Priority, Amounts: r.Amounts,
 		Target: r.Target, Duration: r.Duration, Object: r.Object, Queue: r.Queue, Wait: r.Wait,
-		Terms: r.Terms,
+		Terms: r.Demands(),
 	}
 }
 
@@ -204,7 +204,7 @@ func (t *term) reserveOf(q *Request) *ledger.Reserve {
 	return &ledger.Reserve{
 		Name: t.mint(), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
 		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Object: q.Object, Queue: q.Queue, Wait: q.Wait,
-		Terms: q.Terms,
+		Terms: q.Terms.OrNil(),
 	}
 }
 
@@ -320,7 +320,7 @@ func (t *term) message(r *ledger.Reservation) string {
 }
 
 func endOf(r *ledger.Reservation) string {
-	if r.EndMessage == "" {
+	if r.History == nil || r.EndMessage == "" {
 		return "released"
 	}
 	return r.EndMessage

@@ -75,12 +75,12 @@ func (t *term) neighbours(q *Request) (near, apart []string) {
 		if r.Requester != q.Requester || r.Key == q.Key || !r.Stands(r.Current()) {
 			continue
 		}
-		_, theirs := groupsOf(r.Constraints)
-		provider := r.Current().Provider
-		if r.Group != "" && slices.Contains(affinity, r.Group) {
+		other, provider := r.Demands(), r.Current().Provider
+		_, theirs := groupsOf(other.Constraints)
+		if other.Group != "" && slices.Contains(affinity, other.Group) {
 			wanted.add(provider)
 		}
-		if r.Group != "" && slices.Contains(anti, r.Group) || q.Group != "" && slices.Contains(theirs, q.Group) {
+		if other.Group != "" && slices.Contains(anti, other.Group) || q.Group != "" && slices.Contains(theirs, q.Group) {
 			unwanted.add(provider)
 		}
 	}
@@ -90,14 +90,16 @@ func (t *term) neighbours(q *Request) (near, apart []string) {
 // affect has those looked at again who wait and whose affinity a reservation bears on:
 // any cluster may be one for them now.
 func (t *term) affect(r *ledger.Reservation) {
-	_, anti := groupsOf(r.Constraints)
-	if r.Group == "" && len(anti) == 0 {
+	asked := r.Demands()
+	_, anti := groupsOf(asked.Constraints)
+	if asked.Group == "" && len(anti) == 0 {
 		return
 	}
 	t.waiters.line.All(func(name string) bool {
 		w := t.state.Reservation(name)
-		affinity, against := groupsOf(w.Constraints)
-		related := slices.Contains(affinity, r.Group) || slices.Contains(against, r.Group) || slices.Contains(anti, w.Group)
+		waits := w.Demands()
+		affinity, against := groupsOf(waits.Constraints)
+		related := slices.Contains(affinity, asked.Group) || slices.Contains(against, asked.Group) || slices.Contains(anti, waits.Group)
 		if w.Requester != r.Requester || !related {
 			return true
 		}
@@ -143,12 +145,13 @@ func (t *term) commitments(c *ledger.Cluster) []decision.Commitment {
 	for name, unused := range c.Unused() {
 		out := decision.Commitment{Amounts: unused}
 		if r := t.state.Placed(name); r != nil {
-			if r.Constraints != nil {
-				out.Nodes = r.Constraints.Nodes
+			asked := r.Demands()
+			if asked.Constraints != nil {
+				out.Nodes = asked.Constraints.Nodes
 			}
 			// Of what is partly in use nobody knows which pods run.
-			if len(r.Pods) > 0 && unused.Equal(r.Amounts) {
-				out.Pods = r.Pods
+			if len(asked.Pods) > 0 && unused.Equal(r.Amounts) {
+				out.Pods = asked.Pods
 			}
 		}
 		if out.Pods != nil {

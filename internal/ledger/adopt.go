@@ -110,12 +110,12 @@ func (s *State) checkAdopt(a *Adopt) error {
 func (s *State) applyAdopt(at time.Time, a *Adopt) {
 	r := s.reservations[a.Name]
 	if r == nil {
-		r = &Reservation{CreatedAt: at, Unclaimed: true, Reserve: Reserve{
+		r = &Reservation{CreatedAt: instantOf(at), Unclaimed: true, Reserve: Reserve{
 			Name: a.Name, Key: adoptedKey(a.Name), Requester: a.Requester, Amounts: a.Amounts,
 			Duration: a.Duration, Until: a.Until,
 		}}
 		s.reservations[r.Name] = r
-		s.keys[keyRef{r.Requester, r.Key}] = keyEntry{name: r.Name}
+		s.keys[keyRef{r.Requester, r.Key}] = r
 	}
 	for n := int32(len(r.Placements)) + 1; n <= a.Placement; n++ {
 		r.Placements = append(r.Placements, Placement{
@@ -123,16 +123,17 @@ func (s *State) applyAdopt(at time.Time, a *Adopt) {
 		})
 	}
 	p := r.Placement(a.Placement)
-	*p = Placement{Number: a.Placement, Provider: a.Provider, AssignedAt: at, Withdrawn: a.Withdrawn}
+	*p = Placement{Number: a.Placement, Provider: a.Provider, AssignedAt: instantOf(at), Withdrawn: a.Withdrawn}
 	if a.Acknowledged {
 		// What the provider accepted may run, and is not given up for not having begun.
-		p.AcknowledgedAt, p.EverReady = at, true
+		p.AcknowledgedAt, p.EverReady = instantOf(at), true
 	}
 	s.clusters[a.Provider].hold(PlacementName(r.Name, p.Number), r.Amounts)
 	if r.Waiting != nil && r.Stands(p) {
 		// It was granted in the part that is lost.
 		s.leaveQueue(r)
-		r.Until, r.GrantedAt = a.Until, at
+		r.Until = a.Until
+		r.remember(func(h *History) { h.GrantedAt = at })
 	}
 	r.Provider, r.Changed = r.Current().Provider, s.position
 	s.supersede(r)
@@ -172,6 +173,6 @@ func (s *State) applyClaim(c *Claim) {
 		return
 	}
 	delete(s.keys, keyRef{r.Requester, r.Key})
-	r.Key, r.Digest, r.Tenant, r.Priority, r.Target, r.Terms = c.Key, c.Digest, c.Tenant, c.Priority, c.Target, c.Terms
-	s.keys[keyRef{r.Requester, r.Key}] = keyEntry{name: r.Name}
+	r.Key, r.Digest, r.Tenant, r.Priority, r.Target, r.Terms = c.Key, c.Digest, c.Tenant, c.Priority, c.Target, c.Terms.OrNil()
+	s.keys[keyRef{r.Requester, r.Key}] = r
 }

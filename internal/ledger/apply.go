@@ -62,30 +62,32 @@ func (s *State) Apply(position uint64, e *Event) error {
 func (s *State) applyOffer(at time.Time, o *Offer) {
 	c := s.clusters[o.ClusterID]
 	if c == nil {
-		c = &Cluster{holds: map[string]quantity.Amounts{}}
+		c = &Cluster{Offer: Offer{ClusterID: o.ClusterID}, holds: map[string]quantity.Amounts{}}
 		s.clusters[o.ClusterID] = c
 	}
+	id := c.ClusterID // the one that reservations share
 	known := c.Agent
 	if o.Agent && !known {
 		c.AgentSince = at
 	}
 	c.Offer, c.OfferedAt = *o, at
+	c.ClusterID = id
 	c.Agent = known || o.Agent
 	c.recount()
 }
 
 func (s *State) applyShut(at time.Time, v *Shut) {
 	if mutant.Active != mutant.ForgetTombstone {
-		s.keys[keyRef{v.Requester, v.Key}] = keyEntry{shut: at}
+		s.shut[keyRef{v.Requester, v.Key}] = at
 	}
 }
 
 func (s *State) applyReserve(at time.Time, v *Reserve) {
-	r := &Reservation{Reserve: *v, CreatedAt: at}
-	r.Amounts = s.shared.of(r.Amounts)
+	r := &Reservation{Reserve: *v, CreatedAt: instantOf(at)}
+	s.share(&r.Reserve)
 	s.reservations[v.Name] = r
 	if mutant.Active != mutant.ForgetKey {
-		s.keys[keyRef{v.Requester, v.Key}] = keyEntry{name: v.Name}
+		s.keys[keyRef{v.Requester, v.Key}] = r
 	}
 	s.place(at, r, v.Provider)
 }
@@ -98,7 +100,7 @@ func (s *State) applyMove(at time.Time, m *Move) {
 
 func (s *State) place(at time.Time, r *Reservation, provider string) {
 	number := int32(len(r.Placements) + 1)
-	r.Placements = append(r.Placements, Placement{Number: number, Provider: provider, AssignedAt: at})
+	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.clusters[provider].ClusterID, AssignedAt: instantOf(at)})
 	r.Changed = s.position
 	s.clusters[provider].hold(PlacementName(r.Name, number), r.Amounts)
 }
@@ -113,7 +115,7 @@ func (s *State) touch(ref PlacementRef, change func(*Placement)) {
 // the deadline of the node off.
 func (p *Placement) acknowledge(at time.Time) {
 	if p.AcknowledgedAt.IsZero() {
-		p.AcknowledgedAt = at
+		p.AcknowledgedAt = instantOf(at)
 	}
 }
 
@@ -133,7 +135,8 @@ func (s *State) applyWithdraw(w *Withdraw) {
 func (s *State) applyEnd(at time.Time, e *End) {
 	r := s.reservations[e.Name]
 	s.leaveQueue(r)
-	r.EndReason, r.EndMessage, r.EndedAt = e.Reason, e.Message, at
+	r.EndReason = e.Reason
+	r.remember(func(h *History) { h.EndMessage, h.EndedAt = e.Message, at })
 	if e.Explanation != "" {
 		r.Explanation = e.Explanation
 	}
@@ -181,17 +184,15 @@ func (s *State) applyForget(f *Forget) {
 		delete(s.reservations, name)
 	}
 	for _, k := range f.Keys {
-		if s.keys[keyRef{k.Requester, k.Key}].name == "" {
-			delete(s.keys, keyRef{k.Requester, k.Key})
-		}
+		delete(s.shut, keyRef{k.Requester, k.Key})
 	}
 }
 
 // ShutBefore returns the keys that were shut before an instant, sorted.
 func (s *State) ShutBefore(t time.Time) []Shut {
 	var out []Shut
-	for ref, entry := range s.keys {
-		if entry.name == "" && entry.shut.Before(t) {
+	for ref, at := range s.shut {
+		if at.Before(t) {
 			out = append(out, Shut{Requester: ref.requester, Key: ref.key})
 		}
 	}

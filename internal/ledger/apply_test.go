@@ -110,10 +110,10 @@ func TestMoveKeepsTheReservation(t *testing.T) {
 	b.apply(Event{Move: &Move{Name: "r", Provider: berlin, Explanation: explanation}})
 
 	want := &Reservation{
-		Reserve: *reserve("r", berlin, cpu(1000)).Reserve, CreatedAt: second(3), Changed: 8,
+		Reserve: *reserve("r", berlin, cpu(1000)).Reserve, CreatedAt: instantOf(second(3)), Changed: 8,
 		Placements: []Placement{
-			{Number: 1, Provider: paris, AssignedAt: second(3), AcknowledgedAt: second(4), EverReady: true, Withdrawn: "Unacknowledged"},
-			{Number: 2, Provider: berlin, AssignedAt: second(7)},
+			{Number: 1, Provider: paris, AssignedAt: instantOf(second(3)), AcknowledgedAt: instantOf(second(4)), EverReady: true, Withdrawn: "Unacknowledged"},
+			{Number: 2, Provider: berlin, AssignedAt: instantOf(second(7))},
 		},
 	}
 	want.Explanation = explanation

@@ -145,7 +145,7 @@ func (s *State) checkRequest(r *Reserve) error {
 }
 
 func (s *State) checkKeyFree(requester, key string) error {
-	if _, ok := s.keys[keyRef{requester, key}]; ok {
+	if known, shut := s.ByKey(requester, key); known != nil || shut {
 		return fmt.Errorf("key %q of %q: %w", key, requester, ErrTaken)
 	}
 	return nil

@@ -56,13 +56,13 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 		return at, due
 	}
 	if p.AcknowledgedAt.IsZero() {
-		if t := s.heardBy(p.Provider, p.AssignedAt).Add(limits.Acknowledge); t.Before(at) {
+		if t := s.heardBy(p.Provider, p.AssignedAt.Time()).Add(limits.Acknowledge); t.Before(at) {
 			return t, DueAcknowledgement
 		}
 		return at, due
 	}
 	if !p.EverReady && s.HasAgent(r.Requester) {
-		if t := s.heardBy(r.Requester, p.AcknowledgedAt).Add(limits.Ready); t.Before(at) {
+		if t := s.heardBy(r.Requester, p.AcknowledgedAt.Time()).Add(limits.Ready); t.Before(at) {
 			return t, DueReady
 		}
 	}

@@ -120,8 +120,17 @@ type Reserve struct {
 	Object *ObjectRef `json:"object,omitempty"`
 	// Explanation is the decision as it is shown; the ledger does not read it.
 	Explanation Explanation `json:"explanation,omitempty"`
-	// Terms are what every provider of it has to meet; the ledger only keeps them.
-	terms.Terms
+	// Terms are what every provider of it has to meet, nil for none; the ledger only keeps
+	// them. Demands reads them.
+	*terms.Terms
+}
+
+// Demands are what every provider has to meet.
+func (r *Reserve) Demands() terms.Terms {
+	if r.Terms == nil {
+		return terms.Terms{}
+	}
+	return *r.Terms
 }
 
 // Move grants another placement on another provider.

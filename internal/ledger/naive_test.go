@@ -436,7 +436,7 @@ func (n *naive) differs(s *State) error {
 			return fmt.Errorf("cluster %s: %w", id, err)
 		}
 	}
-	if got := len(s.keys); got != len(n.entries)+len(n.tombs) {
+	if got := len(s.keys) + len(s.shut); got != len(n.entries)+len(n.tombs) {
 		return fmt.Errorf("%d keys, want %d of reservations and %d shut", got, len(n.entries), len(n.tombs))
 	}
 	for k := range n.tombs {
@@ -514,7 +514,7 @@ func (g *naiveGrant) differs(s *State) error {
 		return errors.New("is not in the book")
 	}
 	got := naiveGrant{
-		entry: g.entry, number: p.Number, provider: p.Provider, assigned: p.AssignedAt, acked: p.AcknowledgedAt,
+		entry: g.entry, number: p.Number, provider: p.Provider, assigned: p.AssignedAt.Time(), acked: p.AcknowledgedAt.Time(),
 		ready: p.Ready, readyOnce: p.EverReady, withdrawn: p.Withdrawn != "", left: p.ProviderGone, leftToo: p.ConsumerGone,
 		lost: p.Withdrawn == lost,
 	}

@@ -94,9 +94,9 @@ func (s *State) applyEnqueue(at time.Time, q *Enqueue) {
 	w := &Waiting{Position: s.position, Since: at, Until: q.Until}
 	r := s.reservations[q.Name]
 	if q.Request != nil {
-		r = &Reservation{Reserve: *q.Request, CreatedAt: at}
+		r = &Reservation{Reserve: *q.Request, CreatedAt: instantOf(at)}
 		s.reservations[r.Name] = r
-		s.keys[keyRef{r.Requester, r.Key}] = keyEntry{name: r.Name}
+		s.keys[keyRef{r.Requester, r.Key}] = r
 		w.Left = r.Duration
 	} else if r.Duration != 0 {
 		w.Left = max(r.Until.Sub(at), time.Second)
@@ -124,7 +124,7 @@ func (s *State) applyGrant(at time.Time, g *Grant) {
 	s.leaveQueue(r)
 	r.Provider, r.Until, r.Explanation = g.Provider, g.Until, g.Explanation
 	if len(r.Placements) == 0 {
-		r.GrantedAt = at
+		r.remember(func(h *History) { h.GrantedAt = at })
 	}
 	s.place(at, r, g.Provider)
 }
@@ -143,8 +143,12 @@ func (s *State) leaveQueue(r *Reservation) {
 // ReservedAt is when capacity was locked for it for the first time; zero while none
 // was.
 func (r *Reservation) ReservedAt() time.Time {
-	if !r.GrantedAt.IsZero() || len(r.Placements) == 0 {
+	switch {
+	case r.History != nil && !r.GrantedAt.IsZero():
 		return r.GrantedAt
+	case len(r.Placements) == 0:
+		return time.Time{}
+	default:
+		return r.CreatedAt.Time()
 	}
-	return r.CreatedAt
 }

@@ -6,15 +6,38 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// shared are amounts that reservations ask for. Most ask for the same few, and a map
-// for each of a hundred thousand would be a fifth of the book. Nobody changes them.
-type shared map[string]quantity.Amounts
+// shared is what many reservations have the same of: most ask for the same few amounts,
+// in the same words, for the same few clusters, and each of a hundred thousand would have
+// copies of its own. Nobody changes what is shared.
+type shared struct {
+	amounts map[string]quantity.Amounts
+	words   map[string]string
+}
 
-// maxShared bounds what is remembered where hardly any are the same.
+// maxShared bounds what is remembered of each where hardly any are the same.
 const maxShared = 1024
 
-// of returns amounts equal to a that others may have, too.
-func (s shared) of(a quantity.Amounts) quantity.Amounts {
+func newShared() shared {
+	return shared{amounts: map[string]quantity.Amounts{}, words: map[string]string{}}
+}
+
+// share has a request share what it can.
+func (s *State) share(r *Reserve) {
+	r.Amounts = s.shared.ofAmounts(r.Amounts)
+	r.Requester, r.Provider, r.Target = s.clusterWord(r.Requester), s.clusterWord(r.Provider), s.clusterWord(r.Target)
+	r.Tenant, r.Digest = s.shared.word(r.Tenant), s.shared.word(r.Digest)
+}
+
+// clusterWord is a cluster's ID, or whatever else stands in its place.
+func (s *State) clusterWord(id string) string {
+	if c := s.clusters[id]; c != nil {
+		return c.ClusterID
+	}
+	return s.shared.word(id)
+}
+
+// ofAmounts returns amounts equal to a that others may have, too.
+func (s shared) ofAmounts(a quantity.Amounts) quantity.Amounts {
 	if len(a) == 0 {
 		return a
 	}
@@ -23,14 +46,26 @@ func (s shared) of(a quantity.Amounts) quantity.Amounts {
 		key = append(append(key, name...), 0)
 		key = binary.BigEndian.AppendUint64(key, uint64(a[name]))
 	}
-	if known, ok := s[string(key)]; ok {
-		return known
+	return remember(s.amounts, string(key), a)
+}
+
+// word returns a string equal to w that others may have, too.
+func (s shared) word(w string) string {
+	if w == "" {
+		return w
 	}
-	if len(s) >= maxShared {
-		clear(s)
+	return remember(s.words, w, w)
+}
+
+func remember[T any](known map[string]T, key string, value T) T {
+	if found, ok := known[key]; ok {
+		return found
 	}
-	s[string(key)] = a
-	return a
+	if len(known) >= maxShared {
+		clear(known)
+	}
+	known[key] = value
+	return value
 }
 
 // Equal is true: what is remembered says nothing of the book.

@@ -52,10 +52,8 @@ func (s *State) Freeze() *Frozen {
 	for i := range copies {
 		out.Reservations = append(out.Reservations, &copies[i])
 	}
-	for ref, entry := range s.keys {
-		if entry.name == "" {
-			out.Shut = append(out.Shut, snapshotShut{Shut{ref.requester, ref.key}, entry.shut})
-		}
+	for ref, at := range s.shut {
+		out.Shut = append(out.Shut, snapshotShut{Shut{ref.requester, ref.key}, at})
 	}
 	return &Frozen{out}
 }
@@ -120,7 +118,7 @@ func (s *State) restore(in *snapshot) error {
 		if err := s.checkKeyFree(k.Requester, k.Key); err != nil {
 			return err
 		}
-		s.keys[keyRef{k.Requester, k.Key}] = keyEntry{shut: k.At}
+		s.shut[keyRef{k.Requester, k.Key}] = k.At
 	}
 	for _, c := range s.clusters {
 		c.recount()
@@ -155,7 +153,14 @@ func (s *State) restoreReservation(r *Reservation) error {
 	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
-	for i, p := range r.Placements {
+	s.share(&r.Reserve)
+	if r.History == nil && r.EndReason != "" {
+		r.History = &History{}
+	} else if r.History != nil && *r.History == (History{}) && r.EndReason == "" {
+		r.History = nil // former versions wrote it for all
+	}
+	for i := range r.Placements {
+		p := &r.Placements[i]
 		c := s.clusters[p.Provider]
 		if c == nil || int(p.Number) != i+1 {
 			return fmt.Errorf("%w: placement %d of reservation %q is number %d on provider %q",
@@ -164,12 +169,12 @@ func (s *State) restoreReservation(r *Reservation) error {
 		if err := checkAmounts(p.Amounts); err != nil {
 			return fmt.Errorf("placement %d of reservation %q: %w", p.Number, r.Name, err)
 		}
+		p.Provider = c.ClusterID
 		if !p.ProviderGone {
-			c.holds[PlacementName(r.Name, p.Number)] = r.HeldBy(&p)
+			c.holds[PlacementName(r.Name, p.Number)] = r.HeldBy(p)
 		}
 	}
-	r.Amounts = s.shared.of(r.Amounts)
 	s.reservations[r.Name] = r
-	s.keys[keyRef{r.Requester, r.Key}] = keyEntry{name: r.Name}
+	s.keys[keyRef{r.Requester, r.Key}] = r
 	return nil
 }

@@ -13,8 +13,10 @@ import (
 type State struct {
 	clusters     map[string]*Cluster
 	reservations map[string]*Reservation
-	keys         map[keyRef]keyEntry
-	position     uint64
+	// keys are those that name a reservation, shut those that never will, since when.
+	keys     map[keyRef]*Reservation
+	shut     map[keyRef]time.Time
+	position uint64
 	// branches are the lineages, oldest first.
 	branches []Branch
 	key      []byte
@@ -23,19 +25,14 @@ type State struct {
 
 type keyRef struct{ requester, key string }
 
-// keyEntry is a reservation's name, or a tombstone.
-type keyEntry struct {
-	name string
-	shut time.Time
-}
-
 // New returns an empty book.
 func New() *State {
 	return &State{
 		clusters:     map[string]*Cluster{},
 		reservations: map[string]*Reservation{},
-		keys:         map[keyRef]keyEntry{},
-		shared:       shared{},
+		keys:         map[keyRef]*Reservation{},
+		shut:         map[keyRef]time.Time{},
+		shared:       newShared(),
 	}
 }
 
@@ -113,18 +110,16 @@ func (c *Cluster) drop(placement string) {
 // Reservation is one entry of the book.
 type Reservation struct {
 	Reserve
-	CreatedAt time.Time
+	CreatedAt Instant
 	// EndReason is "" while it stands.
 	EndReason  EndReason
-	EndMessage string
-	EndedAt    time.Time
 	Placements []Placement
 	// Waiting is its place in the queue; nil where it does not wait.
 	Waiting *Waiting `json:",omitempty"`
-	// GrantedAt is when one that had to wait got its first placement; else zero.
-	GrantedAt time.Time `json:",omitzero"`
 	// Notice says that its placement has to make room; nil if it has not.
 	Notice *Notice `json:",omitempty"`
+	// History is nil before there is any.
+	*History
 	// Unclaimed is whether it stands on its provider's word alone: see Adopt.
 	Unclaimed bool `json:",omitempty"`
 	// Generation of the last Change, 0 before the first.
@@ -135,6 +130,25 @@ type Reservation struct {
 	Refusal *Refusal `json:",omitempty"`
 	// Changed is the position of the last event that touched it.
 	Changed uint64
+}
+
+// History is what most reservations do not have yet. Whoever has one keeps it as it is:
+// another one takes its place.
+type History struct {
+	// EndMessage says more of the end, for people, EndedAt when it came.
+	EndMessage string
+	EndedAt    time.Time
+	// GrantedAt is when one that had to wait got its first placement; else zero.
+	GrantedAt time.Time `json:",omitzero"`
+}
+
+func (r *Reservation) remember(change func(*History)) {
+	var h History
+	if r.History != nil {
+		h = *r.History
+	}
+	change(&h)
+	r.History = &h
 }
 
 // Placement is one try to serve a reservation on one provider.
@@ -148,9 +162,9 @@ type Placement struct {
 	ConsumerGone bool
 	Provider     string
 	// AssignedAt is when it was granted.
-	AssignedAt time.Time
+	AssignedAt Instant
 	// AcknowledgedAt is when the provider accepted; zero before.
-	AcknowledgedAt time.Time
+	AcknowledgedAt Instant
 	// Withdrawn is why the placement was given up before the reservation's end.
 	Withdrawn string
 	// Amounts that it holds where these are others than the reservation's, else nil.
@@ -209,11 +223,8 @@ func (s *State) Reservations(f func(*Reservation)) {
 // ByKey returns the reservation that a requester asked for with a key, and
 // whether the key is shut.
 func (s *State) ByKey(requester, key string) (r *Reservation, shut bool) {
-	entry, ok := s.keys[keyRef{requester, key}]
-	if !ok {
-		return nil, false
-	}
-	return s.reservations[entry.name], entry.name == ""
+	_, shut = s.shut[keyRef{requester, key}]
+	return s.keys[keyRef{requester, key}], shut
 }
 
 // HasAgent is whether an agent ever spoke for the cluster.

@@ -21,6 +21,15 @@ type Terms struct {
 	Data *Data  `json:"data,omitempty"`
 }
 
+// OrNil is a pointer to t, nil where it asks nothing: most ask nothing, and a book keeps
+// the terms of all.
+func (t Terms) OrNil() *Terms {
+	if t.Group == "" && t.Constraints == nil && len(t.Pods) == 0 && t.Data == nil {
+		return nil
+	}
+	return &t
+}
+
 // Constraints on the provider. What is left out does not restrict.
 type Constraints struct {
 	Regions  []string  `json:"regions,omitempty"`
