@@ -3,7 +3,6 @@ package liqo
 import (
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -66,8 +65,13 @@ func AddToScheme(s *runtime.Scheme) error {
 }
 
 // PeerOf returns the cluster ID of the peer that an object of Liqo's belongs to,
-// "" if it says none.
-func PeerOf(labels map[string]string) string { return labels[consts.RemoteClusterID] }
+// "" if it says none. A replica that was disowned says where it came from.
+func PeerOf(labels map[string]string) string {
+	if peer := labels[consts.RemoteClusterID]; peer != "" {
+		return peer
+	}
+	return labels[originLabel]
+}
 
 // Ours says whether the agent made the object. A replica carries the labels that
 // the peer gave it, so there it means nothing.
@@ -92,6 +96,7 @@ func tenantNamespaceLabels(peer string) map[string]string {
 	return labels
 }
 
-func isTenantNamespace(ns *corev1.Namespace) bool {
-	return ns.Labels[consts.TenantNamespaceLabel] != ""
+// IsTenantNamespace says whether a namespace stands for a peer.
+func IsTenantNamespace(ns metav1.Object) bool {
+	return ns.GetLabels()[consts.TenantNamespaceLabel] != ""
 }

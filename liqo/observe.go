@@ -199,17 +199,31 @@ func hasStray(maps []metav1.PartialObjectMetadata, peer string) bool {
 	return false
 }
 
-// ofPeer lists the objects of a kind that carry the peer's label; none if the kind
-// is not installed.
+// ofPeer lists the objects of a kind that belong to the peer, as PeerOf says; none if
+// the kind is not installed. Of NamespaceMaps those that it replicated here carry its
+// label no more.
 func (p *Peering) ofPeer(ctx context.Context, kind schema.GroupVersionKind, peer string) ([]metav1.PartialObjectMetadata, error) {
-	var list metav1.PartialObjectMetadataList
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := p.opts.Reader.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer})
+	items, err := p.labelled(ctx, kind, client.MatchingLabels{consts.RemoteClusterID: peer})
+	if err != nil || kind.Kind != "NamespaceMap" {
+		return items, err
+	}
+	disowned, err := p.labelled(ctx, kind, client.MatchingLabels{originLabel: peer})
+	for i := range disowned {
+		if disowned[i].Labels[consts.RemoteClusterID] != peer {
+			items = append(items, disowned[i])
+		}
+	}
+	return items, err
+}
+
+func (p *Peering) labelled(ctx context.Context, kind schema.GroupVersionKind, labels client.MatchingLabels) ([]metav1.PartialObjectMetadata, error) {
+	list := metadataList(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err := p.opts.Reader.List(ctx, list, labels)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s objects of %q: %w", kind.Kind, peer, err)
+		return nil, fmt.Errorf("%s objects of %v: %w", kind.Kind, labels, err)
 	}
 	return list.Items, nil
 }

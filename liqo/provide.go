@@ -50,6 +50,9 @@ func (p *Peering) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	if err != nil {
 		return ProviderState{}, err
 	}
+	if err := p.disownMaps(ctx, scene.Consumer, scene.namespace); err != nil {
+		return ProviderState{}, err
+	}
 	actions, state := PlanProvider(scene.ProviderView)
 	for _, action := range actions {
 		if err := p.applyProvider(ctx, scene, action.Do); err != nil {
@@ -178,7 +181,7 @@ func (p *Peering) Grant(ctx context.Context, key types.NamespacedName, at Place)
 		return nil
 	}
 	var ns corev1.Namespace
-	if found, err := get(ctx, p.opts.Client, "", key.Namespace, &ns); !found || err != nil || !isTenantNamespace(&ns) {
+	if found, err := get(ctx, p.opts.Client, "", key.Namespace, &ns); !found || err != nil || !IsTenantNamespace(&ns) {
 		return err
 	}
 	inst := &agentv1alpha1.ProviderInstruction{}

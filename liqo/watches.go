@@ -78,7 +78,7 @@ func ConcernOf(obj client.Object) Concern {
 	case *offloadingv1beta1.NamespaceOffloading:
 		return Concern{Namespace: o.Namespace}
 	case *corev1.Namespace:
-		if isTenantNamespace(o) {
+		if IsTenantNamespace(o) {
 			return Concern{Peer: PeerOf(labels)}
 		}
 		return Concern{Namespace: o.Name}

@@ -1,7 +1,7 @@
 // Package webhooks serves the validating webhooks of the product: what is common
 // to those of the broker (webhooks/broker) and of the agent (webhooks/agent).
 //
-// A webhook only says earlier, and to whoever is writing, what broker and agent
+// A validating webhook only says earlier, and to whoever is writing, what broker and agent
 // refuse anyway: one that is bypassed or away changes nothing of what they do.
 package webhooks
 

@@ -28,7 +28,7 @@ type Options struct {
 
 // Bind makes flags of the options.
 func (o *Options) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Address, "webhook-bind-address", Off, "address on which the API server calls the validating webhooks, for example :9443; 0 turns them off")
+	fs.StringVar(&o.Address, "webhook-bind-address", Off, "address on which the API server calls the webhooks, for example :9443; 0 turns them off")
 	fs.StringVar(&o.CertDir, "webhook-cert-path", "", "folder with tls.crt and tls.key of the webhooks; reread when replaced")
 }
 

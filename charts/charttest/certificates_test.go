@@ -112,7 +112,7 @@ func TestTheBrokerIsCertifiedByEveryName(t *testing.T) {
 func TestTheCAOfWebhooksIsInjectedOrGiven(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		for _, obj := range rendered.Objects {
-			if obj.GetKind() != "ValidatingWebhookConfiguration" {
+			if !strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
 				continue
 			}
 			webhooks, _ := obj.Object["webhooks"].([]any)

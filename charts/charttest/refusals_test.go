@@ -48,7 +48,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"an unknown mode of peering":     {"agent", `{peeringMode: manual}`, []string{"/peeringMode", "'brokered', 'none'"}},
 		"a broker without scheme":        {"agent", `{broker: {urls: ["broker.example.com:8443"]}}`, []string{"/broker/urls/0", "does not match pattern"}},
 		"a CA hash without algorithm":    {"agent", `{enrolment: {url: "https://b:8444", caHash: 0123}}`, []string{"/enrolment/caHash"}},
-		"a guard that warns":             {"agent", `{guard: {elsewhere: Warn}}`, []string{"/guard/elsewhere", "'Audit', 'Deny'"}},
+		"a guard that warns":             {"agent", `{guard: {elsewhere: Warn}}`, []string{"/guard/elsewhere", "'enforce', 'audit', 'off'"}},
 		"a disruption budget in words":   {"agent", `{podDisruptionBudget: {minAvailable: most}}`, []string{"/podDisruptionBudget/minAvailable"}},
 
 		"two brokers at work":                {"broker", `{leaderElection: {enabled: false}}`, []string{"replicaCount is 2", "set leaderElection.enabled=true or replicaCount=1"}},

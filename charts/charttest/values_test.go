@@ -88,19 +88,22 @@ var brokerValues = with(shared, map[string]string{
 })
 
 var agentValues = with(shared, map[string]string{
-	"a cluster that names its terms":        `{cluster: {labels: {tier: gold}, claims: {availability: "99.9"}, nodeLabels: [nvidia.com/gpu.product], cost: {cpuCost: "0.04", resourceCosts: {nvidia.com/gpu: "0.95"}, currency: EUR}}}`,
-	"a cluster that enrols":                 `{cluster: {id: rome, name: Rome, region: eu-south, zone: eu-south-1, endpointURL: "https://rome.example.com:6443"}, enrolment: {url: "https://broker.example.com:8444", token: "abc.def", caHash: "` + caHash + `"}}`,
-	"a token in a Secret":                   `{enrolment: {url: "https://broker.example.com:8444", existingSecret: token, caHash: "` + caHash + "," + caHash + `"}}`,
-	"a cluster that waits to be approved":   `{enrolment: {url: "https://broker.example.com:8444", caHash: "` + caHash + `"}}`,
-	"a cluster that does not enrol":         `{identity: {existingSecret: rome}, broker: {urls: ["https://one.example.com:8443", "https://two.example.com:8443"]}}`,
-	"a cluster without Liqo":                `{peeringMode: none, acceptBrokerReservations: false}`,
-	"Liqo elsewhere":                        `{liqo: {namespace: liqo-system}, guard: {elsewhere: Deny}}`,
-	"no guard":                              `{guard: {enabled: false}}`,
-	"objects in a namespace of their own":   `{advertisement: {name: mine, namespace: brokering, interval: 1m}, instructions: {namespace: brokering, pollInterval: 10s}}`,
-	"a broker at other ports":               `{networkPolicy: {brokerPorts: [443, 30444]}}`,
-	"without cert-manager":                  `{certificates: {certManager: {enabled: false}, existing: {webhook: my-webhook, metrics: my-metrics}}, webhook: {caBundle: Q0E=}, metrics: {secure: true, serviceMonitor: {enabled: true}}}`,
-	"without cert-manager, without webhook": `{certificates: {certManager: {enabled: false}}, webhook: {enabled: false}}`,
-	"certificates that live otherwise":      `{certificates: {durations: {ca: 43800h, server: 720h}}}`,
+	"a cluster that names its terms":         `{cluster: {labels: {tier: gold}, claims: {availability: "99.9"}, nodeLabels: [nvidia.com/gpu.product], cost: {cpuCost: "0.04", resourceCosts: {nvidia.com/gpu: "0.95"}, currency: EUR}}}`,
+	"a cluster that enrols":                  `{cluster: {id: rome, name: Rome, region: eu-south, zone: eu-south-1, endpointURL: "https://rome.example.com:6443"}, enrolment: {url: "https://broker.example.com:8444", token: "abc.def", caHash: "` + caHash + `"}}`,
+	"a token in a Secret":                    `{enrolment: {url: "https://broker.example.com:8444", existingSecret: token, caHash: "` + caHash + "," + caHash + `"}}`,
+	"a cluster that waits to be approved":    `{enrolment: {url: "https://broker.example.com:8444", caHash: "` + caHash + `"}}`,
+	"a cluster that does not enrol":          `{identity: {existingSecret: rome}, broker: {urls: ["https://one.example.com:8443", "https://two.example.com:8443"]}}`,
+	"a cluster without Liqo":                 `{peeringMode: none, acceptBrokerReservations: false}`,
+	"Liqo elsewhere":                         `{liqo: {namespace: liqo-system}, guard: {elsewhere: Deny}}`,
+	"no guard":                               `{guard: {enabled: false}}`,
+	"a guard of other peerings":              `{guard: {elsewhere: enforce}}`,
+	"a guard of its own peerings alone":      `{guard: {elsewhere: off}}`,
+	"a guard that warns, by an earlier name": `{guard: {elsewhere: Audit}, webhook: {enabled: false}}`,
+	"objects in a namespace of their own":    `{advertisement: {name: mine, namespace: brokering, interval: 1m}, instructions: {namespace: brokering, pollInterval: 10s}}`,
+	"a broker at other ports":                `{networkPolicy: {brokerPorts: [443, 30444]}}`,
+	"without cert-manager":                   `{certificates: {certManager: {enabled: false}, existing: {webhook: my-webhook, metrics: my-metrics}}, webhook: {caBundle: Q0E=}, metrics: {secure: true, serviceMonitor: {enabled: true}}}`,
+	"without cert-manager, without webhook":  `{certificates: {certManager: {enabled: false}}, webhook: {enabled: false}}`,
+	"certificates that live otherwise":       `{certificates: {durations: {ca: 43800h, server: 720h}}}`,
 })
 
 func with(sets ...map[string]string) map[string]string {

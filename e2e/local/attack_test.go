@@ -89,11 +89,6 @@ func TestAConsumerThatWantsMoreThanIsReserved(t *testing.T) {
 			_ = unstructured.SetNestedField(m.Object, "kube-system", "spec", "desiredMapping", "kube-system")
 			return thief.Update(ctx, m)
 		},
-		"a namespace of the system, for this cluster's own virtual kubelets to read": func(ctx context.Context) error {
-			m := mapping()
-			_ = unstructured.SetNestedField(m.Object, "kube-system-rome", "spec", "desiredMapping", "kube-system")
-			return thief.Update(ctx, m)
-		},
 		"the status of its namespace map": func(ctx context.Context) error {
 			m := mapping()
 			current := map[string]any{"phase": "Accepted", "remoteNamespace": "kube-system"}

@@ -109,7 +109,7 @@ func settle(t *testing.T, env *Environment) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // the test's own is over
 	defer cancel()
-	check(t, env.Settle(ctx, time.Minute, namespace, returnNamespace, byHandNamespace))
+	check(t, env.Settle(ctx, time.Minute, namespace, byHandNamespace))
 	check(t, env.AwaitClean(ctx, time.Minute))
 }
 

@@ -113,6 +113,7 @@ func leftBehind(t *testing.T, c *e2e.Cluster) []string {
 	for _, list := range []client.ObjectList{
 		&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{},
 		kindList("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration"),
+		kindList("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration"),
 		kindList("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy"),
 		kindList("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding"),
 	} {

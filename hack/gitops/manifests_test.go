@@ -165,8 +165,7 @@ func TestArgoCDRendersOurCharts(t *testing.T) {
 			}
 		case strings.HasPrefix(s.Chart, "liqo-resource-broker"):
 			rendered++
-			render(t, s.Chart, s.TargetRevision, s.Helm.ReleaseName, app.Spec.Destination.Namespace, s.Helm.ValuesObject)
-			ignoresInjectedCAs(t, &app)
+			ignoresInjectedCAs(t, &app, render(t, s.Chart, s.TargetRevision, s.Helm.ReleaseName, app.Spec.Destination.Namespace, s.Helm.ValuesObject))
 		}
 	}
 	if rendered != 2 {
@@ -174,12 +173,17 @@ func TestArgoCDRendersOurCharts(t *testing.T) {
 	}
 }
 
-func ignoresInjectedCAs(t *testing.T, app *application) {
+// ignoresInjectedCAs looks at an Application that renders webhook configurations of some
+// kinds.
+func ignoresInjectedCAs(t *testing.T, app *application, kinds []string) {
 	t.Helper()
-	want := []difference{{
-		Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration",
-		JQPathExpressions: []string{".webhooks[]?.clientConfig.caBundle"},
-	}}
+	var want []difference
+	for _, kind := range kinds {
+		want = append(want, difference{
+			Group: "admissionregistration.k8s.io", Kind: kind,
+			JQPathExpressions: []string{".webhooks[]?.clientConfig.caBundle"},
+		})
+	}
 	if diff := cmp.Diff(want, app.Spec.IgnoreDifferences); diff != "" {
 		t.Errorf("%s: differences that are ignored (-want +got):\n%s", app.Metadata.Name, diff)
 	}
@@ -200,7 +204,14 @@ func TestFluxRendersOurCharts(t *testing.T) {
 				t.Fatalf("%s: %v", file, err)
 			}
 			releases++
-			render(t, release.Spec.ChartRef.Name, "", release.Spec.ReleaseName, release.Metadata.Namespace, release.Spec.Values)
+			var ignored []string
+			for _, ignore := range release.Spec.DriftDetection.Ignore {
+				ignored = append(ignored, ignore.Target.Kind)
+			}
+			kinds := render(t, release.Spec.ChartRef.Name, "", release.Spec.ReleaseName, release.Metadata.Namespace, release.Spec.Values)
+			if diff := cmp.Diff(kinds, ignored); diff != "" {
+				t.Errorf("%s: drift of webhook configurations is ignored (-want +got):\n%s", file, diff)
+			}
 		}
 		if releases != 1 {
 			t.Errorf("%s has %d HelmReleases, want one", file, releases)
@@ -209,8 +220,8 @@ func TestFluxRendersOurCharts(t *testing.T) {
 }
 
 // render the chart of this checkout with the values; version is empty where a range
-// names it.
-func render(t *testing.T, name, version, release, namespace string, values map[string]any) {
+// names it. It returns the kinds of webhook configurations in it, in order.
+func render(t *testing.T, name, version, release, namespace string, values map[string]any) (injected []string) {
 	t.Helper()
 	files := charts.Broker()
 	if name == "liqo-resource-broker-agent" {
@@ -223,9 +234,17 @@ func render(t *testing.T, name, version, release, namespace string, values map[s
 	if loaded.Name() != name || version != "" && loaded.Metadata.Version != version {
 		t.Errorf("chart %s %s is named, this is %s %s", name, version, loaded.Name(), loaded.Metadata.Version)
 	}
-	if _, err := chart.Render(loaded, chart.Release{Name: release, Namespace: namespace, Values: values}); err != nil {
-		t.Errorf("%s: %v", name, err)
+	rendered, err := chart.Render(loaded, chart.Release{Name: release, Namespace: namespace, Values: values})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
 	}
+	for _, obj := range rendered.Objects {
+		if strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
+			injected = append(injected, obj.GetKind())
+		}
+	}
+	slices.Sort(injected)
+	return injected
 }
 
 // applications are those of the folder, and those that its ApplicationSets make of rome.

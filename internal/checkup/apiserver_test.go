@@ -141,6 +141,20 @@ func testWebhooks(t *testing.T, c client.Client, want func(*testing.T, Check, Le
 		want(t, Webhooks(c, configuration.GetName(), time.Now), test.level, test.says)
 	}
 	want(t, Webhooks(c, "", time.Now), Skipped, "is named")
+	want(t, MutatingWebhooks(c, "an-unknown-name", time.Now), Warning, "is missing")
+	mending := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "namespacemaps.offloading.liqo.io", SideEffects: new(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				Service: &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "webhook"},
+			},
+		}},
+	}
+	if err := c.Create(t.Context(), mending); err != nil {
+		t.Fatal(err)
+	}
+	want(t, MutatingWebhooks(c, "none", time.Now), Failed, "has no CA bundle")
 }
 
 func webhookConfiguration(name string, bundle []byte) client.Object {

@@ -15,45 +15,76 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Webhooks looks whether the API server can trust and reach the webhooks of a
+// Webhooks looks whether the API server can trust and reach the validating webhooks of a
 // configuration.
 func Webhooks(c client.Reader, name string, now func() time.Time) Check {
-	return Check{"webhooks", func(ctx context.Context) Finding {
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	missing := Warn("set webhook.enabled=true in the chart, or leave it: what is wrong is refused later",
+		"ValidatingWebhookConfiguration %q is missing: objects are not checked when they are written", name)
+	return webhooks("webhooks", c, name, now, configuration, missing, func() (hooks []called) {
+		for _, hook := range configuration.Webhooks {
+			hooks = append(hooks, called{hook.Name, hook.ClientConfig})
+		}
+		return hooks
+	})
+}
+
+// MutatingWebhooks does the same for mutating ones, which mend what peers write.
+func MutatingWebhooks(c client.Reader, name string, now func() time.Time) Check {
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	missing := Warn("set guard.enabled=true and webhook.enabled=true in the chart where clusters lend to each other",
+		"MutatingWebhookConfiguration %q is missing: a namespace that is offloaded both ways is mistaken", name)
+	return webhooks("mending", c, name, now, configuration, missing, func() (hooks []called) {
+		for _, hook := range configuration.Webhooks {
+			hooks = append(hooks, called{hook.Name, hook.ClientConfig})
+		}
+		return hooks
+	})
+}
+
+// called is where the API server finds a webhook.
+type called struct {
+	name   string
+	config admissionregistrationv1.WebhookClientConfig
+}
+
+func webhooks(subject string, c client.Reader, name string, now func() time.Time, configuration client.Object, missing Finding, all func() []called) Check {
+	return Check{subject, func(ctx context.Context) Finding {
 		if name == "" {
 			return Skip("no webhook configuration is named")
 		}
-		configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 		err := c.Get(ctx, client.ObjectKey{Name: name}, configuration)
-		switch {
-		case apierrors.IsNotFound(err):
-			return Warn("set webhook.enabled=true in the chart, or leave it: what is wrong is refused later",
-				"ValidatingWebhookConfiguration %q is missing: objects are not checked when they are written", name)
-		case err != nil:
-			return unreadable(err)
-		case len(configuration.Webhooks) == 0:
-			return Warn("", "ValidatingWebhookConfiguration %q names no webhook", name)
+		if apierrors.IsNotFound(err) {
+			return missing
 		}
-		for i := range configuration.Webhooks {
-			if finding := webhook(ctx, &configuration.Webhooks[i], now); finding.Level != OK {
+		if err != nil {
+			return unreadable(err)
+		}
+		hooks := all()
+		if len(hooks) == 0 {
+			return Warn("", "webhook configuration %q names no webhook", name)
+		}
+		for _, hook := range hooks {
+			if finding := webhook(ctx, hook, now); finding.Level != OK {
 				return finding
 			}
 		}
-		return Found("%d, all trusted and reached", len(configuration.Webhooks))
+		return Found("%d, all trusted and reached", len(hooks))
 	}}
 }
 
-func webhook(ctx context.Context, hook *admissionregistrationv1.ValidatingWebhook, now func() time.Time) Finding {
-	bundle, service := hook.ClientConfig.CABundle, hook.ClientConfig.Service
+func webhook(ctx context.Context, hook called, now func() time.Time) Finding {
+	bundle, service := hook.config.CABundle, hook.config.Service
 	if len(bundle) == 0 {
 		return Fail("does cert-manager's cainjector run? Its log tells; without cert-manager set webhook.caBundle",
-			"%s has no CA bundle: the API server refuses every object it is asked about", hook.Name)
+			"%s has no CA bundle: the API server refuses every object it is asked about", hook.name)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(bundle) {
-		return Fail("", "the CA bundle of %s holds no certificate in PEM form", hook.Name)
+		return Fail("", "the CA bundle of %s holds no certificate in PEM form", hook.name)
 	}
 	if service == nil {
-		return Found("%s", hook.Name)
+		return Found("%s", hook.name)
 	}
 	port := int32(443)
 	if service.Port != nil {

@@ -1,5 +1,6 @@
-// Package agent judges what people ask for in a member cluster: ResourceRequests.
-// The checks are functions of values; this file fetches the values.
+// Package agent judges what people ask for in a member cluster, ResourceRequests, and
+// mends what peered clusters write into it, NamespaceMaps. The checks are functions of
+// values; this file fetches the values.
 package agent
 
 import (

@@ -81,7 +81,7 @@ func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.C
 	look := func(subject string, f func(context.Context, client.Reader) checkup.Finding) checkup.Check {
 		return checkup.Check{Subject: subject, Look: func(ctx context.Context) checkup.Finding { return f(ctx, c) }}
 	}
-	return []checkup.Check{
+	checks := []checkup.Check{
 		checkup.APIServer(published),
 		checkup.Kinds(published, agentv1alpha1.GroupVersion, kindsAdvice,
 			&agentv1alpha1.ResourceRequest{}, &agentv1alpha1.Advertisement{},
@@ -93,7 +93,11 @@ func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.C
 		look("advertisement", o.checkAdvertisement),
 		checkup.Certificates(c, o.namespace),
 		checkup.Webhooks(c, o.name, time.Now),
-	}, nil
+	}
+	if o.peeringMode != peeringNone {
+		checks = append(checks, checkup.MutatingWebhooks(c, o.name, time.Now))
+	}
+	return checks, nil
 }
 
 func (o *checkOptions) checkIdentity(context.Context, client.Reader) checkup.Finding {

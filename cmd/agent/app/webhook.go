@@ -6,14 +6,17 @@ import (
 	agentwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/agent"
 )
 
-// addWebhooks serves the validating webhook where it is turned on. It does not
-// need the broker, and every replica answers.
+// addWebhooks serves the webhooks where they are turned on. They do not need the
+// broker, and every replica answers.
 func (a *agent) addWebhooks(*rest.Config) error {
 	if !a.webhook.Enabled() {
 		return nil
 	}
 	if err := agentwebhooks.Setup(a.mgr); err != nil {
 		return err
+	}
+	if a.peering != nil {
+		agentwebhooks.SetupNamespaceMaps(a.mgr)
 	}
 	return a.webhook.AddReadyCheck(a.mgr)
 }

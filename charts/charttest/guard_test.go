@@ -1,0 +1,85 @@
+package charttest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+)
+
+// The webhook that mends what peers write asks about that alone: whoever else writes is
+// not held up, and no peer gets past it while it is away.
+func TestTheMendingWebhookIsForPeersAlone(t *testing.T) {
+	c := chartsUnderTest["agent"]
+	for name, test := range map[string]struct {
+		values     string
+		configured bool
+		everywhere bool
+	}{
+		"by default":                   {configured: true},
+		"where others are guarded too": {values: `{guard: {elsewhere: enforce}}`, configured: true, everywhere: true},
+		"by the earlier name":          {values: `{guard: {elsewhere: Deny}}`, configured: true, everywhere: true},
+		"where webhooks may be away":   {values: `{webhook: {failurePolicy: Ignore}}`, configured: true},
+		"without a webhook":            {values: `{webhook: {enabled: false}}`},
+		"without a guard":              {values: `{guard: {enabled: false}}`},
+		"where nobody peers":           {values: `{peeringMode: none}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rendered := mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, test.values)
+			var hooks []admissionregistrationv1.MutatingWebhook
+			for _, obj := range rendered.Objects {
+				if obj.GetKind() == "MutatingWebhookConfiguration" {
+					hooks = append(hooks, typed[*admissionregistrationv1.MutatingWebhookConfiguration](t, obj).Webhooks...)
+				}
+			}
+			if configured := len(hooks) == 1; configured != test.configured {
+				t.Fatalf("%d webhooks", len(hooks))
+			}
+			for _, hook := range hooks {
+				if *hook.FailurePolicy != admissionregistrationv1.Fail || *hook.SideEffects != admissionregistrationv1.SideEffectClassNone {
+					t.Errorf("failurePolicy %s, sideEffects %s", *hook.FailurePolicy, *hook.SideEffects)
+				}
+				if len(hook.MatchConditions) == 0 || hook.MatchConditions[0].Expression != "'liqo.io' in request.userInfo.groups" {
+					t.Errorf("asked on these conditions: %+v", hook.MatchConditions)
+				}
+				if everywhere := hook.NamespaceSelector == nil; everywhere != test.everywhere {
+					t.Errorf("namespaces: %+v", hook.NamespaceSelector)
+				}
+			}
+		})
+	}
+}
+
+// What happens to peers in tenant namespaces that somebody else made.
+func TestTheGuardElsewhere(t *testing.T) {
+	c := chartsUnderTest["agent"]
+	for name, test := range map[string]struct {
+		values string
+		want   []admissionregistrationv1.ValidationAction
+	}{
+		"it is noted by default":                {want: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit}},
+		"it is noted if told so":                {values: `{guard: {elsewhere: audit}}`, want: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit}},
+		"it is noted, by the earlier name":      {values: `{guard: {elsewhere: Audit}}`, want: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit}},
+		"it is refused if told so":              {values: `{guard: {elsewhere: enforce}}`, want: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+		"it is refused, by the earlier name":    {values: `{guard: {elsewhere: Deny}}`, want: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+		"nothing happens where it is off":       {values: `{guard: {elsewhere: "off"}}`},
+		"nor where YAML makes a switch of that": {values: `{guard: {elsewhere: off}}`},
+		"nor without a guard":                   {values: `{guard: {enabled: false, elsewhere: enforce}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			release := chart.Release{Name: c.release, Namespace: namespace}
+			var got []admissionregistrationv1.ValidationAction
+			for _, obj := range mustRender(t, c, release, test.values).Objects {
+				if obj.GetKind() == "ValidatingAdmissionPolicyBinding" && strings.HasSuffix(obj.GetName(), "-peers-elsewhere") {
+					got = typed[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, obj).Spec.ValidationActions
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

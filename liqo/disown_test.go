@@ -1,0 +1,71 @@
+package liqo
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+)
+
+func namespaceMapOf(namespace, name string, labels map[string]string) *offloadingv1beta1.NamespaceMap {
+	return &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+}
+
+func TestReplicatedMapsOfBeforeAreDisowned(t *testing.T) {
+	replica := map[string]string{replicatedLabel: "true", originLabel: "rome", consts.RemoteClusterID: "rome"}
+	own := map[string]string{consts.ReplicationRequestedLabel: "true", destinationLabel: "rome", consts.RemoteClusterID: "rome"}
+	tests := map[string]struct {
+		namespace, labels, want map[string]string
+	}{
+		"what the consumer replicated":                      {tenantNamespaceLabels("rome"), replica, map[string]string{replicatedLabel: "true", originLabel: "rome"}},
+		"this cluster's own stays":                          {tenantNamespaceLabels("rome"), own, own},
+		"nothing is touched where somebody else has peered": {map[string]string{consts.RemoteClusterID: "rome", consts.TenantNamespaceLabel: "true"}, replica, replica},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			paris := w.sites["paris"]
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: TenantNamespaceName("rome"), Labels: test.namespace}}
+			w.check(paris.client.Create(t.Context(), ns))
+			w.check(paris.client.Create(t.Context(), namespaceMapOf(ns.Name, "any", test.labels)))
+			w.check(paris.peering.disownMaps(t.Context(), "rome", ns))
+			var got offloadingv1beta1.NamespaceMap
+			w.exists("paris", ns.Name, "any", &got)
+			if diff := cmp.Diff(test.want, got.Labels); diff != "" {
+				t.Errorf("labels (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What a peer replicated is its own, labelled or not: the peering is not over before it
+// is gone, and its end wakes who waits for it.
+func TestADisownedMapStillBelongsToItsPeer(t *testing.T) {
+	w := newWorld(t)
+	paris := w.sites["paris"]
+	for name, labels := range map[string]map[string]string{
+		"disowned":   {replicatedLabel: "true", originLabel: "rome"},
+		"labelled":   {replicatedLabel: "true", originLabel: "rome", consts.RemoteClusterID: "rome"},
+		"own":        {destinationLabel: "rome", consts.RemoteClusterID: "rome"},
+		"of another": {replicatedLabel: "true", originLabel: "oslo"},
+	} {
+		m := namespaceMapOf(TenantNamespaceName("rome"), name, labels)
+		w.check(paris.client.Create(t.Context(), m))
+		if got, want := ConcernOf(m).Peer == "rome", name != "of another"; got != want {
+			t.Errorf("a map that is %s concerns %q", name, ConcernOf(m).Peer)
+		}
+	}
+	items, err := paris.peering.ofPeer(t.Context(), offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap"), "rome")
+	w.check(err)
+	var got []string
+	for _, item := range items {
+		got = append(got, item.Name)
+	}
+	if diff := cmp.Diff([]string{"labelled", "own", "disowned"}, got); diff != "" {
+		t.Errorf("maps of rome (-want +got):\n%s", diff)
+	}
+}
