@@ -22,6 +22,9 @@ var (
 	ErrTooLarge = errors.New("record is too large")
 )
 
+// ErrDiverged: what is stored does not go on from what a Follower has read.
+var ErrDiverged = errors.New("the journal does not go on from what was read of it")
+
 // Refusals of a Store. Each says that the call changed nothing, and so does
 // ErrUnavailable; any other error of a write leaves its outcome unknown.
 var (

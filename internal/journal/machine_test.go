@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
@@ -18,8 +19,10 @@ import (
 type machine struct {
 	server *journaltest.Server
 	// owners are the processes, alive or cut off, each with what it appended.
-	owners  []*owner
-	pending []attempt
+	owners []*owner
+	// followed is one that keeps up, nil if nobody does.
+	followed *follower
+	pending  []attempt
 	// records counts all that were appended, so that each is unique.
 	records int
 }
@@ -48,6 +51,8 @@ func TestMachine(t *testing.T) {
 			rt.Repeat(map[string]func(*rapid.T){
 				"open":       m.open,
 				"append":     m.append,
+				"follow":     m.follow,
+				"take over":  m.takeOver,
 				"time":       func(*rapid.T) { time.Sleep(time.Second) },
 				"checkpoint": m.checkpoint,
 				"faults":     m.faults,
@@ -71,6 +76,55 @@ func (m *machine) open(rt *rapid.T) {
 	} else if !errors.Is(err, journal.ErrUnavailable) && !errors.Is(err, journal.ErrUnknown) {
 		rt.Fatalf("open: %v", err)
 	}
+}
+
+// follow keeps up with whoever appends.
+func (m *machine) follow(rt *rapid.T) {
+	if m.followed == nil {
+		f, err := follow(m.server.Client())
+		if err != nil && !errors.Is(err, journal.ErrNotFound) {
+			rt.Fatalf("follow: %v", err)
+		}
+		m.followed = f
+		return
+	}
+	records, err := m.followed.Next(rt.Context())
+	if errors.Is(err, journal.ErrDiverged) {
+		m.followed = nil // it was trimmed behind its back
+		return
+	}
+	if err != nil {
+		rt.Fatalf("follow: %v", err)
+	}
+	m.followed.state = append(m.followed.state, records...)
+}
+
+// takeOver by who has followed gives what reading everything gives.
+func (m *machine) takeOver(rt *rapid.T) {
+	f := m.followed
+	if f == nil {
+		return
+	}
+	m.followed = nil
+	j, found, err := f.Open(rt.Context())
+	if errors.Is(err, journal.ErrDiverged) {
+		return
+	}
+	if err != nil {
+		rt.Fatalf("take over: %v", err)
+	}
+	all, err := journal.Read(rt.Context(), m.server.Client(), name, smallSegments)
+	if err != nil {
+		rt.Fatalf("read: %v", err)
+	}
+	state, err := replay(all)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if diff := cmp.Diff(state, append(f.state, found.Records...)); diff != "" || all.Head != found.Head {
+		rt.Fatalf("taken over at %d, all at %d (-read +followed):\n%s", found.Head, all.Head, diff)
+	}
+	m.owners = append(m.owners, start(j, m.server.Client(), found, state))
 }
 
 // pick draws an owner, mostly the last one, nil if there is none.

@@ -42,22 +42,30 @@ func Open(ctx context.Context, store Store, name string, opts Options) (*Journal
 		return nil, Recovery{}, err
 	}
 	r := newReader(w)
+	return w.takeOver(ctx, func(ctx context.Context) (contents, error) {
+		found, err := r.read(ctx)
+		if errors.Is(err, ErrNotFound) {
+			return w.initialise(ctx)
+		}
+		return found, err
+	})
+}
+
+// takeOver appends the record that fences former writers off to what read finds.
+func (w writer) takeOver(ctx context.Context, read func(context.Context) (contents, error)) (*Journal, Recovery, error) {
 	// lost is the head before which another writer was faster.
 	var lost *link
 	for {
-		found, err := r.read(ctx)
-		if errors.Is(err, ErrNotFound) {
-			found, err = w.initialise(ctx)
-		}
+		found, err := read(ctx)
 		if err != nil {
-			return nil, Recovery{}, fmt.Errorf("open journal %q: %w", name, err)
+			return nil, Recovery{}, fmt.Errorf("open journal %q: %w", w.name, err)
 		}
 		head := found.tail.header.Head
 		if lost != nil && *lost != head {
 			// A busy writer appends faster than a reader can answer. It does not
 			// survive a touch, which needs to know no resourceVersion.
 			if err := w.touch(ctx); err != nil {
-				return nil, Recovery{}, fmt.Errorf("open journal %q: %w", name, err)
+				return nil, Recovery{}, fmt.Errorf("open journal %q: %w", w.name, err)
 			}
 			lost = nil
 			continue
@@ -69,7 +77,7 @@ func Open(ctx context.Context, store Store, name string, opts Options) (*Journal
 			continue
 		}
 		if err != nil {
-			return nil, Recovery{}, fmt.Errorf("open journal %q: take over at position %d: %w", name, b.head.Position, err)
+			return nil, Recovery{}, fmt.Errorf("open journal %q: take over at position %d: %w", w.name, b.head.Position, err)
 		}
 		failpoint.Hit(failpoint.JournalOpened)
 		found.recovery.Head = b.head.Position

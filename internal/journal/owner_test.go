@@ -38,10 +38,14 @@ func open(client *journaltest.Client, opts journal.Options) (*owner, error) {
 	if err != nil {
 		return nil, err
 	}
+	return start(j, client, found, state), nil
+}
+
+func start(j *journal.Journal, client *journaltest.Client, found journal.Recovery, state []journal.Record) *owner {
 	ctx, stop := context.WithCancel(context.Background())
 	o := &owner{Journal: j, client: client, found: found, state: state, stop: stop, ended: make(chan error, 1)}
 	go func() { o.ended <- j.Run(ctx) }()
-	return o, nil
+	return o
 }
 
 func mustOpen(t *testing.T, client *journaltest.Client, opts journal.Options) *owner {

@@ -87,17 +87,24 @@ func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
-	for _, s := range chain {
-		for _, e := range s.entries {
-			if e.kind == kindRecord && e.at.Position > found.recovery.CheckpointPosition {
-				found.recovery.Records = append(found.recovery.Records, Record{Position: e.at.Position, Data: e.payload})
-			}
-		}
-	}
+	found.recovery.Records = recordsAfter(chain, found.recovery.CheckpointPosition)
 	if last.header.Checkpoint != nil {
 		found.recovery.Checkpoint, err = r.checkpoint(ctx, *last.header.Checkpoint)
 	}
 	return found, err
+}
+
+// recordsAfter are the owner's.
+func recordsAfter(chain []history, position uint64) []Record {
+	var out []Record
+	for _, s := range chain {
+		for _, e := range s.entries {
+			if e.kind == kindRecord && e.at.Position > position {
+				out = append(out, Record{Position: e.at.Position, Data: e.payload})
+			}
+		}
+	}
+	return out
 }
 
 // checkHead makes sure that nothing was sealed or checkpointed beyond the tail's head:

@@ -80,6 +80,14 @@ func (s *Server) Clone() *Server {
 	return &Server{Now: s.Now, objects: maps.Clone(s.objects), version: s.version}
 }
 
+// Restore sets the server back to what another one holds.
+func (s *Server) Restore(snapshot *Server) {
+	from := snapshot.Clone()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects, s.version = from.objects, from.version
+}
+
 func (s *Server) get(name string) (journal.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
