@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -48,6 +47,8 @@ type Broker struct {
 	mailbox *mailbox
 	feed    *Feed
 	gate    *access.Gate
+	// warm is nil while there is none. It belongs to Follow and Run, one after the other.
+	warm *warm
 
 	// mu guards the following.
 	mu   sync.Mutex
@@ -120,15 +121,11 @@ func (b *Broker) Run(ctx context.Context) error {
 func (b *Broker) Start(ctx context.Context) error { return b.Run(ctx) }
 
 func (b *Broker) serveTerm(ctx context.Context) error {
-	j, recovery, err := journal.Open(ctx, b.opts.Store, JournalName, b.opts.Journal)
-	if err != nil {
-		return fmt.Errorf("opening the journal: %w", err)
-	}
-	state, newest, err := replay(recovery)
+	j, recovery, book, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
-	t := newTerm(b, state, j, newest)
+	t := newTerm(b, book, j)
 
 	termCtx, cancel := context.WithCancel(ctx)
 	defer cancel()

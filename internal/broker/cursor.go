@@ -88,9 +88,12 @@ func lineageID() string { return strings.ToLower(rand.Text()[:16]) }
 // cursor of the newest position.
 func (t *term) cursor() string { return t.cursorAt(t.state.Position()) }
 
-func (t *term) cursorAt(position uint64) string {
-	if b := t.state.Branch(); b != nil {
-		return cursor{b.ID, position}.text(t.state.Key())
+func (t *term) cursorAt(position uint64) string { return cursorOf(t.state, position) }
+
+// cursorOf a position in a book, "" before its first lineage.
+func cursorOf(book *ledger.State, position uint64) string {
+	if b := book.Branch(); b != nil {
+		return cursor{b.ID, position}.text(book.Key())
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -10,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
 )
 
@@ -22,6 +22,9 @@ type fleet struct {
 	store    *journaltest.Client
 	stop     func()
 	sequence int64
+	// follower is another process, which takes over from the next that is started; nil if
+	// there is none.
+	follower *Broker
 }
 
 // inFleet runs test in a bubble of virtual time.
@@ -37,8 +40,8 @@ func inFleet(t *testing.T, test func(f *fleet)) {
 
 // start runs a new broker process on the same API server.
 func (f *fleet) start() {
-	f.store = f.server.Client()
-	f.Broker = New(Options{Store: f.store, Journal: journal.Options{}, Version: "test", Log: logr.Discard(), Now: time.Now})
+	f.Broker, f.follower = cmp.Or(f.follower, f.newBroker()), nil
+	f.store = f.opts.Store.(*journaltest.Client)
 	f.SetConfig(context.Background(), DefaultConfig())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -51,6 +54,25 @@ func (f *fleet) start() {
 		<-done
 	}
 	synctest.Wait()
+}
+
+func (f *fleet) newBroker() *Broker {
+	return New(Options{Store: f.server.Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
+}
+
+// follow has another process keep up until the returned function is called.
+func (f *fleet) follow() (end func()) {
+	f.follower = f.newBroker()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.follower.Follow(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // kill ends the process as SIGKILL would, and starts another.

@@ -45,6 +45,9 @@ type machine struct {
 	*oracle
 	server *journaltest.Server
 	store  *journaltest.Client
+	// next is the broker that follows and will be the present one, nil if none does.
+	next   *Broker
+	starts int
 	clock  atomic.Int64
 	random *rand.ChaCha8
 	stop   func()
@@ -73,8 +76,8 @@ func (m *machine) now() time.Time { return time.Unix(0, m.clock.Load()).UTC() }
 
 // start runs a new broker on the same API server.
 func (m *machine) start() {
-	m.store = m.server.Client()
-	m.Broker = New(Options{Store: m.store, Journal: journal.Options{SegmentBytes: 2048}, Version: "test", Log: logr.Discard(), Now: m.now, Random: m.random})
+	m.Broker, m.next = cmp.Or(m.next, m.newBroker()), nil
+	m.store = m.opts.Store.(*journaltest.Client)
 	m.SetConfig(context.Background(), m.rules.config())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -89,6 +92,16 @@ func (m *machine) start() {
 	}
 	<-ended
 	m.began = m.now()
+	if m.starts++; m.starts%2 == 0 {
+		m.next = m.newBroker()
+		if err := m.next.keepUp(context.Background()); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func (m *machine) newBroker() *Broker {
+	return New(Options{Store: m.server.Client(), Journal: journal.Options{SegmentBytes: 2048}, Version: "test", Log: logr.Discard(), Now: m.now, Random: m.random})
 }
 
 // step does one thing, lets time do what is due, and compares.
@@ -205,7 +218,7 @@ func (m *machine) replays() error {
 	if err != nil {
 		return err
 	}
-	again, _, err := replay(recovery)
+	again, err := readBook(recovery)
 	if err != nil {
 		return err
 	}
@@ -213,7 +226,7 @@ func (m *machine) replays() error {
 	if err != nil {
 		return err
 	}
-	got, err := again.Snapshot()
+	got, err := again.state.Snapshot()
 	if err == nil && !bytes.Equal(want, got) {
 		err = fmt.Errorf("the journal holds another book than memory:\n%s\n%s", got, want)
 	}
@@ -530,6 +543,12 @@ func (m *machine) dayPasses(choose) (cause, error) { return m.pass(25 * time.Hou
 func (m *machine) restart(c choose) (cause, error) {
 	if err := m.durable(); err != nil {
 		return cause{}, err
+	}
+	// Of those who follow half have read nothing for long.
+	if m.next != nil && m.starts%4 == 0 {
+		if err := m.next.keepUp(context.Background()); err != nil {
+			return cause{}, err
+		}
 	}
 	m.store.Stop()
 	m.stop()

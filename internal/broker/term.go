@@ -69,32 +69,9 @@ type presence struct {
 	raw, free quantity.Amounts
 }
 
-// replay also returns the time of the newest event after the checkpoint, zero if there
-// is none.
-func replay(r journal.Recovery) (*ledger.State, time.Time, error) {
-	state, newest := ledger.New(), time.Time{}
-	if r.Checkpoint != nil {
-		var err error
-		if state, err = ledger.Restore(r.Checkpoint); err != nil {
-			return nil, newest, err
-		}
-	}
-	for _, record := range r.Records {
-		var e ledger.Event
-		if err := json.Unmarshal(record.Data, &e); err != nil {
-			return nil, newest, fmt.Errorf("journal record %d: %w", record.Position, err)
-		}
-		if err := state.Apply(record.Position, &e); err != nil {
-			return nil, newest, fmt.Errorf("journal record %d: %w", record.Position, err)
-		}
-		newest = e.At
-	}
-	return state, newest, nil
-}
-
-func newTerm(b *Broker, state *ledger.State, j *journal.Journal, newest time.Time) *term {
+func newTerm(b *Broker, book *book, j *journal.Journal) *term {
 	return &term{
-		b: b, state: state, journal: j, newest: newest,
+		b: b, state: book.state, journal: j, newest: book.newest,
 		market:   decision.NewMarket(),
 		presence: map[string]*presence{},
 		news:     map[string]*news{},

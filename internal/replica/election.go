@@ -31,7 +31,7 @@ const (
 	retryPeriod   = time.Second
 )
 
-// Options of an Election. All but Log are required.
+// Options of an Election. All but Follow and Log are required.
 type Options struct {
 	// Config and Cache are the API server that holds the lease.
 	Config *rest.Config
@@ -41,6 +41,9 @@ type Options struct {
 	// Address, host:port, is where other replicas reach this one's direct listener;
 	// empty if it has none.
 	Address string
+	// Follow is called while this replica does not lead, until its context ends, and has
+	// returned before Lead is called; nil for nothing to do.
+	Follow func(ctx context.Context)
 	// Lead serves until its context ends, and returns once everything is settled.
 	Lead func(ctx context.Context) error
 	Log  logr.Logger
@@ -281,8 +284,11 @@ func (e *Election) stand(ctx context.Context) error {
 		defer close(over)
 		elector.Run(standing)
 	}()
+	unfollow := e.follow(ctx)
+	defer unfollow()
 	select {
 	case leading := <-elected:
+		unfollow()
 		err = e.serve(ctx, leading)
 	case <-e.freed:
 	case <-over:
@@ -291,6 +297,17 @@ func (e *Election) stand(ctx context.Context) error {
 	stop()
 	<-over
 	return err
+}
+
+// follow returns what ends it.
+func (e *Election) follow(ctx context.Context) (end func()) {
+	if e.options.Follow == nil {
+		return func() {}
+	}
+	following, stop := context.WithCancel(ctx)
+	var followed sync.WaitGroup
+	followed.Go(func() { e.options.Follow(following) })
+	return func() { stop(); followed.Wait() }
 }
 
 // serve leads until the lease is lost or ctx ends.

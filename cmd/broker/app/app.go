@@ -133,7 +133,7 @@ func newBroker(mgr ctrl.Manager, o *options, log logr.Logger) (*broker.Broker, *
 	}
 	b := broker.New(options)
 	if o.leaderElect {
-		election, err = addElection(mgr, o, b.Run, log.WithName("election"))
+		election, err = addElection(mgr, o, b, log.WithName("election"))
 	} else {
 		err = mgr.Add(b)
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/replica"
 )
 
@@ -30,15 +31,15 @@ func leaseCache(namespace string) map[client.Object]cache.ByObject {
 	}}
 }
 
-// addElection has lead called while this replica holds the lease.
-func addElection(mgr ctrl.Manager, o *options, lead func(context.Context) error, log logr.Logger) (*replica.Election, error) {
+// addElection has the broker lead while this replica holds the lease, and follow else.
+func addElection(mgr ctrl.Manager, o *options, b *broker.Broker, log logr.Logger) (*replica.Election, error) {
 	address, err := o.advertised()
 	if err != nil {
 		return nil, err
 	}
 	e, err := replica.New(replica.Options{
 		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Namespace: o.namespace, Name: leaseName,
-		Address: address, Lead: lead, Log: log, Clock: clock.RealClock{},
+		Address: address, Follow: b.Follow, Lead: b.Run, Log: log, Clock: clock.RealClock{},
 	})
 	if err != nil {
 		return nil, err

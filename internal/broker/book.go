@@ -1,0 +1,43 @@
+package broker
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// book is the ledger as it was read from the journal.
+type book struct {
+	state *ledger.State
+	// newest is the time of the newest event after the checkpoint, zero if there is none.
+	newest time.Time
+}
+
+func readBook(r journal.Recovery) (*book, error) {
+	k := &book{state: ledger.New()}
+	if r.Checkpoint != nil {
+		var err error
+		if k.state, err = ledger.Restore(r.Checkpoint); err != nil {
+			return nil, err
+		}
+	}
+	return k, k.apply(r.Records)
+}
+
+// apply adds records. After an error the book is of no use.
+func (k *book) apply(records []journal.Record) error {
+	for _, record := range records {
+		var e ledger.Event
+		if err := json.Unmarshal(record.Data, &e); err != nil {
+			return fmt.Errorf("journal record %d: %w", record.Position, err)
+		}
+		if err := k.state.Apply(record.Position, &e); err != nil {
+			return fmt.Errorf("journal record %d: %w", record.Position, err)
+		}
+		k.newest = e.At
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+)
+
+// followEvery is how often who follows looks what was appended.
+const followEvery = time.Second
+
+// warm is a book that is kept up to date while another replica leads: the next term
+// begins with it and need not read the whole journal. It is a copy of what is stored and
+// nothing else, proved by its place in the journal when it is taken up; in doubt it is
+// thrown away.
+type warm struct {
+	*book
+	follower *journal.Follower
+}
+
+// Follow keeps a book warm until ctx ends, for the next Run. The two must not run at the
+// same time.
+func (b *Broker) Follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause := followEvery
+		if err := b.keepUp(ctx); err != nil && ctx.Err() == nil {
+			b.opts.Log.Info("cannot follow the journal now", "reason", err.Error())
+			pause = delayAfter(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (b *Broker) keepUp(ctx context.Context) error {
+	if b.warm == nil {
+		return b.warmUp(ctx)
+	}
+	records, err := b.warm.follower.Next(ctx)
+	if err == nil {
+		err = b.warm.apply(records)
+	} else if !errors.Is(err, journal.ErrDiverged) {
+		return err // it can be asked again
+	}
+	if err != nil {
+		b.coolDown()
+	}
+	return err
+}
+
+func (b *Broker) warmUp(ctx context.Context) error {
+	follower, recovery, err := journal.Follow(ctx, b.opts.Store, JournalName, b.opts.Journal)
+	if errors.Is(err, journal.ErrNotFound) {
+		return nil // nobody has led yet
+	}
+	if err != nil {
+		return err
+	}
+	book, err := readBook(recovery)
+	if err != nil {
+		return err
+	}
+	b.warm = &warm{book, follower}
+	b.opts.Log.V(1).Info("following the journal", "journal", recovery.ID, "position", recovery.Head)
+	return nil
+}
+
+// coolDown throws the warm book away. That it was there is remembered: a journal that has
+// less was restored.
+func (b *Broker) coolDown() {
+	state := b.warm.state
+	b.warm = nil
+	if state.Branch() == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.newest = cursorOf(state, state.Position())
+}
+
+// open takes the journal over, with the warm book where there is one.
+func (b *Broker) open(ctx context.Context) (*journal.Journal, journal.Recovery, *book, error) {
+	if b.warm != nil {
+		known := b.warm.book
+		j, recovery, err := b.warm.follower.Open(ctx)
+		if err == nil {
+			b.warm = nil
+			return j, recovery, known, known.apply(recovery.Records)
+		}
+		if !errors.Is(err, journal.ErrDiverged) {
+			return nil, recovery, nil, fmt.Errorf("opening the journal: %w", err)
+		}
+		b.coolDown()
+		b.opts.Log.Info("the journal is another than the one that was followed: reading all of it", "reason", err.Error())
+	}
+	j, recovery, err := journal.Open(ctx, b.opts.Store, JournalName, b.opts.Journal)
+	if err != nil {
+		return nil, recovery, nil, fmt.Errorf("opening the journal: %w", err)
+	}
+	book, err := readBook(recovery)
+	return j, recovery, book, err
+}

@@ -1,0 +1,88 @@
+package broker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// A replica that has followed reads only what it does not know when it takes over, and
+// answers as the one before.
+func TestAFollowerGoesOnWhereTheLeaderEnded(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "8", "16Gi")
+		first := f.reserve("rome", "key-0001", request("2", "1Gi"))
+		stopFollowing := f.follow()
+		time.Sleep(followEvery / 2)
+		second := f.reserve("rome", "key-0002", request("2", "1Gi"))
+		time.Sleep(followEvery)
+		stopFollowing()
+		third := f.reserve("rome", "key-0003", request("2", "1Gi"))
+		want, err := f.term.state.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		reads := f.follower.opts.Store.(interface{ Calls() int })
+		before := reads.Calls()
+		f.kill()
+		// One reads the tail, one appends.
+		if calls := reads.Calls() - before; calls != 2 {
+			t.Errorf("it took over with %d calls of the API server, want 2", calls)
+		}
+		got, err := f.term.state.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("book (-leader +follower):\n%s", diff)
+		}
+		for key, r := range map[string]string{"key-0001": first.Name, "key-0002": second.Name, "key-0003": third.Name} {
+			if again := f.reserve("rome", key, request("2", "1Gi")); again.Name != r {
+				t.Errorf("%s is %s, want %s", key, again.Name, r)
+			}
+		}
+	})
+}
+
+// A follower that has read more than an API server has that comes back from a snapshot
+// knows itself that something is lost, and no cluster need tell it.
+func TestAFollowerNoticesARestoredState(t *testing.T) {
+	for title, seen := range map[string]bool{"while it follows": true, "when it takes over": false} {
+		t.Run(title, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("rome", "1", "1Gi")
+				f.advertise("paris", "8", "16Gi")
+				old := f.server.Clone()
+				f.reserve("rome", "key-0001", onParis("2", "1Gi"))
+				stopFollowing := f.follow()
+				time.Sleep(2 * followEvery)
+				f.store.Stop()
+				f.stop()
+				f.server.Restore(old)
+				if seen {
+					time.Sleep(2 * followEvery)
+				}
+				stopFollowing()
+				f.start()
+				f.wantRefusal("athens", "key-of-athens", request("8", "1Gi"), fault.Recovering)
+				if list := f.poll("paris", ""); !list.Announce {
+					t.Error("paris need not announce what it holds")
+				}
+			})
+		})
+	}
+}
+
+// What is not there yet, or cannot be read now, is followed later.
+func TestAFollowerBeginsWhenItCan(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		if err := f.newBroker().keepUp(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
