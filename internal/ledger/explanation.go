@@ -18,13 +18,14 @@ import (
 //	availability cost
 //	*cluster-1 66.67 50 100 @0.5/EUR
 //	8~2 60.4 40.57 = @=
+//	8~3 ==
 //	8~7 !TooSmall cpu: 8 of 4
 //	#Stale=3 TooSmall=1
 //
 // First the criteria. Then a line a candidate: its ID, where 8~2 is a 2 after the first
 // 8 characters of the ID before, its score and those under each criterion, where = is
-// that of the candidate before and - none, and its price an hour. Nobody scores higher
-// than one with a star. After ! stands why another one was not chosen, or what else is
+// that of the candidate before and - none, and its price an hour; or == where all of that
+// is as before. Nobody scores higher than one with a star. After ! stands why another one was not chosen, or what else is
 // said of it. Last what was rejected. Records of former versions have candidates in
 // full, as JSON.
 type Explanation string
@@ -136,6 +137,21 @@ func (l line) write(text *strings.Builder, before line) {
 	} else {
 		text.WriteString(l.id)
 	}
+	if l.scores != nil && l.price == before.price && slices.Equal(l.scores, before.scores) {
+		text.WriteString(" " + ditto)
+	} else {
+		l.writeScores(text, before)
+	}
+	if l.why != "" {
+		text.WriteString(" !")
+		text.WriteString(l.why)
+	}
+}
+
+// ditto stands for scores and price of the candidate before.
+const ditto = "=="
+
+func (l line) writeScores(text *strings.Builder, before line) {
 	for i, score := range l.scores {
 		if i < len(before.scores) && score == before.scores[i] {
 			score = "="
@@ -150,10 +166,6 @@ func (l line) write(text *strings.Builder, before line) {
 	default:
 		text.WriteString(" @")
 		text.WriteString(l.price)
-	}
-	if l.why != "" {
-		text.WriteString(" !")
-		text.WriteString(l.why)
 	}
 }
 
@@ -213,6 +225,10 @@ func parseLine(text string, before line) line {
 		if n, err := strconv.Atoi(first); err == nil && 0 <= n && n <= len(before.id) {
 			l.id = before.id[:n] + rest
 		}
+	}
+	if len(words) == 2 && words[1] == ditto {
+		l.scores, l.price = before.scores, before.price
+		return l
 	}
 	for i, score := range words[1:] {
 		if price, ok := strings.CutPrefix(score, "@"); ok {

@@ -10,6 +10,9 @@ import (
 
 func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
 	scored := Candidate{ClusterID: paris, Score: "66.67", Criteria: map[string]string{"availability": "50.00", "cost": "100.00"}}
+	priced := func(id, message string) Candidate {
+		return Candidate{ClusterID: id, Score: "66.67", Criteria: scored.Criteria, Message: message, PricePerHour: "0.5", Currency: "EUR"}
+	}
 	cases := map[string]struct {
 		candidates []Candidate
 		rejected   map[string]int32
@@ -21,6 +24,8 @@ func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
 		"a winner with a price and a note":         {candidates: []Candidate{{ClusterID: paris, Score: "66.67", Criteria: scored.Criteria, Message: "cost: converted from USD", PricePerHour: "0.5", Currency: "EUR"}}},
 		"a loser":                                  {candidates: []Candidate{scored.Lower()}},
 		"a score that counts for nothing":          {candidates: []Candidate{{ClusterID: paris, Score: "1.00", Reason: "Denied", Message: "by its operator"}}},
+		"three that are alike, one with a note":    {candidates: []Candidate{priced(paris, ""), priced(berlin, "").Lower(), priced(oslo, "converted from USD").Lower()}},
+		"one alike that costs nothing":             {candidates: []Candidate{priced(paris, ""), {ClusterID: berlin, Score: "66.67", Criteria: scored.Criteria}}},
 		"a criterion that knows one of two":        {candidates: []Candidate{scored, {ClusterID: berlin, Score: "60.00", Criteria: map[string]string{"cost": "60.00"}}}},
 	}
 	for name, tc := range cases {
@@ -46,6 +51,17 @@ func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Former versions wrote each score that is the same by itself.
+func TestAFormerExplanationIsRead(t *testing.T) {
+	alike := Candidate{Score: "66.67", Criteria: map[string]string{"availability": "50.00", "cost": "100.00"}, PricePerHour: "0.5", Currency: "EUR"}
+	first, second := alike, alike
+	first.ClusterID, second.ClusterID = "cluster-1", "cluster-2"
+	former := Explanation("availability cost\n*cluster-1 66.67 50 100 @0.5/EUR\n*8~2 = = = @=")
+	if diff := cmp.Diff([]Candidate{first, second}, former.Candidates()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
