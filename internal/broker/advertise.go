@@ -72,7 +72,7 @@ func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
 		}
 		p.pending = nil
 	} else {
-		p.pending = offer
+		p.pending = beside(&known.Offer, offer)
 	}
 	p.epoch, p.sequence, p.heard = epoch, sequence, t.now()
 	t.judge(offer.ClusterID)
@@ -106,6 +106,17 @@ func material(old, new *ledger.Offer) bool {
 		}
 	}
 	return false
+}
+
+// beside is an offer that does not differ materially from one that is kept anyhow: what
+// both have is kept once.
+func beside(known, offer *ledger.Offer) *ledger.Offer {
+	out := *known
+	out.Allocated, out.Used, out.Shapes = offer.Allocated, offer.Used, offer.Shapes
+	if reflect.DeepEqual(known.Shapes, offer.Shapes) {
+		out.Shapes = known.Shapes
+	}
+	return &out
 }
 
 func differs(a, b, whole quantity.Amounts) bool {

@@ -11,8 +11,6 @@ import (
 // again leaves an old entry behind, which is skipped and now and then swept out.
 type news struct {
 	entries []newsEntry
-	// kept is how many entries the last sweep left.
-	kept int
 	// changed is closed and replaced with every entry.
 	changed chan struct{}
 }
@@ -32,7 +30,9 @@ func (t *term) newsOf(clusterID string) *news {
 }
 
 func (n *news) add(r *ledger.Reservation, state *ledger.State) {
-	n.sweep(state)
+	if len(n.entries) == cap(n.entries) {
+		n.sweep(state)
+	}
 	entry := newsEntry{r.Changed, r.Name}
 	if last := len(n.entries) - 1; last >= 0 && n.entries[last] == entry {
 		return // it has two placements here
@@ -75,12 +75,11 @@ func (e newsEntry) of(state *ledger.State) *ledger.Reservation {
 	return nil
 }
 
-// sweep keeps the log at most about half as long again as what it speaks of, also that
-// of a cluster that never asks.
+// sweep makes room in a log that is full. It keeps it at most about half as long again as
+// what it speaks of, also that of a cluster that never asks.
 func (n *news) sweep(state *ledger.State) {
-	if len(n.entries) < n.kept+n.kept/2+16 {
-		return
-	}
 	n.entries = slices.DeleteFunc(n.entries, func(e newsEntry) bool { return e.of(state) == nil })
-	n.kept = len(n.entries)
+	if full := cap(n.entries); len(n.entries) > full-full/4-1 {
+		n.entries = append(make([]newsEntry, 0, full+full/2+1), n.entries...)
+	}
 }
