@@ -2,10 +2,12 @@ package robustness
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -147,7 +149,11 @@ func (r *records) take(revision string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	data := decoded.(*corev1.ConfigMap).Data
+	stored := decoded.(*corev1.ConfigMap)
+	lines, err := unpacked(stored.BinaryData["records"])
+	if err != nil {
+		return err
+	}
 	var header struct {
 		Anchor struct {
 			Position uint64
@@ -158,13 +164,13 @@ func (r *records) take(revision string, value []byte) error {
 			Hash     string
 		}
 	}
-	if err := json.Unmarshal([]byte(data["header"]), &header); err != nil {
+	if err := json.Unmarshal([]byte(stored.Data["header"]), &header); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.revisions++
-	next := tailText{anchor: header.Anchor.Hash, head: header.Head.Hash, position: header.Head.Position, lines: data["records"]}
+	next := tailText{anchor: header.Anchor.Hash, head: header.Head.Hash, position: header.Head.Position, lines: lines}
 	fresh, err := r.tail.continued(next)
 	if err != nil {
 		return err
@@ -176,6 +182,16 @@ func (r *records) take(revision string, value []byte) error {
 		}
 	}
 	return nil
+}
+
+// unpacked are the records of a tail.
+func unpacked(file []byte) (string, error) {
+	r, err := gzip.NewReader(bytes.NewReader(file))
+	if err != nil {
+		return "", err
+	}
+	lines, err := io.ReadAll(r)
+	return string(lines), err
 }
 
 // continued returns the lines that a tail adds to the one before, which it must keep

@@ -27,7 +27,7 @@ func Follow(ctx context.Context, store Store, name string, opts Options) (*Follo
 	if err != nil {
 		return nil, Recovery{}, fmt.Errorf("follow journal %q: %w", name, err)
 	}
-	return &Follower{writer: w, journal: found.recovery.ID, at: found.tail.header.Head}, found.recovery, nil
+	return &Follower{writer: w, journal: found.recovery.ID, at: found.last.header.Head}, found.recovery, nil
 }
 
 // Next returns the owner's records that were appended since it was called last, or since
@@ -37,7 +37,7 @@ func (f *Follower) Next(ctx context.Context) ([]Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("follow journal %q: %w", f.name, err)
 	}
-	f.at = found.tail.header.Head
+	f.at = found.last.header.Head
 	return found.recovery.Records, nil
 }
 
@@ -62,7 +62,7 @@ func (f *Follower) read(ctx context.Context) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
-	found := contents{tail: tail{segment: last.segment, version: obj.ResourceVersion}}
+	found := contents{last: last, version: obj.ResourceVersion}
 	found.recovery = Recovery{ID: f.journal, CheckpointPosition: last.checkpointPosition(), Head: last.header.Head.Position}
 	if last.header.Journal != f.journal || last.header.Head.Position < f.at.Position {
 		return contents{}, fmt.Errorf("%w: it ends at position %d of journal %s, and position %d of %s was read",

@@ -120,8 +120,8 @@ func (j *Journal) Err() error {
 }
 
 // Append queues a record for the next commit, in the order of the calls, and does not
-// block. It keeps no reference to record. A record of one-line JSON stays readable in
-// the ConfigMap, anything else is stored in base64.
+// block. It keeps no reference to record. A record of one-line JSON is kept as it is,
+// anything else in base64.
 func (j *Journal) Append(record []byte) *Commit {
 	if len(record) > MaxRecordBytes {
 		return refused(fmt.Errorf("journal %q: %w, %w: %d bytes, at most %d are allowed",

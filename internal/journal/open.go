@@ -60,7 +60,7 @@ func (w writer) takeOver(ctx context.Context, read func(context.Context) (conten
 		if err != nil {
 			return nil, Recovery{}, fmt.Errorf("open journal %q: %w", w.name, err)
 		}
-		head := found.tail.header.Head
+		head := found.last.header.Head
 		if lost != nil && *lost != head {
 			// A busy writer appends faster than a reader can answer. It does not
 			// survive a touch, which needs to know no resourceVersion.
@@ -70,8 +70,8 @@ func (w writer) takeOver(ctx context.Context, read func(context.Context) (conten
 			lost = nil
 			continue
 		}
-		b := opening(found.tail.segment)
-		stored, err := found.tail.extend(ctx, w, b)
+		b := opening(found.last.segment)
+		stored, err := tail{segment: found.last.continued(), version: found.version}.extend(ctx, w, b)
 		if errors.Is(err, ErrFenced) && ctx.Err() == nil {
 			lost = &head
 			continue
@@ -146,13 +146,12 @@ func (w writer) initialise(ctx context.Context) (contents, error) {
 		}
 	}
 	id := randomID()
-	s := segment{header: header{Format: format, Journal: id, Anchor: genesis(id), Head: genesis(id)}}
-	data, err := s.data()
+	s, err := begin(id)
 	if err != nil {
 		return contents{}, err
 	}
 	err = w.insist(ctx, func(ctx context.Context) error {
-		_, err := w.store.Create(ctx, Object{Name: w.name.tail(), Labels: w.name.labels(PartTail), Data: data})
+		_, err := w.store.Create(ctx, Object{Name: w.name.tail(), Labels: w.name.labels(PartTail), Data: s.text, Binary: s.binary})
 		return err
 	})
 	if err != nil && !errors.Is(err, ErrExists) {

@@ -21,9 +21,9 @@ const (
 
 // Options tune a journal. The zero value of each field stands for its default.
 type Options struct {
-	// SegmentBytes is the size from which a tail is sealed: 8 KiB by default. Every append
-	// writes the whole tail, so a larger one costs latency, CPU and space in etcd; a
-	// smaller one costs more seals and objects.
+	// SegmentBytes is the size, packed, from which a tail is sealed: 8 KiB by default.
+	// Every append writes the whole tail, so a larger one costs latency, CPU and space in
+	// etcd; a smaller one costs more seals and objects.
 	SegmentBytes int
 	// QueueRecords is how many records may wait for a commit: 8192 by default.
 	QueueRecords int

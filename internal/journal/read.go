@@ -24,15 +24,11 @@ func newReader(w writer) reader {
 	return reader{writer: w, sealed: map[string]history{}, states: map[digest][]byte{}, fetched: map[string]Object{}}
 }
 
-// history is a verified segment.
-type history struct {
-	segment
-	entries []entry
-}
-
 // contents is a journal as it stood at one version of its tail.
 type contents struct {
-	tail     tail
+	last history
+	// version is the resourceVersion of the tail.
+	version  string
 	recovery Recovery
 }
 
@@ -77,7 +73,7 @@ func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
 		return contents{}, err
 	}
 	r.prefetch(ctx, sealed, last.checkpointPosition())
-	found := contents{tail: tail{segment: last.segment, version: obj.ResourceVersion}}
+	found := contents{last: last, version: obj.ResourceVersion}
 	found.recovery = Recovery{
 		ID:                 last.header.Journal,
 		CheckpointPosition: last.checkpointPosition(),
@@ -248,11 +244,11 @@ func (r reader) get(ctx context.Context, name string) (obj Object, err error) {
 }
 
 func (r reader) decode(obj Object) (history, error) {
-	s, entries, position, err := decode(obj)
+	found, position, err := decode(obj)
 	if err != nil {
 		return history{}, r.corrupt(obj.Name, position, err.Error())
 	}
-	return history{segment: s, entries: entries}, nil
+	return found, nil
 }
 
 func (r reader) corrupt(object string, position uint64, reason string) *CorruptError {

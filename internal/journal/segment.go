@@ -9,15 +9,23 @@ import (
 	"strings"
 )
 
-// format is the version of the stored layout.
-const format = 1
+// Versions of the stored layout: format is what is written, and formatPlain, in which
+// records are not packed, is what former versions wrote.
+const (
+	format      = 2
+	formatPlain = 1
+)
 
-// Keys of a segment's data.
+// Keys of a segment. Packed records are binary, everything else is text.
 const (
 	keyHeader   = "header"
 	keyRecords  = "records"
 	keyChecksum = "checksum"
 )
+
+// maxUnpacked is how many times longer than packed the records of a segment may be:
+// what packs better than usual must not make a tail that takes long to read.
+const maxUnpacked = 16
 
 // header says where a segment stands. In the tail it is the root from which
 // everything else is found and proved.
@@ -39,10 +47,21 @@ type header struct {
 	Checkpoint *checkpointRef `json:"checkpoint,omitempty"`
 }
 
+// content is a segment as it is stored.
+type content struct {
+	text   map[string]string
+	binary map[string][]byte
+}
+
+// size is that of the records.
+func (c content) size() int { return len(c.text[keyRecords]) + len(c.binary[keyRecords]) }
+
 // segment is a run of records.
 type segment struct {
-	header  header
-	records string
+	header header
+	content
+	// records is what the next batch continues; nil for a sealed segment.
+	records *pack
 }
 
 // checkpointPosition is the last position that the checkpoint stands for.
@@ -53,69 +72,109 @@ func (s segment) checkpointPosition() uint64 {
 	return s.header.Checkpoint.Position
 }
 
-// with is the segment after a batch of a writer.
-func (s segment) with(b *batch, writer string) segment {
+// begin is the empty segment with which a journal begins.
+func begin(id string) (segment, error) {
+	s := segment{header: header{Journal: id, Anchor: genesis(id)}, records: newPack()}
+	return s.with(&batch{head: genesis(id)}, "")
+}
+
+// with is the segment after a batch of a writer. It takes the records of s along, so s
+// itself cannot be continued any more.
+func (s segment) with(b *batch, writer string) (segment, error) {
+	s.header.Format = format
 	s.header.Writer = writer
 	s.header.Head = b.head
 	if b.checkpoint != nil {
 		s.header.Checkpoint = b.checkpoint
 		s.header.Trimmed = b.trimmed
 	}
-	s.records += string(b.lines)
-	return s
+	text, err := json.Marshal(s.header)
+	if err != nil {
+		return segment{}, fmt.Errorf("encode segment header: %w", err)
+	}
+	packed := s.records.add(b.lines)
+	s.content = content{
+		text:   map[string]string{keyHeader: string(text), keyChecksum: checksum(text, packed)},
+		binary: map[string][]byte{keyRecords: packed},
+	}
+	return s, nil
+}
+
+// full tells that a segment is to be sealed.
+func (s segment) full(limit int) bool {
+	return s.size() >= limit || s.records.lines >= maxUnpacked*limit
 }
 
 // successor is the empty segment that follows.
 func (s segment) successor() segment {
 	s.header.Anchor = s.header.Head
-	s.records = ""
+	s.records.reset()
 	return s
 }
 
-// data is the segment as it is stored. The checksum covers the header; the header's
-// head covers the records.
-func (s segment) data() (map[string]string, error) {
-	text, err := json.Marshal(s.header)
-	if err != nil {
-		return nil, fmt.Errorf("encode segment header: %w", err)
-	}
-	return map[string]string{keyHeader: string(text), keyRecords: s.records, keyChecksum: checksum(text)}, nil
+// checksum covers every byte of a header and of packed records; the header's head covers
+// what is in them.
+func checksum(text, packed []byte) string {
+	h := sha256.New()
+	h.Write(text)
+	h.Write(packed)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
-func checksum(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+// history is a verified segment, as its records were before they were packed.
+type history struct {
+	segment
+	lines   string
+	entries []entry
+}
+
+// continued is the segment as one that takes more batches.
+func (h history) continued() segment {
+	s := h.segment
+	s.records = newPack()
+	s.records.add([]byte(h.lines))
+	return s
 }
 
 // decode reads a segment and verifies every byte of it. The position of the first
 // record in doubt comes with an error.
-func decode(obj Object) (segment, []entry, uint64, error) {
-	var s segment
-	if len(obj.Data) != 3 || len(obj.Binary) != 0 {
-		return s, nil, 0, fmt.Errorf("holds other keys than %s, %s and %s", keyHeader, keyRecords, keyChecksum)
+func decode(obj Object) (history, uint64, error) {
+	h := history{segment: segment{content: content{obj.Data, obj.Binary}}}
+	packed, isPacked := obj.Binary[keyRecords]
+	plain, isPlain := obj.Data[keyRecords]
+	if len(obj.Data)+len(obj.Binary) != 3 || isPacked == isPlain {
+		return h, 0, fmt.Errorf("holds other keys than %s, %s and %s", keyHeader, keyRecords, keyChecksum)
 	}
 	text := []byte(obj.Data[keyHeader])
-	if got, want := obj.Data[keyChecksum], checksum(text); got != want {
-		return s, nil, 0, fmt.Errorf("header does not match its checksum %.80q", got)
-	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&s.header); err != nil {
-		return s, nil, 0, fmt.Errorf("header: %w", err)
+	if err := dec.Decode(&h.header); err != nil {
+		return h, 0, fmt.Errorf("header: %w", err)
 	}
-	if s.header.Format != format {
-		return s, nil, 0, fmt.Errorf("has format %d, this version reads format %d", s.header.Format, format)
+	switch {
+	case isPacked && h.header.Format == format:
+		var err error
+		if h.lines, err = unpack(packed); err != nil {
+			return h, h.header.Anchor.Position + 1, err
+		}
+	case isPlain && h.header.Format == formatPlain:
+		h.lines = plain
+	default:
+		return h, 0, fmt.Errorf("has format %d, this version reads formats %d and %d", h.header.Format, formatPlain, format)
 	}
-	s.records = obj.Data[keyRecords]
-	entries, at, err := readLines(s.records, s.header.Anchor)
-	if err != nil {
-		return s, nil, at.Position + 1, err
+	var at link
+	var err error
+	if h.entries, at, err = readLines(h.lines, h.header.Anchor); err != nil {
+		return h, at.Position + 1, err
 	}
-	if at != s.header.Head {
-		return s, nil, min(at.Position, s.header.Head.Position) + 1,
-			fmt.Errorf("records end at position %d, header says %d", at.Position, s.header.Head.Position)
+	if at != h.header.Head {
+		return h, min(at.Position, h.header.Head.Position) + 1,
+			fmt.Errorf("records end at position %d, header says %d", at.Position, h.header.Head.Position)
 	}
-	return s, entries, 0, nil
+	if got, want := obj.Data[keyChecksum], checksum(text, packed); got != want {
+		return h, 0, fmt.Errorf("header and records do not match their checksum %.80q", got)
+	}
+	return h, 0, nil
 }
 
 // readLines reads records from anchor on, and returns the last good place.

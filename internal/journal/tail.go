@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -46,28 +47,29 @@ func randomID() string { return strings.ToLower(rand.Text()) }
 // extend stores the tail with one more batch. A full tail is sealed first.
 func (t tail) extend(ctx context.Context, w writer, b *batch) (tail, error) {
 	next := t.segment
-	if len(next.records) >= w.opts.SegmentBytes {
+	if next.full(w.opts.SegmentBytes) {
 		if err := w.seal(ctx, next); err != nil {
 			return tail{}, fmt.Errorf("seal the tail at position %d: %w", next.header.Head.Position, err)
 		}
 		failpoint.Hit(failpoint.JournalSealed)
 		next = next.successor()
 	}
-	next = next.with(b, w.id)
-	version, err := w.swap(ctx, t.version, next)
+	next, err := next.with(b, w.id)
+	if err != nil {
+		return tail{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	version, err := w.swap(ctx, t.version, next.content)
 	return tail{segment: next, version: version}, err
 }
 
-// seal stores a copy of a tail under the name that its successor refers to.
+// seal stores a copy of a tail under the name that its successor refers to. It is copied
+// as it is stored, whoever wrote it: two copies have to be the same.
 func (w writer) seal(ctx context.Context, s segment) error {
-	data, err := s.data()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	err = w.put(ctx, Object{
+	err := w.put(ctx, Object{
 		Name:      w.name.segment(s.header.Head),
 		Labels:    w.name.labels(PartSegment),
-		Data:      data,
+		Data:      s.text,
+		Binary:    s.binary,
 		Immutable: true,
 	})
 	if err != nil {
@@ -94,13 +96,16 @@ func (w writer) same(ctx context.Context, obj Object) error {
 	if err != nil {
 		return err
 	}
-	if !maps.Equal(stored.Data, obj.Data) || !maps.EqualFunc(stored.Binary, obj.Binary, equalBytes) {
+	if !stored.holds(obj) {
 		return fmt.Errorf("ConfigMap %q: %w with other content, delete it", obj.Name, ErrExists)
 	}
 	return nil
 }
 
-func equalBytes(a, b []byte) bool { return string(a) == string(b) }
+// holds tells whether an object has the content of another.
+func (o Object) holds(other Object) bool {
+	return maps.Equal(o.Data, other.Data) && maps.EqualFunc(o.Binary, other.Binary, bytes.Equal)
+}
 
 // insist repeats a harmless call until its outcome is known or SettleTimeout is over.
 func (w writer) insist(ctx context.Context, call func(context.Context) error) error {
@@ -121,12 +126,8 @@ func (w writer) insist(ctx context.Context, call func(context.Context) error) er
 // an answer was carried out is settled by repeating it: either the repetition is
 // stored, or it is refused because version is gone, and then nothing of ours can be
 // stored any more and the tail shows whether it was ours that replaced it.
-func (w writer) swap(ctx context.Context, version string, next segment) (string, error) {
-	data, err := next.data()
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	obj := Object{Name: w.name.tail(), Labels: w.name.labels(PartTail), Data: data, ResourceVersion: version}
+func (w writer) swap(ctx context.Context, version string, next content) (string, error) {
+	obj := Object{Name: w.name.tail(), Labels: w.name.labels(PartTail), Data: next.text, Binary: next.binary, ResourceVersion: version}
 	ctx, cancel := context.WithTimeout(ctx, w.opts.SettleTimeout)
 	defer cancel()
 	inDoubt := false
@@ -162,7 +163,7 @@ func (w writer) confirm(ctx context.Context, mine Object) (string, error) {
 			return err
 		})
 		switch {
-		case err == nil && maps.Equal(stored.Data, mine.Data):
+		case err == nil && stored.holds(mine):
 			return stored.ResourceVersion, nil
 		case err == nil:
 			return "", fmt.Errorf("%w: ConfigMap %q has changed since resourceVersion %s", ErrFenced, mine.Name, mine.ResourceVersion)

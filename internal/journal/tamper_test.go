@@ -1,10 +1,14 @@
 package journal_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,11 +42,12 @@ func longHistory(t *testing.T) (*journaltest.Server, *owner) {
 func TestTampering(t *testing.T) {
 	const tail = "test-journal-tail"
 	server, former := longHistory(t)
-	before, err := server.Client().Get(t.Context(), find(t, server, "test-journal-0000000000000047"))
+	sealed := sealedAt(t, server)
+	first, middle, last := sealed[0], sealed[len(sealed)-2], sealed[len(sealed)-1]
+	before, err := server.Client().Get(t.Context(), middle.name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	earlier := before.Data
 	tests := map[string]struct {
 		// object is the one to edit, or the first whose name begins like this.
 		object string
@@ -57,10 +62,10 @@ func TestTampering(t *testing.T) {
 			object: tail, edit: remove,
 		},
 		"a deleted segment after the checkpoint": {
-			object: "test-journal-0000000000000047", edit: remove, wantPosition: 47,
+			object: last.name, edit: remove, wantPosition: last.position,
 		},
 		"a deleted segment before the checkpoint": {
-			object: "test-journal-0000000000000025", edit: remove, wantPosition: 25, wantOpen: true,
+			object: first.name, edit: remove, wantPosition: first.position, wantOpen: true,
 		},
 		"a deleted chunk of the checkpoint": {
 			object: "test-checkpoint-", edit: remove, wantPosition: 31,
@@ -73,22 +78,28 @@ func TestTampering(t *testing.T) {
 			object: tail, edit: replace(`"n":58`, `"n":85`), wantPosition: 61,
 		},
 		"a deleted record": {
-			object: tail, edit: lines(func(all []string) []string { return slices.Delete(all, 1, 2) }), wantPosition: 61,
+			object: tail, edit: lines(func(all []string) []string { return slices.Delete(all, 1, 2) }), wantPosition: last.position + 2,
 		},
 		"a deleted last record": {
 			object: tail, edit: lines(func(all []string) []string { return all[:len(all)-1] }), wantPosition: 64,
 		},
 		"two records in another order": {
-			object: tail, edit: lines(func(all []string) []string { all[0], all[1] = all[1], all[0]; return all }), wantPosition: 60,
+			object: tail, edit: lines(func(all []string) []string { all[0], all[1] = all[1], all[0]; return all }), wantPosition: last.position + 1,
 		},
 		"a record twice": {
-			object: tail, edit: lines(func(all []string) []string { return slices.Insert(all, 1, all[0]) }), wantPosition: 61,
+			object: tail, edit: lines(func(all []string) []string { return slices.Insert(all, 1, all[0]) }), wantPosition: last.position + 2,
 		},
 		"a record cut in half": {
+			object: tail, edit: text(func(all string) string { return all[:len(all)-10] }), wantPosition: 64,
+		},
+		"packed records cut short": {
 			object: tail, edit: func(obj *journal.Object) bool {
-				obj.Data["records"] = obj.Data["records"][:len(obj.Data["records"])-10]
+				obj.Binary["records"] = obj.Binary["records"][:len(obj.Binary["records"])-10]
 				return true
-			}, wantPosition: 64,
+			}, wantPosition: last.position + 1,
+		},
+		"records packed in another way": {
+			object: tail, edit: text(func(all string) string { return all }),
 		},
 		"an edited header": {
 			object: tail, edit: func(obj *journal.Object) bool {
@@ -97,7 +108,7 @@ func TestTampering(t *testing.T) {
 			},
 		},
 		"a tail that was set back to an earlier version": {
-			object: tail, edit: func(obj *journal.Object) bool { obj.Data = earlier; return true }, wantPosition: 48,
+			object: tail, edit: func(obj *journal.Object) bool { obj.Data, obj.Binary = before.Data, before.Binary; return true }, wantPosition: middle.position + 1,
 		},
 		"a key of someone else's": {
 			object: tail, edit: func(obj *journal.Object) bool { obj.Data["note"] = "hello"; return true },
@@ -158,22 +169,72 @@ func find(t *testing.T, server *journaltest.Server, prefix string) string {
 	return ""
 }
 
+// place is a sealed segment and its last position.
+type place struct {
+	name     string
+	position uint64
+}
+
+// sealedAt are the sealed segments of a longHistory, at least three.
+func sealedAt(t *testing.T, server *journaltest.Server) []place {
+	t.Helper()
+	var found []place
+	for _, obj := range server.Objects() {
+		if obj.Labels[journal.LabelPart] != journal.PartSegment {
+			continue
+		}
+		position, err := strconv.ParseUint(strings.Split(obj.Name, "-")[2], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, place{obj.Name, position})
+	}
+	if len(found) < 3 {
+		t.Fatalf("%d segments were sealed, want at least 3: %v", len(found), found)
+	}
+	return found
+}
+
 func remove(*journal.Object) bool { return false }
 
-func replace(before, after string) func(*journal.Object) bool {
+// text edits records as somebody does who unpacks them and packs them again.
+func text(edit func(string) string) func(*journal.Object) bool {
 	return func(obj *journal.Object) bool {
-		obj.Data["records"] = strings.Replace(obj.Data["records"], before, after, 1)
+		obj.Binary["records"] = pack(edit(unpack(obj.Binary["records"])))
 		return true
 	}
 }
 
-func lines(edit func([]string) []string) func(*journal.Object) bool {
-	return func(obj *journal.Object) bool {
-		all := strings.SplitAfter(strings.TrimSuffix(obj.Data["records"], "\n"), "\n")
-		all[len(all)-1] += "\n"
-		obj.Data["records"] = strings.Join(edit(all), "")
-		return true
+func unpack(file []byte) string {
+	r, err := gzip.NewReader(bytes.NewReader(file))
+	if err != nil {
+		panic(err)
 	}
+	all, err := io.ReadAll(r)
+	if err != nil {
+		panic(err)
+	}
+	return string(all)
+}
+
+func pack(all string) []byte {
+	var file bytes.Buffer
+	w := gzip.NewWriter(&file)
+	_, _ = w.Write([]byte(all)) // memory takes it
+	_ = w.Close()
+	return file.Bytes()
+}
+
+func replace(before, after string) func(*journal.Object) bool {
+	return text(func(all string) string { return strings.Replace(all, before, after, 1) })
+}
+
+func lines(edit func([]string) []string) func(*journal.Object) bool {
+	return text(func(text string) string {
+		all := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+		all[len(all)-1] += "\n"
+		return strings.Join(edit(all), "")
+	})
 }
 
 // TestRandomTampering makes one random edit at a time. All are found, and what Open
@@ -219,7 +280,13 @@ func tamper(random *rand.Rand, server *journaltest.Server, objects []journal.Obj
 	victim, other := objects[random.IntN(len(objects))], objects[random.IntN(len(objects))]
 	kind := ""
 	server.Tamper(victim.Name, func(obj *journal.Object) bool {
-		all := strings.SplitAfter(obj.Data["records"], "\n")
+		var all []string
+		if packed := obj.Binary["records"]; packed != nil {
+			all = strings.SplitAfter(unpack(packed), "\n")
+		} else {
+			all = []string{""}
+		}
+		put := func(edited []string) { obj.Binary["records"] = pack(strings.Join(edited, "")) }
 		i, k := random.IntN(len(all)), random.IntN(len(all))
 		switch random.IntN(6) {
 		case 0:
@@ -231,18 +298,18 @@ func tamper(random *rand.Rand, server *journaltest.Server, objects []journal.Obj
 		case 2:
 			if all[i] != "" {
 				kind = "a deleted record"
-				obj.Data["records"] = strings.Join(slices.Delete(all, i, i+1), "")
+				put(slices.Delete(all, i, i+1))
 			}
 		case 3:
 			if all[i] != all[k] && all[i] != "" && all[k] != "" {
 				kind = "reordered records"
 				all[i], all[k] = all[k], all[i]
-				obj.Data["records"] = strings.Join(all, "")
+				put(all)
 			}
 		case 4:
 			if all[i] != "" {
 				kind = "a repeated record"
-				obj.Data["records"] = strings.Join(slices.Insert(all, k, all[i]), "")
+				put(slices.Insert(all, k, all[i]))
 			}
 		case 5:
 			// A tail set back to what it was when it was sealed last is not to be told
@@ -259,13 +326,12 @@ func tamper(random *rand.Rand, server *journaltest.Server, objects []journal.Obj
 }
 
 func flip(random *rand.Rand, obj *journal.Object) {
-	keys := slices.Sorted(maps.Keys(obj.Data))
-	if len(keys) == 0 {
-		chunk := obj.Binary["chunk"]
-		chunk[random.IntN(len(chunk))] ^= 1 << random.IntN(8)
+	keys := slices.Concat(slices.Sorted(maps.Keys(obj.Data)), slices.Sorted(maps.Keys(obj.Binary)))
+	key := keys[random.IntN(len(keys))]
+	if file, ok := obj.Binary[key]; ok {
+		file[random.IntN(len(file))] ^= 1 << random.IntN(8)
 		return
 	}
-	key := keys[random.IntN(len(keys))]
 	text := []byte(obj.Data[key])
 	text[random.IntN(len(text))] ^= 1 << random.IntN(7)
 	obj.Data[key] = string(text)
