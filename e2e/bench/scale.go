@@ -28,7 +28,7 @@ var scale = atSite(func(ctx context.Context, s settings, t *table, at *site) err
 		return err
 	}
 	if err := at.checkpointed(ctx, s.clusters+s.reservations); err != nil {
-		return err
+		return fmt.Errorf("waiting for a checkpoint: %w", err)
 	}
 	if err := copies.write(ctx, s); err != nil {
 		return err
@@ -136,18 +136,20 @@ func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *s
 		return time.Since(began), err
 	}
 	// The API server has to take in first what it did not write itself.
-	if err := await(ctx, 3*patience, func(context.Context) (bool, error) { _, err := list(); return err == nil, nil }); err != nil {
-		return err
+	var failed error
+	err = await(ctx, 5*patience, func(context.Context) (bool, error) { _, failed = list(); return failed == nil, nil })
+	if err != nil {
+		return fmt.Errorf("taking the copies in: %w: %w", err, failed)
 	}
 	var recovered, listed []time.Duration
 	for range set.starts {
 		took, err := recovery()
 		if err != nil {
-			return err
+			return fmt.Errorf("recovering: %w", err)
 		}
 		recovered = append(recovered, took)
 		if took, err = list(); err != nil {
-			return err
+			return fmt.Errorf("listing: %w", err)
 		}
 		listed = append(listed, took)
 	}

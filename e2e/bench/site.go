@@ -60,7 +60,7 @@ func newSite(ctx context.Context) (*site, error) {
 
 func (s *site) boot(ctx context.Context) error {
 	var err error
-	if s.plane, err = controlplane.Start(ctx, controlplane.Options{Dir: filepath.Join(s.dir, "plane"), Name: "bench", Fsync: true}); err != nil {
+	if s.plane, err = controlplane.Start(ctx, controlplane.Options{Dir: filepath.Join(s.dir, "plane"), Name: "bench", Fsync: true, RequestTimeout: 3 * patience}); err != nil {
 		return err
 	}
 	s.closers = append(s.closers, s.plane.Kill)

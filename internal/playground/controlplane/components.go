@@ -76,6 +76,9 @@ func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 		// Nothing would create the ServiceAccount that every Pod needs.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
+	if timeout := c.options.RequestTimeout; timeout > 0 {
+		args = append(args, "--request-timeout="+timeout.String())
+	}
 	apiServer, err := c.run(toolchain.APIServer, process.API, args...)
 	if err != nil {
 		return err

@@ -50,6 +50,9 @@ type Options struct {
 	Nodes []Node
 	// Fsync has etcd wait for the disk, as it does where it counts: for measurements.
 	Fsync bool
+	// RequestTimeout is how long the API server takes for an answer at most: a list of very
+	// many objects takes its time. Default: that of the API server, one minute.
+	RequestTimeout time.Duration
 	// Clock dates certificates. Default: the real one.
 	Clock clock.PassiveClock
 }
