@@ -36,6 +36,7 @@ type Claim struct {
 	Tenant   string `json:"tenant,omitempty"`
 	Priority int32  `json:"priority,omitempty"`
 	Target   string `json:"target,omitempty"`
+	Patient  bool   `json:"patient,omitempty"`
 	terms.Terms
 }
 
@@ -142,10 +143,11 @@ func (s *State) applyAdopt(at time.Time, a *Adopt) {
 	}
 }
 
-// supersede gives up what stands beside the newest placement.
+// supersede gives up what stands beside the current placement.
 func (s *State) supersede(r *Reservation) {
-	for i := range r.Placements[:len(r.Placements)-1] {
-		if p := &r.Placements[i]; p.Withdrawn == "" {
+	current := r.Current()
+	for i := range r.Placements {
+		if p := &r.Placements[i]; p != current && p.Withdrawn == "" {
 			p.Withdrawn, p.Ready = Superseded, false
 			s.giveUp(r, p)
 		}
@@ -174,5 +176,6 @@ func (s *State) applyClaim(c *Claim) {
 	}
 	delete(s.keys, keyRef{r.Requester, r.Key})
 	r.Key, r.Digest, r.Tenant, r.Priority, r.Target, r.Terms = c.Key, c.Digest, c.Tenant, c.Priority, c.Target, c.Terms.OrNil()
+	r.Patient = c.Patient
 	s.keys[keyRef{r.Requester, r.Key}] = r
 }

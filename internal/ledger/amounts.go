@@ -95,6 +95,8 @@ func (s *State) checkAmountsOf(r *Reservation, wanted quantity.Amounts) error {
 		return fmt.Errorf("reservation %q: %w: its provider has not answered change %d", r.Name, ErrTaken, r.Pending.Generation)
 	case !r.Stands(p):
 		return nil
+	case r.Beside(p) != nil:
+		return fmt.Errorf("reservation %q: %w: it is on its way to another provider", r.Name, ErrTaken)
 	case s.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero():
 		return fmt.Errorf("reservation %q: %w: its provider has not acknowledged it", r.Name, ErrTaken)
 	}
@@ -157,6 +159,10 @@ func (s *State) checkSettle(e *Settle) error {
 	if asked := r.AskedOf(p); asked == nil || asked.Generation != e.Generation {
 		return fmt.Errorf("placement %s: %w: nobody waits for an answer to change %d", e.PlacementRef, ErrTaken, e.Generation)
 	}
+	if r.Beside(p) != nil {
+		// One of both will serve the reservation, with what that one has agreed to.
+		return fmt.Errorf("placement %s: %w: another provider may take over", e.PlacementRef, ErrTaken)
+	}
 	return nil
 }
 
@@ -174,11 +180,12 @@ func (s *State) applySettle(e *Settle) {
 
 // GivenUp is why a change of amounts is not in force whose placement was given up before
 // the provider had answered.
-const GivenUp = "its provider gave the placement up before it had answered"
+const GivenUp = "its provider had not answered when the placement was given up"
 
 // forsake settles a change whose provider will not answer any more. It holds what it
 // may have until it is gone. A change that asks for less needs nobody's consent; any
-// other one is dropped.
+// other one is dropped, and so is every one where another provider has taken over with
+// what was agreed before.
 func (r *Reservation) forsake(p *Placement) {
 	asked := r.AskedOf(p)
 	if asked == nil {
@@ -189,7 +196,7 @@ func (r *Reservation) forsake(p *Placement) {
 	_, less := quantity.Fits(asked.Amounts, r.Amounts)
 	switch {
 	case r.EndReason != "":
-	case less:
+	case less && r.Beside(p) == nil:
 		r.agree(p, asked.Amounts)
 	default:
 		r.Digest, r.Refusal = asked.Fallback, &Refusal{asked.Generation, GivenUp}

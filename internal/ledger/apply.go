@@ -47,6 +47,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		s.applySettle(e.Settle)
 	case e.Reach != nil:
 		s.applyReach(e.Reach)
+	case e.Heal != nil:
+		s.applyMove(e.At, &Move{Name: e.Heal.Name, Provider: e.Heal.Provider, Explanation: e.Heal.Explanation})
 	case e.Shut != nil:
 		s.applyShut(e.At, e.Shut)
 	case e.Forget != nil:
@@ -128,7 +130,10 @@ func (p *Placement) nodeIs(ready bool) {
 func (s *State) applyWithdraw(w *Withdraw) {
 	r, p := s.placement(w.PlacementRef)
 	p.Withdrawn, p.Ready = w.Reason, false
-	r.Changed = s.position
+	if int(p.Number) < len(r.Placements) || r.History != nil {
+		r.remember(func(h *History) { h.Left = p.Number })
+	}
+	r.Provider, r.Changed = r.Current().Provider, s.position
 	s.giveUp(r, p)
 }
 
@@ -159,6 +164,9 @@ func (s *State) giveUp(r *Reservation, p *Placement) {
 	}
 	if !s.HasAgent(r.Requester) || r.Unclaimed {
 		p.ConsumerGone = true
+	}
+	if last := r.Current(); r.Stands(last) && last.Amounts != nil && r.Beside(last) == nil {
+		r.agree(last, last.Amounts) // what the other one had agreed to is of no use
 	}
 }
 

@@ -59,6 +59,8 @@ func (s *State) Check(e *Event) error {
 		return s.checkSettle(e.Settle)
 	case e.Reach != nil:
 		return s.checkReach(e.Reach)
+	case e.Heal != nil:
+		return s.checkHeal(e.Heal)
 	case e.Shut != nil:
 		return s.checkKeyFree(e.Shut.Requester, e.Shut.Key)
 	case e.Forget != nil:
@@ -78,7 +80,7 @@ func (e *Event) changes() int {
 		e.End != nil, e.Renew != nil, e.Shut != nil, e.Forget != nil,
 		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
 		e.Enqueue != nil, e.Grant != nil, e.Preempt != nil,
-		e.Settle != nil, e.Restate != nil, e.Reach != nil,
+		e.Settle != nil, e.Restate != nil, e.Reach != nil, e.Heal != nil,
 	} {
 		if set {
 			n++

@@ -52,17 +52,25 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 		at, due = r.Notice.Ends, DueNotice
 	}
 	p := r.Current()
-	if !r.Stands(p) || !s.HasAgent(p.Provider) {
+	if !r.Stands(p) {
 		return at, due
 	}
-	if p.AcknowledgedAt.IsZero() {
+	answered := p.AcknowledgedAt
+	if !s.HasAgent(p.Provider) {
+		if r.Beside(p) == nil {
+			return at, due
+		}
+		// Nobody answers for it; it must not be waited for in vain all the same.
+		answered = p.AssignedAt
+	}
+	if answered.IsZero() {
 		if t := s.heardBy(p.Provider, p.AssignedAt.Time()).Add(limits.Acknowledge); t.Before(at) {
 			return t, DueAcknowledgement
 		}
 		return at, due
 	}
 	if !p.EverReady && s.HasAgent(r.Requester) {
-		if t := s.heardBy(r.Requester, p.AcknowledgedAt.Time()).Add(limits.Ready); t.Before(at) {
+		if t := s.heardBy(r.Requester, answered.Time()).Add(limits.Ready); t.Before(at) {
 			return t, DueReady
 		}
 	}

@@ -35,6 +35,7 @@ type Event struct {
 	Settle       *Settle       `json:"settle,omitempty"`
 	Restate      *Restate      `json:"restate,omitempty"`
 	Reach        *Reach        `json:"reach,omitempty"`
+	Heal         *Heal         `json:"heal,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces
@@ -113,6 +114,8 @@ type Reserve struct {
 	// Until is when it ends unless it is renewed.
 	Until    time.Time `json:"until"`
 	Provider string    `json:"provider"`
+	// Patient is whether it stays with a provider that is lost.
+	Patient bool `json:"patient,omitempty"`
 	// Wait is how long it waits at most; 0 leaves that to the configuration.
 	Wait time.Duration `json:"wait,omitempty"`
 	// Object is the Reservation a user made in the broker cluster; nil for one that
@@ -242,6 +245,8 @@ func (e *Event) Reservation() string {
 		return e.Settle.Name
 	case e.Restate != nil:
 		return e.Restate.Name
+	case e.Heal != nil:
+		return e.Heal.Name
 	default:
 		return ""
 	}

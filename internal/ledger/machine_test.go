@@ -216,7 +216,7 @@ var kinds = []struct {
 	{"offer", 5, (*machine).anyOffer},
 	{"reserve", 12, (*machine).anyReserve},
 	{"move", 6, (*machine).anyMove},
-	{"acknowledge", 4, func(m *machine, c choose) Event { r := m.anyPlacement(c); return acknowledge(r.Name, r.Placement) }},
+	{"acknowledge", 5, func(m *machine, c choose) Event { r := m.anyPlacement(c); return acknowledge(r.Name, r.Placement) }},
 	{"node ready", 4, func(m *machine, c choose) Event {
 		r := m.anyPlacement(c)
 		return nodeReady(r.Name, r.Placement, c(3) > 0)
@@ -228,8 +228,8 @@ var kinds = []struct {
 	{"renew", 1, func(m *machine, c choose) Event {
 		return renew(m.anyName(c), m.now.Add(time.Duration(c(99))*time.Minute))
 	}},
-	{"change", 6, (*machine).anyChange},
-	{"settle", 5, (*machine).anySettle},
+	{"change", 8, (*machine).anyChange},
+	{"settle", 8, (*machine).anySettle},
 	{"reach", 2, func(m *machine, c choose) Event {
 		e := &Reach{ClusterID: oneOf(c, paris, berlin, oslo, "nowhere")}
 		if c(2) == 0 {
@@ -240,6 +240,7 @@ var kinds = []struct {
 	{"restate", 2, func(m *machine, c choose) Event {
 		return Event{Restate: &Restate{PlacementRef: m.anyPlacement(c), Amounts: m.anyAmounts(c)}}
 	}},
+	{"heal", 8, (*machine).anyHeal},
 	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
 	{"forget", 3, (*machine).anyForget},
 	{"lineage", 1, (*machine).anyLineage},
@@ -249,7 +250,7 @@ var kinds = []struct {
 	{"adopt", 4, (*machine).anyAdopt},
 	{"enqueue", 5, (*machine).anyEnqueue},
 	{"grant", 5, (*machine).anyGrant},
-	{"preempt", 3, (*machine).anyPreempt},
+	{"preempt", 4, (*machine).anyPreempt},
 	{"claim", 6, func(m *machine, c choose) Event {
 		return Event{Claim: &Claim{Name: m.anyName(c), Key: oneOf(c, "", m.anyKey(c))}}
 	}},
@@ -314,6 +315,7 @@ func (m *machine) anyReserve(c choose) Event {
 	}
 	e.Reserve.Until = m.now.Add(time.Hour)
 	e.Reserve.Duration = time.Duration(c(2)) * time.Hour
+	e.Reserve.Patient = c(6) == 0
 	return e
 }
 

@@ -22,12 +22,18 @@ func (n *naive) mayHold(g *naiveGrant, resource corev1.ResourceName) int64 {
 	return most
 }
 
+// newest is the last grant that was not given up; where all were, the last one.
 func (n *naive) newest(entry *naiveEntry) *naiveGrant {
-	all := n.grantsOf(entry)
-	if len(all) == 0 {
-		return nil
+	var newest, kept *naiveGrant
+	for _, newest = range n.grantsOf(entry) {
+		if !newest.withdrawn {
+			kept = newest
+		}
 	}
-	return all[len(all)-1]
+	if kept != nil {
+		return kept
+	}
+	return newest
 }
 
 func (n *naive) refusalsToChange(c *Change, entry *naiveEntry) (no []error) {
@@ -44,7 +50,7 @@ func (n *naive) refusalsToChange(c *Change, entry *naiveEntry) (no []error) {
 	if g == nil || !g.stands() {
 		return no
 	}
-	if n.speaks(g.provider) && g.acked.IsZero() {
+	if n.speaks(g.provider) && g.acked.IsZero() || len(n.both(entry)) > 1 {
 		no = append(no, ErrTaken)
 	}
 	for resource, want := range c.Amounts {
@@ -76,7 +82,7 @@ func (n *naive) refusalsToSettle(e *Settle) []error {
 	if g == nil {
 		return []error{ErrUnknown}
 	}
-	if asked := g.entry.asked; asked == nil || asked.number != e.Placement || asked.generation != e.Generation {
+	if asked := g.entry.asked; asked == nil || asked.number != e.Placement || asked.generation != e.Generation || len(n.both(g.entry)) > 1 {
 		return []error{ErrTaken}
 	}
 	return nil
@@ -102,7 +108,7 @@ func (n *naive) unanswered(g *naiveGrant) {
 		less = less && asked.amounts[resource] <= g.entry.amounts[resource]
 	}
 	n.kept[g], g.entry.asked = all, nil
-	if less && g.entry.end == "" {
+	if less && g.entry.end == "" && len(n.both(g.entry)) == 0 {
 		g.entry.amounts = asked.amounts
 	}
 }

@@ -111,7 +111,7 @@ func (n *naive) refusalsToPreempt(p *Preempt) (no []error) {
 			no = append(no, ErrUnknown)
 		case !g.stands():
 			no = append(no, ErrOver)
-		case n.notice(g) != nil, g.provider != p.Provider, slices.Contains(p.Victims[i+1:], v):
+		case n.notice(g) != nil, len(n.both(g.entry)) > 1, g.provider != p.Provider, slices.Contains(p.Victims[i+1:], v):
 			no = append(no, ErrTaken)
 		}
 		for _, other := range p.Victims[:i] {
@@ -129,7 +129,7 @@ func (n *naive) recordQueue(e *Event) {
 		w := &naiveWait{came: len(n.queue), until: e.Enqueue.Until}
 		if q := e.Enqueue.Request; q != nil {
 			w.entry = &naiveEntry{
-				name: q.Name, requester: q.Requester, key: q.Key, amounts: q.Amounts, until: q.Until, duration: q.Duration,
+				name: q.Name, requester: q.Requester, key: q.Key, amounts: q.Amounts, until: q.Until, duration: q.Duration, patient: q.Patient,
 			}
 			w.hold = q.Duration
 			n.entries = append(n.entries, w.entry)

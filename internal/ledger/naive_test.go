@@ -40,7 +40,7 @@ type naiveEntry struct {
 	until                time.Time
 	duration             time.Duration
 	end                  EndReason
-	unclaimed            bool
+	unclaimed, patient   bool
 	generation           int64
 	// asked is a change of amounts without answer; nil if there is none.
 	asked *naiveAsked
@@ -210,6 +210,8 @@ func (n *naive) refusals(e *Event) []error {
 		refuse(c != nil && c.lost.IsZero() == e.Reach.Since.IsZero(), ErrTaken)
 	case e.Restate != nil:
 		no = append(no, n.refusalsToRestate(e.Restate)...)
+	case e.Heal != nil:
+		no = append(no, n.refusalsToHeal(e.Heal)...)
 	case e.Shut != nil:
 		refuse(n.keyUsed(e.Shut.Requester, e.Shut.Key), ErrTaken)
 	case e.Forget != nil:
@@ -292,7 +294,7 @@ func (n *naive) record(e *Event) {
 		}
 	case e.Reserve != nil:
 		r := e.Reserve
-		entry := &naiveEntry{name: r.Name, requester: r.Requester, key: r.Key, amounts: r.Amounts, until: r.Until, duration: r.Duration}
+		entry := &naiveEntry{name: r.Name, requester: r.Requester, key: r.Key, amounts: r.Amounts, until: r.Until, duration: r.Duration, patient: r.Patient}
 		n.entries = append(n.entries, entry)
 		n.give(&naiveGrant{entry: entry, number: 1, provider: r.Provider, assigned: e.At})
 	case e.Move != nil:
@@ -340,6 +342,10 @@ func (n *naive) record(e *Event) {
 		n.clusters[e.Reach.ClusterID].lost = e.Reach.Since
 	case e.Restate != nil:
 		n.restate(e.Restate)
+	case e.Heal != nil:
+		entry := n.entry(e.Heal.Name)
+		number := int32(len(n.grantsOf(entry)) + 1)
+		n.give(&naiveGrant{entry: entry, number: number, provider: e.Heal.Provider, assigned: e.At})
 	case e.Shut != nil:
 		n.tombs[*e.Shut] = true
 	case e.Forget != nil:
@@ -353,6 +359,9 @@ func (n *naive) record(e *Event) {
 	case e.Claim != nil:
 		entry := n.entry(e.Claim.Name)
 		entry.unclaimed = false
+		if e.Claim.Key != "" {
+			entry.patient = e.Claim.Patient
+		}
 		if e.Claim.Key != "" {
 			entry.key = e.Claim.Key
 		}
@@ -385,9 +394,9 @@ func (n *naive) adopt(e *Event) {
 	if w := n.waits(entry); w != nil && adopted.stands() {
 		w.left, entry.until = true, a.Until
 	}
-	all := n.grantsOf(entry)
-	for i, g := range all {
-		if older := i < len(all)-1; older && !g.withdrawn {
+	current := n.newest(entry)
+	for _, g := range n.grantsOf(entry) {
+		if g != current && !g.withdrawn {
 			g.withdrawn, g.ready = true, false
 			n.giveUp(g)
 		}
@@ -406,6 +415,9 @@ func (n *naive) giveUp(g *naiveGrant) {
 	n.unanswered(g)
 	g.left = g.left || !n.speaks(g.provider)
 	g.leftToo = g.leftToo || !n.speaks(g.entry.requester) || g.entry.unclaimed
+	if left := n.both(g.entry); len(left) == 1 {
+		g.entry.amounts = n.kept[left[0]]
+	}
 }
 
 func (n *naive) forget(f *Forget) {
@@ -454,6 +466,9 @@ func (n *naive) differs(s *State) error {
 		}
 		if r.Unclaimed != e.unclaimed || r.EndReason != e.end || !r.Until.Equal(e.until) || s.Over(r) != n.over(e) {
 			return fmt.Errorf("reservation %s: %+v, want %+v", e.name, r, e)
+		}
+		if standing := n.both(e); len(standing) > 2 || len(standing) > 0 && r.Provider != standing[len(standing)-1].provider {
+			return fmt.Errorf("reservation %s is on %s, and these stand: %+v", e.name, r.Provider, standing)
 		}
 		if !r.Amounts.Equal(e.amounts) || (r.Pending == nil) != (e.asked == nil) {
 			return fmt.Errorf("reservation %s: %v and %+v, want %v and %+v", e.name, r.Amounts, r.Pending, e.amounts, e.asked)

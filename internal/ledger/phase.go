@@ -24,7 +24,7 @@ func (s *State) Phase(r *Reservation) Phase {
 		return Released
 	case r.Waiting != nil:
 		return Queued
-	case r.Current().Ready && !r.Current().AcknowledgedAt.IsZero():
+	case r.Serving().Ready && !r.Serving().AcknowledgedAt.IsZero():
 		return Active
 	default:
 		return Reserved

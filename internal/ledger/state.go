@@ -140,6 +140,9 @@ type History struct {
 	EndedAt    time.Time
 	// GrantedAt is when one that had to wait got its first placement; else zero.
 	GrantedAt time.Time `json:",omitzero"`
+	// Left is the number of the placement that was given up last, 0 where that is the
+	// newest one: that may have been given up beside an older one.
+	Left int32 `json:",omitempty"`
 }
 
 func (r *Reservation) remember(change func(*History)) {
@@ -176,8 +179,19 @@ func PlacementName(reservation string, number int32) string {
 	return fmt.Sprintf("%s-%d", reservation, number)
 }
 
-// Current is the newest placement; nil while it waits for the first one.
-func (r *Reservation) Current() *Placement { return r.Placement(int32(len(r.Placements))) }
+// Current is the newest placement that was not given up before the reservation's end;
+// where all were, the one that was last; nil while it waits for the first one.
+func (r *Reservation) Current() *Placement {
+	for i := len(r.Placements) - 1; i >= 0; i-- {
+		if p := &r.Placements[i]; p.Withdrawn == "" {
+			return p
+		}
+	}
+	if r.History != nil && r.Left != 0 {
+		return r.Placement(r.Left)
+	}
+	return r.Placement(int32(len(r.Placements)))
+}
 
 // Placement returns the placement with that number, nil if there is none.
 func (r *Reservation) Placement(number int32) *Placement {

@@ -32,6 +32,8 @@ const (
 	// HastyShrink: less is held as soon as less is asked for, before the provider has taken
 	// the rest back.
 	HastyShrink Mutant = "hasty-shrink"
+	// HastyLeave: a provider that is lost is left before the new node is Ready.
+	HastyLeave Mutant = "hasty-leave"
 	// EarlyExpiry: a reservation ends one second before its time.
 	EarlyExpiry Mutant = "early-expiry"
 	// OutOfOrder: who waits is served in the order of coming, whatever its priority.
@@ -53,6 +55,7 @@ var All = []Mutant{
 	CountBoth,
 	HastyAnswer,
 	HastyShrink,
+	HastyLeave,
 	EarlyExpiry,
 	OutOfOrder,
 	EqualVictim,

@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
+)
+
+// Heal grants a placement beside the one that stands, whose provider is lost. Both hold
+// capacity: the one that is given up in the end holds it until its provider confirms that
+// nothing of it is left.
+type Heal struct {
+	Name        string      `json:"name"`
+	Provider    string      `json:"provider"`
+	Explanation Explanation `json:"explanation,omitempty"`
+}
+
+// Why a placement is given up of two that stood.
+const (
+	// ProviderLost: another provider serves the reservation, as nothing was heard of this one.
+	ProviderLost = "ProviderLost"
+	// ProviderBack: the provider that was lost was heard again first.
+	ProviderBack = "ProviderBack"
+)
+
+// HealStep is what has to happen next to a reservation whose provider is, or was, lost.
+type HealStep string
+
+// Steps of healing. They follow from the book alone, so that whoever reads it goes on
+// where another one stopped.
+const (
+	// HealNothing: nothing, or another event has to come first.
+	HealNothing HealStep = ""
+	// HealBegin: find another provider.
+	HealBegin HealStep = "Begin"
+	// HealFinish: the new placement serves, so the older one goes.
+	HealFinish HealStep = "Finish"
+	// HealReturn: the provider is back before the new placement serves, so that one goes.
+	HealReturn HealStep = "Return"
+)
+
+// Healing is the next step for a reservation.
+//
+// It begins only with a placement that has served: any other one is given up for that
+// alone. A reservation that has to make room elsewhere anyway, that wants one
+// certain provider or that nobody has claimed stays where it is.
+func (s *State) Healing(r *Reservation) HealStep {
+	p := r.Current()
+	if !r.Stands(p) || r.Waiting != nil {
+		return HealNothing
+	}
+	older := r.Beside(p)
+	switch {
+	case older == nil:
+		served := !p.AcknowledgedAt.IsZero() && (p.EverReady || !s.HasAgent(r.Requester))
+		if s.clusters[p.Provider].LostSince.IsZero() || !served || r.Patient || r.Unclaimed || r.Notice != nil || r.Target != "" {
+			return HealNothing
+		}
+		return HealBegin
+	case s.serves(r, p):
+		return HealFinish
+	case s.clusters[older.Provider].LostSince.IsZero():
+		return HealReturn
+	default:
+		return HealNothing
+	}
+}
+
+// serves is whether everybody who can speak for a placement has said that it is there.
+func (s *State) serves(r *Reservation, p *Placement) bool {
+	return (!p.AcknowledgedAt.IsZero() || !s.HasAgent(p.Provider)) &&
+		(p.Ready || !s.HasAgent(r.Requester) || mutant.Active == mutant.HastyLeave)
+}
+
+// Beside is the placement that stands beside another one; nil, as nearly always, if none
+// does.
+func (r *Reservation) Beside(p *Placement) *Placement {
+	for i := len(r.Placements) - 1; i >= 0; i-- {
+		if other := &r.Placements[i]; other.Number != p.Number && r.Stands(other) {
+			return other
+		}
+	}
+	return nil
+}
+
+// Serving is the newest placement that is Ready; where none is, the current one.
+func (r *Reservation) Serving() *Placement {
+	for i := len(r.Placements) - 1; i >= 0; i-- {
+		if p := &r.Placements[i]; r.Stands(p) && p.Ready && !p.AcknowledgedAt.IsZero() {
+			return p
+		}
+	}
+	return r.Current()
+}
+
+func (s *State) checkHeal(h *Heal) error {
+	if err := s.checkLive(h.Name); err != nil {
+		return err
+	}
+	r := s.reservations[h.Name]
+	switch {
+	case s.Healing(r) != HealBegin:
+		return fmt.Errorf("reservation %q: %w: it is not one that a lost provider alone serves", h.Name, ErrTaken)
+	case h.Provider == r.Current().Provider:
+		return fmt.Errorf("reservation %q: %w: %q is the provider that is lost", h.Name, ErrTaken, h.Provider)
+	}
+	return s.checkFits(h.Provider, r.Amounts)
+}

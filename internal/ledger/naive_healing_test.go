@@ -1,0 +1,61 @@
+package ledger
+
+// both are the grants of an entry that stand: at most two, of which the older one is, or
+// was, on a provider that is lost.
+func (n *naive) both(entry *naiveEntry) []*naiveGrant {
+	var out []*naiveGrant
+	for _, g := range n.grantsOf(entry) {
+		if g.stands() {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func (n *naive) refusalsToHeal(h *Heal) (no []error) {
+	refuse := func(when bool, reason error) {
+		if when {
+			no = append(no, reason)
+		}
+	}
+	entry := n.entry(h.Name)
+	if entry == nil {
+		return []error{ErrUnknown}
+	}
+	refuse(entry.end != "", ErrOver)
+	standing := n.both(entry)
+	refuse(len(standing) != 1 || n.waits(entry) != nil || entry.patient || entry.unclaimed, ErrTaken)
+	for _, g := range standing {
+		refuse(n.speaks(entry.requester) && !g.readyOnce, ErrTaken)
+		refuse(g.provider == h.Provider || g.acked.IsZero() || n.clusters[g.provider].lost.IsZero() || n.notice(g) != nil, ErrTaken)
+	}
+	if n.clusters[h.Provider] == nil {
+		return append(no, ErrUnknown)
+	}
+	for resource, want := range entry.amounts {
+		refuse(want > n.free(h.Provider, resource), ErrOverbooked)
+	}
+	return no
+}
+
+// anyHeal is usually one that nothing speaks against; where there is none, the loss of a
+// provider that would allow one.
+func (m *machine) anyHeal(c choose) Event {
+	e := Event{Heal: &Heal{Name: m.anyName(c), Provider: oneOf(c, paris, berlin, oslo, "nowhere")}}
+	if c(4) == 0 {
+		return e
+	}
+	for _, g := range m.naive.grants {
+		if lost := !m.naive.clusters[g.provider].lost.IsZero(); g.stands() && !g.acked.IsZero() && !lost && c(2) == 0 {
+			e = Event{Reach: &Reach{ClusterID: g.provider, Since: m.now}}
+		}
+	}
+	for _, entry := range m.naive.entries {
+		for _, provider := range []string{paris, berlin, oslo} {
+			if could := (&Heal{Name: entry.name, Provider: provider}); len(m.naive.refusalsToHeal(could)) == 0 && c(3) > 0 {
+				e = Event{Heal: could}
+			}
+		}
+	}
+	return e
+}
