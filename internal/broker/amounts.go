@@ -22,6 +22,14 @@ func errAwaiting(r *ledger.Reservation, provider, what string) *fault.Error {
 	return e
 }
 
+// errBetween refuses what has to wait until one of two providers serves a reservation
+// alone.
+func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
+	e := fault.New(fault.Awaiting, "reservation %q: %s or %s will serve it; nothing was changed, try again when one of them serves it alone", r.Name, a.Provider, b.Provider)
+	e.RetryAfter = answerRetry
+	return e
+}
+
 // mayChangeAmounts refuses other amounts that the provider cannot be asked for now. More
 // is only ever taken from the provider that serves the reservation: to go to another
 // one would move what runs. It is taken as a new request would be: after everybody whom
@@ -33,6 +41,9 @@ func (t *term) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) 
 	}
 	if !r.Stands(p) {
 		return nil // nothing is held: whoever gets it next gives what is wanted then
+	}
+	if older := r.Beside(p); older != nil {
+		return errBetween(r, older, p)
 	}
 	if t.awaits(p.Provider) || t.unmet(t.state.Cluster(p.Provider)) {
 		return t.errRecovering()
@@ -86,6 +97,9 @@ func (t *term) settleChange(r *ledger.Reservation, p *ledger.Placement, report *
 			return nil
 		}
 		return fault.New(fault.Conflict, "nobody waits for an answer of %s to change %d of reservation %q", p.Provider, report.Change, r.Name)
+	}
+	if other := r.Beside(p); other != nil {
+		return errBetween(r, p, other)
 	}
 	refused := ""
 	if report.State == v1.StatusReportStateRefused {

@@ -227,7 +227,7 @@ func (t *term) settleHomeless(r *ledger.Reservation, why *fault.Error) error {
 	return t.record(ledger.Event{End: end})
 }
 
-// giveUp withdraws a placement and finds the next.
+// giveUp withdraws a placement and finds the next, where none stands beside it.
 func (t *term) giveUp(r *ledger.Reservation, p *ledger.Placement, reason string) error {
 	err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,
@@ -236,5 +236,8 @@ func (t *term) giveUp(r *ledger.Reservation, p *ledger.Placement, reason string)
 		return err
 	}
 	failpoint.Hit(failpoint.BrokerWithdrawn)
+	if !t.homeless(r) {
+		return nil // the one beside it stands on
+	}
 	return t.move(r)
 }

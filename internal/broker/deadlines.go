@@ -148,6 +148,15 @@ func (t *term) deadline(r *ledger.Reservation) time.Time {
 	if t.state.Over(r) {
 		return r.EndedAt.Add(retain)
 	}
+	at := t.deadlineOf(r)
+	if by := t.healBy(r); !by.IsZero() && (at.IsZero() || by.Before(at)) {
+		return by
+	}
+	return at
+}
+
+// deadlineOf a reservation that is not over, but for its healing.
+func (t *term) deadlineOf(r *ledger.Reservation) time.Time {
 	at := t.patientDeadline(r)
 	if r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && r.Until.Before(at) {
 		return r.Until
@@ -212,6 +221,9 @@ func (t *term) carryOut(r *ledger.Reservation) error {
 	}
 	if t.deadline(r).After(t.now()) {
 		return nil
+	}
+	if t.heals(r) {
+		return t.heal(r)
 	}
 	homed := !t.homeless(r)
 	switch _, due := t.state.Deadline(r, limits); {

@@ -354,6 +354,7 @@ func (t *term) settleUnclaimed(r *ledger.Reservation) error {
 		// Where it has asked for other amounts since, it is told so, and asks again.
 		q.Amounts = r.Amounts
 		event.Key, event.Digest, event.Tenant, event.Priority, event.Target, event.Terms = q.Key, q.digest(), q.Tenant, q.Priority, q.Target, q.Terms
+		event.Patient = q.Patient
 	}
 	err := t.record(ledger.Event{Claim: event})
 	if errors.Is(err, ledger.ErrTaken) {

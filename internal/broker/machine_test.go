@@ -112,16 +112,21 @@ func (m *machine) step(kind string, do func(*machine, choose) (cause, error), c 
 		return fmt.Errorf("%s: %w", kind, err)
 	}
 	m.did[kind]++
+	if err := m.catchUp(why); err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
+	}
+	return nil
+}
+
+// catchUp lets time do what is due, and compares.
+func (m *machine) catchUp(why cause) error {
 	m.mu.Lock()
 	t := m.term
 	m.mu.Unlock()
 	// What follows from what is due may be due as well.
 	for next, more := t.expire(); more && !next.After(m.now()); next, more = t.expire() {
 	}
-	if err := m.compare(why); err != nil {
-		return fmt.Errorf("%s: %w", kind, err)
-	}
-	return nil
+	return m.compare(why)
 }
 
 // compare looks at what has changed since the last step, and now and then at all.
@@ -251,10 +256,12 @@ var kinds = []struct {
 	{"ready", 8, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateReady)},
 	{"change", 6, (*machine).change},
 	{"answer change", 6, (*machine).answerChange},
+	{"serve", 8, (*machine).serve},
 	{"not ready", 2, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateNotReady)},
 	{"consumer gone", 10, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateGone)},
 	{"seconds pass", 10, (*machine).secondsPass},
 	{"a deadline comes", 4, (*machine).deadlineComes},
+	{"a cluster falls silent", 5, (*machine).fallSilent},
 	{"a day passes", 1, (*machine).dayPasses},
 	{"configure", 1, (*machine).configure},
 	{"restart", 1, (*machine).restart},
@@ -280,6 +287,9 @@ func (m *machine) anyRequest(c choose) *v1.ReservationRequest {
 	}
 	if c(6) == 0 {
 		r.TargetClusterID = oneOf(c, "paris", "berlin", "oslo", "nowhere")
+	}
+	if c(8) == 0 {
+		r.Healing = v1.ReservationRequestHealingWait
 	}
 	return r
 }
@@ -403,7 +413,7 @@ func (m *machine) ask(key keyOf, request *v1.ReservationRequest) error {
 	duration := time.Duration(request.DurationSeconds) * time.Second
 	m.told[answer.Name] = &told{
 		keyOf: key, name: answer.Name, request: request, amounts: amounts, duration: duration,
-		until: m.now().Add(duration), asked: m.now(),
+		until: m.now().Add(duration), asked: m.now(), patient: request.Healing == v1.ReservationRequestHealingWait,
 	}
 	if answer.Phase != v1.ReservationPhaseQueued {
 		m.told[answer.Name].granted = m.now()

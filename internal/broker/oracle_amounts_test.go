@@ -39,8 +39,9 @@ func (r *told) wanted() quantity.Amounts {
 }
 
 // unheard settles a change whose placement was given up: less needs nobody's consent,
-// and what has ended with it is repeated as it was asked for last.
-func (r *told) unheard(placement int, ended bool) {
+// and what has ended with it is repeated as it was asked for last. Where another provider
+// serves it already, that one goes by what was agreed.
+func (r *told) unheard(placement int, ended, another bool) {
 	if r.change == nil || r.change.placement != placement {
 		return
 	}
@@ -49,19 +50,20 @@ func (r *told) unheard(placement int, ended bool) {
 		most[resource] = r.mayKeep(placement, resource)
 		less = less && r.change.amounts[resource] <= r.amounts[resource]
 	}
-	if less || ended {
+	if less && !another || ended {
 		r.amounts = r.change.amounts
 	}
 	r.placements[placement].amounts, r.change = most, nil
 }
 
-// newest is the index of the placement that serves a reservation, -1 if none does now.
+// newest is the index of the newest placement that stands, -1 if none does now.
 func (r *told) newest() int {
-	last := len(r.placements) - 1
-	if last >= 0 && r.placements[last].givenUp {
-		return -1
+	for i := len(r.placements) - 1; i >= 0; i-- {
+		if !r.placements[i].givenUp {
+			return i
+		}
 	}
-	return last
+	return -1
 }
 
 // endsIf is when it ends if it is held for a duration, and gets a place now if it waits.
@@ -88,7 +90,7 @@ func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amo
 		return fault.Invalid
 	case amounts.Equal(r.wanted()), n < 0 && r.change == nil:
 		return ""
-	case r.change != nil:
+	case r.change != nil, r.standing() > 1:
 		return fault.Awaiting
 	}
 	p := r.placements[n]
@@ -199,6 +201,12 @@ func (m *machine) answerChange(c choose) (cause, error) {
 	}
 	err := m.ReportStatus(context.Background(), r.placements[n].provider, r.name, report)
 	awaited := r.change != nil && r.change.placement == n && r.change.generation == generation
+	if awaited && r.standing() > 1 {
+		if fault.ReasonOf(err) != fault.Awaiting {
+			return cause{}, fmt.Errorf("%s on change %d of %s, which is between two providers: %w", report.State, generation, r.name, err)
+		}
+		return cause{}, nil
+	}
 	if err != nil && (awaited || fault.ReasonOf(err) != fault.Conflict) {
 		return cause{}, fmt.Errorf("%s on change %d of %s: %w", report.State, generation, r.name, err)
 	}

@@ -45,8 +45,8 @@ type stay struct {
 	// preempts is where victims make room for it, "" if they do not.
 	preempts string
 	victims  []ledger.PlacementRef
-	// sure is whether nobody has left there in the same step, after they were told.
-	sure bool
+	// told is the position in the log at which they were told at the latest.
+	told uint64
 }
 
 func (o *oracle) priority(r *told) int32 {
@@ -136,21 +136,21 @@ func (o *oracle) mayServe(id string, r *told, now time.Time) bool {
 	if id == r.requester || r.request.TargetClusterID != "" && r.request.TargetClusterID != id || !o.lends(id, now) {
 		return false
 	}
-	return !slices.ContainsFunc(r.placements, func(p promise) bool { return p.provider == id && p.reason != ledger.Preempted })
+	return !slices.ContainsFunc(r.placements, func(p promise) bool { return p.provider == id && !p.mayReturn() })
 }
 
 // beyond is what a lender lacks, if it is below zero, to serve one that waits after
 // some others have gone.
-func (o *oracle) beyond(id string, resource corev1.ResourceName, r *told, gone []*told) int64 {
+func (o *oracle) beyond(id string, resource corev1.ResourceName, r *told, gone []ledger.PlacementRef) int64 {
 	l := o.lenders[id]
 	room := l.amounts[resource] - l.own[resource] - o.promised(id, resource) - o.kept(id, resource, func(other *told) bool { return other == r }) - r.amounts[resource]
-	for _, v := range gone {
-		room += o.claims(v, len(v.placements)-1, resource)
+	for _, ref := range gone {
+		room += o.keeps(ref, resource)
 	}
 	return room
 }
 
-func (o *oracle) suffices(id string, r *told, gone []*told) bool {
+func (o *oracle) suffices(id string, r *told, gone []ledger.PlacementRef) bool {
 	for resource := range r.amounts {
 		if o.beyond(id, resource, r, gone) < 0 {
 			return false
@@ -163,6 +163,10 @@ func (o *oracle) suffices(id string, r *told, gone []*told) bool {
 func (o *oracle) inTurn(known *told, id string, now time.Time) error {
 	// While others changed in this step too, it is not known what was there at that time.
 	if len(o.pending) > 0 || known.waiting != nil && known.waiting.preempts == id {
+		return nil
+	}
+	// It may have waited within this step, and have had one make room that left in it as well.
+	if o.rules.preempts && known.mayWait() && known.waiting == nil && o.left[id] > 0 {
 		return nil
 	}
 	for _, other := range o.told {
@@ -199,6 +203,9 @@ func (o *oracle) followQueue(known *told, r *ledger.Reservation, now time.Time) 
 			known.granted = now
 		}
 	}
+	if was != nil && known.waiting == nil || r.EndReason != "" {
+		o.leaves(was, r.Changed)
+	}
 	if r.EndReason != "" || is == nil {
 		known.waiting = nil
 		return nil
@@ -218,11 +225,21 @@ func (o *oracle) followQueue(known *told, r *ledger.Reservation, now time.Time) 
 		return fmt.Errorf("reservation %s (may wait: %t) waits until %s, it may until %s", known.name, known.mayWait(), is.Until, w.until)
 	}
 	if p := is.Preemption; p != nil && !slices.Equal(p.Victims, w.victims) {
+		if w.preempts != p.Provider {
+			o.leaves(w, r.Changed)
+		}
 		w.preempts, w.victims = p.Provider, p.Victims
-		w.sure = o.left[p.Provider] < r.Changed
+		w.told = r.Changed
 		known.preemptsNow = true
 	}
 	return nil
+}
+
+// leaves notes that nothing is kept any more for one that waited.
+func (o *oracle) leaves(s *stay, position uint64) {
+	if s != nil && s.preempts != "" {
+		o.left[s.preempts] = max(o.left[s.preempts], position)
+	}
 }
 
 // settled says what is wrong with the queue after a step. The broker may not act before
@@ -262,10 +279,10 @@ func (o *oracle) neglects(id string, r *told, now time.Time) error {
 	case !o.rules.preempts || slices.ContainsFunc(r.waiting.victims, o.holds):
 		return nil
 	}
-	var lower []*told
+	var lower []ledger.PlacementRef
 	for _, v := range o.told {
-		if v.stands(id) && v.notice == nil && o.priority(v) < o.priority(r) {
-			lower = append(lower, v)
+		if v.servedBy(id) && v.notice == nil && o.priority(v) < o.priority(r) {
+			lower = append(lower, ledger.PlacementRef{Name: v.name, Placement: int32(v.newest() + 1)})
 		}
 	}
 	if len(lower) > 0 && o.suffices(id, r, lower) {
@@ -274,10 +291,9 @@ func (o *oracle) neglects(id string, r *told, now time.Time) error {
 	return nil
 }
 
-// stands is whether it has a placement there that is wanted.
-func (r *told) stands(id string) bool {
-	n := len(r.placements)
-	return r.ended == "" && r.waiting == nil && n > 0 && r.placements[n-1].provider == id && !r.placements[n-1].givenUp
+// servedBy is whether a lender, and it alone, is to serve it.
+func (r *told) servedBy(id string) bool {
+	return r.ended == "" && r.standing() == 1 && r.placements[r.newest()].provider == id
 }
 
 // noticed says what is wrong with those who were told in this step to make room.
@@ -286,7 +302,7 @@ func (o *oracle) noticed(r *told, now time.Time) error {
 		by := o.told[r.notice.By]
 		r.toldNow = false
 		switch {
-		case by == nil || by.waiting == nil || !r.stands(by.waiting.preempts):
+		case by == nil || by.waiting == nil || !r.servedBy(by.waiting.preempts):
 			return fmt.Errorf("reservation %s has to make room for %s, to which that is of no use", r.name, r.notice.By)
 		case o.priority(r) >= o.priority(by):
 			return fmt.Errorf("reservation %s of priority %d has to make room for one of priority %d", r.name, o.priority(r), o.priority(by))
@@ -294,18 +310,14 @@ func (o *oracle) noticed(r *told, now time.Time) error {
 			return fmt.Errorf("reservation %s has to make room (allowed: %t) in %s", r.name, o.rules.preempts, r.notice.Ends.Sub(now))
 		}
 	}
-	if !r.preemptsNow || r.waiting == nil || !r.waiting.sure {
-		r.preemptsNow = false
+	toldOthers := r.preemptsNow
+	r.preemptsNow = false
+	// Who left there in the same step, after they were told, was in the way.
+	if !toldOthers || r.waiting == nil || o.left[r.waiting.preempts] >= r.waiting.told {
 		return nil
 	}
-	r.preemptsNow = false
 	for i := range r.waiting.victims {
-		var others []*told
-		for k, ref := range r.waiting.victims {
-			if k != i {
-				others = append(others, o.told[ref.Name])
-			}
-		}
+		others := slices.Delete(slices.Clone(r.waiting.victims), i, i+1)
 		if o.suffices(r.waiting.preempts, r, others) {
 			return fmt.Errorf("%s has to make room for %s without need", r.waiting.victims[i], r.name)
 		}

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,8 @@ type oracle struct {
 	rules          rules
 	// pending are those that changed in this step and were not looked at yet.
 	pending map[string]bool
-	// left is the position in the log at which a placement went from a lender in this step.
+	// left is the position in the log at which, in this step, a placement went from a
+	// lender, or one for which others made room there did not wait any more.
 	left map[string]uint64
 }
 
@@ -53,6 +55,8 @@ type told struct {
 	amounts  quantity.Amounts
 	request  *v1.ReservationRequest
 	duration time.Duration
+	// patient is whether it wants to wait for a provider that is silent.
+	patient bool
 	// change is a change of amounts that a provider has not answered; nil if there is none.
 	change *unanswered
 	// generation of the last change that was taken.
@@ -70,6 +74,8 @@ type told struct {
 	ended                ledger.EndReason
 	endedAt              time.Time
 	placements           []promise
+	// left is the index of the placement that was given up last before the end.
+	left int
 }
 
 // promise is a placement, which its provider keeps capacity for until it is gone.
@@ -184,6 +190,9 @@ func (o *oracle) followStanding(name string, r *ledger.Reservation, now time.Tim
 	if r == nil || known == nil {
 		return nil
 	}
+	if err := o.healedRightly(known, r, now); err != nil {
+		return fmt.Errorf("reservation %s: %w", name, err)
+	}
 	for i := range known.placements {
 		if err := o.followPlacement(known, r, i, now, why); err != nil {
 			return fmt.Errorf("placement %s-%d: %w", name, i+1, err)
@@ -261,9 +270,13 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	if p.Withdrawn == ledger.Preempted && was.reason == "" && (known.notice == nil || now.Before(known.notice.Ends)) {
 		return fmt.Errorf("it has to go, with notice %+v", known.notice)
 	}
+	if was.reason == "" && p.Withdrawn != "" {
+		known.left = i
+	}
 	was.givenUp, was.reason = !r.Stands(p), p.Withdrawn
 	if was.givenUp {
-		known.unheard(i, p.Withdrawn == "")
+		another := slices.ContainsFunc(known.placements, func(p promise) bool { return !p.givenUp }) || p.Withdrawn == ledger.ProviderLost
+		known.unheard(i, p.Withdrawn == "", another)
 	}
 	if was.gone && !p.ProviderGone {
 		return errors.New("it was gone and is back")
@@ -294,7 +307,7 @@ func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time,
 			return fmt.Errorf("reservation %s was released, and nobody asked for it: %s", known.name, r.EndMessage)
 		}
 	case ledger.EndPreempted:
-		if n := len(known.placements); n == 0 || known.placements[n-1].reason != ledger.Preempted || known.mayWait() {
+		if len(known.placements) == 0 || known.placements[known.left].reason != ledger.Preempted || known.mayWait() {
 			return fmt.Errorf("reservation %s was preempted, with %+v (may wait: %t)", known.name, known.placements, known.mayWait())
 		}
 	case ledger.EndFailed:

@@ -56,12 +56,16 @@ func newWaiters() waiters {
 	return waiters{grown: map[string]bool{}, stirred: map[string]bool{}, preempting: map[string]string{}}
 }
 
+// mayReturn are the reasons to leave a provider that may be asked again.
+var mayReturn = []string{ledger.Preempted, ledger.ProviderLost, ledger.ProviderBack}
+
 // again is what a reservation in the book asks for, and the clusters that it need not
-// ask again: they gave it up, other than for one of a higher priority.
+// ask again: they gave it up, other than for one of a higher priority or for having been
+// silent.
 func again(r *ledger.Reservation) (*Request, []string) {
 	var tried []string
 	for i := range r.Placements {
-		if p := &r.Placements[i]; p.Withdrawn != ledger.Preempted {
+		if p := &r.Placements[i]; !slices.Contains(mayReturn, p.Withdrawn) {
 			tried = append(tried, p.Provider)
 		}
 	}

@@ -1,10 +1,6 @@
 package broker
 
-import (
-	"time"
-
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
-)
+import "github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 
 // noteSilence writes down that a provider that holds something is silent, so that those
 // concerned are told. What it holds stays held.
@@ -26,14 +22,4 @@ func (t *term) noteReturn(clusterID string) error {
 		return nil
 	}
 	return t.record(ledger.Event{Reach: &ledger.Reach{ClusterID: clusterID}})
-}
-
-// lostSince is when the provider that serves a reservation was heard last, zero unless
-// it is silent.
-func (t *term) lostSince(r *ledger.Reservation) time.Time {
-	p := r.Current()
-	if !r.Stands(p) {
-		return time.Time{}
-	}
-	return t.state.Cluster(p.Provider).LostSince
 }

@@ -41,6 +41,8 @@ type Request struct {
 	// that to the configuration.
 	Queue bool
 	Wait  time.Duration
+	// Patient is whether it stays with a provider that is lost.
+	Patient bool
 	// Object is the Reservation it was asked for with, nil over REST.
 	Object *ledger.ObjectRef
 	// Terms are what every provider has to meet.
@@ -53,7 +55,7 @@ func askedFor(r *ledger.Reservation) *Request {
 	return &Request{
 		Requester: r.Requester, Key: r.Key, Tenant: r.Tenant, Priority: r.Priority, Amounts: r.Amounts,
 		Target: r.Target, Duration: r.Duration, Object: r.Object, Queue: r.Queue, Wait: r.Wait,
-		Terms: r.Demands(),
+		Patient: r.Patient, Terms: r.Demands(),
 	}
 }
 
@@ -71,7 +73,8 @@ func (r *Request) digest() string {
 		Queue bool          `json:",omitempty"`
 		Wait  time.Duration `json:",omitempty"`
 		terms.Terms
-	}{r.Tenant, r.Priority, r.Amounts, r.Target, r.Duration, r.Queue, r.Wait, r.Terms})
+		Patient bool `json:",omitempty"`
+	}{r.Tenant, r.Priority, r.Amounts, r.Target, r.Duration, r.Queue, r.Wait, r.Terms, r.Patient})
 	if err != nil {
 		panic(err)
 	}
@@ -118,11 +121,14 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 	if p := req.QueuePolicy; p != "" && !p.Valid() {
 		return nil, fault.New(fault.Invalid, "queuePolicy: %q is neither Fail nor Queue", p)
 	}
+	if h := req.Healing; h != "" && !h.Valid() {
+		return nil, fault.New(fault.Invalid, "healing: %q is neither Migrate nor Wait", h)
+	}
 	q := &Request{
 		Requester: clusterID, Key: key, Tenant: req.Tenant, Priority: req.Priority, Amounts: amounts,
 		Target: req.TargetClusterID, Duration: time.Duration(req.DurationSeconds) * time.Second,
 		Holds: req.Reservation, Queue: req.QueuePolicy == v1.ReservationRequestQueuePolicyQueue,
-		Wait: time.Duration(req.QueueTimeoutSeconds) * time.Second,
+		Wait: time.Duration(req.QueueTimeoutSeconds) * time.Second, Patient: req.Healing == v1.ReservationRequestHealingWait,
 	}
 	if q.Terms, err = wire.ToTerms(req); err != nil {
 		return nil, fault.New(fault.Invalid, "%v", err)
@@ -204,7 +210,7 @@ func (t *term) reserveOf(q *Request) *ledger.Reserve {
 	return &ledger.Reserve{
 		Name: t.mint(), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
 		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Object: q.Object, Queue: q.Queue, Wait: q.Wait,
-		Terms: q.Terms.OrNil(),
+		Patient: q.Patient, Terms: q.Terms.OrNil(),
 	}
 }
 
@@ -292,12 +298,14 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 
 // message says in words where a reservation is.
 func (t *term) message(r *ledger.Reservation) string {
-	p := r.Current()
+	p := r.Serving()
 	switch phase := t.state.Phase(r); {
 	case phase == ledger.Queued:
 		return t.queueMessage(r)
 	case r.Notice != nil:
 		return t.noticeMessage(r)
+	case r.Beside(p) != nil:
+		return t.healingMessage(r)
 	case phase == ledger.Active:
 		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider)
 	case phase == ledger.Releasing:

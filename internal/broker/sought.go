@@ -75,13 +75,18 @@ func (t *term) neighbours(q *Request) (near, apart []string) {
 		if r.Requester != q.Requester || r.Key == q.Key || !r.Stands(r.Current()) {
 			continue
 		}
-		other, provider := r.Demands(), r.Current().Provider
+		other := r.Demands()
 		_, theirs := groupsOf(other.Constraints)
-		if other.Group != "" && slices.Contains(affinity, other.Group) {
-			wanted.add(provider)
-		}
-		if other.Group != "" && slices.Contains(anti, other.Group) || q.Group != "" && slices.Contains(theirs, q.Group) {
-			unwanted.add(provider)
+		joins := other.Group != "" && slices.Contains(affinity, other.Group)
+		keepsOff := other.Group != "" && slices.Contains(anti, other.Group) || q.Group != "" && slices.Contains(theirs, q.Group)
+		for i := range r.Placements {
+			p := &r.Placements[i]
+			if joins && r.Stands(p) {
+				wanted.add(p.Provider)
+			}
+			if keepsOff && r.Stands(p) {
+				unwanted.add(p.Provider)
+			}
 		}
 	}
 	return wanted.sorted(), unwanted.sorted()

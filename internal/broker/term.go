@@ -38,6 +38,10 @@ type term struct {
 	waiters waiters
 	// holders are who may be told to make room for them.
 	holders holders
+	// healAgain is, by reservation, when another provider is looked for again.
+	healAgain map[string]time.Time
+	// healRefresh is from when on all offers are written down again for its sake.
+	healRefresh time.Time
 	// listenUntil is until when nothing is granted on clusters that were not met; zero
 	// where the journal is known to be the present one.
 	listenUntil time.Time
@@ -80,6 +84,8 @@ func newTerm(b *Broker, book *book, j *journal.Journal) *term {
 		recovery: newRecovery(),
 		waiters:  newWaiters(),
 		holders:  newHolders(),
+
+		healAgain: map[string]time.Time{},
 	}
 }
 
@@ -181,6 +187,7 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 	case e.Forget != nil:
 		for _, name := range e.Forget.Names {
 			t.b.feed.reservation(name)
+			delete(t.healAgain, name)
 		}
 	case e.Reach != nil:
 		for _, name := range t.state.Cluster(e.Reach.ClusterID).Reservations() {

@@ -106,7 +106,7 @@ type ReservationView struct {
 	ledger.Reservation
 	Phase           ledger.Phase
 	PlacementPhases []ledger.PlacementPhase
-	// Endpoint is the API server of the current provider.
+	// Endpoint is the API server of the provider that serves it, see Serving.
 	Endpoint string
 	// ProviderHasAgent and RequesterHasAgent say who can act on it.
 	ProviderHasAgent, RequesterHasAgent bool
@@ -115,8 +115,10 @@ type ReservationView struct {
 	Place *QueueView
 	// Warning says, where it is not "", that it has to make room and for which priority.
 	Warning string
-	// LostSince is when the provider was heard last, where it is silent; else zero.
+	// LostSince is when Lost, a provider that serves it and is silent, was heard last;
+	// zero and "" where none is.
 	LostSince time.Time
+	Lost      string
 	// Over means that nothing of it is left anywhere.
 	Over bool
 }
@@ -160,8 +162,8 @@ func (t *term) viewOf(r *ledger.Reservation) *ReservationView {
 	}
 	// What the book changes in place is not for others to hold on to.
 	v.Waiting = nil
-	if p := r.Current(); p != nil {
-		v.LostSince = t.lostSince(r)
+	if p := r.Serving(); p != nil {
+		v.Lost, v.LostSince = t.lostProvider(r)
 		v.Endpoint, v.ProviderHasAgent = t.state.Cluster(p.Provider).Endpoint, t.state.HasAgent(p.Provider)
 	}
 	if r.Notice != nil {

@@ -29,5 +29,6 @@ func ReservationRequest(rr *agentv1alpha1.ResourceRequest, clusterID string) *v1
 	if rr.Spec.QueueTimeout != nil {
 		req.QueueTimeoutSeconds = int64(rr.Spec.QueueTimeout.Round(time.Second) / time.Second)
 	}
+	req.Healing = v1.ReservationRequestHealing(rr.Spec.Healing)
 	return req
 }

@@ -224,6 +224,10 @@ var edits = map[string]edit{
 		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"targetClusterID":"paris"}}`,
 		[]string{"spec", "only requestedResources, duration and release can be changed"},
 	},
+	"another way to heal a reservation": {
+		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"healing":"Wait"}}`,
+		[]string{"spec", "only requestedResources, duration and release can be changed"},
+	},
 	"another cluster of an advertisement": {
 		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/clusteradvertisements/milan", `{"spec":{"clusterID":"turin"}}`,
 		[]string{"spec.clusterID", "clusterID cannot be changed: delete this ClusterAdvertisement and create one for the other cluster"},

@@ -50,6 +50,10 @@ const (
 	ReasonProviderSilent = "ProviderSilent"
 	// ReasonProviderBack: it was silent, and is heard again.
 	ReasonProviderBack = "ProviderBack"
+	// ReasonMigrating: it is silent, and another one is about to take over.
+	ReasonMigrating = "Migrating"
+	// ReasonMigrated: it was silent, and another one has taken over.
+	ReasonMigrated = "Migrated"
 	// ReasonAwaitingProvider: a change waits for the provider's agent.
 	ReasonAwaitingProvider  = "AwaitingProvider"
 	ReasonQueueFull         = "QueueFull"

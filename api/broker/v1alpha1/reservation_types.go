@@ -44,7 +44,8 @@ const (
 	// ConditionNoConsumer is true when requesterID names no enrolled cluster, so
 	// that nobody will peer for this reservation.
 	ConditionNoConsumer = "NoConsumer"
-	// ConditionProviderReachable is false while nothing is heard of the provider's agent.
+	// ConditionProviderReachable is false while nothing is heard of the provider's agent,
+	// also while another provider is about to take over.
 	// One that was never silent has no such condition.
 	ConditionProviderReachable = "ProviderReachable"
 	// ConditionChanged tells of the last edit of spec: true when it is in force, false
@@ -81,6 +82,8 @@ const (
 	ReasonShownAgain       = "SpecShownAgain"
 	ReasonProviderSilent   = "ProviderSilent"
 	ReasonProviderBack     = "ProviderBack"
+	ReasonMigrating        = "Migrating"
+	ReasonMigrated         = "Migrated"
 )
 
 // Labels of the objects that the broker makes.
@@ -111,7 +114,7 @@ type RequestedResources map[corev1.ResourceName]resource.Quantity
 // ReservationSpec is what is asked for. Of what stands, requestedResources, duration and release can be
 // changed; for anything else make another Reservation.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout) && has(self.healing) == has(oldSelf.healing)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a Reservation that was released cannot be taken back: create another"
 type ReservationSpec struct {
@@ -166,6 +169,13 @@ type ReservationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="queueTimeout must be at least 1s and at most 87600h, for example 2h30m, or left out"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	QueueTimeout *metav1.Duration `json:"queueTimeout,omitempty"`
+
+	// healing says what happens when nothing is heard of the provider any more: Migrate
+	// (the default), to another cluster that has room, and the old one is left only when
+	// the new virtual node is Ready; or Wait, until the provider is heard again.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
+	Healing Healing `json:"healing,omitempty"`
 
 	// release gives the capacity back and leaves this object, Released, to be read.
 	// It cannot be taken back.

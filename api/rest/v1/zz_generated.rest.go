@@ -242,6 +242,24 @@ func (e ReservationPhase) Valid() bool {
 	}
 }
 
+// Defines values for ReservationRequestHealing.
+const (
+	ReservationRequestHealingMigrate ReservationRequestHealing = "Migrate"
+	ReservationRequestHealingWait    ReservationRequestHealing = "Wait"
+)
+
+// Valid indicates whether the value is a known member of the ReservationRequestHealing enum.
+func (e ReservationRequestHealing) Valid() bool {
+	switch e {
+	case ReservationRequestHealingMigrate:
+		return true
+	case ReservationRequestHealingWait:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReservationRequestQueuePolicy.
 const (
 	ReservationRequestQueuePolicyFail  ReservationRequestQueuePolicy = "Fail"
@@ -866,6 +884,11 @@ type ReservationRequest struct {
 	// Group Name by which affinity and antiAffinity of the caller's other reservations know this one.
 	Group string `json:"group,omitempty,omitzero"`
 
+	// Healing What happens when nothing is heard of the provider any more. Migrate, the
+	// default: another cluster gets a placement beside the one that stands, which is
+	// withdrawn when the new node is Ready. Wait: until the provider is heard again.
+	Healing ReservationRequestHealing `json:"healing,omitempty,omitzero"`
+
 	// PodShapes Pods that must fit on the provider's nodes beside each other. What they need in
 	// all is reserved where resources do not name more.
 	PodShapes []PodShape `json:"podShapes,omitempty,omitzero"`
@@ -893,6 +916,11 @@ type ReservationRequest struct {
 	TargetClusterID string `json:"targetClusterID,omitempty,omitzero"`
 	Tenant          string `json:"tenant,omitempty,omitzero"`
 }
+
+// ReservationRequestHealing What happens when nothing is heard of the provider any more. Migrate, the
+// default: another cluster gets a placement beside the one that stands, which is
+// withdrawn when the new node is Ready. Wait: until the provider is heard again.
+type ReservationRequestHealing string
 
 // ReservationRequestQueuePolicy What happens where no cluster can hold the request, now or after its placement
 // was given up. Fail, the default: it is refused or ends. Queue: it waits.

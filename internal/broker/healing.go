@@ -1,0 +1,127 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// healEvery is when another provider is looked for again where there was none.
+const healEvery = 30 * time.Second
+
+// healBy is when the next step of a reservation's healing is due, zero if none is.
+//
+// Agents could not be heard while the broker was away: nothing is taken from a provider
+// before it had the time to speak to this one.
+func (t *term) healBy(r *ledger.Reservation) time.Time {
+	switch t.state.Healing(r) {
+	case ledger.HealNothing:
+		return time.Time{}
+	case ledger.HealBegin:
+		return later(later(t.began.Add(staleAfter), t.settling()), t.healAgain[r.Name])
+	default:
+		return t.now()
+	}
+}
+
+// heals is whether a step of healing comes before anything else that is due.
+func (t *term) heals(r *ledger.Reservation) bool {
+	by, otherwise := t.healBy(r), t.deadlineOf(r)
+	return !by.IsZero() && !by.After(t.now()) && (otherwise.IsZero() || otherwise.After(t.now()))
+}
+
+// heal does the next step. All of them follow from the book: a broker that stopped
+// between two of them goes on.
+func (t *term) heal(r *ledger.Reservation) error {
+	p := r.Current()
+	switch t.state.Healing(r) {
+	case ledger.HealBegin:
+		return t.beginHealing(r)
+	case ledger.HealFinish:
+		return t.leave(r, r.Beside(p), ledger.ProviderLost)
+	case ledger.HealReturn:
+		return t.leave(r, p, ledger.ProviderBack)
+	}
+	return nil
+}
+
+// beginHealing grants a placement beside the one on the provider that is lost. Where no
+// cluster has room everything stays as it is.
+func (t *term) beginHealing(r *ledger.Reservation) error {
+	lost := r.Current()
+	t.healAgain[r.Name] = t.now().Add(healEvery)
+	q, tried := again(r)
+	if may, err := t.mayHeal(r, q, tried); !may || err != nil {
+		return err
+	}
+	c, err := t.choose(q, tried)
+	if fault.ReasonOf(err) == fault.NoCandidate {
+		return nil // it was taken for who waits
+	}
+	if err != nil {
+		return err
+	}
+	err = t.record(ledger.Event{Heal: &ledger.Heal{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
+	if errors.Is(err, ledger.ErrTaken) {
+		return nil // the decision changed what it was made for
+	}
+	if err == nil {
+		t.b.opts.Log.Info("provider is lost; another one gets a placement beside it", "reservation", r.Name, "lost", lost.Provider, "target", c.winner)
+	}
+	return err
+}
+
+// mayHeal is whether there is somebody to take a reservation over, and somebody to peer
+// with: a requester that is silent too would let every provider try in vain. It spares
+// the reasons of a refusal that nobody reads, of as many reservations as the lost
+// provider has.
+func (t *term) mayHeal(r *ledger.Reservation, q *Request, tried []string) (bool, error) {
+	if t.state.HasAgent(r.Requester) && t.presenceOf(r.Requester).phase != ClusterActive {
+		return false, nil
+	}
+	if _, ok := t.pick(t.sought(q, tried), q.Target); ok || t.now().Before(t.healRefresh) {
+		return ok, nil
+	}
+	t.healRefresh = t.now().Add(time.Second)
+	refreshed, err := t.refreshAll()
+	if !refreshed || err != nil {
+		return false, err
+	}
+	_, ok := t.pick(t.sought(q, tried), q.Target)
+	return ok, nil
+}
+
+// leave gives one of two placements up. Its provider holds it until it has confirmed.
+func (t *term) leave(r *ledger.Reservation, p *ledger.Placement, why string) error {
+	t.b.opts.Log.Info("one of two placements is given up", "reservation", r.Name, "from", p.Provider, "stays", r.Beside(p).Provider, "reason", why)
+	delete(t.healAgain, r.Name)
+	return t.record(ledger.Event{Withdraw: &ledger.Withdraw{
+		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: why,
+	}})
+}
+
+// lostProvider is the provider that a reservation counts on and that is silent, and
+// when it was heard last; "" if none is. Where two serve it, it is the older one first.
+func (t *term) lostProvider(r *ledger.Reservation) (string, time.Time) {
+	for i := range r.Placements {
+		p := &r.Placements[i]
+		if since := t.state.Cluster(p.Provider).LostSince; r.Stands(p) && !since.IsZero() {
+			return p.Provider, since
+		}
+	}
+	return "", time.Time{}
+}
+
+// healingMessage says what happens while two placements stand; "" else.
+func (t *term) healingMessage(r *ledger.Reservation) string {
+	p := r.Current()
+	older := r.Beside(p)
+	if older == nil {
+		return ""
+	}
+	return fmt.Sprintf("nothing is heard of %s; %s is to take over, and what is on %s stays until the virtual node %s is Ready",
+		older.Provider, p.Provider, older.Provider, ledger.PlacementName(r.Name, p.Number))
+}

@@ -1,0 +1,316 @@
+package broker
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// pass lets time go by in which all but one of the three clusters are heard.
+func (f *fleet) pass(d time.Duration, silent string) {
+	f.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		f.advertiseBut(silent)
+		time.Sleep(min(advertiseEvery, time.Until(end)))
+	}
+	synctest.Wait()
+}
+
+func (f *fleet) advertiseBut(silent string) {
+	f.t.Helper()
+	for _, id := range []string{"rome", "paris", "berlin"} {
+		if id != silent {
+			f.advertise(id, map[string]string{"rome": "4", "paris": "16", "berlin": "12"}[id], "64Gi", func(a *v1.Advertisement) {
+				if id == "berlin" {
+					a.Allocated = v1.Amounts{"cpu": "4"}
+				}
+			})
+		}
+	}
+}
+
+// servedByParis is a reservation of 4 CPUs; change may ask for something else.
+func (f *fleet) servedByParis(change ...func(*v1.ReservationRequest)) *v1.Reservation {
+	f.t.Helper()
+	f.advertiseBut("nobody")
+	req := lasting(time.Hour)
+	req.Resources = v1.Amounts{"cpu": "4", "memory": "8Gi"}
+	for _, c := range change {
+		c(req)
+	}
+	r := f.carriedOut("rome", f.reserve("rome", "request-1", req))
+	if target(r) != "paris" {
+		f.t.Fatalf("%s serves it, not paris", target(r))
+	}
+	return r
+}
+
+// placements are the states of a reservation's placements, and its phase.
+func (f *fleet) placements(r *v1.Reservation) string {
+	f.t.Helper()
+	r = f.get("rome", r.Name)
+	out := string(r.Phase) + ":"
+	for _, p := range r.Placements {
+		out += " " + p.ClusterID + "=" + string(p.State)
+		if p.Reason != "" {
+			out += "(" + p.Reason + ")"
+		}
+	}
+	return out
+}
+
+func (f *fleet) wantPlacements(r *v1.Reservation, when, want string) {
+	f.t.Helper()
+	if diff := cmp.Diff(want, f.placements(r)); diff != "" {
+		f.t.Errorf("%s (-want +got):\n%s", when, diff)
+	}
+}
+
+const (
+	besideLost = "Active: paris=Ready berlin=Assigned"
+	untouched  = "Active: paris=Ready"
+)
+
+// The broker is killed after every step.
+func TestAReservationOfALostProviderIsMovedOnceTheNewNodeIsReady(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.servedByParis()
+		f.pass(staleAfter-time.Second, "paris")
+		f.wantPlacements(r, "before paris is stale", untouched)
+		f.pass(2*time.Second, "paris")
+		f.wantPlacements(r, "once it is", besideLost)
+		if got := f.available("paris") + ", " + f.available("berlin"); got != "12 56Gi, 4 56Gi" {
+			t.Errorf("%s is left while both hold", got)
+		}
+		var roles []string
+		for _, in := range f.poll("rome", "").Instructions {
+			roles = append(roles, in.ProviderID+" "+string(in.State))
+		}
+		if diff := cmp.Diff([]string{"paris Hold", "berlin Hold"}, roles); diff != "" {
+			t.Errorf("what rome is told (-want +got):\n%s", diff)
+		}
+		f.kill()
+		f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
+		f.kill()
+		f.mustReport("rome", r, 2, consumer, v1.StatusReportStateReady)
+		synctest.Wait()
+		f.wantPlacements(r, "once the new node is Ready", "Active: paris=Withdrawing(ProviderLost) berlin=Ready")
+		f.kill()
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
+		if got := f.available("paris"); got != "12 56Gi" {
+			t.Errorf("%s is left at paris, which has not confirmed", got)
+		}
+		f.advertise("paris", "16", "64Gi")
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
+		f.wantPlacements(r, "once paris has confirmed", "Active: paris=Gone(ProviderLost) berlin=Ready")
+		if got := f.available("paris"); got != "16 64Gi" {
+			t.Errorf("%s is left at paris, which has confirmed", got)
+		}
+		f.pass(staleAfter+time.Second, "berlin")
+		f.wantPlacements(r, "when berlin is lost in turn", "Active: paris=Gone(ProviderLost) berlin=Ready paris=Assigned")
+	})
+}
+
+func TestABrokerThatStoppedInTheMidstOfHealingGoesOn(t *testing.T) {
+	tests := map[string]struct {
+		happens func(f *fleet, r *v1.Reservation)
+		want    string
+	}{
+		"before it began": {func(f *fleet, _ *v1.Reservation) {
+			f.pass(staleAfter-time.Second, "paris")
+			f.kill()
+		}, besideLost},
+		"when the provider was known to be lost": {func(f *fleet, _ *v1.Reservation) {
+			f.pass(staleAfter+time.Second, "paris")
+			f.mustReport("berlin", f.get("rome", "request-1"), 2, provider, v1.StatusReportStateRefused)
+			f.kill()
+		}, "Active: paris=Ready berlin=Gone(Refused)"},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				r := f.servedByParis()
+				c.happens(f, r)
+				before := f.placements(r)
+				f.pass(staleAfter-time.Second, "paris")
+				f.wantPlacements(r, "before agents had the time to speak to the new one", before)
+				f.pass(2*time.Second, "paris")
+				f.wantPlacements(r, "after", c.want)
+			})
+		})
+	}
+}
+
+func TestTheOlderPlacementStandsUntilANewOneServes(t *testing.T) {
+	tests := map[string]struct {
+		happens func(f *fleet, r *v1.Reservation)
+		want    string
+	}{
+		"the provider is heard again before the new node is Ready": {func(f *fleet, r *v1.Reservation) {
+			f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
+			f.advertise("paris", "16", "64Gi")
+		}, "Active: paris=Ready berlin=Withdrawing(ProviderBack)"},
+		"the new one refuses": {func(f *fleet, r *v1.Reservation) {
+			f.mustReport("berlin", r, 2, provider, v1.StatusReportStateRefused)
+		}, "Active: paris=Ready berlin=Gone(Refused)"},
+		"the new one does not answer": {func(f *fleet, _ *v1.Reservation) {
+			f.pass(limits.Acknowledge, "paris")
+		}, "Active: paris=Ready berlin=Withdrawing(Unacknowledged)"},
+		"the new node never is Ready": {func(f *fleet, r *v1.Reservation) {
+			f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
+			f.pass(limits.Ready, "paris")
+		}, "Active: paris=Ready berlin=Withdrawing(NeverReady)"},
+		"the old node is lost and the new one not Ready": {func(f *fleet, r *v1.Reservation) {
+			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateNotReady)
+		}, "Reserved: paris=Acknowledged berlin=Assigned"},
+		"another cluster is there when one refuses": {func(f *fleet, r *v1.Reservation) {
+			f.advertise("oslo", "8", "64Gi")
+			f.mustReport("berlin", r, 2, provider, v1.StatusReportStateRefused)
+			time.Sleep(healEvery)
+		}, "Active: paris=Ready berlin=Gone(Refused) oslo=Assigned"},
+		"it is released": {func(f *fleet, r *v1.Reservation) {
+			if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name); err != nil {
+				f.t.Fatal(err)
+			}
+		}, "Releasing: paris=Withdrawing berlin=Withdrawing"},
+		"its time is over": {func(f *fleet, r *v1.Reservation) {
+			f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
+			change := &v1.ReservationChange{Generation: 2, DurationSeconds: 150}
+			if _, err := f.ChangeReservation(context.Background(), "rome", r.Name, change); err != nil {
+				f.t.Fatal(err)
+			}
+			f.pass(time.Minute, "paris")
+		}, "Releasing: paris=Withdrawing berlin=Withdrawing"},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				r := f.servedByParis()
+				f.pass(staleAfter+time.Second, "paris")
+				f.wantPlacements(r, "at first", besideLost)
+				c.happens(f, r)
+				synctest.Wait()
+				f.wantPlacements(r, "then", c.want)
+				if got := f.available("paris"); got != "12 56Gi" {
+					t.Errorf("%s is left at paris, which was not heard to confirm anything", got)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutAnotherClusterALostProviderIsWaitedFor(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.servedByParis(func(req *v1.ReservationRequest) { req.Resources = v1.Amounts{"cpu": "10"} })
+		f.pass(10*time.Minute, "paris")
+		f.wantPlacements(r, "without another cluster", untouched)
+		f.advertise("oslo", "16", "64Gi")
+		f.pass(healEvery, "paris")
+		f.wantPlacements(r, "with one", "Active: paris=Ready oslo=Assigned")
+	})
+}
+
+func TestWhoWantsToWaitIsNotMoved(t *testing.T) {
+	for name, change := range map[string]func(*v1.ReservationRequest){
+		"with healing Wait": func(req *v1.ReservationRequest) { req.Healing = v1.ReservationRequestHealingWait },
+		"with a target":     func(req *v1.ReservationRequest) { req.TargetClusterID = "paris" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				r := f.servedByParis(change)
+				f.pass(10*time.Minute, "paris")
+				f.wantPlacements(r, "while paris is silent", untouched)
+				f.pass(time.Hour, "paris")
+				f.wantPlacements(r, "when its time is over", "Releasing: paris=Withdrawing")
+			})
+		})
+	}
+}
+
+// A requester that does not hear of a new placement cannot use it.
+func TestNothingIsMovedWhileTheRequesterIsSilentToo(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.servedByParis()
+		for range 10 {
+			f.advertise("berlin", "12", "64Gi")
+			time.Sleep(advertiseEvery)
+		}
+		f.wantPlacements(r, "while both are silent", untouched)
+		f.pass(healEvery+time.Second, "paris")
+		if got := f.placements(r); !strings.HasPrefix(got, "Active: paris=Ready berlin=") {
+			t.Errorf("once rome is back: %s", got)
+		}
+	})
+}
+
+func TestOtherAmountsWhileAReservationIsMoved(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.servedByParis()
+		f.pass(time.Second, "nobody")
+		grow := func(generation int64, cpu string) error {
+			_, err := f.ChangeReservation(context.Background(), "rome", r.Name,
+				&v1.ReservationChange{Generation: generation, DurationSeconds: 3600, Resources: v1.Amounts{"cpu": cpu, "memory": "8Gi"}})
+			return err
+		}
+		if err := grow(2, "6"); err != nil {
+			t.Fatal(err)
+		}
+		f.pass(staleAfter+time.Second, "paris")
+		f.wantPlacements(r, "a change that paris has not answered keeps nothing up", besideLost)
+		changeIs := func(want v1.ChangeStateState, says string) {
+			t.Helper()
+			if c := f.get("rome", r.Name).Change; c == nil || c.State != want || !strings.Contains(c.Message, says) {
+				t.Errorf("the change is %+v, want %s: %s", c, want, says)
+			}
+		}
+		changeIs(v1.ChangeStateStatePending, "waiting for paris")
+		answer := &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateAcknowledged, Change: 2}
+		if err := f.ReportStatus(context.Background(), "paris", r.Name, answer); fault.ReasonOf(err) != fault.Awaiting {
+			t.Errorf("an answer of paris before its agent is heard: %v, want %s", err, fault.Awaiting)
+		}
+		if err := grow(3, "5"); fault.ReasonOf(err) != fault.Awaiting {
+			t.Errorf("a change while two stand: %v, want %s", err, fault.Awaiting)
+		}
+		f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
+		f.mustReport("rome", r, 2, consumer, v1.StatusReportStateReady)
+		synctest.Wait()
+		changeIs(v1.ChangeStateStateRefused, "had not answered")
+		if got := f.available("paris"); got != "10 56Gi" {
+			t.Errorf("%s is left at paris, which may have agreed", got)
+		}
+		if err := grow(3, "5"); err != nil {
+			t.Errorf("a change when berlin alone serves it: %v", err)
+		}
+		if got := f.available("berlin"); got != "3 56Gi" {
+			t.Errorf("%s is left at berlin", got)
+		}
+	})
+}
+
+// The older of two placements is given up last where the newer one gave up before it.
+func TestAReservationThatMakesRoomAfterItsHealingFailed(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		config := DefaultConfig()
+		config.Preemption.LowerPriority = true
+		f.SetConfig(context.Background(), config)
+		r := f.servedByParis()
+		f.pass(staleAfter+time.Second, "paris")
+		f.mustReport("berlin", r, 2, provider, v1.StatusReportStateRefused)
+		f.pass(time.Second, "nobody")
+		f.reserve("berlin", "request-2", &v1.ReservationRequest{
+			Resources: v1.Amounts{"cpu": "16"}, Priority: 1, QueuePolicy: v1.ReservationRequestQueuePolicyQueue,
+		})
+		f.pass(config.Preemption.Grace+time.Second, "nobody")
+		f.wantPlacements(r, "when it has made room", "Releasing: paris=Withdrawing(Preempted) berlin=Gone(Refused)")
+		if got := f.get("rome", r.Name).EndReason; got != v1.ReservationEndReasonPreempted {
+			t.Errorf("it ended as %s", got)
+		}
+	})
+}

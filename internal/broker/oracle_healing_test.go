@@ -1,0 +1,144 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// standing is how many clusters keep capacity for a reservation because it is wanted.
+func (r *told) standing() int {
+	n := 0
+	for _, p := range r.placements {
+		if !p.givenUp {
+			n++
+		}
+	}
+	return n
+}
+
+// mayReturn is whether a lender that is left may be asked again: it has not given the
+// placement up itself.
+func (p *promise) mayReturn() bool {
+	return p.reason == ledger.Preempted || p.reason == ledger.ProviderLost || p.reason == ledger.ProviderBack
+}
+
+// healedRightly: a second cluster is only ever given a reservation of one that is silent
+// and did serve, and that one is left for it only when it serves.
+func (o *oracle) healedRightly(known *told, r *ledger.Reservation, now time.Time) error {
+	var standing []*ledger.Placement
+	for i := range r.Placements {
+		if p := &r.Placements[i]; r.Stands(p) {
+			standing = append(standing, p)
+		}
+	}
+	if len(standing) > 2 {
+		return fmt.Errorf("%d placements stand: %+v", len(standing), r.Placements)
+	}
+	if len(standing) == 2 && len(r.Placements) > len(known.placements) {
+		older := standing[0]
+		if o.lends(older.Provider, now) || older.AcknowledgedAt.IsZero() || known.patient {
+			return fmt.Errorf("it got a placement on %s beside the one on %s, patient: %t", standing[1].Provider, older.Provider, known.patient)
+		}
+	}
+	for i := range known.placements {
+		p := &r.Placements[i]
+		if p.Withdrawn != ledger.ProviderLost || known.placements[i].givenUp || r.EndReason != "" {
+			continue
+		}
+		if len(standing) != 1 || !o.isThere(known, standing[0]) {
+			return fmt.Errorf("%s was left, and nobody else serves it: %+v", p.Provider, r.Placements)
+		}
+	}
+	return nil
+}
+
+func (o *oracle) isThere(known *told, p *ledger.Placement) bool {
+	agent := func(id string) bool { return o.lenders[id] != nil && o.lenders[id].agent }
+	return (p.Ready || !agent(known.requester)) && (!p.AcknowledgedAt.IsZero() || !agent(p.Provider))
+}
+
+// serve has both sides of a placement do what they are told, one between two providers
+// first.
+func (m *machine) serve(c choose) (cause, error) {
+	r := m.anyTold(c)
+	for _, name := range m.names {
+		if m.told[name].standing() > 1 && c(2) == 0 {
+			r = m.told[name]
+		}
+	}
+	if r == nil || r.newest() < 0 {
+		return cause{}, nil
+	}
+	n := r.newest()
+	report := v1.StatusReport{Placement: int32(n + 1), Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateAcknowledged}
+	if err := m.ReportStatus(context.Background(), r.placements[n].provider, r.name, &report); err != nil {
+		return cause{}, fmt.Errorf("acknowledging %s: %w", ledger.PlacementName(r.name, report.Placement), err)
+	}
+	if err := m.catchUp(cause{}); err != nil || r.newest() != n {
+		return cause{}, err
+	}
+	report.Role, report.State = v1.StatusReportRoleConsumer, v1.StatusReportStateReady
+	if err := m.ReportStatus(context.Background(), r.requester, r.name, &report); err != nil {
+		return cause{}, fmt.Errorf("%s is ready: %w", ledger.PlacementName(r.name, report.Placement), err)
+	}
+	return cause{}, nil
+}
+
+// fallSilent has time pass in which all but one cluster go on to be heard.
+func (m *machine) fallSilent(c choose) (cause, error) {
+	if _, err := m.pass(staleAfter - time.Second); err != nil {
+		return cause{}, err
+	}
+	if err := m.catchUp(cause{}); err != nil {
+		return cause{}, err
+	}
+	silent := oneOf(c, "paris", "berlin", "rome")
+	for _, id := range slices.Sorted(maps.Keys(m.lenders)) {
+		l := m.lenders[id]
+		if !l.agent || id == silent {
+			continue
+		}
+		m.sequence++
+		said := *l
+		said.heard, said.epoch, said.sequence = m.now(), 1, m.sequence
+		if err := m.repeat(id, &said); err != nil {
+			return cause{}, err
+		}
+		if err := m.catchUp(cause{}); err != nil {
+			return cause{}, err
+		}
+	}
+	return m.pass(time.Second)
+}
+
+// repeat advertises what a cluster has said before.
+func (m *machine) repeat(id string, said *lender) error {
+	adv := &v1.Advertisement{ClusterID: id, Epoch: said.epoch, Sequence: said.sequence, Allocatable: wire.FromAmounts(said.amounts), Allocated: wire.FromAmounts(said.own)}
+	adv.Capacity = adv.Allocatable
+	for name, used := range said.used {
+		for _, r := range m.told {
+			for i := range r.placements {
+				if ledger.PlacementName(r.name, int32(i+1)) == name {
+					adv.Usage = append(adv.Usage, v1.Usage{Reservation: r.name, Placement: int32(i + 1), Used: wire.FromAmounts(used)})
+				}
+			}
+		}
+	}
+	if _, err := m.PublishAdvertisement(context.Background(), id, adv); err != nil {
+		return err
+	}
+	said.used = maps.Clone(said.used)
+	maps.DeleteFunc(said.used, func(name string, _ quantity.Amounts) bool {
+		return !slices.ContainsFunc(adv.Usage, func(u v1.Usage) bool { return ledger.PlacementName(u.Reservation, u.Placement) == name })
+	})
+	m.hear(id, said)
+	return m.settleOffers()
+}
