@@ -39,7 +39,8 @@ func (r *Reconciler) announce(before, after *brokerv1alpha1.Reservation) {
 		}
 		r.recorder.Eventf(after, nil, kind, c.Reason, "Reach", "%s", clip(c.Message))
 	}
-	if n := len(is.Placements); n > len(was.Placements) && n > 1 {
+	n := len(is.Placements)
+	if n > len(was.Placements) && n > 1 && is.Placements[n-2].Reason != "" {
 		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonMoved, "Move",
 			"placement %d on %s: %s gave it up (%s)", n, is.TargetClusterID, is.Placements[n-2].ClusterID, is.Placements[n-2].Reason)
 	}

@@ -208,6 +208,7 @@ func requestOf(obj *brokerv1alpha1.Reservation) (broker.Request, error) {
 		q.Duration = obj.Spec.Duration.Duration
 	}
 	q.Queue = obj.Spec.QueuePolicy == brokerv1alpha1.QueuePolicyQueue
+	q.Patient = obj.Spec.Healing == brokerv1alpha1.HealingWait
 	if obj.Spec.QueueTimeout != nil {
 		q.Wait = obj.Spec.QueueTimeout.Duration
 	}

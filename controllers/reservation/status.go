@@ -33,6 +33,9 @@ func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
 	if v.Queue {
 		spec.QueuePolicy = brokerv1alpha1.QueuePolicyQueue
 	}
+	if v.Patient {
+		spec.Healing = brokerv1alpha1.HealingWait
+	}
 	if v.Wait != 0 {
 		spec.QueueTimeout = &metav1.Duration{Duration: v.Wait}
 	}
@@ -43,7 +46,7 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 	status := brokerv1alpha1.ReservationStatus{
 		Phase:                 brokerv1alpha1.ReservationPhase(v.Phase),
 		ReservationName:       v.Name,
-		TargetClusterID:       v.Provider,
+		TargetClusterID:       targetOf(v),
 		TargetClusterEndpoint: v.Endpoint,
 		ReservedAt:            seconds(v.ReservedAt()),
 		Queue:                 placeOf(v.Place),
@@ -68,7 +71,7 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 			})
 		}
 	}
-	for _, c := range slices.Concat(conditionsOf(v), preemptionOf(v, obj.Status.Conditions), reachOf(v, obj.Status.Conditions)) {
+	for _, c := range slices.Concat(conditionsOf(v), preemptionOf(v, obj.Status.Conditions), reachOf(v, obj.Status)) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
@@ -106,25 +109,58 @@ func conditionsOf(v *broker.ReservationView) []metav1.Condition {
 	})
 }
 
+// targetOf is the newest cluster with a virtual node that is Ready; where none is, the
+// newest that was given the reservation.
+func targetOf(v *broker.ReservationView) string {
+	if p := v.Serving(); p != nil && v.Provider != "" {
+		return p.Provider
+	}
+	return v.Provider
+}
+
 // reachOf tells of a provider that is silent, or was.
-func reachOf(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
+func reachOf(v *broker.ReservationView, before brokerv1alpha1.ReservationStatus) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionProviderReachable}
+	newest := v.Current()
 	switch {
 	case !v.LostSince.IsZero():
 		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonProviderSilent
-		c.Message = "nothing was heard of the agent of " + v.Provider + " since " + v.LostSince.Format(time.RFC3339) +
-			"; capacity stays held there, and the reservation waits for it until it returns, or the reservation expires or is released"
-	case meta.IsStatusConditionFalse(before, c.Type):
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, brokerv1alpha1.ReasonProviderBack, v.Provider+" is heard again"
-	default:
+		c.Message = "nothing was heard of the agent of " + v.Lost + " since " + v.LostSince.Format(time.RFC3339) + "; capacity stays held there, and "
+		switch {
+		case v.Beside(newest) != nil:
+			c.Reason = brokerv1alpha1.ReasonMigrating
+			c.Message += newest.Provider + " takes over once its virtual node is Ready"
+		case v.Patient || v.Target != "":
+			c.Message += "the reservation waits for it until it returns, or the reservation expires or is released"
+		default:
+			c.Message += "the reservation goes to another cluster as soon as one has room"
+		}
+	case !meta.IsStatusConditionFalse(before.Conditions, c.Type):
 		return nil
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, brokerv1alpha1.ReasonProviderBack, targetOf(v)+" is heard again"
+		if left := leftSince(v, before); left != "" {
+			c.Reason, c.Message = brokerv1alpha1.ReasonMigrated, targetOf(v)+" has taken over from "+left+", of which nothing is heard"
+		}
 	}
 	return []metav1.Condition{c}
 }
 
+// leftSince is the provider that was left, since a status was written, for being lost;
+// "" if none was.
+func leftSince(v *broker.ReservationView, before brokerv1alpha1.ReservationStatus) string {
+	for i, p := range v.Placements {
+		known := i < len(before.Placements) && before.Placements[i].Reason != ""
+		if p.Withdrawn == ledger.ProviderLost && !known {
+			return p.Provider
+		}
+	}
+	return ""
+}
+
 func acknowledgementOf(v *broker.ReservationView) metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionAcknowledged}
-	p := v.Current()
+	p := v.Serving()
 	switch {
 	case p == nil, v.Place != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, string(v.Phase), "no provider is asked"

@@ -56,7 +56,7 @@ func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Conditi
 		agentv1alpha1.ReasonBrokerUnreachable, agentv1alpha1.ReasonNamespaceNotOpted, agentv1alpha1.ReasonNodeNotReady,
 		agentv1alpha1.ReasonOutsideBounds, agentv1alpha1.ReasonChangeRefused, agentv1alpha1.ReasonFailed,
 		agentv1alpha1.ReasonQueueFull, agentv1alpha1.ReasonNotice, agentv1alpha1.ReasonPreempted,
-		agentv1alpha1.ReasonProviderSilent:
+		agentv1alpha1.ReasonProviderSilent, agentv1alpha1.ReasonMigrating:
 		kind = corev1.EventTypeWarning
 	}
 	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", wire.Clip(c.Message, maxNote))

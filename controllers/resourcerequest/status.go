@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -216,7 +217,7 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 			e.set(c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	e.reachable(current.Spec.ProviderSilentSince)
+	e.reachable(all)
 	if len(closed) > 0 {
 		e.set(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, optIn(closed))
 	}
@@ -224,16 +225,52 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 }
 
 // reachable tells of a provider that is silent, or was.
-func (e editor) reachable(silent *metav1.Time) {
+func (e editor) reachable(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionProviderReachable
-	switch s := &e.rr.Status; {
-	case silent != nil:
-		e.set(kind, metav1.ConditionFalse, agentv1alpha1.ReasonProviderSilent, fmt.Sprintf(
-			"the broker has heard nothing of %q since %s; capacity stays held there, and the request waits for it until it returns, expires or is deleted",
-			s.TargetClusterID, silent.UTC().Format(time.RFC3339)))
-	case meta.IsStatusConditionFalse(s.Conditions, kind):
-		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack, fmt.Sprintf("%q is heard again", s.TargetClusterID))
+	target, lost, left, next := e.rr.Status.TargetClusterID, lostIn(all, true), lostIn(all, false), (*agentv1alpha1.ReservationInstruction)(nil)
+	if lost != nil {
+		next = besideOf(all, lost)
 	}
+	switch {
+	case lost != nil:
+		reason, then := agentv1alpha1.ReasonProviderSilent, "the request goes to another cluster as soon as one has room"
+		switch {
+		case next != nil:
+			reason, then = agentv1alpha1.ReasonMigrating, fmt.Sprintf("%q takes over once its virtual node is Ready", next.Spec.TargetClusterID)
+		case e.rr.Spec.Healing == brokerv1alpha1.HealingWait:
+			then = "the request waits for it until it returns, expires or is deleted"
+		}
+		e.set(kind, metav1.ConditionFalse, reason, fmt.Sprintf("the broker has heard nothing of %q since %s; capacity stays held there, and %s",
+			lost.Spec.TargetClusterID, lost.Spec.ProviderSilentSince.UTC().Format(time.RFC3339), then))
+	case !meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
+	case left != nil && left.Spec.TargetClusterID != target:
+		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has taken over from %q, of which nothing is heard", target, left.Spec.TargetClusterID))
+	default:
+		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack, fmt.Sprintf("%q is heard again", target))
+	}
+}
+
+// lostIn is the oldest instruction whose provider is silent, of those that stand or of
+// the others; nil if there is none.
+func lostIn(all []agentv1alpha1.ReservationInstruction, standing bool) *agentv1alpha1.ReservationInstruction {
+	var oldest *agentv1alpha1.ReservationInstruction
+	for i := range all {
+		next := &all[i]
+		if next.Spec.ProviderSilentSince != nil && stands(next) == standing && (oldest == nil || next.Spec.Placement < oldest.Spec.Placement) {
+			oldest = next
+		}
+	}
+	return oldest
+}
+
+// besideOf is another instruction that stands, nil if there is none.
+func besideOf(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
+	for i := range all {
+		if next := &all[i]; stands(next) && next.Name != one.Name {
+			return next
+		}
+	}
+	return nil
 }
 
 // derivePhase is the one place that says how a request with a reservation stands.
@@ -265,17 +302,30 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-// currentOf is the newest placement that stands, else the newest one.
+// currentOf is the newest placement that is Ready; else the newest that stands, else the
+// newest one. While a provider that is lost is replaced two of them stand.
 func currentOf(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
 	var current *agentv1alpha1.ReservationInstruction
 	for i := range all {
 		next := &all[i]
-		if current == nil || stands(next) && !stands(current) ||
-			stands(next) == stands(current) && next.Spec.Placement > current.Spec.Placement {
+		if current == nil || worth(next) > worth(current) ||
+			worth(next) == worth(current) && next.Spec.Placement > current.Spec.Placement {
 			current = next
 		}
 	}
 	return current
+}
+
+// worth of a placement to who uses it: it is Ready, it stands, or neither.
+func worth(inst *agentv1alpha1.ReservationInstruction) int {
+	switch {
+	case !stands(inst):
+		return 0
+	case !meta.IsStatusConditionTrue(inst.Status.Conditions, agentv1alpha1.ConditionNodeReady):
+		return 1
+	default:
+		return 2
+	}
 }
 
 // optIn says how namespaces are opened.

@@ -1,0 +1,140 @@
+package resourcerequest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// placement returns the instruction of the only reservation with that number.
+func (b *bench) placement(number int32) *agentv1alpha1.ReservationInstruction {
+	b.Helper()
+	for _, inst := range b.instructions() {
+		if inst.Spec.Placement == number {
+			return &inst
+		}
+	}
+	b.Fatalf("no placement %d", number)
+	return nil
+}
+
+func (b *bench) write(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.after(time.Second)
+}
+
+// beside writes down what the inbox does when another provider gets a placement.
+func (b *bench) beside(provider string) {
+	b.Helper()
+	second := b.placement(1)
+	second.ObjectMeta = metav1.ObjectMeta{
+		Namespace: second.Namespace, Name: second.Spec.ReservationName + "-2", Labels: second.Labels,
+	}
+	second.Spec.Placement, second.Spec.TargetClusterID, second.Spec.ProviderSilentSince = 2, provider, nil
+	second.Status = agentv1alpha1.ReservationInstructionStatus{}
+	b.write(b.client.Create(b.Context(), second))
+}
+
+func (b *bench) silent(number int32, since *metav1.Time) {
+	b.Helper()
+	inst := b.placement(number)
+	inst.Spec.ProviderSilentSince = since
+	b.write(b.client.Update(b.Context(), inst))
+}
+
+func (b *bench) node(number int32, edit func(*agentv1alpha1.ReservationInstruction)) {
+	b.Helper()
+	inst := b.placement(number)
+	edit(inst)
+	b.write(b.client.Status().Update(b.Context(), inst))
+}
+
+func (b *bench) give(number int32) {
+	b.Helper()
+	inst := b.placement(number)
+	inst.Spec.Release = true
+	b.write(b.client.Update(b.Context(), inst))
+}
+
+// expectServed compares phase, target and why the provider is or is not reachable.
+func (b *bench) expectServed(when string, want ...string) {
+	b.Helper()
+	s := b.request().Status
+	got := []string{string(s.Phase), s.TargetClusterID}
+	if c := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionProviderReachable); c != nil {
+		got = append(got, string(c.Status), c.Reason)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.Errorf("%s (-want +got):\n%s", when, diff)
+	}
+}
+
+func TestARequestStaysActiveWhileAnotherProviderTakesOver(t *testing.T) {
+	b := newBench(t)
+	b.after(0)
+	b.carriedOut(nodeReady)
+	b.after(time.Second)
+	lost := b.request().Status.TargetClusterID
+	since := metav1.NewTime(b.clock.Now().Truncate(time.Second))
+	b.silent(1, &since)
+	b.expectServed("once its provider is silent", "Active", lost, "False", "ProviderSilent")
+	b.beside("oslo")
+	b.expectServed("with a second placement", "Active", lost, "False", "Migrating")
+	b.expectEvent("Warning Migrating")
+	b.node(2, nodeReady)
+	b.expectServed("once the new node is Ready", "Active", "oslo", "False", "Migrating")
+	b.give(1)
+	b.expectServed("once the old one is given up", "Active", "oslo", "True", "Migrated")
+	b.expectEvent("Normal Migrated")
+	if inst := b.placement(2); inst.Spec.Release {
+		t.Error("the placement that serves is released")
+	}
+	b.write(b.client.Delete(t.Context(), b.placement(1)))
+	b.expectServed("once the old one is gone", "Active", "oslo", "True", "Migrated")
+}
+
+func TestARequestKeepsAProviderThatIsBackFirst(t *testing.T) {
+	b := newBench(t)
+	b.after(0)
+	b.carriedOut(nodeReady)
+	b.after(time.Second)
+	lost := b.request().Status.TargetClusterID
+	since := metav1.NewTime(b.clock.Now().Truncate(time.Second))
+	b.silent(1, &since)
+	b.beside("oslo")
+	b.silent(1, nil)
+	b.give(2)
+	b.expectServed("once it is back", "Active", lost, "True", "ProviderBack")
+}
+
+func TestARequestIsNotActiveWhileNeitherNodeIsReady(t *testing.T) {
+	b := newBench(t)
+	b.after(0)
+	b.carriedOut(nodeReady)
+	b.after(time.Second)
+	since := metav1.NewTime(b.clock.Now().Truncate(time.Second))
+	b.silent(1, &since)
+	b.beside("oslo")
+	b.node(1, func(inst *agentv1alpha1.ReservationInstruction) {
+		meta.SetStatusCondition(&inst.Status.Conditions, metav1.Condition{
+			Type: agentv1alpha1.ConditionNodeReady, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonNodeNotReady,
+		})
+	})
+	b.expectServed("with neither", "Reserved", "oslo", "False", "Migrating")
+	b.delete()
+	b.after(time.Second)
+	for _, inst := range b.instructions() {
+		if !inst.Spec.Release {
+			t.Errorf("%s is not released with its request", client.ObjectKeyFromObject(&inst))
+		}
+	}
+}
