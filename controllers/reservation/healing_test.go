@@ -14,7 +14,7 @@ import (
 )
 
 func TestAReservationShowsWhoServesItWhileAnotherProviderTakesOver(t *testing.T) {
-	at := time.Unix(1, 0)
+	const at = ledger.Instant(time.Second)
 	paris := ledger.Placement{Number: 1, Provider: "paris", AcknowledgedAt: at, Ready: true, EverReady: true}
 	berlin := ledger.Placement{Number: 2, Provider: "berlin"}
 	ready := ledger.Placement{Number: 2, Provider: "berlin", AcknowledgedAt: at, Ready: true, EverReady: true}
@@ -54,7 +54,7 @@ func TestAReservationShowsWhoServesItWhileAnotherProviderTakesOver(t *testing.T)
 				}
 				view.Provider = view.Current().Provider
 				if s.lost != "" {
-					view.LostSince = at
+					view.LostSince = at.Time()
 				}
 				before := obj.DeepCopy()
 				obj.Status = statusOf(view, obj)

@@ -44,13 +44,8 @@ func TestARequestDeletedWhileItIsOnItsWay(t *testing.T) {
 	before, err := env.Available(t.Context())
 	check(t, err)
 
-	signal := func(s syscall.Signal) {
-		for _, pod := range env.Product.Pods("broker") {
-			check(t, syscall.Kill(pod.Process().Pid(), s))
-		}
-	}
-	resume := func() { signal(syscall.SIGCONT) }
-	signal(syscall.SIGSTOP)
+	resume := func() { signal(t, env, "broker", syscall.SIGCONT) }
+	signal(t, env, "broker", syscall.SIGSTOP)
 	defer resume()
 	r, err := rome.Request(t.Context(), namespace, "in-flight", small())
 	check(t, err)
@@ -67,6 +62,14 @@ func TestARequestDeletedWhileItIsOnItsWay(t *testing.T) {
 	check(t, rome.AwaitGone(t.Context(), r, time.Minute))
 	check(t, env.AwaitHeld(t.Context(), "rome", 0, 30*time.Second))
 	check(t, env.AwaitAvailable(t.Context(), before, 30*time.Second))
+}
+
+// signal goes to the broker ("broker") or a member's agent (by cluster ID).
+func signal(t *testing.T, env *Environment, name string, s syscall.Signal) {
+	t.Helper()
+	for _, pod := range env.Product.Pods(name) {
+		check(t, syscall.Kill(pod.Process().Pid(), s))
+	}
 }
 
 func reservation(name, requester string) *brokerv1alpha1.Reservation {

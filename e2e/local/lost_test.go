@@ -1,0 +1,189 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+)
+
+// A provider's agent falls silent while its cluster runs on. Of two requests that it
+// serves one is taken over by another cluster, and its pods are never all away; the other
+// one waits. When the agent is back, its cluster keeps nothing of the first and serves
+// the second as before.
+func TestALostProviderIsLeftOnceAnotherOneServes(t *testing.T) {
+	env := playgroundOf(t)
+	ctx, rome := t.Context(), env.Member("rome")
+	configure(t, env, brokerv1alpha1.BrokerConfigSpec{StaleThreshold: &metav1.Duration{Duration: time.Minute}})
+	waits := small()
+	patient := &agentv1alpha1.ResourceRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "waits"},
+		Spec:       agentv1alpha1.ResourceRequestSpec{CPU: waits.Cpu(), Memory: waits.Memory(), Healing: brokerv1alpha1.HealingWait},
+	}
+	check(t, rome.Create(ctx, patient))
+	check(t, rome.AwaitReady(ctx, patient, readyWithin))
+	stays := run(t, env, rome, patient)
+	moves, _ := ready(t, rome, "moves", small())
+	run(t, env, rome, moves)
+	lost, oldNode := moves.Status.TargetClusterID, moves.Status.NodeName
+	if patient.Status.TargetClusterID != lost {
+		t.Fatalf("served by %s and %s, want one cluster for both", patient.Status.TargetClusterID, lost)
+	}
+	keepOne(t, rome, moves.Name)
+	least := leastRunning(t, rome, moves.Name)
+
+	signal(t, env, lost, syscall.SIGSTOP)
+	began := time.Now()
+	back := func() { signal(t, env, lost, syscall.SIGKILL) } // it is started again
+	t.Cleanup(func() {
+		if back != nil {
+			back()
+		}
+	})
+	awaitReach(t, rome, patient, metav1.ConditionFalse, agentv1alpha1.ReasonProviderSilent)
+	t.Logf("silent: %.1f s", time.Since(began).Seconds())
+	awaitReach(t, rome, moves, metav1.ConditionTrue, agentv1alpha1.ReasonMigrated)
+	t.Logf("taken over: %.1f s", time.Since(began).Seconds())
+	if moves.Status.TargetClusterID == lost || moves.Status.NodeName == oldNode {
+		t.Errorf("taken over by %s, node %s", moves.Status.TargetClusterID, moves.Status.NodeName)
+	}
+	moved, err := env.Watch(ctx, rome, namespace, moves.Status.TargetClusterID, moves.Status.NodeName)
+	check(t, err)
+	awaitDrained(t, rome, oldNode)
+	t.Logf("drained: %.1f s", time.Since(began).Seconds())
+	check(t, stays.Unchanged(ctx))
+	for _, reason := range []string{agentv1alpha1.ReasonMigrating, agentv1alpha1.ReasonMigrated} {
+		awaitEvent(t, rome, moves, reason)
+	}
+
+	back()
+	back = nil
+	awaitReach(t, rome, patient, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack)
+	check(t, rome.AwaitNodeGone(ctx, oldNode, time.Minute))
+	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		left, err := env.Member(lost).Leftovers(ctx)
+		if err != nil || !strings.Contains(strings.Join(left, " "), oldNode) {
+			return "", err
+		}
+		return fmt.Sprintf("nothing of %s to be left in %s: %v", oldNode, lost, left), nil
+	}))
+	t.Logf("clean: %.1f s", time.Since(began).Seconds())
+	check(t, stays.Unchanged(ctx))
+	check(t, moved.Unchanged(ctx))
+	if n := least(); n < 1 {
+		t.Errorf("%d pods ran at one time", n)
+	}
+	check(t, rome.AwaitReady(ctx, patient, time.Second))
+}
+
+// keepOne has no more than one of the two pods of a workload evicted at once.
+func keepOne(t *testing.T, c *e2e.Cluster, workload string) {
+	t.Helper()
+	one := intstr.FromInt32(1)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: workload},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: labelsOf(workload)},
+		},
+	}
+	check(t, c.Create(t.Context(), budget))
+	t.Cleanup(func() { check(t, c.Delete(context.Background(), budget)) })
+}
+
+func labelsOf(workload string) client.MatchingLabels {
+	return client.MatchingLabels{"app.kubernetes.io/name": workload}
+}
+
+// leastRunning counts the pods of a workload that run, all the time until it is asked
+// for the least of them.
+func leastRunning(t *testing.T, c *e2e.Cluster, workload string) func() int {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan int, 1)
+	go func() {
+		least := 2
+		for ctx.Err() == nil {
+			pods, running := &corev1.PodList{}, 0
+			if err := c.List(ctx, pods, client.InNamespace(namespace), labelsOf(workload)); err != nil {
+				continue
+			}
+			for i := range pods.Items {
+				if p := &pods.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+					running++
+				}
+			}
+			least = min(least, running)
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		result <- least
+	}()
+	t.Cleanup(cancel)
+	return func() int {
+		cancel()
+		return <-result
+	}
+}
+
+// awaitReach waits for what a request says of its provider.
+func awaitReach(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, status metav1.ConditionStatus, reason string) {
+	t.Helper()
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
+			return "", err
+		}
+		got := meta.FindStatusCondition(r.Status.Conditions, agentv1alpha1.ConditionProviderReachable)
+		if got != nil && got.Status == status && got.Reason == reason {
+			return "", nil
+		}
+		return fmt.Sprintf("ProviderReachable of %s to be %s (%s): %+v", r.Name, status, reason, got), nil
+	}))
+}
+
+// awaitDrained waits until no pod is left on a node that may be gone already.
+func awaitDrained(t *testing.T, c *e2e.Cluster, node string) {
+	t.Helper()
+	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+		pods := &corev1.PodList{}
+		if err := c.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+			return "", err
+		}
+		for _, p := range pods.Items {
+			if p.Spec.NodeName == node {
+				return fmt.Sprintf("pod %s to leave %s", p.Name, node), nil
+			}
+		}
+		return "", nil
+	}))
+}
+
+func awaitEvent(t *testing.T, c *e2e.Cluster, about client.Object, reason string) {
+	t.Helper()
+	check(t, e2e.Await(t.Context(), 10*time.Second, func(ctx context.Context) (string, error) {
+		events := &corev1.EventList{}
+		if err := c.List(ctx, events, client.InNamespace(about.GetNamespace())); err != nil {
+			return "", err
+		}
+		for i := range events.Items {
+			if e := &events.Items[i]; e.InvolvedObject.UID == about.GetUID() && e.Reason == reason {
+				return "", nil
+			}
+		}
+		return fmt.Sprintf("an event %s of %s", reason, about.GetName()), nil
+	}))
+}
