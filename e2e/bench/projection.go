@@ -67,7 +67,7 @@ var projection = atSite(func(ctx context.Context, s settings, t *table, at *site
 		return err
 	}
 	granted := time.Since(began)
-	if err := await(ctx, 5*time.Minute, func(context.Context) (bool, error) {
+	if err := await(ctx, 10*patience, func(context.Context) (bool, error) {
 		return shown.count() == len(asked)+len(answered), nil
 	}); err != nil {
 		return fmt.Errorf("%d of %d are shown: %w", shown.count()-len(asked), len(answered), err)

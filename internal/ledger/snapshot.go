@@ -78,11 +78,36 @@ func (f *Frozen) Bytes() ([]byte, error) {
 	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compare(b.Shut) })
-	b, err := json.Marshal(f.snapshot)
+	b, err := f.write()
 	if err != nil {
 		return nil, fmt.Errorf("writing a snapshot of the ledger: %w", err)
 	}
 	return b, nil
+}
+
+// write adds reservations one by one to the rest: json needs three times the memory of
+// what it writes, and these are most of it.
+func (f *Frozen) write() ([]byte, error) {
+	rest := f.snapshot
+	rest.Reservations = nil
+	b, err := json.Marshal(rest)
+	if err != nil || len(f.Reservations) == 0 {
+		return b, err
+	}
+	b = append(b[:len(b)-1], `,"reservations":[`...)
+	for i, r := range f.Reservations {
+		one, err := json.Marshal(r)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			b = slices.Grow(b, len(f.Reservations)*(len(one)+len(one)/8))
+		} else {
+			b = append(b, ',')
+		}
+		b = append(b, one...)
+	}
+	return append(b, "]}"...), nil
 }
 
 // Snapshot is Freeze and Bytes.
