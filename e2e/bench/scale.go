@@ -24,11 +24,8 @@ var scale = atSite(func(ctx context.Context, s settings, t *table, at *site) err
 	if err != nil {
 		return err
 	}
-	if err := heaps(ctx, s, t, broker); err != nil {
+	if err := at.heaps(ctx, s, t, broker); err != nil {
 		return err
-	}
-	if err := at.checkpointed(ctx, s.clusters+s.reservations); err != nil {
-		return fmt.Errorf("waiting for a checkpoint: %w", err)
 	}
 	if err := copies.write(ctx, s); err != nil {
 		return err
@@ -36,36 +33,45 @@ var scale = atSite(func(ctx context.Context, s settings, t *table, at *site) err
 	return at.recoveries(ctx, s, t, broker)
 })
 
-func heaps(ctx context.Context, s settings, t *table, broker *server) error {
+func (s *site) heaps(ctx context.Context, set settings, t *table, broker *server) error {
 	empty, err := broker.heap(ctx)
 	if err != nil {
 		return err
 	}
 	// The second word of each is kept beside the first.
 	for range 2 {
-		if err := broker.tell(ctx, "advertise", s.clusters); err != nil {
+		if err := broker.tell(ctx, "advertise", set.clusters); err != nil {
 			return err
 		}
 	}
-	known, err := broker.heap(ctx)
+	known, err := s.restingHeap(ctx, broker, set.clusters)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := broker.tell(ctx, "fill", s.reservations); err != nil {
+	if err := broker.tell(ctx, "fill", set.reservations); err != nil {
 		return err
 	}
 	filling := time.Since(began)
 	// The deadline of what was acknowledged is remembered until it has passed.
 	sleep(ctx, min(12*time.Second, 2*filling))
-	full, err := broker.heap(ctx)
+	full, err := s.restingHeap(ctx, broker, set.clusters+set.reservations)
 	if err != nil {
 		return err
 	}
-	t.row("heap per 1,000 clusters", (known-empty)/float64(s.clusters)*1000, atMost(8, 3, "MB"), "%d clusters: %.1f MB", s.clusters, known-empty)
-	t.row("heap per 100,000 reservations", (full-known)/float64(s.reservations)*100_000, atMost(100, 40, "MB"),
-		"%d reservations: %.1f MB; granted and acknowledged at %.0f/s", s.reservations, full-known, float64(s.reservations)/filling.Seconds())
+	t.row("heap per 1,000 clusters", (known-empty)/float64(set.clusters)*1000, atMost(8, 3, "MB"), "%d clusters: %.1f MB", set.clusters, known-empty)
+	t.row("heap per 100,000 reservations", (full-known)/float64(set.reservations)*100_000, atMost(100, 40, "MB"),
+		"%d reservations: %.1f MB; granted and acknowledged at %.0f/s", set.reservations, full-known, float64(set.reservations)/filling.Seconds())
 	return nil
+}
+
+// restingHeap is that of an answerer with so many entries in its book that writes no
+// checkpoint: while it does it has a copy of the book.
+func (s *site) restingHeap(ctx context.Context, broker *server, entries int) (float64, error) {
+	if err := s.checkpointed(ctx, entries); err != nil {
+		return 0, fmt.Errorf("waiting for a checkpoint: %w", err)
+	}
+	return broker.heap(ctx)
 }
 
 // heap of an answerer, in MB.
