@@ -37,6 +37,7 @@ var finders = map[mutant.Mutant]finder{
 	mutant.EarlyExpiry:      byModel("before its time"),
 	mutant.OutOfOrder:       byModel(" waits"),
 	mutant.EqualVictim:      byModel("has to make room for one of priority"),
+	mutant.LateTake:         byModel("over: true"),
 	mutant.SkipSwap:         {folder: ".", test: "TestAPausedLeader", says: []string{"records are lost"}, slow: true},
 	mutant.HastyAnswer:      {folder: ".", test: "TestKilledAtEveryPoint", says: []string{"the journal has"}, slow: true},
 }

@@ -65,6 +65,7 @@ func (b *Broker) configure(c Config) {
 		b.term.market.SetRates(c.Rates)
 		b.term.judgeAll()
 		b.term.reconsider()
+		b.term.reviewHolds()
 		b.term.wake()
 	}
 }

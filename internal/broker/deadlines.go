@@ -106,7 +106,8 @@ func (t *term) expire() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	due, next := t.due.pop(t.now())
-	// Where a reservation goes depends on which clusters take new ones at this instant.
+	// Where a reservation goes depends on which clusters take new ones at this instant, and
+	// on what is held there.
 	for _, name := range due {
 		if id, ok := strings.CutPrefix(name, clusterDue); ok {
 			t.judge(id)
@@ -114,7 +115,12 @@ func (t *term) expire() (time.Time, bool) {
 		}
 	}
 	for _, name := range due {
-		if name != queueDue && !strings.HasPrefix(name, clusterDue) {
+		if quote, ok := strings.CutPrefix(name, holdDue); ok {
+			t.expireHold(quote)
+		}
+	}
+	for _, name := range due {
+		if !strings.Contains(name, "/") {
 			t.expireReservation(name)
 		}
 	}

@@ -134,6 +134,9 @@ func (m *machine) compare(why cause) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
+	if err := m.comparePledges(now); err != nil {
+		return err
+	}
 	clear(m.left)
 	m.earlier = m.stays
 	changed := drain(m.feed, m.feed.reservations)
@@ -263,6 +266,10 @@ var kinds = []struct {
 	{"a deadline comes", 4, (*machine).deadlineComes},
 	{"a cluster falls silent", 5, (*machine).fallSilent},
 	{"a day passes", 1, (*machine).dayPasses},
+	{"hold", 5, (*machine).holdQuote},
+	{"hold again", 2, (*machine).holdAgain},
+	{"take over", 5, (*machine).takeOver},
+	{"let go", 2, (*machine).letGoOne},
 	{"configure", 1, (*machine).configure},
 	{"restart", 1, (*machine).restart},
 }
@@ -410,17 +417,23 @@ func (m *machine) ask(key keyOf, request *v1.ReservationRequest) error {
 	} else if provider := answer.Placements[0].ClusterID; !slices.Contains(able, provider) {
 		return fmt.Errorf("%s is to give %v, only %v could", provider, request.Resources, able)
 	}
+	m.enter(key, request, answer)
+	return nil
+}
+
+// enter notes what a key that was not used before has got.
+func (m *machine) enter(key keyOf, request *v1.ReservationRequest, answer *v1.Reservation) *told {
 	duration := time.Duration(request.DurationSeconds) * time.Second
-	m.told[answer.Name] = &told{
-		keyOf: key, name: answer.Name, request: request, amounts: amounts, duration: duration,
+	r := &told{
+		keyOf: key, name: answer.Name, request: request, amounts: amountsOf(request.Resources), duration: duration,
 		until: m.now().Add(duration), asked: m.now(), patient: request.Healing == v1.ReservationRequestHealingWait,
 	}
 	if answer.Phase != v1.ReservationPhaseQueued {
-		m.told[answer.Name].granted = m.now()
+		r.granted = m.now()
 	}
-	m.keys[key] = answer.Name
-	m.names = append(m.names, answer.Name)
-	return nil
+	m.told[r.name], m.keys[key] = r, r.name
+	m.names = append(m.names, r.name)
+	return r
 }
 
 // anyTold is usually one that stands.

@@ -20,6 +20,8 @@ type oracle struct {
 	lenders map[string]*lender
 	// told are all reservations that anybody heard of and the broker has not forgotten.
 	told map[string]*told
+	// pledges are what lenders keep for quotes, oldest first.
+	pledges []*pledge
 	// keys are those in use, and shut those that were given back before their use.
 	keys map[keyOf]string
 	shut map[keyOf]bool
@@ -76,6 +78,8 @@ type told struct {
 	placements           []promise
 	// left is the index of the placement that was given up last before the end.
 	left int
+	// taken is whether its first placement was held for a quote before.
+	taken bool
 }
 
 // promise is a placement, which its provider keeps capacity for until it is gone.
@@ -98,7 +102,7 @@ func newOracle() *oracle {
 // promised is what a lender has promised of a resource or sees in use, and has not
 // taken back.
 func (o *oracle) promised(id string, resource corev1.ResourceName) int64 {
-	var sum int64
+	sum := o.pledged(id, resource)
 	counted := map[string]bool{}
 	for _, r := range o.told {
 		for i, p := range r.placements {
@@ -250,14 +254,15 @@ func (o *oracle) forgotten(name string, known *told, now time.Time, why cause) e
 func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now time.Time, why cause) error {
 	p := &r.Placements[i]
 	if i == len(known.placements) {
-		if !o.fits(p.Provider, known.amounts) {
+		held := known.taken && i == 0
+		if !held && !o.fits(p.Provider, known.amounts) {
 			return fmt.Errorf("overbooked: %s has %d CPUs left and was promised to give %d", p.Provider,
 				o.free(p.Provider, corev1.ResourceCPU), known.amounts[corev1.ResourceCPU])
 		}
 		if p.Provider == known.requester {
 			return errors.New("a cluster lends to itself")
 		}
-		if err := o.inTurn(known, p.Provider, now); err != nil {
+		if err := o.inTurn(known, p.Provider, now); !held && err != nil {
 			return err
 		}
 		known.placements = append(known.placements, promise{provider: p.Provider, amounts: known.amounts})

@@ -103,7 +103,7 @@ func (t *term) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error
 		e.RetryAfter, e.Candidates, e.Rejected = queueFullRetry, why.Candidates, why.Rejected
 		return nil, e
 	}
-	reserve := t.reserveOf(q)
+	reserve := t.reserveOf(q, "res-")
 	err := t.record(ledger.Event{Enqueue: &ledger.Enqueue{
 		Request: reserve, Until: t.now().Add(t.patienceOf(q)), Explanation: explanationOf(why),
 	}})
@@ -255,9 +255,7 @@ func (t *term) serve(clusterID string) (bool, error) {
 	if served, err := t.servePreemptor(clusterID); served || err != nil {
 		return served, err
 	}
-	name := t.waiters.line.First(t.free(t.state.Cluster(clusterID)), func(name string) bool {
-		return t.serves(clusterID, t.state.Reservation(name))
-	})
+	name := t.firstOn(clusterID)
 	if name == "" {
 		return false, nil
 	}
@@ -271,7 +269,19 @@ func (t *term) serve(clusterID string) (bool, error) {
 	if refreshed, err := t.refresh(winner); refreshed || err != nil {
 		return true, err
 	}
+	if t.waiters.grown[winner] && t.firstOn(winner) != name {
+		// It would do better elsewhere, with what comes to others first. Each of them came
+		// before the one that it passes, so this comes to an end.
+		return t.serve(winner)
+	}
 	return true, t.grant(r, winner, t.explain(request, q.Target))
+}
+
+// firstOn is the first one in the line for whom a cluster has room, "" if there is none.
+func (t *term) firstOn(clusterID string) string {
+	return t.waiters.line.First(t.free(t.state.Cluster(clusterID)), func(name string) bool {
+		return t.serves(clusterID, t.state.Reservation(name))
+	})
 }
 
 // serves is whether a cluster could take a reservation that waits now.

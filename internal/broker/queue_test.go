@@ -278,6 +278,22 @@ func TestANewRequestDoesNotOvertake(t *testing.T) {
 	})
 }
 
+// Of clusters that come at once each is offered in order, wherever one would do better
+// for whom another has room.
+func TestTheBestClusterGoesToTheFirstWhomItFits(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "4", "8Gi")
+		f.advertise("berlin", "5", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "1"} })
+		f.set(func(c *Config) {
+			c.Access = access.PolicyOf(&brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"paris", "berlin"}})
+		})
+		first := f.reserve("rome", "request-1", waiting("4", "1Gi", on("paris")))
+		second := f.reserve("rome", "request-2", waiting("3", "1Gi"))
+		f.set(func(c *Config) { c.Access = DefaultConfig().Access })
+		f.wantPhases("Reserved paris, Reserved berlin", first, second)
+	})
+}
+
 func TestAWaitEndsAtItsInstantAndNeverBefore(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "1", "1Gi")

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
@@ -14,15 +15,24 @@ import (
 const quoted = 100
 
 // RequestQuote implements the server's Broker. It decides as RequestReservation does,
-// and enters nothing into the book but what clusters had offered already.
-func (b *Broker) RequestQuote(ctx context.Context, clusterID string, req *v1.ReservationRequest) (*v1.Quote, error) {
-	q, err := requestOf(clusterID, "", req)
+// and enters nothing into the book but what clusters had offered already, and what is to
+// be held.
+func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
+	q, err := requestOf(clusterID, key, req)
+	if err != nil {
+		return nil, err
+	}
+	hold, err := holdOf(key, req)
 	if err != nil {
 		return nil, err
 	}
 	var answer *v1.Quote
 	err = b.change(ctx, func(t *term) error {
-		answer, err = t.quote(q)
+		if hold == 0 {
+			answer, _, err = t.quote(q)
+			return err
+		}
+		answer, err = t.keep(q, hold)
 		return err
 	})
 	if err != nil {
@@ -31,28 +41,26 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID string, req *v1.Res
 	return answer, nil
 }
 
-func (t *term) quote(q *Request) (*v1.Quote, error) {
+// quote also returns the choice, nil where there is none.
+func (t *term) quote(q *Request) (*v1.Quote, *choice, error) {
 	if err := t.checkAsker(q); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out := &v1.Quote{
 		Resources: wire.FromAmounts(q.Amounts), RatesDate: t.b.config.Rates.Date,
-		Hours: decision.Lasts(q.Duration).Hours(),
+		Hours: hoursOf(q.Duration),
 	}
-	choice, err := t.choose(q, nil)
+	choice, err := t.place(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
-		if !t.settling().IsZero() {
-			return nil, t.errRecovering()
-		}
 		out.Message = why.Detail
 	} else if err != nil {
-		return nil, err
+		return nil, nil, err
 	} else {
 		out.ClusterID = choice.winner
 	}
 	candidates := t.priced(q, out)
 	out.Candidates = t.b.config.Visibility.of(candidates, out.ClusterID, q.Target)
-	return out, nil
+	return out, choice, nil
 }
 
 // priced are the candidates with what the request costs there in all; the quote gets the
@@ -72,3 +80,6 @@ func (t *term) priced(q *Request, out *v1.Quote) []v1.Candidate {
 	}
 	return all
 }
+
+// hoursOf is for how long a price in all is.
+func hoursOf(duration time.Duration) float64 { return decision.Lasts(duration).Hours() }

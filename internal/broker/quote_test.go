@@ -11,7 +11,7 @@ import (
 
 func (f *fleet) quote(req *v1.ReservationRequest) *v1.Quote {
 	f.t.Helper()
-	quote, err := f.RequestQuote(f.t.Context(), "rome", req)
+	quote, err := f.RequestQuote(f.t.Context(), "rome", "", req)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -95,10 +95,10 @@ func TestAQuoteNamesPricesAndReasons(t *testing.T) {
 func TestAQuoteIsRefusedForWhatNoClusterCanMean(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "8", "8Gi")
-		if _, err := f.RequestQuote(f.t.Context(), "rome", request("-1", "1Gi")); fault.ReasonOf(err) != fault.Invalid {
+		if _, err := f.RequestQuote(f.t.Context(), "rome", "", request("-1", "1Gi")); fault.ReasonOf(err) != fault.Invalid {
 			t.Errorf("for less than nothing: %v", err)
 		}
-		if _, err := f.RequestQuote(f.t.Context(), "rome", with(func(r *v1.ReservationRequest) { r.RequesterID = "milan" })); fault.ReasonOf(err) != fault.Forbidden {
+		if _, err := f.RequestQuote(f.t.Context(), "rome", "", with(func(r *v1.ReservationRequest) { r.RequesterID = "milan" })); fault.ReasonOf(err) != fault.Forbidden {
 			t.Errorf("for another cluster: %v", err)
 		}
 	})

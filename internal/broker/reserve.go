@@ -45,6 +45,8 @@ type Request struct {
 	Patient bool
 	// Object is the Reservation it was asked for with, nil over REST.
 	Object *ledger.ObjectRef
+	// Quote is the one that it takes over, "" for none.
+	Quote string
 	// Terms are what every provider has to meet.
 	terms.Terms
 }
@@ -88,6 +90,9 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	if err != nil {
 		return nil, err
 	}
+	if req.HoldSeconds != 0 {
+		return nil, fault.New(fault.Invalid, "holdSeconds: only a quote is held; leave it out, or ask POST /api/v1/quotes")
+	}
 	var answer *v1.Reservation
 	err = b.change(ctx, func(t *term) error {
 		r, err := t.reserve(request)
@@ -129,6 +134,7 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 		Target: req.TargetClusterID, Duration: time.Duration(req.DurationSeconds) * time.Second,
 		Holds: req.Reservation, Queue: req.QueuePolicy == v1.ReservationRequestQueuePolicyQueue,
 		Wait: time.Duration(req.QueueTimeoutSeconds) * time.Second, Patient: req.Healing == v1.ReservationRequestHealingWait,
+		Quote: req.Quote,
 	}
 	if q.Terms, err = wire.ToTerms(req); err != nil {
 		return nil, fault.New(fault.Invalid, "%v", err)
@@ -148,27 +154,39 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	if err := t.mayAsk(q); err != nil {
 		return nil, err
 	}
-	choice, err := t.choose(q, nil)
-	if fault.ReasonOf(err) == fault.NoCandidate && !t.settling().IsZero() {
-		return nil, t.errRecovering()
+	if q.Quote != "" {
+		return t.takeOver(q)
 	}
+	choice, err := t.place(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate && q.Queue {
 		return t.enqueue(q, why)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !t.settling().IsZero() && t.overtakes(q, choice.winner) {
+	return t.grantNew(q, *choice, func(r *ledger.Reserve) ledger.Event { return ledger.Event{Reserve: r} })
+}
+
+// place chooses for a new request, that is to wait for nobody.
+func (t *term) place(q *Request) (*choice, error) {
+	choice, err := t.choose(q, nil)
+	settling := !t.settling().IsZero()
+	if settling && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && t.overtakes(q, choice.winner)) {
 		return nil, t.errRecovering()
 	}
-	reserve := t.reserveOf(q)
+	return choice, err
+}
+
+// grantNew enters a reservation with its first placement, in an event that makes it.
+func (t *term) grantNew(q *Request, choice choice, event func(*ledger.Reserve) ledger.Event) (*ledger.Reservation, error) {
+	reserve := t.reserveOf(q, "res-")
 	reserve.Provider, reserve.Explanation = choice.winner, choice.explanation
 	reserve.Until = t.now().Add(q.Duration)
 	if q.Duration == 0 {
 		reserve.Until = t.now().Add(lease)
 	}
 	failpoint.Hit(failpoint.BrokerDecided)
-	if err := t.record(ledger.Event{Reserve: reserve}); err != nil {
+	if err := t.record(event(reserve)); err != nil {
 		return nil, err
 	}
 	t.b.opts.Log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, choice.winner),
@@ -206,9 +224,9 @@ func (t *term) checkAsker(q *Request) error {
 }
 
 // reserveOf enters a request into the book under a new name.
-func (t *term) reserveOf(q *Request) *ledger.Reserve {
+func (t *term) reserveOf(q *Request, prefix string) *ledger.Reserve {
 	return &ledger.Reserve{
-		Name: t.mint(), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
+		Name: t.mint(prefix), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
 		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Object: q.Object, Queue: q.Queue, Wait: q.Wait,
 		Patient: q.Patient, Terms: q.Terms.OrNil(),
 	}
@@ -237,11 +255,11 @@ func (t *term) renew(r *ledger.Reservation) error {
 }
 
 // mint makes a name that was never used: Liqo punishes a slice whose name comes again.
-func (t *term) mint() string {
+func (t *term) mint(prefix string) string {
 	var random [7]byte
 	_, _ = io.ReadFull(t.b.opts.Random, random[:]) // never fails, see crypto/rand
 	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:])
-	return "res-" + strings.ToLower(text[:10])
+	return prefix + strings.ToLower(text[:10])
 }
 
 // describe writes amounts for a log line or a message, in stable order.

@@ -63,7 +63,7 @@ func (t *term) sought(q *Request, tried []string) *decision.Request {
 }
 
 // neighbours are the providers that affinity wants and those that anti-affinity does
-// not: of the other reservations of the same requester that stand. Anti-affinity holds
+// not: of the other reservations of the same requester that stand, and what is held for it. Anti-affinity holds
 // in both directions. Affinity to what is nowhere yet is met everywhere.
 func (t *term) neighbours(q *Request) (near, apart []string) {
 	affinity, anti := groupsOf(q.Constraints)
@@ -71,30 +71,35 @@ func (t *term) neighbours(q *Request) (near, apart []string) {
 		return nil, nil
 	}
 	wanted, unwanted := clusterSet{}, clusterSet{}
+	look := func(r *ledger.Reserve, provider string) {
+		other := r.Demands()
+		_, theirs := groupsOf(other.Constraints)
+		if other.Group != "" && slices.Contains(affinity, other.Group) {
+			wanted.add(provider)
+		}
+		if other.Group != "" && slices.Contains(anti, other.Group) || q.Group != "" && slices.Contains(theirs, q.Group) {
+			unwanted.add(provider)
+		}
+	}
 	for _, r := range t.concerned(q.Requester) {
 		if r.Requester != q.Requester || r.Key == q.Key || !r.Stands(r.Current()) {
 			continue
 		}
-		other := r.Demands()
-		_, theirs := groupsOf(other.Constraints)
-		joins := other.Group != "" && slices.Contains(affinity, other.Group)
-		keepsOff := other.Group != "" && slices.Contains(anti, other.Group) || q.Group != "" && slices.Contains(theirs, q.Group)
 		for i := range r.Placements {
-			p := &r.Placements[i]
-			if joins && r.Stands(p) {
-				wanted.add(p.Provider)
-			}
-			if keepsOff && r.Stands(p) {
-				unwanted.add(p.Provider)
+			if p := &r.Placements[i]; r.Stands(p) {
+				look(&r.Reserve, p.Provider)
 			}
 		}
+	}
+	for _, held := range t.state.HeldFor(q.Requester) {
+		look(&held.Reserve, held.Provider)
 	}
 	return wanted.sorted(), unwanted.sorted()
 }
 
-// affect has those looked at again who wait and whose affinity a reservation bears on:
+// affect has those looked at again who wait and whose affinity a request bears on:
 // any cluster may be one for them now.
-func (t *term) affect(r *ledger.Reservation) {
+func (t *term) affect(r *ledger.Reserve) {
 	asked := r.Demands()
 	_, anti := groupsOf(asked.Constraints)
 	if asked.Group == "" && len(anti) == 0 {
@@ -158,6 +163,18 @@ func (t *term) commitments(c *ledger.Cluster) []decision.Commitment {
 			if len(asked.Pods) > 0 && unused.Equal(r.Amounts) {
 				out.Pods = asked.Pods
 			}
+		}
+		if out.Pods != nil {
+			shaped = append(shaped, out)
+		} else {
+			others = append(others, out)
+		}
+	}
+	for _, held := range c.Quoted() {
+		asked := held.Demands()
+		out := decision.Commitment{Amounts: held.Amounts, Pods: asked.Pods}
+		if asked.Constraints != nil {
+			out.Nodes = asked.Constraints.Nodes
 		}
 		if out.Pods != nil {
 			shaped = append(shaped, out)

@@ -107,6 +107,7 @@ func (t *term) start() {
 	for _, r := range all {
 		t.touched(r)
 	}
+	t.reviewHolds()
 	t.startLineage()
 	t.wake()
 }
@@ -193,11 +194,18 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 		for _, name := range t.state.Cluster(e.Reach.ClusterID).Reservations() {
 			t.touched(t.state.Reservation(name))
 		}
-	case e.Shut != nil, e.Lineage != nil, e.Announced != nil:
+	case e.Keep != nil:
+		t.followHold(t.state.Quote(e.Keep.Name))
+	case e.LetGo != nil:
+		t.followHold(t.state.Quote(e.LetGo.Name))
+	case e.Lineage != nil:
+		// Quotes may have held something before.
+		t.state.Clusters(func(c *ledger.Cluster) { t.relist(c.ClusterID) })
+	case e.Shut != nil, e.Announced != nil:
 	default:
 		r := t.state.Reservation(e.Reservation())
 		t.touched(r)
-		t.affect(r)
+		t.affect(&r.Reserve)
 		for _, v := range victims {
 			t.touched(v)
 		}

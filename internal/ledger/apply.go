@@ -55,6 +55,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		s.applyForget(e.Forget)
 	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
 		s.applyQueue(e)
+	case e.Keep != nil, e.Take != nil, e.LetGo != nil:
+		s.applyHolds(e)
 	default:
 		s.applyRestored(e)
 	}
@@ -64,7 +66,7 @@ func (s *State) Apply(position uint64, e *Event) error {
 func (s *State) applyOffer(at time.Time, o *Offer) {
 	c := s.clusters[o.ClusterID]
 	if c == nil {
-		c = &Cluster{Offer: Offer{ClusterID: o.ClusterID}, holds: map[string]quantity.Amounts{}}
+		c = &Cluster{Offer: Offer{ClusterID: o.ClusterID}, holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{}}
 		s.clusters[o.ClusterID] = c
 	}
 	id := c.ClusterID // the one that reservations share

@@ -67,6 +67,8 @@ func (s *State) Check(e *Event) error {
 		return s.checkForget(e.Forget)
 	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
 		return s.checkQueue(e)
+	case e.Keep != nil, e.Take != nil, e.LetGo != nil:
+		return s.checkHolds(e)
 	default:
 		return s.checkRestored(e)
 	}
@@ -80,7 +82,7 @@ func (e *Event) changes() int {
 		e.End != nil, e.Renew != nil, e.Shut != nil, e.Forget != nil,
 		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
 		e.Enqueue != nil, e.Grant != nil, e.Preempt != nil,
-		e.Settle != nil, e.Restate != nil, e.Reach != nil, e.Heal != nil,
+		e.Settle != nil, e.Restate != nil, e.Reach != nil, e.Heal != nil, e.Keep != nil, e.Take != nil, e.LetGo != nil,
 	} {
 		if set {
 			n++
@@ -147,7 +149,8 @@ func (s *State) checkRequest(r *Reserve) error {
 }
 
 func (s *State) checkKeyFree(requester, key string) error {
-	if known, shut := s.ByKey(requester, key); known != nil || shut {
+	known, shut := s.ByKey(requester, key)
+	if known != nil || shut || s.quotes.keys[keyRef{requester, key}] != nil {
 		return fmt.Errorf("key %q of %q: %w", key, requester, ErrTaken)
 	}
 	return nil

@@ -36,6 +36,9 @@ type Event struct {
 	Restate      *Restate      `json:"restate,omitempty"`
 	Reach        *Reach        `json:"reach,omitempty"`
 	Heal         *Heal         `json:"heal,omitempty"`
+	Keep         *Keep         `json:"keep,omitempty"`
+	Take         *Take         `json:"take,omitempty"`
+	LetGo        *LetGo        `json:"letGo,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces
@@ -213,6 +216,8 @@ func (e *Event) Reservation() string {
 	switch {
 	case e.Reserve != nil:
 		return e.Reserve.Name
+	case e.Take != nil:
+		return e.Take.Name
 	case e.Move != nil:
 		return e.Move.Name
 	case e.Acknowledge != nil:

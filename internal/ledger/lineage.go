@@ -123,6 +123,9 @@ func (s *State) applyLineage(at time.Time, l *Lineage) {
 	if l.Key != nil {
 		s.key = slices.Clone(l.Key)
 	}
+	if s.Branch() != nil {
+		s.loseHolds()
+	}
 	b := Branch{Lineage: *l, Since: s.position, At: at}
 	b.Key = nil
 	s.branches = append(s.branches, b)

@@ -94,7 +94,7 @@ func (m *machine) heldNow() map[string]quantity.Amounts {
 // speaks for, gives capacity back.
 func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error {
 	mayFree := func(cluster string) bool {
-		return e.ProviderGone != nil || e.Settle != nil || e.Restate != nil || e.Change != nil && !m.state.HasAgent(cluster) || (e.Withdraw != nil || e.End != nil || e.Adopt != nil) && !m.state.HasAgent(cluster)
+		return e.ProviderGone != nil || e.LetGo != nil || e.Lineage != nil || e.Settle != nil || e.Restate != nil || e.Change != nil && !m.state.HasAgent(cluster) || (e.Withdraw != nil || e.End != nil || e.Adopt != nil) && !m.state.HasAgent(cluster)
 	}
 	for id, was := range before {
 		now := m.state.clusters[id].Held()
@@ -216,7 +216,7 @@ var kinds = []struct {
 	{"offer", 5, (*machine).anyOffer},
 	{"reserve", 12, (*machine).anyReserve},
 	{"move", 6, (*machine).anyMove},
-	{"acknowledge", 5, func(m *machine, c choose) Event { r := m.anyPlacement(c); return acknowledge(r.Name, r.Placement) }},
+	{"acknowledge", 6, func(m *machine, c choose) Event { r := m.anyPlacement(c); return acknowledge(r.Name, r.Placement) }},
 	{"node ready", 4, func(m *machine, c choose) Event {
 		r := m.anyPlacement(c)
 		return nodeReady(r.Name, r.Placement, c(3) > 0)
@@ -225,11 +225,11 @@ var kinds = []struct {
 	{"provider gone", 5, func(m *machine, c choose) Event { r := m.anyPlacement(c); return providerGone(r.Name, r.Placement) }},
 	{"consumer gone", 4, func(m *machine, c choose) Event { r := m.anyPlacement(c); return consumerGone(r.Name, r.Placement) }},
 	{"end", 3, (*machine).anyEnd},
-	{"renew", 1, func(m *machine, c choose) Event {
+	{"renew", 2, func(m *machine, c choose) Event {
 		return renew(m.anyName(c), m.now.Add(time.Duration(c(99))*time.Minute))
 	}},
 	{"change", 8, (*machine).anyChange},
-	{"settle", 8, (*machine).anySettle},
+	{"settle", 10, (*machine).anySettle},
 	{"reach", 2, func(m *machine, c choose) Event {
 		e := &Reach{ClusterID: oneOf(c, paris, berlin, oslo, "nowhere")}
 		if c(2) == 0 {
@@ -250,8 +250,11 @@ var kinds = []struct {
 	{"adopt", 4, (*machine).anyAdopt},
 	{"enqueue", 5, (*machine).anyEnqueue},
 	{"grant", 5, (*machine).anyGrant},
-	{"preempt", 4, (*machine).anyPreempt},
-	{"claim", 6, func(m *machine, c choose) Event {
+	{"preempt", 6, (*machine).anyPreempt},
+	{"keep", 5, (*machine).anyKeep},
+	{"let go", 4, (*machine).anyLetGo},
+	{"take", 4, (*machine).anyTake},
+	{"claim", 11, func(m *machine, c choose) Event {
 		return Event{Claim: &Claim{Name: m.anyName(c), Key: oneOf(c, "", m.anyKey(c))}}
 	}},
 }
@@ -462,7 +465,7 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	for _, kind := range kinds {
-		if accepted[kind.name] < tried/500 {
+		if accepted[kind.name] < tried/1000 {
 			t.Errorf("%d of %d events tried were an accepted %q: too few to say anything", accepted[kind.name], tried, kind.name)
 		}
 	}

@@ -19,6 +19,7 @@ type naive struct {
 	entries  []*naiveEntry
 	tombs    map[Shut]bool
 	queue    []*naiveWait
+	quotes   []*naiveHold
 	// kept is what the provider of a grant has said that it keeps.
 	kept map[*naiveGrant]quantity.Amounts
 	// lineage is the present one, and restored whether it is not the first.
@@ -114,7 +115,7 @@ func (n *naive) claimed(cluster string, resource corev1.ResourceName) int64 {
 			sum += max(n.mayHold(g, resource)-used[name][resource], 0)
 		}
 	}
-	return sum
+	return sum + n.quoted(cluster, resource)
 }
 
 func (n *naive) held(cluster string, resource corev1.ResourceName) int64 {
@@ -124,7 +125,7 @@ func (n *naive) held(cluster string, resource corev1.ResourceName) int64 {
 			sum += n.mayHold(g, resource)
 		}
 	}
-	return sum
+	return sum + n.quoted(cluster, resource)
 }
 
 func (n *naive) free(cluster string, resource corev1.ResourceName) int64 {
@@ -233,6 +234,8 @@ func (n *naive) refusals(e *Event) []error {
 		}
 	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
 		no = append(no, n.refusalsOfQueue(e)...)
+	case e.Keep != nil, e.Take != nil, e.LetGo != nil:
+		no = append(no, n.refusalsOfHolds(e)...)
 	default:
 		refuse(true, ErrMalformed)
 	}
@@ -264,6 +267,11 @@ func (n *naive) refusalsToAdopt(a *Adopt) (no []error) {
 func (n *naive) keyUsed(requester, key string) bool {
 	for _, e := range n.entries {
 		if e.requester == requester && e.key == key {
+			return true
+		}
+	}
+	for _, h := range n.quotes {
+		if h.kept.Requester == requester && h.kept.Key == key && h.after < 100 {
 			return true
 		}
 	}
@@ -351,6 +359,9 @@ func (n *naive) record(e *Event) {
 	case e.Forget != nil:
 		n.forget(e.Forget)
 	case e.Lineage != nil:
+		if n.lineage != "" {
+			n.loseHolds()
+		}
 		n.lineage, n.restored = e.Lineage.ID, e.Lineage.By != ""
 	case e.Announced != nil:
 		n.clusters[e.Announced.ClusterID].announced = n.lineage
@@ -367,6 +378,8 @@ func (n *naive) record(e *Event) {
 		}
 	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
 		n.recordQueue(e)
+	case e.Keep != nil, e.Take != nil, e.LetGo != nil:
+		n.recordHolds(e)
 	}
 }
 
@@ -448,8 +461,8 @@ func (n *naive) differs(s *State) error {
 			return fmt.Errorf("cluster %s: %w", id, err)
 		}
 	}
-	if got := len(s.keys) + len(s.shut); got != len(n.entries)+len(n.tombs) {
-		return fmt.Errorf("%d keys, want %d of reservations and %d shut", got, len(n.entries), len(n.tombs))
+	if got := len(s.keys) + len(s.shut) + len(s.quotes.keys); got != len(n.entries)+len(n.tombs)+n.remembered() {
+		return fmt.Errorf("%d keys, want %d of reservations, %d of quotes and %d shut", got, len(n.entries), n.remembered(), len(n.tombs))
 	}
 	for k := range n.tombs {
 		if r, isShut := s.ByKey(k.Requester, k.Key); r != nil || !isShut {
@@ -474,7 +487,7 @@ func (n *naive) differs(s *State) error {
 			return fmt.Errorf("reservation %s: %v and %+v, want %v and %+v", e.name, r.Amounts, r.Pending, e.amounts, e.asked)
 		}
 	}
-	if err := n.queueDiffers(s); err != nil {
+	if err := errors.Join(n.queueDiffers(s), n.holdsDiffer(s)); err != nil {
 		return err
 	}
 	seen := map[string]int{}

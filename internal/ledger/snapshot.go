@@ -17,6 +17,7 @@ type snapshot struct {
 	Reservations []*Reservation    `json:"reservations,omitempty"`
 	Shut         []snapshotShut    `json:"shut,omitempty"`
 	Branches     []Branch          `json:"branches,omitempty"`
+	Quotes       []*Quote          `json:"quotes,omitempty"`
 	Key          []byte            `json:"key,omitempty"`
 }
 
@@ -40,7 +41,7 @@ type Frozen struct{ snapshot }
 // Freeze copies what later events change in place. It takes a small part of what it takes
 // to write it.
 func (s *State) Freeze() *Frozen {
-	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key}
+	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.frozen()}
 	for _, c := range s.clusters {
 		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince})
 	}
@@ -78,6 +79,7 @@ func (f *Frozen) Bytes() ([]byte, error) {
 	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compare(b.Shut) })
+	slices.SortFunc(f.Quotes, compareQuotes)
 	b, err := f.write()
 	if err != nil {
 		return nil, fmt.Errorf("writing a snapshot of the ledger: %w", err)
@@ -139,6 +141,11 @@ func (s *State) restore(in *snapshot) error {
 			return err
 		}
 	}
+	for _, q := range in.Quotes {
+		if err := s.restoreQuote(q); err != nil {
+			return err
+		}
+	}
 	for _, k := range in.Shut {
 		if err := s.checkKeyFree(k.Requester, k.Key); err != nil {
 			return err
@@ -160,7 +167,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 	}
 	s.clusters[c.ClusterID] = &Cluster{
 		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince,
-		holds: map[string]quantity.Amounts{},
+		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
 	}
 	return nil
 }

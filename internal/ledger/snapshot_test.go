@@ -31,12 +31,15 @@ func everything() []Event {
 		Object: &ObjectRef{Namespace: "default", Name: "wish", UID: "2"}, Explanation: explanation,
 	}}
 	moved := Event{Move: &Move{Name: "r", Provider: oslo, Explanation: explanation}}
+	held := keep("q", paris, cpu(500))
+	held.Keep.PriceTotal, held.Keep.RatesDate, held.Keep.Explanation = "1.5", "2026-03-01", explanation
 	ended := Event{End: &End{Name: "s", Reason: EndFailed, Message: "no provider is left"}}
 	return []Event{
 		offer(rome, nil), full, byHand, granted, acknowledge("r", 1), nodeReady("r", 1, true), renew("r", begin.Add(2*time.Hour)),
 		withdraw("r", 1), moved, providerGone("r", 1), consumerGone("r", 1), reserve("s", paris, cpu(1)), ended,
 		reserve("over", oslo, cpu(1)), end("over", EndReleased), consumerGone("over", 1), shut(rome, "closed"), shut(rome, "old"),
 		{Forget: &Forget{Names: []string{"over"}, Keys: []Shut{{rome, "old"}}}},
+		held, keep("taken", paris, cpu(250)), take("t", "taken", paris, cpu(250)), keep("expired", oslo, cpu(1)), letGo("expired", HoldExpired),
 	}
 }
 
@@ -46,7 +49,7 @@ func TestSnapshotRestoresEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(b.State, restored, cmp.AllowUnexported(State{}, Cluster{}, keyRef{})); diff != "" {
+	if diff := cmp.Diff(b.State, restored, cmp.AllowUnexported(State{}, Cluster{}, keyRef{}, quotes{})); diff != "" {
 		t.Errorf("(-original +restored):\n%s", diff)
 	}
 	if diff := cmp.Diff(b.snapshot(), snapshotOf(t, restored)); diff != "" {

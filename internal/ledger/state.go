@@ -21,6 +21,7 @@ type State struct {
 	branches []Branch
 	key      []byte
 	shared   shared
+	quotes   quotes
 }
 
 type keyRef struct{ requester, key string }
@@ -33,6 +34,7 @@ func New() *State {
 		keys:         map[keyRef]*Reservation{},
 		shut:         map[keyRef]time.Time{},
 		shared:       newShared(),
+		quotes:       newQuotes(),
 	}
 }
 
@@ -49,20 +51,24 @@ type Cluster struct {
 	AnnouncedIn string
 	// holds is what each live placement holds here, by placement name.
 	holds map[string]quantity.Amounts
-	// claimed is Σ max(held, used) over holds and over what runs without a hold.
+	// quoted are the quotes for which capacity is held here, by name.
+	quoted map[string]*Quote
+	// claimed is Σ max(held, used) over holds and over what runs without a hold, and what
+	// quotes hold.
 	claimed quantity.Amounts
 }
 
-// Held is the sum of what placements hold.
+// Held is the sum of what placements and quotes hold.
 func (c *Cluster) Held() quantity.Amounts {
-	sum := quantity.Amounts{}
+	sum := c.sumQuoted()
 	for _, h := range c.holds {
 		sum = sum.Add(h)
 	}
 	return sum
 }
 
-// Claimed is what placements hold or use, whichever is more, for each.
+// Claimed is what placements hold or use, whichever is more, for each, and what quotes
+// hold.
 func (c *Cluster) Claimed() quantity.Amounts { return c.claimed }
 
 // Available is what can still be granted: never below zero.
@@ -78,7 +84,7 @@ func (c *Cluster) Available() quantity.Amounts {
 func (c *Cluster) Placements() int { return len(c.holds) }
 
 func (c *Cluster) recount() {
-	claimed := quantity.Amounts{}
+	claimed := c.sumQuoted()
 	for name, held := range c.holds {
 		claimed = claimed.Add(held.Max(c.Used[name]))
 		if mutant.Active == mutant.CountBoth {

@@ -40,6 +40,8 @@ const (
 	OutOfOrder Mutant = "out-of-order"
 	// EqualVictim: reservations make room for one of their own priority.
 	EqualVictim Mutant = "equal-victim"
+	// LateTake: a quote is taken over that is not held any more.
+	LateTake Mutant = "late-take"
 )
 
 // All lists them.
@@ -59,4 +61,5 @@ var All = []Mutant{
 	EarlyExpiry,
 	OutOfOrder,
 	EqualVictim,
+	LateTake,
 }

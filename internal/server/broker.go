@@ -29,8 +29,12 @@ type Broker interface {
 	// RequestReservation decides, and returns once the decision is durable. One key
 	// of one cluster is one reservation.
 	RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
-	// RequestQuote decides, and takes nothing.
-	RequestQuote(ctx context.Context, clusterID string, req *v1.ReservationRequest) (*v1.Quote, error)
+	// RequestQuote decides, and takes nothing. Where req.HoldSeconds is set it holds what
+	// it chose: one key of one cluster, which is not "" then, is one hold.
+	RequestQuote(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error)
+	// ReleaseQuote gives back what is held for clusterID. Where there was none, nameOrKey is
+	// shut as a key of quotes.
+	ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error
 	// GetReservation finds a reservation in which clusterID takes part.
 	GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error)
 	// ChangeReservation changes how long a reservation of clusterID is held.

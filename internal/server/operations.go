@@ -68,11 +68,18 @@ func (o operations) RequestQuote(ctx context.Context, r v1.RequestQuoteRequestOb
 	if err := checkCaller(ctx, "requesterID", r.Body.RequesterID); err != nil {
 		return nil, err
 	}
-	quote, err := o.broker.RequestQuote(ctx, callerOf(ctx), r.Body)
+	quote, err := o.broker.RequestQuote(ctx, callerOf(ctx), r.Params.IdempotencyKey, r.Body)
 	if err != nil {
 		return nil, err
 	}
 	return v1.RequestQuote200JSONResponse(*quote), nil
+}
+
+func (o operations) ReleaseQuote(ctx context.Context, r v1.ReleaseQuoteRequestObject) (v1.ReleaseQuoteResponseObject, error) {
+	if err := o.broker.ReleaseQuote(ctx, callerOf(ctx), r.Name); err != nil {
+		return nil, err
+	}
+	return v1.ReleaseQuote204Response{}, nil
 }
 
 func (o operations) GetReservation(ctx context.Context, r v1.GetReservationRequestObject) (v1.GetReservationResponseObject, error) {

@@ -45,8 +45,11 @@ type Changer interface {
 
 // Quoter asks without taking.
 type Quoter interface {
-	// RequestQuote returns what a request would be decided to now. Nothing is held.
-	RequestQuote(ctx context.Context, req *v1.ReservationRequest) (*v1.Quote, error)
+	// RequestQuote returns what a request would be decided to now. Nothing is held, unless
+	// req.HoldSeconds asks for it; only then key counts, and one key is one hold.
+	RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error)
+	// ReleaseQuote gives back what is held, by the quote's name or its key.
+	ReleaseQuote(ctx context.Context, nameOrKey string) error
 }
 
 // StatusReporter tells the broker how far this cluster is with a placement.

@@ -769,11 +769,17 @@ type Quote struct {
 	ClusterID string `json:"clusterID,omitempty,omitzero"`
 	Currency  string `json:"currency,omitempty,omitzero"`
 
+	// HeldUntil Until when it is held, by the broker's clock; absent where nothing is.
+	HeldUntil time.Time `json:"heldUntil,omitempty,omitzero"`
+
 	// Hours How long priceTotal is for; 24 for a request without duration.
 	Hours float64 `json:"hours,omitempty,omitzero"`
 
 	// Message Why no cluster could hold it.
 	Message string `json:"message,omitempty,omitzero"`
+
+	// Name By which a reservation takes it over; absent where nothing is held.
+	Name string `json:"name,omitempty,omitzero"`
 
 	// PricePerHour What the request costs there; absent without a price.
 	PricePerHour string `json:"pricePerHour,omitempty,omitzero"`
@@ -786,6 +792,9 @@ type Quote struct {
 
 	// Rejected How many could not provide, by reason.
 	Rejected map[string]int32 `json:"rejected"`
+
+	// RemainingSeconds The same from now on.
+	RemainingSeconds float64 `json:"remainingSeconds,omitempty,omitzero"`
 
 	// Resources Amount by Kubernetes resource name, each a quantity.
 	Resources Amounts `json:"resources"`
@@ -889,6 +898,9 @@ type ReservationRequest struct {
 	// withdrawn when the new node is Ready. Wait: until the provider is heard again.
 	Healing ReservationRequestHealing `json:"healing,omitempty,omitzero"`
 
+	// HoldSeconds Of a quote, for how long to keep what is quoted. Not for a reservation.
+	HoldSeconds int64 `json:"holdSeconds,omitempty,omitzero"`
+
 	// PodShapes Pods that must fit on the provider's nodes beside each other. What they need in
 	// all is reserved where resources do not name more.
 	PodShapes []PodShape `json:"podShapes,omitempty,omitzero"`
@@ -900,6 +912,12 @@ type ReservationRequest struct {
 
 	// QueueTimeoutSeconds How long it waits at most; without it, as the broker's administrator set.
 	QueueTimeoutSeconds int64 `json:"queueTimeoutSeconds,omitempty,omitzero"`
+
+	// Quote The caller's quote that the reservation takes over: the same provider, whatever
+	// others took meanwhile. Resources, duration, targetClusterID, group, constraints,
+	// podShapes and data have to be those that were quoted. 410 where it is not held
+	// any more.
+	Quote string `json:"quote,omitempty,omitzero"`
 
 	// RequesterID The caller's cluster ID, if given.
 	RequesterID string `json:"requesterID,omitempty,omitzero"`
@@ -979,6 +997,12 @@ type ReceiveMessagesParams struct {
 
 	// After The cursor of the last answer.
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
+}
+
+// RequestQuoteParams defines parameters for RequestQuote.
+type RequestQuoteParams struct {
+	// IdempotencyKey Where holdSeconds is given. One key, one hold, whatever is retried.
+	IdempotencyKey string `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RequestReservationParams defines parameters for RequestReservation.
@@ -1221,28 +1245,46 @@ type ClientInterface interface {
 	// RequestQuoteWithBody Ask what the decision for a request would be, without taking it.
 	//
 	// The answer is what requestReservation would decide now, with the price and with
-	// up to 100 candidates. Nothing is held by it: the next request may decide
-	// otherwise. Where no cluster could hold the request the answer has no clusterID,
-	// and says of every candidate why not. What would be refused whatever clusters
-	// there are is refused here as well.
+	// up to 100 candidates. Where no cluster could hold the request the answer has no
+	// clusterID, and says of every candidate why not. What would be refused whatever
+	// clusters there are is refused here as well.
+	//
+	// Nothing is held by it, and the next request may decide otherwise, unless
+	// holdSeconds asks for it: then the capacity is kept for the caller alone, the
+	// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
+	// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
+	// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
-	RequestQuoteWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RequestQuoteWithBody(ctx context.Context, params *RequestQuoteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RequestQuote Ask what the decision for a request would be, without taking it.
 	//
 	// The answer is what requestReservation would decide now, with the price and with
-	// up to 100 candidates. Nothing is held by it: the next request may decide
-	// otherwise. Where no cluster could hold the request the answer has no clusterID,
-	// and says of every candidate why not. What would be refused whatever clusters
-	// there are is refused here as well.
+	// up to 100 candidates. Where no cluster could hold the request the answer has no
+	// clusterID, and says of every candidate why not. What would be refused whatever
+	// clusters there are is refused here as well.
+	//
+	// Nothing is held by it, and the next request may decide otherwise, unless
+	// holdSeconds asks for it: then the capacity is kept for the caller alone, the
+	// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
+	// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
+	// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
-	RequestQuote(ctx context.Context, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RequestQuote(ctx context.Context, params *RequestQuoteParams, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReleaseQuote Give a quote back that is held.
+	//
+	// A key that is not known yet leaves a tombstone, so that a request with that key
+	// which arrives later is refused with 410.
+	//
+	// Corresponds with DELETE /api/v1/quotes/{name} (the `ReleaseQuote` operationId).
+	ReleaseQuote(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RequestReservationWithBody Ask for capacity and have the decision in the answer.
 	//
@@ -1601,16 +1643,21 @@ func (c *Client) Ping(ctx context.Context, reqEditors ...RequestEditorFn) (*http
 // RequestQuoteWithBody Ask what the decision for a request would be, without taking it.
 //
 // The answer is what requestReservation would decide now, with the price and with
-// up to 100 candidates. Nothing is held by it: the next request may decide
-// otherwise. Where no cluster could hold the request the answer has no clusterID,
-// and says of every candidate why not. What would be refused whatever clusters
-// there are is refused here as well.
+// up to 100 candidates. Where no cluster could hold the request the answer has no
+// clusterID, and says of every candidate why not. What would be refused whatever
+// clusters there are is refused here as well.
+//
+// Nothing is held by it, and the next request may decide otherwise, unless
+// holdSeconds asks for it: then the capacity is kept for the caller alone, the
+// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
+// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
+// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
 //
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
-func (c *Client) RequestQuoteWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRequestQuoteRequestWithBody(c.Server, contentType, body)
+func (c *Client) RequestQuoteWithBody(ctx context.Context, params *RequestQuoteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequestQuoteRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1624,16 +1671,39 @@ func (c *Client) RequestQuoteWithBody(ctx context.Context, contentType string, b
 // RequestQuote Ask what the decision for a request would be, without taking it.
 //
 // The answer is what requestReservation would decide now, with the price and with
-// up to 100 candidates. Nothing is held by it: the next request may decide
-// otherwise. Where no cluster could hold the request the answer has no clusterID,
-// and says of every candidate why not. What would be refused whatever clusters
-// there are is refused here as well.
+// up to 100 candidates. Where no cluster could hold the request the answer has no
+// clusterID, and says of every candidate why not. What would be refused whatever
+// clusters there are is refused here as well.
+//
+// Nothing is held by it, and the next request may decide otherwise, unless
+// holdSeconds asks for it: then the capacity is kept for the caller alone, the
+// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
+// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
+// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
-func (c *Client) RequestQuote(ctx context.Context, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRequestQuoteRequest(c.Server, body)
+func (c *Client) RequestQuote(ctx context.Context, params *RequestQuoteParams, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequestQuoteRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReleaseQuote Give a quote back that is held.
+//
+// A key that is not known yet leaves a tombstone, so that a request with that key
+// which arrives later is refused with 410.
+//
+// Corresponds with DELETE /api/v1/quotes/{name} (the `ReleaseQuote` operationId).
+func (c *Client) ReleaseQuote(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseQuoteRequest(c.Server, name)
 	if err != nil {
 		return nil, err
 	}
@@ -2178,18 +2248,18 @@ func NewPingRequest(server string) (*http.Request, error) {
 }
 
 // NewRequestQuoteRequest calls the generic RequestQuote builder with application/json body
-func NewRequestQuoteRequest(server string, body RequestQuoteJSONRequestBody) (*http.Request, error) {
+func NewRequestQuoteRequest(server string, params *RequestQuoteParams, body RequestQuoteJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewRequestQuoteRequestWithBody(server, "application/json", bodyReader)
+	return NewRequestQuoteRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewRequestQuoteRequestWithBody constructs an http.Request for the RequestQuote method, with any body, and a specified content type
-func NewRequestQuoteRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewRequestQuoteRequestWithBody(server string, params *RequestQuoteParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -2213,6 +2283,53 @@ func NewRequestQuoteRequestWithBody(server string, contentType string, body io.R
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewReleaseQuoteRequest constructs an http.Request for the ReleaseQuote method
+func NewReleaseQuoteRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/quotes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -2617,28 +2734,48 @@ type ClientWithResponsesInterface interface {
 	// RequestQuoteWithBodyWithResponse Ask what the decision for a request would be, without taking it.
 	//
 	// The answer is what requestReservation would decide now, with the price and with
-	// up to 100 candidates. Nothing is held by it: the next request may decide
-	// otherwise. Where no cluster could hold the request the answer has no clusterID,
-	// and says of every candidate why not. What would be refused whatever clusters
-	// there are is refused here as well.
+	// up to 100 candidates. Where no cluster could hold the request the answer has no
+	// clusterID, and says of every candidate why not. What would be refused whatever
+	// clusters there are is refused here as well.
+	//
+	// Nothing is held by it, and the next request may decide otherwise, unless
+	// holdSeconds asks for it: then the capacity is kept for the caller alone, the
+	// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
+	// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
+	// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
-	RequestQuoteWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error)
+	RequestQuoteWithBodyWithResponse(ctx context.Context, params *RequestQuoteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error)
 
 	// RequestQuoteWithResponse Ask what the decision for a request would be, without taking it.
 	//
 	// The answer is what requestReservation would decide now, with the price and with
-	// up to 100 candidates. Nothing is held by it: the next request may decide
-	// otherwise. Where no cluster could hold the request the answer has no clusterID,
-	// and says of every candidate why not. What would be refused whatever clusters
-	// there are is refused here as well.
+	// up to 100 candidates. Where no cluster could hold the request the answer has no
+	// clusterID, and says of every candidate why not. What would be refused whatever
+	// clusters there are is refused here as well.
+	//
+	// Nothing is held by it, and the next request may decide otherwise, unless
+	// holdSeconds asks for it: then the capacity is kept for the caller alone, the
+	// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
+	// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
+	// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
-	RequestQuoteWithResponse(ctx context.Context, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error)
+	RequestQuoteWithResponse(ctx context.Context, params *RequestQuoteParams, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error)
+
+	// ReleaseQuoteWithResponse Give a quote back that is held.
+	//
+	// A key that is not known yet leaves a tombstone, so that a request with that key
+	// which arrives later is refused with 410.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/quotes/{name} (the `ReleaseQuote` operationId).
+	ReleaseQuoteWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ReleaseQuoteResponse, error)
 
 	// RequestReservationWithBodyWithResponse Ask for capacity and have the decision in the answer.
 	//
@@ -3278,6 +3415,54 @@ func (r RequestQuoteResponse) ContentType() string {
 	return ""
 }
 
+// ReleaseQuoteResponseDefaultHeaders the declared response headers of an HTTP default response for ReleaseQuote
+type ReleaseQuoteResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type ReleaseQuoteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ReleaseQuoteResponseDefaultHeaders
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReleaseQuoteResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReleaseQuoteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReleaseQuoteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReleaseQuoteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReleaseQuoteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // RequestReservationResponseDefaultHeaders the declared response headers of an HTTP default response for RequestReservation
 type RequestReservationResponseDefaultHeaders struct {
 	RetryAfter int
@@ -3778,16 +3963,21 @@ func (c *ClientWithResponses) PingWithResponse(ctx context.Context, reqEditors .
 // RequestQuoteWithBodyWithResponse Ask what the decision for a request would be, without taking it.
 //
 // The answer is what requestReservation would decide now, with the price and with
-// up to 100 candidates. Nothing is held by it: the next request may decide
-// otherwise. Where no cluster could hold the request the answer has no clusterID,
-// and says of every candidate why not. What would be refused whatever clusters
-// there are is refused here as well.
+// up to 100 candidates. Where no cluster could hold the request the answer has no
+// clusterID, and says of every candidate why not. What would be refused whatever
+// clusters there are is refused here as well.
+//
+// Nothing is held by it, and the next request may decide otherwise, unless
+// holdSeconds asks for it: then the capacity is kept for the caller alone, the
+// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
+// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
+// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
-func (c *ClientWithResponses) RequestQuoteWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error) {
-	rsp, err := c.RequestQuoteWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) RequestQuoteWithBodyWithResponse(ctx context.Context, params *RequestQuoteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error) {
+	rsp, err := c.RequestQuoteWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -3797,20 +3987,41 @@ func (c *ClientWithResponses) RequestQuoteWithBodyWithResponse(ctx context.Conte
 // RequestQuoteWithResponse Ask what the decision for a request would be, without taking it.
 //
 // The answer is what requestReservation would decide now, with the price and with
-// up to 100 candidates. Nothing is held by it: the next request may decide
-// otherwise. Where no cluster could hold the request the answer has no clusterID,
-// and says of every candidate why not. What would be refused whatever clusters
-// there are is refused here as well.
+// up to 100 candidates. Where no cluster could hold the request the answer has no
+// clusterID, and says of every candidate why not. What would be refused whatever
+// clusters there are is refused here as well.
+//
+// Nothing is held by it, and the next request may decide otherwise, unless
+// holdSeconds asks for it: then the capacity is kept for the caller alone, the
+// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
+// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
+// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
-func (c *ClientWithResponses) RequestQuoteWithResponse(ctx context.Context, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error) {
-	rsp, err := c.RequestQuote(ctx, body, reqEditors...)
+func (c *ClientWithResponses) RequestQuoteWithResponse(ctx context.Context, params *RequestQuoteParams, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error) {
+	rsp, err := c.RequestQuote(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
 	return ParseRequestQuoteResponse(rsp)
+}
+
+// ReleaseQuoteWithResponse Give a quote back that is held.
+//
+// A key that is not known yet leaves a tombstone, so that a request with that key
+// which arrives later is refused with 410.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/quotes/{name} (the `ReleaseQuote` operationId).
+func (c *ClientWithResponses) ReleaseQuoteWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ReleaseQuoteResponse, error) {
+	rsp, err := c.ReleaseQuote(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseQuoteResponse(rsp)
 }
 
 // RequestReservationWithBodyWithResponse Ask for capacity and have the decision in the answer.
@@ -4417,6 +4628,48 @@ func ParseRequestQuoteResponse(rsp *http.Response) (*RequestQuoteResponse, error
 	return response, nil
 }
 
+// ParseReleaseQuoteResponse parses an HTTP response from a ReleaseQuoteWithResponse call
+func ParseReleaseQuoteResponse(rsp *http.Response) (*ReleaseQuoteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReleaseQuoteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ReleaseQuoteResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseRequestReservationResponse parses an HTTP response from a RequestReservationWithResponse call
 func ParseRequestReservationResponse(rsp *http.Response) (*RequestReservationResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -4684,7 +4937,10 @@ type ServerInterface interface {
 	Ping(w http.ResponseWriter, r *http.Request)
 	// RequestQuote Ask what the decision for a request would be, without taking it.
 	// (POST /api/v1/quotes)
-	RequestQuote(w http.ResponseWriter, r *http.Request)
+	RequestQuote(w http.ResponseWriter, r *http.Request, params RequestQuoteParams)
+	// ReleaseQuote Give a quote back that is held.
+	// (DELETE /api/v1/quotes/{name})
+	ReleaseQuote(w http.ResponseWriter, r *http.Request, name string)
 	// RequestReservation Ask for capacity and have the decision in the answer.
 	// (POST /api/v1/reservations)
 	RequestReservation(w http.ResponseWriter, r *http.Request, params RequestReservationParams)
@@ -4904,8 +5160,61 @@ func (siw *ServerInterfaceWrapper) Ping(w http.ResponseWriter, r *http.Request) 
 // RequestQuote operation middleware
 func (siw *ServerInterfaceWrapper) RequestQuote(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RequestQuoteParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.RequestQuote(w, r)
+		siw.Handler.RequestQuote(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReleaseQuote operation middleware
+func (siw *ServerInterfaceWrapper) ReleaseQuote(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReleaseQuote(w, r, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -5188,6 +5497,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/advertisements", wrapper.PublishAdvertisement)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/reservations", wrapper.RequestReservation)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/quotes", wrapper.RequestQuote)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/quotes/{name}", wrapper.ReleaseQuote)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.ReleaseReservation)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.GetReservation)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.ChangeReservation)
@@ -5590,7 +5900,8 @@ func (response PingdefaultApplicationProblemPlusJSONResponse) VisitPingResponse(
 }
 
 type RequestQuoteRequestObject struct {
-	Body *RequestQuoteJSONRequestBody
+	Params RequestQuoteParams
+	Body   *RequestQuoteJSONRequestBody
 }
 
 type RequestQuoteResponseObject interface {
@@ -5618,6 +5929,41 @@ type RequestQuotedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RequestQuotedefaultApplicationProblemPlusJSONResponse) VisitRequestQuoteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseQuoteRequestObject struct {
+	Name string `json:"name"`
+}
+
+type ReleaseQuoteResponseObject interface {
+	VisitReleaseQuoteResponse(w http.ResponseWriter) error
+}
+
+type ReleaseQuote204Response struct {
+}
+
+func (response ReleaseQuote204Response) VisitReleaseQuoteResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type ReleaseQuotedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ReleaseQuotedefaultApplicationProblemPlusJSONResponse) VisitReleaseQuoteResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5886,6 +6232,9 @@ type StrictServerInterface interface {
 	// RequestQuote Ask what the decision for a request would be, without taking it.
 	// (POST /api/v1/quotes)
 	RequestQuote(ctx context.Context, request RequestQuoteRequestObject) (RequestQuoteResponseObject, error)
+	// ReleaseQuote Give a quote back that is held.
+	// (DELETE /api/v1/quotes/{name})
+	ReleaseQuote(ctx context.Context, request ReleaseQuoteRequestObject) (ReleaseQuoteResponseObject, error)
 	// RequestReservation Ask for capacity and have the decision in the answer.
 	// (POST /api/v1/reservations)
 	RequestReservation(ctx context.Context, request RequestReservationRequestObject) (RequestReservationResponseObject, error)
@@ -6198,8 +6547,10 @@ func (sh *strictHandler) Ping(w http.ResponseWriter, r *http.Request) {
 }
 
 // RequestQuote operation middleware
-func (sh *strictHandler) RequestQuote(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) RequestQuote(w http.ResponseWriter, r *http.Request, params RequestQuoteParams) {
 	var request RequestQuoteRequestObject
+
+	request.Params = params
 
 	var body RequestQuoteJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
@@ -6221,6 +6572,32 @@ func (sh *strictHandler) RequestQuote(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(RequestQuoteResponseObject); ok {
 		if err := validResponse.VisitRequestQuoteResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReleaseQuote operation middleware
+func (sh *strictHandler) ReleaseQuote(w http.ResponseWriter, r *http.Request, name string) {
+	var request ReleaseQuoteRequestObject
+
+	request.Name = name
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReleaseQuote(ctx, request.(ReleaseQuoteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReleaseQuote")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReleaseQuoteResponseObject); ok {
+		if err := validResponse.VisitReleaseQuoteResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

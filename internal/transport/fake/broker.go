@@ -204,7 +204,7 @@ func Grant(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 }
 
 // RequestQuote implements transport.Quoter: what a request would get.
-func (b *Broker) RequestQuote(_ context.Context, req *v1.ReservationRequest) (*v1.Quote, error) {
+func (b *Broker) RequestQuote(_ context.Context, _ string, req *v1.ReservationRequest) (*v1.Quote, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
@@ -218,6 +218,16 @@ func (b *Broker) RequestQuote(_ context.Context, req *v1.ReservationRequest) (*v
 		ClusterID: granted.Instruction.ProviderID, Resources: granted.Resources,
 		Candidates: []v1.Candidate{}, Rejected: map[string]int32{},
 	}, nil
+}
+
+// ReleaseQuote implements transport.Quoter: nothing is held.
+func (b *Broker) ReleaseQuote(context.Context, string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return unreachable()
+	}
+	return nil
 }
 
 // ChangeReservation implements transport.Changer.

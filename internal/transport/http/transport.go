@@ -93,10 +93,19 @@ func (t *Transport) RequestReservation(ctx context.Context, key string, req *v1.
 }
 
 // RequestQuote asks without taking.
-func (t *Transport) RequestQuote(ctx context.Context, req *v1.ReservationRequest) (*v1.Quote, error) {
+func (t *Transport) RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
+	params := &v1.RequestQuoteParams{IdempotencyKey: key}
 	return call[v1.Quote](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
-		return t.api.RequestQuote(ctx, *req)
+		return t.api.RequestQuote(ctx, params, *req)
 	})
+}
+
+// ReleaseQuote gives back what is held.
+func (t *Transport) ReleaseQuote(ctx context.Context, nameOrKey string) error {
+	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.ReleaseQuote(ctx, nameOrKey)
+	})
+	return err
 }
 
 // ReleaseReservation ends a reservation; nil, nil where there was none.

@@ -26,6 +26,7 @@ const (
 	PublishAdvertisement Operation = "publishAdvertisement"
 	RequestReservation   Operation = "requestReservation"
 	RequestQuote         Operation = "requestQuote"
+	ReleaseQuote         Operation = "releaseQuote"
 	GetReservation       Operation = "getReservation"
 	ReleaseReservation   Operation = "releaseReservation"
 	ChangeReservation    Operation = "changeReservation"
@@ -40,7 +41,7 @@ const (
 type Call struct {
 	Operation Operation
 	ClusterID string
-	// Name is the reservation's name or key.
+	// Name is the name or key of the reservation or quote.
 	Name   string
 	Cursor string
 	Wait   time.Duration
@@ -207,14 +208,19 @@ func (b *Broker) RequestReservation(_ context.Context, clusterID, key string, re
 }
 
 // RequestQuote would always grant on Provider.
-func (b *Broker) RequestQuote(_ context.Context, clusterID string, req *v1.ReservationRequest) (*v1.Quote, error) {
-	if err := b.record(Call{Operation: RequestQuote, ClusterID: clusterID, Body: req}); err != nil {
+func (b *Broker) RequestQuote(_ context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
+	if err := b.record(Call{Operation: RequestQuote, ClusterID: clusterID, Name: key, Body: req}); err != nil {
 		return nil, err
 	}
 	return &v1.Quote{
 		ClusterID: Provider, Resources: maps.Clone(req.Resources), Rejected: map[string]int32{},
 		Candidates: []v1.Candidate{{ClusterID: Provider, Score: "100.00"}},
 	}, nil
+}
+
+// ReleaseQuote takes everything.
+func (b *Broker) ReleaseQuote(_ context.Context, clusterID, nameOrKey string) error {
+	return b.record(Call{Operation: ReleaseQuote, ClusterID: clusterID, Name: nameOrKey})
 }
 
 // GetReservation finds the requester's own.

@@ -1,0 +1,173 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// pledge is what a lender keeps for a quote until an instant, or kept.
+type pledge struct {
+	keyOf
+	name     string
+	request  *v1.ReservationRequest
+	amounts  quantity.Amounts
+	provider string
+	until    time.Time
+	// over is whether it was taken over or given back, or its time has come.
+	over bool
+}
+
+// pledged is what a lender keeps for quotes.
+func (o *oracle) pledged(id string, resource corev1.ResourceName) int64 {
+	var sum int64
+	for _, p := range o.pledges {
+		if p.provider == id && !p.over {
+			sum += p.amounts[resource]
+		}
+	}
+	return sum
+}
+
+func (o *oracle) pledgesOf(requester string) int {
+	n := 0
+	for _, p := range o.pledges {
+		if p.requester == requester && !p.over {
+			n++
+		}
+	}
+	return n
+}
+
+// anyPledge is usually one that is held still.
+func (o *oracle) anyPledge(c choose) *pledge {
+	if len(o.pledges) == 0 {
+		return nil
+	}
+	return o.pledges[max(c(len(o.pledges)), c(len(o.pledges)), c(len(o.pledges)))]
+}
+
+// comparePledges wants every one held until its time, and not longer. It begins with what
+// time has brought.
+func (m *machine) comparePledges(now time.Time) error {
+	for _, p := range m.pledges {
+		p.over = p.over || !now.Before(p.until)
+		held := m.term.state.Quote(p.name)
+		if held == nil || (held.Ended != "") != p.over {
+			return fmt.Errorf("quote %s, until %s, over: %t; the broker holds %+v", p.name, p.until, p.over, held)
+		}
+	}
+	// What ended long ago the broker need not know.
+	if extra := len(m.pledges) - 50; extra > 0 {
+		m.pledges = slices.DeleteFunc(m.pledges, func(p *pledge) bool { return p.over })
+	}
+	return nil
+}
+
+func (m *machine) holdQuote(c choose) (cause, error) {
+	key := keyOf{oneOf(c, "rome", "rome", "athens", "paris"), fmt.Sprintf("quote-%06d", m.steps)}
+	request := m.anyRequest(c)
+	request.HoldSeconds = int64(1 + c(300))
+	amounts, now := amountsOf(request.Resources), m.now()
+	able := m.candidates(key.requester, amounts, now)
+	if target := request.TargetClusterID; target != "" {
+		able = slices.DeleteFunc(able, func(id string) bool { return id != target })
+	}
+	answer, err := m.RequestQuote(context.Background(), key.requester, key.key, request)
+	switch reason := fault.ReasonOf(err); {
+	case reason == fault.Recovering && now.Sub(m.began) < listening:
+		return cause{}, nil
+	case reason == fault.TooManyRequests && m.pledgesOf(key.requester) == mostHeld:
+		return cause{}, nil
+	case err != nil || m.pledgesOf(key.requester) == mostHeld:
+		return cause{}, fmt.Errorf("asking to hold %v, of %d that are held: %w", request.Resources, m.pledgesOf(key.requester), err)
+	case answer.ClusterID == "" && answer.Name == "" && len(able) == 0:
+		return cause{}, nil
+	case !slices.Contains(able, answer.ClusterID):
+		return cause{}, fmt.Errorf("%s is to hold %v, only %v could", answer.ClusterID, request.Resources, able)
+	}
+	p := &pledge{
+		keyOf: key, name: answer.Name, request: request, amounts: amounts, provider: answer.ClusterID,
+		until: now.Add(time.Duration(request.HoldSeconds) * time.Second),
+	}
+	if !answer.HeldUntil.Equal(p.until) {
+		return cause{}, fmt.Errorf("quote %s is held until %s, want %s", p.name, answer.HeldUntil, p.until)
+	}
+	if now.Sub(m.began) >= listening {
+		if err := m.inTurn(&told{keyOf: key, name: p.name, request: request, amounts: amounts}, p.provider, now); err != nil {
+			return cause{}, fmt.Errorf("quote %s: %w", p.name, err)
+		}
+	}
+	m.pledges = append(m.pledges, p)
+	return cause{}, nil
+}
+
+// holdAgain repeats what is held, or uses its key for something else.
+func (m *machine) holdAgain(c choose) (cause, error) {
+	p := m.anyPledge(c)
+	if p == nil {
+		return cause{}, nil
+	}
+	again, other := *p.request, c(4) == 0
+	if other {
+		again.HoldSeconds++
+	}
+	if again.HoldSeconds > 300 {
+		return cause{}, nil
+	}
+	answer, err := m.RequestQuote(context.Background(), p.requester, p.key, &again)
+	switch reason := fault.ReasonOf(err); {
+	case other && reason == fault.KeyReused, !other && p.over && reason == fault.Released:
+		return cause{}, nil
+	case err != nil || other || p.over || answer.Name != p.name || answer.ClusterID != p.provider || !answer.HeldUntil.Equal(p.until):
+		return cause{}, fmt.Errorf("asking again with %v (another request: %t, over: %t): %+v, %w", p.keyOf, other, p.over, answer, err)
+	}
+	return cause{}, nil
+}
+
+// takeOver reserves what is held, or was.
+func (m *machine) takeOver(c choose) (cause, error) {
+	p := m.anyPledge(c)
+	if p == nil {
+		return cause{}, nil
+	}
+	request, requester := *p.request, p.requester
+	request.HoldSeconds, request.Quote = 0, p.name
+	stranger, other := c(12) == 0, c(8) == 0
+	if stranger {
+		requester = "milan"
+	}
+	if other {
+		request.DurationSeconds += 60
+	}
+	key := keyOf{requester, fmt.Sprintf("taker-%06d", m.steps)}
+	answer, err := m.RequestReservation(context.Background(), key.requester, key.key, &request)
+	switch reason := fault.ReasonOf(err); {
+	case stranger && reason == fault.NotFound, p.over && reason == fault.Released, other && reason == fault.Conflict:
+		return cause{}, nil
+	case reason == fault.Recovering && m.now().Sub(m.began) < listening:
+		return cause{}, nil
+	case err != nil || stranger || p.over || other || answer.Placements[0].ClusterID != p.provider:
+		return cause{}, fmt.Errorf("taking quote %s over, of %s (stranger: %t, over: %t, another request: %t): %+v, %w",
+			p.name, p.provider, stranger, p.over, other, answer, err)
+	}
+	p.over = true
+	m.enter(key, &request, answer).taken = true
+	return cause{}, nil
+}
+
+func (m *machine) letGoOne(c choose) (cause, error) {
+	p := m.anyPledge(c)
+	if p == nil {
+		return cause{}, nil
+	}
+	p.over = true
+	return cause{}, m.ReleaseQuote(context.Background(), p.requester, oneOf(c, p.name, p.key))
+}

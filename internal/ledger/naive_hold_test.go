@@ -1,0 +1,181 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// naiveHold is what is held for a quote, or was: the naive book never forgets one.
+type naiveHold struct {
+	kept    Keep
+	ended   HoldEnding
+	takenBy string
+	// after counts those of the same requester that ended since it did.
+	after int
+}
+
+func (n *naive) hold(name string) *naiveHold {
+	for _, h := range n.quotes {
+		if h.kept.Name == name && h.after < 100 {
+			return h
+		}
+	}
+	return nil
+}
+
+func (n *naive) quoted(cluster string, resource corev1.ResourceName) int64 {
+	var sum int64
+	for _, h := range n.quotes {
+		if h.kept.Provider == cluster && h.ended == "" {
+			sum += h.kept.Amounts[resource]
+		}
+	}
+	return sum
+}
+
+func (n *naive) refusalsOfHolds(e *Event) (no []error) {
+	refuse := func(when bool, reason error) {
+		if when {
+			no = append(no, reason)
+		}
+	}
+	switch {
+	case e.LetGo != nil:
+		h := n.hold(e.LetGo.Name)
+		refuse(h == nil, ErrUnknown)
+		refuse(h != nil && h.ended != "", ErrOver)
+		refuse(e.LetGo.Reason == "", ErrMalformed)
+	case e.Keep != nil:
+		k := e.Keep
+		refuse(k.Until.IsZero() || k.Amounts.IsZero(), ErrMalformed)
+		refuse(n.hold(k.Name) != nil || n.keyUsed(k.Requester, k.Key), ErrTaken)
+		refuse(n.clusters[k.Provider] == nil, ErrUnknown)
+		for resource, want := range k.Amounts {
+			refuse(n.clusters[k.Provider] != nil && want > n.free(k.Provider, resource), ErrOverbooked)
+		}
+	default:
+		r := e.Take
+		refuse(n.entry(r.Name) != nil || n.keyUsed(r.Requester, r.Key), ErrTaken)
+		refuse(r.Amounts.IsZero(), ErrMalformed)
+		h := n.hold(r.Quote)
+		refuse(h == nil, ErrUnknown)
+		refuse(h != nil && h.ended != "", ErrOver)
+		refuse(h != nil && (h.kept.Requester != r.Requester || h.kept.Provider != r.Provider || !h.kept.Amounts.Equal(r.Amounts)), ErrMalformed)
+	}
+	return no
+}
+
+func (n *naive) recordHolds(e *Event) {
+	switch {
+	case e.LetGo != nil:
+		n.letGo(n.hold(e.LetGo.Name), e.LetGo.Reason, "")
+	case e.Keep != nil:
+		n.quotes = append(n.quotes, &naiveHold{kept: *e.Keep})
+	default:
+		n.letGo(n.hold(e.Take.Quote), HoldTaken, e.Take.Name)
+		n.record(&Event{At: e.At, Reserve: &e.Take.Reserve})
+	}
+}
+
+func (n *naive) letGo(h *naiveHold, why HoldEnding, takenBy string) {
+	for _, other := range n.quotes {
+		if other.kept.Requester == h.kept.Requester && other.ended != "" {
+			other.after++
+		}
+	}
+	h.ended, h.takenBy = why, takenBy
+}
+
+func (n *naive) loseHolds() {
+	for _, h := range slices.Clone(n.quotes) {
+		if h.ended == "" {
+			n.letGo(h, HoldLost, "")
+		}
+	}
+}
+
+// remembered are the keys of quotes that the book has not forgotten.
+func (n *naive) remembered() int {
+	count := 0
+	for _, h := range n.quotes {
+		if h.after < 100 {
+			count++
+		}
+	}
+	return count
+}
+
+func (n *naive) holdsDiffer(s *State) error {
+	held := map[string]int{}
+	for _, h := range n.quotes {
+		q, _ := s.QuoteByKey(h.kept.Requester, h.kept.Key)
+		if h.after >= 100 {
+			continue
+		}
+		if q == nil || q != s.Quote(h.kept.Name) {
+			return fmt.Errorf("quote %s is not found by its key", h.kept.Name)
+		}
+		if q.Ended != h.ended || q.TakenBy != h.takenBy || !q.Until.Equal(h.kept.Until) || q.HeldAt.IsZero() {
+			return fmt.Errorf("quote %s: %+v, want %+v", q.Name, q, h)
+		}
+		if h.ended == "" {
+			held[h.kept.Requester]++
+		}
+	}
+	if got := len(s.quotes.named); got != n.remembered() {
+		return fmt.Errorf("%d quotes, want %d", got, n.remembered())
+	}
+	sum := 0
+	for requester, want := range held {
+		if got := len(s.HeldFor(requester)); got != want {
+			return fmt.Errorf("%d quotes are held for %s, want %d", got, requester, want)
+		}
+		sum += want
+	}
+	if got := len(s.AllHeld()); got != sum {
+		return fmt.Errorf("%d quotes are held, want %d", got, sum)
+	}
+	return nil
+}
+
+// anyHold is usually one that is held.
+func (m *machine) anyHold(c choose) string {
+	for _, h := range m.naive.quotes {
+		if h.ended == "" && c(5) > 0 {
+			return h.kept.Name
+		}
+	}
+	return fmt.Sprint("q", c(20))
+}
+
+func (m *machine) anyKeep(c choose) Event {
+	e := keep(fmt.Sprint("q", c(20+len(m.history))), oneOf(c, paris, paris, berlin, oslo, "nowhere"), m.anyAmounts(c))
+	e.Keep.Requester = oneOf(c, rome, rome, "athens")
+	if c(6) == 0 {
+		e.Keep.Key = m.anyKey(c)
+	}
+	if c(20) == 0 {
+		e.Keep.Until = time.Time{}
+	}
+	return e
+}
+
+func (m *machine) anyLetGo(c choose) Event {
+	return letGo(m.anyHold(c), oneOf(c, HoldExpired, HoldReleased, HoldDenied, HoldExpired, HoldReleased, HoldDenied, ""))
+}
+
+// anyTake usually takes over just what is held.
+func (m *machine) anyTake(c choose) Event {
+	e := m.anyReserve(c)
+	for tries := 0; m.naive.entry(e.Reserve.Name) != nil && tries < 5; tries++ {
+		e = m.anyReserve(c)
+	}
+	t := &Take{Quote: m.anyHold(c), Reserve: *e.Reserve}
+	if h := m.naive.hold(t.Quote); h != nil && c(6) > 0 {
+		t.Requester, t.Provider, t.Amounts = h.kept.Requester, h.kept.Provider, h.kept.Amounts
+	}
+	return Event{Take: t}
+}
