@@ -17,8 +17,17 @@ import (
 // Identity returns the provider as a consumer's Liqo sees it: with the credentials
 // that peering gave it, and what they allow.
 func (e *Environment) Identity(ctx context.Context, consumer, provider string) (*Cluster, error) {
+	return e.identity(ctx, consumer, provider, "kubeconfig-controlplane-"+provider)
+}
+
+// SliceIdentity returns the provider as the virtual kubelet of a slice sees it.
+func (e *Environment) SliceIdentity(ctx context.Context, consumer, provider, slice string) (*Cluster, error) {
+	return e.identity(ctx, consumer, provider, "kubeconfig-resourceslice-"+slice)
+}
+
+func (e *Environment) identity(ctx context.Context, consumer, provider, kubeconfig string) (*Cluster, error) {
 	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: TenantNamespace(provider), Name: "kubeconfig-controlplane-" + provider}
+	key := client.ObjectKey{Namespace: TenantNamespace(provider), Name: kubeconfig}
 	if err := e.Member(consumer).Get(ctx, key, secret); err != nil {
 		return nil, fmt.Errorf("credentials of %s at %s: %w", consumer, provider, err)
 	}
@@ -41,7 +50,9 @@ var (
 	VirtualNodeKind    = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "VirtualNode"}
 	OffloadingKind     = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "NamespaceOffloading"}
 	ForeignClusterKind = schema.GroupVersionKind{Group: "core.liqo.io", Version: "v1beta1", Kind: "ForeignCluster"}
-	quotaKind          = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "Quota"}
+	RenewKind          = schema.GroupVersionKind{Group: "authentication.liqo.io", Version: "v1beta1", Kind: "Renew"}
+	QuotaKind          = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "Quota"}
+	ShadowPodKind      = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "ShadowPod"}
 )
 
 // Object is an empty one of a kind.
@@ -56,7 +67,7 @@ func Object(kind schema.GroupVersionKind, namespace, name string) *unstructured.
 // Granted is all that a provider lets a consumer use: each Quota with its amounts.
 func (e *Environment) Granted(ctx context.Context, provider, consumer string) ([]string, error) {
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(quotaKind.GroupVersion().WithKind(quotaKind.Kind + "List"))
+	list.SetGroupVersionKind(QuotaKind.GroupVersion().WithKind(QuotaKind.Kind + "List"))
 	if err := e.Member(provider).List(ctx, list, client.InNamespace(TenantNamespace(consumer))); err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func newAPIServer(t *testing.T) client.Client {
 		}
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).
-		WithStatusSubresource(&authv1beta1.Tenant{}, &authv1beta1.Identity{}, &authv1beta1.ResourceSlice{}, &corev1.Node{},
+		WithStatusSubresource(&agentv1alpha1.Advertisement{}, &authv1beta1.Tenant{}, &authv1beta1.Identity{}, &authv1beta1.ResourceSlice{}, &corev1.Node{},
 			&agentv1alpha1.ProviderInstruction{}, &agentv1alpha1.ReservationInstruction{}).
 		WithIndex(&agentv1alpha1.ReservationInstruction{}, "spec.targetClusterID", func(o client.Object) []string {
 			return []string{o.(*agentv1alpha1.ReservationInstruction).Spec.TargetClusterID}

@@ -56,6 +56,9 @@ type Options struct {
 	Admit Admit
 	// Peering through Liqo; nil for an agent that reserves and does not peer.
 	Peering *liqo.Peering
+	// Rights names the Advertisement in whose status is kept what the identities of
+	// peers may do here.
+	Rights types.NamespacedName
 	// Place of this cluster becomes labels of the virtual nodes.
 	Place liqo.Place
 	// Reporter tells the broker; Outbox carries that and is started by its maker.
@@ -75,7 +78,8 @@ type Reconciler struct {
 }
 
 // SetupWithManager adds the controllers to a manager: one for the instructions, one
-// for the slices that other clusters' Liqo replicates here.
+// for the slices that other clusters' Liqo replicates here, one for what these clusters'
+// identities may do.
 func SetupWithManager(mgr manager.Manager, opts Options) error {
 	if opts.Namespace == "" || opts.Admit == nil || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil {
 		return errors.New("providerinstruction: an option is missing")
@@ -100,6 +104,9 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		kinds = append(kinds, liqo.ProviderWatches()...)
 		r.watchLiqo(b)
 		if err := setupSlices(mgr, opts); err != nil {
+			return err
+		}
+		if err := setupRights(mgr, opts); err != nil {
 			return err
 		}
 	}

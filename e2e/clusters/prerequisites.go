@@ -61,7 +61,9 @@ func (c *Cluster) installLiqo(ctx context.Context) error {
 		"apiServer":  values{"address": c.endpoint()},
 		"discovery":  values{"config": values{"clusterID": c.Name}},
 		"networking": values{"enabled": false, "reflectIPs": false},
-		"storage":    off, "proxy": off, "metricAgent": off, "telemetry": off,
+		// A pod without requests would not count against what was granted.
+		"controllerManager": values{"config": values{"defaultLimitsEnforcement": "Hard"}},
+		"storage":           off, "proxy": off, "metricAgent": off, "telemetry": off,
 		// The chart asks for them; without networking nobody does.
 		"ipam": values{"podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/16"},
 	})

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,6 +107,19 @@ func TestAConsumerThatWantsMoreThanIsReserved(t *testing.T) {
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) { refused(t, attack(ctx)) })
 	}
+
+	attackWithSlice(t, env, provider, r.Status.NodeName)
+	t.Run("a namespace map from before there was a guard is mended", func(t *testing.T) {
+		m := mapping()
+		check(t, env.Member(provider).Patch(ctx, m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"liqo.io/remote-cluster-id":"rome"}}}`))))
+		check(t, e2e.Await(ctx, 20*time.Second, func(ctx context.Context) (string, error) {
+			err := env.Member(provider).Get(ctx, client.ObjectKeyFromObject(m), m)
+			if _, labelled := m.GetLabels()["liqo.io/remote-cluster-id"]; labelled {
+				return "the label to be taken off", err
+			}
+			return "", err
+		}))
+	})
 
 	t.Run("a slice that no reservation stands behind gets nothing", func(t *testing.T) {
 		slice := forged("stolen-slice", func(spec map[string]any) { spec["resources"] = much })

@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
@@ -37,7 +38,7 @@ func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string
 
 	// The hostile cluster's own map, which its Liqo carries over.
 	own := namespaceMap(e2e.TenantNamespace(victim), victim)
-	check(t, away.Patch(ctx, own, client.RawPatch("application/merge-patch+json",
+	check(t, away.Patch(ctx, own, client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"desiredMapping":{%q:%q}}}`, vault, landing))))
 	replica := namespaceMap(e2e.TenantNamespace(hostile), victim)
 	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
@@ -55,13 +56,13 @@ func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string
 	thief, err := env.Identity(ctx, hostile, victim)
 	check(t, err)
 	const label = `{"metadata":{"labels":{"liqo.io/remote-cluster-id":%q}}}`
-	check(t, thief.Patch(ctx, replica, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, label, hostile))))
+	check(t, thief.Patch(ctx, replica, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, label, hostile))))
 	unlabelled(t, replica)
 	// The victim's own map for the same peer is in the same namespace.
-	refused(t, thief.Patch(ctx, namespaceMap(e2e.TenantNamespace(hostile), hostile), client.RawPatch("application/merge-patch+json",
+	refused(t, thief.Patch(ctx, namespaceMap(e2e.TenantNamespace(hostile), hostile), client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"desiredMapping":{%q:%q,%q:null}}}`, vault, landing, namespace))))
 	// Nor may Liqo be told to treat a replica as the victim's own and carry it on.
-	refused(t, thief.Patch(ctx, replica, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"liqo.io/replication":"true"}}}`))))
+	refused(t, thief.Patch(ctx, replica, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"liqo.io/replication":"true"}}}`))))
 
 	// What was made later in a namespace that is offloaded arrives; what was in the vault
 	// has not.
@@ -81,7 +82,7 @@ func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string
 			t.Errorf("ConfigMap %q of namespace %q is in %s", cm.Name, vault, hostile)
 		}
 	}
-	check(t, away.Patch(ctx, own, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"desiredMapping":{%q:null}}}`, vault))))
+	check(t, away.Patch(ctx, own, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"desiredMapping":{%q:null}}}`, vault))))
 }
 
 // openLanding makes a namespace that the victim's virtual kubelets may write to.

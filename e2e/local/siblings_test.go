@@ -19,10 +19,21 @@ func TestAReservationEndsAndItsSiblingOnTheSameProviderRunsOn(t *testing.T) {
 	run(t, env, rome, first)
 	stays := run(t, env, rome, second)
 
+	rights := keepIdentities(t, env, first, second)
+
+	released := time.Now()
 	check(t, rome.DeleteAndWait(t.Context(), first, time.Minute))
 	check(t, rome.AwaitNodeGone(t.Context(), first.Status.NodeName, 30*time.Second))
 	check(t, env.AwaitHeld(t.Context(), "rome", 1, 30*time.Second))
 
+	rights.endOf(t, first, released)
+	rights.standOf(t, second)
+
 	check(t, stays.Unchanged(t.Context()))
 	check(t, rome.AwaitReady(t.Context(), second, time.Second))
+
+	check(t, rome.DeleteDeployments(t.Context(), namespace))
+	released = time.Now()
+	check(t, rome.DeleteAndWait(t.Context(), second, time.Minute))
+	rights.endOfAll(t, released)
 }

@@ -21,12 +21,13 @@ func Webhooks(c client.Reader, name string, now func() time.Time) Check {
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	missing := Warn("set webhook.enabled=true in the chart, or leave it: what is wrong is refused later",
 		"ValidatingWebhookConfiguration %q is missing: objects are not checked when they are written", name)
-	return webhooks("webhooks", c, name, now, configuration, missing, func() (hooks []called) {
+	look := lookAt(c, name, now, configuration, missing, func() (hooks []called) {
 		for _, hook := range configuration.Webhooks {
 			hooks = append(hooks, called{hook.Name, hook.ClientConfig})
 		}
 		return hooks
 	})
+	return Check{"webhooks", look}
 }
 
 // MutatingWebhooks does the same for mutating ones, which mend what peers write.
@@ -34,12 +35,13 @@ func MutatingWebhooks(c client.Reader, name string, now func() time.Time) Check 
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	missing := Warn("set guard.enabled=true and webhook.enabled=true in the chart where clusters lend to each other",
 		"MutatingWebhookConfiguration %q is missing: a namespace that is offloaded both ways is mistaken", name)
-	return webhooks("mending", c, name, now, configuration, missing, func() (hooks []called) {
+	look := lookAt(c, name, now, configuration, missing, func() (hooks []called) {
 		for _, hook := range configuration.Webhooks {
 			hooks = append(hooks, called{hook.Name, hook.ClientConfig})
 		}
 		return hooks
 	})
+	return Check{"mending", look}
 }
 
 // called is where the API server finds a webhook.
@@ -48,8 +50,8 @@ type called struct {
 	config admissionregistrationv1.WebhookClientConfig
 }
 
-func webhooks(subject string, c client.Reader, name string, now func() time.Time, configuration client.Object, missing Finding, all func() []called) Check {
-	return Check{subject, func(ctx context.Context) Finding {
+func lookAt(c client.Reader, name string, now func() time.Time, configuration client.Object, missing Finding, all func() []called) func(context.Context) Finding {
+	return func(ctx context.Context) Finding {
 		if name == "" {
 			return Skip("no webhook configuration is named")
 		}
@@ -70,7 +72,7 @@ func webhooks(subject string, c client.Reader, name string, now func() time.Time
 			}
 		}
 		return Found("%d, all trusted and reached", len(hooks))
-	}}
+	}
 }
 
 func webhook(ctx context.Context, hook called, now func() time.Time) Finding {

@@ -81,6 +81,12 @@ type AdvertisementStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
+	// peerRights says what the identities of peered clusters may write in the
+	// namespaces that are offloaded here: an admission policy reads it. A key is the
+	// user that Liqo made of a slice, or cluster.<ID> for all others of a cluster.
+	// +optional
+	PeerRights map[string]PeerRight `json:"peerRights,omitempty"`
+
 	// conditions are Ready, true when the broker knows this cluster, and
 	// CertificateValid, true while the agent's certificate has not expired.
 	// +optional
@@ -89,6 +95,20 @@ type AdvertisementStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// PeerRight is what an identity of a peered cluster may write.
+//
+// +kubebuilder:validation:Enum=Write;Delete;None
+type PeerRight string
+
+const (
+	// PeerRightWrite stands while the reservation does.
+	PeerRightWrite PeerRight = "Write"
+	// PeerRightDelete stands from the end of the reservation until nothing of it is left.
+	PeerRightDelete PeerRight = "Delete"
+	// PeerRightNone is for everybody else.
+	PeerRightNone PeerRight = "None"
+)
 
 // Advertisement shows what this cluster offers to others. The agent writes it;
 // only spec.cost is the operator's.

@@ -128,6 +128,13 @@ func (in *AdvertisementStatus) DeepCopyInto(out *AdvertisementStatus) {
 		in, out := &in.LastPublished, &out.LastPublished
 		*out = (*in).DeepCopy()
 	}
+	if in.PeerRights != nil {
+		in, out := &in.PeerRights, &out.PeerRights
+		*out = make(map[string]PeerRight, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]v1.Condition, len(*in))

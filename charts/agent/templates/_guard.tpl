@@ -15,8 +15,3 @@ or off. Audit and Deny are what the value was called before, and YAML reads off 
 {{- define "liqo-resource-broker-agent.mendsPeers" -}}
 {{- if and (include "liqo-resource-broker-agent.guardsPeers" .) .Values.webhook.enabled }}true{{ end -}}
 {{- end -}}
-
-{{/* ConfigMap in which the agent keeps which identities of peers may write. */}}
-{{- define "liqo-resource-broker-agent.rights" -}}
-{{ include "liqo-resource-broker-agent.fullname" . }}-rights
-{{- end -}}

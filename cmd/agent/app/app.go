@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -233,6 +234,7 @@ func (a *agent) addControllers(*rest.Config) error {
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
 		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace).admit,
 		Peering: a.peering, Place: liqo.Place{Region: a.region, Zone: a.zone},
+		Rights:   types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
 		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
 	})
 }

@@ -220,7 +220,7 @@ func (o *checkOptions) checkPolicies(ctx context.Context, c client.Reader) check
 	}
 	names := []string{o.name}
 	if o.peeringMode != peeringNone {
-		names = append(names, o.name+"-peers")
+		names = append(names, o.name+"-peers", o.name+"-slices")
 	}
 	for _, name := range names {
 		for _, obj := range []client.Object{

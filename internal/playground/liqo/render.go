@@ -50,8 +50,11 @@ func (s settings) values() map[string]any {
 		// No certificate of a kubelet is asked for, and the consumer's ServiceAccount
 		// tokens stay where they are.
 		"virtualKubelet": map[string]any{"extra": map[string]any{"args": []any{"--certificate-type=self-signed", "--enable-apiserver-support=false"}}},
-		"controllerManager": map[string]any{"pod": map[string]any{"extraArgs": []any{
-			"--metrics-address=" + local(p.controllerMetrics), "--health-probe-address=" + local(p.controllerHealth)}}},
+		"controllerManager": map[string]any{
+			// A pod without requests would not count against what was granted.
+			"config": map[string]any{"defaultLimitsEnforcement": "Hard"},
+			"pod": map[string]any{"extraArgs": []any{
+				"--metrics-address=" + local(p.controllerMetrics), "--health-probe-address=" + local(p.controllerHealth)}}},
 		"webhook": map[string]any{"port": p.webhook, "pod": map[string]any{"extraArgs": []any{
 			"--metrics-address=" + local(p.webhookMetrics), "--health-probe-address=" + local(p.webhookHealth)}}},
 		"crdReplicator": map[string]any{"pod": map[string]any{"extraArgs": []any{"--metrics-address=" + local(p.replicatorMetrics)}}},

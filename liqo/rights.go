@@ -1,0 +1,83 @@
+package liqo
+
+import (
+	"context"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// everybodyOf is the key for the identities of a consumer that have none of their own. A
+// dot keeps it from being the name of one.
+func everybodyOf(consumer string) string { return "cluster." + consumer }
+
+// identityOf is the user that Liqo makes of a consumer's slice.
+func identityOf(slice, consumer string) string {
+	return authentication.CommonNameResourceSliceCSR(&authv1beta1.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: slice},
+		Spec:       authv1beta1.ResourceSliceSpec{ConsumerClusterID: new(liqov1beta1.ClusterID(consumer))},
+	})
+}
+
+// Rights is what every identity of the guarded consumers may do: write while its
+// placement stands; from its end, until nothing of it is left here, take its things away.
+// Certificates of Liqo's live for a year and cannot be revoked, and its role is the
+// consumer's and not the slice's.
+func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) map[string]agentv1alpha1.PeerRight {
+	rights := map[string]agentv1alpha1.PeerRight{}
+	for _, consumer := range guarded {
+		rights[everybodyOf(consumer)] = agentv1alpha1.PeerRightNone
+	}
+	for i := range instructions {
+		inst := &instructions[i]
+		if !inst.Status.Enforced {
+			continue
+		}
+		user := identityOf(ObjectName(inst.Spec.ReservationName, inst.Spec.Placement), inst.Spec.RequesterClusterID)
+		rights[user] = agentv1alpha1.PeerRightWrite
+		if ended(inst) {
+			rights[user] = agentv1alpha1.PeerRightDelete
+		}
+	}
+	return rights
+}
+
+// KeepRights writes the rights into the status of an Advertisement, where the policy
+// reads them, and leaves one that is not there yet for later. Consumers whose tenant
+// namespace somebody else made are not guarded.
+func (p *Peering) KeepRights(ctx context.Context, into types.NamespacedName) error {
+	adv := &agentv1alpha1.Advertisement{}
+	if found, err := get(ctx, p.opts.Client, into.Namespace, into.Name, adv); !found || err != nil {
+		return err
+	}
+	var instructions agentv1alpha1.ProviderInstructionList
+	if err := p.opts.Client.List(ctx, &instructions, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
+		return err
+	}
+	var namespaces corev1.NamespaceList
+	err := p.opts.Client.List(ctx, &namespaces, client.HasLabels{consts.TenantNamespaceLabel},
+		client.MatchingLabels{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue})
+	if err != nil {
+		return err
+	}
+	var guarded []string
+	for i := range namespaces.Items {
+		guarded = append(guarded, PeerOf(namespaces.Items[i].Labels))
+	}
+	before := adv.DeepCopy()
+	adv.Status.PeerRights = Rights(instructions.Items, guarded)
+	if maps.Equal(before.Status.PeerRights, adv.Status.PeerRights) {
+		return nil
+	}
+	return p.opts.Client.Status().Patch(ctx, adv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}

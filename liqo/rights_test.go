@@ -1,0 +1,81 @@
+package liqo
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqotech/liqo/pkg/consts"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// ofRome is the end of the names of rome's identities: a digest of its ID.
+const ofRome = "-a8a4c692b93b"
+
+func TestRightsFollowTheReservation(t *testing.T) {
+	tests := map[string]struct {
+		change func(*agentv1alpha1.ProviderInstruction)
+		want   map[string]agentv1alpha1.PeerRight
+	}{
+		"while it stands its identity writes": {
+			change: func(*agentv1alpha1.ProviderInstruction) {}, want: map[string]agentv1alpha1.PeerRight{"res-a-1" + ofRome: "Write"},
+		},
+		"one that this cluster has not agreed to has no right": {
+			change: func(i *agentv1alpha1.ProviderInstruction) { i.Status.Enforced = false }, want: map[string]agentv1alpha1.PeerRight{},
+		},
+		"from its release it takes away what it has here": {
+			change: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.Release = true }, want: map[string]agentv1alpha1.PeerRight{"res-a-1" + ofRome: "Delete"},
+		},
+		"so it does from the deletion of its instruction": {
+			change: func(i *agentv1alpha1.ProviderInstruction) { i.DeletionTimestamp = new(metav1.Now()) },
+			want:   map[string]agentv1alpha1.PeerRight{"res-a-1" + ofRome: "Delete"},
+		},
+		"when nothing is left the right is gone": {
+			change: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.Release, i.Status.Enforced = true, false }, want: map[string]agentv1alpha1.PeerRight{},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inst := agentv1alpha1.ProviderInstruction{
+				Spec:   agentv1alpha1.ProviderInstructionSpec{ReservationName: "res-a", Placement: 1, RequesterClusterID: "rome"},
+				Status: agentv1alpha1.ProviderInstructionStatus{Enforced: true},
+			}
+			test.change(&inst)
+			test.want["cluster.rome"] = "None"
+			if diff := cmp.Diff(test.want, Rights([]agentv1alpha1.ProviderInstruction{inst}, []string{"rome"})); diff != "" {
+				t.Errorf("rights (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRightsAreKeptWhereThePolicyReadsThem(t *testing.T) {
+	w := newWorld(t)
+	paris, key := w.sites["paris"], types.NamespacedName{Namespace: "default", Name: "offer"}
+	w.check(paris.peering.KeepRights(t.Context(), key)) // there is no Advertisement yet
+	adv := &agentv1alpha1.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	w.check(paris.client.Create(t.Context(), adv))
+	adv.Status.PeerRights = map[string]agentv1alpha1.PeerRight{"res-b-1" + ofRome: "Write"}
+	adv.Status.Published = true
+	w.check(paris.client.Status().Update(t.Context(), adv))
+	for name, labels := range map[string]map[string]string{
+		"made-by-the-agent": tenantNamespaceLabels("rome"),
+		"made-by-hand":      {consts.RemoteClusterID: "oslo", consts.TenantNamespaceLabel: "true"},
+	} {
+		w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}))
+	}
+	w.reserve("rome", "paris", "res-a")
+	w.check(paris.peering.KeepRights(t.Context(), key))
+	var got agentv1alpha1.Advertisement
+	w.exists("paris", key.Namespace, key.Name, &got)
+	want := agentv1alpha1.AdvertisementStatus{Published: true, PeerRights: map[string]agentv1alpha1.PeerRight{
+		"cluster.rome": "None", "res-a-1" + ofRome: "Write",
+	}}
+	if diff := cmp.Diff(want, got.Status); diff != "" {
+		t.Errorf("rights (-want +got):\n%s", diff)
+	}
+}
