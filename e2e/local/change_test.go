@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,9 +123,18 @@ func has(t *testing.T, env *Environment, c *e2e.Cluster, r *agentv1alpha1.Resour
 	}))
 }
 
+// edit changes an object. While an agent is down, the API server cannot ask its webhook,
+// and refuses.
 func edit(t *testing.T, c *e2e.Cluster, object client.Object, patch string) {
 	t.Helper()
-	check(t, c.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch))))
+	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+		err := c.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))
+		if apierrors.IsInternalError(err) {
+			return fmt.Sprintf("an agent to be asked about %q: %v", object.GetName(), err), nil
+		}
+		check(t, err)
+		return "", nil
+	}))
 }
 
 func expires(t *testing.T, from, at *metav1.Time, after time.Duration) {
