@@ -9,8 +9,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 )
 
-// healEvery is when another provider is looked for again where there was none.
-const healEvery = 30 * time.Second
+const (
+	// healEvery is when another provider is looked for again where there was none.
+	healEvery = 30 * time.Second
+	// healPause is how often that is done for who has room now, at most: as many may wait
+	// as a lost provider served.
+	healPause = 5 * time.Second
+)
 
 // healBy is when the next step of a reservation's healing is due, zero if none is.
 //
@@ -52,7 +57,7 @@ func (t *term) heal(r *ledger.Reservation) error {
 // cluster has room everything stays as it is.
 func (t *term) beginHealing(r *ledger.Reservation) error {
 	lost := r.Current()
-	t.healAgain[r.Name] = t.now().Add(healEvery)
+	t.healAgain[r.Name], t.healTried = t.now().Add(healEvery), true
 	q, tried := again(r)
 	if may, err := t.mayHeal(r, q, tried); !may || err != nil {
 		return err
@@ -94,10 +99,27 @@ func (t *term) mayHeal(r *ledger.Reservation, q *Request, tried []string) (bool,
 	return ok, nil
 }
 
+// hurryHealing has another provider looked for again where there was none: some cluster
+// may have room now.
+func (t *term) hurryHealing() {
+	if !t.healTried {
+		return // it will be
+	}
+	t.healTried = false
+	if !t.healHurried.After(t.now()) {
+		t.healHurried = later(t.now(), t.healHurried.Add(healPause))
+	}
+	for name, again := range t.healAgain {
+		if again.After(t.healHurried) {
+			t.healAgain[name] = t.healHurried
+			t.due.set(name, t.deadline(t.state.Reservation(name)))
+		}
+	}
+}
+
 // leave gives one of two placements up. Its provider holds it until it has confirmed.
 func (t *term) leave(r *ledger.Reservation, p *ledger.Placement, why string) error {
 	t.b.opts.Log.Info("one of two placements is given up", "reservation", r.Name, "from", p.Provider, "stays", r.Beside(p).Provider, "reason", why)
-	delete(t.healAgain, r.Name)
 	return t.record(ledger.Event{Withdraw: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: why,
 	}})

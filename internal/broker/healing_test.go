@@ -173,7 +173,6 @@ func TestTheOlderPlacementStandsUntilANewOneServes(t *testing.T) {
 		"another cluster is there when one refuses": {func(f *fleet, r *v1.Reservation) {
 			f.advertise("oslo", "8", "64Gi")
 			f.mustReport("berlin", r, 2, provider, v1.StatusReportStateRefused)
-			time.Sleep(healEvery)
 		}, "Active: paris=Ready berlin=Gone(Refused) oslo=Assigned"},
 		"it is released": {func(f *fleet, r *v1.Reservation) {
 			if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name); err != nil {
@@ -212,7 +211,7 @@ func TestWithoutAnotherClusterALostProviderIsWaitedFor(t *testing.T) {
 		f.pass(10*time.Minute, "paris")
 		f.wantPlacements(r, "without another cluster", untouched)
 		f.advertise("oslo", "16", "64Gi")
-		f.pass(healEvery, "paris")
+		f.pass(healPause, "paris")
 		f.wantPlacements(r, "with one", "Active: paris=Ready oslo=Assigned")
 	})
 }
@@ -243,7 +242,7 @@ func TestNothingIsMovedWhileTheRequesterIsSilentToo(t *testing.T) {
 			time.Sleep(advertiseEvery)
 		}
 		f.wantPlacements(r, "while both are silent", untouched)
-		f.pass(healEvery+time.Second, "paris")
+		f.pass(time.Second, "paris")
 		if got := f.placements(r); !strings.HasPrefix(got, "Active: paris=Ready berlin=") {
 			t.Errorf("once rome is back: %s", got)
 		}

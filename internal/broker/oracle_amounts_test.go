@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,8 +59,8 @@ func (r *told) unheard(placement int, ended, another bool) {
 
 // newest is the index of the newest placement that stands, -1 if none does now.
 func (r *told) newest() int {
-	for i := len(r.placements) - 1; i >= 0; i-- {
-		if !r.placements[i].givenUp {
+	for i, p := range slices.Backward(r.placements) {
+		if !p.givenUp {
 			return i
 		}
 	}

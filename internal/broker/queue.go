@@ -182,6 +182,7 @@ func (t *term) reconsider() {
 // grew notes that a cluster may serve somebody whom it could not serve before.
 func (t *term) grew(clusterID string) {
 	t.waiters.grown[clusterID], t.waiters.stirred[clusterID] = true, true
+	t.hurryHealing()
 }
 
 // allGrew is for who may be served by any cluster now.

@@ -40,6 +40,10 @@ type term struct {
 	holders holders
 	// healAgain is, by reservation, when another provider is looked for again.
 	healAgain map[string]time.Time
+	// healHurried is when that was, or is to be, done for who had more room; healTried is
+	// whether it was done for anybody since that was set.
+	healHurried time.Time
+	healTried   bool
 	// healRefresh is from when on all offers are written down again for its sake.
 	healRefresh time.Time
 	// listenUntil is until when nothing is granted on clusters that were not met; zero
@@ -204,6 +208,9 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 	case e.Shut != nil, e.Announced != nil:
 	default:
 		r := t.state.Reservation(e.Reservation())
+		if e.Withdraw != nil {
+			delete(t.healAgain, r.Name) // the next one can be tried at once
+		}
 		t.touched(r)
 		t.affect(&r.Reserve)
 		for _, v := range victims {
