@@ -100,7 +100,15 @@ func (t *term) explain(request *decision.Request, target string) ledger.Explanat
 	for i, v := range verdicts {
 		candidates[i] = candidateOf(v, winner)
 	}
-	return ledger.Explain(candidates, rejected)
+	text := ledger.Explain(candidates, rejected)
+	t.explained = explained{text, shownCandidates(candidates)}
+	return text
+}
+
+// explained is an explanation and what it says: whoever asks for one soon tells it.
+type explained struct {
+	text       ledger.Explanation
+	candidates []v1.Candidate
 }
 
 // verdicts are those over the target, or over the best and so many candidates, with who
@@ -153,7 +161,7 @@ func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 func (t *term) whyNot(request *decision.Request, q *Request) *fault.Error {
 	explanation := t.explain(request, q.Target)
 	e := fault.New(fault.NoCandidate, "%s", t.reasonsOf(q, explanation))
-	e.Candidates, e.Rejected = candidatesOf(explanation), explanation.Rejected()
+	e.Candidates, e.Rejected = t.candidatesOf(explanation), explanation.Rejected()
 	return e
 }
 
@@ -164,15 +172,22 @@ func (t *term) reasonsOf(q *Request, why ledger.Explanation) string {
 	if q.Object == nil {
 		v = t.b.config.Visibility
 	}
-	text := "no cluster can hold " + describe(q.Amounts) + ": " + tell(v.of(candidatesOf(why), "", q.Target), why.Rejected())
+	text := "no cluster can hold " + describe(q.Amounts) + ": " + tell(v.of(t.candidatesOf(why), "", q.Target), why.Rejected())
 	if percent := t.b.config.Headroom; percent > 0 {
 		text += fmt.Sprintf("; %d %% of every cluster are kept back", percent)
 	}
 	return text
 }
 
-func candidatesOf(e ledger.Explanation) []v1.Candidate {
-	candidates := e.Candidates()
+// candidatesOf are not to be changed: others have them too.
+func (t *term) candidatesOf(e ledger.Explanation) []v1.Candidate {
+	if e == t.explained.text {
+		return t.explained.candidates
+	}
+	return shownCandidates(e.Candidates())
+}
+
+func shownCandidates(candidates []ledger.Candidate) []v1.Candidate {
 	out := make([]v1.Candidate, len(candidates))
 	for i, c := range candidates {
 		out[i] = shownCandidate(c)

@@ -115,7 +115,7 @@ func (t *term) heldQuote(held *ledger.Quote) *v1.Quote {
 		PriceTotal: held.PriceTotal, RatesDate: held.RatesDate, Rejected: map[string]int32{},
 	}
 	maps.Copy(out.Rejected, held.Explanation.Rejected())
-	candidates := candidatesOf(held.Explanation)
+	candidates := shownCandidates(held.Explanation.Candidates())
 	for i := range candidates {
 		if c := &candidates[i]; c.ClusterID == held.Provider {
 			c.PriceTotal = held.PriceTotal

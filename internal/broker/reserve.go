@@ -301,7 +301,7 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 		out.Notice = out.Instruction.Notice
 	}
 	if r.Explanation != "" {
-		out.Candidates = t.b.config.Visibility.of(candidatesOf(r.Explanation), r.Provider, r.Target)
+		out.Candidates = t.b.config.Visibility.of(t.candidatesOf(r.Explanation), r.Provider, r.Target)
 		out.Rejected = r.Explanation.Rejected()
 	}
 	if r.Waiting != nil {

@@ -53,6 +53,8 @@ type term struct {
 	shaped clusterSet
 	// recovery is what follows a restored state.
 	recovery recovery
+	// explained is the newest explanation.
+	explained explained
 }
 
 // presence of one cluster.

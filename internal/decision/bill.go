@@ -1,6 +1,8 @@
 package decision
 
 import (
+	"math/bits"
+
 	"github.com/shopspring/decimal"
 	corev1 "k8s.io/api/core/v1"
 
@@ -35,10 +37,11 @@ func (c *contest) bill(i int) Bill {
 			once = priced(m.egress[i], corev1.ResourceStorage, d.Bytes)
 		}
 	}
-	return Bill{
-		PerHour: hourly.Add(once.DivRound(hours, 30)), Total: hourly.Mul(hours).Add(once),
-		Currency: m.currencies[k].code,
+	b := Bill{PerHour: hourly, Total: hourly.Mul(hours), Currency: m.currencies[k].code}
+	if !once.IsZero() {
+		b.PerHour, b.Total = hourly.Add(once.DivRound(hours, 30)), b.Total.Add(once)
 	}
+	return b
 }
 
 // in converts the bill where a rate is known.
@@ -52,22 +55,37 @@ func (b Bill) in(code string, rates Rates) Bill {
 	return b
 }
 
-// priced is an amount of a resource at a price, exact: a part of 2^30 is one of 10^30
-// times 5^30.
+// priced is an amount of a resource at a price, exact: a part of 2^n is one of 10^n times
+// 5^n. Most amounts in bytes are multiples of a large power of two, and the numbers are
+// small.
 func priced(price float64, name corev1.ResourceName, amount int64) decimal.Decimal {
 	if price == 0 || amount <= 0 {
 		return decimal.Decimal{}
+	}
+	parts := 0
+	if quantity.InBytes(name) {
+		whole := min(bits.TrailingZeros64(uint64(amount)), gibibyteBits)
+		amount, parts = amount>>whole, gibibyteBits-whole
 	}
 	cost := Price(price).decimal().Mul(decimal.NewFromInt(amount))
 	switch {
 	case name == corev1.ResourceCPU:
 		return cost.Shift(-3)
-	case quantity.InBytes(name):
-		return cost.Mul(fiveTo30).Shift(-30)
+	case parts > 0:
+		return cost.Mul(powersOf5[parts]).Shift(int32(-parts))
 	}
 	return cost
 }
 
-var fiveTo30 = decimal.NewFromInt(5).Pow(decimal.NewFromInt(30))
+// gibibyteBits is the power of two for which bytes are priced.
+const gibibyteBits = 30
+
+var powersOf5 = func() (powers [gibibyteBits + 1]decimal.Decimal) {
+	powers[0] = decimal.NewFromInt(1)
+	for n := range gibibyteBits {
+		powers[n+1] = powers[n].Mul(decimal.NewFromInt(5))
+	}
+	return powers
+}()
 
 func (p Price) decimal() decimal.Decimal { return decimal.New(int64(p), -pricePlaces) }

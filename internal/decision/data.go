@@ -52,5 +52,9 @@ func Lasts(duration time.Duration) time.Duration {
 
 // hours of the reservation, exact to a nanosecond.
 func (c *contest) hours() decimal.Decimal {
-	return decimal.NewFromInt(int64(c.duration())).DivRound(decimal.NewFromInt(int64(time.Hour)), 30)
+	d := c.duration()
+	if d%time.Hour == 0 {
+		return decimal.NewFromInt(int64(d / time.Hour))
+	}
+	return decimal.NewFromInt(int64(d)).DivRound(decimal.NewFromInt(int64(time.Hour)), 30)
 }

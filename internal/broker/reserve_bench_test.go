@@ -1,0 +1,49 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// BenchmarkReserve grants one request after the other where 100 clusters lend: what a
+// reservation costs the broker itself, without HTTP and an API server.
+func BenchmarkReserve(b *testing.B) {
+	ctx, cancel := context.WithCancel(b.Context())
+	broker, done, begun := New(Options{Store: journaltest.NewServer().Client(), Log: logr.Discard(), Now: time.Now}), make(chan struct{}), make(chan struct{})
+	broker.SetConfig(ctx, DefaultConfig())
+	go broker.Feed().Terms(ctx, sync.OnceFunc(func() { close(begun) }))
+	go func() {
+		defer close(done)
+		_ = broker.Run(ctx)
+	}()
+	defer func() { cancel(); <-done }()
+	<-begun
+	whole := quantity.Amounts{"cpu": 1_000_000_000, "memory": 1 << 50}
+	for i := range 100 {
+		id := fmt.Sprintf("cluster-%06d", i)
+		offer := &ledger.Offer{
+			ClusterID: id, Capacity: whole, Allocatable: whole, Source: &ledger.Manifest{Digest: "1"},
+			Cost: &ledger.Cost{CPU: "0.042", Memory: "0.0051", Currency: "EUR"},
+		}
+		if err := broker.OfferManifest(ctx, offer); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		asked := &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}}
+		if _, err := broker.RequestReservation(ctx, "rome", fmt.Sprint("request-", n), asked); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
