@@ -83,12 +83,12 @@ var brokerValues = with(shared, map[string]string{
 	"clusters that do not enrol":                 `{enrolment: {enabled: false}, certificates: {agents: [{clusterID: rome}, {clusterID: paris, duration: 48h}], durations: {ca: 43800h, server: 720h, agent: 12h, carried: 168h}}}`,
 	"two roots":                                  `{certificates: {additionalRoots: {servers: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", agents: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"}}}`,
 	"agents of known networks":                   `{networkPolicy: {agents: [{ipBlock: {cidr: 203.0.113.0/24}}]}}`,
-	"a configuration":                            `{brokerConfig: {scoringPreset: availability, defaultTTL: 2h, maxPerReservation: {cpu: "64"}, admission: Approved, approvedClusters: [{clusterID: rome}], deniedClusters: [mallory]}}`,
+	"a configuration":                            `{brokerConfig: {scoringPreset: availability, defaultTTL: 2h, maxPerReservation: {cpu: "64"}, admission: Approved, approvedClusters: [{clusterID: rome}], deniedClusters: [mallory], overSubscriptionCeilings: {cpu: "1.25"}}}`,
 	"a journal that goes with it":                `{journal: {keep: false}}`,
 })
 
 var agentValues = with(shared, map[string]string{
-	"a cluster that names its terms":         `{cluster: {labels: {tier: gold}, claims: {availability: "99.9"}, nodeLabels: [nvidia.com/gpu.product], cost: {cpuCost: "0.04", resourceCosts: {nvidia.com/gpu: "0.95"}, currency: EUR}}}`,
+	"a cluster that names its terms":         `{cluster: {labels: {tier: gold}, claims: {availability: "99.9"}, overSubscription: {cpu: "1.5", memory: "1"}, nodeLabels: [nvidia.com/gpu.product], cost: {cpuCost: "0.04", resourceCosts: {nvidia.com/gpu: "0.95"}, currency: EUR}}}`,
 	"a cluster that enrols":                  `{cluster: {id: rome, name: Rome, region: eu-south, zone: eu-south-1, endpointURL: "https://rome.example.com:6443"}, enrolment: {url: "https://broker.example.com:8444", token: "abc.def", caHash: "` + caHash + `"}}`,
 	"a token in a Secret":                    `{enrolment: {url: "https://broker.example.com:8444", existingSecret: token, caHash: "` + caHash + "," + caHash + `"}}`,
 	"a cluster that waits to be approved":    `{enrolment: {url: "https://broker.example.com:8444", caHash: "` + caHash + `"}}`,

@@ -28,6 +28,8 @@ type identity struct {
 	Topology    *brokerv1alpha1.Topology
 	Labels      map[string]brokerv1alpha1.LabelValue
 	Claims      map[string]brokerv1alpha1.LabelValue
+	// OverSubscription is how many times its resources may be promised.
+	OverSubscription quantity.Ratios
 }
 
 // hold is an enforced ProviderInstruction.
@@ -107,10 +109,11 @@ func (o *offer) spec() agentv1alpha1.AdvertisementSpec {
 			Reserved:    o.reserved.ToResourceList(),
 			Available:   o.available.ToResourceList(),
 		},
-		NodeShapes: shapes,
-		Cost:       o.cost,
-		Labels:     o.Labels,
-		Claims:     o.Claims,
+		OverSubscription: wire.ToOverSubscription(o.OverSubscription),
+		NodeShapes:       shapes,
+		Cost:             o.cost,
+		Labels:           o.Labels,
+		Claims:           o.Claims,
 	}
 }
 

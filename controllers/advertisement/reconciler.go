@@ -74,6 +74,7 @@ func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement,
 		ClusterID: r.options.ClusterID, ClusterName: r.options.ClusterName,
 		EndpointURL: r.options.EndpointURL, Topology: r.options.Topology,
 		Labels: r.options.Labels, Claims: r.options.Claims,
+		OverSubscription: r.options.OverSubscription,
 	}
 	if id.Labels == nil {
 		id.Labels = maps.Clone(adv.Spec.Labels)

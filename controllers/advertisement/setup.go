@@ -25,6 +25,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // +kubebuilder:rbac:groups=liqo.io,resources=advertisements,verbs=get;list;watch;create;update
@@ -73,6 +74,8 @@ type Options struct {
 	// Advertisement.
 	Cost           *brokerv1alpha1.Cost
 	Labels, Claims map[string]brokerv1alpha1.LabelValue
+	// OverSubscription is how many times its resources this cluster offers to promise.
+	OverSubscription quantity.Ratios
 	// Name and Namespace of the Advertisement; DefaultName and DefaultNamespace.
 	Name, Namespace string
 	// InstructionNamespace is where ProviderInstructions stand; DefaultNamespace.

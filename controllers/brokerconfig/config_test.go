@@ -1,6 +1,7 @@
 package brokerconfig
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 func TestHowLongAReservationIsHeldByDefault(t *testing.T) {
@@ -37,6 +39,17 @@ func TestHowLongAReservationIsHeldByDefault(t *testing.T) {
 				t.Errorf("got %s and %v, want %s", config.DefaultTTL, err, tc.want)
 			}
 		})
+	}
+}
+
+func TestCeilingsOfOverSubscription(t *testing.T) {
+	config, err := ConfigOf(&brokerv1alpha1.BrokerConfigSpec{OverSubscriptionCeilings: brokerv1alpha1.OverSubscription{"cpu": "1.5", "memory": "1"}})
+	if want := (quantity.Ratios{"cpu": 150}); err != nil || !maps.Equal(config.OverSubscription, want) {
+		t.Errorf("got %v and %v, want %v", config.OverSubscription, err, want)
+	}
+	_, err = ConfigOf(&brokerv1alpha1.BrokerConfigSpec{OverSubscriptionCeilings: brokerv1alpha1.OverSubscription{"nvidia.com/gpu": "2"}})
+	if err == nil || !strings.Contains(err.Error(), `overSubscriptionCeilings: "nvidia.com/gpu" cannot be over-subscribed`) {
+		t.Errorf("of devices: %v", err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // Reconcile hands the configuration to the broker whole, or not at all.
@@ -95,6 +96,9 @@ func ConfigOf(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 		config.Visibility = broker.Visibility{Candidates: v.Candidates, HidePrices: v.HidePrices}
 	}
 	var err error
+	if config.OverSubscription, err = quantity.ParseRatios(spec.OverSubscriptionCeilings); err != nil {
+		return config, fmt.Errorf("overSubscriptionCeilings: %w", err)
+	}
 	if config.Rates, err = ratesOf(spec.ExchangeRates); err != nil {
 		return config, fmt.Errorf("exchangeRates: %w", err)
 	}

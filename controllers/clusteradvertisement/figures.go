@@ -52,6 +52,7 @@ func agentSpec(v *broker.ClusterView, written *brokerv1alpha1.ClusterAdvertiseme
 		Resources: brokerv1alpha1.ResourceMetrics{
 			Capacity: shown(v.Capacity), Allocatable: shown(v.Allocatable), Allocated: shown(v.Allocated),
 		},
+		OverSubscription: wire.ToOverSubscription(v.OverSubscription),
 		// The time of every advertisement is not worth a write.
 		Timestamp: written.Timestamp,
 		Labels:    wire.ToLabels(v.Labels),
@@ -129,6 +130,9 @@ func offerOf(obj *brokerv1alpha1.ClusterAdvertisement) (*ledger.Offer, error) {
 	if o.Allocated, err = amounts("allocated", spec.Resources.Allocated); err != nil {
 		return nil, err
 	}
+	if o.OverSubscription, err = quantity.ParseRatios(spec.OverSubscription); err != nil {
+		return nil, fault.New(fault.Invalid, "spec.overSubscription: %v", err)
+	}
 	for _, s := range spec.NodeShapes {
 		free, err := amounts("nodeShapes", s.Free)
 		if err != nil {
@@ -174,7 +178,7 @@ func digestOf(spec *brokerv1alpha1.ClusterAdvertisementSpec) (string, error) {
 func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) brokerv1alpha1.ClusterAdvertisementStatus {
 	status := brokerv1alpha1.ClusterAdvertisementStatus{
 		Active: v.Phase == broker.ClusterActive, Phase: string(v.Phase), Score: v.Score.String(), Band: string(v.Score.Band()),
-		Reservations: int32(v.Placements), LastReceived: obj.Status.LastReceived,
+		Reservations: int32(v.Placements), OverSubscription: wire.ToOverSubscription(v.Stretch), LastReceived: obj.Status.LastReceived,
 		ObservedGeneration: obj.Generation, Conditions: slices.Clone(obj.Status.Conditions),
 	}
 	fresh := metav1.Condition{Type: brokerv1alpha1.ConditionFresh, Status: metav1.ConditionTrue, Reason: string(v.Phase), Message: "takes new reservations"}

@@ -144,6 +144,9 @@ func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
 	if offer.Allocated, err = wire.ToAmounts(adv.Allocated); err != nil {
 		return nil, fmt.Errorf("allocated: %w", err)
 	}
+	if offer.OverSubscription, err = quantity.ParseRatios(adv.OverSubscription); err != nil {
+		return nil, fmt.Errorf("overSubscription: %w", err)
+	}
 	for _, u := range adv.Usage {
 		used, err := wire.ToAmounts(u.Used)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // Config is what an administrator sets in BrokerConfig.
@@ -32,6 +33,9 @@ type Config struct {
 	Rates decision.Rates
 	// Headroom is the percentage of what a cluster has allocatable that is not promised.
 	Headroom int
+	// OverSubscription are the highest ratios at which clusters may promise more than they
+	// have, whatever they offer.
+	OverSubscription quantity.Ratios
 	// Visibility is what requesters are told of clusters that they did not get.
 	Visibility Visibility
 }
@@ -63,6 +67,7 @@ func (b *Broker) configure(c Config) {
 	b.config, b.configured = c, true
 	if b.term != nil {
 		b.term.market.SetRates(c.Rates)
+		b.term.setCeilings()
 		b.term.judgeAll()
 		b.term.reconsider()
 		b.term.reviewHolds()

@@ -55,7 +55,7 @@ func nextPhaseChange(heard, now time.Time, agent bool, threshold time.Duration) 
 func (t *term) list(c *ledger.Cluster) {
 	candidate := decision.Candidate{
 		ID:          c.ClusterID,
-		Allocatable: c.Allocatable,
+		Allocatable: c.Lendable(),
 		Available:   t.offers(c),
 		Region:      c.Region,
 		Zone:        c.Zone,
@@ -128,10 +128,23 @@ func (t *term) kept(c *ledger.Cluster) quantity.Amounts {
 		return nil
 	}
 	kept := quantity.Amounts{}
-	for name, whole := range c.Allocatable {
+	for name, whole := range c.Lendable() {
 		kept[name] = whole/100*percent + whole%100*percent/100
 	}
 	return kept
+}
+
+// setCeilings has the book know how far clusters may promise more than they have. What was
+// promised under other ceilings stands.
+func (t *term) setCeilings() {
+	ratios := t.b.config.OverSubscription
+	if t.state.HasCeilings(ratios) {
+		return
+	}
+	t.b.opts.Log.Info("ceilings of over-subscription change", "ceilings", ratios.Texts())
+	if err := t.record(ledger.Event{Ceilings: &ledger.Ceilings{OverSubscription: ratios}}); err != nil {
+		t.b.opts.Log.Error(err, "ceilings of over-subscription could not be set; they are with the next term")
+	}
 }
 
 // price reads what a cluster asks for. It was validated on receipt; what cannot be

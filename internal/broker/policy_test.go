@@ -10,6 +10,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // set changes the configuration while the broker runs.
@@ -75,6 +76,72 @@ func TestHeadroomIsNotPromised(t *testing.T) {
 		f.wantPhases("Queued 1", waiter)
 		f.set(func(*Config) {})
 		f.wantPhases("Reserved paris", waiter)
+	})
+}
+
+func TestCeilingsOfOverSubscription(t *testing.T) {
+	twice := func(a *v1.Advertisement) { a.OverSubscription = map[string]string{"cpu": "2", "memory": "1"} }
+	ceiling := func(hundredths int64) func(*Config) {
+		return func(c *Config) { c.OverSubscription = quantity.Ratios{"cpu": hundredths} }
+	}
+	score := func(f *fleet) string {
+		view, err := f.Cluster(f.t.Context(), "paris")
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return view.Score.String()
+	}
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "8", "16Gi", twice)
+		f.wantRefusal("rome", "request-1", request("9", "1Gi"), fault.NoCandidate)
+		waiter := f.reserve("rome", "request-2", waiting("10", "1Gi"))
+		f.wantPhases("Queued 1", waiter)
+		f.set(ceiling(125))
+		f.wantPhases("Reserved paris", waiter)
+		f.wantAvailable("paris", "0 15Gi")
+
+		f.set(ceiling(150))
+		f.kill()
+		f.set(ceiling(150))
+		f.wantAvailable("paris", "2 15Gi")
+		if got, want := score(f), "55.21"; got != want { // 2 of 12 cores, 15 of 16 GiB
+			t.Errorf("score %s, want %s", got, want)
+		}
+		f.hold("rome", "quote-01", held(60, request("2", "1Gi")))
+
+		// What is promised stands, and nothing more is.
+		f.set(ceiling(110))
+		f.wantPhases("Reserved paris", waiter)
+		f.wantAvailable("paris", "0 14Gi")
+		f.wantRefusal("rome", "request-3", request("1", "1Gi"), fault.NoCandidate)
+		f.giveBack(waiter)
+		f.wantAvailable("paris", "6800m 15Gi")
+
+		f.set(ceiling(300))
+		f.wantAvailable("paris", "14 15Gi") // it offers no more than twice
+		f.advertise("paris", "8", "16Gi")
+		f.wantAvailable("paris", "6 15Gi")
+	})
+}
+
+// What fits on nodes is what fits, however often the sum of them is promised.
+func TestPodShapesAreNotOverSubscribed(t *testing.T) {
+	pods := &v1.ReservationRequest{PodShapes: []v1.PodShape{{Count: 3, Resources: v1.Amounts{"cpu": "4", "memory": "1Gi"}}}}
+	inFleet(t, func(f *fleet) {
+		f.set(func(c *Config) { c.OverSubscription = quantity.Ratios{"cpu": 200} })
+		f.advertise("paris", "8", "16Gi", nodes(v1.NodeShape{Count: 2, Free: v1.Amounts{"cpu": "4", "memory": "8Gi"}}),
+			func(a *v1.Advertisement) { a.OverSubscription = map[string]string{"cpu": "2"} })
+		f.wantRefusal("rome", "request-1", pods, fault.NoCandidate)
+		f.reserve("rome", "request-2", request("12", "1Gi"))
+	})
+}
+
+func TestARatioThatIsNoneIsRefused(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		adv := &v1.Advertisement{ClusterID: "paris", Epoch: 1, Sequence: 1, OverSubscription: map[string]string{"nvidia.com/gpu": "2"}}
+		if _, err := f.PublishAdvertisement(f.t.Context(), "paris", adv); fault.ReasonOf(err) != fault.Invalid || !strings.Contains(err.Error(), "cannot be over-subscribed") {
+			t.Errorf("got %v", err)
+		}
 	})
 }
 

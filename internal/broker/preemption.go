@@ -64,7 +64,7 @@ func (t *term) preemptOn(clusterID string) (bool, error) {
 		return false, nil
 	}
 	c := t.state.Cluster(clusterID)
-	name := t.waiters.line.FirstOf(lowest+1, c.Allocatable.Sub(c.Allocated), func(name string) bool {
+	name := t.waiters.line.FirstOf(lowest+1, c.Lendable().Sub(c.Allocated), func(name string) bool {
 		r := t.state.Reservation(name)
 		if !t.mayPreempt(r) {
 			return false
@@ -97,7 +97,7 @@ func (t *term) sites(r *ledger.Reservation, ids []string) []queue.Site {
 	var out []queue.Site
 	for _, id := range ids {
 		c := t.state.Cluster(id)
-		free := c.Allocatable.Sub(c.Allocated)
+		free := c.Lendable().Sub(c.Allocated)
 		if _, fits := quantity.Fits(r.Amounts, free); !fits {
 			continue
 		}

@@ -195,7 +195,7 @@ func (t *term) allGrew() {
 // fewer have to make room.
 func (t *term) offers(c *ledger.Cluster) quantity.Amounts {
 	p, free := t.presenceOf(c.ClusterID), t.free(c)
-	raw := c.Allocatable.Sub(c.Allocated).Sub(c.Claimed())
+	raw := c.Lendable().Sub(c.Allocated).Sub(c.Claimed())
 	if grew(p.raw, raw) || grew(p.free, free) {
 		t.grew(c.ClusterID)
 	}
@@ -318,7 +318,8 @@ func (t *term) isAwaited(o *ledger.Offer) bool {
 		return false
 	}
 	c := t.state.Cluster(o.ClusterID)
-	free := o.Allocatable.Sub(o.Allocated).Sub(c.Claimed())
+	lendable := o.Allocatable.Stretched(o.OverSubscription.Within(t.b.config.OverSubscription))
+	free := lendable.Sub(o.Allocated).Sub(c.Claimed())
 	more, moved := grew(t.presenceOf(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
 	return (more || moved) && t.waiters.line.First(free, func(name string) bool {
 		q, tried := again(t.state.Reservation(name))

@@ -115,6 +115,9 @@ func (t *term) start() {
 	}
 	t.reviewHolds()
 	t.startLineage()
+	if t.b.configured {
+		t.setCeilings()
+	}
 	t.wake()
 }
 
@@ -204,6 +207,8 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 		t.followHold(t.state.Quote(e.Keep.Name))
 	case e.LetGo != nil:
 		t.followHold(t.state.Quote(e.LetGo.Name))
+	case e.Ceilings != nil:
+		t.state.Clusters(t.list)
 	case e.Lineage != nil:
 		// Quotes may have held something before.
 		t.state.Clusters(func(c *ledger.Cluster) { t.relist(c.ClusterID) })

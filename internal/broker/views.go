@@ -15,9 +15,11 @@ import (
 // ClusterView is what the broker knows of a cluster, for those who show it.
 type ClusterView struct {
 	ledger.Offer
-	// Reserved is Σ max(held, used) over the placements here.
+	// Reserved is Σ max(held, used) over the placements here, and what quotes hold.
 	Reserved  quantity.Amounts
 	Available quantity.Amounts
+	// Stretch is how many times resources may be promised here; nil for once.
+	Stretch quantity.Ratios
 	// Score of what is free, see decision.AvailabilityScore.
 	Score      decision.Score
 	Placements int
@@ -41,8 +43,8 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 		}
 		available := c.Available()
 		view = &ClusterView{
-			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available,
-			Score:      decision.AvailabilityScore(available, c.Allocatable),
+			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
+			Score:      decision.AvailabilityScore(available, c.Lendable()),
 			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
 			Doubts: t.doubtsOf(c),
 		}

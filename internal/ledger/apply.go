@@ -49,6 +49,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		s.applyReach(e.Reach)
 	case e.Heal != nil:
 		s.applyMove(e.At, &Move{Name: e.Heal.Name, Provider: e.Heal.Provider, Explanation: e.Heal.Explanation})
+	case e.Ceilings != nil:
+		s.applyCeilings(e.Ceilings)
 	case e.Shut != nil:
 		s.applyShut(e.At, e.Shut)
 	case e.Forget != nil:
@@ -76,6 +78,7 @@ func (s *State) applyOffer(at time.Time, o *Offer) {
 	}
 	c.Offer, c.OfferedAt = *o, at
 	c.ClusterID = id
+	c.stretch = o.OverSubscription.Within(s.ceilings.OverSubscription)
 	c.Agent = known || o.Agent
 	c.recount()
 }

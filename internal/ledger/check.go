@@ -61,6 +61,8 @@ func (s *State) Check(e *Event) error {
 		return s.checkReach(e.Reach)
 	case e.Heal != nil:
 		return s.checkHeal(e.Heal)
+	case e.Ceilings != nil:
+		return checkCeilings(e.Ceilings)
 	case e.Shut != nil:
 		return s.checkKeyFree(e.Shut.Requester, e.Shut.Key)
 	case e.Forget != nil:
@@ -82,7 +84,7 @@ func (e *Event) changes() int {
 		e.End != nil, e.Renew != nil, e.Shut != nil, e.Forget != nil,
 		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
 		e.Enqueue != nil, e.Grant != nil, e.Preempt != nil,
-		e.Settle != nil, e.Restate != nil, e.Reach != nil, e.Heal != nil, e.Keep != nil, e.Take != nil, e.LetGo != nil,
+		e.Settle != nil, e.Restate != nil, e.Reach != nil, e.Heal != nil, e.Keep != nil, e.Take != nil, e.LetGo != nil, e.Ceilings != nil,
 	} {
 		if set {
 			n++
@@ -109,6 +111,9 @@ func checkOffer(o *Offer) error {
 		if running[name] >= quantity.Limit {
 			return fmt.Errorf("offer of %q: %w: more than %d of %s in use", o.ClusterID, ErrMalformed, quantity.Limit-1, name)
 		}
+	}
+	if err := o.OverSubscription.Check(); err != nil {
+		return fmt.Errorf("offer of %q: %w: %w", o.ClusterID, ErrMalformed, err)
 	}
 	for _, amounts := range []quantity.Amounts{o.Capacity, o.Allocatable, o.Allocated} {
 		if err := checkAmounts(amounts); err != nil {

@@ -39,6 +39,7 @@ type Event struct {
 	Keep         *Keep         `json:"keep,omitempty"`
 	Take         *Take         `json:"take,omitempty"`
 	LetGo        *LetGo        `json:"letGo,omitempty"`
+	Ceilings     *Ceilings     `json:"ceilings,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces
@@ -59,7 +60,10 @@ type Offer struct {
 	// Used is what runs for each placement, by placement name.
 	Used   map[string]quantity.Amounts `json:"used,omitempty"`
 	Shapes []Shape                     `json:"shapes,omitempty"`
-	Cost   *Cost                       `json:"cost,omitempty"`
+	// OverSubscription is how many times its resources may be promised, if the ceilings
+	// allow it.
+	OverSubscription quantity.Ratios `json:"overSubscription,omitempty"`
+	Cost             *Cost           `json:"cost,omitempty"`
 	// Labels and Claims are what requests can ask for.
 	Labels map[string]string `json:"labels,omitempty"`
 	Claims map[string]string `json:"claims,omitempty"`

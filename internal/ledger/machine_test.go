@@ -251,6 +251,7 @@ var kinds = []struct {
 	{"enqueue", 5, (*machine).anyEnqueue},
 	{"grant", 5, (*machine).anyGrant},
 	{"preempt", 6, (*machine).anyPreempt},
+	{"ceilings", 1, (*machine).anyCeilings},
 	{"keep", 5, (*machine).anyKeep},
 	{"let go", 4, (*machine).anyLetGo},
 	{"take", 4, (*machine).anyTake},
@@ -298,6 +299,9 @@ func (m *machine) anyOffer(c choose) Event {
 	o.Capacity = o.Allocatable
 	if c(2) == 0 {
 		o.Allocated = cpu(int64(c(9)) * 250)
+	}
+	if c(3) == 0 {
+		o.OverSubscription = quantity.Ratios{corev1.ResourceCPU: int64(101 + c(150))}
 	}
 	if c(40) == 0 {
 		o.ClusterID = ""

@@ -20,6 +20,7 @@ type naive struct {
 	tombs    map[Shut]bool
 	queue    []*naiveWait
 	quotes   []*naiveHold
+	ceilings quantity.Ratios
 	// kept is what the provider of a grant has said that it keeps.
 	kept map[*naiveGrant]quantity.Amounts
 	// lineage is the present one, and restored whether it is not the first.
@@ -134,7 +135,7 @@ func (n *naive) free(cluster string, resource corev1.ResourceName) int64 {
 
 func (n *naive) freeBeside(claimed int64, cluster string, resource corev1.ResourceName) int64 {
 	last := n.clusters[cluster].last
-	return max(0, last.Allocatable[resource]-last.Allocated[resource]-claimed)
+	return max(0, n.stretched(last.Allocatable[resource], resource, &last)-last.Allocated[resource]-claimed)
 }
 
 // refusals are all the reasons against an event; State may give any of them.
@@ -221,6 +222,7 @@ func (n *naive) refusals(e *Event) []error {
 			refuse(entry == nil, ErrUnknown)
 			refuse(entry != nil && !n.over(entry), ErrTaken)
 		}
+	case e.Ceilings != nil:
 	case e.Lineage != nil:
 		l := e.Lineage
 		refuse(l.ID == "" || (n.lineage == "") != (l.Key != nil) || (n.lineage == "") != (l.By == ""), ErrMalformed)
@@ -346,6 +348,8 @@ func (n *naive) record(e *Event) {
 		n.change(e.Change, entry)
 	case e.Settle != nil:
 		n.settle(e.Settle)
+	case e.Ceilings != nil:
+		n.ceilings = e.Ceilings.OverSubscription
 	case e.Reach != nil:
 		n.clusters[e.Reach.ClusterID].lost = e.Reach.Since
 	case e.Restate != nil:

@@ -18,6 +18,7 @@ type snapshot struct {
 	Shut         []snapshotShut    `json:"shut,omitempty"`
 	Branches     []Branch          `json:"branches,omitempty"`
 	Quotes       []*Quote          `json:"quotes,omitempty"`
+	Ceilings     Ceilings          `json:"ceilings,omitzero"`
 	Key          []byte            `json:"key,omitempty"`
 }
 
@@ -41,7 +42,7 @@ type Frozen struct{ snapshot }
 // Freeze copies what later events change in place. It takes a small part of what it takes
 // to write it.
 func (s *State) Freeze() *Frozen {
-	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.frozen()}
+	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.frozen(), Ceilings: s.ceilings}
 	for _, c := range s.clusters {
 		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince})
 	}
@@ -130,7 +131,10 @@ func Restore(b []byte) (*State, error) {
 }
 
 func (s *State) restore(in *snapshot) error {
-	s.position, s.branches, s.key = in.Position, in.Branches, in.Key
+	if err := checkCeilings(&in.Ceilings); err != nil {
+		return err
+	}
+	s.position, s.branches, s.key, s.ceilings = in.Position, in.Branches, in.Key, in.Ceilings
 	for _, c := range in.Clusters {
 		if err := s.restoreCluster(&c); err != nil {
 			return err
@@ -168,6 +172,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 	s.clusters[c.ClusterID] = &Cluster{
 		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince,
 		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
+		stretch: c.OverSubscription.Within(s.ceilings.OverSubscription),
 	}
 	return nil
 }

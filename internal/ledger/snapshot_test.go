@@ -19,9 +19,10 @@ func everything() []Event {
 	full := Event{Offer: &Offer{
 		ClusterID: paris, ClusterName: "Paris", Endpoint: "https://paris:6443", Region: "eu", Zone: "a", Agent: true,
 		Capacity: cpu(9000), Allocatable: quantity.Amounts{"cpu": 8000, gpu: 2}, Allocated: cpu(500),
-		Used:   map[string]quantity.Amounts{"r-1": cpu(250), "left-over-1": cpu(125)},
-		Shapes: []Shape{{Count: 2, Free: cpu(3750)}},
-		Cost:   &Cost{CPU: "0.01", Memory: "0.002", Resources: map[string]string{string(gpu): "1.5"}, Currency: "EUR"},
+		Used:             map[string]quantity.Amounts{"r-1": cpu(250), "left-over-1": cpu(125)},
+		OverSubscription: quantity.Ratios{"cpu": 150},
+		Shapes:           []Shape{{Count: 2, Free: cpu(3750)}},
+		Cost:             &Cost{CPU: "0.01", Memory: "0.002", Resources: map[string]string{string(gpu): "1.5"}, Currency: "EUR"},
 	}}
 	byHand := handWritten(oslo, cpu(4000))
 	byHand.Offer.Source = &Manifest{ObjectRef: ObjectRef{Namespace: "default", Name: "oslo", UID: "1"}, Digest: "sha256"}
@@ -35,6 +36,7 @@ func everything() []Event {
 	held.Keep.PriceTotal, held.Keep.RatesDate, held.Keep.Explanation = "1.5", "2026-03-01", explanation
 	ended := Event{End: &End{Name: "s", Reason: EndFailed, Message: "no provider is left"}}
 	return []Event{
+		{Ceilings: &Ceilings{OverSubscription: quantity.Ratios{"cpu": 120, "memory": 200}}},
 		offer(rome, nil), full, byHand, granted, acknowledge("r", 1), nodeReady("r", 1, true), renew("r", begin.Add(2*time.Hour)),
 		withdraw("r", 1), moved, providerGone("r", 1), consumerGone("r", 1), reserve("s", paris, cpu(1)), ended,
 		reserve("over", oslo, cpu(1)), end("over", EndReleased), consumerGone("over", 1), shut(rome, "closed"), shut(rome, "old"),

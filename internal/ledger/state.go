@@ -22,6 +22,7 @@ type State struct {
 	key      []byte
 	shared   shared
 	quotes   quotes
+	ceilings Ceilings
 }
 
 type keyRef struct{ requester, key string }
@@ -56,6 +57,8 @@ type Cluster struct {
 	// claimed is Σ max(held, used) over holds and over what runs without a hold, and what
 	// quotes hold.
 	claimed quantity.Amounts
+	// stretch is OverSubscription as far as the ceilings allow it.
+	stretch quantity.Ratios
 }
 
 // Held is the sum of what placements and quotes hold.
@@ -73,7 +76,7 @@ func (c *Cluster) Claimed() quantity.Amounts { return c.claimed }
 
 // Available is what can still be granted: never below zero.
 func (c *Cluster) Available() quantity.Amounts {
-	free := c.Allocatable.Sub(c.Allocated).Sub(c.claimed)
+	free := c.Lendable().Sub(c.Allocated).Sub(c.claimed)
 	for name, amount := range free {
 		free[name] = max(amount, 0)
 	}

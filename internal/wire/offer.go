@@ -8,6 +8,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // FromAdvertisement makes the message that publishes an Advertisement. Epoch,
@@ -16,20 +17,45 @@ import (
 // works them out from the usage.
 func FromAdvertisement(spec *agentv1alpha1.AdvertisementSpec) *v1.Advertisement {
 	out := &v1.Advertisement{
-		ClusterID:   spec.ClusterID,
-		ClusterName: spec.ClusterName,
-		EndpointURL: spec.EndpointURL,
-		Topology:    FromTopology(spec.Topology),
-		Capacity:    FromResourceList(spec.Resources.Capacity),
-		Allocatable: FromResourceList(spec.Resources.Allocatable),
-		Allocated:   FromResourceList(spec.Resources.Allocated),
-		NodeShapes:  FromNodeShapes(spec.NodeShapes),
-		Cost:        FromCost(spec.Cost),
-		Labels:      FromLabels(spec.Labels),
-		Claims:      FromLabels(spec.Claims),
+		ClusterID:        spec.ClusterID,
+		ClusterName:      spec.ClusterName,
+		EndpointURL:      spec.EndpointURL,
+		Topology:         FromTopology(spec.Topology),
+		Capacity:         FromResourceList(spec.Resources.Capacity),
+		Allocatable:      FromResourceList(spec.Resources.Allocatable),
+		Allocated:        FromResourceList(spec.Resources.Allocated),
+		OverSubscription: FromOverSubscription(spec.OverSubscription),
+		NodeShapes:       FromNodeShapes(spec.NodeShapes),
+		Cost:             FromCost(spec.Cost),
+		Labels:           FromLabels(spec.Labels),
+		Claims:           FromLabels(spec.Claims),
 	}
 	if spec.Timestamp != nil {
 		out.Timestamp = spec.Timestamp.Time
+	}
+	return out
+}
+
+// FromOverSubscription copies ratios; their receiver checks them.
+func FromOverSubscription(in brokerv1alpha1.OverSubscription) map[string]string {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(in))
+	for name, ratio := range in {
+		out[string(name)] = string(ratio)
+	}
+	return out
+}
+
+// ToOverSubscription writes ratios.
+func ToOverSubscription(in quantity.Ratios) brokerv1alpha1.OverSubscription {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(brokerv1alpha1.OverSubscription, len(in))
+	for name, text := range in.Texts() {
+		out[name] = brokerv1alpha1.Ratio(text)
 	}
 	return out
 }

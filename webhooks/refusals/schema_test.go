@@ -312,6 +312,26 @@ var bySchema = map[string]wrong{
 		brokerConfig + `{exchangeRates: {date: today, base: EUR, rates: {USD: "1.1"}}}`,
 		[]string{"spec.exchangeRates.date", "date must be a day, for example 2026-11-20"},
 	},
+	"a configuration that sells nothing twice over": {
+		brokerConfig + `{overSubscriptionCeilings: {cpu: "0.5"}}`,
+		[]string{"spec.overSubscriptionCeilings", "a ratio must be a decimal number from 1 to 10 with at most two places"},
+	},
+	"a configuration that is too exact": {
+		brokerConfig + `{overSubscriptionCeilings: {memory: "1.125"}}`,
+		[]string{"spec.overSubscriptionCeilings", "a ratio must be"},
+	},
+	"a configuration that divides devices": {
+		brokerConfig + `{overSubscriptionCeilings: {nvidia.com/gpu: "2"}}`,
+		[]string{"spec.overSubscriptionCeilings", "only cpu, memory, ephemeral-storage and pods can be over-subscribed"},
+	},
+	"a cluster that offers devices twice": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, overSubscription: {nvidia.com/gpu: "2"}}`,
+		[]string{"spec.overSubscription", "only cpu, memory, ephemeral-storage and pods can be over-subscribed"},
+	},
+	"a cluster that offers eleven times what it has": {
+		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, overSubscription: {cpu: "11"}}`,
+		[]string{"spec.overSubscription", "a ratio must be"},
+	},
 	"a configuration that keeps everything back": {
 		brokerConfig + `{headroom: 100}`,
 		[]string{"spec.headroom", "less than or equal to 90"},

@@ -33,6 +33,11 @@ type AdvertisementSpec struct {
 	// +required
 	Resources brokerv1alpha1.ResourceMetrics `json:"resources"`
 
+	// overSubscription is how many times its resources this cluster offers to promise, as
+	// the agent's flags say. The amounts in resources are the true ones.
+	// +optional
+	OverSubscription brokerv1alpha1.OverSubscription `json:"overSubscription,omitempty"`
+
 	// nodeShapes is a histogram of what is free per node.
 	// +optional
 	// +listType=atomic

@@ -79,6 +79,13 @@ func (in *AdvertisementSpec) DeepCopyInto(out *AdvertisementSpec) {
 		**out = **in
 	}
 	in.Resources.DeepCopyInto(&out.Resources)
+	if in.OverSubscription != nil {
+		in, out := &in.OverSubscription, &out.OverSubscription
+		*out = make(brokerv1alpha1.OverSubscription, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.NodeShapes != nil {
 		in, out := &in.NodeShapes, &out.NodeShapes
 		*out = make([]brokerv1alpha1.NodeShape, len(*in))

@@ -161,6 +161,12 @@ type BrokerConfigSpec struct {
 	// +kubebuilder:validation:Maximum=90
 	Headroom int32 `json:"headroom,omitempty"`
 
+	// overSubscriptionCeilings bound how many times clusters may promise what they have,
+	// whatever they offer. Without one for a resource it is promised once. What was
+	// promised stands when a ceiling is lowered.
+	// +optional
+	OverSubscriptionCeilings OverSubscription `json:"overSubscriptionCeilings,omitempty"`
+
 	// visibility is what requesters are told of clusters that they did not get.
 	// +optional
 	Visibility *Visibility `json:"visibility,omitempty"`

@@ -65,6 +65,12 @@ type ClusterAdvertisementSpec struct {
 	// +required
 	Resources ResourceMetrics `json:"resources"`
 
+	// overSubscription is how many times its resources the cluster offers to promise. The
+	// amounts in resources are the true ones, but for available. How much of it is in
+	// force is in status.
+	// +optional
+	OverSubscription OverSubscription `json:"overSubscription,omitempty"`
+
 	// nodeShapes is a histogram of what is free per node.
 	// +optional
 	// +listType=atomic
@@ -126,6 +132,12 @@ type ClusterAdvertisementStatus struct {
 	// reservations is the number of placements that hold capacity here.
 	// +optional
 	Reservations int32 `json:"reservations,omitempty"`
+
+	// overSubscription is in force: what the cluster offers, or
+	// BrokerConfig.spec.overSubscriptionCeilings where that is less. Resources that are not
+	// named are promised once.
+	// +optional
+	OverSubscription OverSubscription `json:"overSubscription,omitempty"`
 
 	// observedGeneration is the generation that this status speaks of; 0 means
 	// not seen yet.

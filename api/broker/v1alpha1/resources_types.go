@@ -34,6 +34,19 @@ type ResourceMetrics struct {
 	Available corev1.ResourceList `json:"available,omitempty"`
 }
 
+// Ratio is a decimal number from 1 to 10 with at most two places, as in 1.5.
+//
+// +kubebuilder:validation:MaxLength=5
+// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9]([.][0-9]{1,2})?|10([.]0{1,2})?)$')",message="a ratio must be a decimal number from 1 to 10 with at most two places, for example \"1.5\""
+type Ratio string
+
+// OverSubscription says how many times what there is of a resource may be promised, by
+// Kubernetes resource name. Extended resources, such as GPUs, cannot be over-subscribed.
+//
+// +kubebuilder:validation:MaxProperties=4
+// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage', 'pods'])",message="only cpu, memory, ephemeral-storage and pods can be over-subscribed"
+type OverSubscription map[corev1.ResourceName]Ratio
+
 // Cost is the price of a cluster's capacity, as decimal strings.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.cpuPerHour)",message="cpuPerHour is not a field any more: name the price of a core-hour cpuCost",fieldPath=".cpuPerHour"

@@ -349,6 +349,11 @@ type Advertisement struct {
 	Labels     Labels      `json:"labels,omitempty,omitzero"`
 	NodeShapes []NodeShape `json:"nodeShapes,omitempty,omitzero"`
 
+	// OverSubscription How many times what is allocatable the cluster offers to promise, from 1 to 10 with at
+	// most two decimals, for cpu, memory, ephemeral-storage and pods. The amounts
+	// themselves are the true ones. The broker's administrator sets a ceiling.
+	OverSubscription map[string]string `json:"overSubscription,omitempty,omitzero"`
+
 	// Sequence Grows with every advertisement of one epoch. Older ones are dropped.
 	Sequence int64 `json:"sequence"`
 

@@ -94,6 +94,9 @@ resources:
 {{- range $name, $value := .Values.cluster.claims }}
 - --claims={{ $name }}={{ $value }}
 {{- end }}
+{{- range $name, $ratio := .Values.cluster.overSubscription }}
+- --over-subscription={{ $name }}={{ $ratio }}
+{{- end }}
 {{- range .Values.cluster.nodeLabels }}
 - --node-labels={{ . }}
 {{- end }}

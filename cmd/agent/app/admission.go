@@ -19,17 +19,19 @@ type accounts interface {
 }
 
 // admission is this cluster's own check of a placement: what is really free here,
-// less what is kept for others already.
+// less what is kept for others already, as many times as this cluster offers it.
 type admission struct {
 	client    client.Reader
 	accounts  accounts
 	namespace string
+	// stretch is how many times its resources this cluster offers to promise.
+	stretch quantity.Ratios
 	// admitted by this process, which the cache may not show as enforced yet.
 	admitted map[string]quantity.Amounts
 }
 
-func newAdmission(c client.Reader, a accounts, namespace string) *admission {
-	return &admission{client: c, accounts: a, namespace: namespace, admitted: map[string]quantity.Amounts{}}
+func newAdmission(c client.Reader, a accounts, namespace string, stretch quantity.Ratios) *admission {
+	return &admission{client: c, accounts: a, namespace: namespace, stretch: stretch, admitted: map[string]quantity.Amounts{}}
 }
 
 func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
@@ -48,7 +50,7 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	}
 	snapshot := a.accounts.Snapshot()
 	held, stray := snapshot.Held(holds)
-	free := snapshot.Allocatable.Sub(snapshot.Allocated).Sub(stray).Sub(held)
+	free := snapshot.Allocatable.Stretched(a.stretch).Sub(snapshot.Allocated).Sub(stray).Sub(held)
 	if short, fits := quantity.Fits(wanted, free); !fits {
 		return providerinstruction.Admission{
 			Reason: agentv1alpha1.ReasonInsufficient,

@@ -41,11 +41,15 @@ func TestAdmission(t *testing.T) {
 		allocated quantity.Amounts
 		used      map[string]quantity.Amounts
 		others    []*agentv1alpha1.ProviderInstruction
+		stretch   quantity.Ratios
 		cpu       string
 		refused   string
 	}{
-		"what is free":       {cpu: "8"},
-		"more than there is": {cpu: "9", refused: "8 is free here"},
+		"what is free": {cpu: "8"},
+		"as much as it offers of more than there is":    {stretch: quantity.Ratios{"cpu": 150}, cpu: "12"},
+		"more than it offers":                           {stretch: quantity.Ratios{"cpu": 150}, cpu: "13", refused: "12 is free here"},
+		"beside its own pods, of what it offers":        {stretch: quantity.Ratios{"cpu": 150}, allocated: cores(3), cpu: "10", refused: "9 is free here"},
+		"more than there is":                            {cpu: "9", refused: "8 is free here"},
 		"what this cluster's own pods took meanwhile":   {allocated: cores(3), cpu: "6", refused: "5 is free here"},
 		"beside what is kept for others":                {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "4"},
 		"into what is kept for others":                  {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "5", refused: "4 is free here"},
@@ -68,7 +72,7 @@ func TestAdmission(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default")
+			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", test.stretch)
 			got, err := a.admit(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
 			if err != nil {
 				t.Fatal(err)
@@ -88,7 +92,7 @@ func TestAdmissionRemembersWhatTheCacheDoesNotShowYet(t *testing.T) {
 	}
 	first, second := provides("a", "5", "", false), provides("b", "5", "", false)
 	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(first, second).Build()
-	a := newAdmission(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default")
+	a := newAdmission(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default", nil)
 	for _, step := range []struct {
 		inst *agentv1alpha1.ProviderInstruction
 		want bool

@@ -215,6 +215,7 @@ func (a *agent) addControllers(*rest.Config) error {
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
 		Certificate: a.certificate, Cost: a.cost(), Labels: wire.ToLabels(a.labels), Claims: wire.ToLabels(a.claims),
+		OverSubscription: a.ratios(),
 	}).SetupWithManager(a.mgr)
 	if err != nil {
 		return err
@@ -232,7 +233,7 @@ func (a *agent) addControllers(*rest.Config) error {
 		return err
 	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
-		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace).admit,
+		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.ratios()).admit,
 		Peering: a.peering, Place: liqo.Place{Region: a.region, Zone: a.zone},
 		Rights:   types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
 		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},

@@ -45,9 +45,11 @@ type options struct {
 	liqoNamespace  string
 
 	labels, claims map[string]string
-	nodeLabels     []string
-	prices         brokerv1alpha1.Cost
-	resourceCosts  map[string]string
+	// overSubscription is a ratio by resource.
+	overSubscription map[string]string
+	nodeLabels       []string
+	prices           brokerv1alpha1.Cost
+	resourceCosts    map[string]string
 
 	advertisementInterval    time.Duration
 	pollInterval             time.Duration
@@ -93,6 +95,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.zone, "zone", o.zone, "zone of this cluster, shown as topology.kubernetes.io/zone of its virtual nodes")
 	fs.StringToStringVar(&o.labels, "cluster-labels", o.labels, "labels of this cluster that requests can ask for; if unset, spec.labels of the Advertisement stay as they are")
 	fs.StringToStringVar(&o.claims, "claims", o.claims, "what this cluster claims of itself, for example availability=99.9; if unset, spec.claims of the Advertisement stay as they are")
+	fs.StringToStringVar(&o.overSubscription, "over-subscription", o.overSubscription, "how many times its resources this cluster offers to promise, for example cpu=1.5; from 1 to 10, of cpu, memory, ephemeral-storage and pods; the broker's administrator sets a ceiling")
 	fs.StringSliceVar(&o.nodeLabels, "node-labels", o.nodeLabels, "keys of the labels of nodes that others are shown and can ask for, for example nvidia.com/gpu.product")
 	fs.StringVar(&o.prices.CPUCost, "cpu-cost", "", "price of one core for one hour; if no price is set, those in spec.cost of the Advertisement stay as they are")
 	fs.StringVar(&o.prices.MemoryCost, "memory-cost", "", "price of one GiB of memory for one hour")

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -41,6 +42,9 @@ func (o *options) checkTerms() error {
 	if err := wire.CheckLabels("--node-labels", keys, maxNodeLabels); err != nil {
 		return err
 	}
+	if _, err := quantity.ParseRatios(o.overSubscription); err != nil {
+		return fmt.Errorf("--over-subscription: %w", err)
+	}
 	prices := map[string]string{
 		"--cpu-cost": o.prices.CPUCost, "--memory-cost": o.prices.MemoryCost,
 		"--storage-cost": o.prices.StorageCost, "--egress-cost": o.prices.EgressCost,
@@ -60,6 +64,12 @@ func (o *options) checkTerms() error {
 		return fmt.Errorf("--currency: %q is not an ISO 4217 code such as EUR", cost.Currency)
 	}
 	return nil
+}
+
+// ratios are those that checkTerms let pass.
+func (o *options) ratios() quantity.Ratios {
+	ratios, _ := quantity.ParseRatios(o.overSubscription)
+	return ratios
 }
 
 // cost is nil where no flag names a price.

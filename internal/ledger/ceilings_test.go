@@ -1,0 +1,59 @@
+package ledger
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// TestOverSubscription follows what paris can still grant of 8 cores, which it offers one
+// and a half times.
+func TestOverSubscription(t *testing.T) {
+	stretched := func(allocatable int64, ratio int64) Event {
+		e := offer(paris, cpu(allocatable))
+		e.Offer.OverSubscription = quantity.Ratios{"cpu": ratio}
+		return e
+	}
+	ceiling := func(ratio int64) Event {
+		return Event{Ceilings: &Ceilings{OverSubscription: quantity.Ratios{"cpu": ratio}}}
+	}
+	none := Event{Ceilings: &Ceilings{}}
+	offered := stretched(8000, 150)
+	own := stretched(8000, 150)
+	own.Offer.Allocated = cpu(1000)
+	cases := map[string]struct {
+		events []Event
+		want   int64
+	}{
+		"without a ceiling it has what is there":            {[]Event{offered}, 8000},
+		"a higher ceiling allows what is offered":           {[]Event{ceiling(200), offered}, 12000},
+		"a lower ceiling cuts it":                           {[]Event{ceiling(120), offered}, 9600},
+		"a ceiling that comes later holds as well":          {[]Event{offered, ceiling(120)}, 9600},
+		"a ceiling alone stretches nothing":                 {[]Event{ceiling(200), offer(paris, cpu(8000))}, 8000},
+		"own pods are taken off what is stretched":          {[]Event{ceiling(200), own}, 11000},
+		"it is rounded down":                                {[]Event{ceiling(200), stretched(333, 101)}, 336},
+		"what was promised stands when the ceiling is gone": {[]Event{ceiling(200), offered, reserve("r", paris, cpu(10000)), none}, 0},
+		"and is given back to a cluster that has less":      {[]Event{ceiling(200), offered, reserve("r", paris, cpu(10000)), none, end("r", EndReleased), providerGone("r", 1)}, 8000},
+		"a hold of a quote counts against it":               {[]Event{ceiling(200), offered, keep("q", paris, cpu(10000))}, 2000},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBook(t, offer(rome, nil))
+			b.apply(tc.events...)
+			b.wantAvailable(paris, cpu(tc.want))
+			again, err := Restore([]byte(b.snapshot()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			book{t, again}.wantAvailable(paris, cpu(tc.want))
+		})
+	}
+	gpus := offered
+	gpus.Offer = &Offer{ClusterID: paris, OverSubscription: quantity.Ratios{gpu: 150}}
+	for name, e := range map[string]Event{"a device": gpus, "more than ten times": ceiling(1001), "less than once": ceiling(99)} {
+		if err := newBook(t).Check(&e); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

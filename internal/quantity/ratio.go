@@ -1,0 +1,117 @@
+package quantity
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Ratios say how many times what there is of a resource may be promised, in hundredths:
+// 150 is one and a half times. A resource that is not named has ratio 1. The nil map is
+// usable.
+type Ratios map[corev1.ResourceName]int64
+
+const (
+	// once is what there is and no more.
+	once = 100
+	// mostTimes is the highest ratio.
+	mostTimes = 10 * once
+)
+
+var isRatio = regexp.MustCompile(`^[0-9]{1,2}([.][0-9]{1,2})?$`)
+
+// overSubscribable are the resources of which more may be promised than there is. What
+// is counted in pieces, as devices are, is not among them: it is in use or it is not.
+var overSubscribable = []corev1.ResourceName{
+	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods,
+}
+
+// ParseRatios reads decimal numbers from 1 to 10 with at most two places. Ratios of 1 are
+// left out, so that equal ratios are equal maps.
+func ParseRatios[K, V ~string](texts map[K]V) (Ratios, error) {
+	var out Ratios
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		resource := corev1.ResourceName(name)
+		if !slices.Contains(overSubscribable, resource) {
+			return nil, fmt.Errorf("%q cannot be over-subscribed: name cpu, memory, ephemeral-storage or pods", resource)
+		}
+		ratio, err := parseRatio(string(texts[name]))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", resource, err)
+		}
+		if ratio == once {
+			continue
+		}
+		if out == nil {
+			out = Ratios{}
+		}
+		out[resource] = ratio
+	}
+	return out, nil
+}
+
+func parseRatio(text string) (int64, error) {
+	whole, part, _ := strings.Cut(text, ".")
+	hundredths, err := strconv.ParseInt(whole+(part + "00")[:2], 10, 64)
+	if !isRatio.MatchString(text) || err != nil || hundredths < once || hundredths > mostTimes {
+		return 0, fmt.Errorf("%.20q is no ratio: give a decimal number from 1 to 10 with at most two places, for example 1.5", text)
+	}
+	return hundredths, nil
+}
+
+// Texts is the reverse of ParseRatios.
+func (r Ratios) Texts() map[corev1.ResourceName]string {
+	if len(r) == 0 {
+		return nil
+	}
+	out := make(map[corev1.ResourceName]string, len(r))
+	for name, ratio := range r {
+		text := fmt.Sprintf("%d.%02d", ratio/once, ratio%once)
+		out[name] = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return out
+}
+
+// Check refuses ratios that ParseRatios does not give.
+func (r Ratios) Check() error {
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if ratio := r[name]; ratio <= once || ratio > mostTimes || !slices.Contains(overSubscribable, name) {
+			return fmt.Errorf("ratio %d/%d of %s, want above 1 and up to 10 of what can be over-subscribed", ratio, once, name)
+		}
+	}
+	return nil
+}
+
+// Within returns the smaller of both ratios for every resource.
+func (r Ratios) Within(ceilings Ratios) Ratios {
+	var out Ratios
+	for name, ratio := range r {
+		if ceiling := ceilings[name]; ceiling > once {
+			if out == nil {
+				out = Ratios{}
+			}
+			out[name] = min(ratio, ceiling)
+		}
+	}
+	return out
+}
+
+// Stretched returns a multiplied by ratios, rounded down to whole units and at most Limit.
+// It is a itself where there are none.
+func (a Amounts) Stretched(ratios Ratios) Amounts {
+	if len(ratios) == 0 {
+		return a
+	}
+	out := a.Clone()
+	for name, ratio := range ratios {
+		if amount, ok := out[name]; ok {
+			out[name] = min(addSaturating(mulSaturating(amount/once, ratio), amount%once*ratio/once), Limit)
+		}
+	}
+	return out
+}
