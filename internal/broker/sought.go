@@ -72,12 +72,11 @@ func (t *term) neighbours(q *Request) (near, apart []string) {
 	}
 	wanted, unwanted := clusterSet{}, clusterSet{}
 	look := func(r *ledger.Reserve, provider string) {
-		other := r.Demands()
-		_, theirs := groupsOf(other.Constraints)
-		if other.Group != "" && slices.Contains(affinity, other.Group) {
+		joins, keepsOff := q.beside(r.Demands(), affinity, anti)
+		if joins {
 			wanted.add(provider)
 		}
-		if other.Group != "" && slices.Contains(anti, other.Group) || q.Group != "" && slices.Contains(theirs, q.Group) {
+		if keepsOff {
 			unwanted.add(provider)
 		}
 	}
@@ -95,6 +94,15 @@ func (t *term) neighbours(q *Request) (near, apart []string) {
 		look(&held.Reserve, held.Provider)
 	}
 	return wanted.sorted(), unwanted.sorted()
+}
+
+// beside is whether a request wants to be where another one is, or does not, or is not
+// wanted there.
+func (r *Request) beside(other terms.Terms, affinity, anti []string) (joins, keepsOff bool) {
+	_, theirs := groupsOf(other.Constraints)
+	joins = other.Group != "" && slices.Contains(affinity, other.Group)
+	keepsOff = other.Group != "" && slices.Contains(anti, other.Group) || r.Group != "" && slices.Contains(theirs, r.Group)
+	return joins, keepsOff
 }
 
 // affect has those looked at again who wait and whose affinity a request bears on:

@@ -22,7 +22,7 @@ var (
 	ErrTooLarge = errors.New("record is too large")
 )
 
-// ErrDiverged: what is stored does not go on from what a Follower has read.
+// ErrDiverged says that what is stored does not go on from what a Follower has read.
 var ErrDiverged = errors.New("the journal does not go on from what was read of it")
 
 // Refusals of a Store. Each says that the call changed nothing, and so does

@@ -191,11 +191,28 @@ func (s *State) restoreReservation(r *Reservation) error {
 		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
 	s.share(&r.Reserve)
-	if r.History == nil && r.EndReason != "" {
-		r.History = &History{}
-	} else if r.History != nil && *r.History == (History{}) && r.EndReason == "" {
-		r.History = nil // former versions wrote it for all
+	r.History = r.restoredHistory()
+	if err := s.restorePlacements(r); err != nil {
+		return err
 	}
+	s.reservations[r.Name] = r
+	s.keys[keyRef{r.Requester, r.Key}] = r
+	return nil
+}
+
+// restoredHistory is there where it must be. Former versions wrote one for all.
+func (r *Reservation) restoredHistory() *History {
+	switch {
+	case r.EndReason == "" && r.History != nil && *r.History == History{}:
+		return nil
+	case r.EndReason != "" && r.History == nil:
+		return &History{}
+	default:
+		return r.History
+	}
+}
+
+func (s *State) restorePlacements(r *Reservation) error {
 	for i := range r.Placements {
 		p := &r.Placements[i]
 		c := s.clusters[p.Provider]
@@ -211,7 +228,5 @@ func (s *State) restoreReservation(r *Reservation) error {
 			c.holds[PlacementName(r.Name, p.Number)] = r.HeldBy(p)
 		}
 	}
-	s.reservations[r.Name] = r
-	s.keys[keyRef{r.Requester, r.Key}] = r
 	return nil
 }
