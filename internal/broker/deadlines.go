@@ -3,6 +3,7 @@ package broker
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,6 +66,7 @@ func (d *deadlines) set(name string, at time.Time) {
 
 // pop returns the names whose deadline has come, and when the next one comes.
 func (d *deadlines) pop(now time.Time) (due []string, next time.Time) {
+	defer d.shrink()
 	for len(d.heap) > 0 {
 		first := d.heap[0]
 		if current, ok := d.at[first.name]; !ok || current != first.at {
@@ -79,6 +81,13 @@ func (d *deadlines) pop(now time.Time) (due []string, next time.Time) {
 		due = append(due, first.name)
 	}
 	return due, time.Time{}
+}
+
+// shrink gives back the room of entries that were set again: nearly all are, once.
+func (d *deadlines) shrink() {
+	if full := cap(d.heap); full > 1024 && len(d.heap) < full-full/3 {
+		d.heap = slices.Clone(d.heap)
+	}
 }
 
 // watchDeadlines carries out what time brings until the term ends.
