@@ -415,7 +415,7 @@ func TestAReservationObjectWaits(t *testing.T) {
 		f.giveBack(holder)
 		synctest.Wait()
 		view, err = f.ObjectReservation(context.Background(), "team", "uid-1")
-		if err != nil || view.Phase != ledger.Reserved || view.Place != nil || time.Until(view.Until) != time.Hour {
+		if err != nil || view.Phase != ledger.Reserved || view.Place != nil || time.Until(view.Until).Round(time.Second) != time.Hour {
 			t.Errorf("%+v, %v", view, err)
 		}
 	})
