@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
@@ -55,6 +56,8 @@ type batch struct {
 	// checkpoint and trimmed are set when one of the records is a checkpoint's.
 	checkpoint *checkpointRef
 	trimmed    uint64
+	// callers is how many commits somebody has waited for.
+	callers atomic.Int32
 	// err is the outcome once done is closed.
 	done chan struct{}
 	err  error
@@ -69,6 +72,7 @@ func (b *batch) settle(err error) {
 type Commit struct {
 	batch    *batch
 	position uint64
+	awaited  atomic.Bool
 }
 
 // Position is the record's place in the journal, 0 if it was refused. Positions grow
@@ -86,6 +90,9 @@ func (c *Commit) Wait(ctx context.Context) error {
 	case <-c.batch.done:
 		return c.batch.err
 	default:
+	}
+	if !c.awaited.Swap(true) {
+		c.batch.callers.Add(1)
 	}
 	select {
 	case <-c.batch.done:
@@ -195,7 +202,7 @@ func (j *Journal) Run(ctx context.Context) error {
 // gather waits until so many records queue as are expected, but no longer than they keep
 // coming. Who was just answered often asks again at once: without waiting for them one
 // half of the callers would queue while the other is being stored, for ever, at twice as
-// many updates. One caller alone never waits.
+// many updates. One caller alone never waits, however many records it writes at a time.
 func (j *Journal) gather(ctx context.Context, expected int) {
 	if n := j.waiting(); n == 0 || n >= expected {
 		return
@@ -242,8 +249,9 @@ func (j *Journal) take() *batch {
 // waiting for before the next one.
 func (j *Journal) acknowledge(b *batch) int {
 	j.mu.Lock()
-	expected := b.records + j.queued
-	if b.records < j.queued {
+	callers := int(b.callers.Load())
+	expected := callers + j.queued
+	if callers < j.queued {
 		expected = 0
 	}
 	j.committed = b.head.Position
