@@ -19,6 +19,8 @@ type pack struct {
 	begun bytes.Buffer
 	sum   uint32
 	lines int
+	// batches is how often the file was continued.
+	batches int
 }
 
 // What every file begins with: gzip, deflated, no name, no time, no system. And what
@@ -40,7 +42,7 @@ func (p *pack) reset() {
 	p.begun.Reset()
 	p.begun.Write(packHead)
 	p.deflate.Reset(&p.begun)
-	p.sum, p.lines = 0, 0
+	p.sum, p.lines, p.batches = 0, 0, 0
 }
 
 // add continues the file and returns the whole of it. Memory takes all that is written.
@@ -49,6 +51,7 @@ func (p *pack) add(lines []byte) []byte {
 	_ = p.deflate.Flush()
 	p.sum = crc32.Update(p.sum, crc32.IEEETable, lines)
 	p.lines += len(lines)
+	p.batches++
 	whole := make([]byte, 0, p.begun.Len()+len(packEnd)+8)
 	whole = append(append(whole, p.begun.Bytes()...), packEnd...)
 	whole = binary.LittleEndian.AppendUint32(whole, p.sum)

