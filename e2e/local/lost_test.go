@@ -92,11 +92,12 @@ func fewestNodes(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest)
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan int, 1)
+	mine := client.MatchingLabels(e2e.OnReservation(r.Status.ReservationName))
 	go func() {
 		fewest := 1
 		for ctx.Err() == nil {
 			nodes, taking := &corev1.NodeList{}, 0
-			if err := c.List(ctx, nodes, client.MatchingLabels(e2e.OnReservation(r.Status.ReservationName))); err != nil {
+			if err := c.List(ctx, nodes, mine); err != nil {
 				continue
 			}
 			for i := range nodes.Items {
