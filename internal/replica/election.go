@@ -201,12 +201,30 @@ func (e *Election) Start(ctx context.Context) error {
 	if err := e.watch(ctx); err != nil {
 		return err
 	}
+	e.succeed(ctx)
 	for ctx.Err() == nil {
 		if err := e.stand(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// succeed gives up the lease of a process that had this replica's address before. It is no
+// more, so nobody need wait until its time is over. Were it there all the same, the journal
+// would keep it from writing.
+func (e *Election) succeed(ctx context.Context) {
+	held, _, err := e.lock.Get(ctx)
+	if err != nil || e.options.Address == "" || addressOf(held.HolderIdentity) != e.options.Address {
+		return
+	}
+	former := held.HolderIdentity
+	held.HolderIdentity, held.LeaseDurationSeconds = "", 1
+	if err := e.lock.Update(ctx, *held); err != nil {
+		e.options.Log.Info("the lease of the process before this one was not given up: waiting for its end", "holder", former, "error", err.Error())
+		return
+	}
+	e.options.Log.Info("succeeding the process before this one", "holder", former)
 }
 
 // watch follows the lease.

@@ -361,6 +361,28 @@ func TestAFollowerTakesOver(t *testing.T) {
 	}
 }
 
+// A broker that is killed and starts anew at the same address does not wait for the lease
+// that it had itself.
+func TestABrokerThatStartsAnewSucceedsItself(t *testing.T) {
+	s := newSite(t, 1)
+	broker := s.replicas[0]
+	s.awaitReady(broker)
+	broker.Kill()
+	var before, after coordinationv1.Lease
+	key := client.ObjectKey{Namespace: brokerNamespace, Name: leaseName}
+	s.check(s.Get(t.Context(), key, &before))
+	s.check(broker.Start())
+	s.awaitReady(broker)
+	s.check(s.Get(t.Context(), key, &after))
+	if *after.Spec.HolderIdentity == *before.Spec.HolderIdentity {
+		t.Fatalf("the lease is still held by %q", *after.Spec.HolderIdentity)
+	}
+	ends := before.Spec.RenewTime.Add(time.Duration(*before.Spec.LeaseDurationSeconds) * time.Second)
+	if !after.Spec.AcquireTime.Time.Before(ends) {
+		t.Errorf("taken at %s, when the former lease was over at %s", after.Spec.AcquireTime, ends)
+	}
+}
+
 func (r *replicaProcess) signal(sig syscall.Signal) error { return syscall.Kill(r.Pid(), sig) }
 
 // A leader that is stopped for longer than its lease and then goes on as if nothing
