@@ -31,7 +31,7 @@ const (
 	retryPeriod   = time.Second
 )
 
-// Options of an Election. All but Follow and Log are required.
+// Options of an Election. All but Address and Log are required.
 type Options struct {
 	// Config and Cache are the API server that holds the lease.
 	Config *rest.Config
@@ -42,7 +42,7 @@ type Options struct {
 	// empty if it has none.
 	Address string
 	// Follow is called while this replica does not lead, until its context ends, and has
-	// returned before Lead is called; nil for nothing to do.
+	// returned before Lead is called.
 	Follow func(ctx context.Context)
 	// Lead serves until its context ends, and returns once everything is settled.
 	Lead func(ctx context.Context) error
@@ -105,6 +105,11 @@ func addressOf(identity string) string {
 	return identity[strings.LastIndex(identity, "_")+1:]
 }
 
+// precedes says whether a holder is a process that had this replica's address before it.
+func (e *Election) precedes(holder string) bool {
+	return holder != e.identity && e.options.Address != "" && addressOf(holder) == e.options.Address
+}
+
 // datedLock notes when a renewal was asked for: from then on others wait.
 type datedLock struct {
 	resourcelock.Interface
@@ -152,8 +157,8 @@ func (e *Election) leader() Leader {
 	switch {
 	case e.leading:
 		return Leader{Here: true}
-	case e.holder == e.identity:
-		// It is about to lead, or does not any more.
+	case e.holder == e.identity, e.precedes(e.holder):
+		// It is about to lead, or does not any more, or is no more.
 		return Leader{}
 	default:
 		return Leader{Address: addressOf(e.holder)}
@@ -210,12 +215,12 @@ func (e *Election) Start(ctx context.Context) error {
 	return nil
 }
 
-// succeed gives up the lease of a process that had this replica's address before. It is no
-// more, so nobody need wait until its time is over. Were it there all the same, the journal
-// would keep it from writing.
+// succeed gives up the lease of the process before this one. It is no more, so nobody need
+// wait until its time is over. Were it there all the same, the journal would keep it from
+// writing.
 func (e *Election) succeed(ctx context.Context) {
 	held, _, err := e.lock.Get(ctx)
-	if err != nil || e.options.Address == "" || addressOf(held.HolderIdentity) != e.options.Address {
+	if err != nil || !e.precedes(held.HolderIdentity) {
 		return
 	}
 	former := held.HolderIdentity
@@ -319,9 +324,6 @@ func (e *Election) stand(ctx context.Context) error {
 
 // follow returns what ends it.
 func (e *Election) follow(ctx context.Context) (end func()) {
-	if e.options.Follow == nil {
-		return func() {}
-	}
 	following, stop := context.WithCancel(ctx)
 	var followed sync.WaitGroup
 	followed.Go(func() { e.options.Follow(following) })
