@@ -318,8 +318,7 @@ func (t *term) isAwaited(o *ledger.Offer) bool {
 		return false
 	}
 	c := t.state.Cluster(o.ClusterID)
-	lendable := o.Allocatable.Stretched(o.OverSubscription.Within(t.b.config.OverSubscription))
-	free := lendable.Sub(o.Allocated).Sub(c.Claimed())
+	free := t.state.LendableOf(o).Sub(o.Allocated).Sub(c.Claimed())
 	more, moved := grew(t.presenceOf(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
 	return (more || moved) && t.waiters.line.First(free, func(name string) bool {
 		q, tried := again(t.state.Reservation(name))

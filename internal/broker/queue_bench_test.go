@@ -1,16 +1,11 @@
 package broker
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/go-logr/logr"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -19,18 +14,9 @@ import (
 // and lets another one wait, until all of that is written down in memory.
 func BenchmarkQueue(b *testing.B) {
 	const waiters = 10_000
-	ctx, cancel := context.WithCancel(b.Context())
-	broker, done, begun := New(Options{Store: journaltest.NewServer().Client(), Log: logr.Discard(), Now: time.Now}), make(chan struct{}), make(chan struct{})
 	config := DefaultConfig()
 	config.Queue.MaxLength = waiters + 1
-	broker.SetConfig(ctx, config)
-	go broker.Feed().Terms(ctx, sync.OnceFunc(func() { close(begun) }))
-	go func() {
-		defer close(done)
-		_ = broker.Run(ctx)
-	}()
-	defer func() { cancel(); <-done }()
-	<-begun
+	ctx, broker := b.Context(), serving(b, config)
 	// Without an agent nobody has to confirm that capacity is free.
 	amounts := quantity.Amounts{"cpu": 1000, "memory": 1 << 30}
 	offer := &ledger.Offer{ClusterID: "paris", Capacity: amounts, Allocatable: amounts, Source: &ledger.Manifest{Digest: "1"}}

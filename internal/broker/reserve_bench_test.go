@@ -15,19 +15,26 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// BenchmarkReserve grants one request after the other where 100 clusters lend: what a
-// reservation costs the broker itself, without HTTP and an API server.
-func BenchmarkReserve(b *testing.B) {
+// serving is a broker in real time with an empty journal, until the benchmark ends.
+func serving(b *testing.B, config Config) *Broker {
+	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	broker, done, begun := New(Options{Store: journaltest.NewServer().Client(), Log: logr.Discard(), Now: time.Now}), make(chan struct{}), make(chan struct{})
-	broker.SetConfig(ctx, DefaultConfig())
+	broker.SetConfig(ctx, config)
 	go broker.Feed().Terms(ctx, sync.OnceFunc(func() { close(begun) }))
 	go func() {
 		defer close(done)
 		_ = broker.Run(ctx)
 	}()
-	defer func() { cancel(); <-done }()
+	b.Cleanup(func() { cancel(); <-done })
 	<-begun
+	return broker
+}
+
+// BenchmarkReserve grants one request after the other where 100 clusters lend: what a
+// reservation costs the broker itself, without HTTP and an API server.
+func BenchmarkReserve(b *testing.B) {
+	ctx, broker := b.Context(), serving(b, DefaultConfig())
 	whole := quantity.Amounts{"cpu": 1_000_000_000, "memory": 1 << 50}
 	for i := range 100 {
 		id := fmt.Sprintf("cluster-%06d", i)

@@ -63,8 +63,9 @@ func (t *term) sought(q *Request, tried []string) *decision.Request {
 }
 
 // neighbours are the providers that affinity wants and those that anti-affinity does
-// not: of the other reservations of the same requester that stand, and what is held for it. Anti-affinity holds
-// in both directions. Affinity to what is nowhere yet is met everywhere.
+// not: of the other reservations of the same requester that stand, and of what is held
+// for it. Anti-affinity holds in both directions. Affinity to what is nowhere yet is met
+// everywhere.
 func (t *term) neighbours(q *Request) (near, apart []string) {
 	affinity, anti := groupsOf(q.Constraints)
 	if q.Group == "" && len(affinity) == 0 && len(anti) == 0 {
@@ -160,35 +161,29 @@ func shapesOf(c *ledger.Cluster) []decision.Shape {
 // commitments of a cluster, those in pod shapes first: they are the hardest to place.
 func (t *term) commitments(c *ledger.Cluster) []decision.Commitment {
 	var shaped, others []decision.Commitment
-	for name, unused := range c.Unused() {
+	commit := func(unused quantity.Amounts, r *ledger.Reserve) {
+		asked := r.Demands()
 		out := decision.Commitment{Amounts: unused}
-		if r := t.state.Placed(name); r != nil {
-			asked := r.Demands()
-			if asked.Constraints != nil {
-				out.Nodes = asked.Constraints.Nodes
-			}
-			// Of what is partly in use nobody knows which pods run.
-			if len(asked.Pods) > 0 && unused.Equal(r.Amounts) {
-				out.Pods = asked.Pods
-			}
+		if asked.Constraints != nil {
+			out.Nodes = asked.Constraints.Nodes
 		}
-		if out.Pods != nil {
+		// Of what is partly in use nobody knows which pods run.
+		if len(asked.Pods) > 0 && unused.Equal(r.Amounts) {
+			out.Pods = asked.Pods
 			shaped = append(shaped, out)
 		} else {
 			others = append(others, out)
 		}
 	}
-	for _, held := range c.Quoted() {
-		asked := held.Demands()
-		out := decision.Commitment{Amounts: held.Amounts, Pods: asked.Pods}
-		if asked.Constraints != nil {
-			out.Nodes = asked.Constraints.Nodes
-		}
-		if out.Pods != nil {
-			shaped = append(shaped, out)
+	for name, unused := range c.Unused() {
+		if r := t.state.Placed(name); r != nil {
+			commit(unused, &r.Reserve)
 		} else {
-			others = append(others, out)
+			commit(unused, &ledger.Reserve{})
 		}
+	}
+	for _, held := range c.Quoted() {
+		commit(held.Amounts, &held.Reserve)
 	}
 	return append(shaped, others...)
 }

@@ -115,8 +115,7 @@ func (s *State) applyAdopt(at time.Time, a *Adopt) {
 			Name: a.Name, Key: adoptedKey(a.Name), Requester: a.Requester, Amounts: a.Amounts,
 			Duration: a.Duration, Until: a.Until,
 		}}
-		s.reservations[r.Name] = r
-		s.keys[keyRef{r.Requester, r.Key}] = r
+		s.enter(r)
 	}
 	for n := int32(len(r.Placements)) + 1; n <= a.Placement; n++ {
 		r.Placements = append(r.Placements, Placement{

@@ -78,7 +78,7 @@ func (s *State) applyOffer(at time.Time, o *Offer) {
 	}
 	c.Offer, c.OfferedAt = *o, at
 	c.ClusterID = id
-	c.stretch = o.OverSubscription.Within(s.ceilings.OverSubscription)
+	c.stretch = s.stretchOf(o)
 	c.Agent = known || o.Agent
 	c.recount()
 }
@@ -91,12 +91,17 @@ func (s *State) applyShut(at time.Time, v *Shut) {
 
 func (s *State) applyReserve(at time.Time, v *Reserve) {
 	r := &Reservation{Reserve: *v, CreatedAt: instantOf(at)}
-	s.share(&r.Reserve)
-	s.reservations[v.Name] = r
-	if mutant.Active != mutant.ForgetKey {
-		s.keys[keyRef{v.Requester, v.Key}] = r
-	}
+	s.enter(r)
 	s.place(at, r, v.Provider)
+}
+
+// enter has a new reservation be found by its name and by its key.
+func (s *State) enter(r *Reservation) {
+	s.share(&r.Reserve)
+	s.reservations[r.Name] = r
+	if mutant.Active != mutant.ForgetKey {
+		s.keys[keyRef{r.Requester, r.Key}] = r
+	}
 }
 
 func (s *State) applyMove(at time.Time, m *Move) {

@@ -23,8 +23,19 @@ func checkCeilings(c *Ceilings) error {
 func (s *State) applyCeilings(c *Ceilings) {
 	s.ceilings = *c
 	for _, cluster := range s.clusters {
-		cluster.stretch = cluster.OverSubscription.Within(c.OverSubscription)
+		cluster.stretch = s.stretchOf(&cluster.Offer)
 	}
+}
+
+// stretchOf an offer is how many times its resources may be promised: as it says, as far
+// as the ceilings allow.
+func (s *State) stretchOf(o *Offer) quantity.Ratios {
+	return o.OverSubscription.Within(s.ceilings.OverSubscription)
+}
+
+// LendableOf is what Lendable would be under an offer.
+func (s *State) LendableOf(o *Offer) quantity.Amounts {
+	return o.Allocatable.Stretched(s.stretchOf(o))
 }
 
 // HasCeilings is whether these ratios are the ceilings.
@@ -32,8 +43,7 @@ func (s *State) HasCeilings(ratios quantity.Ratios) bool {
 	return maps.Equal(s.ceilings.OverSubscription, ratios)
 }
 
-// Stretch is how many times the cluster's resources may be promised: as it offers, as far
-// as the ceilings allow.
+// Stretch is how many times the cluster's resources may be promised.
 func (c *Cluster) Stretch() quantity.Ratios { return c.stretch }
 
 // Lendable is what may be promised in all, to the cluster's own pods and to others.

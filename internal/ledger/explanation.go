@@ -25,9 +25,9 @@ import (
 // First the criteria. Then a line a candidate: its ID, where 8~2 is a 2 after the first
 // 8 characters of the ID before, its score and those under each criterion, where = is
 // that of the candidate before and - none, and its price an hour; or == where all of that
-// is as before. Nobody scores higher than one with a star. After ! stands why another one was not chosen, or what else is
-// said of it. Last what was rejected. Records of former versions have candidates in
-// full, as JSON.
+// is as before. Nobody scores higher than one with a star. After ! stands why another one
+// was not chosen, or what else is said of it. Last what was rejected. Records of former
+// versions have candidates in full, as JSON.
 type Explanation string
 
 // Candidate is one line of an Explanation.

@@ -95,8 +95,7 @@ func (s *State) applyEnqueue(at time.Time, q *Enqueue) {
 	r := s.reservations[q.Name]
 	if q.Request != nil {
 		r = &Reservation{Reserve: *q.Request, CreatedAt: instantOf(at)}
-		s.reservations[r.Name] = r
-		s.keys[keyRef{r.Requester, r.Key}] = r
+		s.enter(r)
 		w.Left = r.Duration
 	} else if r.Duration != 0 {
 		w.Left = max(r.Until.Sub(at), time.Second)

@@ -172,7 +172,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 	s.clusters[c.ClusterID] = &Cluster{
 		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince,
 		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
-		stretch: c.OverSubscription.Within(s.ceilings.OverSubscription),
+		stretch: s.stretchOf(&c.Offer),
 	}
 	return nil
 }
@@ -190,13 +190,11 @@ func (s *State) restoreReservation(r *Reservation) error {
 	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
-	s.share(&r.Reserve)
 	r.History = r.restoredHistory()
 	if err := s.restorePlacements(r); err != nil {
 		return err
 	}
-	s.reservations[r.Name] = r
-	s.keys[keyRef{r.Requester, r.Key}] = r
+	s.enter(r)
 	return nil
 }
 
