@@ -62,8 +62,7 @@ func (f *Follower) read(ctx context.Context) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
-	found := contents{last: last, version: obj.ResourceVersion}
-	found.recovery = Recovery{ID: f.journal, CheckpointPosition: last.checkpointPosition(), Head: last.header.Head.Position}
+	found := contentsUpTo(last, obj.ResourceVersion)
 	if last.header.Journal != f.journal || last.header.Head.Position < f.at.Position {
 		return contents{}, fmt.Errorf("%w: it ends at position %d of journal %s, and position %d of %s was read",
 			ErrDiverged, last.header.Head.Position, last.header.Journal, f.at.Position, f.journal)

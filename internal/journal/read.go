@@ -73,12 +73,7 @@ func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
 		return contents{}, err
 	}
 	r.prefetch(ctx, sealed, last.checkpointPosition())
-	found := contents{last: last, version: obj.ResourceVersion}
-	found.recovery = Recovery{
-		ID:                 last.header.Journal,
-		CheckpointPosition: last.checkpointPosition(),
-		Head:               last.header.Head.Position,
-	}
+	found := contentsUpTo(last, obj.ResourceVersion)
 	chain, err := r.walk(ctx, last, found.recovery.CheckpointPosition)
 	if err != nil {
 		return contents{}, err
@@ -88,6 +83,13 @@ func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
 		found.recovery.Checkpoint, err = r.checkpoint(ctx, *last.header.Checkpoint)
 	}
 	return found, err
+}
+
+// contentsUpTo a tail are what it says itself, and no records yet.
+func contentsUpTo(last history, version string) contents {
+	return contents{last: last, version: version, recovery: Recovery{
+		ID: last.header.Journal, CheckpointPosition: last.checkpointPosition(), Head: last.header.Head.Position,
+	}}
 }
 
 // recordsAfter are the owner's.
