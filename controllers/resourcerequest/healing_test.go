@@ -78,14 +78,20 @@ func (b *bench) expectServed(when string, want ...string) {
 	}
 }
 
-func TestARequestStaysActiveWhileAnotherProviderTakesOver(t *testing.T) {
-	b := newBench(t)
+// servedByALostProvider is a request that was Active when its provider fell silent.
+func servedByALostProvider(t *testing.T) (b *bench, lost string) {
+	t.Helper()
+	b = newBench(t)
 	b.after(0)
 	b.carriedOut(nodeReady)
 	b.after(time.Second)
-	lost := b.request().Status.TargetClusterID
 	since := metav1.NewTime(b.clock.Now().Truncate(time.Second))
 	b.silent(1, &since)
+	return b, b.request().Status.TargetClusterID
+}
+
+func TestARequestStaysActiveWhileAnotherProviderTakesOver(t *testing.T) {
+	b, lost := servedByALostProvider(t)
 	b.expectServed("once its provider is silent", "Active", lost, "False", "ProviderSilent")
 	b.beside("oslo")
 	b.expectServed("with a second placement", "Active", lost, "False", "Migrating")
@@ -103,13 +109,7 @@ func TestARequestStaysActiveWhileAnotherProviderTakesOver(t *testing.T) {
 }
 
 func TestARequestKeepsAProviderThatIsBackFirst(t *testing.T) {
-	b := newBench(t)
-	b.after(0)
-	b.carriedOut(nodeReady)
-	b.after(time.Second)
-	lost := b.request().Status.TargetClusterID
-	since := metav1.NewTime(b.clock.Now().Truncate(time.Second))
-	b.silent(1, &since)
+	b, lost := servedByALostProvider(t)
 	b.beside("oslo")
 	b.silent(1, nil)
 	b.give(2)
@@ -117,12 +117,7 @@ func TestARequestKeepsAProviderThatIsBackFirst(t *testing.T) {
 }
 
 func TestARequestIsNotActiveWhileNeitherNodeIsReady(t *testing.T) {
-	b := newBench(t)
-	b.after(0)
-	b.carriedOut(nodeReady)
-	b.after(time.Second)
-	since := metav1.NewTime(b.clock.Now().Truncate(time.Second))
-	b.silent(1, &since)
+	b, _ := servedByALostProvider(t)
 	b.beside("oslo")
 	b.node(1, func(inst *agentv1alpha1.ReservationInstruction) {
 		meta.SetStatusCondition(&inst.Status.Conditions, metav1.Condition{

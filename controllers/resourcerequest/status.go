@@ -227,19 +227,10 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 // reachable tells of a provider that is silent, or was.
 func (e editor) reachable(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionProviderReachable
-	target, lost, left, next := e.rr.Status.TargetClusterID, lostIn(all, true), lostIn(all, false), (*agentv1alpha1.ReservationInstruction)(nil)
-	if lost != nil {
-		next = besideOf(all, lost)
-	}
+	target, lost, left := e.rr.Status.TargetClusterID, lostIn(all, true), lostIn(all, false)
 	switch {
 	case lost != nil:
-		reason, then := agentv1alpha1.ReasonProviderSilent, "the request goes to another cluster as soon as one has room"
-		switch {
-		case next != nil:
-			reason, then = agentv1alpha1.ReasonMigrating, fmt.Sprintf("%q takes over once its virtual node is Ready", next.Spec.TargetClusterID)
-		case e.rr.Spec.Healing == brokerv1alpha1.HealingWait:
-			then = "the request waits for it until it returns, expires or is deleted"
-		}
+		reason, then := e.whileLost(besideOf(all, lost))
 		e.set(kind, metav1.ConditionFalse, reason, fmt.Sprintf("the broker has heard nothing of %q since %s; capacity stays held there, and %s",
 			lost.Spec.TargetClusterID, lost.Spec.ProviderSilentSince.UTC().Format(time.RFC3339), then))
 	case !meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
@@ -247,6 +238,19 @@ func (e editor) reachable(all []agentv1alpha1.ReservationInstruction) {
 		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has taken over from %q, of which nothing is heard", target, left.Spec.TargetClusterID))
 	default:
 		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack, fmt.Sprintf("%q is heard again", target))
+	}
+}
+
+// whileLost is what a request does whose provider is lost; next stands beside that one,
+// nil if none does.
+func (e editor) whileLost(next *agentv1alpha1.ReservationInstruction) (reason, then string) {
+	switch {
+	case next != nil:
+		return agentv1alpha1.ReasonMigrating, fmt.Sprintf("%q takes over once its virtual node is Ready", next.Spec.TargetClusterID)
+	case e.rr.Spec.Healing == brokerv1alpha1.HealingWait:
+		return agentv1alpha1.ReasonProviderSilent, "the request waits for it until it returns, expires or is deleted"
+	default:
+		return agentv1alpha1.ReasonProviderSilent, "the request goes to another cluster as soon as one has room"
 	}
 }
 
