@@ -15,8 +15,8 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// Request makes a ResourceRequest for some resources.
-func (c *Cluster) Request(ctx context.Context, namespace, name string, resources corev1.ResourceList) (*agentv1alpha1.ResourceRequest, error) {
+// Request makes a ResourceRequest for some resources, otherwise as change has it.
+func (c *Cluster) Request(ctx context.Context, namespace, name string, resources corev1.ResourceList, change ...func(*agentv1alpha1.ResourceRequestSpec)) (*agentv1alpha1.ResourceRequest, error) {
 	r := &agentv1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	for name, amount := range resources {
 		switch name {
@@ -30,6 +30,9 @@ func (c *Cluster) Request(ctx context.Context, namespace, name string, resources
 			}
 			r.Spec.Resources[name] = amount
 		}
+	}
+	for _, f := range change {
+		f(&r.Spec)
 	}
 	if err := c.Create(ctx, r); err != nil {
 		return nil, fmt.Errorf("asking for ResourceRequest %q in %s: %w", name, c.Name, err)

@@ -20,18 +20,14 @@ import (
 
 // A provider's agent falls silent while its cluster runs on. Of two requests that it
 // serves one is taken over by another cluster, and has a node that takes pods all the
-// time; the other one waits. When the agent is back, its cluster keeps nothing of the first and serves
-// the second as before.
+// time; the other one waits. When the agent is back, its cluster keeps nothing of the
+// first and serves the second as before.
 func TestALostProviderIsLeftOnceAnotherOneServes(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
 	configure(t, env, brokerv1alpha1.BrokerConfigSpec{StaleThreshold: &metav1.Duration{Duration: time.Minute}})
-	waits := small()
-	patient := &agentv1alpha1.ResourceRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "waits"},
-		Spec:       agentv1alpha1.ResourceRequestSpec{CPU: waits.Cpu(), Memory: waits.Memory(), Healing: brokerv1alpha1.HealingWait},
-	}
-	check(t, rome.Create(ctx, patient))
+	patient, err := rome.Request(ctx, namespace, "waits", small(), func(s *agentv1alpha1.ResourceRequestSpec) { s.Healing = brokerv1alpha1.HealingWait })
+	check(t, err)
 	check(t, rome.AwaitReady(ctx, patient, readyWithin))
 	stays := run(t, env, rome, patient)
 	moves, _ := ready(t, rome, "moves", small())

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -27,15 +26,8 @@ func TestARequestWaitsForWhatAnotherOneGivesBack(t *testing.T) {
 	all["nvidia.com/gpu"] = resource.MustParse("2")
 	holds, _ := ready(t, rome, "holds-all", all)
 
-	amounts := withGPU()
-	waits := &agentv1alpha1.ResourceRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "waits-for-one"},
-		Spec: agentv1alpha1.ResourceRequestSpec{
-			CPU: amounts.Cpu(), Memory: amounts.Memory(), QueuePolicy: brokerv1alpha1.QueuePolicyQueue,
-			Resources: brokerv1alpha1.RequestedResources{"nvidia.com/gpu": amounts["nvidia.com/gpu"]},
-		},
-	}
-	check(t, rome.Create(ctx, waits))
+	waits, err := rome.Request(ctx, namespace, "waits-for-one", withGPU(), func(s *agentv1alpha1.ResourceRequestSpec) { s.QueuePolicy = brokerv1alpha1.QueuePolicyQueue })
+	check(t, err)
 	check(t, rome.AwaitPhase(ctx, waits, readyWithin, agentv1alpha1.RequestQueued))
 	place := waits.Status.Queue
 	if place == nil || place.Position != 1 || place.Reason != agentv1alpha1.ReasonNoCandidate || place.Until == nil {

@@ -112,16 +112,12 @@ func (ids *identities) endOfAll(t *testing.T, released time.Time) {
 	tenant := e2e.TenantNamespace("rome")
 	for name, c := range ids.slices {
 		ids.awaitForbidden(t, "the identity of "+name, everyVerb(c, offloaded,
-			unstructuredOf(note(offloaded, "any")), e2e.Object(e2e.ShadowPodKind, offloaded, "any"),
+			e2e.Object(corev1.SchemeGroupVersion.WithKind("ConfigMap"), offloaded, "any"), e2e.Object(e2e.ShadowPodKind, offloaded, "any"),
 			e2e.Object(corev1.SchemeGroupVersion.WithKind("Pod"), offloaded, "any"),
 			e2e.Object(corev1.SchemeGroupVersion.WithKind("Secret"), offloaded, "any")), released)
 	}
 	ids.awaitForbidden(t, "the identity of the control plane", everyVerb(ids.plane, tenant,
 		e2e.Object(e2e.SliceKind, tenant, "any"), e2e.Object(e2e.NamespaceMapKind, tenant, "any"), e2e.Object(e2e.RenewKind, tenant, "any")), released)
-}
-
-func unstructuredOf(cm *corev1.ConfigMap) *unstructured.Unstructured {
-	return e2e.Object(corev1.SchemeGroupVersion.WithKind("ConfigMap"), cm.Namespace, cm.Name)
 }
 
 // everyVerb is all that can be done to objects of some kinds.
