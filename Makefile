@@ -113,7 +113,7 @@ images-verify: ## Check that two checkouts of the last commit give the same imag
 	cd hack/images && go vet ./... && go test ./...
 
 .PHONY: bench
-bench: tools ## Measure what docs/performance.md promises, on a quiet machine: twelve minutes; STUDY names one of its studies, PAGE is a page to keep the table in.
+bench: tools ## Measure what docs/performance.md promises, on a quiet machine: a quarter of an hour; STUDY names one of its studies, PAGE is a page to keep the table in.
 	go run ./e2e/bench $(if $(STUDY),-run='^($(STUDY))$$') $(if $(PAGE),-page=$(PAGE))
 
 .PHONY: bench-go

@@ -42,11 +42,13 @@ type settings struct {
 	grants, failovers, backlog int
 	// starts of a broker on the large fleet, and as many lists of as many objects.
 	starts int
+	// peerings are made and undone by either side, twice a round.
+	peerings int
 }
 
 var full = settings{
 	slice: time.Second, rounds: 5, clusters: 10_000, reservations: 100_000, interval: 30 * time.Second,
-	lenders: 100, grants: 500, failovers: 5, backlog: 10_000, starts: 3,
+	lenders: 100, grants: 500, failovers: 5, backlog: 10_000, starts: 3, peerings: 3,
 }
 
 // study measures some figures that belong together.
@@ -63,6 +65,7 @@ var studies = []study{
 	{"projection", projection},
 	{"failover", failover},
 	{"scale", scale},
+	{"peering", peering},
 }
 
 func main() {

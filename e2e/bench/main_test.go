@@ -28,12 +28,16 @@ var small = settings{
 	lenders: 3, grants: 12, failovers: 1, backlog: 20, starts: 1,
 }
 
-// TestEveryStudyHasItsFigures looks at no figure: what runs beside it decides those.
+// TestEveryStudyHasItsFigures looks at no figure: what runs beside it decides those. The
+// study of peerings has the clusters of e2e/local, and is tested there.
 func TestEveryStudyHasItsFigures(t *testing.T) {
 	figures := map[string]int{
 		"decision": 1, "answers": 3, "advertisements": 2, "delivery": 1, "projection": 3, "failover": 1, "scale": 3,
 	}
 	for _, study := range studies {
+		if study.name == "peering" {
+			continue
+		}
 		t.Run(study.name, func(t *testing.T) {
 			t.Parallel()
 			var table bytes.Buffer

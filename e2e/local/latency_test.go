@@ -1,41 +1,22 @@
 package local
 
-import (
-	"fmt"
-	"slices"
-	"testing"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/mehdiazizian/liqo-resource-broker/e2e"
-)
+import "testing"
 
 // How long from applying a request to its Ready virtual node, where the two clusters
 // have nothing in common yet (cold) and where another reservation has peered them
-// already (warm).
+// already (warm), beside liqoctl. What is held to a figure is measured by e2e/bench, on a
+// quiet machine.
 func TestRequestToReadyNode(t *testing.T) {
 	env := playgroundOf(t)
-	rome, paris := env.Member("rome"), env.Member("paris")
-	var cold, warm []time.Duration
-	measure := func(into *[]time.Duration, kind string, c *e2e.Cluster, resources corev1.ResourceList) {
-		n := len(*into) + 1
-		r, took := ready(t, c, fmt.Sprintf("%s-%d", kind, n), resources)
-		t.Logf("%s %d: %.2f s, %s to %s", kind, n, took.Seconds(), c.Name, r.Status.TargetClusterID)
-		*into = append(*into, took)
+	times, err := env.MeasurePeering(t.Context(), 1)
+	check(t, err)
+	for _, c := range []struct {
+		kind string
+		Comparison
+	}{{"cold", times.Cold}, {"warm", times.Warm}} {
+		if len(c.Request) == 0 || len(c.Request) != len(c.Liqoctl) {
+			t.Errorf("%s: %d requests beside %d times liqoctl, want as many", c.kind, len(c.Request), len(c.Liqoctl))
+		}
+		t.Logf("%s: requests %v, liqoctl %v", c.kind, c.Request, c.Liqoctl)
 	}
-	measure(&cold, "cold", rome, small())
-	measure(&cold, "cold", rome, withGPU())
-	measure(&cold, "cold", paris, withGPU())
-	settle(t, env)
-	measure(&cold, "cold", paris, withGPU())
-	measure(&cold, "cold", rome, small())
-	for range 5 {
-		measure(&warm, "warm", rome, small())
-	}
-	t.Logf("median cold %.2f s, warm %.2f s", median(cold).Seconds(), median(warm).Seconds())
-}
-
-func median(figures []time.Duration) time.Duration {
-	return slices.Sorted(slices.Values(figures))[len(figures)/2]
 }

@@ -25,9 +25,6 @@ const (
 	raceVariable = "LRB_E2E_RACE"
 )
 
-// namespace is where the tests' requests and pods live, in every member.
-const namespace = "e2e"
-
 // shared is the playground that all tests use, one after the other. It boots with
 // the first that asks for it.
 var shared struct {
@@ -118,14 +115,6 @@ func check(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// readyWithin is for a machine that is busy with other things.
-const readyWithin = 60 * time.Second
-
-// small fits everywhere.
-func small() corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
 }
 
 // withGPU fits into berlin alone, twice.

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -14,8 +13,6 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
 // Two clusters lend to each other, somebody has peered two others by hand, and a
@@ -79,7 +76,7 @@ func peerByHand(t *testing.T, env *Environment, consumer, provider string) handm
 	t.Helper()
 	ctx, c := t.Context(), env.Member(consumer)
 	t.Cleanup(func() { unpeerByHand(t, env, consumer, provider) })
-	liqoctl(t, env, "peer", consumer, provider, "--networking-disabled", "--cpu=1", "--memory=1Gi", "--pods=10")
+	check(t, env.Peer(ctx, consumer, provider, "--cpu=1", "--memory=1Gi", "--pods=10"))
 	check(t, env.EnsureNamespace(ctx, c, byHandNamespace))
 	offloading := e2e.Object(e2e.OffloadingKind, byHandNamespace, "offloading")
 	offloading.Object["spec"] = map[string]any{
@@ -135,25 +132,6 @@ func unpeerByHand(t *testing.T, env *Environment, consumer, provider string) {
 	c := env.Member(consumer)
 	check(t, env.Settle(ctx, time.Minute, namespace, byHandNamespace))
 	check(t, c.DeleteAndWait(ctx, e2e.Object(e2e.OffloadingKind, byHandNamespace, "offloading"), time.Minute))
-	liqoctl(t, env, "unpeer", consumer, provider, "--delete-namespaces")
-	// Liqo leaves these behind.
-	for _, side := range []struct{ in, of string }{{consumer, provider}, {provider, consumer}} {
-		foreign := e2e.Object(e2e.ForeignClusterKind, "", side.of)
-		check(t, env.Member(side.in).DeleteAndWait(ctx, foreign, time.Minute))
-	}
+	check(t, env.Unpeer(ctx, consumer, provider))
 	check(t, client.IgnoreNotFound(c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: byHandNamespace}})))
-}
-
-func liqoctl(t *testing.T, env *Environment, verb, consumer, provider string, args ...string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	tools, err := toolchain.New(progress.Discard)
-	check(t, err)
-	check(t, tools.Ensure(ctx, toolchain.Liqoctl))
-	kubeconfig := env.Playground.Kubeconfig()
-	args = append([]string{verb, "--skip-confirm", "--kubeconfig", kubeconfig, "--context", consumer, "--remote-kubeconfig", kubeconfig, "--remote-context", provider}, args...)
-	if out, err := exec.CommandContext(ctx, tools.Path(toolchain.Liqoctl), args...).CombinedOutput(); err != nil {
-		t.Fatalf("liqoctl %s: %v\n%s", verb, err, out)
-	}
 }

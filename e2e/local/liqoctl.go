@@ -1,0 +1,51 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+// Liqoctl runs Liqo's own tool with a consumer as its cluster.
+func (e *Environment) Liqoctl(ctx context.Context, consumer string, args ...string) error {
+	tools, err := toolchain.New(progress.Discard)
+	if err != nil {
+		return err
+	}
+	if err := tools.Ensure(ctx, toolchain.Liqoctl); err != nil {
+		return err
+	}
+	args = append(args, "--skip-confirm", "--kubeconfig", e.Playground.Kubeconfig(), "--context", consumer)
+	if out, err := exec.CommandContext(ctx, tools.Path(toolchain.Liqoctl), args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("liqoctl %v: %w\n%s", args, err, out)
+	}
+	return nil
+}
+
+// Peer has liqoctl peer two clusters, without networks.
+func (e *Environment) Peer(ctx context.Context, consumer, provider string, args ...string) error {
+	return e.Liqoctl(ctx, consumer, append([]string{"peer", "--networking-disabled"}, e.remote(provider, args)...)...)
+}
+
+// Unpeer has liqoctl take a peering down, and takes away what it leaves behind.
+func (e *Environment) Unpeer(ctx context.Context, consumer, provider string) error {
+	if err := e.Liqoctl(ctx, consumer, append([]string{"unpeer", "--delete-namespaces"}, e.remote(provider, nil)...)...); err != nil {
+		return err
+	}
+	for _, side := range []struct{ in, of string }{{consumer, provider}, {provider, consumer}} {
+		foreign := e2e.Object(e2e.ForeignClusterKind, "", side.of)
+		if err := e.Member(side.in).DeleteAndWait(ctx, foreign, time.Minute); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Environment) remote(provider string, args []string) []string {
+	return append(args, "--remote-kubeconfig", e.Playground.Kubeconfig(), "--remote-context", provider)
+}

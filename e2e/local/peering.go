@@ -1,0 +1,137 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+)
+
+// PeeringTimes are from asking for capacity until the virtual node is Ready, in seconds'
+// fractions of the same two clusters.
+type PeeringTimes struct {
+	// Cold clusters have nothing in common; liqoctl peers them and makes a slice.
+	Cold Comparison
+	// Warm clusters are peered and have another virtual node; liqoctl makes a slice.
+	Warm Comparison
+}
+
+// Comparison is what a request took, and what liqoctl took for the same.
+type Comparison struct{ Request, Liqoctl []time.Duration }
+
+const (
+	// peeredConsumer and peeredProvider are the clusters that PeeringTimes speak of: the
+	// provider is the cheapest, so that requests go there too.
+	peeredConsumer, peeredProvider = "rome", "paris"
+	// moreNodes are made after the first one.
+	moreNodes = 2
+)
+
+// MeasurePeering compares requests with liqoctl, in turns: request, liqoctl, liqoctl,
+// request. Nothing may be peered when it begins, and nothing is when it ends.
+func (e *Environment) MeasurePeering(ctx context.Context, rounds int) (PeeringTimes, error) {
+	var times PeeringTimes
+	if err := e.EnsureNamespace(ctx, e.Member(peeredConsumer), namespace); err != nil {
+		return times, err
+	}
+	if err := e.AwaitAdvertised(ctx, time.Minute); err != nil {
+		return times, err
+	}
+	for range rounds {
+		for _, turn := range []func(context.Context, *PeeringTimes) error{e.byRequest, e.byLiqoctl, e.byLiqoctl, e.byRequest} {
+			if err := turn(ctx, &times); err != nil {
+				return times, err
+			}
+			if err := e.AwaitClean(ctx, time.Minute); err != nil {
+				return times, err
+			}
+		}
+	}
+	return times, nil
+}
+
+func (e *Environment) byRequest(ctx context.Context, times *PeeringTimes) error {
+	consumer := e.Member(peeredConsumer)
+	for n := range 1 + moreNodes {
+		took, err := awaitNodes(ctx, consumer, n+1, func() error {
+			_, err := consumer.Request(ctx, namespace, fmt.Sprintf("node-%d", n), small())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		add(&times.Cold.Request, &times.Warm.Request, n, took)
+	}
+	return e.Settle(ctx, time.Minute, namespace)
+}
+
+func (e *Environment) byLiqoctl(ctx context.Context, times *PeeringTimes) error {
+	for n := range 1 + moreNodes {
+		took, err := awaitNodes(ctx, e.Member(peeredConsumer), n+1, func() error {
+			if n == 0 {
+				if err := e.Peer(ctx, peeredConsumer, peeredProvider, "--create-resource-slice=false"); err != nil {
+					return err
+				}
+			}
+			return e.Liqoctl(ctx, peeredConsumer, "create", "resourceslice", fmt.Sprintf("node-%d", n),
+				"--remote-cluster-id="+peeredProvider, "--cpu=500m", "--memory=256Mi", "--pods=10")
+		})
+		if err != nil {
+			return err
+		}
+		add(&times.Cold.Liqoctl, &times.Warm.Liqoctl, n, took)
+	}
+	return e.Unpeer(ctx, peeredConsumer, peeredProvider)
+}
+
+// add sorts the time of node n, from 0.
+func add(cold, warm *[]time.Duration, n int, took time.Duration) {
+	if n == 0 {
+		*cold = append(*cold, took)
+	} else {
+		*warm = append(*warm, took)
+	}
+}
+
+// awaitNodes asks, and returns how long it took from then until n virtual nodes are Ready.
+func awaitNodes(ctx context.Context, c *e2e.Cluster, n int, ask func() error) (time.Duration, error) {
+	began := time.Now()
+	if err := ask(); err != nil {
+		return 0, err
+	}
+	err := e2e.Await(ctx, readyWithin, func(ctx context.Context) (string, error) {
+		nodes := &corev1.NodeList{}
+		if err := c.List(ctx, nodes, client.MatchingLabels{"liqo.io/type": "virtual-node"}); err != nil {
+			return "", err
+		}
+		ready := 0
+		for _, node := range nodes.Items {
+			for _, condition := range node.Status.Conditions {
+				if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+					ready++
+				}
+			}
+		}
+		if ready == n {
+			return "", nil
+		}
+		return fmt.Sprintf("%d virtual nodes of %s to be Ready, %d are", n, c.Name, ready), nil
+	})
+	return time.Since(began), err
+}
+
+// readyWithin is for a machine that is busy with other things.
+const readyWithin = 60 * time.Second
+
+// namespace is where requests and pods live, in every member.
+const namespace = "e2e"
+
+// small fits everywhere.
+func small() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
+}
