@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
-	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
@@ -196,28 +194,4 @@ func (p *Peering) writeSlice(ctx context.Context, s *consumerScene) error {
 			Class: SliceClass, ProviderClusterID: new(liqov1beta1.ClusterID(s.Provider)), Resources: s.inst.Spec.Resources.DeepCopy(),
 		},
 	})
-}
-
-func (p *Peering) writeOffloading(ctx context.Context, s *consumerScene, a Action) error {
-	defer failpoint.Hit(failpoint.ConsumerOffloadingMade)
-	if present := s.offloading[a.Namespace]; present != nil {
-		update := present.DeepCopy()
-		update.Spec.ClusterSelector = selector(a.Providers)
-		return p.opts.Client.Update(ctx, update)
-	}
-	err := p.create(ctx, &offloadingv1beta1.NamespaceOffloading{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: a.Namespace, Name: OffloadingName,
-			Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
-		},
-		Spec: offloadingv1beta1.NamespaceOffloadingSpec{
-			NamespaceMappingStrategy: offloadingv1beta1.DefaultNameMappingStrategyType,
-			PodOffloadingStrategy:    offloadingv1beta1.LocalAndRemotePodOffloadingStrategyType,
-			ClusterSelector:          selector(a.Providers),
-		},
-	})
-	if apierrors.IsNotFound(err) {
-		return nil // its namespace went away; the watch tells when it is back
-	}
-	return err
 }

@@ -2,8 +2,6 @@ package liqo
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
@@ -70,21 +68,6 @@ type SliceView struct {
 type NodeView struct {
 	Exists, Ready bool
 	Message       string
-}
-
-// OffloadingView is one of the placement's namespaces.
-type OffloadingView struct {
-	Name string
-	// NamespaceExists is false when the user's namespace is missing.
-	NamespaceExists bool
-	ObjectView
-	// Wanted are the providers of all placements that name the namespace and still
-	// have something there; Selected are those that the object names.
-	Wanted, Selected []string
-	// Ready is true when the provider has the remote namespace.
-	Ready bool
-	// Phase is Liqo's word for it.
-	Phase string
 }
 
 // ConsumerState is how far a placement is.
@@ -165,42 +148,6 @@ func planPeering(v ConsumerView) (actions []Action, peered Aspect) {
 	return actions, waiting(agentv1alpha1.ReasonPeering, "waiting for %q to send this cluster's credentials", v.Provider)
 }
 
-// planOffloading keeps each namespace's object at the providers it is wanted for.
-// It selects whole clusters: Liqo applies a selector to a cluster as a whole, and
-// kills pods when it matches one of its virtual nodes and not another.
-func planOffloading(v ConsumerView) (actions []Action) {
-	for _, o := range v.Offloading {
-		switch {
-		case !o.NamespaceExists || o.Terminating || o.Exists && !o.Ours:
-		case len(o.Wanted) == 0 && o.Exists:
-			actions = append(actions, Action{Do: DeleteOffloading, Namespace: o.Name})
-		case len(o.Wanted) > 0 && (!o.Exists || !slices.Equal(o.Wanted, o.Selected)):
-			actions = append(actions, Action{Do: WriteOffloading, Namespace: o.Name, Providers: o.Wanted})
-		}
-	}
-	return actions
-}
-
-func offloadingAspect(v ConsumerView) Aspect {
-	var waits []string
-	for _, o := range v.Offloading {
-		switch {
-		case o.Ready:
-		case !o.NamespaceExists:
-			waits = append(waits, fmt.Sprintf("namespace %q does not exist", o.Name))
-		case o.Exists && !o.Ours && !slices.Contains(o.Selected, v.Provider) && o.Phase != "":
-			waits = append(waits, fmt.Sprintf("NamespaceOffloading of namespace %q is the user's and is %s", o.Name, o.Phase))
-		default:
-			waits = append(waits, fmt.Sprintf("waiting for Liqo to offload namespace %q", o.Name))
-		}
-	}
-	if len(waits) > 0 {
-		return waiting(agentv1alpha1.ReasonOffloading, "%s", strings.Join(waits, "; "))
-	}
-	return Aspect{True: true, Reason: agentv1alpha1.ReasonOffloading,
-		Message: fmt.Sprintf("%d namespaces may use the virtual node", len(v.Offloading))}
-}
-
 func nodeAspect(v ConsumerView) Aspect {
 	switch {
 	case v.Slice.Exists && !v.Slice.Ours:
@@ -249,12 +196,6 @@ func (v *ConsumerView) drained() bool {
 		return true
 	}
 	return !v.Slice.Exists && !v.VirtualNode.Exists && !v.Node.Exists
-}
-
-func (v *ConsumerView) offloadingGoes() bool {
-	return slices.ContainsFunc(v.Offloading, func(o OffloadingView) bool {
-		return o.Exists && o.Ours && o.Terminating && len(o.Wanted) == 0
-	})
 }
 
 // planUnpeer follows the provider's last placement.

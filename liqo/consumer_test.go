@@ -22,9 +22,7 @@ func consumer(change func(*ConsumerView)) ConsumerView {
 		Slice:       SliceView{ObjectView: ours, Current: true},
 		VirtualNode: theirs,
 		Node:        NodeView{Exists: true, Ready: true},
-		Offloading: []OffloadingView{{
-			Name: "demo", NamespaceExists: true, ObjectView: ours, Wanted: []string{"paris"}, Selected: []string{"paris"}, Ready: true,
-		}},
+		Offloading:  []OffloadingView{offloaded("demo", "paris")},
 	}
 	change(&v)
 	return v
@@ -57,7 +55,7 @@ func TestConsumerHoldsAPlacement(t *testing.T) {
 		"the namespace is offloaded before anything else is there": {
 			change: func(v *ConsumerView) {
 				noIdentity(v)
-				v.Namespace, v.Offloading[0] = ObjectView{}, OffloadingView{Name: "demo", NamespaceExists: true, Wanted: []string{"paris"}}
+				v.Namespace, v.Offloading[0] = ObjectView{}, OffloadingView{Name: "demo", NamespaceExists: true, Wanted: wanted("paris")}
 			},
 			want: []Verb{WriteOffloading, EnsureNamespace}, phase: agentv1alpha1.InstructionPeering,
 		},
@@ -131,7 +129,7 @@ func TestConsumerHoldsAPlacement(t *testing.T) {
 			change: func(v *ConsumerView) { v.Node.Ready = false }, want: []Verb{StopAsking}, phase: agentv1alpha1.InstructionAwaitingNode,
 		},
 		"another provider of the namespace is added": {
-			change: func(v *ConsumerView) { v.Offloading[0].Wanted = []string{"berlin", "paris"} },
+			change: func(v *ConsumerView) { v.Offloading[0].Wanted = wanted("berlin", "paris") },
 			want:   []Verb{WriteOffloading, StopAsking}, phase: agentv1alpha1.InstructionActive,
 		},
 		"an offloading that a person made is left alone": {
@@ -139,7 +137,7 @@ func TestConsumerHoldsAPlacement(t *testing.T) {
 			want:   []Verb{StopAsking}, phase: agentv1alpha1.InstructionActive,
 		},
 		"a namespace that does not exist is waited for": {
-			change: func(v *ConsumerView) { v.Offloading[0] = OffloadingView{Name: "demo", Wanted: []string{"paris"}} },
+			change: func(v *ConsumerView) { v.Offloading[0] = OffloadingView{Name: "demo", Wanted: wanted("paris")} },
 			want:   []Verb{StopAsking}, phase: agentv1alpha1.InstructionActive,
 		},
 	}
@@ -182,9 +180,9 @@ func TestConsumerTakesAPlacementDown(t *testing.T) {
 		},
 		"another provider of a namespace keeps it": {
 			view: drainedConsumer(func(v *ConsumerView) {
-				v.Offloading = []OffloadingView{{Name: "demo", NamespaceExists: true, ObjectView: ours, Wanted: []string{"berlin"}, Selected: []string{"berlin", "paris"}}}
+				v.Offloading = []OffloadingView{{Name: "demo", NamespaceExists: true, ObjectView: ours, InForce: both, Wanted: wanted("berlin"), Selected: []string{"berlin", "paris"}}}
 			}),
-			want: []Action{{Do: WriteOffloading, Namespace: "demo", Providers: []string{"berlin"}}},
+			want: []Action{{Do: WriteOffloading, Namespace: "demo", Agreement: wanted("berlin")}},
 		},
 		"an offloading that a person made stays": {
 			view: drainedConsumer(func(v *ConsumerView) {

@@ -12,7 +12,6 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
-	"github.com/liqotech/liqo/pkg/consts"
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -216,75 +215,6 @@ func (p *Peering) readCredentials(s *consumerScene, r *received) {
 	}
 }
 
-func (p *Peering) observeOffloading(ctx context.Context, s *consumerScene) error {
-	s.offloading = map[string]*offloadingv1beta1.NamespaceOffloading{}
-	for _, name := range s.inst.Spec.Namespaces {
-		v := OffloadingView{Name: name}
-		var ns corev1.Namespace
-		found, err := get(ctx, s.reader, "", name, &ns)
-		if err != nil {
-			return err
-		}
-		v.NamespaceExists = found && ns.DeletionTimestamp == nil
-		var o offloadingv1beta1.NamespaceOffloading
-		if found, err = get(ctx, s.reader, name, OffloadingName, &o); err != nil {
-			return err
-		}
-		if found {
-			s.offloading[name] = &o
-			v.ObjectView, v.Selected, v.Phase = view(&o), selectedProviders(&o), string(o.Status.OffloadingPhase)
-			v.Ready = offloadedTo(&o, s.Provider)
-		}
-		if v.Wanted, err = p.wantedProviders(ctx, s, name); err != nil {
-			return err
-		}
-		s.Offloading = append(s.Offloading, v)
-	}
-	return nil
-}
-
-// wantedProviders are those of every placement that names the namespace, until it
-// is drained: a provider that is dropped earlier loses the remote namespace, and the
-// pods there are killed.
-func (p *Peering) wantedProviders(ctx context.Context, s *consumerScene, namespace string) (providers []string, err error) {
-	for i := range s.all {
-		inst := &s.all[i]
-		if inst.UID == s.inst.UID || !slices.Contains(inst.Spec.Namespaces, namespace) {
-			continue
-		}
-		holds := !released(inst)
-		if !holds {
-			if holds, err = undrained(ctx, s.reader, inst); err != nil {
-				return nil, err
-			}
-		}
-		if holds {
-			providers = append(providers, inst.Spec.TargetClusterID)
-		}
-	}
-	if !s.Release || !s.drained() {
-		providers = append(providers, s.Provider)
-	}
-	slices.Sort(providers)
-	return slices.Compact(providers), nil
-}
-
-// undrained says whether a released placement still has a node or may get one.
-func undrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
-	name := ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
-	if found, err := get(ctx, r, "", name, &corev1.Node{}); found || err != nil {
-		return found, err
-	}
-	ns, err := tenantNamespace(ctx, r, inst.Spec.TargetClusterID)
-	if ns == nil || err != nil {
-		return false, err
-	}
-	if found, err := get(ctx, r, ns.Name, name, &authv1beta1.ResourceSlice{}); found || err != nil {
-		return found, err
-	}
-	return get(ctx, r, ns.Name, name, &offloadingv1beta1.VirtualNode{})
-}
-
 // observeDeparture looks at what others need, once nothing is left but the peering.
 func (p *Peering) observeDeparture(ctx context.Context, s *consumerScene) error {
 	o, err := p.others(ctx, s.inst, s.Provider)
@@ -295,35 +225,4 @@ func (p *Peering) observeDeparture(ctx context.Context, s *consumerScene) error 
 		s.Home, err = p.home(ctx, s.Provider, s.namespace, o)
 	}
 	return err
-}
-
-// selectedProviders reads a selector that selector wrote; nil for any other.
-func selectedProviders(o *offloadingv1beta1.NamespaceOffloading) []string {
-	terms := o.Spec.ClusterSelector.NodeSelectorTerms
-	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 || len(terms[0].MatchFields) > 0 {
-		return nil
-	}
-	if e := terms[0].MatchExpressions[0]; e.Key == consts.RemoteClusterID && e.Operator == corev1.NodeSelectorOpIn {
-		return e.Values
-	}
-	return nil
-}
-
-func selector(providers []string) corev1.NodeSelector {
-	return corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{
-			Key: consts.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: providers,
-		}},
-	}}}
-}
-
-// offloadedTo says whether the provider has the remote namespace. Liqo keys the
-// conditions by the NamespaceMap's name, which is the provider's ID.
-func offloadedTo(o *offloadingv1beta1.NamespaceOffloading, provider string) bool {
-	for _, c := range o.Status.RemoteNamespacesConditions[provider] {
-		if c.Type == offloadingv1beta1.NamespaceReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -40,8 +40,8 @@ type Action struct {
 	Do Verb
 	// Namespace that is offloaded; only WriteOffloading and DeleteOffloading.
 	Namespace string
-	// Providers that may run its pods; only WriteOffloading.
-	Providers []string
+	// Agreement on how; only WriteOffloading.
+	Agreement Agreement
 }
 
 // Aspect is the state of one side of a placement, ready to become a condition.

@@ -83,3 +83,28 @@ func TestTheGuardElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// Which names at this cluster a peer's namespaces may have.
+func TestTheGuardOfNames(t *testing.T) {
+	c := chartsUnderTest["agent"]
+	const own = "object.spec.desiredMapping.all(k, object.spec.desiredMapping[k].endsWith('-' + request.userInfo.username)"
+	for name, test := range map[string]struct{ values, want string }{
+		"their own by default":      {want: own + ")"},
+		"the same, where it is let": {values: `{guard: {sameNames: [shop, web]}}`, want: own + ` || object.spec.desiredMapping[k] == k && k in ["shop","web"])`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			release := chart.Release{Name: c.release, Namespace: namespace}
+			for _, obj := range mustRender(t, c, release, test.values).Objects {
+				if obj.GetKind() != "ValidatingAdmissionPolicy" || !strings.HasSuffix(obj.GetName(), "-peers") {
+					continue
+				}
+				for _, v := range typed[*admissionregistrationv1.ValidatingAdmissionPolicy](t, obj).Spec.Validations {
+					if strings.HasSuffix(strings.TrimSpace(v.Expression), test.want) {
+						return
+					}
+				}
+			}
+			t.Errorf("no rule ends with %s", test.want)
+		})
+	}
+}

@@ -96,7 +96,7 @@ var agentValues = with(shared, map[string]string{
 	"a cluster without Liqo":                 `{peeringMode: none, acceptBrokerReservations: false}`,
 	"Liqo elsewhere":                         `{liqo: {namespace: liqo-system}, guard: {elsewhere: Deny}}`,
 	"no guard":                               `{guard: {enabled: false}}`,
-	"a guard of other peerings":              `{guard: {elsewhere: enforce}}`,
+	"a guard of other peerings":              `{guard: {elsewhere: enforce, sameNames: [shop, web-1]}}`,
 	"a guard of its own peerings alone":      `{guard: {elsewhere: off}}`,
 	"a guard that warns, by an earlier name": `{guard: {elsewhere: Audit}, webhook: {enabled: false}}`,
 	"objects in a namespace of their own":    `{advertisement: {name: mine, namespace: brokering, interval: 1m}, instructions: {namespace: brokering, pollInterval: 10s}}`,

@@ -808,6 +808,25 @@ func TestANamespaceThatOptsInLaterIsOffloaded(t *testing.T) {
 	}
 }
 
+func TestARequestIsReadyOncePodsCanGoToItsNode(t *testing.T) {
+	b := newBench(t)
+	b.after(0)
+	offloading := metav1.Condition{Type: agentv1alpha1.ConditionOffloading, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonOffloading, Message: "waiting for Liqo"}
+	b.carriedOut(func(inst *agentv1alpha1.ReservationInstruction) {
+		nodeReady(inst)
+		meta.SetStatusCondition(&inst.Status.Conditions, offloading)
+	})
+	b.after(time.Second)
+	b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonOffloading)
+	if status := b.request().Status; meta.IsStatusConditionTrue(status.Conditions, agentv1alpha1.ConditionReady) ||
+		status.Message != "virtual node is Ready, but waiting for Liqo" {
+		t.Errorf("Ready although no pod can go there, message %q", status.Message)
+	}
+	b.carriedOut(nodeReady)
+	b.after(time.Second)
+	b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
+}
+
 func TestAnAgentThatDoesNotPeerStopsAtReserved(t *testing.T) {
 	b := newBench(t)
 	b.after(0)

@@ -292,7 +292,7 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 			fmt.Sprintf("what was reserved on %q is being taken down; asking the broker what comes next", s.TargetClusterID))
 	case node != nil && node.Status == metav1.ConditionTrue:
 		s.Phase = agentv1alpha1.RequestActive
-		e.ready(metav1.ConditionTrue, agentv1alpha1.ReasonNodeReady, node.Message)
+		e.usable(node)
 	case skipped != nil && skipped.Status == metav1.ConditionTrue:
 		s.Phase = agentv1alpha1.RequestReserved
 		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonPeeringSkipped, skipped.Message)
@@ -304,6 +304,17 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonPeering,
 			fmt.Sprintf("capacity is reserved on %q; waiting for its virtual node", s.TargetClusterID))
 	}
+}
+
+// usable: a request is Ready when pods of its namespaces can go to its node, too. Those
+// that are made before that stay where they are.
+func (e editor) usable(node *metav1.Condition) {
+	offloading := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionOffloading)
+	if offloading != nil && offloading.Status != metav1.ConditionTrue {
+		e.ready(metav1.ConditionFalse, offloading.Reason, node.Message+", but "+offloading.Message)
+		return
+	}
+	e.ready(metav1.ConditionTrue, agentv1alpha1.ReasonNodeReady, node.Message)
 }
 
 // currentOf is the newest placement that is Ready; else the newest that stands, else the

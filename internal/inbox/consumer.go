@@ -19,13 +19,15 @@ import (
 type Request struct {
 	Ref        *agentv1alpha1.RequestReference
 	Namespaces []string
+	// Offloading says how they are offloaded; nil without a word.
+	Offloading *agentv1alpha1.Offloading
 }
 
 // RequestOf makes a Request of a ResourceRequest.
 func RequestOf(rr *agentv1alpha1.ResourceRequest, open []string) Request {
 	return Request{
 		Ref:        &agentv1alpha1.RequestReference{Namespace: rr.Namespace, Name: rr.Name, UID: string(rr.UID)},
-		Namespaces: open,
+		Namespaces: open, Offloading: rr.Spec.Offloading,
 	}
 }
 
@@ -39,7 +41,7 @@ func WriteConsumer(
 	if err != nil {
 		return nil, unusable(err)
 	}
-	spec.RequestRef, spec.Namespaces = request.Ref, request.Namespaces
+	spec.RequestRef, spec.Namespaces, spec.Offloading = request.Ref, request.Namespaces, request.Offloading
 	name := wire.PlacementName(in.Reservation, in.Placement)
 
 	obj := &agentv1alpha1.ReservationInstruction{}
@@ -62,7 +64,7 @@ func WriteConsumer(
 	release := obj.Spec.Release || spec.Release
 	if spec.RequestRef == nil {
 		// Only who knows the request may take it out, or its namespaces.
-		spec.RequestRef, spec.Namespaces = obj.Spec.RequestRef, obj.Spec.Namespaces
+		spec.RequestRef, spec.Namespaces, spec.Offloading = obj.Spec.RequestRef, obj.Spec.Namespaces, obj.Spec.Offloading
 	}
 	spec.ExpiresAt = steady(obj.Spec.ExpiresAt, spec.ExpiresAt)
 	spec.ProviderSilentSince = steady(obj.Spec.ProviderSilentSince, spec.ProviderSilentSince)

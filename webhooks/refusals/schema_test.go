@@ -48,6 +48,10 @@ type wrong struct {
 
 // bySchema are wrong manifests that the API server refuses by itself.
 var bySchema = map[string]wrong{
+	"a request with a name that its namespaces are to have elsewhere": {
+		resourceRequest + `{cpu: 1, offloading: {namespaceMappingStrategy: SelectedName}}`,
+		[]string{"spec.offloading.namespaceMappingStrategy", `"DefaultName", "EnforceSameName"`},
+	},
 	"a reservation of a negative amount": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: "2", memory: "-1Gi"}}`,
 		[]string{"spec.requestedResources", "an amount cannot be negative: ask for more than zero, or leave the resource out"},

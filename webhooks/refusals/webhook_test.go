@@ -248,6 +248,10 @@ var edits = map[string]edit{
 		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"priority":7}}`,
 		[]string{"spec", "only cpu, memory, resources, duration and release can be changed"},
 	},
+	"a strategy for a request that has none": {
+		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"offloading":{"podOffloadingStrategy":"Remote"}}}`,
+		[]string{"spec", "only cpu, memory, resources, duration and release can be changed"},
+	},
 	"a cluster on both lists of the configuration": {
 		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"approvedClusters":[{"clusterID":"paris"},{"clusterID":"mallory"}]}}`,
 		[]string{"spec.deniedClusters[0]", `"mallory"`, "stands in spec.approvedClusters too: take it out of one of the lists"},

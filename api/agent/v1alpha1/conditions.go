@@ -24,8 +24,9 @@ const (
 	ConditionPeered = "Peered"
 	// ConditionNodeReady is true when the virtual node is Ready.
 	ConditionNodeReady = "NodeReady"
-	// ConditionOffloading is true when pods of the named namespaces can run on
-	// the virtual node.
+	// ConditionOffloading is true when new pods of the named namespaces can run on the
+	// virtual node, as the request's offloading strategy says. Pods that are made
+	// earlier stay where they are.
 	ConditionOffloading = "Offloading"
 	// ConditionPeeringSkipped is true when the agent runs with
 	// --peering-mode=none: capacity is reserved, nobody peers.
@@ -72,6 +73,13 @@ const (
 	ReasonNodeNotReady      = "NodeNotReady"
 	ReasonOffloading        = "Offloading"
 	ReasonNamespaceNotOpted = "NamespaceNotOptedIn"
+	// ReasonOffloadingConflict: a namespace is offloaded already, and otherwise.
+	ReasonOffloadingConflict = "OffloadingConflict"
+	// ReasonProviderExcluded: a NamespaceOffloading that a person made does not select
+	// the provider.
+	ReasonProviderExcluded = "ProviderExcluded"
+	// ReasonSameNameNotAllowed: a namespace did not opt in to EnforceSameName.
+	ReasonSameNameNotAllowed = "SameNameNotAllowed"
 	ReasonReleasing         = "Releasing"
 	ReasonReleased          = "Released"
 	// ReasonFailed is why a reservation ends that was granted and that no cluster can
@@ -112,4 +120,8 @@ const (
 	// OffloadLabel, with value "true" on a namespace, lets ResourceRequests of
 	// other namespaces offload it.
 	OffloadLabel = "liqo.io/broker-offload"
+	// SameNameLabel, with value "true" on a namespace, lets it have its own name at
+	// providers. A provider that refuses the name takes no new namespace of this cluster
+	// until the request is deleted, so that is not for every tenant to ask for.
+	SameNameLabel = "liqo.io/broker-same-name"
 )

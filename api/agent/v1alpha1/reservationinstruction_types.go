@@ -100,6 +100,10 @@ type ReservationInstructionSpec struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	Namespaces []string `json:"namespaces,omitempty"`
 
+	// offloading says how these namespaces are offloaded, as the ResourceRequest does.
+	// +optional
+	Offloading *Offloading `json:"offloading,omitempty"`
+
 	// requestRef is the ResourceRequest this serves; empty for a Reservation made
 	// in the broker cluster.
 	// +optional

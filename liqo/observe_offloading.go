@@ -1,0 +1,152 @@
+package liqo
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+func (p *Peering) observeOffloading(ctx context.Context, s *consumerScene) error {
+	s.offloading = map[string]*offloadingv1beta1.NamespaceOffloading{}
+	for _, name := range s.inst.Spec.Namespaces {
+		v := OffloadingView{Name: name, Wish: wishOf(s.inst.Spec.Offloading)}
+		var ns corev1.Namespace
+		found, err := get(ctx, s.reader, "", name, &ns)
+		if err != nil {
+			return err
+		}
+		v.NamespaceExists = found && ns.DeletionTimestamp == nil
+		v.Labelled = ns.Labels[consts.SchedulingLiqoLabel] == consts.SchedulingLiqoLabelValue
+		v.SameName = ns.Labels[agentv1alpha1.SameNameLabel] == "true"
+		var o offloadingv1beta1.NamespaceOffloading
+		if found, err = get(ctx, s.reader, name, OffloadingName, &o); err != nil {
+			return err
+		}
+		if found {
+			s.offloading[name] = &o
+			v.ObjectView, v.Selected, v.Phase = view(&o), selectedProviders(&o), string(o.Status.OffloadingPhase)
+			v.InForce = Strategy{Pods: o.Spec.PodOffloadingStrategy, Names: o.Spec.NamespaceMappingStrategy}
+			v.Required = remoteCondition(&o, s.Provider, offloadingv1beta1.NamespaceOffloadingRequired)
+			v.Ready = remoteCondition(&o, s.Provider, offloadingv1beta1.NamespaceReady)
+		}
+		claims, err := p.claims(ctx, s, &v)
+		if err != nil {
+			return err
+		}
+		v.Wanted = agree(v.InForce, claims)
+		s.Offloading = append(s.Offloading, v)
+	}
+	return nil
+}
+
+// claims are those of every placement that names the namespace, until it is drained: a
+// provider that is dropped earlier loses the remote namespace, and the pods there are
+// killed. For the same reason a label that is taken away ends nothing.
+func (p *Peering) claims(ctx context.Context, s *consumerScene, v *OffloadingView) (claims []claim, err error) {
+	const sameName = offloadingv1beta1.EnforceSameNameMappingStrategyType
+	mayHaveItsName := v.SameName || v.Exists && v.InForce.Names == sameName
+	for _, inst := range oldestFirst(s.all) {
+		if !slices.Contains(inst.Spec.Namespaces, v.Name) {
+			continue
+		}
+		strategy := wishOf(inst.Spec.Offloading).complete()
+		if strategy.Names == sameName && !mayHaveItsName {
+			continue
+		}
+		holds, err := s.holds(ctx, inst)
+		if err != nil {
+			return nil, err
+		}
+		if holds {
+			claims = append(claims, claim{Provider: inst.Spec.TargetClusterID, Request: servedBy(inst), Strategy: strategy})
+		}
+	}
+	return claims, nil
+}
+
+func oldestFirst(all []agentv1alpha1.ReservationInstruction) []*agentv1alpha1.ReservationInstruction {
+	sorted := make([]*agentv1alpha1.ReservationInstruction, len(all))
+	for i := range all {
+		sorted[i] = &all[i]
+	}
+	slices.SortFunc(sorted, func(a, b *agentv1alpha1.ReservationInstruction) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return sorted
+}
+
+// servedBy is what an instruction serves, for people.
+func servedBy(inst *agentv1alpha1.ReservationInstruction) string {
+	if ref := inst.Spec.RequestRef; ref != nil {
+		return `request "` + ref.Namespace + "/" + ref.Name + `"`
+	}
+	return `reservation "` + inst.Spec.ReservationName + `"`
+}
+
+// holds says whether pods can still be, or come, where a placement has them run.
+func (s *consumerScene) holds(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
+	switch {
+	case inst.UID == s.inst.UID:
+		return !s.Release || !s.drained(), nil
+	case !released(inst):
+		return true, nil
+	}
+	return undrained(ctx, s.reader, inst)
+}
+
+// undrained says whether a released placement still has a node or may get one.
+func undrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
+	name := ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
+	if found, err := get(ctx, r, "", name, &corev1.Node{}); found || err != nil {
+		return found, err
+	}
+	ns, err := tenantNamespace(ctx, r, inst.Spec.TargetClusterID)
+	if ns == nil || err != nil {
+		return false, err
+	}
+	if found, err := get(ctx, r, ns.Name, name, &authv1beta1.ResourceSlice{}); found || err != nil {
+		return found, err
+	}
+	return get(ctx, r, ns.Name, name, &offloadingv1beta1.VirtualNode{})
+}
+
+// selectedProviders reads a selector that selector wrote; nil for any other.
+func selectedProviders(o *offloadingv1beta1.NamespaceOffloading) []string {
+	terms := o.Spec.ClusterSelector.NodeSelectorTerms
+	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 || len(terms[0].MatchFields) > 0 {
+		return nil
+	}
+	if e := terms[0].MatchExpressions[0]; e.Key == consts.RemoteClusterID && e.Operator == corev1.NodeSelectorOpIn {
+		return e.Values
+	}
+	return nil
+}
+
+func selector(providers []string) corev1.NodeSelector {
+	return corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: consts.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: providers,
+		}},
+	}}}
+}
+
+// remoteCondition reads what Liqo says of one provider. It keys the conditions by the
+// NamespaceMap's name, which is the provider's ID, and forgets to take Ready back from a
+// provider that is required no more.
+func remoteCondition(o *offloadingv1beta1.NamespaceOffloading, provider string, kind offloadingv1beta1.RemoteNamespaceConditionType) bool {
+	for _, c := range o.Status.RemoteNamespacesConditions[provider] {
+		if c.Type == kind {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

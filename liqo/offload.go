@@ -1,0 +1,38 @@
+package liqo
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+)
+
+func (p *Peering) writeOffloading(ctx context.Context, s *consumerScene, a Action) error {
+	defer failpoint.Hit(failpoint.ConsumerOffloadingMade)
+	if present := s.offloading[a.Namespace]; present != nil {
+		update := present.DeepCopy()
+		update.Spec.PodOffloadingStrategy = a.Agreement.Strategy.Pods
+		update.Spec.ClusterSelector = selector(a.Agreement.Providers)
+		return p.opts.Client.Update(ctx, update)
+	}
+	err := p.create(ctx, &offloadingv1beta1.NamespaceOffloading{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: a.Namespace, Name: OffloadingName,
+			Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
+		},
+		Spec: offloadingv1beta1.NamespaceOffloadingSpec{
+			NamespaceMappingStrategy: a.Agreement.Strategy.Names,
+			PodOffloadingStrategy:    a.Agreement.Strategy.Pods,
+			ClusterSelector:          selector(a.Agreement.Providers),
+		},
+	})
+	if apierrors.IsNotFound(err) {
+		return nil // its namespace went away; the watch tells when it is back
+	}
+	return err
+}
