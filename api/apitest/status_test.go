@@ -28,6 +28,7 @@ func (s apiServer) testDefaultedStatus(t *testing.T) {
 		"an Advertisement":         {"agent_v1alpha1_advertisement.yaml", "", []string{"Ready"}},
 		"a ResourceRequest":        {"agent_v1alpha1_resourcerequest.yaml", "Pending", []string{"Ready", "Reserved"}},
 		"a ReservationInstruction": {"agent_v1alpha1_reservationinstruction.yaml", "Pending", []string{"Ready"}},
+		"a LendingPolicy":          {"agent_v1alpha1_lendingpolicy.yaml", "", []string{"Ready"}},
 		"a ProviderInstruction":    {"agent_v1alpha1_providerinstruction.yaml", "Pending", []string{"Ready"}},
 	}
 	for name, tc := range cases {
@@ -72,6 +73,7 @@ func (s apiServer) testColumns(t *testing.T) {
 		"resourcerequests":        {agent("resourcerequests"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "GPU", "Node", "Expires", "Queue", "Age"}},
 		"reservationinstructions": {agent("reservationinstructions"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "Delivered", "Node", "Age"}},
 		"providerinstructions":    {agent("providerinstructions"), []string{"Name", "Phase", "Requester", "CPU", "Memory", "Enforced", "Age"}},
+		"lendingpolicies":         {agent("lendingpolicies"), []string{"Name", "Paused", "Placements", "Ready", "Age"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -19,8 +20,8 @@ import (
 // are told outside the regular interval: one fiftieth, two percent.
 const materialShare = 50
 
-// identity is what an agent's flags say of its cluster, or where they say nothing of
-// labels and claims its operator in the Advertisement.
+// identity is what an agent's flags say of its cluster, and its operator: in the
+// Advertisement where flags say nothing of labels and claims, and in the LendingPolicy.
 type identity struct {
 	ClusterID   string
 	ClusterName string
@@ -30,6 +31,8 @@ type identity struct {
 	Claims      map[string]brokerv1alpha1.LabelValue
 	// OverSubscription is how many times its resources may be promised.
 	OverSubscription quantity.Ratios
+	// Lending is whom it lends to.
+	Lending lending.Terms
 }
 
 // hold is an enforced ProviderInstruction.

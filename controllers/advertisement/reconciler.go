@@ -17,6 +17,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/consent"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
@@ -70,11 +71,15 @@ func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement,
 	if err != nil {
 		return nil, nil, err
 	}
+	policy, err := consent.Policy(ctx, r.client)
+	if err != nil {
+		return nil, nil, err
+	}
 	id := identity{
 		ClusterID: r.options.ClusterID, ClusterName: r.options.ClusterName,
 		EndpointURL: r.options.EndpointURL, Topology: r.options.Topology,
 		Labels: r.options.Labels, Claims: r.options.Claims,
-		OverSubscription: r.options.OverSubscription,
+		OverSubscription: r.options.OverSubscription, Lending: wire.LendingTerms(policy),
 	}
 	if id.Labels == nil {
 		id.Labels = maps.Clone(adv.Spec.Labels)
@@ -154,7 +159,7 @@ func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 	spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
 	msg := wire.FromAdvertisement(&spec)
 	r.sequence++
-	msg.Epoch, msg.Sequence, msg.Usage = r.epoch, r.sequence, now.wireUsage()
+	msg.Epoch, msg.Sequence, msg.Usage, msg.Lending = r.epoch, r.sequence, now.wireUsage(), wire.FromLending(now.Lending)
 
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -325,5 +326,34 @@ func TestALostBrokerIsReportedOnceAndNotStormed(t *testing.T) {
 	b.expect(2, 5, 3)
 	if !b.advertisement().Status.Published {
 		t.Error("not published again")
+	}
+}
+
+func TestWhomTheOperatorLetsComeIsAdvertised(t *testing.T) {
+	policy := &agentv1alpha1.LendingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	policy.Spec.Consumers = &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"milan"}}
+	b := newBench(t, policy)
+	newest := func() v1.Lending {
+		all := b.broker.Advertised()
+		return all[len(all)-1].Lending
+	}
+	b.after(0)
+	if diff := cmp.Diff(v1.Lending{Allow: []string{}, Deny: []string{"milan"}}, newest(), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("at first (-want +got):\n%s", diff)
+	}
+	policy.Spec.Paused = true
+	if err := b.client.Update(b.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	b.after(minGap)
+	if !newest().Paused || len(b.broker.Advertised()) != 2 {
+		t.Errorf("a pause waits: %+v of %d advertisements", newest(), len(b.broker.Advertised()))
+	}
+	if err := b.client.Delete(b.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	b.after(minGap)
+	if diff := cmp.Diff(v1.Lending{}, newest(), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("without a policy (-want +got):\n%s", diff)
 	}
 }

@@ -31,6 +31,7 @@ import (
 // +kubebuilder:rbac:groups=liqo.io,resources=advertisements,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups=liqo.io,resources=advertisements/status,verbs=patch
 // +kubebuilder:rbac:groups=liqo.io,resources=providerinstructions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=liqo.io,resources=lendingpolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -159,6 +160,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		// Status is our own; a change of spec is the operator's price.
 		For(&agentv1alpha1.Advertisement{}, builder.WithPredicates(ours, predicate.GenerationChangedPredicate{})).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(instructions)).
+		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Func(r.follow)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)

@@ -13,14 +13,14 @@ var rows = [][]string{
 	{"controllers", "webhooks", "internal/server", "internal/dashboard", "internal/metrics", "internal/checkup", "internal/uninstall", "internal/home"},
 	// What joins the parts below into use cases: the broker's, and of the agent what
 	// it makes of instructions, and how it keeps its certificate.
-	{"internal/broker", "internal/inbox", "internal/bounds", "internal/enrolment", "internal/identity"},
+	{"internal/broker", "internal/inbox", "internal/bounds", "internal/consent", "internal/enrolment", "internal/identity"},
 	{
 		"liqo", "internal/capacity", "internal/transport/http", "internal/transport/kubernetes",
 		"internal/transport/fake", "internal/transport/transporttest", "internal/journal", "internal/pki", "internal/replica",
 	},
 	{"internal/wire", "internal/transport"},
 	{"internal/decision", "internal/ledger", "internal/queue", "internal/access"},
-	{"api", "charts", "config", "internal/quantity", "internal/terms", "internal/fault", "internal/version", "internal/failpoint", "internal/runtest", "internal/mutant"},
+	{"api", "charts", "config", "internal/quantity", "internal/terms", "internal/lending", "internal/fault", "internal/version", "internal/failpoint", "internal/runtest", "internal/mutant"},
 }
 
 // strangers are packages of one row that do not import each other: those below

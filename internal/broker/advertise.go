@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -132,7 +133,7 @@ func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
 	offer := &ledger.Offer{
 		ClusterID: adv.ClusterID, ClusterName: adv.ClusterName, Endpoint: adv.EndpointURL,
 		Region: adv.Topology.Region, Zone: adv.Topology.Zone, Agent: true,
-		Labels: adv.Labels, Claims: adv.Claims,
+		Labels: adv.Labels, Claims: adv.Claims, Lending: wire.ToLending(adv.Lending).OrNil(),
 	}
 	var err error
 	if offer.Capacity, err = wire.ToAmounts(adv.Capacity); err != nil {
@@ -187,6 +188,9 @@ func CheckOffer(o *ledger.Offer) error {
 	if err := checkWords(o); err != nil {
 		return err
 	}
+	if err := checkLending(o.Lending); err != nil {
+		return err
+	}
 	return checkCost(o.Cost)
 }
 
@@ -201,6 +205,16 @@ func checkWords(o *ledger.Offer) error {
 		}
 	}
 	return wire.CheckClaims("claims", o.Claims, maxWords)
+}
+
+// maxNamed is how many clusters an offer may allow, and how many it may deny.
+const maxNamed = 512
+
+func checkLending(l *lending.Terms) error {
+	if l == nil || max(len(l.Allow), len(l.Deny)) <= maxNamed {
+		return nil
+	}
+	return fmt.Errorf("lending: %d clusters are allowed and %d denied: name at most %d of each", len(l.Allow), len(l.Deny), maxNamed)
 }
 
 const (

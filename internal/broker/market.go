@@ -61,6 +61,7 @@ func (t *term) list(c *ledger.Cluster) {
 		Zone:        c.Zone,
 		Labels:      c.Labels,
 		Claims:      c.Claims,
+		Lending:     c.Lending,
 	}
 	t.shaped.add(c.ClusterID)
 	price(&candidate, c.Cost)

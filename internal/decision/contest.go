@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -187,7 +188,7 @@ func (c *contest) appoint(w Weights) {
 // that is about a resource it also returns which of the needs is not met.
 func (c *contest) check(i int) (Reason, int) {
 	m := c.market
-	if m.marks[i]&(vacant|stale|denied) != 0 || c.linkAt[i] != 0 || len(c.excluded) > 0 || int32(i) == c.self {
+	if m.marks[i]&(vacant|stale|denied|choosy) != 0 || c.linkAt[i] != 0 || len(c.excluded) > 0 || int32(i) == c.self {
 		if reason := c.checkStanding(i); reason != "" {
 			return reason, 0
 		}
@@ -239,12 +240,19 @@ func (c *contest) checkStanding(i int) Reason {
 		return AlreadyTried
 	case marks&denied != 0 || l.Denied:
 		return Denied
+	case marks&choosy != 0 && c.refused(i) != "":
+		return c.refused(i)
 	case marks&stale != 0:
 		return Stale
 	case l.Unreachable:
 		return Unreachable
 	}
 	return ""
+}
+
+// refused is why the candidate's operator does not let the requester come, "" if it may.
+func (c *contest) refused(i int) Reason {
+	return Reason(c.market.lends[i].Refuses(c.request.Requester))
 }
 
 // rejection turns the outcome of check into what is told.
@@ -255,6 +263,8 @@ func (c *contest) rejection(i int, reason Reason, which int) Rejection {
 		if c.constrained {
 			out.Reason, out.Detail = c.unmet(i)
 		}
+	case LendingPaused, ConsumerDenied:
+		out.Detail = lending.Reason(reason).Message(c.request.Requester)
 	case NoPrice, TooExpensive:
 		out.Detail = c.tellPrice(i)
 	case NodesDoNotMatch:

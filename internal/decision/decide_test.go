@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
@@ -125,6 +126,16 @@ func TestDecide(t *testing.T) {
 			candidates: twins(), link: map[string]Link{"berlin": {Denied: true}},
 			request: Request{Amounts: size(1, 1)},
 			want:    "paris",
+		},
+		"a cluster that lends to others is passed over": {
+			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Lending = &lending.Terms{Allow: []string{"milan"}} }), twins()[1]},
+			request:    Request{Requester: "rome", Amounts: size(1, 1)},
+			want:       "paris",
+		},
+		"a cluster that pauses is passed over": {
+			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Lending = &lending.Terms{Paused: true} }), twins()[1]},
+			request:    Request{Requester: "rome", Amounts: size(1, 1)},
+			want:       "paris",
 		},
 		"an unreachable cluster is passed over": {
 			candidates: twins(), link: map[string]Link{"berlin": {Unreachable: true}},

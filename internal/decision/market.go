@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -26,12 +27,14 @@ type Candidate struct {
 	Currency string
 	// Reliability is the share of promises kept, 0 to 1; nil when nothing is known.
 	Reliability *float64
-	// Stale candidates have missed advertisements; Denied ones may not provide to
-	// anybody now (denied by an admin, or lending is paused).
+	// Stale candidates have missed advertisements; Denied ones an admin has shut out.
 	Stale  bool
 	Denied bool
-	Region string
-	Zone   string
+	// Lending says whom the candidate lends to; nil for everybody. It is not to be
+	// changed afterwards.
+	Lending *lending.Terms
+	Region  string
+	Zone    string
 	// Labels and Claims are what constraints can ask for.
 	Labels map[string]string
 	Claims map[string]string
@@ -76,6 +79,7 @@ type Market struct {
 
 	facts  []facts
 	index  index
+	lends  []*lending.Terms
 	shapes [][]shape
 	links  map[string]links
 
@@ -90,6 +94,8 @@ const (
 	stale
 	denied
 	rated
+	// choosy candidates do not lend to everybody.
+	choosy
 )
 
 // ErrCandidate is matched by every error of Upsert.
@@ -151,6 +157,8 @@ func (m *Market) Upsert(c Candidate) error {
 	m.setPrices(i, c)
 	m.setMark(i, stale, c.Stale)
 	m.setMark(i, denied, c.Denied)
+	m.setMark(i, choosy, c.Lending != nil)
+	m.lends[i] = c.Lending
 	m.setReliability(i, c.Reliability)
 	m.setFacts(i, facts{c.Region, c.Zone, c.Labels, c.Claims})
 	m.shapes[i] = m.internShapes(c.Shapes)
@@ -243,7 +251,7 @@ func (m *Market) Remove(id string) bool {
 	m.marks[i] = vacant
 	m.availability[i] = 0
 	m.setFacts(i, facts{})
-	m.ids[i], m.shapes[i] = "", nil
+	m.ids[i], m.shapes[i], m.lends[i] = "", nil, nil
 	delete(m.row, id)
 	m.free = append(m.free, i)
 	return true
@@ -277,6 +285,7 @@ func (m *Market) grow() {
 	m.egress = append(m.egress, 0)
 	m.facts = append(m.facts, facts{})
 	m.shapes = append(m.shapes, nil)
+	m.lends = append(m.lends, nil)
 	m.scratch.linkAt = append(m.scratch.linkAt, 0)
 	for k := range m.columns {
 		col := &m.columns[k]

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
@@ -26,6 +27,13 @@ var (
 	someShapes     = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Shape {
 		return Shape{Count: rapid.Int64Range(-1, 3).Draw(t, "count"), Free: someAmounts.Draw(t, "free"), Labels: someLabels.Draw(t, "node labels")}
 	}), 0, 3)
+	someTerms = rapid.Custom(func(t *rapid.T) *lending.Terms {
+		return lending.Terms{
+			Paused: rapid.IntRange(0, 9).Draw(t, "paused") == 0,
+			Allow:  rapid.SliceOfN(someNames, 0, 4).Draw(t, "allow"),
+			Deny:   rapid.SliceOfN(someNames, 0, 1).Draw(t, "deny"),
+		}.OrNil()
+	})
 	someRegions = rapid.SampledFrom([]string{"", "", "", "eu", "us"})
 )
 
@@ -39,6 +47,7 @@ func anyCandidate(t *rapid.T) Candidate {
 		Reliability: rapid.Ptr(rapid.SampledFrom([]float64{0, 0.5, 0.7, 1}), true).Draw(t, "reliability"),
 		Stale:       rapid.IntRange(0, 9).Draw(t, "stale") == 0,
 		Denied:      rapid.IntRange(0, 9).Draw(t, "denied") == 0,
+		Lending:     someTerms.Draw(t, "lending"),
 		Region:      someRegions.Draw(t, "region"),
 		Labels:      someLabels.Draw(t, "labels"),
 		Claims:      someClaims.Draw(t, "claims"),
@@ -243,6 +252,9 @@ func TestTheWinnerCanProvide(t *testing.T) {
 		l := w.links[pair{r.Requester, winner}]
 		if c.Stale || c.Denied || l.Denied || l.Unreachable || winner == r.Requester || slices.Contains(r.Exclude, winner) {
 			t.Fatalf("%q must not win: %+v, %+v, %+v", winner, c, l, r)
+		}
+		if c.Lending.Refuses(r.Requester) != "" {
+			t.Fatalf("%q must not win: it does not lend to %q: %+v", winner, r.Requester, c.Lending)
 		}
 		if why := violated(r, c, w.rates); why != "" {
 			t.Fatalf("%q must not win: %s: %+v, %+v", winner, why, c, r)

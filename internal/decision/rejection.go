@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -19,6 +20,10 @@ const (
 	AlreadyTried Reason = "AlreadyTried"
 	// Denied: the candidate may not provide, or not to this requester.
 	Denied Reason = "Denied"
+	// LendingPaused: the candidate's operator lets nobody come.
+	LendingPaused = Reason(lending.LendingPaused)
+	// ConsumerDenied: the candidate's operator does not let this requester come.
+	ConsumerDenied = Reason(lending.ConsumerDenied)
 	// Stale: the candidate has missed advertisements.
 	Stale Reason = "Stale"
 	// Unreachable: the requester cannot reach the candidate's API server.

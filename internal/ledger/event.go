@@ -3,6 +3,7 @@ package ledger
 import (
 	"time"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
@@ -67,6 +68,8 @@ type Offer struct {
 	// Labels and Claims are what requests can ask for.
 	Labels map[string]string `json:"labels,omitempty"`
 	Claims map[string]string `json:"claims,omitempty"`
+	// Lending says whom the cluster lends to, nil for everybody; the ledger only keeps it.
+	Lending *lending.Terms `json:"lending,omitempty"`
 	// Source is the object a hand-written offer stands in.
 	Source *Manifest `json:"source,omitempty"`
 }

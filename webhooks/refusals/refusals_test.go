@@ -24,6 +24,7 @@ var resources = map[string]string{
 	"Reservation": "reservations", "ClusterAdvertisement": "clusteradvertisements", "BrokerConfig": "brokerconfigs",
 	"ResourceRequest": "resourcerequests", "Advertisement": "advertisements",
 	"ReservationInstruction": "reservationinstructions", "ProviderInstruction": "providerinstructions",
+	"LendingPolicy": "lendingpolicies",
 }
 
 func TestWhatIsWrongIsRefusedAndChangesNothing(t *testing.T) {

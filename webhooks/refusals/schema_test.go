@@ -1,6 +1,9 @@
 package refusals
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 const (
 	reservation = `
@@ -37,6 +40,11 @@ spec: `
 apiVersion: liqo.io/v1alpha1
 kind: ProviderInstruction
 metadata: {name: bad, namespace: default}
+spec: `
+	lendingPolicy = `
+apiVersion: liqo.io/v1alpha1
+kind: LendingPolicy
+metadata: {name: default}
 spec: `
 )
 
@@ -179,6 +187,30 @@ var bySchema = map[string]wrong{
 	"a configuration that calls a cluster stale after a second": {
 		brokerConfig + `{staleThreshold: 1s}`,
 		[]string{"spec.staleThreshold", "staleThreshold must be at least 1m"},
+	},
+	"a second lending policy": {
+		strings.Replace(lendingPolicy, "name: default", "name: other", 1) + `{paused: true}`,
+		[]string{"there is one LendingPolicy: name it default"},
+	},
+	"a lending policy that allows and denies a cluster": {
+		lendingPolicy + `{consumers: {allow: [rome, milan], deny: [rome]}}`,
+		[]string{"spec.consumers", "a cluster is in both allow and deny: leave it in one of them"},
+	},
+	"a lending policy that denies a cluster twice": {
+		lendingPolicy + `{consumers: {deny: [rome, rome]}}`,
+		[]string{"spec.consumers.deny[1]", "Duplicate value"},
+	},
+	"a lending policy with a pattern": {
+		lendingPolicy + `{consumers: {allow: ["ro*"]}}`,
+		[]string{"spec.consumers.allow[0]", "a cluster ID must be a DNS label"},
+	},
+	"a lending policy with too many clusters": {
+		lendingPolicy + `{consumers: {deny: [` + manyClusters(257) + `]}}`,
+		[]string{"spec.consumers.deny", "must have at most 256 items"},
+	},
+	"a lending policy that pauses by a word": {
+		lendingPolicy + `{paused: "yes"}`,
+		[]string{"spec.paused", "must be of type boolean"},
 	},
 	"a request for nothing": {
 		resourceRequest + `{priority: 10}`,
@@ -408,4 +440,13 @@ var bySchema = map[string]wrong{
 		providerInstruction + `{reservationName: res-k3v9x2m7qa, placement: 1, requesterClusterID: rome, resources: {cpu: one}}`,
 		[]string{"spec.resources.cpu", `"one"`},
 	},
+}
+
+// manyClusters are so many IDs, as items of a list.
+func manyClusters(n int) string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("cluster-%d", i)
+	}
+	return strings.Join(ids, ", ")
 }

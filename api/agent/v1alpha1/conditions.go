@@ -36,6 +36,8 @@ const (
 	// ConditionPreempted is true when the placement of a ResourceRequest has to make
 	// room for a higher priority.
 	ConditionPreempted = "Preempted"
+	// ConditionLending is false while a LendingPolicy grants nothing new to anybody.
+	ConditionLending = "Lending"
 	// ConditionGranted is true when the ResourceSlice of a placement is granted.
 	ConditionGranted = "Granted"
 )
@@ -90,6 +92,9 @@ const (
 	ReasonInsufficient  = "InsufficientCapacity"
 	ReasonOutsideBounds = "OutsideBounds"
 	ReasonGranted       = "Granted"
+	// ReasonApplied: the agent goes by what is written.
+	ReasonApplied = "Applied"
+	ReasonLending = "Lending"
 
 	ReasonCertificateValid    = "CertificateValid"
 	ReasonCertificateExpiring = "CertificateExpiring"

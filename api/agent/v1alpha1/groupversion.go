@@ -22,5 +22,6 @@ func init() {
 		&ResourceRequest{}, &ResourceRequestList{},
 		&ReservationInstruction{}, &ReservationInstructionList{},
 		&ProviderInstruction{}, &ProviderInstructionList{},
+		&LendingPolicy{}, &LendingPolicyList{},
 	)
 }

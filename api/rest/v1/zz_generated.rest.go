@@ -346,7 +346,11 @@ type Advertisement struct {
 	Epoch int64 `json:"epoch"`
 
 	// Labels Labels of the cluster, which a request's clusterSelector matches.
-	Labels     Labels      `json:"labels,omitempty,omitzero"`
+	Labels Labels `json:"labels,omitempty,omitzero"`
+
+	// Lending Whom the cluster lends to; all clusters if absent. It concerns what is granted from
+	// now on, and is told to nobody but a requester that is refused, as the reason.
+	Lending    Lending     `json:"lending,omitempty,omitzero"`
 	NodeShapes []NodeShape `json:"nodeShapes,omitempty,omitzero"`
 
 	// OverSubscription How many times what is allocatable the cluster offers to promise, from 1 to 10 with at
@@ -626,6 +630,19 @@ type LabelSelector struct {
 
 // Labels Labels as Kubernetes knows them.
 type Labels map[string]string
+
+// Lending Whom the cluster lends to; all clusters if absent. It concerns what is granted from
+// now on, and is told to nobody but a requester that is refused, as the reason.
+type Lending struct {
+	// Allow The only clusters that it lends to; all if empty.
+	Allow []string `json:"allow,omitempty,omitzero"`
+
+	// Deny Clusters that it does not lend to, whatever allow says.
+	Deny []string `json:"deny,omitempty,omitzero"`
+
+	// Paused Nothing new is granted to anybody.
+	Paused bool `json:"paused,omitempty,omitzero"`
+}
 
 // Message defines model for Message.
 type Message struct {

@@ -9,7 +9,9 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/consent"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // accounts say what is free in this cluster.
@@ -18,8 +20,9 @@ type accounts interface {
 	Snapshot() capacity.Snapshot
 }
 
-// admission is this cluster's own check of a placement: what is really free here,
-// less what is kept for others already, as many times as this cluster offers it.
+// admission is this cluster's own check of a placement: its operator's consent, and what is
+// really free here, less what is kept for others already, as many times as this cluster
+// offers it.
 type admission struct {
 	client    client.Reader
 	accounts  accounts
@@ -39,6 +42,14 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	case <-a.accounts.Synced():
 	case <-ctx.Done():
 		return providerinstruction.Admission{}, ctx.Err()
+	}
+	policy, err := consent.Policy(ctx, a.client)
+	if err != nil {
+		return providerinstruction.Admission{}, err
+	}
+	terms := wire.LendingTerms(policy)
+	if why := terms.Refuses(inst.Spec.RequesterClusterID); why != "" {
+		return providerinstruction.Admission{Reason: string(why), Message: why.Message(inst.Spec.RequesterClusterID)}, nil
 	}
 	wanted, err := quantity.FromResourceList(inst.Spec.Resources)
 	if err != nil {

@@ -30,7 +30,7 @@ func (fixed) Synced() <-chan struct{} {
 func provides(name, cpu string, phase agentv1alpha1.InstructionPhase, enforced bool) *agentv1alpha1.ProviderInstruction {
 	return &agentv1alpha1.ProviderInstruction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec:       agentv1alpha1.ProviderInstructionSpec{Resources: corev1.ResourceList{"cpu": resource.MustParse(cpu)}},
+		Spec:       agentv1alpha1.ProviderInstructionSpec{RequesterClusterID: "rome", Resources: corev1.ResourceList{"cpu": resource.MustParse(cpu)}},
 		Status:     agentv1alpha1.ProviderInstructionStatus{Phase: phase, Enforced: enforced},
 	}
 }
@@ -42,6 +42,7 @@ func TestAdmission(t *testing.T) {
 		used      map[string]quantity.Amounts
 		others    []*agentv1alpha1.ProviderInstruction
 		stretch   quantity.Ratios
+		policy    *agentv1alpha1.LendingPolicySpec
 		cpu       string
 		refused   string
 	}{
@@ -59,13 +60,20 @@ func TestAdmission(t *testing.T) {
 		"beside what was released or refused": {others: []*agentv1alpha1.ProviderInstruction{
 			provides("b", "4", agentv1alpha1.InstructionReleased, false), provides("c", "4", agentv1alpha1.InstructionRefused, false),
 		}, cpu: "8"},
-		"beside what is not decided yet": {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionPending, false)}, cpu: "8"},
+		"whom the operator allows":         {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "8"},
+		"whom the operator does not allow": {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"milan"}}}, cpu: "1", refused: "does not lend to rome"},
+		"whom the operator denies":         {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "1", refused: "does not lend to rome"},
+		"while lending is paused":          {policy: &agentv1alpha1.LendingPolicySpec{Paused: true}, cpu: "1", refused: "lending is paused"},
+		"beside what is not decided yet":   {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionPending, false)}, cpu: "8"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{provides("a", test.cpu, agentv1alpha1.InstructionPending, false)}
 			for _, o := range test.others {
 				objects = append(objects, o)
+			}
+			if test.policy != nil {
+				objects = append(objects, &agentv1alpha1.LendingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *test.policy})
 			}
 			scheme := runtime.NewScheme()
 			if err := agentv1alpha1.AddToScheme(scheme); err != nil {

@@ -21,6 +21,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/advertisement"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/lendingpolicy"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/reservationinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/resourcerequest"
@@ -229,6 +230,10 @@ func (a *agent) addControllers(*rest.Config) error {
 	err = reservationinstruction.SetupWithManager(a.mgr, reservationinstruction.Options{
 		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
 	})
+	if err != nil {
+		return err
+	}
+	err = lendingpolicy.SetupWithManager(a.mgr, lendingpolicy.Options{InstructionNamespace: a.instructionNamespace, Clock: clock.RealClock{}})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,53 @@
+// Package lendingpolicy says in the LendingPolicy what of it is in force. It decides
+// nothing: whoever admits a placement and whoever advertises reads the policy itself.
+package lendingpolicy
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=liqo.io,resources=lendingpolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=liqo.io,resources=lendingpolicies/status,verbs=patch
+// +kubebuilder:rbac:groups=liqo.io,resources=providerinstructions,verbs=get;list;watch
+
+// Options of a Reconciler; all are required.
+type Options struct {
+	// InstructionNamespace is where ProviderInstructions stand.
+	InstructionNamespace string
+	// Clock stamps conditions.
+	Clock clock.PassiveClock
+}
+
+// Reconciler keeps the status of the LendingPolicy.
+type Reconciler struct {
+	client  client.Client
+	options Options
+}
+
+// SetupWithManager adds the controller to a manager.
+func SetupWithManager(mgr ctrl.Manager, options Options) error {
+	r := &Reconciler{client: mgr.GetClient(), options: options}
+	one := func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: agentv1alpha1.LendingPolicyName}}}
+	}
+	instructions := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		return o.GetNamespace() == options.InstructionNamespace
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("lendingpolicy").
+		// Status is our own.
+		For(&agentv1alpha1.LendingPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(instructions)).
+		Complete(r)
+}

@@ -1,0 +1,61 @@
+package lendingpolicy
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+)
+
+// describe derives the status from the policy and from what stands.
+func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
+	s := &policy.Status
+	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, inWords(&policy.Spec), 0, 0
+	for i := range all {
+		switch {
+		case all[i].Status.Enforced:
+			s.Placements++
+		case refused(&all[i]):
+			s.Refused++
+		}
+	}
+	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: policy.Generation, LastTransitionTime: now,
+		})
+	}
+	set(agentv1alpha1.ConditionReady, metav1.ConditionTrue, agentv1alpha1.ReasonApplied, "the agent goes by this policy")
+	if policy.Spec.Paused {
+		set(agentv1alpha1.ConditionLending, metav1.ConditionFalse, string(lending.LendingPaused), s.Message)
+	} else {
+		set(agentv1alpha1.ConditionLending, metav1.ConditionTrue, agentv1alpha1.ReasonLending, s.Message)
+	}
+}
+
+// refused is whether the policy, and nothing else, kept a placement out.
+func refused(inst *agentv1alpha1.ProviderInstruction) bool {
+	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
+	return c != nil && c.Status == metav1.ConditionFalse &&
+		(c.Reason == string(lending.LendingPaused) || c.Reason == string(lending.ConsumerDenied))
+}
+
+// inWords counts clusters and names none: a message is read, and copied, by many.
+func inWords(spec *agentv1alpha1.LendingPolicySpec) string {
+	allowed, denied := 0, 0
+	if c := spec.Consumers; c != nil {
+		allowed, denied = len(c.Allow), len(c.Deny)
+	}
+	switch {
+	case spec.Paused:
+		return "lending is paused: nothing new is granted, what runs stays"
+	case allowed > 0:
+		return fmt.Sprintf("lends to the %d clusters in consumers.allow", allowed)
+	case denied > 0:
+		return fmt.Sprintf("lends to every cluster but the %d in consumers.deny", denied)
+	default:
+		return "lends to every cluster"
+	}
+}

@@ -1,0 +1,87 @@
+package broker
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// lends has a cluster of the fleet advertise to whom it lends.
+func (f *fleet) lends(id string, terms v1.Lending) {
+	f.t.Helper()
+	f.advertise(id, "16", "64Gi", func(a *v1.Advertisement) { a.Lending = terms })
+}
+
+func TestAProviderIsPassedOverByItsOperatorsWish(t *testing.T) {
+	tests := map[string]struct {
+		terms v1.Lending
+		want  string
+	}{
+		"lending is paused":       {v1.Lending{Paused: true}, "paris: lending is paused"},
+		"the requester is denied": {v1.Lending{Deny: []string{"rome", "milan"}}, "paris: does not lend to rome"},
+		"others are allowed":      {v1.Lending{Allow: []string{"milan"}}, "paris: does not lend to rome"},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.lends("paris", c.terms)
+				_, err := f.RequestReservation(context.Background(), "rome", "request-1", request("2", "4Gi"))
+				if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("with paris alone: %v, want %q", err, c.want)
+				}
+				if strings.Contains(err.Error(), "milan") {
+					t.Errorf("rome is told of others: %v", err)
+				}
+				f.advertise("berlin", "8", "16Gi")
+				r := f.reserve("rome", "request-2", request("2", "4Gi"))
+				if target(r) != "berlin" {
+					t.Errorf("%s serves it", target(r))
+				}
+				f.kill()
+				if r := f.reserve("rome", "request-3", request("2", "4Gi")); target(r) != "berlin" {
+					t.Errorf("%s serves it after the broker came back", target(r))
+				}
+			})
+		})
+	}
+}
+
+func TestWhoWaitsIsServedOnceTheyMayCome(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.lends("paris", v1.Lending{Paused: true})
+		r := f.reserve("rome", "request-1", waiting("2", "4Gi"))
+		if r.Phase != v1.ReservationPhaseQueued {
+			t.Fatalf("it is %s", r.Phase)
+		}
+		f.lends("paris", v1.Lending{})
+		synctest.Wait()
+		if r = f.get("rome", r.Name); r.Phase != v1.ReservationPhaseReserved {
+			t.Errorf("it is %s once paris lends again: %s", r.Phase, r.Message)
+		}
+	})
+}
+
+func TestWhatRunsStaysWhereLendingIsPaused(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.servedByParis()
+		f.lends("paris", v1.Lending{Paused: true})
+		f.wantPlacements(r, "while paris pauses", untouched)
+	})
+}
+
+func TestTheReasonOfARefusalIsKept(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		f.advertise("berlin", "8", "16Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		refusal := &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateRefused, Reason: "ConsumerDenied", Message: "does not lend to rome"}
+		if err := f.ReportStatus(context.Background(), "berlin", r.Name, refusal); err != nil {
+			t.Fatal(err)
+		}
+		f.wantPlacements(r, "at once", "Reserved: berlin=Gone(ConsumerDenied) paris=Assigned")
+	})
+}
