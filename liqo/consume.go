@@ -48,6 +48,7 @@ func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 		return ConsumerState{}, err
 	}
 	actions, state := PlanConsumer(scene.ConsumerView)
+	state.Again = p.lookAtLost(scene)
 	for _, action := range actions {
 		if err := p.applyConsumer(ctx, scene, action); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
@@ -86,6 +87,9 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action)
 	case DeleteOffloading:
 		defer failpoint.Hit(failpoint.ConsumerOffloadingGone)
 		return p.remove(ctx, s.offloading[a.Namespace])
+	}
+	if lose, ok := losses[a.Do]; ok {
+		return lose(p, ctx, s)
 	}
 	return p.leaveHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
 }
@@ -166,6 +170,7 @@ func (p *Peering) writeIdentity(ctx context.Context, s *consumerScene) error {
 	if s.identity != nil {
 		update := s.identity.DeepCopy()
 		update.Spec = spec
+		delete(update.Annotations, partedAnnotation)
 		return p.opts.Client.Update(ctx, update)
 	}
 	return p.create(ctx, &authv1beta1.Identity{

@@ -2,6 +2,7 @@ package liqo
 
 import (
 	"fmt"
+	"time"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
@@ -24,8 +25,13 @@ type ConsumerView struct {
 	Node        NodeView
 	Offloading  []OffloadingView
 
-	// Siblings counts the other instructions towards the provider, in any phase.
-	Siblings int
+	// Siblings counts the other instructions towards the provider, in any phase, and
+	// Standing those that have not ended.
+	Siblings, Standing int
+	// Reach is whether Liqo reaches the provider; filled while the placement is released.
+	Reach ReachView
+	// Overdue is true when it has been on its way out for as long as it may be.
+	Overdue bool
 	// Home is filled only while the placement is released and drained.
 	Home HomeView
 }
@@ -39,9 +45,12 @@ type IdentityView struct {
 	Fits bool
 	// Renewing is true while the object through which Liqo renews it is there.
 	Renewing bool
+	// Parted is true when the agent has turned it away from the provider's objects, and
+	// Settled when Liqo has had time to see that.
+	Parted, Settled bool
 }
 
-func (i IdentityView) works() bool { return i.usable() && i.Ready && i.Fits }
+func (i IdentityView) works() bool { return i.usable() && i.Ready && i.Fits && !i.Parted }
 
 // ConsumerHandshake is what came from the provider.
 type ConsumerHandshake struct {
@@ -59,6 +68,8 @@ type SliceView struct {
 	ObjectView
 	// Current is true when it asks for what was reserved.
 	Current bool
+	// Nudged is true when Liqo was made to look at it again.
+	Nudged bool
 	// Denied is true when the provider refuses it; Message says why.
 	Denied  bool
 	Message string
@@ -81,6 +92,8 @@ type ConsumerState struct {
 	Gone bool
 	// Done is true when the instruction may go too.
 	Done bool
+	// Again is when to look again if nothing else happens, from now; 0 for never.
+	Again time.Duration
 }
 
 // PlanConsumer decides what to do next for a placement, and says where it is.
@@ -97,6 +110,9 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 	actions = planOffloading(v)
 	peering, peered := planPeering(v)
 	actions = append(actions, peering...)
+	if v.Reach.GivenUp && v.Reach.ByAgent {
+		actions = append(actions, Action{Do: TakeBackGivingUp})
+	}
 	s = ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: peered, Offloading: offloadingAspect(v)}
 	if !peered.True {
 		s.NodeReady = waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")
@@ -139,7 +155,7 @@ func planPeering(v ConsumerView) (actions []Action, peered Aspect) {
 	case v.Identity.Exists && !v.Identity.Ours:
 		return actions, waiting(agentv1alpha1.ReasonPeering,
 			"identity %q was not made by the agent and does not work: repair or delete it", IdentityName(v.Provider))
-	case v.Identity.Exists && v.Identity.Fits:
+	case v.Identity.Exists && v.Identity.Fits && !v.Identity.Parted:
 		return actions, waiting(agentv1alpha1.ReasonPeering, "waiting for Liqo to use the identity at %q", v.Provider)
 	}
 	if !v.Handshake.Challenged {
@@ -175,12 +191,12 @@ func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 		return []Action{{Do: DeleteSlice}}, s
 	}
 	if !v.drained() {
-		s.NodeReady = waiting(agentv1alpha1.ReasonReleasing, "waiting until node %q is drained and gone", v.Name)
-		return nil, s
+		s.NodeReady = waiting(agentv1alpha1.ReasonReleasing, "waiting until node %q is drained and gone%s", v.Name, v.unreachable())
+		return planLost(v), s
 	}
 	if actions = planOffloading(v); len(actions) > 0 || v.offloadingGoes() {
-		s.Offloading = waiting(agentv1alpha1.ReasonReleasing, "waiting until the remote namespaces are gone")
-		return actions, s
+		s.Offloading = waiting(agentv1alpha1.ReasonReleasing, "waiting until the remote namespaces are gone%s", v.unreachable())
+		return append(actions, planLost(v)...), s
 	}
 	if v.Siblings == 0 {
 		return planUnpeer(v, s)
@@ -200,12 +216,15 @@ func (v *ConsumerView) drained() bool {
 
 // planUnpeer follows the provider's last placement.
 func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
-	s.Peered = waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone", v.Provider)
+	s.Peered = waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone%s", v.Provider, v.unreachable())
 	if v.Identity.usable() && v.Identity.Ours {
+		if v.Overdue && v.Reach.Answers && !v.Identity.Settled {
+			return planPart(v), s
+		}
 		return []Action{{Do: DeleteIdentity}}, s
 	}
 	if v.Identity.Terminating || !v.Identity.Exists && v.Identity.Renewing {
-		return nil, s
+		return planLost(v), s
 	}
 	actions, done := planHome(v.Home)
 	s.Gone, s.Done = true, done

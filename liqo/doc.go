@@ -21,6 +21,6 @@
 // carries out. Nothing that matters is kept in memory: after a crash the same
 // plans continue from the objects that are there.
 //
-// Only objects with the agent's managed-by label are changed or deleted; what a
-// person made is used.
+// Only objects with the agent's managed-by label are changed or deleted, and what a
+// consumer replicated here and does not take away; what a person made is used.
 package liqo

@@ -59,6 +59,9 @@ type site struct {
 	peering *Peering
 	stop    context.CancelFunc
 	stopped chan struct{}
+	// silent agents do nothing, and cut clusters reach no other. A stale Liqo believes that
+	// its replicas are still there.
+	silent, cut, stale bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -122,6 +125,7 @@ func (w *world) start(id string) {
 	s := w.sites[id]
 	outbox := NewOutbox(clock.RealClock{})
 	peering, err := New(Options{
+		ReclaimAfter: reclaimAfter, GiveUpAfter: giveUpAfter,
 		ClusterID: id, InstructionNamespace: "default", Client: s.client, Reader: s.client,
 		Messenger: sender{w, id}, Outbox: outbox, Verify: verifyNamed,
 		Sign: func(payload []byte) ([]byte, error) { return append([]byte(id+"\n"), payload...), nil },
@@ -277,7 +281,9 @@ func (w *world) run(d time.Duration) {
 func (w *world) tick() {
 	w.t.Helper()
 	for _, id := range []string{"rome", "paris"} {
-		w.sites[id].step(w)
+		if s := w.sites[id]; !s.silent {
+			s.step(w)
+		}
 	}
 	w.liqo("rome", "paris")
 	w.liqo("paris", "rome")
@@ -292,6 +298,7 @@ func (s *site) step(w *world) {
 	var consumer agentv1alpha1.ReservationInstructionList
 	w.check(s.client.List(ctx, &consumer))
 	for i := range consumer.Items {
+		s.noteDeparture(w, &consumer.Items[i])
 		state, err := s.peering.Consume(ctx, &consumer.Items[i])
 		w.check(err)
 		if state.Done {
@@ -302,6 +309,7 @@ func (s *site) step(w *world) {
 	var provider agentv1alpha1.ProviderInstructionList
 	w.check(s.client.List(ctx, &provider))
 	for i := range provider.Items {
+		s.noteRelease(w, &provider.Items[i])
 		state, err := s.peering.Provide(ctx, &provider.Items[i])
 		w.check(err)
 		if state.Done {
@@ -320,6 +328,8 @@ func (s *site) step(w *world) {
 func (w *world) liqo(consumer, provider string) {
 	w.t.Helper()
 	w.sign(provider, consumer)
+	w.drain(provider, consumer)
+	w.collectPods(provider)
 	w.makeKubeconfig(consumer, provider)
 	w.collectNamespace(consumer, provider)
 	w.collectNamespace(provider, consumer)
@@ -327,10 +337,16 @@ func (w *world) liqo(consumer, provider string) {
 	var local, remote authv1beta1.ResourceSliceList
 	w.check(w.sites[consumer].client.List(w.t.Context(), &local, client.InNamespace(at)))
 	for i := range local.Items {
-		if s := &local.Items[i]; !Replicated(s) && w.connected(consumer, provider) {
+		s := &local.Items[i]
+		switch {
+		case Replicated(s):
+		case s.DeletionTimestamp != nil:
+			w.letGo(s, consumer, provider)
+		case w.connected(consumer, provider):
 			w.replicate(s, consumer, provider)
 		}
 	}
+	w.collectNodes(consumer, at)
 	w.check(w.sites[provider].client.List(w.t.Context(), &remote, client.InNamespace(there), client.MatchingLabels{originLabel: consumer}))
 	for i := range remote.Items {
 		r := &remote.Items[i]
@@ -348,7 +364,7 @@ func (w *world) connected(consumer, provider string) bool {
 	w.check(err)
 	return found && identity.Status.KubeconfigSecretRef != nil &&
 		certificateFits(identity.Spec.AuthParams.SignedCRT, w.sites[consumer].key.der, consumer) &&
-		w.exists(provider, TenantNamespaceName(consumer), consumer, &authv1beta1.Tenant{})
+		!w.sites[consumer].cut && !w.sites[provider].cut && w.mayReplicate(provider, consumer)
 }
 
 // sign fills the status of a Tenant whose signature is good.
@@ -415,6 +431,9 @@ func (w *world) replicate(s *authv1beta1.ResourceSlice, consumer, provider strin
 		return nil
 	})
 	w.check(err)
+	if controllerutil.AddFinalizer(s, replicatorFinalizer) {
+		w.check(w.sites[consumer].client.Update(ctx, s))
+	}
 	if !Authenticated(replica) {
 		replica.Status.Conditions = append(replica.Status.Conditions, authv1beta1.ResourceSliceCondition{
 			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted,
@@ -454,8 +473,13 @@ func (w *world) takeDown(replica *authv1beta1.ResourceSlice, consumer, provider 
 		Namespace: replica.Namespace, Name: authentication.CommonNameResourceSliceCSR(replica),
 	}})
 	w.delete(provider, replica)
-	w.delete(consumer, &offloadingv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName(provider), Name: replica.Name}})
-	w.delete(consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: replica.Name}})
+	w.deleteNode(consumer, TenantNamespaceName(provider), replica.Name)
+}
+
+func (w *world) deleteNode(consumer, namespace, name string) {
+	w.t.Helper()
+	w.delete(consumer, &offloadingv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+	w.delete(consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
 func (w *world) delete(id string, obj client.Object) {

@@ -67,7 +67,7 @@ func (p *Peering) lookConsumer(ctx context.Context, r client.Reader, inst *agent
 	}
 	s.Namespace = namespaceView(s.namespace)
 	for _, observe := range []func(context.Context, *consumerScene) error{
-		p.observeSlice, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake,
+		p.observeSlice, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeReach,
 	} {
 		if err := observe(ctx, s); err != nil {
 			return nil, err
@@ -104,6 +104,7 @@ func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
 
 func sliceView(slice *authv1beta1.ResourceSlice, reserved corev1.ResourceList) SliceView {
 	v := SliceView{ObjectView: view(slice), Current: equality.Semantic.DeepEqual(slice.Spec.Resources, asked(slice.Spec.Resources, reserved))}
+	v.Nudged = slice.Annotations[nudgedAnnotation] == "true"
 	if c := authentication.GetCondition(slice, authv1beta1.ResourceSliceConditionTypeResources); c != nil {
 		v.Denied, v.Message = c.Status == authv1beta1.ResourceSliceConditionDenied, c.Message
 	}
@@ -145,6 +146,7 @@ func (p *Peering) observeIdentity(ctx context.Context, s *consumerScene) error {
 		s.identity = &identity
 		ref := identity.Status.KubeconfigSecretRef
 		s.Identity = IdentityView{ObjectView: view(&identity), Ready: ref != nil && ref.Name != ""}
+		s.observeParting(p.opts.Clock.Now())
 	}
 	renew := renewMetadata()
 	s.Identity.Renewing, err = get(ctx, s.reader, s.namespace.Name, IdentityName(s.Provider), renew)

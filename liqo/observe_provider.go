@@ -27,7 +27,11 @@ type providerScene struct {
 
 	namespace *corev1.Namespace
 	tenant    *authv1beta1.Tenant
-	nonce     []byte
+	replica   *authv1beta1.ResourceSlice
+	// shadowPods are those of the placement, replicas all objects that the consumer's Liqo
+	// keeps here.
+	shadowPods, replicas []metav1.PartialObjectMetadata
+	nonce                []byte
 
 	challenge       []byte
 	challengeDigest string
@@ -57,6 +61,7 @@ func (p *Peering) lookProvider(ctx context.Context, r client.Reader, inst *agent
 	s.Consumer, s.Release = inst.Spec.RequesterClusterID, ended(inst)
 	s.Unpeer = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
 	s.Name = ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
+	s.Reclaim = s.Release && p.past(inst.Status.ReleasingSince, p.opts.ReclaimAfter)
 	var list agentv1alpha1.ProviderInstructionList
 	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
 		return nil, err
@@ -88,7 +93,7 @@ func (p *Peering) observeReplicas(ctx context.Context, s *providerScene) error {
 	s.Slices = len(list.Items)
 	for i := range list.Items {
 		if slice := &list.Items[i]; slice.Name == s.Name {
-			s.Replica = replicaView(slice)
+			s.replica, s.Replica = slice, replicaView(slice)
 			s.Replica.Exceeds = exceeds(slice.Status.Resources, s.inst.Kept())
 		}
 	}
@@ -96,7 +101,7 @@ func (p *Peering) observeReplicas(ctx context.Context, s *providerScene) error {
 }
 
 func replicaView(slice *authv1beta1.ResourceSlice) ReplicaView {
-	v := ReplicaView{Exists: true}
+	v := ReplicaView{Exists: true, Cordoned: slice.Annotations[consts.CordonResourceAnnotation] == "true"}
 	if c := authentication.GetCondition(slice, authv1beta1.ResourceSliceConditionTypeResources); c != nil {
 		v.Granted, v.Message = c.Status == authv1beta1.ResourceSliceConditionAccepted, c.Message
 	}
@@ -117,7 +122,11 @@ func (p *Peering) observeTenant(ctx context.Context, s *providerScene) error {
 			continue
 		}
 		s.tenant = tenant
-		s.Tenant = TenantView{ObjectView: view(tenant), Ready: p.tenantReady(tenant, s.Consumer)}
+		s.Tenant = TenantView{
+			ObjectView: view(tenant), Ready: p.tenantReady(tenant, s.Consumer),
+			Drained:   tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained,
+			Reclaimed: tenant.Annotations[reclaimedAnnotation] == "true",
+		}
 	}
 	return nil
 }
@@ -244,11 +253,20 @@ func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
 	if !s.Release && !s.Unpeer {
 		return nil
 	}
-	pods := metadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
-	if err := s.reader.List(ctx, pods, client.MatchingLabels{shadowPodNodeLabel: s.Name}); err != nil {
+	shadows := metadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
+	if err := s.reader.List(ctx, shadows, client.MatchingLabels{shadowPodNodeLabel: s.Name}); err != nil {
 		return err
 	}
-	s.ShadowPods = len(pods.Items)
+	s.shadowPods, s.ShadowPods = shadows.Items, len(shadows.Items)
+	if s.ShadowPods == 0 {
+		// A pod carries the labels of its ShadowPod, and outlives it by its grace period.
+		// The agent keeps no cache of pods.
+		pods := metadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
+		if err := p.opts.Reader.List(ctx, pods, client.MatchingLabels{shadowPodNodeLabel: s.Name}); err != nil {
+			return err
+		}
+		s.Pods = len(pods.Items)
+	}
 	if s.namespace == nil {
 		return nil
 	}
@@ -318,7 +336,7 @@ func (p *Peering) observeUnpeering(ctx context.Context, s *providerScene) error 
 		return err
 	}
 	s.Siblings = o.provider
-	if !s.Unpeer || s.Siblings > 0 {
+	if !s.Unpeer && !s.Reclaim || s.Siblings > 0 {
 		return nil
 	}
 	for _, kind := range []schema.GroupVersionKind{
@@ -332,10 +350,11 @@ func (p *Peering) observeUnpeering(ctx context.Context, s *providerScene) error 
 		}
 		for i := range items {
 			if Replicated(&items[i]) {
-				s.Replicated++
+				s.replicas = append(s.replicas, items[i])
 			}
 		}
 	}
+	s.Replicated = len(s.replicas)
 	s.Home, err = p.home(ctx, s.Consumer, s.namespace, o)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
@@ -40,6 +41,12 @@ type Options struct {
 	Messenger Messenger
 	Sign      Signer
 	Verify    Verifier
+	// ReclaimAfter is how long a consumer may take to give back what has ended, before
+	// this cluster takes it; 0 for as long as it likes.
+	ReclaimAfter time.Duration
+	// GiveUpAfter is how long this cluster waits for a provider that does not answer to
+	// take down what has ended; 0 for as long as it takes.
+	GiveUpAfter time.Duration
 	// Outbox sends; whoever makes it starts it.
 	Outbox *Outbox
 	Clock  clock.PassiveClock

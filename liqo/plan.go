@@ -22,6 +22,11 @@ const (
 	DeleteSlice      Verb = "DeleteSlice"
 	WriteOffloading  Verb = "WriteOffloading"
 	DeleteOffloading Verb = "DeleteOffloading"
+	GiveUpProvider   Verb = "GiveUpProvider"
+	TakeBackGivingUp Verb = "TakeBackGivingUp"
+	NudgeSlice       Verb = "NudgeSlice"
+	EndPods          Verb = "EndPods"
+	PartIdentity     Verb = "PartIdentity"
 )
 
 // Verbs of the provider.
@@ -33,6 +38,12 @@ const (
 	StopSending     Verb = "StopSending"
 	DeleteTenant    Verb = "DeleteTenant"
 	DeleteSecrets   Verb = "DeleteSecrets"
+	CordonSlice     Verb = "CordonSlice"
+	DeletePods      Verb = "DeletePods"
+	DeleteReplica   Verb = "DeleteReplica"
+	DrainTenant     Verb = "DrainTenant"
+	RestoreTenant   Verb = "RestoreTenant"
+	DeleteReplicas  Verb = "DeleteReplicas"
 )
 
 // Action is a verb and, where it has one, its object. Every action can be repeated.

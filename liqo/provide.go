@@ -54,6 +54,7 @@ func (p *Peering) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 		return ProviderState{}, err
 	}
 	actions, state := PlanProvider(scene.ProviderView)
+	state.Again = p.lookAgain(scene)
 	for _, action := range actions {
 		if err := p.applyProvider(ctx, scene, action.Do); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
@@ -84,6 +85,9 @@ func (p *Peering) applyProvider(ctx context.Context, s *providerScene, verb Verb
 		return p.remove(ctx, s.tenant)
 	case DeleteSecrets:
 		return p.deleteSecrets(ctx, s.namespace.Name)
+	}
+	if reclaim, ok := reclaims[verb]; ok {
+		return reclaim(p, ctx, s)
 	}
 	return p.leaveHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
 }

@@ -1,6 +1,8 @@
 package liqo
 
 import (
+	"time"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
@@ -12,6 +14,8 @@ type ProviderView struct {
 	// Release is true when the placement has ended, Unpeer when the consumer is done
 	// with it too.
 	Release, Unpeer bool
+	// Reclaim is true when the consumer has had its time to give back what has ended.
+	Reclaim bool
 
 	Namespace ObjectView
 	// Nonce is there to be signed when it is usable.
@@ -23,9 +27,11 @@ type ProviderView struct {
 	// the consumer has here, Replicated everything that its Liqo keeps here.
 	Replica            ReplicaView
 	Slices, Replicated int
-	// Quota is true while Liqo lets the placement's pods in; ShadowPods counts them.
-	Quota      bool
-	ShadowPods int
+	// Quota is true while Liqo lets the placement's pods in. ShadowPods counts what the
+	// consumer wants to run, Pods what this cluster runs for it: one that takes long to
+	// end outlives the other.
+	Quota            bool
+	ShadowPods, Pods int
 	// QuotaExceeds is true while Liqo lets in more than this cluster keeps; it is filled
 	// while a change is to be answered.
 	QuotaExceeds bool
@@ -44,6 +50,9 @@ type TenantView struct {
 	Ready bool
 	// Signed is true when its signature is of the present nonce.
 	Signed bool
+	// Drained is true while Liqo gives the consumer no rights here; Reclaimed when it was
+	// the agent that wanted it so.
+	Drained, Reclaimed bool
 }
 
 // ProviderHandshake is what came from the consumer and what was sent.
@@ -64,6 +73,8 @@ type ReplicaView struct {
 	Exists  bool
 	Granted bool
 	Message string
+	// Cordoned is true while no pod is let in any more.
+	Cordoned bool
 	// Exceeds is true while more is granted than is kept.
 	Exceeds bool
 }
@@ -80,6 +91,8 @@ type ProviderState struct {
 	// Exceeds is true while the consumer has more than this cluster keeps for it, or may
 	// get it by what was granted before.
 	Exceeds bool
+	// Again is when to look again if nothing else happens, from now; 0 for never.
+	Again time.Duration
 }
 
 // PlanProvider decides what to do next for a placement that this cluster has
@@ -110,6 +123,8 @@ func planHandshake(v ProviderView) ([]Action, ProviderState) {
 		return nil, wait("waiting until an earlier peering with %q is gone", v.Consumer)
 	case !v.Namespace.Exists:
 		return []Action{{Do: EnsureNamespace}}, wait("waiting for the tenant namespace of %q", v.Consumer)
+	case v.Tenant.Drained:
+		return planDrained(v, wait)
 	case v.Tenant.Exists && !v.Handshake.Answered && v.Tenant.Ready:
 		return planWarm(v), wait("waiting for the slice of %q", v.Consumer)
 	case !v.Nonce.usable():
@@ -161,15 +176,15 @@ func planOtherKey(v ProviderView, wait func(string, ...any) ProviderState) ([]Ac
 func planProviderRelease(v ProviderView) (actions []Action, s ProviderState) {
 	s = ProviderState{Phase: agentv1alpha1.InstructionReleasing, Granted: waiting(agentv1alpha1.ReasonReleasing, "the placement has ended")}
 	if v.inUse() {
-		s.Granted = waiting(agentv1alpha1.ReasonReleasing, "waiting until the slice and the %d pods of %q are gone", v.ShadowPods, v.Consumer)
-		return nil, s
+		actions, s.Granted = planReclaim(v)
+		return actions, s
 	}
 	if v.Siblings == 0 {
 		actions = append(actions, Action{Do: StopSending})
 	}
 	s.Phase, s.Gone = agentv1alpha1.InstructionReleased, true
 	s.Granted = waiting(agentv1alpha1.ReasonReleased, "nothing of it is left")
-	if !v.Unpeer {
+	if !v.Unpeer && !v.Reclaim {
 		return actions, s
 	}
 	if v.Siblings > 0 {
@@ -181,8 +196,11 @@ func planProviderRelease(v ProviderView) (actions []Action, s ProviderState) {
 	return append(actions, teardown...), s
 }
 
-// inUse is true while the placement takes anything here, or could.
-func (v *ProviderView) inUse() bool { return v.Replica.Exists || v.Quota || v.ShadowPods > 0 }
+// inUse is true while the placement takes anything here, or could. A replica that was
+// reclaimed and is made anew is granted nothing, and holds nothing.
+func (v *ProviderView) inUse() bool {
+	return v.Replica.Exists && !v.Reclaim || v.Quota || v.ShadowPods > 0 || v.Pods > 0
+}
 
 // planTenantRemoval waits for what the consumer replicated: with the Tenant goes
 // the right to remove it, and the consumer would wait for ever.
@@ -191,9 +209,11 @@ func planTenantRemoval(v ProviderView) (actions []Action, done bool) {
 	case v.Tenant.Terminating:
 		return nil, false
 	case v.Tenant.Exists && v.Tenant.Ours && v.Replicated > 0:
-		return nil, false
+		return planEviction(v), false
 	case v.Tenant.Exists && v.Tenant.Ours:
 		return []Action{{Do: DeleteTenant}}, false
+	case !v.Tenant.Exists && v.Replicated > 0 && v.Namespace.Ours && v.Reclaim:
+		return []Action{{Do: DeleteReplicas}}, false
 	case !v.Tenant.Exists && v.Nonce.usable() && v.Nonce.Ours && v.Namespace.usable() && !v.Namespace.Ours:
 		return []Action{{Do: DeleteSecrets}}, false
 	}

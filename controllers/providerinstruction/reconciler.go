@@ -2,6 +2,7 @@ package providerinstruction
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,43 +19,44 @@ import (
 
 // Reconcile does the next things for one instruction and says where it is.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	err := r.reconcile(ctx, req)
+	again, err := r.reconcile(ctx, req)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: firstRetry}, nil
 	}
-	return ctrl.Result{}, err
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
+// reconcile returns after how long to look again.
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	inst := &agentv1alpha1.ProviderInstruction{}
 	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
-		return client.IgnoreNotFound(err)
+		return 0, client.IgnoreNotFound(err)
 	}
 	if req.Namespace != r.opts.Namespace {
-		return nil
+		return 0, nil
 	}
 	if !controllerutil.ContainsFinalizer(inst, agentv1alpha1.PeeringFinalizer) {
 		if inst.DeletionTimestamp != nil {
-			return nil
+			return 0, nil
 		}
 		if err := r.addFinalizer(ctx, inst); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := r.decide(ctx, inst); err != nil {
-		return err
+		return 0, err
 	}
 	if err := r.decideChange(ctx, inst); err != nil {
-		return err
+		return 0, err
 	}
 	state, err := r.carryOut(ctx, inst)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := r.record(ctx, inst, state); err != nil {
-		return client.IgnoreNotFound(err) // it went, and the cache is late
+		return 0, client.IgnoreNotFound(err) // it went, and the cache is late
 	}
-	return r.settle(ctx, inst, state)
+	return state.Again, r.settle(ctx, inst, state)
 }
 
 func (r *Reconciler) addFinalizer(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {

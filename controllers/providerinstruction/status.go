@@ -62,6 +62,9 @@ func describe(inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState,
 		inst.Status.Message = c.Message
 		return
 	}
+	if over(inst) && inst.Status.ReleasingSince == nil {
+		inst.Status.ReleasingSince = &now
+	}
 	if state.Gone {
 		inst.Status.Enforced = false
 	}

@@ -2,6 +2,7 @@ package reservationinstruction
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,41 +21,42 @@ const retryConflict = firstRetry
 
 // Reconcile does the next things for one instruction and says where it is.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	err := r.reconcile(ctx, req)
+	again, err := r.reconcile(ctx, req)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: retryConflict}, nil
 	}
-	return ctrl.Result{}, err
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
+// reconcile returns after how long to look again.
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	inst := &agentv1alpha1.ReservationInstruction{}
 	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
-		return client.IgnoreNotFound(err)
+		return 0, client.IgnoreNotFound(err)
 	}
 	if req.Namespace != r.opts.Namespace {
-		return nil
+		return 0, nil
 	}
 	if !controllerutil.ContainsFinalizer(inst, agentv1alpha1.PeeringFinalizer) {
 		if inst.DeletionTimestamp != nil {
-			return nil
+			return 0, nil
 		}
 		if err := r.addFinalizer(ctx, inst); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	state, err := r.carryOut(ctx, inst)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := r.record(ctx, inst, state); err != nil {
-		return client.IgnoreNotFound(err) // it went, and the cache is late
+		return 0, client.IgnoreNotFound(err) // it went, and the cache is late
 	}
 	r.report(inst, state)
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
-		return nil
+		return state.Again, nil
 	}
-	return r.depart(ctx, inst)
+	return state.Again, r.depart(ctx, inst)
 }
 
 func (r *Reconciler) addFinalizer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {

@@ -29,6 +29,9 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.Reservation
 func describe(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState, skipped bool, now metav1.Time) {
 	status := &inst.Status
 	status.ObservedGeneration, status.Phase = inst.Generation, state.Phase
+	if status.ReleasingSince == nil && (inst.Spec.Release || inst.DeletionTimestamp != nil) {
+		status.ReleasingSince = &now
+	}
 	set := func(kind string, a liqo.Aspect) {
 		condition := metav1.Condition{
 			Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: a.Message,

@@ -84,6 +84,8 @@ const (
 	ReasonSameNameNotAllowed = "SameNameNotAllowed"
 	ReasonReleasing         = "Releasing"
 	ReasonReleased          = "Released"
+	// ReasonReclaiming: the consumer did not give back in time, the provider takes it.
+	ReasonReclaiming = "Reclaiming"
 	// ReasonFailed is why a reservation ends that was granted and that no cluster can
 	// serve any more.
 	ReasonFailed        = "Failed"

@@ -70,6 +70,11 @@ type ProviderInstructionStatus struct {
 	// +optional
 	Change int64 `json:"change,omitempty"`
 
+	// releasingSince is when this cluster first saw that the placement has ended. From
+	// here the agent counts its --reclaim-timeout.
+	// +optional
+	ReleasingSince *metav1.Time `json:"releasingSince,omitempty"`
+
 	// message says in words where it is and what to do, if anything.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096

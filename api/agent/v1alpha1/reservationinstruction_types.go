@@ -145,6 +145,11 @@ type ReservationInstructionStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	NodeName string `json:"nodeName,omitempty"`
 
+	// releasingSince is when this cluster first saw that the placement has ended. From
+	// here the agent counts its --give-up-timeout.
+	// +optional
+	ReleasingSince *metav1.Time `json:"releasingSince,omitempty"`
+
 	// message says in words where it is and what to do, if anything.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096

@@ -128,6 +128,8 @@ resources:
 - --advertisement-requeue-interval={{ .Values.advertisement.interval }}
 - --instruction-namespace={{ .Values.instructions.namespace }}
 - --instruction-poll-interval={{ .Values.instructions.pollInterval }}
+- --reclaim-timeout={{ .Values.reclaimTimeout }}
+- --give-up-timeout={{ .Values.giveUpTimeout }}
 - --health-probe-bind-address=:8081
 - --metrics-bind-address={{ ternary ":8080" "0" .Values.metrics.enabled }}
 {{- if and .Values.metrics.enabled .Values.metrics.secure }}

@@ -190,6 +190,7 @@ func (a *agent) addPeering(*rest.Config) error {
 		Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(),
 		Messenger: a.transport, Sign: a.sign, Verify: a.verify,
 		Outbox: a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
+		ReclaimAfter: a.reclaimTimeout, GiveUpAfter: a.giveUpTimeout,
 	})
 	return err
 }

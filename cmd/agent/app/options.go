@@ -57,6 +57,8 @@ type options struct {
 	advertisementNamespace   string
 	instructionNamespace     string
 	acceptBrokerReservations bool
+	reclaimTimeout           time.Duration
+	giveUpTimeout            time.Duration
 
 	healthAddress string
 	metrics       metrics.Listener
@@ -72,6 +74,7 @@ func defaults() *options {
 		advertisementInterval: 30 * time.Second, pollInterval: 5 * time.Second,
 		advertisementName: "cluster-advertisement", advertisementNamespace: "default",
 		instructionNamespace: "default", acceptBrokerReservations: true,
+		reclaimTimeout: 10 * time.Minute, giveUpTimeout: 10 * time.Minute,
 		healthAddress: ":8081", metrics: metrics.Listener{Address: ":8080"},
 	}
 }
@@ -113,6 +116,8 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.advertisementNamespace, "advertisement-namespace", o.advertisementNamespace, "namespace of the Advertisement")
 	fs.StringVar(&o.instructionNamespace, "instruction-namespace", o.instructionNamespace, "namespace of ReservationInstructions and ProviderInstructions")
 	fs.BoolVar(&o.acceptBrokerReservations, "accept-broker-reservations", o.acceptBrokerReservations, "peer for Reservations that were made in the broker's cluster for this one")
+	fs.DurationVar(&o.giveUpTimeout, "give-up-timeout", o.giveUpTimeout, "how long to wait, once all that this cluster had of a provider has ended, for a provider that does not answer, before it is given up; 0 for as long as it takes")
+	fs.DurationVar(&o.reclaimTimeout, "reclaim-timeout", o.reclaimTimeout, "how long a consumer may take to give back what has ended here, before the agent takes it; 0 for as long as it likes")
 
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz")
 	o.metrics.Bind(fs)
@@ -154,7 +159,18 @@ func (o *options) complete() error {
 	if o.pollInterval < 100*time.Millisecond {
 		return fmt.Errorf("--instruction-poll-interval: %s is too short, the least is 100ms", o.pollInterval)
 	}
+	if err := errors.Join(leastOrNone("--reclaim-timeout", o.reclaimTimeout), leastOrNone("--give-up-timeout", o.giveUpTimeout)); err != nil {
+		return err
+	}
 	return o.checkTerms()
+}
+
+// leastOrNone refuses a deadline that nobody could keep. 0 is none.
+func leastOrNone(flag string, d time.Duration) error {
+	if d != 0 && d < time.Second {
+		return fmt.Errorf("%s: %s is too short, the least is 1s, and 0 is for ever", flag, d)
+	}
+	return nil
 }
 
 func (o *options) checkEnrolment() error {

@@ -1,0 +1,160 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+)
+
+// The agent of a consumer is gone while its Liqo keeps slice, pods and peering alive. The
+// provider takes what has ended when its time is over, first one of two reservations, then
+// the other one and the peering, and its capacity is for sale. When the consumer is back,
+// it cleans up what it has no rights to any more.
+func TestAProviderReclaimsFromAConsumerThatIsGone(t *testing.T) {
+	env := playgroundOf(t)
+	ctx, rome, berlin := t.Context(), env.Member("rome"), env.Member("berlin")
+	withValue(t, env, "berlin", "reclaimTimeout", "2s")
+	before, err := env.Available(ctx)
+	check(t, err)
+	second, _ := ready(t, rome, "second", withGPU())
+	withSecond, err := env.Available(ctx)
+	check(t, err)
+	first, _ := ready(t, rome, "first", withGPU())
+	run(t, env, rome, first)
+	stays := run(t, env, rome, second)
+
+	env.Product.Process("rome").Kill()
+	t.Cleanup(func() {
+		if !env.Product.Process("rome").Alive() {
+			check(t, env.Product.Process("rome").Start())
+		}
+	})
+	began := time.Now()
+	end(t, env, first)
+	awaitTaken(t, berlin, first)
+	check(t, env.AwaitAvailable(ctx, withSecond, time.Minute))
+	t.Logf("the first is for sale again: %.1f s", time.Since(began).Seconds())
+	check(t, stays.Unchanged(ctx))
+
+	end(t, env, second)
+	awaitTaken(t, berlin, second)
+	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		left, err := berlin.Leftovers(ctx)
+		if err != nil || len(left) == 0 {
+			return "", err
+		}
+		return fmt.Sprintf("berlin to be clean, left: %v", left), nil
+	}))
+	check(t, env.AwaitAvailable(ctx, before, time.Minute))
+	t.Logf("all of it: %.1f s", time.Since(began).Seconds())
+
+	began = time.Now()
+	check(t, env.Product.Process("rome").Start())
+	check(t, env.AwaitClean(ctx, time.Minute))
+	t.Logf("the consumer is clean too: %.1f s", time.Since(began).Seconds())
+	check(t, rome.DeleteDeployments(ctx, namespace))
+}
+
+// The API server of a provider never answers again. A request ends all the same, and
+// nothing of it stays in its cluster. When the provider is back after all, it gives up what
+// it has.
+func TestAConsumerGivesUpAProviderThatIsGone(t *testing.T) {
+	env := playgroundOf(t)
+	ctx, rome := t.Context(), env.Member("rome")
+	withValue(t, env, "rome", "giveUpTimeout", "5s")
+	withValue(t, env, "berlin", "reclaimTimeout", "2s")
+	before, err := env.Available(ctx)
+	check(t, err)
+	r, _ := ready(t, rome, "given-up", withGPU())
+	run(t, env, rome, r)
+
+	revive := killAPIServer(t, env, "berlin")
+	began := time.Now()
+	check(t, rome.Delete(ctx, r))
+	check(t, rome.AwaitGone(ctx, r, 2*time.Minute))
+	t.Logf("given up: %.1f s", time.Since(began).Seconds())
+	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		left, err := rome.Leftovers(ctx)
+		if err != nil || len(left) == 0 {
+			return "", err
+		}
+		return fmt.Sprintf("rome to be clean, left: %v", left), nil
+	}))
+	t.Logf("nothing left: %.1f s", time.Since(began).Seconds())
+	check(t, rome.DeleteDeployments(ctx, namespace))
+
+	revive()
+	began = time.Now()
+	// Whoever watched the API server tries it again after up to half a minute.
+	check(t, env.AwaitClean(ctx, 3*time.Minute))
+	check(t, env.AwaitAdvertised(ctx, time.Minute))
+	check(t, env.AwaitAvailable(ctx, before, time.Minute))
+	t.Logf("the provider is back, and clean: %.1f s", time.Since(began).Seconds())
+}
+
+// killAPIServer ends the API server of a cluster until it is revived.
+func killAPIServer(t *testing.T, env *Environment, cluster string) (revive func()) {
+	t.Helper()
+	plane := env.Playground.Clusters[cluster].ControlPlane
+	for _, p := range plane.Processes().Processes() {
+		if p.Name() == toolchain.APIServer.Name {
+			p.Kill()
+		}
+	}
+	revive = sync.OnceFunc(func() { check(t, plane.StartAPIServer(context.Background())) })
+	t.Cleanup(revive)
+	return revive
+}
+
+// withValue gives an agent another value of its chart until the test is over.
+func withValue(t *testing.T, env *Environment, member, name string, value any) {
+	t.Helper()
+	before, changed := env.Product.Values(member), env.Product.Values(member)
+	changed[name] = value
+	check(t, env.Product.Upgrade(t.Context(), member, changed))
+	t.Cleanup(func() { check(t, env.Product.Upgrade(context.Background(), member, before)) })
+}
+
+// end ends the reservation of a request in the broker's cluster, as its administrator does.
+func end(t *testing.T, env *Environment, r *agentv1alpha1.ResourceRequest) {
+	t.Helper()
+	list := &brokerv1alpha1.ReservationList{}
+	check(t, env.Broker.List(t.Context(), list))
+	for i := range list.Items {
+		if list.Items[i].Status.ReservationName == r.Status.ReservationName {
+			check(t, env.Broker.Delete(t.Context(), &list.Items[i]))
+			return
+		}
+	}
+	t.Fatalf("no Reservation %s", r.Status.ReservationName)
+}
+
+// awaitTaken waits until nothing runs for a request at its provider, and nothing may.
+func awaitTaken(t *testing.T, provider *e2e.Cluster, r *agentv1alpha1.ResourceRequest) {
+	t.Helper()
+	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+		pods := &corev1.PodList{}
+		if err := provider.List(ctx, pods, client.MatchingLabels{"offloading.liqo.io/nodename": r.Status.NodeName}); err != nil {
+			return "", err
+		}
+		left, err := provider.Leftovers(ctx)
+		if err != nil {
+			return "", err
+		}
+		if inst := "ProviderInstruction " + r.Status.NodeName; len(pods.Items) > 0 || strings.Contains(strings.Join(left, ", "), inst) {
+			return fmt.Sprintf("%s to be taken: %d pods, left: %v", r.Status.NodeName, len(pods.Items), left), nil
+		}
+		return "", nil
+	}))
+}

@@ -1,0 +1,202 @@
+package liqo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+)
+
+// ReachView is what Liqo knows of the way to a provider.
+type ReachView struct {
+	// Known is true while Liqo has a summary of the provider, Answers while the provider's
+	// API server answered last.
+	Known, Answers bool
+	// GivenUp is true when Liqo was told to wait for the provider no more, ByAgent when it
+	// was the agent that told it.
+	GivenUp, ByAgent bool
+}
+
+// planLost ends what hangs on a provider that does not answer, or that this cluster has
+// no rights at any more. Liqo waits for both for ever.
+func planLost(v ConsumerView) (actions []Action) {
+	switch {
+	case v.Reach.Answers && v.Overdue && v.Slice.Terminating:
+		return planPart(v)
+	case v.Reach.Answers:
+		return nil
+	case v.Reach.Known && v.Overdue && !v.Reach.GivenUp && v.Standing == 0:
+		return []Action{{Do: GiveUpProvider}}
+	case !v.Reach.GivenUp:
+		return nil
+	}
+	if v.Slice.Terminating && !v.Slice.Nudged {
+		actions = append(actions, Action{Do: NudgeSlice})
+	}
+	if v.Node.Exists && !v.Slice.Exists {
+		actions = append(actions, Action{Do: EndPods})
+	}
+	return actions
+}
+
+// planPart turns this cluster's identity away from what it replicated. Liqo forgets then
+// what it believes to be at the provider, and may not delete there.
+func planPart(v ConsumerView) []Action {
+	if v.Identity.usable() && v.Identity.Ours && !v.Identity.Parted {
+		return []Action{{Do: PartIdentity}}
+	}
+	return nil
+}
+
+// unreachable says why a release takes long, and what comes of it.
+func (v *ConsumerView) unreachable() string {
+	switch {
+	case !v.Release || !v.Reach.Known || v.Reach.Answers:
+		return ""
+	case v.Reach.GivenUp:
+		return fmt.Sprintf("; %q was given up", v.Provider)
+	case v.Standing > 0:
+		return fmt.Sprintf("; the API server of %q does not answer, and is waited for: %d placements there stand", v.Provider, v.Standing)
+	}
+	return fmt.Sprintf("; the API server of %q does not answer, and is given up after --give-up-timeout", v.Provider)
+}
+
+// Annotations of objects that are on their way out.
+const (
+	// givenUpAnnotation on a ForeignCluster: the agent told Liqo to wait no more.
+	givenUpAnnotation = "broker.fluidos.eu/given-up"
+	// nudgedAnnotation on a slice has Liqo look at it at once, and not when its retries,
+	// up to 16 minutes apart, come to it.
+	nudgedAnnotation = "broker.fluidos.eu/nudged"
+	// partedAnnotation on an Identity is when the agent turned it away.
+	partedAnnotation = "broker.fluidos.eu/parted"
+)
+
+const (
+	// partedSettles is how long Liqo may take to act on an Identity that was turned away.
+	partedSettles = 5 * time.Second
+	// lostLooks is how often to look at what hangs once it is overdue: of pods and of what
+	// Liqo does elsewhere nothing tells.
+	lostLooks = 5 * time.Second
+)
+
+func (p *Peering) observeReach(ctx context.Context, s *consumerScene) error {
+	var fc liqov1beta1.ForeignCluster
+	if !s.Release {
+		known := metadataOf(liqov1beta1.GroupVersion.WithKind("ForeignCluster"))
+		found, err := get(ctx, s.reader, "", s.Provider, known)
+		if found {
+			s.Reach = marks(known)
+		}
+		return err
+	}
+	found, err := get(ctx, p.opts.Reader, "", s.Provider, &fc)
+	if !found || err != nil {
+		return err
+	}
+	s.Reach = marks(&fc)
+	s.Reach.Known, s.Reach.Answers = true, true
+	for _, c := range fc.Status.Conditions {
+		if c.Type == liqov1beta1.APIServerStatusCondition {
+			s.Reach.Answers = c.Status == liqov1beta1.ConditionStatusEstablished
+		}
+	}
+	s.Overdue = p.past(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter)
+	for i := range s.all {
+		if inst := &s.all[i]; inst.Spec.TargetClusterID == s.Provider && !released(inst) {
+			s.Standing++
+		}
+	}
+	return nil
+}
+
+func marks(fc metav1.Object) ReachView {
+	return ReachView{
+		GivenUp: fc.GetAnnotations()[consts.ForeignClusterPermanentlyUnreachableAnnotationKey] == "true",
+		ByAgent: fc.GetAnnotations()[givenUpAnnotation] == "true",
+	}
+}
+
+func (s *consumerScene) observeParting(now time.Time) {
+	at, parted := s.identity.Annotations[partedAnnotation]
+	if !parted {
+		return
+	}
+	since, err := time.Parse(time.RFC3339, at)
+	s.Identity.Parted, s.Identity.Settled = true, err != nil || !now.Before(since.Add(partedSettles))
+}
+
+func (p *Peering) lookAtLost(s *consumerScene) time.Duration {
+	switch {
+	case !s.Release:
+		return 0
+	case s.Overdue || s.Reach.GivenUp:
+		return lostLooks
+	}
+	return p.remaining(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter)
+}
+
+// losses carry out what planLost calls for.
+var losses = map[Verb]func(*Peering, context.Context, *consumerScene) error{
+	GiveUpProvider: func(p *Peering, ctx context.Context, s *consumerScene) error {
+		p.opts.Log.Info("giving up a provider that does not answer", "provider", s.Provider, "placement", s.Name)
+		return p.mark(ctx, s.Provider, `"true"`)
+	},
+	TakeBackGivingUp: func(p *Peering, ctx context.Context, s *consumerScene) error {
+		return p.mark(ctx, s.Provider, "null")
+	},
+	NudgeSlice:   (*Peering).nudgeSlice,
+	EndPods:      (*Peering).endPods,
+	PartIdentity: (*Peering).partIdentity,
+}
+
+func (p *Peering) mark(ctx context.Context, provider, value string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s,%q:%s}}}`,
+		consts.ForeignClusterPermanentlyUnreachableAnnotationKey, value, givenUpAnnotation, value)
+	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: provider}}
+	return client.IgnoreNotFound(p.opts.Client.Patch(ctx, fc, client.RawPatch(types.MergePatchType, patch)))
+}
+
+func (p *Peering) nudgeSlice(ctx context.Context, s *consumerScene) error {
+	nudged := s.slice.DeepCopy()
+	metav1.SetMetaDataAnnotation(&nudged.ObjectMeta, nudgedAnnotation, "true")
+	return client.IgnoreNotFound(p.opts.Client.Update(ctx, nudged))
+}
+
+// endPods removes what nobody confirms the end of. Liqo does so as well, unless it began
+// to wait for these pods before it was told not to.
+func (p *Peering) endPods(ctx context.Context, s *consumerScene) error {
+	pods := metadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := p.opts.Reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": s.Name}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if pods.Items[i].DeletionTimestamp == nil {
+			continue // who drains the node has not come to it
+		}
+		err := p.opts.Client.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0))
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Peering) partIdentity(ctx context.Context, s *consumerScene) error {
+	parted := s.identity.DeepCopy()
+	metav1.SetMetaDataAnnotation(&parted.ObjectMeta, partedAnnotation, p.opts.Clock.Now().UTC().Format(time.RFC3339))
+	parted.Spec.Namespace = new(partedNamespace)
+	p.opts.Log.Info("leaving what is at a provider to it", "provider", s.Provider, "placement", s.Name)
+	return p.opts.Client.Update(ctx, parted)
+}
+
+// partedNamespace is where this cluster has no objects at any provider. Liqo begins anew
+// when the namespace changes.
+const partedNamespace = "liqo-parted"

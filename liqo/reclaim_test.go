@@ -1,0 +1,171 @@
+package liqo
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+func TestProviderTakesWhatIsNotGivenBack(t *testing.T) {
+	inUse := func(v *ProviderView) {
+		v.Release, v.Quota, v.ShadowPods, v.Replica = true, true, 2, ReplicaView{Exists: true, Granted: true}
+	}
+	last := func(v *ProviderView) { v.Release, v.Reclaim, v.Replicated = true, true, 1 }
+	tests := map[string]struct {
+		change func(*ProviderView)
+		want   []Verb
+		gone   bool
+	}{
+		"a consumer has its time": {change: inUse},
+		"then pods and slice are taken": {
+			change: func(v *ProviderView) { inUse(v); v.Reclaim = true },
+			want:   []Verb{CordonSlice, DeletePods, DeleteReplica},
+		},
+		"pods that take long to end are waited for": {
+			change: func(v *ProviderView) { v.Release, v.Reclaim, v.Pods = true, true, 1 },
+		},
+		"they are waited for where the consumer gave back in time, too": {
+			change: func(v *ProviderView) { v.Release, v.Unpeer, v.Pods = true, true, 1 },
+		},
+		"a replica that the consumer makes anew holds nothing": {
+			change: func(v *ProviderView) { last(v); v.Replica.Exists, v.Siblings = true, 1 },
+			gone:   true,
+		},
+		"with the last the consumer's rights go": {
+			change: last, want: []Verb{StopSending, DrainTenant}, gone: true,
+		},
+		"then its replicas": {
+			change: func(v *ProviderView) { last(v); v.Tenant.Drained = true },
+			want:   []Verb{StopSending, DeleteReplicas}, gone: true,
+		},
+		"then the Tenant": {
+			change: func(v *ProviderView) { last(v); v.Tenant.Drained, v.Replicated = true, 0 },
+			want:   []Verb{StopSending, DeleteTenant}, gone: true,
+		},
+		"a Tenant that somebody deleted before leaves replicas, which go too": {
+			change: func(v *ProviderView) { last(v); v.Tenant = TenantView{} },
+			want:   []Verb{StopSending, DeleteReplicas}, gone: true,
+		},
+		"a person's Tenant is left": {
+			change: func(v *ProviderView) { last(v); v.Tenant.ObjectView = theirs; v.Home.Roots = 1 },
+			want:   []Verb{StopSending}, gone: true,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			actions, state := PlanProvider(provider(test.change))
+			if diff := cmp.Diff(test.want, verbs(actions)); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+			if state.Gone != test.gone {
+				t.Errorf("gone is %v, want %v: %s", state.Gone, test.gone, state.Granted.Message)
+			}
+		})
+	}
+}
+
+func TestATenantIsRestoredUnlessAPersonDrainedIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		tenant TenantView
+		want   []Verb
+	}{
+		"reclaimed":         {TenantView{ObjectView: ours, Ready: true, Drained: true, Reclaimed: true}, []Verb{RestoreTenant}},
+		"drained by person": {TenantView{ObjectView: ours, Ready: true, Drained: true}, nil},
+		"a person's":        {TenantView{ObjectView: theirs, Ready: true, Drained: true, Reclaimed: true}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			actions, state := PlanProvider(provider(func(v *ProviderView) { v.Tenant = test.tenant }))
+			if diff := cmp.Diff(test.want, verbs(actions)); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+			if state.Granted.Message == "" {
+				t.Error("the state does not say what to do")
+			}
+		})
+	}
+}
+
+// A consumer that is gone for ever leaves everything where it is. The provider has its
+// capacity back after the deadline, and not before its pods have ended.
+func TestAProviderReclaimsFromAConsumerThatIsGone(t *testing.T) {
+	for name, lost := range map[string]func(*site){
+		"its agent is gone, and its Liqo keeps everything alive": func(s *site) { s.silent = true },
+		"its cluster is gone": func(s *site) { s.silent, s.cut = true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.reserve("rome", "paris", "res-a")
+				w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+				w.runPod("paris", "res-a-1")
+				lost(w.sites["rome"])
+				w.setRelease("rome", "paris", "res-a", false)
+				began := time.Now()
+				w.until("the instruction is gone", nil, func() bool { return w.provides("paris", "res-a-1") == nil })
+				if took := time.Since(began); took < reclaimAfter+podGrace-2*time.Second { // stamps are of whole seconds
+					t.Errorf("confirmed after %v, while the pod still ran", took)
+				}
+				w.wantNothingAt("paris")
+
+				// What the consumer has left, it cleans up when it is back.
+				w.sites["rome"].silent, w.sites["rome"].cut = false, false
+				w.until("the consumer is clean too", nil, func() bool { return !w.anyInstruction() })
+				w.wantEmpty()
+			})
+		})
+	}
+}
+
+func TestAConsumerKeepsWhatStandsAndComesBackAfterAReclaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, name := range []string{"res-a", "res-b"} {
+			w.reserve("rome", "paris", name)
+			w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", name+"-1") })
+			w.runPod("paris", name+"-1")
+		}
+		w.sites["rome"].silent = true
+		w.setRelease("rome", "paris", "res-a", false)
+		w.until("one is reclaimed", nil, func() bool { return w.provides("paris", "res-a-1") == nil })
+		if !w.exists("paris", "demo-rome", "pod-of-res-b-1", &corev1.Pod{}) || !w.mayReplicate("paris", "rome") {
+			t.Error("the other one lost its pod or its rights")
+		}
+		var replica authv1beta1.ResourceSlice
+		w.run(5 * time.Second)
+		if w.exists("paris", TenantNamespaceName("rome"), "res-a-1", &replica) && replicaView(&replica).Granted {
+			t.Error("what was reclaimed is granted again")
+		}
+		w.setRelease("rome", "paris", "res-b", false)
+		w.until("nothing runs any more", nil, func() bool {
+			return !w.exists("paris", "demo-rome", "pod-of-res-b-1", &corev1.Pod{})
+		})
+		w.reserve("rome", "paris", "res-c")
+		w.sites["rome"].silent = false
+		w.until("a new one is served", nil, func() bool { return w.nodeReady("rome", "res-c-1") })
+		w.release("rome", "paris", "res-c", nil)
+		w.until("all instructions are gone", nil, func() bool { return !w.anyInstruction() })
+		w.wantEmpty()
+	})
+}
+
+// wantNothingAt fails if anything of a peering is left in one cluster.
+func (w *world) wantNothingAt(id string) {
+	w.t.Helper()
+	for _, count := range []int{
+		w.count(w.sites[id], &corev1.NamespaceList{}), w.count(w.sites[id], &authv1beta1.TenantList{}),
+		w.count(w.sites[id], &authv1beta1.ResourceSliceList{}), w.count(w.sites[id], &offloadingv1beta1.QuotaList{}),
+		w.count(w.sites[id], &offloadingv1beta1.ShadowPodList{}), w.count(w.sites[id], &agentv1alpha1.ProviderInstructionList{}),
+	} {
+		if count > 0 {
+			w.t.Errorf("%s: %d objects of a kind are left", id, count)
+		}
+	}
+}
