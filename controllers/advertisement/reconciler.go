@@ -146,7 +146,7 @@ func (r *Reconciler) isDue(now *offer) bool {
 	if !r.options.Clock.Now().Before(r.due) {
 		return true
 	}
-	return !r.failing && now.material(r.published)
+	return !r.failing && (r.urgent.Load() || now.material(r.published))
 }
 
 func (r *Reconciler) untilDue() time.Duration {
@@ -160,6 +160,8 @@ func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 	msg := wire.FromAdvertisement(&spec)
 	r.sequence++
 	msg.Epoch, msg.Sequence, msg.Usage, msg.Lending = r.epoch, r.sequence, now.wireUsage(), wire.FromLending(now.Lending)
+	r.urgent.Store(false)
+	msg.Links = r.found()
 
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
@@ -170,6 +172,7 @@ func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 		return refusal(err)
 	}
 	r.published = now
+	r.look(msg.Links, receipt)
 	r.due = r.options.Clock.Now().Add(r.jitter(r.interval(receipt)))
 	return metav1.Condition{
 		Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPublished,

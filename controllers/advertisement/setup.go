@@ -4,6 +4,7 @@ package advertisement
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,6 +85,8 @@ type Options struct {
 	// Interval between two advertisements while nothing changes; DefaultInterval.
 	// The broker may ask for another one, between a second and four times this.
 	Interval time.Duration
+	// Peers looks at the clusters that the broker asks about; nil if nobody does.
+	Peers Peers
 	// Certificate says how the agent's certificate is; nil if nobody is to be told.
 	Certificate func() metav1.Condition
 	// Clock is the wall clock unless set.
@@ -134,6 +137,8 @@ type Reconciler struct {
 	looked time.Time
 	// failing is true while the broker does not take advertisements.
 	failing bool
+	// urgent is set, once there is news of peers, until the broker has it.
+	urgent atomic.Bool
 }
 
 // New makes a Reconciler.
@@ -166,16 +171,23 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// follow reconciles once the figures are known and whenever they change.
+// follow reconciles once the figures are known, whenever they change, and when a peer
+// became reachable or ceased to be.
 func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	var news <-chan struct{} // nil never receives
+	if r.options.Peers != nil {
+		news = r.options.Peers.News()
+	}
 	go func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-r.accounts.Changed():
-				queue.Add(r.request())
+			case <-news:
+				r.urgent.Store(true)
 			}
+			queue.Add(r.request())
 		}
 	}()
 	return nil

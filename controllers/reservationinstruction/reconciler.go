@@ -85,6 +85,8 @@ func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state li
 		r.say(inst, v1.StatusReportStateGone, liqo.Aspect{Reason: agentv1alpha1.ReasonReleased})
 		failpoint.Hit(failpoint.ConsumerGone)
 	case r.opts.Peering == nil || state.Phase == agentv1alpha1.InstructionReleasing:
+	case r.unreached(inst, state) != "":
+		r.say(inst, v1.StatusReportStateRefused, liqo.Aspect{Reason: agentv1alpha1.ReasonUnreachable, Message: r.unreached(inst, state)})
 	case node.True:
 		r.say(inst, v1.StatusReportStateReady, node)
 		failpoint.Hit(failpoint.ConsumerReady)
@@ -104,6 +106,9 @@ func (r *Reconciler) say(inst *agentv1alpha1.ReservationInstruction, state v1.St
 func (r *Reconciler) depart(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
 	departed, err := r.leave(ctx, inst)
 	if departed && err == nil {
+		if r.opts.Reach != nil {
+			r.opts.Reach.Forget(inst.Name)
+		}
 		r.reports.Forget(inst.Spec.ReservationName, inst.Spec.Placement)
 		failpoint.Hit(failpoint.ConsumerDeleted)
 	}

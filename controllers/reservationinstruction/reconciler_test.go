@@ -191,7 +191,7 @@ func TestTheBrokerHearsOfTheNode(t *testing.T) {
 	inst := newInstruction()
 	b := &broker{}
 	r := newReconciler(t, b, inst)
-	r.opts.Peering = &liqo.Peering{}
+	r.opts.Peering, r.opts.Reach = &liqo.Peering{}, &sight{}
 	var heard []v1.StatusReportState
 	for _, state := range []liqo.ConsumerState{unready, ready, ready, unready, unready, ready} {
 		if state.NodeReady.True {

@@ -41,6 +41,8 @@ type Options struct {
 	Namespace string
 	// Peering through Liqo; nil for an agent that reserves and does not peer.
 	Peering *liqo.Peering
+	// Reach looks at providers; nil with Peering.
+	Reach Reach
 	// Reporter tells the broker; Outbox carries that and is started by its maker.
 	Reporter liqo.StatusReporter
 	Outbox   *liqo.Outbox
@@ -59,7 +61,7 @@ type Reconciler struct {
 
 // SetupWithManager adds the controller to a manager.
 func SetupWithManager(mgr manager.Manager, opts Options) error {
-	if opts.Namespace == "" || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil {
+	if opts.Namespace == "" || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil || (opts.Peering == nil) != (opts.Reach == nil) {
 		return errors.New("reservationinstruction: an option is missing")
 	}
 	r := &Reconciler{
@@ -101,6 +103,7 @@ func (r *Reconciler) watchLiqo(b *builder.Builder) {
 		b.Watches(obj, handler.EnqueueRequestsFromMapFunc(r.concerned), options...)
 	}
 	b.WatchesRawSource(source.TypedChannel(r.opts.Peering.ConsumerEvents(), handler.TypedEnqueueRequestsFromMapFunc(r.withPeer)))
+	b.WatchesRawSource(source.TypedChannel(r.opts.Reach.Checked(), handler.TypedEnqueueRequestsFromMapFunc(r.named)))
 }
 
 func (r *Reconciler) request(name string) reconcile.Request {

@@ -30,8 +30,12 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 	}
 	var receipt *v1.AdvertisementReceipt
 	err = b.change(ctx, func(t *term) error {
+		overtaken := t.presenceOf(clusterID).overtaken(adv.Epoch, adv.Sequence)
 		if err := t.hear(offer, adv.Epoch, adv.Sequence); err != nil {
 			return err
+		}
+		if !overtaken {
+			t.takeLinks(clusterID, adv.Links)
 		}
 		if mutant.Active == mutant.AgentClock {
 			t.presenceOf(clusterID).heard = adv.Timestamp
@@ -44,6 +48,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			NextSeconds: int32(advertiseEvery.Seconds()),
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
+			Peers:       t.peersOf(clusterID),
 		}
 		return nil
 	})
@@ -58,7 +63,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 // else it waits until somebody wants to reserve there.
 func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
 	p := t.presenceOf(offer.ClusterID)
-	if (epoch < p.epoch || (epoch == p.epoch && sequence <= p.sequence)) && mutant.Active != mutant.OldAdvertisement {
+	if p.overtaken(epoch, sequence) {
 		return nil
 	}
 	known := t.state.Cluster(offer.ClusterID)
@@ -78,6 +83,11 @@ func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
 	p.epoch, p.sequence, p.heard = epoch, sequence, t.now()
 	t.judge(offer.ClusterID)
 	return t.noteReturn(offer.ClusterID)
+}
+
+// overtaken is an advertisement that is older than what was heard.
+func (p *presence) overtaken(epoch, sequence int64) bool {
+	return (epoch < p.epoch || epoch == p.epoch && sequence <= p.sequence) && mutant.Active != mutant.OldAdvertisement
 }
 
 // materialShare is which change of a resource, as one part of so many of what is

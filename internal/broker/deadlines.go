@@ -127,6 +127,9 @@ func (t *term) expire() (time.Time, bool) {
 		if quote, ok := strings.CutPrefix(name, holdDue); ok {
 			t.expireHold(quote)
 		}
+		if id, ok := strings.CutPrefix(name, linksDue); ok {
+			t.expireLinks(id)
+		}
 	}
 	for _, name := range due {
 		if !strings.Contains(name, "/") {

@@ -257,6 +257,8 @@ var kinds = []struct {
 	{"refuse", 3, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateRefused)},
 	{"provider gone", 12, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateGone)},
 	{"ready", 8, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateReady)},
+	{"look", 8, (*machine).look},
+	{"cannot reach", 3, (*machine).cannotReach},
 	{"change", 6, (*machine).change},
 	{"answer change", 6, (*machine).answerChange},
 	{"serve", 8, (*machine).serve},
@@ -328,7 +330,7 @@ func (m *machine) advertise(c choose) (cause, error) {
 	id := oneOf(c, "paris", "paris", "paris", "berlin", "berlin", "rome")
 	m.sequence++
 	adv := &v1.Advertisement{
-		ClusterID: id, Epoch: 1, Sequence: m.sequence, Timestamp: m.now().Add(time.Duration(c(101)-50) * time.Hour),
+		ClusterID: id, EndpointURL: endpointOf(id), Epoch: 1, Sequence: m.sequence, Timestamp: m.now().Add(time.Duration(c(101)-50) * time.Hour),
 		Allocatable: v1.Amounts{"cpu": strconv.Itoa(4 + c(9)), "memory": "64Gi"}, Allocated: v1.Amounts{"cpu": strconv.Itoa(c(3))},
 	}
 	if c(5) == 0 {

@@ -64,6 +64,7 @@ func (t *term) list(c *ledger.Cluster) {
 		Lending:     c.Lending,
 	}
 	t.shaped.add(c.ClusterID)
+	t.moved(c)
 	price(&candidate, c.Cost)
 	if err := t.market.Upsert(candidate); err != nil {
 		t.b.opts.Log.Error(err, "cluster left out of decisions", "cluster", c.ClusterID)

@@ -119,9 +119,9 @@ func (m *machine) fallSilent(c choose) (cause, error) {
 	return m.pass(time.Second)
 }
 
-// repeat advertises what a cluster has said before.
-func (m *machine) repeat(id string, said *lender) error {
-	adv := &v1.Advertisement{ClusterID: id, Epoch: said.epoch, Sequence: said.sequence, Allocatable: wire.FromAmounts(said.amounts), Allocated: wire.FromAmounts(said.own)}
+// repeat advertises what a cluster has said before, with what it found out about others.
+func (m *machine) repeat(id string, said *lender, links ...v1.Link) error {
+	adv := &v1.Advertisement{ClusterID: id, EndpointURL: endpointOf(id), Links: links, Epoch: said.epoch, Sequence: said.sequence, Allocatable: wire.FromAmounts(said.amounts), Allocated: wire.FromAmounts(said.own)}
 	adv.Capacity = adv.Allocatable
 	for name, used := range said.used {
 		for _, r := range m.told {

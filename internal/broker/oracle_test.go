@@ -33,6 +33,8 @@ type oracle struct {
 	// left is the position in the log at which, in this step, a placement went from a
 	// lender, or one for which others made room there did not wait any more.
 	left map[string]uint64
+	// shutWays is when a cluster told last that it cannot reach another one.
+	shutWays map[way]time.Time
 }
 
 type keyOf struct{ requester, key string }
@@ -96,7 +98,7 @@ type promise struct {
 }
 
 func newOracle() *oracle {
-	return &oracle{rules: rules{preempts: true}, pending: map[string]bool{}, left: map[string]uint64{}, lenders: map[string]*lender{}, told: map[string]*told{}, keys: map[keyOf]string{}, shut: map[keyOf]bool{}}
+	return &oracle{rules: rules{preempts: true}, pending: map[string]bool{}, left: map[string]uint64{}, shutWays: map[way]time.Time{}, lenders: map[string]*lender{}, told: map[string]*told{}, keys: map[keyOf]string{}, shut: map[keyOf]bool{}}
 }
 
 // promised is what a lender has promised of a resource or sees in use, and has not
@@ -154,7 +156,7 @@ func (o *oracle) lends(id string, now time.Time) bool {
 func (o *oracle) candidates(requester string, amounts quantity.Amounts, now time.Time) []string {
 	var out []string
 	for id := range o.lenders {
-		if id != requester && o.lends(id, now) && o.takes(id, amounts, nil) {
+		if id != requester && o.lends(id, now) && o.reaches(requester, id, now) && o.takes(id, amounts, nil) {
 			out = append(out, id)
 		}
 	}
@@ -174,6 +176,7 @@ func (o *oracle) hear(id string, said *lender) {
 
 // restarted: the broker has forgotten when it heard of agents, and what they numbered.
 func (o *oracle) restarted(now time.Time) {
+	clear(o.shutWays)
 	for _, l := range o.lenders {
 		if l.agent {
 			l.heard, l.epoch, l.sequence = now, 0, 0
@@ -262,6 +265,9 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 		if p.Provider == known.requester {
 			return errors.New("a cluster lends to itself")
 		}
+		if !held && !o.reaches(known.requester, p.Provider, now) {
+			return fmt.Errorf("%s cannot reach %s", known.requester, p.Provider)
+		}
 		if err := o.inTurn(known, p.Provider, now); !held && err != nil {
 			return err
 		}
@@ -277,6 +283,12 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	}
 	if was.reason == "" && p.Withdrawn != "" {
 		known.left = i
+	}
+	if was.reason == "" && p.Withdrawn == unreachable {
+		if p.EverReady {
+			return errors.New("its node was Ready, and it is left for not being reachable")
+		}
+		o.shutWays[way{known.requester, p.Provider}] = now
 	}
 	was.givenUp, was.reason = !r.Stands(p), p.Withdrawn
 	if was.givenUp {

@@ -105,6 +105,11 @@ func (t *term) consumerReports(r *ledger.Reservation, p *ledger.Placement, repor
 			return nil
 		}
 		return t.record(ledger.Event{NodeReady: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
+	case v1.StatusReportStateRefused:
+		if report.Reason != unreachable {
+			return errMisplaced(report)
+		}
+		return t.unreached(r, p, report)
 	case v1.StatusReportStateGone:
 		if p.ConsumerGone {
 			return nil
@@ -113,6 +118,17 @@ func (t *term) consumerReports(r *ledger.Reservation, p *ledger.Placement, repor
 	default:
 		return errMisplaced(report)
 	}
+}
+
+// unreached: the requester cannot reach the provider, and need not wait for a node that
+// cannot become Ready. One that was Ready stays: what runs there runs on.
+func (t *term) unreached(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+	if !r.Stands(p) || p.EverReady {
+		return nil
+	}
+	t.cannotReach(r.Requester, t.state.Cluster(p.Provider), report.Message)
+	t.awaitLinks(r.Requester)
+	return t.giveUp(r, p, unreachable)
 }
 
 func errMisplaced(report *v1.StatusReport) error {

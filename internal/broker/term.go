@@ -74,6 +74,10 @@ type presence struct {
 	fetched time.Time
 	// open is whether it took new reservations when it was judged last.
 	open bool
+	// links are what it told of its ways to providers, endpoint is the address that others
+	// told of theirs to it.
+	links    map[string]link
+	endpoint string
 	// raw is what it had left when that was looked at last, below zero where it promised
 	// more than it has, free what of it is for everybody.
 	raw, free quantity.Amounts

@@ -21,6 +21,11 @@ type Visibility struct {
 	HidePrices bool
 }
 
+// showsAll is whether requesters are told the names of others.
+func (v Visibility) showsAll() bool {
+	return v.Candidates != brokerv1alpha1.CandidatesCounts && v.Candidates != brokerv1alpha1.CandidatesAnonymous
+}
+
 // of what is known of candidates, what the requester may see. Got is the cluster that it
 // got, "" if none, and named the one that it asked for by name.
 func (v Visibility) of(candidates []v1.Candidate, got, named string) []v1.Candidate {

@@ -265,6 +265,8 @@ func (c *contest) rejection(i int, reason Reason, which int) Rejection {
 		}
 	case LendingPaused, ConsumerDenied:
 		out.Detail = lending.Reason(reason).Message(c.request.Requester)
+	case Unreachable:
+		out.Detail = c.link(i).Detail
 	case NoPrice, TooExpensive:
 		out.Detail = c.tellPrice(i)
 	case NodesDoNotMatch:

@@ -14,6 +14,8 @@ type Link struct {
 	Measured bool
 	// Unreachable: the requester cannot reach the provider's API server.
 	Unreachable bool
+	// Detail says since when and why it is, for people.
+	Detail string
 	// Denied: the provider does not lend to this requester.
 	Denied bool
 }

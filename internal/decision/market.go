@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -123,6 +124,22 @@ func (m *Market) Len() int { return len(m.row) }
 func (m *Market) Has(id string) bool {
 	_, ok := m.row[id]
 	return ok
+}
+
+// After iterates over the candidates by name, from the first one after id to the last one
+// before it.
+func (m *Market) After(id string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		from, _ := slices.BinarySearchFunc(m.byName, id, func(row int32, id string) int {
+			return cmp.Compare(m.ids[row], id)
+		})
+		for k := range m.byName {
+			row := m.byName[(from+k)%len(m.byName)]
+			if m.ids[row] != id && !yield(m.ids[row]) {
+				return
+			}
+		}
+	}
 }
 
 // Upsert puts a candidate into the market, in place of what was known of it. Its

@@ -105,6 +105,9 @@ const (
 	// ReasonDraining is a provider's that takes back its acknowledgement because it
 	// stops lending.
 	ReasonDraining = "Draining"
+	// ReasonUnreachable is a consumer's that gives a placement up because it cannot reach
+	// the provider's API server.
+	ReasonUnreachable = "Unreachable"
 )
 
 // Finalizers and labels of the agent.

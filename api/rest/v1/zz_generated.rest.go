@@ -350,7 +350,11 @@ type Advertisement struct {
 
 	// Lending Whom the cluster lends to; all clusters if absent. It concerns what is granted from
 	// now on, and is told to nobody but a requester that is refused, as the reason.
-	Lending    Lending     `json:"lending,omitempty,omitzero"`
+	Lending Lending `json:"lending,omitempty,omitzero"`
+
+	// Links What came of looking at the peers of an earlier receipt. Nothing is asked of a
+	// broker that names none.
+	Links      []Link      `json:"links,omitempty,omitzero"`
 	NodeShapes []NodeShape `json:"nodeShapes,omitempty,omitzero"`
 
 	// OverSubscription How many times what is allocatable the cluster offers to promise, from 1 to 10 with at
@@ -376,6 +380,10 @@ type AdvertisementReceipt struct {
 
 	// NextSeconds When the broker wants the next one.
 	NextSeconds int32 `json:"nextSeconds"`
+
+	// Peers Clusters of which the broker wants to know whether the caller reaches their API
+	// servers. A caller that peers looks, and tells in `links` of a later advertisement.
+	Peers []Peer `json:"peers,omitempty,omitzero"`
 
 	// Reserved Amount by Kubernetes resource name, each a quantity.
 	Reserved Amounts `json:"reserved"`
@@ -644,6 +652,23 @@ type Lending struct {
 	Paused bool `json:"paused,omitempty,omitzero"`
 }
 
+// Link defines model for Link.
+type Link struct {
+	ClusterID string `json:"clusterID"`
+
+	// EndpointURL The address that was dialled. The result counts while it is the cluster's.
+	EndpointURL string `json:"endpointURL"`
+
+	// Message Why it is not reachable.
+	Message string `json:"message,omitempty,omitzero"`
+
+	// Reachable Whether something there answered in TLS.
+	Reachable bool `json:"reachable"`
+
+	// RoundTripMicroseconds How long its connection took to open; only where it is reachable.
+	RoundTripMicroseconds int64 `json:"roundTripMicroseconds,omitempty,omitzero"`
+}
+
 // Message defines model for Message.
 type Message struct {
 	// Body The signed envelope.
@@ -697,6 +722,12 @@ type Notice struct {
 
 // NoticeReason defines model for Notice.Reason.
 type NoticeReason string
+
+// Peer defines model for Peer.
+type Peer struct {
+	ClusterID   string `json:"clusterID"`
+	EndpointURL string `json:"endpointURL"`
+}
 
 // Placement defines model for Placement.
 type Placement struct {
@@ -977,7 +1008,9 @@ type StatusReport struct {
 	Role      StatusReportRole `json:"role"`
 
 	// State Provider: Acknowledged or Refused the placement; Gone once nothing of it
-	// is left. Consumer: virtual node Ready or NotReady; Gone once it is down.
+	// is left. Consumer: virtual node Ready or NotReady; Refused, with reason
+	// Unreachable, where it cannot reach the provider's API server and the node was
+	// never Ready; Gone once it is down.
 	State StatusReportState `json:"state"`
 }
 
@@ -985,7 +1018,9 @@ type StatusReport struct {
 type StatusReportRole string
 
 // StatusReportState Provider: Acknowledged or Refused the placement; Gone once nothing of it
-// is left. Consumer: virtual node Ready or NotReady; Gone once it is down.
+// is left. Consumer: virtual node Ready or NotReady; Refused, with reason
+// Unreachable, where it cannot reach the provider's API server and the node was
+// never Ready; Gone once it is down.
 type StatusReportState string
 
 // Topology defines model for Topology.

@@ -30,6 +30,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/identity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/reach"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
@@ -80,6 +81,8 @@ type agent struct {
 	outbox    *liqo.Outbox
 	requests  *resourcerequest.Reconciler
 	peering   *liqo.Peering
+	// scout is nil where nobody peers.
+	scout *reach.Scout
 }
 
 func run(ctx context.Context, o *options) error {
@@ -184,6 +187,10 @@ func (a *agent) addPeering(*rest.Config) error {
 	if a.peeringMode == peeringNone {
 		return nil
 	}
+	a.scout = reach.New(a.endpointURL, clock.RealClock{})
+	if err := a.mgr.Add(a.scout); err != nil {
+		return err
+	}
 	var err error
 	a.peering, err = liqo.New(liqo.Options{
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, LiqoNamespace: a.liqoNamespace,
@@ -212,13 +219,20 @@ func (a *agent) verify(envelope []byte) (string, []byte, error) {
 }
 
 func (a *agent) addControllers(*rest.Config) error {
-	err := advertisement.New(a.mgr.GetClient(), a.transport, a.watcher, a.mgr.GetEventRecorder("advertisement"), advertisement.Options{
+	advertises := advertisement.Options{
 		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Topology: a.topology(),
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
 		Certificate: a.certificate, Cost: a.cost(), Labels: wire.ToLabels(a.labels), Claims: wire.ToLabels(a.claims),
 		OverSubscription: a.ratios(),
-	}).SetupWithManager(a.mgr)
+	}
+	consumes := reservationinstruction.Options{
+		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
+	}
+	if a.scout != nil {
+		advertises.Peers, consumes.Reach = a.scout, a.scout
+	}
+	err := advertisement.New(a.mgr.GetClient(), a.transport, a.watcher, a.mgr.GetEventRecorder("advertisement"), advertises).SetupWithManager(a.mgr)
 	if err != nil {
 		return err
 	}
@@ -228,10 +242,7 @@ func (a *agent) addControllers(*rest.Config) error {
 	if err := a.requests.SetupWithManager(a.mgr); err != nil {
 		return err
 	}
-	err = reservationinstruction.SetupWithManager(a.mgr, reservationinstruction.Options{
-		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
-	})
-	if err != nil {
+	if err := reservationinstruction.SetupWithManager(a.mgr, consumes); err != nil {
 		return err
 	}
 	err = lendingpolicy.SetupWithManager(a.mgr, lendingpolicy.Options{InstructionNamespace: a.instructionNamespace, Clock: clock.RealClock{}})

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
+	"os"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,12 +53,26 @@ func (a *agent) settle(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	if a.endpointURL == "" {
+		if config.Host == podsOnly() {
+			a.log.Info("--endpoint-url is not given, and other clusters do not reach the address that pods use: none is advertised, and nobody looks whether this cluster can be reached")
+			return nil
+		}
 		a.endpointURL = config.Host
 	}
 	if !strings.HasPrefix(a.endpointURL, "https://") {
 		return fmt.Errorf("--endpoint-url: %q is no https address: give that of this cluster's API server", a.endpointURL)
 	}
 	return nil
+}
+
+// podsOnly is the address at which pods find the API server of the cluster that this runs
+// in, "" outside a pod.
+func podsOnly() string {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return ""
+	}
+	return "https://" + net.JoinHostPort(host, port)
 }
 
 func (a *agent) settleMode(installed bool) error {

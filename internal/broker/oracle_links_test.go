@@ -1,0 +1,61 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// way is from one cluster to another.
+type way struct{ from, to string }
+
+// reaches is whether nothing speaks against the way that was told lately.
+func (o *oracle) reaches(from, to string, now time.Time) bool {
+	at, told := o.shutWays[way{from, to}]
+	return !told || now.Sub(at) >= 10*time.Minute
+}
+
+// look has a cluster tell which of the others it reaches.
+func (m *machine) look(c choose) (cause, error) {
+	id := oneOf(c, "rome", "rome", "paris")
+	l := m.lenders[id]
+	if l == nil || !l.agent {
+		return cause{}, nil
+	}
+	m.sequence++
+	said := *l
+	said.heard, said.epoch, said.sequence = m.now(), 1, m.sequence
+	var links []v1.Link
+	for _, to := range []string{"paris", "berlin", "rome", "oslo", "nowhere"} {
+		if c(2) == 0 {
+			continue
+		}
+		link := v1.Link{ClusterID: to, EndpointURL: endpointOf(to), Reachable: c(3) > 0}
+		links = append(links, link)
+		switch known := m.lenders[to]; {
+		case known == nil || to == id || !known.agent:
+		case link.Reachable:
+			delete(m.shutWays, way{id, to})
+		default:
+			m.shutWays[way{id, to}] = m.now()
+		}
+	}
+	return cause{}, m.repeat(id, &said, links...)
+}
+
+// cannotReach is a consumer's word about a placement, whether it was Ready or not.
+func (m *machine) cannotReach(c choose) (cause, error) {
+	r := m.anyTold(c)
+	if r == nil || len(r.placements) == 0 {
+		return cause{}, nil
+	}
+	err := m.ReportStatus(context.Background(), r.requester, r.name, &v1.StatusReport{
+		Placement: int32(c(len(r.placements)) + 1), Role: consumer, State: v1.StatusReportStateRefused, Reason: unreachable,
+	})
+	if fault.ReasonOf(err) == fault.Conflict {
+		err = nil
+	}
+	return cause{}, err
+}

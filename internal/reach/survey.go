@@ -1,0 +1,99 @@
+package reach
+
+import (
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+const (
+	// longestMessage of a result, as the API has it.
+	longestMessage = 256
+	// mostShut is more than the broker remembers of one cluster.
+	mostShut = 256
+)
+
+// survey is what came of the peers that the broker named.
+type survey struct {
+	// found are results that the broker does not have, by cluster.
+	found map[string]v1.Link
+	// shut are clusters that were not reachable when they were looked at last.
+	shut map[string]bool
+}
+
+func newSurvey() survey { return survey{found: map[string]v1.Link{}, shut: map[string]bool{}} }
+
+// Ask has peers looked at, in place of those that were not looked at yet.
+func (s *Scout) Ask(peers []v1.Peer) {
+	s.mu.Lock()
+	s.peers = append([]v1.Peer(nil), peers...)
+	s.mu.Unlock()
+	s.wake()
+}
+
+// Found is what the broker was not told yet.
+func (s *Scout) Found() []v1.Link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []v1.Link
+	for _, l := range s.survey.found {
+		out = append(out, l)
+	}
+	return out
+}
+
+// Told notes that the broker has what was found.
+func (s *Scout) Told(links []v1.Link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range links {
+		if s.survey.found[l.ClusterID] == l {
+			delete(s.survey.found, l.ClusterID)
+		}
+	}
+}
+
+// News receives once a peer that was reachable, or that nobody had looked at, is not, and
+// once it is again. It has one reader.
+func (s *Scout) News() <-chan struct{} { return s.news }
+
+func (s *Scout) nextPeer() (v1.Peer, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.peers) == 0 {
+		return v1.Peer{}, false
+	}
+	next := s.peers[0]
+	s.peers = s.peers[1:]
+	return next, true
+}
+
+func (s *Scout) note(p v1.Peer, roundTrip time.Duration, err error) {
+	l := v1.Link{ClusterID: p.ClusterID, EndpointURL: p.EndpointURL, Reachable: err == nil}
+	if err == nil {
+		l.RoundTripMicroseconds = roundTrip.Microseconds()
+	} else {
+		l.Message = wire.Clip(err.Error(), longestMessage)
+	}
+	s.mu.Lock()
+	s.survey.found[p.ClusterID] = l
+	changed := s.survey.shut[p.ClusterID] == l.Reachable
+	switch {
+	case l.Reachable:
+		delete(s.survey.shut, p.ClusterID)
+	case len(s.survey.shut) >= mostShut:
+		clear(s.survey.shut) // they are news once more
+		fallthrough
+	default:
+		s.survey.shut[p.ClusterID] = true
+	}
+	s.mu.Unlock()
+	if !changed {
+		return
+	}
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
