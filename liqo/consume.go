@@ -48,7 +48,7 @@ func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 		return ConsumerState{}, err
 	}
 	actions, state := PlanConsumer(scene.ConsumerView)
-	state.Again = p.lookAtLost(scene)
+	state.Again = Soonest(state.Again, p.lookAtLost(scene))
 	for _, action := range actions {
 		if err := p.applyConsumer(ctx, scene, action); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
@@ -79,8 +79,17 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action)
 		return p.remove(ctx, s.identity)
 	case WriteSlice:
 		return p.writeSlice(ctx, s)
+	case BeginDrain:
+		return p.beginDrain(ctx, s)
+	case CordonNode:
+		return p.cordonNode(ctx, s)
+	case EvictPods:
+		return p.evictPods(ctx, s, a.Pods)
+	case RemovePods:
+		return p.removePods(ctx, s, a.Pods)
 	case DeleteSlice:
 		defer failpoint.Hit(failpoint.ConsumerSliceDeleted)
+		p.drains.forget(s.Name)
 		return p.remove(ctx, s.slice)
 	case WriteOffloading:
 		return p.writeOffloading(ctx, s, a)

@@ -24,6 +24,8 @@ type ConsumerView struct {
 	VirtualNode ObjectView
 	Node        NodeView
 	Offloading  []OffloadingView
+	// Drain is filled only while the placement is released and its slice is there.
+	Drain DrainView
 
 	// Siblings counts the other instructions towards the provider, in any phase, and
 	// Standing those that have not ended.
@@ -79,6 +81,8 @@ type SliceView struct {
 type NodeView struct {
 	Exists, Ready bool
 	Message       string
+	// Cordoned is true when nothing is scheduled to it any more, and it says why.
+	Cordoned bool
 }
 
 // ConsumerState is how far a placement is.
@@ -87,6 +91,8 @@ type ConsumerState struct {
 	Peered     Aspect
 	NodeReady  Aspect
 	Offloading Aspect
+	// Drained is empty until the placement has ended, and stays so where there is no node.
+	Drained Aspect
 	// Gone is true when nothing of the placement is left, and nothing that needs the
 	// provider either: the broker may be told.
 	Gone bool
@@ -180,18 +186,18 @@ func nodeAspect(v ConsumerView) Aspect {
 	return waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for %q to grant the slice", v.Provider)
 }
 
-// planRelease takes the placement down. The slice goes first: its virtual node is
-// then drained with respect for disruption budgets, while the remote namespaces are
-// still there.
+// planRelease takes the placement down. Its virtual node is drained first, with respect
+// for disruption budgets, while the remote namespaces are still there and the provider
+// lets pods end.
 func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 	s = ConsumerState{Phase: agentv1alpha1.InstructionReleasing}
 	s.Peered = waiting(agentv1alpha1.ReasonReleasing, "the placement has ended")
 	s.NodeReady, s.Offloading = s.Peered, s.Peered
 	if v.Slice.usable() && v.Slice.Ours {
-		return []Action{{Do: DeleteSlice}}, s
+		return planSliceRemoval(v, s)
 	}
 	if !v.drained() {
-		s.NodeReady = waiting(agentv1alpha1.ReasonReleasing, "waiting until node %q is drained and gone%s", v.Name, v.unreachable())
+		s.NodeReady = waiting(agentv1alpha1.ReasonReleasing, "waiting until node %q is gone%s", v.Name, v.unreachable())
 		return planLost(v), s
 	}
 	if actions = planOffloading(v); len(actions) > 0 || v.offloadingGoes() {
@@ -203,6 +209,19 @@ func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 	}
 	s.Phase, s.Gone, s.Done = agentv1alpha1.InstructionReleased, true, true
 	return nil, s
+}
+
+func planSliceRemoval(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
+	actions, drained, done := planDrain(v)
+	s.NodeReady = waiting(agentv1alpha1.ReasonReleasing, "%s", drained.Message)
+	if v.Node.Exists {
+		s.Drained = drained
+	}
+	if done {
+		return []Action{{Do: DeleteSlice}}, s
+	}
+	s.Again = drainLook
+	return actions, s
 }
 
 // drained is true when no pod can be on the placement's node any more. A slice that

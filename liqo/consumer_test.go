@@ -163,10 +163,16 @@ func TestConsumerTakesAPlacementDown(t *testing.T) {
 		want       []Action
 		gone, done bool
 	}{
-		"the slice goes first, so that pods are drained": {
-			view: released(func(*ConsumerView) {}), want: []Action{{Do: DeleteSlice}},
+		"the node is drained first": {
+			view: released(func(*ConsumerView) {}), want: []Action{{Do: BeginDrain}, {Do: CordonNode}},
 		},
-		"the drain is waited for": {
+		"the slice goes once nobody is left on the node": {
+			view: released(func(v *ConsumerView) { v.Node.Cordoned, v.Drain.Begun = true, drainBegan }), want: []Action{{Do: DeleteSlice}},
+		},
+		"a slice without a node has nothing to drain": {
+			view: released(func(v *ConsumerView) { v.Node = NodeView{} }), want: []Action{{Do: DeleteSlice}},
+		},
+		"the virtual node is waited for": {
 			view: released(func(v *ConsumerView) { v.Slice = SliceView{} }),
 		},
 		"the node is waited for after its virtual node": {

@@ -95,6 +95,9 @@ func newAPIServer(t *testing.T) client.Client {
 		WithIndex(&agentv1alpha1.ReservationInstruction{}, "spec.targetClusterID", func(o client.Object) []string {
 			return []string{o.(*agentv1alpha1.ReservationInstruction).Spec.TargetClusterID}
 		}).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+			return []string{o.(*corev1.Pod).Spec.NodeName}
+		}).
 		WithIndex(&agentv1alpha1.ProviderInstruction{}, "spec.requesterClusterID", func(o client.Object) []string {
 			return []string{o.(*agentv1alpha1.ProviderInstruction).Spec.RequesterClusterID}
 		}).Build()

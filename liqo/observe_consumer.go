@@ -29,6 +29,7 @@ type consumerScene struct {
 	key         *clusterKey
 	identity    *authv1beta1.Identity
 	slice       *authv1beta1.ResourceSlice
+	node        *corev1.Node
 	challenge   *received
 	answer      answered
 	credentials *Credentials
@@ -67,7 +68,7 @@ func (p *Peering) lookConsumer(ctx context.Context, r client.Reader, inst *agent
 	}
 	s.Namespace = namespaceView(s.namespace)
 	for _, observe := range []func(context.Context, *consumerScene) error{
-		p.observeSlice, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeReach,
+		p.observeSlice, p.observeDrain, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeReach,
 	} {
 		if err := observe(ctx, s); err != nil {
 			return nil, err
@@ -97,7 +98,7 @@ func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
 	var node corev1.Node
 	found, err := get(ctx, s.reader, "", s.Name, &node)
 	if found {
-		s.Node = nodeView(&node)
+		s.node, s.Node = &node, nodeView(&node)
 	}
 	return err
 }
@@ -124,7 +125,7 @@ func asked(before, reserved corev1.ResourceList) corev1.ResourceList {
 }
 
 func nodeView(node *corev1.Node) NodeView {
-	v := NodeView{Exists: true}
+	v := NodeView{Exists: true, Cordoned: isCordoned(node)}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			v.Ready, v.Message = c.Status == corev1.ConditionTrue && node.DeletionTimestamp == nil, c.Message

@@ -26,7 +26,7 @@ type Signer func(payload []byte) (envelope []byte, err error)
 // Verifier returns the payload of an envelope and the cluster that signed it.
 type Verifier func(envelope []byte) (clusterID string, payload []byte, err error)
 
-// Options of a Peering. All but LiqoNamespace, Clock and Log are required.
+// Options of a Peering. All but LiqoNamespace, Clock, Log and DrainTimeout are required.
 type Options struct {
 	// ClusterID of this cluster, the same as Liqo's.
 	ClusterID string
@@ -51,6 +51,10 @@ type Options struct {
 	Outbox *Outbox
 	Clock  clock.PassiveClock
 	Log    logr.Logger
+
+	// DrainTimeout is how long the pods on the virtual node of a placement that has ended
+	// are evicted; the rest is deleted, with the grace period of each. Zero for at once.
+	DrainTimeout time.Duration
 }
 
 func (o *Options) complete() error {
@@ -78,6 +82,8 @@ func (o *Options) complete() error {
 type Peering struct {
 	opts    Options
 	mailbox *mailbox
+	// drains is used by the consumer's goroutine alone.
+	drains attempts
 
 	// departing lets one instruction at a time find out whether it is the last of
 	// its peer: two that leave together would each rely on the other.
@@ -100,7 +106,7 @@ func New(o Options) (*Peering, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}}, nil
+	return &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}, drains: attempts{}}, nil
 }
 
 // Deliver takes an envelope that the broker says came from the cluster from. It is

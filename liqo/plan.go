@@ -27,6 +27,10 @@ const (
 	NudgeSlice       Verb = "NudgeSlice"
 	EndPods          Verb = "EndPods"
 	PartIdentity     Verb = "PartIdentity"
+	BeginDrain       Verb = "BeginDrain"
+	CordonNode       Verb = "CordonNode"
+	EvictPods        Verb = "EvictPods"
+	RemovePods       Verb = "RemovePods"
 )
 
 // Verbs of the provider.
@@ -53,6 +57,8 @@ type Action struct {
 	Namespace string
 	// Agreement on how; only WriteOffloading.
 	Agreement Agreement
+	// Pods that have to leave; only EvictPods and RemovePods.
+	Pods []PodView
 }
 
 // Aspect is the state of one side of a placement, ready to become a condition.

@@ -19,6 +19,9 @@ import (
 // retryConflict is when to try again after somebody else wrote first.
 const retryConflict = firstRetry
 
+// never is how long to wait where only an event matters.
+const never time.Duration = 0
+
 // Reconcile does the next things for one instruction and says where it is.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	again, err := r.reconcile(ctx, req)
@@ -28,35 +31,35 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// reconcile returns after how long to look again.
+// reconcile returns when to look again where nothing that is watched tells.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	inst := &agentv1alpha1.ReservationInstruction{}
 	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
-		return 0, client.IgnoreNotFound(err)
+		return never, client.IgnoreNotFound(err)
 	}
 	if req.Namespace != r.opts.Namespace {
-		return 0, nil
+		return never, nil
 	}
 	if !controllerutil.ContainsFinalizer(inst, agentv1alpha1.PeeringFinalizer) {
 		if inst.DeletionTimestamp != nil {
-			return 0, nil
+			return never, nil
 		}
 		if err := r.addFinalizer(ctx, inst); err != nil {
-			return 0, err
+			return never, err
 		}
 	}
 	state, err := r.carryOut(ctx, inst)
 	if err != nil {
-		return 0, err
+		return never, err
 	}
 	if err := r.record(ctx, inst, state); err != nil {
-		return 0, client.IgnoreNotFound(err) // it went, and the cache is late
+		return never, client.IgnoreNotFound(err) // it went, and the cache is late
 	}
 	r.report(inst, state)
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
-		return state.Again, nil
+		return liqo.Soonest(state.Again, untilNotice(inst, r.opts.ExpiryNotice, r.opts.Clock.Now())), nil
 	}
-	return state.Again, r.depart(ctx, inst)
+	return never, r.depart(ctx, inst)
 }
 
 func (r *Reconciler) addFinalizer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
@@ -69,7 +72,7 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.Reservati
 	if r.opts.Peering != nil {
 		return r.opts.Peering.Consume(ctx, inst)
 	}
-	gone := inst.Spec.Release || inst.DeletionTimestamp != nil
+	gone := released(inst)
 	state := liqo.ConsumerState{Phase: agentv1alpha1.InstructionPending, Gone: gone, Done: gone}
 	if gone {
 		state.Phase = agentv1alpha1.InstructionReleased

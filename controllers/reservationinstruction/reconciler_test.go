@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -53,7 +54,10 @@ func newReconciler(t *testing.T, b *broker, objects ...client.Object) *Reconcile
 	return &Reconciler{
 		client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 			WithStatusSubresource(&agentv1alpha1.ReservationInstruction{}).Build(),
-		opts:    Options{Namespace: "default", Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))},
+		opts: Options{
+			Namespace: "default", Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), ExpiryNotice: 10 * time.Minute,
+			Recorder: events.NewFakeRecorder(8),
+		},
 		heard:   make(chan event.TypedGenericEvent[string], 8),
 		reports: liqo.Reports{Outbox: outbox, Reporter: b, Role: v1.StatusReportRoleConsumer, Log: logr.Discard()},
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -48,6 +49,10 @@ type Options struct {
 	Outbox   *liqo.Outbox
 	// Clock stamps conditions.
 	Clock clock.PassiveClock
+	// ExpiryNotice is how long ahead it is said that a reservation expires; zero for not.
+	ExpiryNotice time.Duration
+	// Recorder of events on instructions.
+	Recorder events.EventRecorder
 }
 
 // Reconciler drives ReservationInstructions.
@@ -61,7 +66,7 @@ type Reconciler struct {
 
 // SetupWithManager adds the controller to a manager.
 func SetupWithManager(mgr manager.Manager, opts Options) error {
-	if opts.Namespace == "" || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil || (opts.Peering == nil) != (opts.Reach == nil) {
+	if opts.Namespace == "" || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil || opts.Recorder == nil || (opts.Peering == nil) != (opts.Reach == nil) {
 		return errors.New("reservationinstruction: an option is missing")
 	}
 	r := &Reconciler{

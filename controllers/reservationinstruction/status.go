@@ -18,10 +18,15 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.Reservation
 	before := inst.DeepCopy()
 	now := metav1.NewTime(r.opts.Clock.Now())
 	describe(inst, state, r.opts.Peering == nil, now)
+	describeEnding(inst, &before.Status, r.opts.ExpiryNotice, now)
 	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
 		return nil
 	}
-	return r.client.Status().Patch(ctx, inst, client.MergeFrom(before))
+	if err := r.client.Status().Patch(ctx, inst, client.MergeFrom(before)); err != nil {
+		return err
+	}
+	r.tell(inst, before)
+	return nil
 }
 
 // describe derives the status from the state. delivered stays true once it was:
@@ -50,6 +55,10 @@ func describe(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerSta
 	set(agentv1alpha1.ConditionNodeReady, state.NodeReady)
 	set(agentv1alpha1.ConditionOffloading, state.Offloading)
 	ready := firstFalse(state.Peered, state.NodeReady, state.Offloading)
+	if drained := state.Drained; drained.Reason != "" {
+		set(agentv1alpha1.ConditionDrained, drained)
+		ready = liqo.Aspect{Reason: agentv1alpha1.ReasonReleasing, Message: drained.Message}
+	}
 	set(agentv1alpha1.ConditionReady, ready)
 	status.Message = ready.Message
 	if state.NodeReady.True {

@@ -25,10 +25,17 @@ func (r *Reconciler) tell(rr, before *agentv1alpha1.ResourceRequest) {
 	if c := changed(rr, before, agentv1alpha1.ConditionReserved); c != nil && (ready == nil || c.Reason != ready.Reason) {
 		r.record(rr, c)
 	}
-	for _, kind := range []string{agentv1alpha1.ConditionChanged, agentv1alpha1.ConditionPreempted, agentv1alpha1.ConditionProviderReachable} {
+	for _, kind := range []string{
+		agentv1alpha1.ConditionChanged, agentv1alpha1.ConditionPreempted, agentv1alpha1.ConditionProviderReachable, agentv1alpha1.ConditionDrained,
+	} {
 		if c := changed(rr, before, kind); c != nil {
 			r.record(rr, c)
 		}
+	}
+	// What Preempted and Ready have told of an end is not told twice.
+	c, preempted := changed(rr, before, agentv1alpha1.ConditionEnding), changed(rr, before, agentv1alpha1.ConditionPreempted)
+	if c != nil && preempted == nil && (ready == nil || c.Reason != ready.Reason) {
+		r.record(rr, c)
 	}
 	if c := changed(rr, before, agentv1alpha1.ConditionOffloading); c != nil && c.Reason == agentv1alpha1.ReasonNamespaceNotOpted {
 		r.record(rr, c)
@@ -56,7 +63,8 @@ func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Conditi
 		agentv1alpha1.ReasonBrokerUnreachable, agentv1alpha1.ReasonNamespaceNotOpted, agentv1alpha1.ReasonNodeNotReady,
 		agentv1alpha1.ReasonOutsideBounds, agentv1alpha1.ReasonChangeRefused, agentv1alpha1.ReasonFailed,
 		agentv1alpha1.ReasonQueueFull, agentv1alpha1.ReasonNotice, agentv1alpha1.ReasonPreempted,
-		agentv1alpha1.ReasonProviderSilent, agentv1alpha1.ReasonMigrating:
+		agentv1alpha1.ReasonProviderSilent, agentv1alpha1.ReasonMigrating, agentv1alpha1.ReasonExpiring,
+		agentv1alpha1.ReasonDrainBlocked, agentv1alpha1.ReasonDrainOverdue, agentv1alpha1.ReasonDrainedPartly:
 		kind = corev1.EventTypeWarning
 	}
 	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", wire.Clip(c.Message, maxNote))

@@ -515,7 +515,7 @@ func TestDeletionWhileTheBrokerIsAway(t *testing.T) {
 	b.takenDown()
 	b.after(wait)
 	b.expectState(agentv1alpha1.RequestReleasing, agentv1alpha1.ReasonBrokerUnreachable)
-	if diff := cmp.Diff([]string{"Warning BrokerUnreachable"}, b.heard()); diff != "" {
+	if diff := cmp.Diff([]string{"Warning BrokerUnreachable", "Normal Deleted"}, b.heard()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	b.broker.SetDown(false)

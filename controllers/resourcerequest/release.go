@@ -26,11 +26,7 @@ func (r *Reconciler) release(ctx context.Context, rr *agentv1alpha1.ResourceRequ
 	}
 	before := rr.DeepCopy()
 	status := r.editor(rr)
-	again, err := r.giveBack(ctx, rr, status)
-	if err != nil {
-		return never, err
-	}
-	left, err := r.takeDown(ctx, rr)
+	again, left, err := r.leave(ctx, rr, status, agentv1alpha1.ReasonDeleted)
 	if err != nil {
 		return never, err
 	}
@@ -45,11 +41,7 @@ func (r *Reconciler) release(ctx context.Context, rr *agentv1alpha1.ResourceRequ
 func (r *Reconciler) end(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	before := rr.DeepCopy()
 	status := r.editor(rr)
-	again, err := r.giveBack(ctx, rr, status)
-	if err != nil {
-		return never, err
-	}
-	left, err := r.takeDown(ctx, rr)
+	again, left, err := r.leave(ctx, rr, status, agentv1alpha1.ReasonReleased)
 	if err != nil {
 		return never, err
 	}
@@ -58,6 +50,24 @@ func (r *Reconciler) end(ctx context.Context, rr *agentv1alpha1.ResourceRequest)
 		status.released()
 	}
 	return again, r.save(ctx, rr, before)
+}
+
+// leave gives the reservation back and has its instructions undone; it returns how many
+// of them are left.
+func (r *Reconciler) leave(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor, reason string) (again time.Duration, left int, err error) {
+	began := status.isReleasing()
+	if again, err = r.giveBack(ctx, rr, status); err != nil {
+		return never, 0, err
+	}
+	all, err := r.takeDown(ctx, rr)
+	if err != nil {
+		return never, 0, err
+	}
+	if len(all) > 0 && !began {
+		status.ends(reason, "the request is given back: pods are evicted from its virtual node, and it goes")
+	}
+	status.drained(all)
+	return again, len(all), nil
 }
 
 // giveBack tells the broker, once. A key that the broker does not know is shut by
@@ -96,21 +106,21 @@ func isGivenBack(rr *agentv1alpha1.ResourceRequest) bool {
 	return rr.Status.Phase == agentv1alpha1.RequestReleasing && c != nil && c.Reason == agentv1alpha1.ReasonReleased
 }
 
-// takeDown has the request's instructions undone and returns how many are left.
-func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (int, error) {
+// takeDown has the request's instructions undone and returns those that are left.
+func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
 	all, err := r.instructions(ctx, rr)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for i := range all {
 		if all[i].Spec.Release {
 			continue
 		}
 		if err := inbox.ReleaseConsumer(ctx, r.client, &all[i]); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	return len(all), nil
+	return all, nil
 }
 
 // letGo lets the request vanish.

@@ -145,6 +145,9 @@ func (e editor) unsure(reason, what string, err error) {
 
 // ended: the broker has ended the reservation.
 func (e editor) ended(a *v1.Reservation) {
+	if reason, known := endReasons[a.EndReason]; known {
+		e.ends(reason, "the broker has ended the reservation: "+a.Message)
+	}
 	if a.EndReason != v1.ReservationEndReasonFailed {
 		e.lost(a.Message)
 		if a.EndReason == v1.ReservationEndReasonPreempted {
@@ -193,6 +196,7 @@ func (e editor) over() {
 func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []string) {
 	s := &e.rr.Status
 	current := currentOf(all)
+	e.drained(all)
 	switch {
 	case isOver(s.Phase):
 		return
@@ -218,6 +222,7 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 		}
 	}
 	e.reachable(all)
+	e.ending(all, current)
 	if len(closed) > 0 {
 		e.set(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, optIn(closed))
 	}

@@ -39,6 +39,10 @@ const (
 	ConsumerSliceMade        Point = "consumer-slice-made"
 	ConsumerOffloadingMade   Point = "consumer-offloading-made"
 	ConsumerReady            Point = "consumer-ready"
+	ConsumerDrainBegun       Point = "consumer-drain-begun"
+	ConsumerNodeCordoned     Point = "consumer-node-cordoned"
+	ConsumerPodsEvicted      Point = "consumer-pods-evicted"
+	ConsumerPodsDeleted      Point = "consumer-pods-deleted"
 	ConsumerSliceDeleted     Point = "consumer-slice-deleted"
 	ConsumerOffloadingGone   Point = "consumer-offloading-deleted"
 	ConsumerIdentityDeleted  Point = "consumer-identity-deleted"
@@ -72,9 +76,13 @@ var Consumer = []Point{
 	RequestNoted, RequestAnswered, RequestInstructed,
 	ConsumerNamespaceMade, ConsumerAnswered, ConsumerIdentityMade, ConsumerSliceMade, ConsumerOffloadingMade, ConsumerReady,
 	RequestGivenBack,
+	ConsumerDrainBegun, ConsumerNodeCordoned,
 	ConsumerSliceDeleted, ConsumerOffloadingGone, ConsumerIdentityDeleted, ConsumerNamespaceDeleted, ConsumerGone, ConsumerDeleted,
 	RequestLetGo,
 }
+
+// Draining lists the points of that agent at which pods have to leave a virtual node.
+var Draining = []Point{ConsumerPodsEvicted, ConsumerPodsDeleted}
 
 // Provider lists every point of the agent that provides, in the same order.
 var Provider = []Point{

@@ -69,7 +69,7 @@ func killed(t *testing.T, dir string, armed []Point) bool {
 
 func TestEveryPointIsListedOnce(t *testing.T) {
 	seen := map[Point]bool{}
-	for _, p := range slices.Concat(Consumer, Provider, Broker, Durable) {
+	for _, p := range slices.Concat(Consumer, Draining, Provider, Broker, Durable) {
 		if seen[p] {
 			t.Errorf("%q is listed twice", p)
 		}
@@ -82,7 +82,7 @@ func TestEveryPointIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range slices.Concat(Consumer, Provider, Broker, Durable) {
+	for _, p := range slices.Concat(Consumer, Draining, Provider, Broker, Durable) {
 		if !strings.Contains(string(page), "`"+string(p)+"`") {
 			t.Errorf("docs/testing.md does not list %q", p)
 		}

@@ -38,6 +38,12 @@ const (
 	ConditionPreempted = "Preempted"
 	// ConditionLending is false while a LendingPolicy grants nothing new to anybody.
 	ConditionLending = "Lending"
+	// ConditionEnding is true when it is known that the virtual node goes: ahead of the end,
+	// with what can be done about it, and from the end on. False where that was taken back.
+	ConditionEnding = "Ending"
+	// ConditionDrained tells of pods on a virtual node whose placement has ended: false
+	// while they are evicted, true when the node can go.
+	ConditionDrained = "Drained"
 	// ConditionGranted is true when the ResourceSlice of a placement is granted.
 	ConditionGranted = "Granted"
 )
@@ -103,11 +109,26 @@ const (
 	ReasonCertificateInvalid  = "CertificateInvalid"
 	ReasonRenewalFailing      = "CertificateRenewalFailing"
 	// ReasonDraining is a provider's that takes back its acknowledgement because it
-	// stops lending.
+	// stops lending, and a consumer's whose pods leave a virtual node.
 	ReasonDraining = "Draining"
 	// ReasonUnreachable is a consumer's that gives a placement up because it cannot reach
 	// the provider's API server.
 	ReasonUnreachable = "Unreachable"
+	// ReasonDrainBlocked: pods are refused to be evicted, by a PodDisruptionBudget for example.
+	ReasonDrainBlocked = "DrainBlocked"
+	// ReasonDrainOverdue: the time to evict pods is over, those that are left are deleted.
+	ReasonDrainOverdue = "DrainOverdue"
+	// ReasonDrained: no pod is left.
+	ReasonDrained = "Drained"
+	// ReasonDrainedPartly: the node goes though pods are left of which nothing is heard.
+	ReasonDrainedPartly = "DrainedPartly"
+
+	// ReasonExpiring: the duration is over soon.
+	ReasonExpiring = "Expiring"
+	// ReasonExpired: the duration is over.
+	ReasonExpired = "Expired"
+	// ReasonDeleted: the request is deleted.
+	ReasonDeleted = "Deleted"
 )
 
 // Finalizers and labels of the agent.
@@ -127,6 +148,9 @@ const (
 	// ReservationLabel carries the reservation's name on instructions, slices and
 	// virtual nodes. Pods are pinned to a reservation by selecting on it.
 	ReservationLabel = "broker.fluidos.eu/reservation"
+	// EndingTaint is put, with effect NoSchedule, on a virtual node whose placement has
+	// ended; its value is the reservation's name.
+	EndingTaint = "broker.fluidos.eu/ending"
 	// OffloadLabel, with value "true" on a namespace, lets ResourceRequests of
 	// other namespaces offload it.
 	OffloadLabel = "liqo.io/broker-offload"

@@ -65,6 +65,18 @@ type Notice struct {
 	Message string `json:"message,omitempty"`
 }
 
+// Drain is the time in which pods are evicted from a virtual node, by this cluster's
+// clock.
+type Drain struct {
+	// startedAt is when it began.
+	// +required
+	StartedAt metav1.Time `json:"startedAt"`
+
+	// deadline is when pods that are left are deleted, with the grace period of each.
+	// +required
+	Deadline metav1.Time `json:"deadline"`
+}
+
 // ReservationInstructionSpec tells this cluster to use reserved capacity.
 type ReservationInstructionSpec struct {
 	// reservationName as the broker named it.
@@ -155,16 +167,21 @@ type ReservationInstructionStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
+	// drain is set once the placement has ended and its virtual node is emptied.
+	// +optional
+	Drain *Drain `json:"drain,omitempty"`
+
 	// observedGeneration is the generation that this status speaks of; 0 means
 	// not seen yet.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Peered, NodeReady, Offloading and PeeringSkipped.
+	// conditions are Ready, Peered, NodeReady, Offloading and PeeringSkipped; towards the
+	// end Ending and Drained.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=12
+	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

@@ -170,12 +170,12 @@ type ResourceRequestStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Reserved, Peered, NodeReady, Offloading and, where it
-	// applies, Preempted.
+	// conditions are Ready, Reserved, Peered, NodeReady, Offloading and, where they
+	// apply, Preempted, Ending and Drained.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=12
+	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

@@ -130,6 +130,8 @@ resources:
 - --instruction-poll-interval={{ .Values.instructions.pollInterval }}
 - --reclaim-timeout={{ .Values.reclaimTimeout }}
 - --give-up-timeout={{ .Values.giveUpTimeout }}
+- --expiry-notice={{ .Values.ending.notice }}
+- --drain-timeout={{ .Values.ending.drainTimeout }}
 - --health-probe-bind-address=:8081
 - --metrics-bind-address={{ ternary ":8080" "0" .Values.metrics.enabled }}
 {{- if and .Values.metrics.enabled .Values.metrics.secure }}

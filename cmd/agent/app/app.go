@@ -197,7 +197,7 @@ func (a *agent) addPeering(*rest.Config) error {
 		Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(),
 		Messenger: a.transport, Sign: a.sign, Verify: a.verify,
 		Outbox: a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
-		ReclaimAfter: a.reclaimTimeout, GiveUpAfter: a.giveUpTimeout,
+		ReclaimAfter: a.reclaimTimeout, GiveUpAfter: a.giveUpTimeout, DrainTimeout: a.drainTimeout,
 	})
 	return err
 }
@@ -228,6 +228,7 @@ func (a *agent) addControllers(*rest.Config) error {
 	}
 	consumes := reservationinstruction.Options{
 		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
+		ExpiryNotice: a.expiryNotice, Recorder: a.mgr.GetEventRecorder("reservationinstruction"),
 	}
 	if a.scout != nil {
 		advertises.Peers, consumes.Reach = a.scout, a.scout

@@ -59,6 +59,8 @@ type options struct {
 	acceptBrokerReservations bool
 	reclaimTimeout           time.Duration
 	giveUpTimeout            time.Duration
+	expiryNotice             time.Duration
+	drainTimeout             time.Duration
 
 	healthAddress string
 	metrics       metrics.Listener
@@ -75,6 +77,7 @@ func defaults() *options {
 		advertisementName: "cluster-advertisement", advertisementNamespace: "default",
 		instructionNamespace: "default", acceptBrokerReservations: true,
 		reclaimTimeout: 10 * time.Minute, giveUpTimeout: 10 * time.Minute,
+		expiryNotice: 10 * time.Minute, drainTimeout: 5 * time.Minute,
 		healthAddress: ":8081", metrics: metrics.Listener{Address: ":8080"},
 	}
 }
@@ -119,6 +122,9 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.giveUpTimeout, "give-up-timeout", o.giveUpTimeout, "how long to wait, once all that this cluster had of a provider has ended, for a provider that does not answer, before it is given up; 0 for as long as it takes")
 	fs.DurationVar(&o.reclaimTimeout, "reclaim-timeout", o.reclaimTimeout, "how long a consumer may take to give back what has ended here, before the agent takes it; 0 for as long as it likes")
 
+	fs.DurationVar(&o.expiryNotice, "expiry-notice", o.expiryNotice, "how long before a reservation's duration is over condition Ending of its ResourceRequest says so; 0 for not at all")
+	fs.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long pods are evicted from the virtual node of a reservation that has ended, with respect for PodDisruptionBudgets; the rest is then deleted, with the grace period of each")
+
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz")
 	o.metrics.Bind(fs)
 	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "wait for a lease before working, so that a second replica can stand by")
@@ -161,6 +167,12 @@ func (o *options) complete() error {
 	}
 	if err := errors.Join(leastOrNone("--reclaim-timeout", o.reclaimTimeout), leastOrNone("--give-up-timeout", o.giveUpTimeout)); err != nil {
 		return err
+	}
+	if o.expiryNotice < 0 {
+		return fmt.Errorf("--expiry-notice: %s is negative, use 0 for no notice", o.expiryNotice)
+	}
+	if o.drainTimeout < 0 {
+		return fmt.Errorf("--drain-timeout: %s is negative, use 0 to delete pods without evicting them first", o.drainTimeout)
 	}
 	return o.checkTerms()
 }

@@ -1,0 +1,110 @@
+package reservationinstruction
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// ending is why and when a virtual node goes.
+type ending struct {
+	reason, message string
+}
+
+// describeEnding derives the condition Ending; before is the status as it was.
+func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1alpha1.ReservationInstructionStatus, lead time.Duration, now metav1.Time) {
+	old := meta.FindStatusCondition(before.Conditions, agentv1alpha1.ConditionEnding)
+	noted := old != nil && old.Status == metav1.ConditionTrue
+	condition := metav1.Condition{
+		Type: agentv1alpha1.ConditionEnding, Status: metav1.ConditionTrue,
+		ObservedGeneration: inst.Generation, LastTransitionTime: now,
+	}
+	e := ahead(inst, lead, now.Time)
+	if released(inst) {
+		if noted && (before.Phase == agentv1alpha1.InstructionReleasing || before.Phase == agentv1alpha1.InstructionReleased) {
+			return // why it ended was known once, and stays
+		}
+		if noted && old.Reason != agentv1alpha1.ReasonExpiring {
+			e = &ending{old.Reason, "it makes room"}
+		} else {
+			e = ended(inst, now.Time)
+		}
+		e.message += ": " + whatGoes(inst)
+	}
+	switch {
+	case e != nil:
+		condition.Reason, condition.Message = e.reason, e.message
+	case !noted:
+		return
+	default:
+		condition.Status, condition.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn
+		condition.Message = "it stays" + untilWhen(inst)
+	}
+	meta.SetStatusCondition(&inst.Status.Conditions, condition)
+}
+
+func released(inst *agentv1alpha1.ReservationInstruction) bool {
+	return inst.Spec.Release || inst.DeletionTimestamp != nil
+}
+
+// ahead is nil while no end is near. What is renewed has none.
+func ahead(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now time.Time) *ending {
+	spec := &inst.Spec
+	switch {
+	case spec.Notice != nil:
+		return &ending{spec.Notice.Reason, fmt.Sprintf("it ends at %s: %s; %s", instant(spec.Notice.EndsAt), whatGoes(inst), spec.Notice.Message)}
+	case lead > 0 && spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Add(-lead)):
+		return &ending{agentv1alpha1.ReasonExpiring, fmt.Sprintf("its duration is over at %s: %s; to keep it, %s",
+			instant(*spec.ExpiresAt), whatGoes(inst), howToExtend(spec))}
+	}
+	return nil
+}
+
+// ended says why a placement is taken down, as far as this cluster has heard.
+func ended(inst *agentv1alpha1.ReservationInstruction, now time.Time) *ending {
+	spec := &inst.Spec
+	switch {
+	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
+		return &ending{agentv1alpha1.ReasonExpired, "its duration is over"}
+	case spec.ProviderSilentSince != nil:
+		return &ending{agentv1alpha1.ReasonMigrated, fmt.Sprintf("nothing is heard of %q", spec.TargetClusterID)}
+	}
+	return &ending{agentv1alpha1.ReasonReleased, "it was given back"}
+}
+
+// whatGoes is what an end means to who uses the reservation.
+func whatGoes(inst *agentv1alpha1.ReservationInstruction) string {
+	if inst.Status.NodeName == "" {
+		return "its capacity is given back"
+	}
+	return fmt.Sprintf("pods are evicted from node %q, and it goes", inst.Status.NodeName)
+}
+
+func howToExtend(spec *agentv1alpha1.ReservationInstructionSpec) string {
+	if ref := spec.RequestRef; ref != nil {
+		return fmt.Sprintf("raise spec.duration: kubectl edit resourcerequest %s -n %s", ref.Name, ref.Namespace)
+	}
+	return fmt.Sprintf("raise spec.duration of Reservation %q in the broker's cluster", spec.ReservationName)
+}
+
+func untilWhen(inst *agentv1alpha1.ReservationInstruction) string {
+	if inst.Spec.ExpiresAt == nil {
+		return ""
+	}
+	return " until " + instant(*inst.Spec.ExpiresAt)
+}
+
+func instant(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// untilNotice is when it is to be said that a reservation expires; never if it does not,
+// or was said.
+func untilNotice(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now time.Time) time.Duration {
+	if lead <= 0 || inst.Spec.ExpiresAt == nil || released(inst) {
+		return never
+	}
+	return max(inst.Spec.ExpiresAt.Add(-lead).Sub(now), never)
+}

@@ -1,0 +1,146 @@
+package reservationinstruction
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// noon is when the tests below look, with a notice of ten minutes.
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+const lead = 10 * time.Minute
+
+func expires(in time.Duration) func(*agentv1alpha1.ReservationInstruction) {
+	return func(i *agentv1alpha1.ReservationInstruction) { i.Spec.ExpiresAt = new(metav1.NewTime(noon.Add(in))) }
+}
+
+func release(i *agentv1alpha1.ReservationInstruction) { i.Spec.Release = true }
+
+func preempt(i *agentv1alpha1.ReservationInstruction) {
+	i.Spec.Notice = &agentv1alpha1.Notice{Reason: "Preempted", EndsAt: metav1.NewTime(noon.Add(time.Minute)), Message: "a request of priority 9 needs the room"}
+}
+
+func requested(i *agentv1alpha1.ReservationInstruction) {
+	i.Spec.RequestRef = &agentv1alpha1.RequestReference{Namespace: "team", Name: "mine", UID: "u"}
+}
+
+// noted is an instruction that has said before why it ends.
+func noted(reason string) func(*agentv1alpha1.ReservationInstruction) {
+	return func(i *agentv1alpha1.ReservationInstruction) {
+		i.Status.Conditions = []metav1.Condition{{Type: agentv1alpha1.ConditionEnding, Status: metav1.ConditionTrue, Reason: reason, Message: "said before"}}
+	}
+}
+
+func TestAnEndIsToldAhead(t *testing.T) {
+	type edits []func(*agentv1alpha1.ReservationInstruction)
+	tests := map[string]struct {
+		edits edits
+		// want is status, reason and message; empty for no condition.
+		want  string
+		again time.Duration
+	}{
+		"what is renewed has no end":        {},
+		"a duration that is far from over":  {edits: edits{expires(time.Hour)}, again: 50 * time.Minute},
+		"a duration that is over soon":      {edits: edits{expires(lead), requested}, want: `True Expiring its duration is over at 2026-06-01T12:10:00Z: pods are evicted from node "res-a-1", and it goes; to keep it, raise spec.duration: kubectl edit resourcerequest mine -n team`},
+		"one that the broker's cluster set": {edits: edits{expires(time.Minute)}, want: `True Expiring its duration is over at 2026-06-01T12:01:00Z: pods are evicted from node "res-a-1", and it goes; to keep it, raise spec.duration of Reservation "res-a" in the broker's cluster`},
+		"without a node": {
+			edits: edits{expires(time.Minute), requested, func(i *agentv1alpha1.ReservationInstruction) { i.Status.NodeName = "" }},
+			want:  `True Expiring its duration is over at 2026-06-01T12:01:00Z: its capacity is given back; to keep it, raise spec.duration: kubectl edit resourcerequest mine -n team`,
+		},
+		"a duration that was raised takes it back": {
+			edits: edits{expires(time.Hour), noted(agentv1alpha1.ReasonExpiring)},
+			want:  `False NoticeWithdrawn it stays until 2026-06-01T13:00:00Z`, again: 50 * time.Minute,
+		},
+		"a duration that was taken out, too": {edits: edits{noted(agentv1alpha1.ReasonExpiring)}, want: `False NoticeWithdrawn it stays`},
+		"a higher priority": {
+			edits: edits{preempt}, want: `True Preempted it ends at 2026-06-01T12:01:00Z: pods are evicted from node "res-a-1", and it goes; a request of priority 9 needs the room`,
+		},
+		"it is given back":                {edits: edits{release}, want: `True Released it was given back: pods are evicted from node "res-a-1", and it goes`},
+		"given back ahead of its expiry":  {edits: edits{release, expires(time.Minute), noted(agentv1alpha1.ReasonExpiring)}, want: `True Released it was given back: pods are evicted from node "res-a-1", and it goes`},
+		"its duration is over":            {edits: edits{release, expires(0), noted(agentv1alpha1.ReasonExpiring)}, want: `True Expired its duration is over: pods are evicted from node "res-a-1", and it goes`},
+		"it has made room":                {edits: edits{release, noted(agentv1alpha1.ReasonPreempted)}, want: `True Preempted it makes room: pods are evicted from node "res-a-1", and it goes`},
+		"another provider has taken over": {edits: edits{release, func(i *agentv1alpha1.ReservationInstruction) { i.Spec.ProviderSilentSince = new(metav1.NewTime(noon)) }}, want: `True Migrated nothing is heard of "paris": pods are evicted from node "res-a-1", and it goes`},
+		"why it ended stays": {
+			edits: edits{release, expires(-time.Hour), noted(agentv1alpha1.ReasonReleased), func(i *agentv1alpha1.ReservationInstruction) { i.Status.Phase = agentv1alpha1.InstructionReleasing }},
+			want:  `True Released said before`,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inst := newInstruction()
+			inst.Status.NodeName = "res-a-1"
+			for _, edit := range test.edits {
+				edit(inst)
+			}
+			before := inst.DeepCopy()
+			describeEnding(inst, &before.Status, lead, metav1.NewTime(noon))
+			got := ""
+			if c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionEnding); c != nil {
+				got = strings.Join([]string{string(c.Status), c.Reason, c.Message}, " ")
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("condition (-want +got):\n%s", diff)
+			}
+			if again := untilNotice(inst, lead, noon); again != test.again {
+				t.Errorf("looks again in %v, want %v", again, test.again)
+			}
+		})
+	}
+}
+
+func TestWithoutNoticeAnExpiryIsNotToldAhead(t *testing.T) {
+	inst := newInstruction()
+	expires(time.Second)(inst)
+	before := inst.DeepCopy()
+	describeEnding(inst, &before.Status, 0, metav1.NewTime(noon))
+	if len(inst.Status.Conditions) > 0 || untilNotice(inst, 0, noon) != never {
+		t.Errorf("conditions %+v, looks again in %v", inst.Status.Conditions, untilNotice(inst, 0, noon))
+	}
+}
+
+// A reservation that is extended each time it is about to end tells so each time, once.
+func TestEventsTellOfTheEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*agentv1alpha1.ReservationInstruction)
+		want []string
+	}{
+		"of a Reservation":                          {edit: func(*agentv1alpha1.ReservationInstruction) {}, want: []string{"Warning Expiring", "Normal NoticeWithdrawn", "Warning Expiring"}},
+		"of a ResourceRequest, which has them then": {edit: requested},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inst := newInstruction()
+			test.edit(inst)
+			r := newReconciler(t, &broker{}, inst)
+			recorder := events.NewFakeRecorder(8)
+			r.opts.Clock, r.opts.Recorder = clocktesting.NewFakePassiveClock(noon), recorder
+			for _, in := range []time.Duration{time.Minute, time.Minute, time.Hour, time.Hour, 5 * time.Minute} {
+				if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); err != nil {
+					t.Fatal(err)
+				}
+				expires(in)(inst)
+				if err := r.client.Update(t.Context(), inst); err != nil {
+					t.Fatal(err)
+				}
+				step(t, r)
+			}
+			var got []string
+			for len(recorder.Events) > 0 {
+				words := strings.Fields(<-recorder.Events)
+				got = append(got, words[0]+" "+words[1])
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package resourcerequest
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// endReasons are why the broker has ended a reservation.
+var endReasons = map[v1.ReservationEndReason]string{
+	v1.ReservationEndReasonExpired:   agentv1alpha1.ReasonExpired,
+	v1.ReservationEndReasonPreempted: agentv1alpha1.ReasonPreempted,
+	v1.ReservationEndReasonFailed:    agentv1alpha1.ReasonFailed,
+	v1.ReservationEndReasonReleased:  agentv1alpha1.ReasonReleased,
+}
+
+// ends: it is known why the virtual node goes now.
+func (e editor) ends(reason, message string) {
+	e.set(agentv1alpha1.ConditionEnding, metav1.ConditionTrue, reason, message)
+}
+
+// ending shows what the current placement says of its end, unless it is known already
+// why all of it ends.
+func (e editor) ending(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) {
+	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionEnding)
+	noted := old != nil && old.Status == metav1.ConditionTrue
+	said := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionEnding)
+	ends := said != nil && said.Status == metav1.ConditionTrue
+	switch {
+	case e.isReleasing() && (!ends || noted && old.Reason != agentv1alpha1.ReasonExpiring):
+	case ends:
+		e.ends(said.Reason, said.Message)
+	case movesFrom(all, current) != nil:
+		e.ends(agentv1alpha1.ReasonMigrating, fmt.Sprintf("nothing is heard of %q: pods are evicted from node %q once that on %q is Ready",
+			current.Spec.TargetClusterID, current.Status.NodeName, movesFrom(all, current).Spec.TargetClusterID))
+	case !noted:
+	case said != nil:
+		e.set(said.Type, said.Status, said.Reason, said.Message)
+	default:
+		e.set(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, fmt.Sprintf("node %q stays", current.Name))
+	}
+}
+
+// movesFrom is the placement that is to take over from one whose provider is silent, nil
+// if there is none.
+func movesFrom(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
+	if !stands(current) || current.Spec.ProviderSilentSince == nil {
+		return nil
+	}
+	return besideOf(all, current)
+}
+
+// drained shows how far the node is emptied that goes, of several the one of the newest
+// placement. The message for people tells of it while all of the request ends.
+func (e editor) drained(all []agentv1alpha1.ReservationInstruction) {
+	const kind = agentv1alpha1.ConditionDrained
+	var newest *agentv1alpha1.ReservationInstruction
+	for i := range all {
+		next := &all[i]
+		if meta.FindStatusCondition(next.Status.Conditions, kind) != nil && (newest == nil || next.Spec.Placement > newest.Spec.Placement) {
+			newest = next
+		}
+	}
+	switch {
+	case newest != nil:
+		c := meta.FindStatusCondition(newest.Status.Conditions, kind)
+		e.set(kind, c.Status, c.Reason, c.Message)
+	case meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
+		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonDrained, "its virtual node is gone")
+	}
+	if !e.isReleasing() {
+		return
+	}
+	for _, kind := range []string{agentv1alpha1.ConditionReady, kind} {
+		c := meta.FindStatusCondition(e.rr.Status.Conditions, kind)
+		if c != nil && c.Status == metav1.ConditionFalse {
+			e.rr.Status.Message = wire.Clip(c.Message, maxMessage)
+		}
+	}
+}
