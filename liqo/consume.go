@@ -54,8 +54,14 @@ func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
 		}
 	}
+	if inst.Spec.Unattended {
+		state = p.deputise(ctx, inst, state)
+	} else {
+		p.dismiss(scene.Provider)
+	}
 	if state.Done && scene.Siblings == 0 {
 		p.forget(scene.pair)
+		p.dismiss(scene.Provider)
 	}
 	return state, nil
 }

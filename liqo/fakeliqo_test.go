@@ -53,12 +53,14 @@ type world struct {
 
 // site is a cluster: an API server in memory, the agent's peering, Liqo's key.
 type site struct {
-	id      string
-	client  client.Client
-	key     keyPair
-	peering *Peering
-	stop    context.CancelFunc
-	stopped chan struct{}
+	id     string
+	client client.Client
+	key    keyPair
+	// unattended clusters have no agent: who uses them has a kubeconfig.
+	unattended bool
+	peering    *Peering
+	stop       context.CancelFunc
+	stopped    chan struct{}
 	// silent agents do nothing, and cut clusters reach no other. A stale Liqo believes that
 	// its replicas are still there.
 	silent, cut, stale bool
@@ -130,7 +132,7 @@ func (w *world) start(id string) {
 	peering, err := New(Options{
 		ReclaimAfter: reclaimAfter, GiveUpAfter: giveUpAfter,
 		ClusterID: id, InstructionNamespace: "default", Client: s.client, Reader: s.client,
-		Messenger: sender{w, id}, Outbox: outbox, Verify: verifyNamed,
+		Messenger: sender{w, id}, Outbox: outbox, Verify: verifyNamed, Remote: w.remote,
 		Sign: func(payload []byte) ([]byte, error) { return append([]byte(id+"\n"), payload...), nil },
 	})
 	w.check(err)
@@ -139,6 +141,13 @@ func (w *world) start(id string) {
 	s.peering, s.stop, s.stopped = peering, cancel, make(chan struct{})
 	w.mu.Unlock()
 	go func() { _ = outbox.Start(ctx); close(s.stopped) }()
+}
+
+func (w *world) remote(id string) (client.Client, error) {
+	if s := w.sites[id]; s.unattended {
+		return s.client, nil
+	}
+	return nil, errors.New("no kubeconfig")
 }
 
 // restart loses what the agent has in memory; the broker delivers again what it has.
@@ -219,8 +228,11 @@ func (w *world) reserve(consumer, provider, name string) {
 		CreationTimestamp: metav1.Now(), Finalizers: []string{agentv1alpha1.PeeringFinalizer},
 	}
 	w.check(w.sites[consumer].client.Create(w.t.Context(), &agentv1alpha1.ReservationInstruction{ObjectMeta: *object.DeepCopy(), Spec: agentv1alpha1.ReservationInstructionSpec{
-		ReservationName: name, Placement: 1, TargetClusterID: provider, Resources: kept,
+		ReservationName: name, Placement: 1, TargetClusterID: provider, Resources: kept, Unattended: w.sites[provider].unattended,
 	}}))
+	if w.sites[provider].unattended {
+		return
+	}
 	inst := &agentv1alpha1.ProviderInstruction{ObjectMeta: *object.DeepCopy(), Spec: agentv1alpha1.ProviderInstructionSpec{
 		ReservationName: name, Placement: 1, RequesterClusterID: consumer, Resources: kept,
 	}}
@@ -238,6 +250,9 @@ func (w *world) setRelease(consumer, provider, name string, unpeer bool) {
 		w.check(w.sites[consumer].client.Update(w.t.Context(), &c))
 	} else {
 		w.check(err)
+	}
+	if w.sites[provider].unattended {
+		return
 	}
 	var p agentv1alpha1.ProviderInstruction
 	w.check(w.sites[provider].client.Get(w.t.Context(), key, &p))
@@ -297,6 +312,9 @@ func (w *world) tick() {
 // step is what the agent's controllers do.
 func (s *site) step(w *world) {
 	w.t.Helper()
+	if s.unattended {
+		return
+	}
 	ctx := w.t.Context()
 	var consumer agentv1alpha1.ReservationInstructionList
 	w.check(s.client.List(ctx, &consumer))

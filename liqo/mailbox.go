@@ -62,21 +62,34 @@ func (b *mailbox) deliver(ctx context.Context, from string, envelope []byte) err
 	if signer != from {
 		return fmt.Errorf("envelope from %q: signed by %q", from, signer)
 	}
-	m, err := decode(payload, signer, b.self)
+	m, err := b.take(signer, payload)
 	if err != nil {
 		return err
 	}
-	b.keep(*m, digestOf(payload))
 	wake := b.consumer
 	if b.self == m.Provider {
 		wake = b.provider
 	}
+	return notify(ctx, wake, from)
+}
+
+func notify(ctx context.Context, wake chan<- event.TypedGenericEvent[string], of string) error {
 	select {
-	case wake <- event.TypedGenericEvent[string]{Object: from}:
+	case wake <- event.TypedGenericEvent[string]{Object: of}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// take keeps a payload that is known to be of signer.
+func (b *mailbox) take(signer string, payload []byte) (*Message, error) {
+	m, err := decode(payload, signer, b.self)
+	if err != nil {
+		return nil, err
+	}
+	b.keep(*m, digestOf(payload))
+	return m, nil
 }
 
 func (b *mailbox) keep(m Message, digest string) {

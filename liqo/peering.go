@@ -26,7 +26,7 @@ type Signer func(payload []byte) (envelope []byte, err error)
 // Verifier returns the payload of an envelope and the cluster that signed it.
 type Verifier func(envelope []byte) (clusterID string, payload []byte, err error)
 
-// Options of a Peering. All but LiqoNamespace, Clock, Log and DrainTimeout are required.
+// Options of a Peering. All but LiqoNamespace, Remote, Clock, Log and DrainTimeout are required.
 type Options struct {
 	// ClusterID of this cluster, the same as Liqo's.
 	ClusterID string
@@ -37,6 +37,11 @@ type Options struct {
 	// Client reads from a cache, Reader from the API server.
 	Client client.Client
 	Reader client.Reader
+
+	// Remote returns a client of a provider's cluster with whose rights this agent does
+	// the part of a provider that no agent speaks for; an error that says what is missing
+	// where there is none. It is nil where this agent does no such thing.
+	Remote func(provider string) (client.Client, error)
 
 	Messenger Messenger
 	Sign      Signer
@@ -92,6 +97,8 @@ type Peering struct {
 	mu      sync.Mutex // guards the following
 	answers map[Pair]answered
 	key     *clusterKey
+	// deputies by the provider whose part they do.
+	deputies map[string]*deputy
 }
 
 // answered is what was computed from a question: a challenge and this cluster's key.
@@ -106,7 +113,7 @@ func New(o Options) (*Peering, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}, drains: attempts{}}, nil
+	return &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}, drains: attempts{}, deputies: map[string]*deputy{}}, nil
 }
 
 // Deliver takes an envelope that the broker says came from the cluster from. It is
@@ -125,6 +132,9 @@ func (p *Peering) ProviderEvents() <-chan event.TypedGenericEvent[string] { retu
 // message returns the Send for a step.
 func (p *Peering) message(pair Pair, s Step, payload []byte) Send {
 	return func(ctx context.Context) error {
+		if d := p.deputyOf(pair.receiver(s)); d != nil {
+			return d.hear(ctx, payload)
+		}
 		envelope, err := p.opts.Sign(payload)
 		if err != nil {
 			return fmt.Errorf("sign message %d of %q and %q: %w", s, pair.Consumer, pair.Provider, err)

@@ -93,6 +93,7 @@ var agentValues = with(shared, map[string]string{
 	"a token in a Secret":                    `{enrolment: {url: "https://broker.example.com:8444", existingSecret: token, caHash: "` + caHash + "," + caHash + `"}}`,
 	"a cluster that waits to be approved":    `{enrolment: {url: "https://broker.example.com:8444", caHash: "` + caHash + `"}}`,
 	"a cluster that does not enrol":          `{identity: {existingSecret: rome}, broker: {urls: ["https://one.example.com:8443", "https://two.example.com:8443"]}}`,
+	"providers without agents":               `{peeringMode: kubeconfig, kubeconfigs: {existingSecret: others}}`,
 	"a cluster without Liqo":                 `{peeringMode: none, acceptBrokerReservations: false}`,
 	"Liqo elsewhere":                         `{liqo: {namespace: liqo-system}, guard: {elsewhere: Deny}}`,
 	"no guard":                               `{guard: {enabled: false}}`,

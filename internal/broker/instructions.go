@@ -112,7 +112,7 @@ func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.I
 		Notice:           t.noticeOf(r, p),
 	}
 	if role == v1.InstructionRoleConsumer {
-		in.Key = r.RequestKey()
+		in.Key, in.Unattended = r.RequestKey(), !t.state.HasAgent(p.Provider)
 		if since := t.state.Cluster(p.Provider).LostSince; !since.IsZero() && r.Stands(p) {
 			silent := t.now().Sub(since).Seconds()
 			in.ProviderSilentSeconds = &silent

@@ -36,7 +36,8 @@ func (r rules) config() Config {
 
 // stay is one in the queue.
 type stay struct {
-	// came counts the stays that began before it; position is the broker's number of it.
+	// came counts the stays that began in earlier steps; position is where in the journal
+	// it began, which orders those of one step.
 	came     int
 	position uint64
 	until    time.Time
@@ -61,7 +62,10 @@ func (o *oracle) isBefore(a, b *told) bool {
 	if p, q := o.priority(a), o.priority(b); p != q {
 		return p > q
 	}
-	return b.waiting == nil || a.waiting.came < b.waiting.came
+	if b.waiting == nil || a.waiting.came != b.waiting.came {
+		return b.waiting == nil || a.waiting.came < b.waiting.came
+	}
+	return a.waiting.position < b.waiting.position
 }
 
 func (r *told) mayWait() bool {
@@ -180,7 +184,7 @@ func (o *oracle) inTurn(known *told, id string, now time.Time) error {
 	for _, other := range o.told {
 		// What is kept for one here, nobody takes. Who came in this step may have come
 		// after one that has waited within it, which nobody saw.
-		waits := other != known && other.waiting != nil && other.waiting.preempts != id && other.waiting.came <= o.earlier
+		waits := other != known && other.waiting != nil && other.waiting.preempts != id && other.waiting.came < o.earlier
 		if waits && o.isBefore(other, known) && o.mayServe(id, other, now) && o.takes(id, other.amounts, other) {
 			return fmt.Errorf("out of turn: %s of priority %d waits and comes before it", other.name, o.priority(other))
 		}
@@ -212,7 +216,7 @@ func (o *oracle) followQueue(known *told, r *ledger.Reservation, now time.Time) 
 	}
 	if known.waiting == nil {
 		o.stays++
-		known.waiting = &stay{came: o.stays, position: is.Position, until: now.Add(ruledTimeout), left: known.duration}
+		known.waiting = &stay{came: o.earlier, position: is.Position, until: now.Add(ruledTimeout), left: known.duration}
 		if seconds := known.request.QueueTimeoutSeconds; seconds > 0 {
 			known.waiting.until = now.Add(time.Duration(seconds) * time.Second)
 		}

@@ -49,3 +49,20 @@ func TestWhoeverHasSomethingAtASilentProviderIsTold(t *testing.T) {
 		}
 	})
 }
+
+// Who has something at a provider without an agent is told so, until one speaks for it.
+func TestWhoeverHasSomethingAtAnUnattendedProviderIsTold(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "4", "8Gi")
+		f.offerByHand("paris", 16, 64)
+		r := f.reserve("rome", "key", asked("4"))
+		cursor := f.poll("rome", "").Cursor
+		if in := f.told("rome", r, v1.InstructionRoleConsumer); !in.Unattended || in.ProviderID != "paris" {
+			t.Errorf("told %+v, want that nobody attends to paris", in)
+		}
+		f.advertise("paris", "16", "64Gi")
+		if list := f.poll("rome", cursor); len(list.Instructions) != 1 || list.Instructions[0].Unattended {
+			t.Errorf("who polls is told %+v, want that an agent attends to paris", list.Instructions)
+		}
+	})
+}

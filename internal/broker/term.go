@@ -186,6 +186,13 @@ func (t *term) record(e ledger.Event) error {
 	return nil
 }
 
+// touchAll has everybody be told who has reserved something of a cluster.
+func (t *term) touchAll(c *ledger.Cluster) {
+	for _, name := range c.Reservations() {
+		t.touched(t.state.Reservation(name))
+	}
+}
+
 // follow brings what is derived from the ledger up to date after an event. Victims are
 // those that made room for its reservation before.
 //
@@ -193,7 +200,11 @@ func (t *term) record(e ledger.Event) error {
 func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 	switch {
 	case e.Offer != nil:
-		t.list(t.state.Cluster(e.Offer.ClusterID))
+		c := t.state.Cluster(e.Offer.ClusterID)
+		t.list(c)
+		if c.Agent && c.AgentSince.Equal(e.At) {
+			t.touchAll(c)
+		}
 		if t.state.Awaits(e.Offer.ClusterID) {
 			t.hold(e.Offer.ClusterID)
 		}
@@ -204,9 +215,7 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 			delete(t.healAgain, name)
 		}
 	case e.Reach != nil:
-		for _, name := range t.state.Cluster(e.Reach.ClusterID).Reservations() {
-			t.touched(t.state.Reservation(name))
-		}
+		t.touchAll(t.state.Cluster(e.Reach.ClusterID))
 	case e.Keep != nil:
 		t.followHold(t.state.Quote(e.Keep.Name))
 	case e.LetGo != nil:

@@ -81,6 +81,9 @@ func (s *State) applyOffer(at time.Time, o *Offer) {
 	c.stretch = s.stretchOf(o)
 	c.Agent = known || o.Agent
 	c.recount()
+	if c.Agent && !known {
+		s.touchHolders(c)
+	}
 }
 
 func (s *State) applyShut(at time.Time, v *Shut) {

@@ -30,6 +30,11 @@ func (s *State) checkReach(e *Reach) error {
 func (s *State) applyReach(e *Reach) {
 	c := s.clusters[e.ClusterID]
 	c.LostSince = e.Since
+	s.touchHolders(c)
+}
+
+// touchHolders has whoever is concerned by a provider be told of it.
+func (s *State) touchHolders(c *Cluster) {
 	for _, name := range c.Reservations() {
 		s.reservations[name].Changed = s.position
 	}

@@ -59,6 +59,7 @@ func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1al
 		Resources:             resources,
 		ExpiresAt:             ExpiresAt(in.RemainingSeconds, received),
 		ProviderSilentSince:   silentSince(in.ProviderSilentSeconds, received),
+		Unattended:            in.Unattended,
 		Notice:                noticeOf(in.Notice, received),
 		Release:               in.State != v1.InstructionStateHold,
 	}, nil

@@ -135,6 +135,11 @@ type ReservationInstructionSpec struct {
 	// +optional
 	ProviderSilentSince *metav1.Time `json:"providerSilentSince,omitempty"`
 
+	// unattended is true where no agent speaks for the provider: this agent does its part
+	// too, with --peering-mode=kubeconfig and a kubeconfig of that cluster.
+	// +optional
+	Unattended bool `json:"unattended,omitempty"`
+
 	// release is set when the placement has ended: everything made for it is
 	// taken down, then status.phase becomes Released.
 	// +optional

@@ -582,6 +582,9 @@ type Instruction struct {
 	// State Hold: the placement stands. Release: take down what was made for it and
 	// report Gone. Ended: both sides did; forget it.
 	State InstructionState `json:"state"`
+
+	// Unattended No agent speaks for the provider, for the consumer. It may do the provider's part itself.
+	Unattended bool `json:"unattended,omitempty,omitzero"`
 }
 
 // InstructionRole defines model for Instruction.Role.

@@ -121,6 +121,9 @@ resources:
 {{- end }}
 {{- end }}
 - --peering-mode={{ .Values.peeringMode }}
+{{- if .Values.kubeconfigs.existingSecret }}
+- --kubeconfigs-dir=/etc/agent/kubeconfigs
+{{- end }}
 - --accept-broker-reservations={{ .Values.acceptBrokerReservations }}
 - --liqo-namespace={{ .Values.liqo.namespace }}
 - --advertisement-name={{ .Values.advertisement.name }}
@@ -220,6 +223,13 @@ into memory for the files' readers.
       - key: tls.key
         path: tls.key
 {{- end }}
+{{- with .Values.kubeconfigs.existingSecret }}
+- name: kubeconfigs
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+    optional: true
+{{- end }}
 {{- with .Values.volumes }}
 {{ toYaml . }}
 {{- end }}
@@ -239,6 +249,11 @@ into memory for the files' readers.
 {{- if and .Values.metrics.enabled .Values.metrics.secure }}
 - name: metrics-tls
   mountPath: /etc/agent/metrics-tls
+  readOnly: true
+{{- end }}
+{{- if .Values.kubeconfigs.existingSecret }}
+- name: kubeconfigs
+  mountPath: /etc/agent/kubeconfigs
   readOnly: true
 {{- end }}
 {{- with .Values.volumeMounts }}

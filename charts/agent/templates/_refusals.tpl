@@ -11,6 +11,12 @@ with the key and the remedy.
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
 {{- fail "serviceAccount.name is missing: name the account that you made, or set serviceAccount.create=true" -}}
 {{- end -}}
+{{- if and (eq .Values.peeringMode "kubeconfig") (not .Values.kubeconfigs.existingSecret) -}}
+{{- fail "kubeconfigs.existingSecret is missing: name a Secret with <cluster-id>.kubeconfig of each provider without an agent, or set peeringMode=brokered" -}}
+{{- end -}}
+{{- if and (ne .Values.peeringMode "kubeconfig") .Values.kubeconfigs.existingSecret -}}
+{{- fail (printf "kubeconfigs.existingSecret is not read with peeringMode=%s: set peeringMode=kubeconfig, or leave it out" .Values.peeringMode) -}}
+{{- end -}}
 {{- if and .Values.identity.existingSecret $enrolment.url -}}
 {{- fail "identity.existingSecret and enrolment.url exclude each other: the agent has an identity or enrols for one" -}}
 {{- end -}}

@@ -48,7 +48,8 @@ func Command() *cobra.Command {
 carries ResourceRequests to the broker, turns what was granted into a virtual
 node through Liqo, and provides what others were granted here.
 
-It holds no credential of any other cluster. --broker-cert-path is a folder with
+It holds no credential of any other cluster, unless --kubeconfigs-dir gives it some of
+clusters without an agent. --broker-cert-path is a folder with
 tls.crt and tls.key (this cluster's certificate, common name = cluster ID),
 ca.crt (the CA of the broker's certificate) and agents-ca.crt (the CA of the
 agents; ca.crt if absent). With --identity-secret the agent fills that folder
@@ -57,7 +58,8 @@ itself: it enrols the cluster at --enrolment-url and renews the certificate.`,
     --enrolment-url=https://broker.example.com:8444 \
     --enrolment-ca-hash=sha256:... --enrolment-token=...   # as broker enrol prints it
   agent --broker-url=https://broker.example.com:8443 --broker-cert-path=/etc/agent/tls
-  agent --broker-url=... --broker-cert-path=... --peering-mode=none   # reserve, do not peer`,
+  agent --broker-url=... --broker-cert-path=... --peering-mode=none   # reserve, do not peer
+  agent --broker-url=... --broker-cert-path=... --kubeconfigs-dir=/etc/agent/kubeconfigs`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		Version:      version.String(),
@@ -191,14 +193,19 @@ func (a *agent) addPeering(*rest.Config) error {
 	if err := a.mgr.Add(a.scout); err != nil {
 		return err
 	}
-	var err error
-	a.peering, err = liqo.New(liqo.Options{
+	options := liqo.Options{
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, LiqoNamespace: a.liqoNamespace,
 		Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(),
 		Messenger: a.transport, Sign: a.sign, Verify: a.verify,
 		Outbox: a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
 		ReclaimAfter: a.reclaimTimeout, GiveUpAfter: a.giveUpTimeout, DrainTimeout: a.drainTimeout,
-	})
+	}
+	if a.peeringMode == peeringKubeconfig {
+		others := &kubeconfigs{dir: a.kubeconfigsDir, scheme: a.mgr.GetScheme(), clients: map[string]remote{}}
+		options.Remote = others.client
+	}
+	var err error
+	a.peering, err = liqo.New(options)
 	return err
 }
 

@@ -77,16 +77,13 @@ func podsOnly() string {
 
 func (a *agent) settleMode(installed bool) error {
 	switch {
-	case a.peeringMode == peeringBrokered && !installed:
-		return fmt.Errorf("--peering-mode=brokered: Liqo is not installed in this cluster (no API %s); install it or use --peering-mode=none", liqoAPI)
+	case (a.peeringMode == peeringBrokered || a.peeringMode == peeringKubeconfig) && !installed:
+		return fmt.Errorf("--peering-mode=%s: Liqo is not installed in this cluster (no API %s); install it or use --peering-mode=none", a.peeringMode, liqoAPI)
 	case a.peeringMode == "" && installed:
 		a.peeringMode = peeringBrokered
 	case a.peeringMode == "":
 		a.peeringMode = peeringNone
 		a.log.Info("Liqo is not installed: capacity is reserved, nobody peers (--peering-mode=none)")
-	}
-	if a.kubeconfigsDir != "" {
-		a.log.Info("--kubeconfigs-dir is not needed and not read: peering goes through the broker without any kubeconfig", "folder", a.kubeconfigsDir)
 	}
 	return nil
 }

@@ -19,8 +19,9 @@ import (
 
 // Values of --peering-mode.
 const (
-	peeringBrokered = "brokered"
-	peeringNone     = "none"
+	peeringBrokered   = "brokered"
+	peeringKubeconfig = "kubeconfig"
+	peeringNone       = "none"
 )
 
 type options struct {
@@ -109,8 +110,8 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.prices.EgressCost, "egress-cost", "", "price of moving one GiB of data out of this cluster's region")
 	fs.StringToStringVar(&o.resourceCosts, "resource-costs", o.resourceCosts, "prices of one unit of other resources for one hour, for example nvidia.com/gpu=0.95")
 	fs.StringVar(&o.prices.Currency, "currency", "", "ISO 4217 code of the currency of all prices")
-	fs.StringVar(&o.peeringMode, "peering-mode", o.peeringMode, "brokered (peer through Liqo) or none (reserve only); if unset brokered where Liqo is installed, else none")
-	fs.StringVar(&o.kubeconfigsDir, "kubeconfigs-dir", o.kubeconfigsDir, "folder with kubeconfigs of other clusters; not needed, since peering is brokered")
+	fs.StringVar(&o.peeringMode, "peering-mode", o.peeringMode, "brokered (peer through Liqo), kubeconfig (also with clusters that have no agent, of which --kubeconfigs-dir holds a kubeconfig) or none (reserve only); if unset kubeconfig with --kubeconfigs-dir, else brokered where Liqo is installed, else none")
+	fs.StringVar(&o.kubeconfigsDir, "kubeconfigs-dir", o.kubeconfigsDir, "folder with <cluster-id>.kubeconfig of providers that have no agent; others are peered with through the broker and need none")
 	fs.StringVar(&o.liqoNamespace, "liqo-namespace", o.liqoNamespace, "namespace in which Liqo is installed")
 
 	fs.DurationVar(&o.advertisementInterval, "advertisement-requeue-interval", o.advertisementInterval, "how often to advertise while nothing changes, unless the broker asks for another interval")
@@ -155,9 +156,20 @@ func (o *options) complete() error {
 		return err
 	}
 	switch o.peeringMode {
-	case "", peeringBrokered, peeringNone:
+	case "":
+		if o.kubeconfigsDir != "" {
+			o.peeringMode = peeringKubeconfig
+		}
+	case peeringKubeconfig:
+		if o.kubeconfigsDir == "" {
+			return errors.New("--peering-mode=kubeconfig: --kubeconfigs-dir is missing: give the folder with <cluster-id>.kubeconfig")
+		}
+	case peeringBrokered, peeringNone:
+		if o.kubeconfigsDir != "" {
+			return fmt.Errorf("--kubeconfigs-dir is not read with --peering-mode=%s: leave it out, or use --peering-mode=kubeconfig", o.peeringMode)
+		}
 	default:
-		return fmt.Errorf("--peering-mode: %q is unknown, use brokered or none", o.peeringMode)
+		return fmt.Errorf("--peering-mode: %q is unknown, use brokered, kubeconfig or none", o.peeringMode)
 	}
 	if o.advertisementInterval < time.Second {
 		return fmt.Errorf("--advertisement-requeue-interval: %s is too short, the least is 1s", o.advertisementInterval)

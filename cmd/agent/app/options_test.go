@@ -36,11 +36,14 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"a price of a piece that is none": {
 			args: append([]string{"--resource-costs=nvidia.com/gpu=much", "--currency=EUR"}, working...), want: "--resource-costs: nvidia.com/gpu",
 		},
-		"prices of no currency":  {args: append([]string{"--cpu-cost=0.04"}, working...), want: "--currency is missing"},
-		"a currency by its name": {args: append([]string{"--cpu-cost=0.04", "--currency=euro"}, working...), want: `"euro"`},
-		"an unknown mode":        {args: append([]string{"--peering-mode=magic"}, working...), want: `"magic"`},
-		"an interval too short":  {args: append([]string{"--advertisement-requeue-interval=1ms"}, working...), want: "--advertisement-requeue-interval"},
-		"a poll too often":       {args: append([]string{"--instruction-poll-interval=1ms"}, working...), want: "--instruction-poll-interval"},
+		"prices of no currency":         {args: append([]string{"--cpu-cost=0.04"}, working...), want: "--currency is missing"},
+		"a currency by its name":        {args: append([]string{"--cpu-cost=0.04", "--currency=euro"}, working...), want: `"euro"`},
+		"an unknown mode":               {args: append([]string{"--peering-mode=magic"}, working...), want: `"magic"`},
+		"kubeconfigs that are missing":  {args: append([]string{"--peering-mode=kubeconfig"}, working...), want: "--kubeconfigs-dir is missing"},
+		"kubeconfigs that nobody reads": {args: append([]string{"--peering-mode=brokered", "--kubeconfigs-dir=/etc"}, working...), want: "--kubeconfigs-dir is not read"},
+		"kubeconfigs alone":             {args: append([]string{"--kubeconfigs-dir=/etc"}, working...)},
+		"an interval too short":         {args: append([]string{"--advertisement-requeue-interval=1ms"}, working...), want: "--advertisement-requeue-interval"},
+		"a poll too often":              {args: append([]string{"--instruction-poll-interval=1ms"}, working...), want: "--instruction-poll-interval"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,63 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// remoteTimeout bounds a call to a cluster that this agent has a kubeconfig of.
+const remoteTimeout = 5 * time.Second
+
+// kubeconfigs are those of clusters without an agent, <cluster-id>.kubeconfig in a folder.
+// A file that changes, comes or goes is heeded at the next call.
+type kubeconfigs struct {
+	dir    string
+	scheme *runtime.Scheme
+
+	mu      sync.Mutex // guards clients
+	clients map[string]remote
+}
+
+// remote is a client and the text that it was made of.
+type remote struct {
+	client.Client
+	text string
+}
+
+// client returns a client of a cluster, the same one as long as its file says the same.
+func (k *kubeconfigs) client(clusterID string) (client.Client, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	path := filepath.Join(k.dir, clusterID+".kubeconfig")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		delete(k.clients, clusterID)
+		return nil, fmt.Errorf("there is no %s: put its kubeconfig there, or install an agent in that cluster", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its kubeconfig: %w", err)
+	}
+	if known, ok := k.clients[clusterID]; ok && known.text == string(text) {
+		return known.Client, nil
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("its kubeconfig %s: %w", path, err)
+	}
+	config.Timeout = remoteTimeout
+	c, err := client.New(config, client.Options{Scheme: k.scheme})
+	if err != nil {
+		return nil, fmt.Errorf("its kubeconfig %s: %w", path, err)
+	}
+	k.clients[clusterID] = remote{Client: c, text: string(text)}
+	return c, nil
+}

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestAKubeconfigIsHeededAsItIsNow(t *testing.T) {
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kubeconfigs{dir: t.TempDir(), scheme: scheme, clients: map[string]remote{}}
+	path := filepath.Join(k.dir, "paris.kubeconfig")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants := func(part string) {
+		t.Helper()
+		if _, err := k.client("paris"); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("got %v, want an error that names %q", err, part)
+		}
+	}
+	works := func() client.Client {
+		t.Helper()
+		c, err := k.client("paris")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	wants(path)
+	write("not: [a kubeconfig")
+	wants(path)
+	write(kubeconfig(t, "https://paris.example:6443"))
+	first := works()
+	if works() != first {
+		t.Error("another client for the same file")
+	}
+	write(kubeconfig(t, "https://paris.example:7443"))
+	if works() == first {
+		t.Error("the same client for another file")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	wants(path)
+}
+
+func kubeconfig(t *testing.T, server string) string {
+	t.Helper()
+	text, err := clientcmd.Write(api.Config{
+		CurrentContext: "c", Clusters: map[string]*api.Cluster{"c": {Server: server}},
+		Contexts: map[string]*api.Context{"c": {Cluster: "c"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,155 @@
+package playground_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// nobody is asked where a cluster has no agent.
+type nobody struct{}
+
+func (nobody) SendMessage(context.Context, *v1.Message) error {
+	return errors.New("there is no broker")
+}
+
+// TestAClusterWithoutAgentIsPeeredWithAndLeft has the consumer's part of an agent reserve
+// in a cluster that has real Liqo and no agent, with the rights of the sample.
+func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
+	p, err := playground.Up(t.Context(), playground.Options{Dir: t.TempDir(), Members: playground.DefaultMembers()[:2]})
+	check(t, err)
+	t.Cleanup(func() { check(t, p.Stop()) })
+	rome, paris := connect(t, p.Clusters["rome"].RESTConfig()), connect(t, p.Clusters["paris"].RESTConfig())
+	kinds, err := manifest.ReadFS(charts.Agent(), "files/crds")
+	check(t, err)
+	check(t, manifest.Install(t.Context(), rome, kinds))
+
+	outbox := liqo.NewOutbox(clock.RealClock{})
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error)
+	go func() { stopped <- outbox.Start(ctx) }()
+	t.Cleanup(func() { stop(); <-stopped })
+	limited := limitedTo(t, p.Clusters["paris"], paris)
+	peering, err := liqo.New(liqo.Options{
+		ClusterID: "rome", InstructionNamespace: "default", Client: rome, Reader: rome, Messenger: nobody{}, Outbox: outbox,
+		Sign:   func(payload []byte) ([]byte, error) { return payload, nil },
+		Verify: func([]byte) (string, []byte, error) { return "", nil, errors.New("nobody signs") },
+		Remote: func(string) (client.Client, error) { return limited, nil },
+	})
+	check(t, err)
+
+	inst := &agentv1alpha1.ReservationInstruction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-a-1", Finalizers: []string{agentv1alpha1.PeeringFinalizer}},
+		Spec: agentv1alpha1.ReservationInstructionSpec{
+			ReservationName: "res-a", Placement: 1, TargetClusterID: "paris", Unattended: true,
+			Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")},
+		},
+	}
+	check(t, rome.Create(t.Context(), inst))
+	consume(t, rome, peering, inst, func(s liqo.ConsumerState) bool { return s.NodeReady.True })
+	node := &corev1.Node{}
+	check(t, rome.Get(t.Context(), client.ObjectKey{Name: "res-a-1"}, node))
+	if got := node.Status.Allocatable.Cpu().String(); got != "1" {
+		t.Errorf("the virtual node has %s cores, want 1", got)
+	}
+
+	inst.Spec.Release = true
+	check(t, rome.Update(t.Context(), inst))
+	consume(t, rome, peering, inst, func(s liqo.ConsumerState) bool { return s.Done })
+	departed, err := peering.DepartConsumer(t.Context(), inst)
+	if !departed || err != nil {
+		t.Errorf("departed: %v, %v", departed, err)
+	}
+	for name, c := range map[string]client.Client{"rome": rome, "paris": paris} {
+		for _, kind := range []schema.GroupVersionKind{
+			{Group: "authentication.liqo.io", Version: "v1beta1", Kind: "TenantList"},
+			{Group: "authentication.liqo.io", Version: "v1beta1", Kind: "IdentityList"},
+			{Group: "authentication.liqo.io", Version: "v1beta1", Kind: "ResourceSliceList"},
+			{Group: "core.liqo.io", Version: "v1beta1", Kind: "ForeignClusterList"},
+		} {
+			list := &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(kind)
+			check(t, c.List(t.Context(), list))
+			if len(list.Items) > 0 {
+				t.Errorf("%s: %d left in a %s", name, len(list.Items), kind.Kind)
+			}
+		}
+	}
+}
+
+// consume does what the agent's controller does, until done.
+func consume(t *testing.T, c client.Client, peering *liqo.Peering, inst *agentv1alpha1.ReservationInstruction, done func(liqo.ConsumerState) bool) {
+	t.Helper()
+	var state liqo.ConsumerState
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 90*time.Second, true, func(ctx context.Context) (_ bool, err error) {
+		if err = c.Get(ctx, client.ObjectKeyFromObject(inst), inst); err == nil {
+			state, err = peering.Consume(ctx, inst)
+		}
+		return err == nil && done(state), nil //nolint:nilerr // a conflict is tried again, as anything else
+	})
+	if err != nil {
+		t.Fatalf("%v: %+v", err, state)
+	}
+}
+
+// limitedTo connects with the rights of the sample alone.
+func limitedTo(t *testing.T, cluster *playground.Cluster, admin client.Client) client.Client {
+	t.Helper()
+	text, err := os.ReadFile("../../config/samples/rbac_v1_clusterrole_kubeconfig.yaml")
+	check(t, err)
+	role, err := manifest.Read(text)
+	check(t, err)
+	check(t, manifest.Apply(t.Context(), admin, role))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rome"}}
+	check(t, admin.Create(t.Context(), account))
+	check(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "rome-kubeconfig"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role[0].GetName()},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
+	}))
+	path, err := cluster.ServiceAccountKubeconfig(t.Context(), account.Namespace, account.Name)
+	check(t, err)
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	check(t, err)
+	return connect(t, config)
+}
+
+func connect(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, agentv1alpha1.AddToScheme, liqo.AddToScheme} {
+		check(t, add(scheme))
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	check(t, err)
+	return c
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,196 @@
+package liqo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// A provider that cannot be asked is left alone for deputyPause, so that it does not hold
+// up the placements at others; one call waits for deputyTimeout. Nobody watches its
+// objects: they are looked at every deputyStep while something is awaited of them, and
+// every deputyPause otherwise.
+const (
+	deputyTimeout = 5 * time.Second
+	deputyPause   = 15 * time.Second
+	deputyStep    = 500 * time.Millisecond
+)
+
+// deputy does the provider's part of a peering for a provider that has no agent: with the
+// same plans, through a client of that cluster, from the consumer's process. Messages
+// between the two parts stay in it.
+//
+// What it carries out are ProviderInstructions that nobody has written: each follows from
+// a ReservationInstruction here.
+type deputy struct {
+	part     *Peering
+	consumer *Peering
+	client   client.Client
+	// restUntil is when to try again after a failure.
+	restUntil time.Time
+	failure   error
+}
+
+// deputise does the provider's part of a placement after the consumer's, and says in the
+// state what that waits for.
+func (p *Peering) deputise(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state ConsumerState) ConsumerState {
+	d, err := p.appoint(inst.Spec.TargetClusterID)
+	if err != nil && released(inst) {
+		return state // nothing more can be done there: its owner took the kubeconfig away
+	}
+	if err == nil {
+		err = d.provide(ctx, inst, &state)
+	}
+	if err == nil {
+		return state
+	}
+	state.Again = sooner(state.Again, deputyPause)
+	state.Gone, state.Done = false, false
+	switch {
+	case released(inst):
+		state.Phase = agentv1alpha1.InstructionReleasing
+		state.Peered = waiting(agentv1alpha1.ReasonReleasing, "waiting to leave %q: %s", inst.Spec.TargetClusterID, err)
+	case !state.NodeReady.True:
+		state.Peered = waiting(agentv1alpha1.ReasonPeering, "no agent speaks for %q: %s", inst.Spec.TargetClusterID, err)
+		state.NodeReady = waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")
+	}
+	return state
+}
+
+// appoint returns the deputy of a provider. Another client is that of another kubeconfig.
+func (p *Peering) appoint(provider string) (*deputy, error) {
+	if p.opts.Remote == nil {
+		return nil, errors.New("install one there, or run this one with --peering-mode=kubeconfig and a kubeconfig of that cluster")
+	}
+	remote, err := p.opts.Remote(provider)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if d := p.deputies[provider]; d != nil && d.client == remote {
+		return d, nil
+	}
+	d := &deputy{consumer: p, client: remote}
+	reader := deputyClient{Client: remote, deputy: d, provider: provider}
+	d.part, err = New(Options{
+		ClusterID: provider, InstructionNamespace: p.opts.InstructionNamespace,
+		Client: reader, Reader: reader, Messenger: d, Outbox: p.opts.Outbox, Verify: p.opts.Verify,
+		Sign:  func(payload []byte) ([]byte, error) { return payload, nil },
+		Clock: p.opts.Clock, Log: p.opts.Log.WithValues("provider", provider),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.deputies[provider] = d
+	return d, nil
+}
+
+// deputyOf is the deputy of a provider, nil if none was appointed.
+func (p *Peering) deputyOf(provider string) *deputy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deputies[provider]
+}
+
+// dismiss lets the deputy of a provider go, with which nothing is shared any more.
+func (p *Peering) dismiss(provider string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.deputies, provider)
+}
+
+// hear takes what the consumer says to the provider.
+func (d *deputy) hear(ctx context.Context, payload []byte) error {
+	if _, err := d.part.mailbox.take(d.consumer.opts.ClusterID, payload); err != nil {
+		return err
+	}
+	return d.wake(ctx)
+}
+
+// SendMessage takes what the provider's part says to the consumer.
+func (d *deputy) SendMessage(ctx context.Context, msg *v1.Message) error {
+	if _, err := d.consumer.mailbox.take(d.part.opts.ClusterID, msg.Body); err != nil {
+		return err
+	}
+	return d.wake(ctx)
+}
+
+// wake has the consumer's controller look at all placements of the provider.
+func (d *deputy) wake(ctx context.Context) error {
+	return notify(ctx, d.consumer.mailbox.consumer, d.part.opts.ClusterID)
+}
+
+// provide does the next things in the provider's cluster. A placement is gone only when it
+// is there too.
+func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state *ConsumerState) error {
+	if now := d.part.opts.Clock.Now(); now.Before(d.restUntil) {
+		return d.failure
+	}
+	ctx, cancel := context.WithTimeout(ctx, deputyTimeout)
+	defer cancel()
+	there := instructionFor(inst, d.consumer.opts.ClusterID)
+	there.Spec.Unpeer = state.Done
+	provided, err := d.part.provide(ctx, there)
+	if err == nil {
+		err = d.grant(ctx, there)
+	}
+	if err != nil {
+		d.failure = fmt.Errorf("its part is done through its kubeconfig, and failed: %w", err)
+		d.restUntil = d.part.opts.Clock.Now().Add(deputyPause)
+		return d.failure
+	}
+	wait := deputyStep
+	switch {
+	case released(inst):
+		if state.Done && !provided.Done {
+			state.Peered = waiting(agentv1alpha1.ReasonReleasing, "waiting until %q is left: %s", inst.Spec.TargetClusterID, provided.Granted.Message)
+			state.Phase = agentv1alpha1.InstructionReleasing
+		}
+		state.Gone, state.Done = state.Gone && provided.Gone, state.Done && provided.Done
+	case state.NodeReady.True:
+		wait = deputyPause
+	}
+	state.Again = sooner(state.Again, wait)
+	return nil
+}
+
+// sooner is the earlier of two waits of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// grant answers the placement's slice as soon as Liqo has brought it there.
+func (d *deputy) grant(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+	namespace, err := d.part.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
+	if namespace == "" || err != nil {
+		return err
+	}
+	return d.part.Grant(ctx, types.NamespacedName{Namespace: namespace, Name: inst.Name}, Place{})
+}
+
+// instructionFor is what an agent of the provider would have been told, and have agreed to.
+func instructionFor(inst *agentv1alpha1.ReservationInstruction, consumer string) *agentv1alpha1.ProviderInstruction {
+	return &agentv1alpha1.ProviderInstruction{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: inst.Namespace, Name: ObjectName(inst.Spec.ReservationName, inst.Spec.Placement),
+			UID: inst.UID, CreationTimestamp: inst.CreationTimestamp, DeletionTimestamp: inst.DeletionTimestamp,
+		},
+		Spec: agentv1alpha1.ProviderInstructionSpec{
+			ReservationName: inst.Spec.ReservationName, Placement: inst.Spec.Placement,
+			RequesterClusterID: consumer, Resources: inst.Spec.Resources, Release: inst.Spec.Release,
+		},
+		Status: agentv1alpha1.ProviderInstructionStatus{Enforced: true, Granted: inst.Spec.Resources},
+	}
+}

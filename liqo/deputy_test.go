@@ -1,0 +1,123 @@
+package liqo
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// unattended is a world in which paris has no agent, and rome a kubeconfig of it.
+func unattended(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.sites["paris"].unattended = true
+	return w
+}
+
+func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
+	steps := 0
+	tests := map[string]func(*world){
+		"undisturbed": func(*world) {},
+		// Both ends of the handshake forget at once, so it begins anew.
+		"the consumer restarts again and again": func(w *world) {
+			if steps++; steps%7 == 0 {
+				w.restart("rome")
+			}
+		},
+	}
+	for name, after := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := unattended(t)
+				w.reserve("rome", "paris", "res-a")
+				w.until("the first node is ready", after, func() bool { return w.nodeReady("rome", "res-a-1") })
+				w.reserve("rome", "paris", "res-b")
+				w.until("the second node is ready", after, func() bool { return w.nodeReady("rome", "res-b-1") })
+				if w.sent() > 0 {
+					t.Errorf("%d messages went to a cluster that has no agent", w.sent())
+				}
+				w.release("rome", "paris", "res-a", after)
+				if !w.nodeReady("rome", "res-b-1") {
+					t.Error("the other placement's node is gone")
+				}
+				w.release("rome", "paris", "res-b", after)
+				w.wantEmpty()
+			})
+		})
+	}
+}
+
+func TestPlacementsAtAClusterWithoutAgentThatLeaveTogetherLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := unattended(t)
+		for _, name := range []string{"res-a", "res-b"} {
+			w.reserve("rome", "paris", name)
+			w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", name+"-1") })
+		}
+		w.setRelease("rome", "paris", "res-a", true)
+		w.setRelease("rome", "paris", "res-b", true)
+		w.until("all instructions are gone", nil, func() bool { return !w.anyInstruction() })
+		w.wantEmpty()
+	})
+}
+
+func TestAClusterWithoutAgentGrantsWhatIsReserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := unattended(t)
+		w.reserve("rome", "paris", "res-a")
+		granted := func() string {
+			var slice authv1beta1.ResourceSlice
+			if !w.exists("paris", TenantNamespaceName("rome"), "res-a-1", &slice) {
+				return ""
+			}
+			return slice.Status.Resources.Cpu().String()
+		}
+		w.until("one core is granted", nil, func() bool { return granted() == "1" })
+		inst := &agentv1alpha1.ReservationInstruction{}
+		w.check(w.sites["rome"].client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "res-a-1"}, inst))
+		inst.Spec.Resources[corev1.ResourceCPU] = resource.MustParse("2")
+		w.check(w.sites["rome"].client.Update(t.Context(), inst))
+		w.until("two cores are granted", nil, func() bool { return granted() == "2" })
+	})
+}
+
+func TestWhatIsMissingToReachAClusterWithoutAgentIsSaid(t *testing.T) {
+	away := func(string) (client.Client, error) { return nil, errors.New("there is no paris.kubeconfig") }
+	tests := map[string]struct {
+		remote func(string) (client.Client, error)
+		want   string
+	}{
+		"this agent does not use kubeconfigs":   {want: "--peering-mode=kubeconfig"},
+		"there is no kubeconfig of the cluster": {remote: away, want: "paris.kubeconfig"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := unattended(t)
+				rome := w.sites["rome"]
+				rome.peering.opts.Remote = test.remote
+				w.reserve("rome", "paris", "res-a")
+				w.run(time.Second)
+				inst := &agentv1alpha1.ReservationInstruction{}
+				w.check(rome.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "res-a-1"}, inst))
+				state, err := rome.peering.Consume(t.Context(), inst)
+				w.check(err)
+				if state.Peered.True || !strings.Contains(state.Peered.Message, test.want) || state.Again == 0 {
+					t.Errorf("got %+v, looked at again after %s, want %q", state.Peered, state.Again, test.want)
+				}
+				w.release("rome", "paris", "res-a", nil)
+				w.wantEmpty()
+			})
+		})
+	}
+}
