@@ -49,7 +49,7 @@ func (p *Peering) deputise(ctx context.Context, inst *agentv1alpha1.ReservationI
 	if err == nil {
 		err = d.provide(ctx, inst, &state)
 	}
-	if err == nil {
+	if err == nil || released(inst) && p.past(inst.Status.ReleasingSince, p.opts.GiveUpAfter) {
 		return state
 	}
 	state.Again = sooner(state.Again, deputyPause)

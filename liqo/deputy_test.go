@@ -121,3 +121,23 @@ func TestWhatIsMissingToReachAClusterWithoutAgentIsSaid(t *testing.T) {
 		})
 	}
 }
+
+func TestAClusterWithoutAgentThatIsGoneIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := unattended(t)
+		w.reserve("rome", "paris", "res-a")
+		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+		w.sites["paris"].cut = true
+		w.setRelease("rome", "paris", "res-a", true)
+		inst := &agentv1alpha1.ReservationInstruction{}
+		key := client.ObjectKey{Namespace: "default", Name: "res-a-1"}
+		w.run(giveUpAfter / 2)
+		w.check(w.sites["rome"].client.Get(t.Context(), key, inst))
+		state, err := w.sites["rome"].peering.Consume(t.Context(), inst)
+		w.check(err)
+		if state.Done || !strings.Contains(state.Peered.Message, "waiting to leave \"paris\"") {
+			t.Errorf("before its time is over: done %v, %q", state.Done, state.Peered.Message)
+		}
+		w.until("the instruction is gone", nil, func() bool { return !w.anyInstruction() })
+	})
+}

@@ -144,10 +144,20 @@ func (w *world) start(id string) {
 }
 
 func (w *world) remote(id string) (client.Client, error) {
-	if s := w.sites[id]; s.unattended {
+	switch s := w.sites[id]; {
+	case s.unattended && s.cut:
+		return away{s.client}, nil
+	case s.unattended:
 		return s.client, nil
 	}
 	return nil, errors.New("no kubeconfig")
+}
+
+// away is a client of a cluster that does not answer.
+type away struct{ client.Client }
+
+func (away) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("connection refused")
 }
 
 // restart loses what the agent has in memory; the broker delivers again what it has.
