@@ -1,6 +1,7 @@
 package liqo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -409,12 +410,28 @@ func (w *world) sign(provider, consumer string) {
 		return
 	}
 	w.check(c.Get(w.t.Context(), client.ObjectKey{Namespace: ns, Name: nonceSecretName}, &nonce))
+	if !w.keepsRequest(provider, ns, tenant.Spec.CSR) {
+		return
+	}
 	answer := &Answer{PublicKey: tenant.Spec.PublicKey, CSR: tenant.Spec.CSR, Signature: tenant.Spec.Signature}
 	w.check(checkAnswer(answer, nonce.Data[consts.NonceSecretField], consumer))
 	tenant.Status = authv1beta1.TenantStatus{TenantNamespace: ns, AuthParams: &authv1beta1.AuthParams{
 		APIServer: "https://" + provider + ".example", SignedCRT: w.sites[consumer].key.certificate(w.t, consumer),
 	}}
 	w.check(c.Status().Update(w.t.Context(), &tenant))
+}
+
+// keepsRequest is true where Liqo signs the request: it keeps what it has signed, beyond
+// its Tenant, and signs no other beside it.
+func (w *world) keepsRequest(provider, namespace string, csr []byte) bool {
+	w.t.Helper()
+	var kept corev1.Secret
+	if w.exists(provider, namespace, certificateSecretName, &kept) {
+		return bytes.Equal(kept.Data["csr"], csr)
+	}
+	kept.Namespace, kept.Name, kept.Data = namespace, certificateSecretName, map[string][]byte{"csr": csr}
+	w.check(w.sites[provider].client.Create(w.t.Context(), &kept))
+	return true
 }
 
 func (w *world) makeKubeconfig(consumer, provider string) {
@@ -442,7 +459,9 @@ func (w *world) collectNamespace(id, peer string) {
 	w.t.Helper()
 	c, ns := w.sites[id].client, TenantNamespaceName(peer)
 	if !w.exists(id, "", ns, &corev1.Namespace{}) {
-		w.check(client.IgnoreNotFound(c.Delete(w.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: nonceSecretName}})))
+		for _, name := range []string{nonceSecretName, certificateSecretName} {
+			w.delete(id, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}})
+		}
 		return
 	}
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer}}

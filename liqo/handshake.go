@@ -217,14 +217,26 @@ func checkCredentials(c *Credentials, publicKey []byte, consumer string) error {
 }
 
 func certificateFits(crt, publicKey []byte, consumer string) bool {
+	cert := parseCertificate(crt)
+	return cert != nil && string(cert.RawSubjectPublicKeyInfo) == string(publicKey) &&
+		cert.Subject.CommonName == authentication.CommonNameControlPlaneCSR(liqov1beta1.ClusterID(consumer))
+}
+
+// issuedLater says whether a certificate is newer than another.
+func issuedLater(crt, than []byte) bool {
+	newer, older := parseCertificate(crt), parseCertificate(than)
+	return newer != nil && (older == nil || newer.NotBefore.After(older.NotBefore))
+}
+
+// parseCertificate returns nil for what is no certificate.
+func parseCertificate(crt []byte) *x509.Certificate {
 	block, _ := pem.Decode(crt)
 	if block == nil {
-		return false
+		return nil
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return false
+		return nil
 	}
-	return string(cert.RawSubjectPublicKeyInfo) == string(publicKey) &&
-		cert.Subject.CommonName == authentication.CommonNameControlPlaneCSR(liqov1beta1.ClusterID(consumer))
+	return cert
 }

@@ -211,6 +211,11 @@ func (p *Peering) readCredentials(s *consumerScene, r *received) {
 		return
 	}
 	s.credentials, s.Handshake.Credentials = &c, true
+	if s.Identity.works() && !issuedLater(c.SignedCRT, s.identity.Spec.AuthParams.SignedCRT) {
+		// Delivered again, and Liqo has renewed the certificate since.
+		s.Handshake.Applied = true
+		return
+	}
 	if s.identity != nil {
 		remote := s.identity.Spec.Namespace
 		s.Handshake.Applied = remote != nil && *remote == c.TenantNamespace &&

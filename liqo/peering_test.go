@@ -151,6 +151,30 @@ func TestAKeyChangeIsFollowedOnlyWhereNothingUsesTheOld(t *testing.T) {
 	})
 }
 
+// Liqo renews the certificate in the Identity by itself. The credentials of the handshake
+// are older then, and the broker may deliver them again.
+func TestARenewedCertificateIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reserve("rome", "paris", "res-a")
+		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+		identity := &authv1beta1.Identity{}
+		w.exists("rome", TenantNamespaceName("paris"), IdentityName("paris"), identity)
+		identity.Spec.AuthParams.SignedCRT = append([]byte("renewed\n"), identity.Spec.AuthParams.SignedCRT...)
+		renewed := string(identity.Spec.AuthParams.SignedCRT)
+		w.check(w.sites["rome"].client.Update(t.Context(), identity))
+		w.restart("rome")
+		w.restart("paris")
+		w.reserve("rome", "paris", "res-b")
+		w.until("another node is ready", nil, func() bool { return w.nodeReady("rome", "res-b-1") })
+		w.run(10 * time.Second)
+		w.exists("rome", TenantNamespaceName("paris"), IdentityName("paris"), identity)
+		if string(identity.Spec.AuthParams.SignedCRT) != renewed {
+			t.Error("the certificate of before the renewal is back")
+		}
+	})
+}
+
 func TestAnEarlierPeeringsMessagesAreNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -1,0 +1,71 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+)
+
+// cycles is how often something is repeated: as often as make soak does it if that runs.
+func cycles(few, many int) int {
+	if os.Getenv("LRB_SOAK") != "" {
+		return many
+	}
+	return few
+}
+
+// What is made is taken away again, whole, however often.
+func TestCyclesLeaveNothing(t *testing.T) {
+	env := playgroundOf(t)
+	ctx, rome := t.Context(), env.Member("rome")
+	before := censusOf(t, env)
+	secrets := canaries{}
+	began := time.Now()
+	for i := range cycles(5, 50) {
+		r, _ := ready(t, rome, fmt.Sprintf("cycle-%d", i), small())
+		if i == 0 {
+			run(t, env, rome, r)
+			secrets.gather(t, env)
+			secrets.wantInNoObject(t, env)
+			secrets.wantUnsaid(t, env)
+			check(t, rome.DeleteDeployments(ctx, namespace))
+		}
+		check(t, rome.DeleteAndWait(ctx, r, time.Minute))
+	}
+	t.Logf("%d cycles: %.1f s", cycles(5, 50), time.Since(began).Seconds())
+	awaitCensus(t, env, before)
+	secrets.wantUnsaid(t, env)
+}
+
+// censusOf is everything that is in the members: objects, and processes that run for them.
+func censusOf(t *testing.T, env *Environment) map[string]map[string]string {
+	t.Helper()
+	all := map[string]map[string]string{}
+	for id, c := range env.Members {
+		census, err := c.Census(t.Context())
+		check(t, err)
+		for _, p := range env.Playground.Clusters[id].Processes().Processes() {
+			census["process "+p.Name()] = ""
+		}
+		all[id] = census
+	}
+	return all
+}
+
+// awaitCensus waits until there is what there was, and nothing else.
+func awaitCensus(t *testing.T, env *Environment, want map[string]map[string]string) {
+	t.Helper()
+	check(t, env.AwaitClean(t.Context(), time.Minute))
+	check(t, e2e.Await(t.Context(), time.Minute, func(context.Context) (string, error) {
+		if diff := cmp.Diff(want, censusOf(t, env)); diff != "" {
+			return "everything to be as it was (-before +after):\n" + diff, nil
+		}
+		return "", nil
+	}))
+}
