@@ -195,6 +195,13 @@ func TestRightsEndAtTheClusterAndBeforeItsSecrets(t *testing.T) {
 			refused(t, at.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "any"}}))
 			refused(t, at.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "any"}}))
 			refused(t, at.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+			bystander := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bystander"},
+				Spec:       corev1.PodSpec{NodeName: "nowhere", Containers: []corev1.Container{{Name: "c", Image: "pause"}}},
+			}
+			check(t, clusters[who].Create(ctx, bystander))
+			refused(t, at.Delete(ctx, bystander))
+			check(t, clusters[who].Delete(ctx, bystander, client.GracePeriodSeconds(0)))
 		})
 	}
 }

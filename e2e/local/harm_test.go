@@ -30,9 +30,8 @@ func TestWhatIsDeletedByHandIsPutBack(t *testing.T) {
 		// slow ones wait for leases of virtual kubelets that nobody gave back.
 		slow bool
 	}{
-		{in: rome, kind: e2e.IdentityKind, namespace: home, name: "controlplane-berlin"},
-		{in: berlin, kind: e2e.TenantKind, namespace: away, name: "rome"},
 		{in: berlin, kind: e2e.SliceKind, namespace: away, name: node},
+		{in: rome, kind: e2e.IdentityKind, namespace: home, name: "controlplane-berlin"},
 		{in: rome, kind: e2e.OffloadingKind, namespace: namespace, name: "offloading"},
 		{in: rome, kind: e2e.SliceKind, namespace: home, name: node},
 		{in: rome, kind: e2e.VirtualNodeKind, namespace: home, name: node, slow: true},
