@@ -101,6 +101,9 @@ func PlanProvider(v ProviderView) ([]Action, ProviderState) {
 	if v.Release || v.Unpeer {
 		return planProviderRelease(v)
 	}
+	if v.Tenant.usable() && v.Tenant.Drained {
+		return planDrained(v)
+	}
 	actions, state := planHandshake(v)
 	state.Exceeds = v.Replica.Exceeds || v.QuotaExceeds
 	switch {
@@ -123,8 +126,6 @@ func planHandshake(v ProviderView) ([]Action, ProviderState) {
 		return nil, wait("waiting until an earlier peering with %q is gone", v.Consumer)
 	case !v.Namespace.Exists:
 		return []Action{{Do: EnsureNamespace}}, wait("waiting for the tenant namespace of %q", v.Consumer)
-	case v.Tenant.Drained:
-		return planDrained(v, wait)
 	case v.Tenant.Exists && !v.Handshake.Answered && v.Tenant.Ready:
 		return planWarm(v), wait("waiting for the slice of %q", v.Consumer)
 	case !v.Nonce.usable():
@@ -208,12 +209,10 @@ func planTenantRemoval(v ProviderView) (actions []Action, done bool) {
 	switch {
 	case v.Tenant.Terminating:
 		return nil, false
-	case v.Tenant.Exists && v.Tenant.Ours && v.Replicated > 0:
+	case v.Replicated > 0 && v.evicts():
 		return planEviction(v), false
 	case v.Tenant.Exists && v.Tenant.Ours:
 		return []Action{{Do: DeleteTenant}}, false
-	case !v.Tenant.Exists && v.Replicated > 0 && v.Namespace.Ours && v.Reclaim:
-		return []Action{{Do: DeleteReplicas}}, false
 	case !v.Tenant.Exists && v.Nonce.usable() && v.Nonce.Ours && v.Namespace.usable() && !v.Namespace.Ours:
 		return []Action{{Do: DeleteSecrets}}, false
 	}

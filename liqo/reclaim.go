@@ -32,13 +32,22 @@ func planReclaim(v ProviderView) (actions []Action, granted Aspect) {
 		"%q did not give it back in time: taking it, waiting until its quota and %d pods are gone", v.Consumer, v.Pods)
 }
 
+// evicts is whether the peering is the agent's to end. Where somebody deleted its Tenant,
+// nobody but the agent can remove what the consumer replicated.
+func (v *ProviderView) evicts() bool {
+	if v.Tenant.Exists {
+		return v.Tenant.Ours
+	}
+	return v.Namespace.Ours && v.Reclaim
+}
+
 // planEviction ends the peering of a consumer that leaves its replicas here. Its rights
 // go first, or its Liqo would make anew what is deleted.
 func planEviction(v ProviderView) []Action {
 	switch {
 	case !v.Reclaim:
 		return nil
-	case !v.Tenant.Drained:
+	case v.Tenant.Exists && !v.Tenant.Drained:
 		return []Action{{Do: DrainTenant}}
 	}
 	return []Action{{Do: DeleteReplicas}}
@@ -46,11 +55,14 @@ func planEviction(v ProviderView) []Action {
 
 // planDrained gives a consumer that comes back the rights that it lost to planEviction.
 // What a person drained stays so.
-func planDrained(v ProviderView, wait func(string, ...any) ProviderState) ([]Action, ProviderState) {
+func planDrained(v ProviderView) ([]Action, ProviderState) {
+	s := ProviderState{Phase: agentv1alpha1.InstructionPeering}
 	if v.Tenant.Reclaimed && v.Tenant.Ours {
-		return []Action{{Do: RestoreTenant}}, wait("waiting until %q has its rights again", v.Consumer)
+		s.Granted = waiting(agentv1alpha1.ReasonPeering, "waiting until %q has its rights again", v.Consumer)
+		return []Action{{Do: RestoreTenant}}, s
 	}
-	return nil, wait("Tenant %q was drained: set its spec.tenantCondition to Active to lend to it again", v.Consumer)
+	s.Granted = waiting(agentv1alpha1.ReasonPeering, "Tenant %q was drained: set its spec.tenantCondition to Active to lend to it again", v.Consumer)
+	return nil, s
 }
 
 // reclaimedAnnotation marks a Tenant that the agent drained.

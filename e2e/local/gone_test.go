@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -60,6 +62,7 @@ func TestAProviderReclaimsFromAConsumerThatIsGone(t *testing.T) {
 	check(t, env.AwaitAvailable(ctx, before, time.Minute))
 	t.Logf("all of it: %.1f s", time.Since(began).Seconds())
 
+	endWorkloads(t, rome)
 	began = time.Now()
 	check(t, env.Product.Process("rome").Start())
 	check(t, env.AwaitClean(ctx, time.Minute))
@@ -83,6 +86,7 @@ func TestAConsumerGivesUpAProviderThatIsGone(t *testing.T) {
 		run(t, env, rome, r)
 
 		revive := killCluster(t, env, "berlin")
+		endWorkloads(t, rome)
 		began := time.Now()
 		check(t, rome.Delete(ctx, r))
 		check(t, rome.AwaitGone(ctx, r, 2*time.Minute))
@@ -104,6 +108,13 @@ func TestAConsumerGivesUpAProviderThatIsGone(t *testing.T) {
 	check(t, env.AwaitAdvertised(ctx, time.Minute))
 	check(t, env.AwaitAvailable(ctx, before, time.Minute))
 	awaitCensus(t, env, there)
+}
+
+// endWorkloads deletes Deployments, without waiting for pods: one that is made anew while
+// its node goes is removed by Kubernetes a minute later.
+func endWorkloads(t *testing.T, c *e2e.Cluster) {
+	t.Helper()
+	check(t, c.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
 // killCluster ends everything that runs in a cluster until it is revived.
