@@ -213,7 +213,7 @@ func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 
 func planSliceRemoval(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 	actions, drained, done := planDrain(v)
-	s.NodeReady = waiting(agentv1alpha1.ReasonReleasing, "%s", drained.Message)
+	s.NodeReady = waiting(agentv1alpha1.ReasonReleasing, "%s%s", drained.Message, v.unreachable())
 	if v.Node.Exists {
 		s.Drained = drained
 	}
@@ -221,7 +221,7 @@ func planSliceRemoval(v ConsumerView, s ConsumerState) ([]Action, ConsumerState)
 		return []Action{{Do: DeleteSlice}}, s
 	}
 	s.Again = drainLook
-	return actions, s
+	return append(actions, planLost(v)...), s
 }
 
 // drained is true when no pod can be on the placement's node any more. A slice that

@@ -31,6 +31,10 @@ func TestConsumerGivesUpWhatItCannotTakeDown(t *testing.T) {
 		"then it is given up": {
 			view: hanging(func(v *ConsumerView) { v.Reach = silent }), want: []Verb{GiveUpProvider},
 		},
+		"also while its node is drained": {
+			view: hanging(func(v *ConsumerView) { v.Reach, v.Slice.ObjectView = silent, ours }),
+			want: []Verb{BeginDrain, CordonNode, GiveUpProvider},
+		},
 		"not while a placement there stands": {
 			view: hanging(func(v *ConsumerView) { v.Reach, v.Standing = silent, 1 }),
 		},
