@@ -85,10 +85,6 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action)
 		return p.remove(ctx, s.identity)
 	case WriteSlice:
 		return p.writeSlice(ctx, s)
-	case BeginDrain:
-		return p.beginDrain(ctx, s)
-	case CordonNode:
-		return p.cordonNode(ctx, s)
 	case EvictPods:
 		return p.evictPods(ctx, s, a.Pods)
 	case RemovePods:
@@ -103,8 +99,8 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action)
 		defer failpoint.Hit(failpoint.ConsumerOffloadingGone)
 		return p.remove(ctx, s.offloading[a.Namespace])
 	}
-	if lose, ok := losses[a.Do]; ok {
-		return lose(p, ctx, s)
+	if depart, ok := departures[a.Do]; ok {
+		return depart(p, ctx, s)
 	}
 	return p.leaveHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
 }

@@ -22,17 +22,18 @@ func TestWhatIsDeletedByHandIsPutBack(t *testing.T) {
 	r, _ := ready(t, rome, "harmed", withGPU())
 	run(t, env, rome, r)
 	home, away, node := e2e.TenantNamespace("berlin"), e2e.TenantNamespace("rome"), r.Status.NodeName
-	slice := e2e.Object(e2e.SliceKind, home, node)
-	for _, harm := range []struct {
+	type harm struct {
 		in      *e2e.Cluster
 		deleted *unstructured.Unstructured
 		// also goes, and is put back.
 		also *unstructured.Unstructured
-	}{
+	}
+	harms := []harm{
 		{in: berlin, deleted: e2e.Object(e2e.SliceKind, away, node), also: e2e.Object(e2e.SliceKind, away, node)},
 		{in: rome, deleted: e2e.Object(e2e.IdentityKind, home, "controlplane-berlin"), also: e2e.Object(e2e.RenewKind, home, "controlplane-berlin")},
-		{in: rome, deleted: slice, also: e2e.Object(e2e.VirtualNodeKind, home, node)},
-	} {
+		{in: rome, deleted: e2e.Object(e2e.SliceKind, home, node), also: e2e.Object(e2e.VirtualNodeKind, home, node)}, // half a minute
+	}
+	for _, harm := range harms[:cycles(2, 3)] {
 		began := time.Now()
 		for _, obj := range []*unstructured.Unstructured{harm.deleted, harm.also} {
 			check(t, harm.in.Get(ctx, client.ObjectKeyFromObject(obj), obj))
