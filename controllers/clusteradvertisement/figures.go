@@ -179,6 +179,7 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 	status := brokerv1alpha1.ClusterAdvertisementStatus{
 		Active: v.Phase == broker.ClusterActive, Phase: string(v.Phase), Score: v.Score.String(), Band: string(v.Score.Band()),
 		Reservations: int32(v.Placements), OverSubscription: wire.ToOverSubscription(v.Stretch), LastReceived: obj.Status.LastReceived,
+		Reliability:        reliabilityOf(v),
 		ObservedGeneration: obj.Generation, Conditions: slices.Clone(obj.Status.Conditions),
 	}
 	fresh := metav1.Condition{Type: brokerv1alpha1.ConditionFresh, Status: metav1.ConditionTrue, Reason: string(v.Phase), Message: "takes new reservations"}
@@ -204,6 +205,24 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		status.LastReceived = seconds(v.Heard)
 	}
 	return status
+}
+
+// reliabilityOf is nil where nothing was granted here yet.
+func reliabilityOf(v *broker.ClusterView) *brokerv1alpha1.Reliability {
+	r := v.Record
+	if r.Granted == 0 {
+		return nil
+	}
+	out := &brokerv1alpha1.Reliability{
+		Granted: r.Granted, Ready: r.Ready, Refused: r.Refused, Unanswered: r.Unanswered, NeverReady: r.NeverReady, Dropped: r.Dropped,
+	}
+	if v.Reliability != nil {
+		out.Score = fmt.Sprintf("%.2f", 100**v.Reliability)
+	}
+	if r.Ready > 0 {
+		out.MeanTimeToReady = &metav1.Duration{Duration: r.MeanToReady().Round(time.Second)}
+	}
+	return out
 }
 
 func plausible(v *broker.ClusterView) metav1.Condition {

@@ -75,6 +75,15 @@ func (t *term) list(c *ledger.Cluster) {
 	t.judge(c.ClusterID)
 }
 
+// rate has decisions know how a cluster kept its promises.
+func (t *term) rate(c *ledger.Cluster) {
+	var known *float64
+	if share, ok := c.Record.Share(t.now()); ok {
+		known = &share
+	}
+	t.market.SetReliability(c.ClusterID, known)
+}
+
 // relist brings what is free in a cluster up to date.
 func (t *term) relist(clusterID string) {
 	c := t.state.Cluster(clusterID)
@@ -82,6 +91,7 @@ func (t *term) relist(clusterID string) {
 		t.market.SetAvailable(clusterID, t.offers(c))
 		t.shaped.add(clusterID)
 	}
+	t.rate(c)
 	t.b.feed.cluster(clusterID)
 }
 
@@ -96,6 +106,7 @@ func (t *term) judge(clusterID string) {
 		t.b.feed.cluster(clusterID)
 	}
 	silent, shut := phase != ClusterActive || t.awaits(clusterID) || t.unmet(c), t.shutOut(c)
+	t.rate(c)
 	t.market.SetStale(clusterID, silent)
 	t.market.SetDenied(clusterID, shut)
 	if open := !silent && !shut; open != p.open {

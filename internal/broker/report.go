@@ -80,7 +80,7 @@ func (t *term) refused(r *ledger.Reservation, p *ledger.Placement, report *v1.St
 		if reason == "" {
 			reason = string(v1.StatusReportStateRefused)
 		}
-		if err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{PlacementRef: ref, Reason: reason}}); err != nil {
+		if err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{PlacementRef: ref, Reason: reason, Refused: true}}); err != nil {
 			return err
 		}
 	}

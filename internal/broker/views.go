@@ -27,6 +27,10 @@ type ClusterView struct {
 	// Awaited says, where it is not "", why the cluster takes nothing new before its
 	// agent has announced what it holds.
 	Awaited string
+	// Record is what became of what was granted here.
+	Record ledger.Record
+	// Reliability is the share of promises kept, 0 to 1, as of now; nil if nothing is known.
+	Reliability *float64
 	// Doubts are what is implausible in the offer.
 	Doubts []string
 	// Heard is when the cluster's word was last received.
@@ -46,7 +50,10 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
 			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
-			Doubts: t.doubtsOf(c),
+			Doubts: t.doubtsOf(c), Record: c.Record,
+		}
+		if share, known := c.Record.Share(t.now()); known {
+			view.Reliability = &share
 		}
 		if t.awaits(id) {
 			view.Awaited = t.recoveryMessage()
@@ -73,6 +80,25 @@ func (b *Broker) Awaited() float64 {
 		return 0
 	}
 	return float64(len(b.term.recovery.waiting))
+}
+
+// Outcomes adds up what became of what was granted in all clusters.
+func (b *Broker) Outcomes() ledger.Record {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var sum ledger.Record
+	if b.term == nil {
+		return sum
+	}
+	b.term.state.Clusters(func(c *ledger.Cluster) {
+		sum.Granted += c.Record.Granted
+		sum.Ready += c.Record.Ready
+		sum.Refused += c.Record.Refused
+		sum.Unanswered += c.Record.Unanswered
+		sum.NeverReady += c.Record.NeverReady
+		sum.Dropped += c.Record.Dropped
+	})
+	return sum
 }
 
 // ManifestOf is the object in which a cluster's offer was written by hand, nil if its

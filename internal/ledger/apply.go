@@ -28,9 +28,9 @@ func (s *State) Apply(position uint64, e *Event) error {
 	case e.Acknowledge != nil:
 		s.touch(*e.Acknowledge, func(p *Placement) { p.acknowledge(e.At) })
 	case e.NodeReady != nil:
-		s.touch(e.NodeReady.PlacementRef, func(p *Placement) { p.nodeIs(e.NodeReady.Ready) })
+		s.applyNodeReady(e.At, e.NodeReady)
 	case e.Withdraw != nil:
-		s.applyWithdraw(e.Withdraw)
+		s.applyWithdraw(e.At, e.Withdraw)
 	case e.ProviderGone != nil:
 		r, p := s.placement(*e.ProviderGone)
 		s.free(r, p)
@@ -118,6 +118,7 @@ func (s *State) place(at time.Time, r *Reservation, provider string) {
 	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.clusters[provider].ClusterID, AssignedAt: instantOf(at)})
 	r.Changed = s.position
 	s.clusters[provider].hold(PlacementName(r.Name, number), r.Amounts)
+	s.clusters[provider].Record.Granted++
 }
 
 func (s *State) touch(ref PlacementRef, change func(*Placement)) {
@@ -134,14 +135,9 @@ func (p *Placement) acknowledge(at time.Time) {
 	}
 }
 
-// nodeIs notes what the consumer says of the placement's node.
-func (p *Placement) nodeIs(ready bool) {
-	p.Ready = ready
-	p.EverReady = p.EverReady || ready
-}
-
-func (s *State) applyWithdraw(w *Withdraw) {
+func (s *State) applyWithdraw(at time.Time, w *Withdraw) {
 	r, p := s.placement(w.PlacementRef)
+	s.recordLeft(at, p, w)
 	p.Withdrawn, p.Ready = w.Reason, false
 	if int(p.Number) < len(r.Placements) || r.History != nil {
 		r.remember(func(h *History) { h.Left = p.Number })

@@ -170,6 +170,8 @@ type NodeReady struct {
 type Withdraw struct {
 	PlacementRef
 	Reason string `json:"reason"`
+	// Refused is whether the provider itself gave it up.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // End starts the release of a reservation.

@@ -342,7 +342,10 @@ func (m *machine) anyWithdraw(c choose) Event {
 	e := withdraw(ref.Name, ref.Placement)
 	if c(20) == 0 {
 		e.Withdraw.Reason = ""
+	} else {
+		e.Withdraw.Reason = oneOf(c, e.Withdraw.Reason, "NeverReady", "Unacknowledged", "ProviderLost", "ProviderBack")
 	}
+	e.Withdraw.Refused = e.Withdraw.Reason != "" && c(4) == 0
 	return e
 }
 

@@ -23,6 +23,9 @@ type naive struct {
 	ceilings quantity.Ratios
 	// kept is what the provider of a grant has said that it keeps.
 	kept map[*naiveGrant]quantity.Amounts
+	// outcomes are what became of grants, and why is why one was withdrawn.
+	outcomes []naiveOutcome
+	why      map[*naiveGrant]string
 	// lineage is the present one, and restored whether it is not the first.
 	lineage  string
 	restored bool
@@ -63,7 +66,7 @@ type naiveGrant struct {
 }
 
 func newNaive() *naive {
-	return &naive{clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}, kept: map[*naiveGrant]quantity.Amounts{}}
+	return &naive{clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}, kept: map[*naiveGrant]quantity.Amounts{}, why: map[*naiveGrant]string{}}
 }
 
 func (g *naiveGrant) stands() bool { return g.entry.end == "" && !g.withdrawn }
@@ -317,10 +320,14 @@ func (n *naive) record(e *Event) {
 		}
 	case e.NodeReady != nil:
 		g := n.grant(e.NodeReady.PlacementRef)
+		if e.NodeReady.Ready && !g.readyOnce {
+			n.delivered(g, e.At)
+		}
 		g.ready = e.NodeReady.Ready
 		g.readyOnce = g.readyOnce || g.ready
 	case e.Withdraw != nil:
 		g := n.grant(e.Withdraw.PlacementRef)
+		n.leave(g, e)
 		g.withdrawn, g.ready = true, false
 		n.giveUp(g)
 	case e.ProviderGone != nil:
@@ -426,6 +433,7 @@ func (n *naive) adopt(e *Event) {
 func (n *naive) give(g *naiveGrant) {
 	n.grants = append(n.grants, g)
 	n.kept[g] = g.entry.amounts
+	n.outcomes = append(n.outcomes, naiveOutcome{provider: g.provider, kind: "granted"})
 }
 
 func (n *naive) giveUp(g *naiveGrant) {
@@ -522,6 +530,9 @@ func (n *naive) clusterDiffers(s *State, id string) error {
 	}
 	if want := n.restored && n.speaks(id) && n.clusters[id].announced != n.lineage; s.Awaits(id) != want {
 		return fmt.Errorf("awaited: %v, want %v", s.Awaits(id), want)
+	}
+	if err := n.recordDiffers(s, id); err != nil {
+		return err
 	}
 	held, claimed, free := c.Held(), c.Claimed(), c.Available()
 	for _, resource := range resources {

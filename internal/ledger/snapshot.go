@@ -29,6 +29,7 @@ type snapshotCluster struct {
 
 	AnnouncedIn string    `json:"announcedIn,omitempty"`
 	LostSince   time.Time `json:"lostSince,omitzero"`
+	Record      Record    `json:"record,omitzero"`
 }
 
 type snapshotShut struct {
@@ -44,7 +45,7 @@ type Frozen struct{ snapshot }
 func (s *State) Freeze() *Frozen {
 	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.frozen(), Ceilings: s.ceilings}
 	for _, c := range s.clusters {
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince})
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record})
 	}
 	// One piece of memory for all of them.
 	copies := make([]Reservation, 0, len(s.reservations))
@@ -170,7 +171,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 		return err
 	}
 	s.clusters[c.ClusterID] = &Cluster{
-		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince,
+		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince, Record: c.Record,
 		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
 		stretch: s.stretchOf(&c.Offer),
 	}

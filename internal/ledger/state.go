@@ -50,6 +50,8 @@ type Cluster struct {
 	LostSince time.Time
 	// AnnouncedIn is the lineage in which it announced what it has, "" before.
 	AnnouncedIn string
+	// Record of what was granted here.
+	Record Record
 	// holds is what each live placement holds here, by placement name.
 	holds map[string]quantity.Amounts
 	// quoted are the quotes for which capacity is held here, by name.

@@ -88,8 +88,8 @@ const (
 	ReasonProviderExcluded = "ProviderExcluded"
 	// ReasonSameNameNotAllowed: a namespace did not opt in to EnforceSameName.
 	ReasonSameNameNotAllowed = "SameNameNotAllowed"
-	ReasonReleasing         = "Releasing"
-	ReasonReleased          = "Released"
+	ReasonReleasing          = "Releasing"
+	ReasonReleased           = "Released"
 	// ReasonReclaiming: the consumer did not give back in time, the provider takes it.
 	ReasonReclaiming = "Reclaiming"
 	// ReasonFailed is why a reservation ends that was granted and that no cluster can

@@ -139,6 +139,10 @@ type ClusterAdvertisementStatus struct {
 	// +optional
 	OverSubscription OverSubscription `json:"overSubscription,omitempty"`
 
+	// reliability is how the cluster kept what was promised here; absent before anything was.
+	// +optional
+	Reliability *Reliability `json:"reliability,omitempty"`
+
 	// observedGeneration is the generation that this status speaks of; 0 means
 	// not seen yet.
 	// +optional
@@ -150,6 +154,46 @@ type ClusterAdvertisementStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Reliability is what became of the placements that a cluster was granted. The broker sets
+// it.
+type Reliability struct {
+	// score is the share of promises kept, 0 to 100 with two decimals, smoothed and weighing
+	// recent weeks more; empty where nothing is known of recent ones.
+	// +optional
+	// +kubebuilder:validation:MaxLength=8
+	Score string `json:"score,omitempty"`
+
+	// granted counts placements.
+	// +optional
+	Granted int64 `json:"granted,omitempty"`
+
+	// ready counts those whose virtual node became Ready.
+	// +optional
+	Ready int64 `json:"ready,omitempty"`
+
+	// refused counts those that the cluster gave up itself before that.
+	// +optional
+	Refused int64 `json:"refused,omitempty"`
+
+	// unanswered counts those that its agent did not answer in time.
+	// +optional
+	Unanswered int64 `json:"unanswered,omitempty"`
+
+	// neverReady counts those whose node did not become Ready in time, though that of
+	// another cluster did for the same reservation.
+	// +optional
+	NeverReady int64 `json:"neverReady,omitempty"`
+
+	// dropped counts those that were served and then left, because the cluster was lost or
+	// gave them up.
+	// +optional
+	Dropped int64 `json:"dropped,omitempty"`
+
+	// meanTimeToReady is from grant to Ready, in whole seconds.
+	// +optional
+	MeanTimeToReady *metav1.Duration `json:"meanTimeToReady,omitempty"`
 }
 
 // ClusterAdvertisement is what one cluster offers to the others. The cluster's

@@ -140,7 +140,7 @@ func newBroker(mgr ctrl.Manager, o *options, log logr.Logger) (*broker.Broker, *
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := addGauges(b); err != nil {
+	if err := errors.Join(addGauges(b), addOutcomes(b.Outcomes)); err != nil {
 		return nil, nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {

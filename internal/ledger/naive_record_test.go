@@ -1,0 +1,85 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// naiveOutcome is what became of a grant at an instant.
+type naiveOutcome struct {
+	provider, kind string
+	at             time.Time
+	took           time.Duration
+}
+
+// weights of outcomes, by kind, in promises kept and broken.
+var weights = map[string]struct{ kept, broken float64 }{
+	"ready": {1, 0}, "refused": {0, 0.5}, "unanswered": {0, 1}, "never ready": {0, 1}, "dropped": {0, 1},
+}
+
+// delivered: those before it that waited for a node in vain, one after the other, are to
+// blame for that.
+func (n *naive) delivered(g *naiveGrant, at time.Time) {
+	n.outcomes = append(n.outcomes, naiveOutcome{g.provider, "ready", at, at.Sub(g.assigned)})
+	for number := g.number - 1; number > 0; number-- {
+		before := n.grant(PlacementRef{Name: g.entry.name, Placement: number})
+		if before.readyOnce {
+			return
+		}
+		if n.why[before] == "NeverReady" {
+			n.outcomes = append(n.outcomes, naiveOutcome{provider: before.provider, kind: "never ready", at: at})
+		}
+	}
+}
+
+func (n *naive) leave(g *naiveGrant, e *Event) {
+	n.why[g] = e.Withdraw.Reason
+	kind := ""
+	switch {
+	case e.Withdraw.Reason == "ProviderLost", e.Withdraw.Refused && g.readyOnce:
+		kind = "dropped"
+	case e.Withdraw.Refused:
+		kind = "refused"
+	case e.Withdraw.Reason == "Unacknowledged":
+		kind = "unanswered"
+	default:
+		return
+	}
+	n.outcomes = append(n.outcomes, naiveOutcome{provider: g.provider, kind: kind, at: e.At})
+}
+
+// recordDiffers counts all outcomes of a cluster anew. What is forgotten week by week it
+// weighs exactly, so a thousandth for every week may be missing.
+func (n *naive) recordDiffers(s *State, id string) error {
+	record := s.Cluster(id).Record
+	counts, took := map[string]int64{}, time.Duration(0)
+	kept, broken := 0.0, 0.0
+	for _, o := range n.outcomes {
+		if o.provider != id {
+			continue
+		}
+		counts[o.kind]++
+		took += o.took
+		if w, counts := weights[o.kind]; counts {
+			half := math.Pow(2, float64(o.at.Unix()/(7*24*3600)-record.Week))
+			kept, broken = kept+half*w.kept, broken+half*w.broken
+		}
+	}
+	got := map[string]int64{
+		"granted": record.Granted, "ready": record.Ready, "refused": record.Refused, "unanswered": record.Unanswered,
+		"never ready": record.NeverReady, "dropped": record.Dropped,
+	}
+	for kind, count := range got {
+		if counts[kind] != count {
+			return fmt.Errorf("%d %s, want %d", count, kind, counts[kind])
+		}
+	}
+	if record.ToReady != took {
+		return fmt.Errorf("%s to Ready, want %s", record.ToReady, took)
+	}
+	if k, b := float64(record.Kept)/1000, float64(record.Broken)/1000; math.Abs(k-kept) > 0.002 || math.Abs(b-broken) > 0.002 {
+		return fmt.Errorf("%f promises kept and %f broken, want %f and %f", k, b, kept, broken)
+	}
+	return nil
+}
