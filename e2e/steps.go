@@ -27,7 +27,8 @@ func (e *Environment) Advertisement(ctx context.Context, id string) (*brokerv1al
 	return adv, e.Broker.Get(ctx, client.ObjectKey{Namespace: e.BrokerNamespace, Name: id}, adv)
 }
 
-// AwaitAdvertised waits until the broker takes every member for active.
+// AwaitAdvertised waits until the broker takes every member for active, and none for
+// unreachable from another one.
 func (e *Environment) AwaitAdvertised(ctx context.Context, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		for id := range e.Members {
@@ -37,6 +38,9 @@ func (e *Environment) AwaitAdvertised(ctx context.Context, within time.Duration)
 			}
 			if !adv.Status.Active {
 				return fmt.Sprintf("ClusterAdvertisement %q to be active, it is %q", id, adv.Status.Phase), nil
+			}
+			if shut := adv.Status.Unreachable; len(shut) > 0 {
+				return fmt.Sprintf("%q to reach %q", id, shut[0].ClusterID), nil
 			}
 		}
 		return "", nil

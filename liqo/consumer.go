@@ -23,6 +23,7 @@ type ConsumerView struct {
 	Slice       SliceView
 	VirtualNode ObjectView
 	Node        NodeView
+	Health      HealthView
 	Offloading  []OffloadingView
 	// Drain is filled only while the placement is released and its slice is there.
 	Drain DrainView
@@ -98,6 +99,9 @@ type ConsumerState struct {
 	Gone bool
 	// Done is true when the instruction may go too.
 	Done bool
+	// Health says what is wrong with what was delivered; without reason before that, and
+	// once it is taken down.
+	Health Aspect
 	// Again is when to look again if nothing else happens, from now; 0 for never.
 	Again time.Duration
 }
@@ -119,7 +123,7 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 	if v.Reach.GivenUp && v.Reach.ByAgent {
 		actions = append(actions, Action{Do: TakeBackGivingUp})
 	}
-	s = ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: peered, Offloading: offloadingAspect(v)}
+	s = ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: peered, Offloading: offloadingAspect(v), Health: healthAspect(&v)}
 	if !peered.True {
 		s.NodeReady = waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")
 		return actions, s

@@ -90,10 +90,9 @@ const (
 func (p *Peering) observeReach(ctx context.Context, s *consumerScene) error {
 	var fc liqov1beta1.ForeignCluster
 	if !s.Release {
-		known := metadataOf(liqov1beta1.GroupVersion.WithKind("ForeignCluster"))
-		found, err := get(ctx, s.reader, "", s.Provider, known)
+		found, err := get(ctx, s.reader, "", s.Provider, &fc)
 		if found {
-			s.Reach = marks(known)
+			s.Reach, s.Health.Unreachable = marks(&fc), unreachable(&fc)
 		}
 		return err
 	}
@@ -135,6 +134,8 @@ func (s *consumerScene) observeParting(now time.Time) {
 
 func (p *Peering) lookAtLost(s *consumerScene) time.Duration {
 	switch {
+	case !s.Release && s.Health.Delivered && p.opts.Rejected != nil:
+		return healthLooks
 	case !s.Release:
 		return 0
 	case s.Overdue || s.Reach.GivenUp:

@@ -68,7 +68,7 @@ func (p *Peering) lookConsumer(ctx context.Context, r client.Reader, inst *agent
 	}
 	s.Namespace = namespaceView(s.namespace)
 	for _, observe := range []func(context.Context, *consumerScene) error{
-		p.observeSlice, p.observeDrain, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeReach,
+		p.observeSlice, p.observeDrain, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeReach, p.observeHealth,
 	} {
 		if err := observe(ctx, s); err != nil {
 			return nil, err

@@ -42,6 +42,9 @@ type Options struct {
 	// the part of a provider that no agent speaks for; an error that says what is missing
 	// where there is none. It is nil where this agent does no such thing.
 	Remote func(provider string) (client.Client, error)
+	// Rejected counts the pods on a virtual node that the provider does not take; nil if
+	// nobody counts them.
+	Rejected func(nodeName string) int
 
 	Messenger Messenger
 	Sign      Signer

@@ -32,7 +32,7 @@ func ConsumerWatches() []client.Object {
 		&offloadingv1beta1.VirtualNode{}, &offloadingv1beta1.NamespaceOffloading{},
 		metadataOf(authv1beta1.GroupVersion.WithKind("Renew")),
 		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap")),
-		metadataOf(liqov1beta1.GroupVersion.WithKind("ForeignCluster")),
+		&liqov1beta1.ForeignCluster{},
 	}
 }
 
@@ -75,6 +75,8 @@ func ConcernOf(obj client.Object) Concern {
 		return Concern{Placement: o.Name, Peer: PeerOf(labels)}
 	case *authv1beta1.ResourceSlice, *offloadingv1beta1.VirtualNode:
 		return Concern{Placement: obj.GetName(), Peer: PeerOf(labels)}
+	case *liqov1beta1.ForeignCluster:
+		return Concern{Peer: o.Name}
 	case *offloadingv1beta1.NamespaceOffloading:
 		return Concern{Namespace: o.Namespace}
 	case *corev1.Namespace:

@@ -180,6 +180,7 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		Active: v.Phase == broker.ClusterActive, Phase: string(v.Phase), Score: v.Score.String(), Band: string(v.Score.Band()),
 		Reservations: int32(v.Placements), OverSubscription: wire.ToOverSubscription(v.Stretch), LastReceived: obj.Status.LastReceived,
 		Reliability:        reliabilityOf(v),
+		Unreachable:        unreachableFrom(v),
 		ObservedGeneration: obj.Generation, Conditions: slices.Clone(obj.Status.Conditions),
 	}
 	fresh := metav1.Condition{Type: brokerv1alpha1.ConditionFresh, Status: metav1.ConditionTrue, Reason: string(v.Phase), Message: "takes new reservations"}
@@ -205,6 +206,14 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		status.LastReceived = seconds(v.Heard)
 	}
 	return status
+}
+
+func unreachableFrom(v *broker.ClusterView) []brokerv1alpha1.UnreachableCluster {
+	var out []brokerv1alpha1.UnreachableCluster
+	for _, s := range v.Unreachable {
+		out = append(out, brokerv1alpha1.UnreachableCluster{ClusterID: s.ClusterID, Since: *seconds(s.Since)})
+	}
+	return out
 }
 
 // reliabilityOf is nil where nothing was granted here yet.

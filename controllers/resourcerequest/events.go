@@ -37,9 +37,21 @@ func (r *Reconciler) tell(rr, before *agentv1alpha1.ResourceRequest) {
 	if c != nil && preempted == nil && (ready == nil || c.Reason != ready.Reason) {
 		r.record(rr, c)
 	}
+	if c := sickened(rr, before); c != nil && (ready == nil || c.Reason != ready.Reason) {
+		r.record(rr, c)
+	}
 	if c := changed(rr, before, agentv1alpha1.ConditionOffloading); c != nil && c.Reason == agentv1alpha1.ReasonNamespaceNotOpted {
 		r.record(rr, c)
 	}
+}
+
+// sickened is Healthy where something went wrong, or is over; not that nothing did.
+func sickened(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
+	c := changed(rr, before, agentv1alpha1.ConditionHealthy)
+	if c == nil || c.Status != metav1.ConditionFalse && !meta.IsStatusConditionFalse(before.Status.Conditions, c.Type) {
+		return nil
+	}
+	return c
 }
 
 func (r *Reconciler) tellReleased(rr *agentv1alpha1.ResourceRequest) {
@@ -64,7 +76,8 @@ func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Conditi
 		agentv1alpha1.ReasonOutsideBounds, agentv1alpha1.ReasonChangeRefused, agentv1alpha1.ReasonFailed,
 		agentv1alpha1.ReasonQueueFull, agentv1alpha1.ReasonNotice, agentv1alpha1.ReasonPreempted,
 		agentv1alpha1.ReasonProviderSilent, agentv1alpha1.ReasonMigrating, agentv1alpha1.ReasonExpiring,
-		agentv1alpha1.ReasonDrainBlocked, agentv1alpha1.ReasonDrainOverdue, agentv1alpha1.ReasonDrainedPartly:
+		agentv1alpha1.ReasonDrainBlocked, agentv1alpha1.ReasonDrainOverdue, agentv1alpha1.ReasonDrainedPartly,
+		agentv1alpha1.ReasonProviderUnreachable, agentv1alpha1.ReasonSliceDenied, agentv1alpha1.ReasonPodsRejected:
 		kind = corev1.EventTypeWarning
 	}
 	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", wire.Clip(c.Message, maxNote))

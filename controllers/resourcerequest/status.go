@@ -221,12 +221,22 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 			e.set(c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
+	e.healthy(current)
 	e.reachable(all)
 	e.ending(all, current)
 	if len(closed) > 0 {
 		e.set(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, optIn(closed))
 	}
 	e.derivePhase(current)
+}
+
+// healthy shows what is wrong with what was delivered. Nothing is said of what was not.
+func (e editor) healthy(current *agentv1alpha1.ReservationInstruction) {
+	if c := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionHealthy); c != nil {
+		e.set(c.Type, c.Status, c.Reason, c.Message)
+		return
+	}
+	meta.RemoveStatusCondition(&e.rr.Status.Conditions, agentv1alpha1.ConditionHealthy)
 }
 
 // reachable tells of a provider that is silent, or was.

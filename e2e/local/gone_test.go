@@ -104,8 +104,9 @@ func TestAConsumerGivesUpAProviderThatIsGone(t *testing.T) {
 		revive()
 		check(t, env.AwaitClean(ctx, 2*time.Minute))
 		t.Logf("the provider is back, and clean: %.1f s", time.Since(began).Seconds())
+		// Who could not reach it meanwhile is sent there again once it can.
+		check(t, env.AwaitAdvertised(ctx, patience))
 	}
-	check(t, env.AwaitAdvertised(ctx, time.Minute))
 	check(t, env.AwaitAvailable(ctx, before, time.Minute))
 	awaitCensus(t, env, there)
 }

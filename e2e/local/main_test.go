@@ -59,7 +59,7 @@ func playgroundOf(t *testing.T) *Environment {
 		check(t, env.EnsureNamespace(t.Context(), c, namespace))
 	}
 	settle(t, env)
-	check(t, env.AwaitAdvertised(t.Context(), time.Minute))
+	check(t, env.AwaitAdvertised(t.Context(), patience))
 	check(t, env.AwaitIdle(t.Context(), time.Minute))
 	said := logSizes(t, env)
 	t.Cleanup(func() {

@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -23,9 +24,9 @@ const (
 	// linkLasts is how long what was told counts. Nobody stays left out for want of news.
 	linkLasts = 10 * time.Minute
 	// lookAgain and retryAgain are after what time one that is reachable, and one that is
-	// not, is to be looked at again.
+	// not, is to be looked at again: the latter with the next advertisement.
 	lookAgain  = linkLasts / 2
-	retryAgain = time.Minute
+	retryAgain = advertiseEvery / 2
 )
 
 // unreachable is why a consumer gives a placement up whose provider it cannot reach.
@@ -95,7 +96,11 @@ func (t *term) setLink(requester string, c *ledger.Cluster, l link, detail strin
 	t.market.SetLink(requester, c.ClusterID, decision.Link{
 		Measured: l.since.IsZero(), Latency: l.roundTrip, Unreachable: !l.since.IsZero(), Detail: detail,
 	})
-	if !was.since.IsZero() && l.since.IsZero() {
+	if was.since.Equal(l.since) {
+		return
+	}
+	t.showLinks(requester)
+	if l.since.IsZero() {
 		t.grew(c.ClusterID) // who waits may go there now
 	}
 }
@@ -106,8 +111,34 @@ func (t *term) dropLink(requester, provider string) {
 	delete(p.links, provider)
 	t.market.SetLink(requester, provider, decision.Link{})
 	if !was.since.IsZero() {
+		t.showLinks(requester)
 		t.grew(provider)
 	}
+}
+
+// showLinks has it shown which providers a cluster cannot reach, if it has advertised.
+func (t *term) showLinks(requester string) {
+	if t.state.Cluster(requester) != nil {
+		t.b.feed.cluster(requester)
+	}
+}
+
+// Shut is a provider that a cluster cannot reach.
+type Shut struct {
+	ClusterID string
+	Since     time.Time
+}
+
+// shutTo are those that a cluster cannot reach, by name.
+func (p *presence) shutTo() []Shut {
+	var out []Shut
+	for id, l := range p.links {
+		if !l.since.IsZero() {
+			out = append(out, Shut{id, l.since})
+		}
+	}
+	slices.SortFunc(out, func(a, b Shut) int { return strings.Compare(a.ClusterID, b.ClusterID) })
+	return out
 }
 
 // oldestLink is of which nothing was told for longest.
@@ -176,7 +207,9 @@ func (t *term) peersOf(requester string) []v1.Peer {
 		}
 	}
 	for _, id := range p.overdueLinks(t.now()) {
-		add(id)
+		if len(out) < mostPeers*3/4 { // others come to it even if many do not answer
+			add(id)
+		}
 	}
 	if !t.b.config.Visibility.showsAll() {
 		return out // who else there is, it is not told

@@ -245,10 +245,10 @@ func TestWhomAClusterIsToLookAt(t *testing.T) {
 		}
 		r := f.reserve("rome", "request-1", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}, TargetClusterID: "c90"})
 		if got := f.look(); !slices.Equal(got, []string{"c90"}) {
-			t.Errorf("it peers with c90, and is to look at %v", got)
+			t.Errorf("it has something at c90, and is to look at %v", got)
 		}
 		if got := f.look(open("c90", 0)); !slices.Equal(got, []string{"c90"}) {
-			t.Errorf("it peers with c90, and is to look at %v", got)
+			t.Errorf("it has something at c90, and is to look at %v", got)
 		}
 		if err := f.ReportStatus(context.Background(), "rome", r.Name, &v1.StatusReport{Placement: 1, Role: consumer, State: v1.StatusReportStateRefused, Reason: unreachable}); err != nil {
 			t.Fatal(err)

@@ -31,6 +31,8 @@ type ClusterView struct {
 	Record ledger.Record
 	// Reliability is the share of promises kept, 0 to 1, as of now; nil if nothing is known.
 	Reliability *float64
+	// Unreachable are the providers that it said it cannot reach.
+	Unreachable []Shut
 	// Doubts are what is implausible in the offer.
 	Doubts []string
 	// Heard is when the cluster's word was last received.
@@ -51,6 +53,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
 			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
 			Doubts: t.doubtsOf(c), Record: c.Record,
+			Unreachable: t.presenceOf(id).shutTo(),
 		}
 		if share, known := c.Record.Share(t.now()); known {
 			view.Reliability = &share

@@ -34,6 +34,8 @@ type node struct {
 	known bool
 	facts nodeFacts
 	pods  int
+	// rejected are those that the provider behind it does not take.
+	rejected int
 	// own and used split what is requested on the node.
 	own  quantity.Amounts
 	used map[*placement]*tally
@@ -59,6 +61,7 @@ type podRecord struct {
 	node      *node
 	placement *placement
 	request   request
+	rejected  bool
 }
 
 func newAccounts() *accounts {
@@ -121,12 +124,12 @@ func (a *accounts) setPod(key podKey, facts podFacts) bool {
 		return a.removePod(key)
 	}
 	if old, ok := a.pods[key]; ok {
-		if old.node.name == facts.node && old.placementName() == facts.placement && old.request.equal(&facts.request) {
+		if old.node.name == facts.node && old.placementName() == facts.placement && old.rejected == facts.rejected && old.request.equal(&facts.request) {
 			return false
 		}
 		a.removePod(key)
 	}
-	record := podRecord{node: a.node(facts.node), request: facts.request}
+	record := podRecord{node: a.node(facts.node), request: facts.request, rejected: facts.rejected}
 	if facts.placement != "" {
 		record.placement = a.placement(facts.placement)
 	}
@@ -184,6 +187,9 @@ func (a *accounts) take(n *node, sign int64) {
 func (a *accounts) charge(r *podRecord, sign int64) {
 	n := r.node
 	n.pods += int(sign)
+	if r.rejected {
+		n.rejected += int(sign)
+	}
 	a.reshaped[n] = struct{}{}
 	if r.placement == nil {
 		r.request.addTo(n.own, sign)

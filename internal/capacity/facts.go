@@ -23,6 +23,8 @@ const (
 	shadowPodGroup  = "offloading.liqo.io/"
 	creatorLabel    = "liqo.io/creator-user"
 	originNodeLabel = "offloading.liqo.io/nodename"
+	// rejectedReason is that of a pod on a virtual node that the provider does not take.
+	rejectedReason = "OffloadingBackOff"
 )
 
 // A placement's pods are created by the user of its ResourceSlice, which Liqo
@@ -117,6 +119,8 @@ type podFacts struct {
 	// placement that the pod runs for; empty for a pod of this cluster's own.
 	placement string
 	request   request
+	// rejected is whether it is on a virtual node and the provider does not take it.
+	rejected bool
 }
 
 // request is what a pod requests. Most pods request nothing else than the three
@@ -160,7 +164,10 @@ func factsOfPod(pod *corev1.Pod) podFacts {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return podFacts{}
 	}
-	return podFacts{node: pod.Spec.NodeName, placement: placementOf(&pod.ObjectMeta), request: requestOf(pod)}
+	return podFacts{
+		node: pod.Spec.NodeName, placement: placementOf(&pod.ObjectMeta), request: requestOf(pod),
+		rejected: pod.Status.Reason == rejectedReason,
+	}
 }
 
 // requestOf applies Kubernetes' own rules: init containers and sidecars, overhead,

@@ -101,6 +101,16 @@ func (w *Watcher) Fits(request quantity.Amounts) (quantity.Shortage, bool) {
 	return w.accounts.fits(request)
 }
 
+// Rejected is how many pods on a virtual node the provider does not take.
+func (w *Watcher) Rejected(nodeName string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.accounts.nodes[nodeName]; n != nil {
+		return n.rejected
+	}
+	return 0
+}
+
 func (w *Watcher) nodeReflector() *cache.Reflector {
 	return cache.NewReflectorWithOptions(w.nodes, &corev1.Node{}, &sink[nodeFacts]{
 		trim: trimNode(w.nodeLabels),

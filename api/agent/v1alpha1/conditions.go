@@ -20,6 +20,10 @@ const (
 	// ConditionProviderReachable is false while the broker hears nothing of the provider.
 	// One that was never silent has no such condition.
 	ConditionProviderReachable = "ProviderReachable"
+	// ConditionHealthy is false while something is wrong with what was delivered: with the
+	// provider, the slice, the virtual node or pods on it. Before the node was Ready there is
+	// no such condition.
+	ConditionHealthy = "Healthy"
 	// ConditionPeered is true when this cluster holds an identity at the provider.
 	ConditionPeered = "Peered"
 	// ConditionNodeReady is true when the virtual node is Ready.
@@ -111,6 +115,13 @@ const (
 	// ReasonDraining is a provider's that takes back its acknowledgement because it
 	// stops lending, and a consumer's whose pods leave a virtual node.
 	ReasonDraining = "Draining"
+	ReasonHealthy  = "Healthy"
+	// ReasonProviderUnreachable: Liqo does not reach the provider's API server.
+	ReasonProviderUnreachable = "ProviderUnreachable"
+	// ReasonSliceDenied: the provider does not grant what it had granted.
+	ReasonSliceDenied = "SliceDenied"
+	// ReasonPodsRejected: the provider does not take pods of the virtual node.
+	ReasonPodsRejected = "PodsRejected"
 	// ReasonUnreachable is a consumer's that gives a placement up because it cannot reach
 	// the provider's API server.
 	ReasonUnreachable = "Unreachable"

@@ -143,6 +143,14 @@ type ClusterAdvertisementStatus struct {
 	// +optional
 	Reliability *Reliability `json:"reliability,omitempty"`
 
+	// unreachable are the clusters whose API servers this one does not reach, of those that
+	// it looked at: it gets nothing there.
+	// +optional
+	// +listType=map
+	// +listMapKey=clusterID
+	// +kubebuilder:validation:MaxItems=64
+	Unreachable []UnreachableCluster `json:"unreachable,omitempty"`
+
 	// observedGeneration is the generation that this status speaks of; 0 means
 	// not seen yet.
 	// +optional
@@ -154,6 +162,18 @@ type ClusterAdvertisementStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// UnreachableCluster is a provider whose API server does not answer another cluster.
+type UnreachableCluster struct {
+	// clusterID of the provider.
+	// +required
+	// +kubebuilder:validation:MaxLength=40
+	ClusterID string `json:"clusterID"`
+
+	// since is when the broker was told first, by the broker's clock.
+	// +required
+	Since metav1.Time `json:"since"`
 }
 
 // Reliability is what became of the placements that a cluster was granted. The broker sets

@@ -197,7 +197,8 @@ func (a *agent) addPeering(*rest.Config) error {
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, LiqoNamespace: a.liqoNamespace,
 		Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(),
 		Messenger: a.transport, Sign: a.sign, Verify: a.verify,
-		Outbox: a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
+		Rejected: a.watcher.Rejected,
+		Outbox:   a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
 		ReclaimAfter: a.reclaimTimeout, GiveUpAfter: a.giveUpTimeout, DrainTimeout: a.drainTimeout,
 	}
 	if a.peeringMode == peeringKubeconfig {
