@@ -3,6 +3,7 @@ package robustness
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ func byModel(says ...string) finder {
 
 var finders = map[mutant.Mutant]finder{
 	mutant.StaleGrant:       byModel("is to give", "can give it", "overbooked"),
-	mutant.ForgetKey:        byModel("has the reservations"),
+	mutant.ForgetKey:        byModel("has the reservations", "asking again with"),
 	mutant.ForgetTombstone:  byModel("was given back, asking with it"),
 	mutant.AgentClock:       byModel(" can give "),
 	mutant.OldAdvertisement: byModel("the broker counts"),
@@ -42,8 +43,12 @@ var finders = map[mutant.Mutant]finder{
 	mutant.HastyAnswer:      {folder: ".", test: "TestKilledAtEveryPoint", says: []string{"the journal has"}, slow: true},
 }
 
+// mutantsTag is what a program with mistakes is built with.
+const mutantsTag = "mutants"
+
 // Every mistake that a broker can be built with is found, and for what it is.
 func TestEveryMutantIsFound(t *testing.T) {
+	dir, tests := t.TempDir(), map[string]string{}
 	for _, m := range mutant.All {
 		t.Run(string(m), func(t *testing.T) {
 			f, ok := finders[m]
@@ -53,8 +58,12 @@ func TestEveryMutantIsFound(t *testing.T) {
 			if f.slow && !soaking {
 				t.Skipf("%s takes minutes: LRB_SOAK=1", f.test)
 			}
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-tags="+tagOf(m), "-run=^"+f.test+"$", f.folder)
-			cmd.Env = append(os.Environ(), "LRB_SOAK=")
+			if tests[f.folder] == "" {
+				tests[f.folder] = withMutants(t, f.folder, dir)
+			}
+			cmd := exec.CommandContext(t.Context(), tests[f.folder], "-test.run=^"+f.test+"$")
+			cmd.Dir = f.folder
+			cmd.Env = append(os.Environ(), "LRB_SOAK=", mutant.Variable+"="+string(m))
 			out, err := cmd.CombinedOutput()
 			if err == nil {
 				t.Fatalf("%s passes with it", f.test)
@@ -68,4 +77,15 @@ func TestEveryMutantIsFound(t *testing.T) {
 			t.Errorf("%s fails, and does not say %q:\n%.3000s", f.test, f.says, out)
 		})
 	}
+}
+
+// withMutants builds the tests of a folder with the mistakes.
+func withMutants(t *testing.T, folder, dir string) string {
+	t.Helper()
+	binary := filepath.Join(dir, "tests-of-"+filepath.Base(folder))
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags="+mutantsTag, "-o", binary, folder).CombinedOutput()
+	if err != nil {
+		t.Fatalf("building the tests of %s: %v\n%s", folder, err, out)
+	}
+	return binary
 }

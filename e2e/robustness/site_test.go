@@ -79,7 +79,7 @@ func (d *defects) report(t *testing.T) {
 	}
 }
 
-// binary builds the broker once, with the mistake that this test is built with.
+// binary builds the broker once, with the mistakes if this test has them.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "broker")
 	if err != nil {
@@ -87,7 +87,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	}
 	args := []string{"build", "-o", filepath.Join(dir, "broker")}
 	if mutant.Active != "" {
-		args = append(args, "-tags", tagOf(mutant.Active))
+		args = append(args, "-tags", mutantsTag)
 	}
 	if out, err := exec.Command("go", append(args, "../../cmd/broker")...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the broker: %w\n%s", err, out)
@@ -102,8 +102,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
-
-func tagOf(m mutant.Mutant) string { return "mutant_" + strings.ReplaceAll(string(m), "-", "_") }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
@@ -183,7 +181,7 @@ func (s *site) startReplica(name string, elects bool, environment []string) *rep
 		args = append(args, "--leader-elect", "--direct-bind-address="+r.direct, "--advertise-address="+r.direct)
 	}
 	r.Process, err = s.plane.Processes().Start(process.Spec{
-		Name: name, Path: path, Args: args, Env: environment, Layer: process.Controller, Restart: true, Backoff: 200 * time.Millisecond,
+		Name: name, Path: path, Args: args, Env: append(environment, mutant.Variable+"="+string(mutant.Active)), Layer: process.Controller, Restart: true, Backoff: 200 * time.Millisecond,
 	})
 	s.check(err)
 	s.t.Cleanup(func() { s.readLog(r) })

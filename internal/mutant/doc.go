@@ -1,11 +1,14 @@
-// Package mutant has mistakes that a broker can be built with, one at a time, by a
-// build tag: they show that tests of the broker's promises find whoever breaks one.
-// Without a tag every comparison with Active is settled by the compiler, and nothing
-// of them is in the binary.
+// Package mutant has mistakes that a broker can be built with, by the build tag mutants:
+// they show that tests of the broker's promises find whoever breaks one. A process makes
+// the one that Variable names. Without the tag every comparison with Active is settled by
+// the compiler, and nothing of them is in the binary.
 package mutant
 
-// Mutant is one mistake. Its build tag is its name after "mutant_", with underscores.
+// Mutant is one mistake.
 type Mutant string
+
+// Variable of the environment names the mistake of a process that is built with the tag.
+const Variable = "LRB_MUTANT"
 
 // Mistakes that can be built in.
 const (
