@@ -14,7 +14,7 @@ func (r *Reconciler) tellAwaited(before, after *brokerv1alpha1.ClusterAdvertisem
 	was, is := awaited(before), awaited(after)
 	switch {
 	case is != "" && was == "":
-		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonAwaitingHoldings, "Recover", "%s", wire.Clip(is, maxNote))
+		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonAwaitingHoldings, "Recover", "%s", wire.Clip(is, wire.MaxNote))
 	case is == "" && was != "":
 		r.recorder.Eventf(after, nil, corev1.EventTypeNormal, "HoldingsAnnounced", "Recover", "the agent has announced what it holds: %s takes new reservations", after.Spec.ClusterID)
 	}
@@ -24,7 +24,7 @@ func (r *Reconciler) tellAwaited(before, after *brokerv1alpha1.ClusterAdvertisem
 func (r *Reconciler) tellImplausible(before, after *brokerv1alpha1.ClusterAdvertisement) {
 	is := meta.FindStatusCondition(after.Status.Conditions, brokerv1alpha1.ConditionPlausible)
 	if is != nil && is.Reason == brokerv1alpha1.ReasonImplausible && !meta.IsStatusConditionFalse(before.Status.Conditions, brokerv1alpha1.ConditionPlausible) {
-		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonImplausible, "Doubt", "%s", wire.Clip(is.Message, maxNote))
+		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonImplausible, "Doubt", "%s", wire.Clip(is.Message, wire.MaxNote))
 	}
 }
 

@@ -19,9 +19,6 @@ import (
 // fieldOwner is under what name the API server notes the broker's figures.
 const fieldOwner client.FieldOwner = "liqo-resource-broker"
 
-// maxNote bounds the note of an event in the API.
-const maxNote = 1024
-
 // figures are what of a spec is the broker's alone.
 type figures struct {
 	reserved, available corev1.ResourceList
@@ -122,5 +119,5 @@ func (r *Reconciler) tellIgnored(obj *brokerv1alpha1.ClusterAdvertisement, ignor
 		what[i] = fmt.Sprintf("%s %s %s instead of %s", c.field, c.resource, c.written, c.right)
 	}
 	r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonFiguresIgnored, "Project", "%s", wire.Clip(
-		fmt.Sprintf("reserved and available are the broker's: what %s wrote was replaced (%s)", strings.Join(authors, " and "), strings.Join(what, ", ")), maxNote))
+		fmt.Sprintf("reserved and available are the broker's: what %s wrote was replaced (%s)", strings.Join(authors, " and "), strings.Join(what, ", ")), wire.MaxNote))
 }

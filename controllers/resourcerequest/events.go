@@ -9,9 +9,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// maxNote bounds the note of an event in the API.
-const maxNote = 1024
-
 // tell records one event for a transition: what Ready says where the phase or
 // Ready's reason changed, and what else went wrong.
 func (r *Reconciler) tell(rr, before *agentv1alpha1.ResourceRequest) {
@@ -58,14 +55,8 @@ func (r *Reconciler) tellReleased(rr *agentv1alpha1.ResourceRequest) {
 	r.recorder.Eventf(rr, nil, corev1.EventTypeNormal, agentv1alpha1.ReasonReleased, "Release", "everything was given back")
 }
 
-// changed returns a condition whose status or reason is not what it was.
 func changed(rr, before *agentv1alpha1.ResourceRequest, kind string) *metav1.Condition {
-	now := meta.FindStatusCondition(rr.Status.Conditions, kind)
-	old := meta.FindStatusCondition(before.Status.Conditions, kind)
-	if now == nil || old != nil && old.Status == now.Status && old.Reason == now.Reason {
-		return nil
-	}
-	return now
+	return agentv1alpha1.Turned(rr.Status.Conditions, before.Status.Conditions, kind)
 }
 
 func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Condition) {
@@ -80,5 +71,5 @@ func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Conditi
 		agentv1alpha1.ReasonProviderUnreachable, agentv1alpha1.ReasonSliceDenied, agentv1alpha1.ReasonPodsRejected:
 		kind = corev1.EventTypeWarning
 	}
-	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", wire.Clip(c.Message, maxNote))
+	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", wire.Clip(c.Message, wire.MaxNote))
 }

@@ -86,28 +86,41 @@ func TestALostProviderIsLeftOnceAnotherOneServes(t *testing.T) {
 // is asked for the fewest.
 func fewestNodes(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest) func() int {
 	t.Helper()
+	mine := client.MatchingLabels(e2e.OnReservation(r.Status.ReservationName))
+	return fewest(t, 1, func(ctx context.Context) (int, error) {
+		nodes, taking := &corev1.NodeList{}, 0
+		if err := c.List(ctx, nodes, mine); err != nil {
+			return 0, err
+		}
+		for i := range nodes.Items {
+			if n := &nodes.Items[i]; isReady(n) && !n.Spec.Unschedulable {
+				taking++
+			}
+		}
+		return taking, nil
+	})
+}
+
+// fewest counts something, which is most at the beginning, until it is asked for the
+// least that there was.
+func fewest(t *testing.T, most int, count func(context.Context) (int, error)) func() int {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan int, 1)
-	mine := client.MatchingLabels(e2e.OnReservation(r.Status.ReservationName))
 	go func() {
-		fewest := 1
+		least := most
 		for ctx.Err() == nil {
-			nodes, taking := &corev1.NodeList{}, 0
-			if err := c.List(ctx, nodes, mine); err != nil {
+			n, err := count(ctx)
+			if err != nil {
 				continue
 			}
-			for i := range nodes.Items {
-				if n := &nodes.Items[i]; isReady(n) && !n.Spec.Unschedulable {
-					taking++
-				}
-			}
-			fewest = min(fewest, taking)
+			least = min(least, n)
 			select {
 			case <-ctx.Done():
 			case <-time.After(50 * time.Millisecond):
 			}
 		}
-		result <- fewest
+		result <- least
 	}()
 	t.Cleanup(cancel)
 	return func() int {
@@ -128,15 +141,21 @@ func isReady(n *corev1.Node) bool {
 // awaitReach waits for what a request says of its provider.
 func awaitReach(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, status metav1.ConditionStatus, reason string) {
 	t.Helper()
+	awaitSaid(t, c, r, agentv1alpha1.ConditionProviderReachable, status, reason)
+}
+
+// awaitSaid waits for a condition of a request.
+func awaitSaid(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, kind string, status metav1.ConditionStatus, reason string) {
+	t.Helper()
 	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
 			return "", err
 		}
-		got := meta.FindStatusCondition(r.Status.Conditions, agentv1alpha1.ConditionProviderReachable)
+		got := meta.FindStatusCondition(r.Status.Conditions, kind)
 		if got != nil && got.Status == status && got.Reason == reason {
 			return "", nil
 		}
-		return fmt.Sprintf("ProviderReachable of %s to be %s (%s): %+v", r.Name, status, reason, got), nil
+		return fmt.Sprintf("%s of %s to be %s (%s): %+v", kind, r.Name, status, reason, got), nil
 	}))
 }
 

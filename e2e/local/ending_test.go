@@ -1,0 +1,142 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+)
+
+// A request is deleted while a workload behind a disruption budget runs on its node: the
+// pods move to another node one after the other. When that node goes too nobody has a
+// place for them: the budget holds them until the deadline, though the agent is killed
+// as it evicts and as it deletes. A third request expires meanwhile, which is told ahead,
+// and taken back when it is extended.
+func TestPodsLeaveANodeThatEnds(t *testing.T) {
+	env := playgroundOf(t)
+	ctx, rome := t.Context(), env.Member("rome")
+	brief := expiring(t, rome)
+	first, _ := ready(t, rome, "first", small())
+	samples, err := e2e.ShippedSamples()
+	check(t, err)
+	check(t, rome.Deploy(ctx, namespace, samples.Deployment, map[string]string{"liqo.io/type": "virtual-node"}))
+	_, err = env.Watch(ctx, rome, namespace, first.Status.TargetClusterID, first.Status.NodeName)
+	check(t, err)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "my-budget"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: new(intstr.FromInt32(1)),
+			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "my-workload"}},
+		},
+	}
+	check(t, rome.Create(ctx, budget))
+	t.Cleanup(func() { check(t, client.IgnoreNotFound(rome.Delete(context.Background(), budget))) })
+	second, _ := ready(t, rome, "second", small())
+
+	fewest := fewestPods(t, rome)
+	began := time.Now()
+	check(t, rome.DeleteAndWait(ctx, first, time.Minute))
+	check(t, rome.AwaitNodeGone(ctx, first.Status.NodeName, time.Minute))
+	_, err = env.Watch(ctx, rome, namespace, second.Status.TargetClusterID, second.Status.NodeName)
+	check(t, err)
+	t.Logf("two pods moved one after the other: %.1f s", time.Since(began).Seconds())
+	if n := fewest(); n < 1 {
+		t.Error("there was a time without a pod that serves, against the disruption budget")
+	}
+
+	values := env.Product.Values("rome")
+	t.Cleanup(func() { check(t, env.Product.Upgrade(context.Background(), "rome", values)) })
+	impatient := env.Product.Values("rome")
+	impatient["ending"] = map[string]any{"drainTimeout": "10s"}
+	check(t, env.Product.Upgrade(ctx, "rome", impatient))
+	check(t, env.Product.Restart(ctx, "rome", failpoint.Arm(t.TempDir(), failpoint.Draining...)...))
+
+	edit(t, rome, budget, `{"spec":{"minAvailable":2}}`)
+	check(t, rome.Delete(ctx, second))
+	deadline := awaitBlocked(t, rome, second, budget.Name)
+	soon := max(time.Minute, time.Since(brief.Status.ReservedAt.Time).Truncate(time.Second)+10*time.Second)
+	edit(t, rome, brief, fmt.Sprintf(`{"spec":{"duration":%q}}`, soon))
+	check(t, rome.AwaitGone(ctx, second, time.Minute))
+	if early := time.Until(deadline); early > 0 {
+		t.Errorf("the pods were taken away %v before their deadline", early)
+	}
+	t.Logf("gone %.1f s after the deadline", time.Since(deadline).Seconds())
+	check(t, rome.AwaitNodeGone(ctx, second.Status.NodeName, time.Minute))
+
+	check(t, rome.AwaitPhase(ctx, brief, patience, agentv1alpha1.RequestReleased))
+	awaitEnding(t, rome, brief, metav1.ConditionTrue, agentv1alpha1.ReasonExpired)
+	check(t, rome.AwaitNodeGone(ctx, brief.Status.NodeName, time.Minute))
+}
+
+// expiring is a request that said that it expires, and was extended. No pod fits there.
+func expiring(t *testing.T, c *e2e.Cluster) *agentv1alpha1.ResourceRequest {
+	t.Helper()
+	tiny := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("32Mi")}
+	r, err := c.Request(t.Context(), namespace, "brief", tiny, func(s *agentv1alpha1.ResourceRequestSpec) {
+		s.Duration = &metav1.Duration{Duration: 5 * time.Minute}
+	})
+	check(t, err)
+	check(t, c.AwaitReady(t.Context(), r, readyWithin))
+	awaitEnding(t, c, r, metav1.ConditionTrue, agentv1alpha1.ReasonExpiring)
+	awaitEvent(t, c, r, agentv1alpha1.ReasonExpiring)
+	edit(t, c, r, `{"spec":{"duration":"3h"}}`)
+	awaitEnding(t, c, r, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn)
+	return r
+}
+
+// awaitEnding waits for what a request says of its end.
+func awaitEnding(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, status metav1.ConditionStatus, reason string) {
+	t.Helper()
+	awaitSaid(t, c, r, agentv1alpha1.ConditionEnding, status, reason)
+}
+
+// awaitBlocked waits until a budget holds the pods of a request that is deleted, which
+// says so, and returns until when.
+func awaitBlocked(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, budget string) time.Time {
+	t.Helper()
+	awaitSaid(t, c, r, agentv1alpha1.ConditionDrained, metav1.ConditionFalse, agentv1alpha1.ReasonDrainBlocked)
+	if !strings.Contains(r.Status.Message, budget) {
+		t.Errorf("message %q does not name %q", r.Status.Message, budget)
+	}
+	inst := &agentv1alpha1.ReservationInstruction{}
+	check(t, c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: r.Status.NodeName}, inst))
+	return inst.Status.Drain.Deadline.Time
+}
+
+// fewestPods counts the pods that serve, all the time until it is asked for the fewest.
+func fewestPods(t *testing.T, c *e2e.Cluster) func() int {
+	t.Helper()
+	return fewest(t, 2, func(ctx context.Context) (int, error) {
+		pods, serving := &corev1.PodList{}, 0
+		if err := c.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+			return 0, err
+		}
+		for i := range pods.Items {
+			if p := &pods.Items[i]; p.DeletionTimestamp == nil && isPodReady(p) {
+				serving++
+			}
+		}
+		return serving, nil
+	})
+}
+
+func isPodReady(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
