@@ -85,10 +85,8 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action)
 		return p.remove(ctx, s.identity)
 	case WriteSlice:
 		return p.writeSlice(ctx, s)
-	case EvictPods:
-		return p.evictPods(ctx, s, a.Pods)
-	case RemovePods:
-		return p.removePods(ctx, s, a.Pods)
+	case BeginDrain, CordonNode, EvictPods, RemovePods:
+		return p.drain(ctx, s, a)
 	case DeleteSlice:
 		defer failpoint.Hit(failpoint.ConsumerSliceDeleted)
 		p.drains.forget(s.Name)

@@ -88,6 +88,19 @@ func (s *consumerScene) successorComes() bool {
 	})
 }
 
+// drain carries out what planDrain calls for.
+func (p *Peering) drain(ctx context.Context, s *consumerScene, a Action) error {
+	switch a.Do {
+	case BeginDrain:
+		return p.beginDrain(ctx, s)
+	case CordonNode:
+		return p.cordonNode(ctx, s)
+	case EvictPods:
+		return p.evictPods(ctx, s, a.Pods)
+	}
+	return p.removePods(ctx, s, a.Pods)
+}
+
 // beginDrain writes down until when pods are evicted, so that a process that starts anew
 // knows. One that knows it already is not given more time.
 func (p *Peering) beginDrain(ctx context.Context, s *consumerScene) error {

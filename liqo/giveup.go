@@ -144,11 +144,8 @@ func (p *Peering) lookAtLost(s *consumerScene) time.Duration {
 	return p.remaining(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter)
 }
 
-// departures carry out what planDrain and planLost call for, as far as it takes no more
-// than the scene.
+// departures carry out what planLost calls for.
 var departures = map[Verb]func(*Peering, context.Context, *consumerScene) error{
-	BeginDrain: (*Peering).beginDrain,
-	CordonNode: (*Peering).cordonNode,
 	GiveUpProvider: func(p *Peering, ctx context.Context, s *consumerScene) error {
 		p.opts.Log.Info("giving up a provider that does not answer", "provider", s.Provider, "placement", s.Name)
 		return p.mark(ctx, s.Provider, `"true"`)

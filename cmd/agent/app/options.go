@@ -171,14 +171,19 @@ func (o *options) complete() error {
 	default:
 		return fmt.Errorf("--peering-mode: %q is unknown, use brokered, kubeconfig or none", o.peeringMode)
 	}
+	if err := o.checkTimes(); err != nil {
+		return err
+	}
+	return o.checkTerms()
+}
+
+// checkTimes refuses intervals and deadlines that nobody could keep.
+func (o *options) checkTimes() error {
 	if o.advertisementInterval < time.Second {
 		return fmt.Errorf("--advertisement-requeue-interval: %s is too short, the least is 1s", o.advertisementInterval)
 	}
 	if o.pollInterval < 100*time.Millisecond {
 		return fmt.Errorf("--instruction-poll-interval: %s is too short, the least is 100ms", o.pollInterval)
-	}
-	if err := errors.Join(leastOrNone("--reclaim-timeout", o.reclaimTimeout), leastOrNone("--give-up-timeout", o.giveUpTimeout)); err != nil {
-		return err
 	}
 	if o.expiryNotice < 0 {
 		return fmt.Errorf("--expiry-notice: %s is negative, use 0 for no notice", o.expiryNotice)
@@ -186,7 +191,7 @@ func (o *options) complete() error {
 	if o.drainTimeout < 0 {
 		return fmt.Errorf("--drain-timeout: %s is negative, use 0 to delete pods without evicting them first", o.drainTimeout)
 	}
-	return o.checkTerms()
+	return errors.Join(leastOrNone("--reclaim-timeout", o.reclaimTimeout), leastOrNone("--give-up-timeout", o.giveUpTimeout))
 }
 
 // leastOrNone refuses a deadline that nobody could keep. 0 is none.

@@ -44,6 +44,8 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"kubeconfigs alone":             {args: append([]string{"--kubeconfigs-dir=/etc"}, working...)},
 		"an interval too short":         {args: append([]string{"--advertisement-requeue-interval=1ms"}, working...), want: "--advertisement-requeue-interval"},
 		"a poll too often":              {args: append([]string{"--instruction-poll-interval=1ms"}, working...), want: "--instruction-poll-interval"},
+		"a notice of less than nothing": {args: append([]string{"--expiry-notice=-1s"}, working...), want: "--expiry-notice"},
+		"a drain of less than nothing":  {args: append([]string{"--drain-timeout=-1s"}, working...), want: "--drain-timeout"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
