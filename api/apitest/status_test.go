@@ -73,7 +73,7 @@ func (s apiServer) testColumns(t *testing.T) {
 		"resourcerequests":        {agent("resourcerequests"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "GPU", "Node", "Expires", "Queue", "Age"}},
 		"reservationinstructions": {agent("reservationinstructions"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "Delivered", "Node", "Age"}},
 		"providerinstructions":    {agent("providerinstructions"), []string{"Name", "Phase", "Requester", "CPU", "Memory", "Enforced", "Age"}},
-		"lendingpolicies":         {agent("lendingpolicies"), []string{"Name", "Paused", "Placements", "Ready", "Age"}},
+		"lendingpolicies":         {agent("lendingpolicies"), []string{"Name", "Paused", "Placements", "Recalling", "Ready", "Age"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package advertisement
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -40,6 +41,8 @@ type hold struct {
 	reservation string
 	placement   int32
 	amounts     quantity.Amounts
+	// recalled is until when it stays, nil where nobody wants it back.
+	recalled *agentv1alpha1.RecalledPlacement
 }
 
 func (h hold) name() string { return wire.PlacementName(h.reservation, h.placement) }
@@ -120,16 +123,24 @@ func (o *offer) spec() agentv1alpha1.AdvertisementSpec {
 	}
 }
 
-func (o *offer) wireUsage() []v1.Usage {
+func (o *offer) wireUsage(now time.Time) []v1.Usage {
 	out := make([]v1.Usage, len(o.usage))
 	for i, u := range o.usage {
 		used := u.used
 		if used == nil {
 			used = quantity.Amounts{}
 		}
-		out[i] = v1.Usage{Reservation: u.reservation, Placement: u.placement, Used: wire.FromAmounts(used)}
+		out[i] = v1.Usage{Reservation: u.reservation, Placement: u.placement, Used: wire.FromAmounts(used), Recall: u.recall(now)}
 	}
 	return out
+}
+
+// recall crosses as the time that is left: the broker goes by a clock of its own.
+func (h hold) recall(now time.Time) *v1.Recall {
+	if h.recalled == nil {
+		return nil
+	}
+	return &v1.Recall{RemainingSeconds: max(h.recalled.EndsAt.Sub(now), 0).Seconds(), Message: h.recalled.Message}
 }
 
 // material reports whether o differs so much from before that others should
@@ -153,7 +164,7 @@ func (o *offer) material(before *offer) bool {
 
 func (u usage) equal(v usage) bool {
 	return u.reservation == v.reservation && u.placement == v.placement &&
-		u.amounts.Equal(v.amounts) && u.used.Equal(v.used)
+		u.amounts.Equal(v.amounts) && u.used.Equal(v.used) && equality.Semantic.DeepEqual(u.recalled, v.recalled)
 }
 
 // moved reports whether any amount changed by more than the material share of

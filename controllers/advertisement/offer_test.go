@@ -2,6 +2,7 @@ package advertisement
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,21 +36,21 @@ func TestNothingIsSubtractedTwice(t *testing.T) {
 			available: quantity.Amounts{"cpu": 8000, "memory": 16000},
 		},
 		"what is held counts though nothing runs": {
-			holds:     []hold{{"res-a", 1, quantity.Amounts{"cpu": 3000, "memory": 1000}}},
+			holds:     []hold{{reservation: "res-a", placement: 1, amounts: quantity.Amounts{"cpu": 3000, "memory": 1000}}},
 			allocated: quantity.Amounts{"cpu": 2000, "memory": 4000},
 			reserved:  quantity.Amounts{"cpu": 3000, "memory": 1000},
 			available: quantity.Amounts{"cpu": 5000, "memory": 15000},
 		},
 		"what runs within a hold is in the hold": {
 			used:      map[string]quantity.Amounts{"res-a-1": {"cpu": 2000, "memory": 900}},
-			holds:     []hold{{"res-a", 1, quantity.Amounts{"cpu": 3000, "memory": 1000}}},
+			holds:     []hold{{reservation: "res-a", placement: 1, amounts: quantity.Amounts{"cpu": 3000, "memory": 1000}}},
 			allocated: quantity.Amounts{"cpu": 2000, "memory": 4000},
 			reserved:  quantity.Amounts{"cpu": 3000, "memory": 1000},
 			available: quantity.Amounts{"cpu": 5000, "memory": 15000},
 		},
 		"what runs beyond a hold counts resource by resource": {
 			used:      map[string]quantity.Amounts{"res-a-1": {"cpu": 2000, "memory": 1500}},
-			holds:     []hold{{"res-a", 1, quantity.Amounts{"cpu": 3000, "memory": 1000}}},
+			holds:     []hold{{reservation: "res-a", placement: 1, amounts: quantity.Amounts{"cpu": 3000, "memory": 1000}}},
 			allocated: quantity.Amounts{"cpu": 2000, "memory": 4000},
 			reserved:  quantity.Amounts{"cpu": 3000, "memory": 1500},
 			available: quantity.Amounts{"cpu": 5000, "memory": 14500},
@@ -60,7 +61,7 @@ func TestNothingIsSubtractedTwice(t *testing.T) {
 			available: quantity.Amounts{"cpu": 6000, "memory": 16000},
 		},
 		"available never falls below zero": {
-			holds:     []hold{{"res-a", 1, quantity.Amounts{"cpu": 90000, "nvidia.com/gpu": 1}}},
+			holds:     []hold{{reservation: "res-a", placement: 1, amounts: quantity.Amounts{"cpu": 90000, "nvidia.com/gpu": 1}}},
 			allocated: quantity.Amounts{"cpu": 2000, "memory": 4000},
 			reserved:  quantity.Amounts{"cpu": 90000, "nvidia.com/gpu": 1},
 			available: quantity.Amounts{"cpu": 0, "memory": 16000},
@@ -82,19 +83,19 @@ func TestNothingIsSubtractedTwice(t *testing.T) {
 func TestUsageListsEveryHoldInOrder(t *testing.T) {
 	s := snapshot()
 	s.Used["res-b-1"] = quantity.Amounts{"cpu": 500, "pods": 1}
-	o := newOffer(identity{}, nil, s, []hold{{"res-b", 1, nil}, {"res-a", 10, nil}, {"res-a", 2, nil}})
+	o := newOffer(identity{}, nil, s, []hold{{reservation: "res-b", placement: 1}, {reservation: "res-a", placement: 10}, {reservation: "res-a", placement: 2}})
 	want := []v1.Usage{
 		{Reservation: "res-a", Placement: 2, Used: v1.Amounts{}},
 		{Reservation: "res-a", Placement: 10, Used: v1.Amounts{}},
 		{Reservation: "res-b", Placement: 1, Used: v1.Amounts{"cpu": "500m", "pods": "1"}},
 	}
-	if diff := cmp.Diff(want, o.wireUsage()); diff != "" {
+	if diff := cmp.Diff(want, o.wireUsage(time.Unix(0, 0))); diff != "" {
 		t.Errorf("usage (-want +got):\n%s", diff)
 	}
 }
 
 func TestMaterial(t *testing.T) {
-	one := []hold{{"res-a", 1, quantity.Amounts{"cpu": 1000}}}
+	one := []hold{{reservation: "res-a", placement: 1, amounts: quantity.Amounts{"cpu": 1000}}}
 	cases := map[string]struct {
 		edit  func(*capacity.Snapshot)
 		id    identity

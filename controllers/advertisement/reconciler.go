@@ -112,7 +112,7 @@ func (r *Reconciler) holds(ctx context.Context) ([]hold, error) {
 		if err != nil {
 			return nil, fmt.Errorf("provider instruction %q: %w", p.Name, err)
 		}
-		out = append(out, hold{reservation: p.Spec.ReservationName, placement: p.Spec.Placement, amounts: amounts})
+		out = append(out, hold{reservation: p.Spec.ReservationName, placement: p.Spec.Placement, amounts: amounts, recalled: p.Status.Recalled})
 	}
 	return out, nil
 }
@@ -159,7 +159,7 @@ func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 	spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
 	msg := wire.FromAdvertisement(&spec)
 	r.sequence++
-	msg.Epoch, msg.Sequence, msg.Usage, msg.Lending = r.epoch, r.sequence, now.wireUsage(), wire.FromLending(now.Lending)
+	msg.Epoch, msg.Sequence, msg.Usage, msg.Lending = r.epoch, r.sequence, now.wireUsage(r.options.Clock.Now()), wire.FromLending(now.Lending)
 	r.urgent.Store(false)
 	msg.Links = r.found()
 

@@ -357,3 +357,38 @@ func TestWhomTheOperatorLetsComeIsAdvertised(t *testing.T) {
 		t.Errorf("without a policy (-want +got):\n%s", diff)
 	}
 }
+
+func TestWhatIsCalledBackIsAdvertisedWithTheTimeThatIsLeft(t *testing.T) {
+	inst := &agentv1alpha1.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-a-1"}}
+	inst.Spec.ReservationName, inst.Spec.Placement, inst.Status.Enforced = "res-a", 1, true
+	b := newBench(t, inst)
+	recall := func() *v1.Recall {
+		all := b.broker.Advertised()
+		return all[len(all)-1].Usage[0].Recall
+	}
+	b.after(0)
+	if got := recall(); got != nil {
+		t.Errorf("nobody wants it back: %+v", got)
+	}
+	since := metav1.NewTime(b.clock.Now())
+	inst.Status.Recalled = &agentv1alpha1.RecalledPlacement{Since: since, EndsAt: metav1.NewTime(since.Add(10 * time.Minute)), Message: "rack 4"}
+	if err := b.client.Status().Update(b.Context(), inst); err != nil {
+		t.Fatal(err)
+	}
+	b.after(time.Second)
+	if diff := cmp.Diff(&v1.Recall{RemainingSeconds: 599, Message: "rack 4"}, recall()); diff != "" {
+		t.Errorf("at once (-want +got):\n%s", diff)
+	}
+	b.after(DefaultInterval)
+	if diff := cmp.Diff(&v1.Recall{RemainingSeconds: 569, Message: "rack 4"}, recall()); diff != "" {
+		t.Errorf("with the next one (-want +got):\n%s", diff)
+	}
+	inst.Status.Recalled = nil
+	if err := b.client.Status().Update(b.Context(), inst); err != nil {
+		t.Fatal(err)
+	}
+	b.after(time.Second)
+	if got := recall(); got != nil {
+		t.Errorf("once it is withdrawn: %+v", got)
+	}
+}

@@ -2,6 +2,7 @@ package lendingpolicy
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,14 @@ import (
 func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	s := &policy.Status
 	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, inWords(&policy.Spec), 0, 0
+	s.Recalling, s.RecalledUntil = 0, nil
 	for i := range all {
+		if c := all[i].Status.Recalled; c != nil {
+			s.Recalling++
+			if s.RecalledUntil == nil || s.RecalledUntil.Before(&c.EndsAt) {
+				s.RecalledUntil = c.EndsAt.DeepCopy()
+			}
+		}
 		switch {
 		case all[i].Status.Enforced:
 			s.Placements++
@@ -28,7 +36,7 @@ func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderI
 		})
 	}
 	set(agentv1alpha1.ConditionReady, metav1.ConditionTrue, agentv1alpha1.ReasonApplied, "the agent goes by this policy")
-	if policy.Spec.Paused {
+	if paused(&policy.Spec) {
 		set(agentv1alpha1.ConditionLending, metav1.ConditionFalse, string(lending.LendingPaused), s.Message)
 	} else {
 		set(agentv1alpha1.ConditionLending, metav1.ConditionTrue, agentv1alpha1.ReasonLending, s.Message)
@@ -39,7 +47,7 @@ func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderI
 func refused(inst *agentv1alpha1.ProviderInstruction) bool {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 	return c != nil && c.Status == metav1.ConditionFalse &&
-		(c.Reason == string(lending.LendingPaused) || c.Reason == string(lending.ConsumerDenied))
+		slices.Contains([]string{string(lending.LendingPaused), string(lending.ConsumerDenied), string(lending.Recalled)}, c.Reason)
 }
 
 // inWords counts clusters and names none: a message is read, and copied, by many.
@@ -49,8 +57,10 @@ func inWords(spec *agentv1alpha1.LendingPolicySpec) string {
 		allowed, denied = len(c.Allow), len(c.Deny)
 	}
 	switch {
-	case spec.Paused:
+	case spec.Paused && len(spec.Recalls) == 0:
 		return "lending is paused: nothing new is granted, what runs stays"
+	case paused(spec):
+		return "lending is paused: nothing new is granted, and what recalls name is called back"
 	case allowed > 0:
 		return fmt.Sprintf("lends to the %d clusters in consumers.allow", allowed)
 	case denied > 0:
@@ -58,4 +68,9 @@ func inWords(spec *agentv1alpha1.LendingPolicySpec) string {
 	default:
 		return "lends to every cluster"
 	}
+}
+
+// paused is whether nothing new is granted to anybody: nobody comes who is called back.
+func paused(spec *agentv1alpha1.LendingPolicySpec) bool {
+	return spec.Paused || slices.ContainsFunc(spec.Recalls, func(r agentv1alpha1.Recall) bool { return r.Consumer == agentv1alpha1.EveryConsumer })
 }

@@ -31,8 +31,12 @@ func provides(namespace, name, refused string) *agentv1alpha1.ProviderInstructio
 }
 
 func TestTheStatusSaysWhatIsInForce(t *testing.T) {
+	soon, later := metav1.NewTime(noon.Add(time.Minute)), metav1.NewTime(noon.Add(time.Hour))
+	first, second := provides("default", "a-1", ""), provides("default", "b-1", "")
+	first.Status.Recalled = &agentv1alpha1.RecalledPlacement{Since: metav1.NewTime(noon), EndsAt: later}
+	second.Status.Recalled = &agentv1alpha1.RecalledPlacement{Since: metav1.NewTime(noon), EndsAt: soon}
 	standing := []client.Object{
-		provides("default", "a-1", ""), provides("default", "b-1", ""), provides("elsewhere", "c-1", ""),
+		first, second, provides("elsewhere", "c-1", ""),
 		provides("default", "d-1", "LendingPaused"), provides("default", "e-1", "ConsumerDenied"), provides("default", "f-1", "InsufficientCapacity"),
 	}
 	tests := map[string]struct {
@@ -48,6 +52,10 @@ func TestTheStatusSaysWhatIsInForce(t *testing.T) {
 		"some are denied": {
 			agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}},
 			"lends to every cluster but the 1 in consumers.deny", metav1.ConditionTrue,
+		},
+		"all are called back": {
+			agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "*"}}},
+			"lending is paused: nothing new is granted, and what recalls name is called back", metav1.ConditionFalse,
 		},
 		"lending is paused": {
 			agentv1alpha1.LendingPolicySpec{Paused: true, Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}},
@@ -68,7 +76,7 @@ func TestTheStatusSaysWhatIsInForce(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := agentv1alpha1.LendingPolicyStatus{
-				ObservedGeneration: 3, Message: test.message, Placements: 2, Refused: 2,
+				ObservedGeneration: 3, Message: test.message, Placements: 2, Refused: 2, Recalling: 2, RecalledUntil: &later,
 				Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue}, {Type: "Lending", Status: test.lending}},
 			}
 			ignored := cmpopts.IgnoreFields(metav1.Condition{}, "Reason", "Message", "ObservedGeneration", "LastTransitionTime")

@@ -49,6 +49,9 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err := r.decideChange(ctx, inst); err != nil {
 		return 0, err
 	}
+	if err := r.callBack(ctx, inst); err != nil {
+		return 0, err
+	}
 	state, err := r.carryOut(ctx, inst)
 	if err != nil {
 		return 0, err

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -98,8 +99,9 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		// One worker: Admit is asked in turn, and a pair shares its handshake.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: retries()}).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings)).
+		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.named)))
-	kinds := []client.Object{&agentv1alpha1.ProviderInstruction{}}
+	kinds := []client.Object{&agentv1alpha1.ProviderInstruction{}, &agentv1alpha1.LendingPolicy{}}
 	if opts.Peering != nil {
 		kinds = append(kinds, liqo.ProviderWatches()...)
 		r.watchLiqo(b)

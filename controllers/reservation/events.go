@@ -25,12 +25,14 @@ func (r *Reconciler) announce(before, after *brokerv1alpha1.Reservation) {
 		}
 		r.recorder.Eventf(after, nil, kind, c.Reason, "Change", "%s", clip(c.Message))
 	}
-	if c := changed(was.Conditions, is.Conditions, brokerv1alpha1.ConditionPreempted); c != nil {
-		kind := corev1.EventTypeWarning
-		if c.Status == metav1.ConditionFalse {
-			kind = corev1.EventTypeNormal
+	for _, of := range []struct{ condition, action string }{{brokerv1alpha1.ConditionPreempted, "Preempt"}, {brokerv1alpha1.ConditionRecalled, "Recall"}} {
+		if c := changed(was.Conditions, is.Conditions, of.condition); c != nil {
+			kind := corev1.EventTypeWarning
+			if c.Status == metav1.ConditionFalse {
+				kind = corev1.EventTypeNormal
+			}
+			r.recorder.Eventf(after, nil, kind, c.Reason, of.action, "%s", clip(c.Message))
 		}
-		r.recorder.Eventf(after, nil, kind, c.Reason, "Preempt", "%s", clip(c.Message))
 	}
 	if c := changed(was.Conditions, is.Conditions, brokerv1alpha1.ConditionProviderReachable); c != nil {
 		kind := corev1.EventTypeNormal

@@ -71,7 +71,7 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 			})
 		}
 	}
-	for _, c := range slices.Concat(conditionsOf(v), preemptionOf(v, obj.Status.Conditions), reachOf(v, obj.Status)) {
+	for _, c := range slices.Concat(conditionsOf(v), preemptionOf(v, obj.Status.Conditions), recallOf(v, obj.Status.Conditions), reachOf(v, obj.Status)) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}

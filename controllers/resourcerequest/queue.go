@@ -29,6 +29,10 @@ func (e editor) queued(place *v1.QueuePlace) {
 	if was != nil && was.Until != nil && was.Until.Sub(s.Queue.Until.Time).Abs() <= sameDeadline {
 		s.Queue.Until = was.Until
 	}
+	if meta.IsStatusConditionTrue(e.rr.Status.Conditions, agentv1alpha1.ConditionRecalled) {
+		e.set(agentv1alpha1.ConditionRecalled, metav1.ConditionTrue, agentv1alpha1.ReasonRecalled,
+			"its provider has called its place back; it waits for another one")
+	}
 	if place.Reason == v1.QueuePlaceReasonPreempted {
 		e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonPreempted,
 			"a request of a higher priority took its place; it waits for another one")
@@ -45,8 +49,8 @@ func (e editor) queueFull(no *fault.Error) {
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
 }
 
-// notice: the placement has to make room, or has no longer.
-func (e editor) notice(n *agentv1alpha1.Notice) {
+// preempted: the placement has to make room, or has no longer.
+func (e editor) preempted(n *agentv1alpha1.Notice) {
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionPreempted)
 	switch {
 	case n == nil && (old == nil || old.Status != metav1.ConditionTrue):

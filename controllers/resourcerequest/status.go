@@ -207,7 +207,7 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 		return
 	}
 	if s.Phase != agentv1alpha1.RequestReleasing {
-		e.notice(current.Spec.Notice)
+		e.notice(current)
 	}
 	s.TargetClusterID = current.Spec.TargetClusterID
 	s.TargetClusterEndpoint = current.Spec.TargetClusterEndpoint

@@ -36,6 +36,9 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		}
 		if !overtaken {
 			t.takeLinks(clusterID, adv.Links)
+			if err := t.noteRecalls(clusterID, adv.Usage); err != nil {
+				return faultOf(err)
+			}
 		}
 		if mutant.Active == mutant.AgentClock {
 			t.presenceOf(clusterID).heard = adv.Timestamp

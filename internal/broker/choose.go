@@ -239,6 +239,9 @@ func (t *term) settleHomeless(r *ledger.Reservation, why *fault.Error) error {
 		end.Reason = ledger.EndPreempted
 		end.Message = "it made room on " + last.Provider + " for a request of a higher priority, and " + why.Detail
 	}
+	if last.Withdrawn == ledger.Recalled {
+		end.Message = last.Provider + " has called it back, and " + why.Detail
+	}
 	return t.record(ledger.Event{End: end})
 }
 

@@ -201,6 +201,9 @@ func (t *term) patientDeadline(r *ledger.Reservation) time.Time {
 		return later(at, t.began.Add(limits.Ready))
 	case due == ledger.DueNotice:
 		return later(at, t.began.Add(limits.Acknowledge))
+	case due == ledger.DueRecall:
+		// It may have been withdrawn meanwhile.
+		return later(at, t.began.Add(staleAfter))
 	}
 	if r.Duration == 0 {
 		return later(at, t.began.Add(lease))
@@ -254,6 +257,8 @@ func (t *term) carryOut(r *ledger.Reservation) error {
 		return t.timeOut(r)
 	case due == ledger.DueNotice:
 		return t.makeRoom(r)
+	case due == ledger.DueRecall:
+		return t.giveUp(r, r.Placement(r.CalledBack().Placement), ledger.Recalled)
 	case due != ledger.DueNothing:
 		return t.giveUp(r, r.Current(), string(due))
 	}

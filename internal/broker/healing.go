@@ -20,13 +20,17 @@ const (
 // healBy is when the next step of a reservation's healing is due, zero if none is.
 //
 // Agents could not be heard while the broker was away: nothing is taken from a provider
-// before it had the time to speak to this one.
+// before it had the time to speak to this one. One that called a placement back has spoken.
 func (t *term) healBy(r *ledger.Reservation) time.Time {
 	switch t.state.Healing(r) {
 	case ledger.HealNothing:
 		return time.Time{}
 	case ledger.HealBegin:
-		return later(later(t.began.Add(staleAfter), t.settling()), t.healAgain[r.Name])
+		heard := t.began
+		if r.CalledBack() == nil {
+			heard = t.began.Add(staleAfter)
+		}
+		return later(later(heard, t.settling()), t.healAgain[r.Name])
 	default:
 		return t.now()
 	}
@@ -46,17 +50,18 @@ func (t *term) heal(r *ledger.Reservation) error {
 	case ledger.HealBegin:
 		return t.beginHealing(r)
 	case ledger.HealFinish:
-		return t.leave(r, r.Beside(p), ledger.ProviderLost)
+		older := r.Beside(p)
+		return t.leave(r, older, r.WhyLeft(older))
 	case ledger.HealReturn:
 		return t.leave(r, p, ledger.ProviderBack)
 	}
 	return nil
 }
 
-// beginHealing grants a placement beside the one on the provider that is lost. Where no
-// cluster has room everything stays as it is.
+// beginHealing grants a placement beside the one that is to be left. Where no cluster has
+// room everything stays as it is.
 func (t *term) beginHealing(r *ledger.Reservation) error {
-	lost := r.Current()
+	left := r.Current()
 	t.healAgain[r.Name], t.healTried = t.now().Add(healEvery), true
 	q, tried := again(r)
 	if may, err := t.mayHeal(r, q, tried); !may || err != nil {
@@ -74,7 +79,8 @@ func (t *term) beginHealing(r *ledger.Reservation) error {
 		return nil // the decision changed what it was made for
 	}
 	if err == nil {
-		t.b.opts.Log.Info("provider is lost; another one gets a placement beside it", "reservation", r.Name, "lost", lost.Provider, "target", c.winner)
+		t.b.opts.Log.Info("another provider gets a placement beside the one that is left", "reservation", r.Name, "left", left.Provider,
+			"reason", r.WhyLeft(left), "target", c.winner)
 	}
 	return err
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // holders are the reservations that may be told to make room for another one: they
-// stand, were asked for, have no notice yet and are not between two providers.
+// stand, were asked for, have no notice yet, are not called back and are not between two
+// providers.
 type holders struct {
 	// on is the priority of each, by cluster.
 	on map[string]map[*ledger.Reservation]int32
@@ -25,7 +26,7 @@ func newHolders() holders {
 // new one there may be room now for somebody who waits.
 func (t *term) noteHolder(r *ledger.Reservation) {
 	h, p := &t.holders, r.Current()
-	has := r.Stands(p) && r.Notice == nil && !r.Unclaimed && r.Beside(p) == nil
+	has := r.Stands(p) && r.Notice == nil && r.CalledBack() == nil && !r.Unclaimed && r.Beside(p) == nil
 	var priority int32
 	if has {
 		priority = t.priority(r)

@@ -168,7 +168,7 @@ func (m *machine) compare(why cause) error {
 			return err
 		}
 	}
-	return errors.Join(m.overdue(now), m.settled(now, m.began.Add(listening)))
+	return errors.Join(m.overdue(now), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(listening)))
 }
 
 // changedAt is the position of the last change; what was forgotten comes first.
@@ -339,11 +339,11 @@ func (m *machine) advertise(c choose) (cause, error) {
 	adv.Capacity = adv.Allocatable
 	said := &lender{
 		amounts: quantity.Amounts{corev1.ResourceCPU: amountsOf(v1.Amounts{"cpu": adv.Allocatable["cpu"]})[corev1.ResourceCPU], corev1.ResourceMemory: 64 << 30},
-		own:     amountsOf(adv.Allocated), used: map[string]quantity.Amounts{}, agent: true, heard: m.now(), epoch: 1, sequence: adv.Sequence,
+		own:     amountsOf(adv.Allocated), used: map[string]quantity.Amounts{}, recalls: map[string]time.Time{}, agent: true, heard: m.now(), epoch: 1, sequence: adv.Sequence,
 	}
 	for _, name := range m.names {
 		r := m.told[name]
-		if r == nil || c(2) == 0 {
+		if r == nil || r.recall == nil && c(2) == 0 {
 			continue
 		}
 		for i, p := range r.placements {
@@ -352,6 +352,7 @@ func (m *machine) advertise(c choose) (cause, error) {
 				placement := ledger.PlacementName(name, int32(i+1))
 				adv.Usage = append(adv.Usage, v1.Usage{Reservation: name, Placement: int32(i + 1), Used: v1.Amounts{"cpu": strconv.Itoa(cpus)}})
 				said.used[placement] = quantity.Amounts{corev1.ResourceCPU: int64(cpus) * 1000}
+				m.anyRecall(c, id, said, &adv.Usage[len(adv.Usage)-1])
 			}
 		}
 	}

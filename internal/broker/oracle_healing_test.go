@@ -44,7 +44,9 @@ func (o *oracle) healedRightly(known *told, r *ledger.Reservation, now time.Time
 	}
 	if len(standing) == 2 && len(r.Placements) > len(known.placements) {
 		older := standing[0]
-		if o.lends(older.Provider, now) || older.AcknowledgedAt.IsZero() || known.patient {
+		_, calledBack := o.wantsBack(known, older.Number)
+		leaves := !o.lends(older.Provider, now) && !known.patient || calledBack
+		if !leaves || older.AcknowledgedAt.IsZero() {
 			return fmt.Errorf("it got a placement on %s beside the one on %s, patient: %t", standing[1].Provider, older.Provider, known.patient)
 		}
 	}
@@ -127,7 +129,9 @@ func (m *machine) repeat(id string, said *lender, links ...v1.Link) error {
 		for _, r := range m.told {
 			for i := range r.placements {
 				if ledger.PlacementName(r.name, int32(i+1)) == name {
-					adv.Usage = append(adv.Usage, v1.Usage{Reservation: r.name, Placement: int32(i + 1), Used: wire.FromAmounts(used)})
+					adv.Usage = append(adv.Usage, v1.Usage{
+						Reservation: r.name, Placement: int32(i + 1), Used: wire.FromAmounts(used), Recall: recallOf(said, name, m.now()),
+					})
 				}
 			}
 		}

@@ -285,7 +285,7 @@ func (o *oracle) neglects(id string, r *told, now time.Time) error {
 	}
 	var lower []ledger.PlacementRef
 	for _, v := range o.told {
-		if v.servedBy(id) && v.notice == nil && o.priority(v) < o.priority(r) {
+		if v.servedBy(id) && v.notice == nil && v.recall == nil && o.priority(v) < o.priority(r) {
 			lower = append(lower, ledger.PlacementRef{Name: v.name, Placement: int32(v.newest() + 1)})
 		}
 	}

@@ -45,6 +45,8 @@ type lender struct {
 	// own is what its own pods request.
 	own  quantity.Amounts
 	used map[string]quantity.Amounts
+	// recalls is until when it lends placements that it wants back, by name.
+	recalls map[string]time.Time
 	// agent is whether one ever spoke.
 	agent           bool
 	heard           time.Time
@@ -73,6 +75,8 @@ type told struct {
 	// waiting is its stay in the queue, notice what it is told; each nil without.
 	waiting *stay
 	notice  *ledger.Notice
+	// recall is what its provider wants back, as the broker knows it; nil for nothing.
+	recall *ledger.CallBack
 	// toldNow and preemptsNow are whether notices were given in this step.
 	toldNow, preemptsNow bool
 	ended                ledger.EndReason
@@ -200,6 +204,9 @@ func (o *oracle) followStanding(name string, r *ledger.Reservation, now time.Tim
 	if err := o.healedRightly(known, r, now); err != nil {
 		return fmt.Errorf("reservation %s: %w", name, err)
 	}
+	if err := o.recalledRightly(known, r, now); err != nil {
+		return fmt.Errorf("reservation %s: %w", name, err)
+	}
 	for i := range known.placements {
 		if err := o.followPlacement(known, r, i, now, why); err != nil {
 			return fmt.Errorf("placement %s-%d: %w", name, i+1, err)
@@ -267,6 +274,9 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 		}
 		if !held && !o.reaches(known.requester, p.Provider, now) {
 			return fmt.Errorf("%s cannot reach %s", known.requester, p.Provider)
+		}
+		if slices.ContainsFunc(known.placements, func(q promise) bool { return q.provider == p.Provider && !q.mayReturn() }) {
+			return fmt.Errorf("%s is asked again, which gave it up before", p.Provider)
 		}
 		if err := o.inTurn(known, p.Provider, now); !held && err != nil {
 			return err

@@ -237,9 +237,12 @@ func (t *term) makeRoom(r *ledger.Reservation) error {
 	return t.giveUp(r, r.Placement(r.Notice.Placement), ledger.Preempted)
 }
 
-// noticeOf is what both sides of a placement are told that has to make room; nil for
-// any other.
+// noticeOf is what both sides of a placement are told that has to make room or is called
+// back, whichever comes first; nil for any other.
 func (t *term) noticeOf(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
+	if n := t.recallNotice(r, p); n != nil {
+		return n
+	}
 	if r.Notice == nil || p == nil || r.Notice.Placement != p.Number {
 		return nil
 	}

@@ -394,6 +394,9 @@ func (t *term) queueMessage(r *ledger.Reservation) string {
 	case v1.QueuePlaceReasonPreempted:
 		text += "; a request of a higher priority took its place on " + r.Current().Provider
 	}
+	if p := r.Current(); p != nil && p.Withdrawn == ledger.Recalled {
+		text += "; " + p.Provider + " has called its place back"
+	}
 	if r.Explanation == "" {
 		return text
 	}

@@ -322,6 +322,8 @@ func (t *term) message(r *ledger.Reservation) string {
 		return t.queueMessage(r)
 	case r.Notice != nil:
 		return t.noticeMessage(r)
+	case r.CalledBack() != nil:
+		return t.recallMessage(r)
 	case r.Beside(p) != nil:
 		return t.healingMessage(r)
 	case phase == ledger.Active:

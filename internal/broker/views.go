@@ -146,6 +146,9 @@ type ReservationView struct {
 	Place *QueueView
 	// Warning says, where it is not "", that it has to make room and for which priority.
 	Warning string
+	// Recall says, where it is not "", that its provider wants it back, and until when it
+	// stays.
+	Recall string
 	// LostSince is when Lost, a provider that serves it and is silent, was heard last;
 	// zero and "" where none is.
 	LostSince time.Time
@@ -199,6 +202,9 @@ func (t *term) viewOf(r *ledger.Reservation) *ReservationView {
 	}
 	if r.Notice != nil {
 		v.Warning = t.noticeMessage(r)
+	}
+	if r.CalledBack() != nil {
+		v.Recall = t.recallMessage(r)
 	}
 	v.Placements = slices.Clone(r.Placements)
 	for i := range r.Placements {

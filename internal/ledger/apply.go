@@ -49,6 +49,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		s.applyReach(e.Reach)
 	case e.Heal != nil:
 		s.applyMove(e.At, &Move{Name: e.Heal.Name, Provider: e.Heal.Provider, Explanation: e.Heal.Explanation})
+	case e.Recall != nil:
+		s.applyRecall(e.Recall)
 	case e.Ceilings != nil:
 		s.applyCeilings(e.Ceilings)
 	case e.Shut != nil:
@@ -166,6 +168,9 @@ func (s *State) applyEnd(at time.Time, e *End) {
 func (s *State) giveUp(r *Reservation, p *Placement) {
 	if r.Notice != nil && r.Notice.Placement == p.Number {
 		r.Notice = nil
+	}
+	if r.isCalledBack(p) {
+		r.remember(func(h *History) { h.CallBack = nil })
 	}
 	r.forsake(p)
 	if !s.HasAgent(p.Provider) || mutant.Active == mutant.EarlyResale {

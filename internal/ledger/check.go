@@ -61,6 +61,8 @@ func (s *State) Check(e *Event) error {
 		return s.checkReach(e.Reach)
 	case e.Heal != nil:
 		return s.checkHeal(e.Heal)
+	case e.Recall != nil:
+		return s.checkRecall(e.Recall)
 	case e.Ceilings != nil:
 		return checkCeilings(e.Ceilings)
 	case e.Shut != nil:
@@ -84,7 +86,7 @@ func (e *Event) changes() int {
 		e.End != nil, e.Renew != nil, e.Shut != nil, e.Forget != nil,
 		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
 		e.Enqueue != nil, e.Grant != nil, e.Preempt != nil,
-		e.Settle != nil, e.Restate != nil, e.Reach != nil, e.Heal != nil, e.Keep != nil, e.Take != nil, e.LetGo != nil, e.Ceilings != nil,
+		e.Settle != nil, e.Restate != nil, e.Reach != nil, e.Heal != nil, e.Keep != nil, e.Take != nil, e.LetGo != nil, e.Ceilings != nil, e.Recall != nil,
 	} {
 		if set {
 			n++

@@ -34,6 +34,8 @@ const (
 	DueQueue Due = "QueueTimeout"
 	// DueNotice: its placement has to make room now.
 	DueNotice Due = "Notice"
+	// DueRecall: its provider wants its placement back now.
+	DueRecall Due = "Recall"
 )
 
 // Deadline is the next instant at which time changes the reservation, and how.
@@ -50,6 +52,9 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 	}
 	if r.Notice != nil && r.Notice.Ends.Before(at) {
 		at, due = r.Notice.Ends, DueNotice
+	}
+	if c := r.CalledBack(); c != nil && c.Ends.Before(at) {
+		at, due = c.Ends, DueRecall
 	}
 	p := r.Current()
 	if !r.Stands(p) {

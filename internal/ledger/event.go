@@ -41,6 +41,7 @@ type Event struct {
 	Take         *Take         `json:"take,omitempty"`
 	LetGo        *LetGo        `json:"letGo,omitempty"`
 	Ceilings     *Ceilings     `json:"ceilings,omitempty"`
+	Recall       *Recall       `json:"recall,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces
@@ -261,6 +262,8 @@ func (e *Event) Reservation() string {
 		return e.Restate.Name
 	case e.Heal != nil:
 		return e.Heal.Name
+	case e.Recall != nil:
+		return e.Recall.Name
 	default:
 		return ""
 	}

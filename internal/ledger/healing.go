@@ -6,8 +6,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 )
 
-// Heal grants a placement beside the one that stands, whose provider is lost. Both hold
-// capacity: the one that is given up in the end holds it until its provider confirms that
+// Heal grants a placement beside the one that stands, whose provider is lost or wants it
+// back. Both hold capacity: the one that is given up in the end holds it until its provider confirms that
 // nothing of it is left.
 type Heal struct {
 	Name        string      `json:"name"`
@@ -19,11 +19,13 @@ type Heal struct {
 const (
 	// ProviderLost: another provider serves the reservation, as nothing was heard of this one.
 	ProviderLost = "ProviderLost"
-	// ProviderBack: the provider that was lost was heard again first.
+	// ProviderBack: the provider that was lost was heard again first, or the one that called
+	// it back has changed its mind.
 	ProviderBack = "ProviderBack"
 )
 
-// HealStep is what has to happen next to a reservation whose provider is, or was, lost.
+// HealStep is what has to happen next to a reservation whose provider is, or was, lost, or
+// wants it back.
 type HealStep string
 
 // Steps of healing. They follow from the book alone, so that whoever reads it goes on
@@ -35,7 +37,7 @@ const (
 	HealBegin HealStep = "Begin"
 	// HealFinish: the new placement serves, so the older one goes.
 	HealFinish HealStep = "Finish"
-	// HealReturn: the provider is back before the new placement serves, so that one goes.
+	// HealReturn: the older placement may stay, before the new one serves, so that one goes.
 	HealReturn HealStep = "Return"
 )
 
@@ -43,7 +45,8 @@ const (
 //
 // It begins only with a placement that has served: any other one is given up for that
 // alone. A reservation that has to make room elsewhere anyway, that wants one
-// certain provider or that nobody has claimed stays where it is.
+// certain provider or that nobody has claimed stays where it is. To wait for a provider
+// that wants its capacity back is of no use.
 func (s *State) Healing(r *Reservation) HealStep {
 	p := r.Current()
 	if !r.Stands(p) || r.Waiting != nil {
@@ -53,17 +56,30 @@ func (s *State) Healing(r *Reservation) HealStep {
 	switch {
 	case older == nil:
 		served := !p.AcknowledgedAt.IsZero() && (p.EverReady || !s.HasAgent(r.Requester))
-		if s.clusters[p.Provider].LostSince.IsZero() || !served || r.Patient || r.Unclaimed || r.Notice != nil || r.Target != "" {
+		if !s.leaves(r, p) || !served || r.Unclaimed || r.Notice != nil || r.Target != "" {
 			return HealNothing
 		}
 		return HealBegin
 	case s.serves(r, p):
 		return HealFinish
-	case s.clusters[older.Provider].LostSince.IsZero():
-		return HealReturn
-	default:
+	case r.isCalledBack(older), !s.clusters[older.Provider].LostSince.IsZero():
 		return HealNothing
+	default:
+		return HealReturn
 	}
+}
+
+// leaves is whether a placement is to be left for another one.
+func (s *State) leaves(r *Reservation, p *Placement) bool {
+	return r.isCalledBack(p) || !s.clusters[p.Provider].LostSince.IsZero() && !r.Patient
+}
+
+// WhyLeft is why the older of two placements is given up once the new one serves.
+func (r *Reservation) WhyLeft(older *Placement) string {
+	if r.isCalledBack(older) {
+		return Recalled
+	}
+	return ProviderLost
 }
 
 // serves is whether everybody who can speak for a placement has said that it is there.
@@ -100,9 +116,9 @@ func (s *State) checkHeal(h *Heal) error {
 	r := s.reservations[h.Name]
 	switch {
 	case s.Healing(r) != HealBegin:
-		return fmt.Errorf("reservation %q: %w: it is not one that a lost provider alone serves", h.Name, ErrTaken)
+		return fmt.Errorf("reservation %q: %w: it is not one that is served by a provider alone that is lost or calls it back", h.Name, ErrTaken)
 	case h.Provider == r.Current().Provider:
-		return fmt.Errorf("reservation %q: %w: %q is the provider that is lost", h.Name, ErrTaken, h.Provider)
+		return fmt.Errorf("reservation %q: %w: %q is the provider that it leaves", h.Name, ErrTaken, h.Provider)
 	}
 	return s.checkFits(h.Provider, r.Amounts)
 }

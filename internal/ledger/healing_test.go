@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -14,6 +15,15 @@ func isLost(cluster string) Event {
 func isBack(cluster string) Event { return Event{Reach: &Reach{ClusterID: cluster}} }
 
 func heal(name, provider string) Event { return Event{Heal: &Heal{Name: name, Provider: provider}} }
+
+// calledBack has paris, which serves r, want it back.
+func calledBack(name string, placement int32, in time.Duration) Event {
+	return Event{Recall: &Recall{PlacementRef: at(name, placement), Ends: begin.Add(in)}}
+}
+
+func notCalledBack(name string, placement int32) Event {
+	return Event{Recall: &Recall{PlacementRef: at(name, placement)}}
+}
 
 // served is r, which paris serves for rome.
 var served = []Event{
@@ -48,6 +58,33 @@ func TestHealing(t *testing.T) {
 		},
 		"who wants one provider waits for it": {
 			servedAs(func(r *Reserve) { r.Target = paris }), []Event{isLost(paris)}, HealNothing,
+		},
+		"what is called back is left": {served, []Event{calledBack("r", 1, time.Minute)}, HealBegin},
+		"what is not called back any more stays": {
+			served, []Event{calledBack("r", 1, time.Minute), notCalledBack("r", 1)}, HealNothing,
+		},
+		"who would wait for a lost provider leaves one that calls back": {
+			servedAs(func(r *Reserve) { r.Patient = true }), []Event{isLost(paris), calledBack("r", 1, time.Minute)}, HealBegin,
+		},
+		"who wants one provider stays until it is called back": {
+			servedAs(func(r *Reserve) { r.Target = paris }), []Event{calledBack("r", 1, time.Minute)}, HealNothing,
+		},
+		"what is called back stays until the new node is Ready": {
+			served, []Event{calledBack("r", 1, time.Minute), heal("r", berlin), acknowledge("r", 2)}, HealNothing,
+		},
+		"and goes then": {
+			served, []Event{calledBack("r", 1, time.Minute), heal("r", berlin), acknowledge("r", 2), nodeReady("r", 2, true)}, HealFinish,
+		},
+		"where it is withdrawn first, the new placement goes": {
+			served, []Event{calledBack("r", 1, time.Minute), heal("r", berlin), notCalledBack("r", 1)}, HealReturn,
+		},
+		"a provider that is back and calls back is left": {
+			served, []Event{isLost(paris), heal("r", berlin), calledBack("r", 1, time.Minute), isBack(paris)}, HealNothing,
+		},
+		"a new provider that calls back is left once it serves alone": {
+			served, []Event{
+				isLost(paris), heal("r", berlin), acknowledge("r", 2), nodeReady("r", 2, true), calledBack("r", 2, time.Minute), withdraw("r", 1),
+			}, HealBegin,
 		},
 		"what has ended is not healed": {served, []Event{isLost(paris), end("r", EndReleased)}, HealNothing},
 		"the new placement comes first": {

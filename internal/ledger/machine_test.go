@@ -241,6 +241,7 @@ var kinds = []struct {
 		return Event{Restate: &Restate{PlacementRef: m.anyPlacement(c), Amounts: m.anyAmounts(c)}}
 	}},
 	{"heal", 8, (*machine).anyHeal},
+	{"recall", 4, (*machine).anyRecall},
 	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
 	{"forget", 3, (*machine).anyForget},
 	{"lineage", 1, (*machine).anyLineage},

@@ -24,10 +24,11 @@ func (n *naive) refusalsToHeal(h *Heal) (no []error) {
 	}
 	refuse(entry.end != "", ErrOver)
 	standing := n.both(entry)
-	refuse(len(standing) != 1 || n.waits(entry) != nil || entry.patient || entry.unclaimed, ErrTaken)
+	refuse(len(standing) != 1 || n.waits(entry) != nil || entry.unclaimed, ErrTaken)
 	for _, g := range standing {
 		refuse(n.speaks(entry.requester) && !g.readyOnce, ErrTaken)
-		refuse(g.provider == h.Provider || g.acked.IsZero() || n.clusters[g.provider].lost.IsZero() || n.notice(g) != nil, ErrTaken)
+		refuse(g.provider == h.Provider || g.acked.IsZero() || n.notice(g) != nil, ErrTaken)
+		refuse(g.recalled.IsZero() && (n.clusters[g.provider].lost.IsZero() || entry.patient), ErrTaken)
 	}
 	if n.clusters[h.Provider] == nil {
 		return append(no, ErrUnknown)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -111,7 +112,7 @@ func (n *naive) refusalsToPreempt(p *Preempt) (no []error) {
 			no = append(no, ErrUnknown)
 		case !g.stands():
 			no = append(no, ErrOver)
-		case n.notice(g) != nil, len(n.both(g.entry)) > 1, g.provider != p.Provider, slices.Contains(p.Victims[i+1:], v):
+		case n.notice(g) != nil, n.calledBack(g.entry) != nil, len(n.both(g.entry)) > 1, g.provider != p.Provider, slices.Contains(p.Victims[i+1:], v):
 			no = append(no, ErrTaken)
 		}
 		for _, other := range p.Victims[:i] {
@@ -186,7 +187,7 @@ func (n *naive) queueDiffers(s *State) error {
 			}
 		}
 	}
-	return n.noticesDiffer(s)
+	return errors.Join(n.noticesDiffer(s), n.recallsDiffer(s))
 }
 
 func (n *naive) noticesDiffer(s *State) error {

@@ -63,6 +63,8 @@ type naiveGrant struct {
 	left      bool // the provider did
 	leftToo   bool // the consumer did
 	lost      bool // nothing is known of it but its number
+	// recalled is until when its provider lends it, zero where that does not want it back.
+	recalled time.Time
 }
 
 func newNaive() *naive {
@@ -217,6 +219,8 @@ func (n *naive) refusals(e *Event) []error {
 		no = append(no, n.refusalsToRestate(e.Restate)...)
 	case e.Heal != nil:
 		no = append(no, n.refusalsToHeal(e.Heal)...)
+	case e.Recall != nil:
+		no = append(no, n.refusalsToRecall(e.Recall)...)
 	case e.Shut != nil:
 		refuse(n.keyUsed(e.Shut.Requester, e.Shut.Key), ErrTaken)
 	case e.Forget != nil:
@@ -365,6 +369,8 @@ func (n *naive) record(e *Event) {
 		entry := n.entry(e.Heal.Name)
 		number := int32(len(n.grantsOf(entry)) + 1)
 		n.give(&naiveGrant{entry: entry, number: number, provider: e.Heal.Provider, assigned: e.At})
+	case e.Recall != nil:
+		n.grant(e.Recall.PlacementRef).recalled = e.Recall.Ends
 	case e.Shut != nil:
 		n.tombs[*e.Shut] = true
 	case e.Forget != nil:
@@ -559,7 +565,7 @@ func (g *naiveGrant) differs(s *State) error {
 	got := naiveGrant{
 		entry: g.entry, number: p.Number, provider: p.Provider, assigned: p.AssignedAt.Time(), acked: p.AcknowledgedAt.Time(),
 		ready: p.Ready, readyOnce: p.EverReady, withdrawn: p.Withdrawn != "", left: p.ProviderGone, leftToo: p.ConsumerGone,
-		lost: p.Withdrawn == lost,
+		lost: p.Withdrawn == lost, recalled: g.recalled, // see recallsDiffer
 	}
 	if got != *g {
 		return fmt.Errorf("%+v, want %+v", got, *g)

@@ -65,8 +65,8 @@ func (s *State) checkPreempt(p *Preempt) error {
 		}
 		r, placement := s.placement(v.PlacementRef)
 		again := slices.ContainsFunc(p.Victims[:i], func(o Victim) bool { return o.PlacementRef == v.PlacementRef })
-		if r.Notice != nil || placement.Provider != p.Provider || again || r.Beside(placement) != nil {
-			return fmt.Errorf("placement %s: %w: it makes room for another, or elsewhere", v, ErrTaken)
+		if r.Notice != nil || r.CalledBack() != nil || placement.Provider != p.Provider || again || r.Beside(placement) != nil {
+			return fmt.Errorf("placement %s: %w: it makes room for another, or elsewhere, or is called back", v, ErrTaken)
 		}
 	}
 	return nil

@@ -154,6 +154,8 @@ type History struct {
 	// Left is the number of the placement that was given up last, 0 where that is the
 	// newest one: that may have been given up beside an older one.
 	Left int32 `json:",omitempty"`
+	// CallBack is what its provider wants back; CalledBack reads it.
+	CallBack *CallBack `json:",omitempty"`
 }
 
 func (r *Reservation) remember(change func(*History)) {
@@ -162,7 +164,9 @@ func (r *Reservation) remember(change func(*History)) {
 		h = *r.History
 	}
 	change(&h)
-	r.History = &h
+	if r.History = &h; r.EndReason == "" && h == (History{}) {
+		r.History = nil
+	}
 }
 
 // Placement is one try to serve a reservation on one provider.

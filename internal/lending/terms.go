@@ -27,6 +27,8 @@ const (
 	LendingPaused Reason = "LendingPaused"
 	// ConsumerDenied: it grants nothing new to this one.
 	ConsumerDenied Reason = "ConsumerDenied"
+	// Recalled: it wants the reservation back.
+	Recalled Reason = "Recalled"
 )
 
 // Refuses is why nothing new is granted to a consumer, "" if it may come.
@@ -53,8 +55,12 @@ func (t Terms) OrNil() *Terms {
 
 // Message tells the consumer, and nothing of anybody else.
 func (r Reason) Message(consumer string) string {
-	if r == LendingPaused {
+	switch r {
+	case LendingPaused:
 		return "lending is paused"
+	case Recalled:
+		return "has called this reservation back"
+	default:
+		return fmt.Sprintf("does not lend to %s", consumer)
 	}
-	return fmt.Sprintf("does not lend to %s", consumer)
 }

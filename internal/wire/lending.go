@@ -1,13 +1,18 @@
 package wire
 
 import (
+	"time"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 )
 
+// defaultNotice of a recall.
+const defaultNotice = 10 * time.Minute
+
 // LendingTerms are those that an operator has written; without a policy everybody may
-// come.
+// come. Nothing new is granted to who is called back.
 func LendingTerms(policy *agentv1alpha1.LendingPolicy) lending.Terms {
 	if policy == nil {
 		return lending.Terms{}
@@ -15,6 +20,33 @@ func LendingTerms(policy *agentv1alpha1.LendingPolicy) lending.Terms {
 	out := lending.Terms{Paused: policy.Spec.Paused}
 	if c := policy.Spec.Consumers; c != nil {
 		out.Allow, out.Deny = names(c.Allow), names(c.Deny)
+	}
+	for _, recall := range policy.Spec.Recalls {
+		switch recall.Consumer {
+		case "":
+		case agentv1alpha1.EveryConsumer:
+			out.Paused = true
+		default:
+			out.Deny = append(out.Deny, recall.Consumer)
+		}
+	}
+	return out
+}
+
+// Recalls are those of an operator, none without a policy.
+func Recalls(policy *agentv1alpha1.LendingPolicy) []lending.Recall {
+	if policy == nil {
+		return nil
+	}
+	out := make([]lending.Recall, len(policy.Spec.Recalls))
+	for i, r := range policy.Spec.Recalls {
+		out[i] = lending.Recall{
+			Everybody: r.Consumer == agentv1alpha1.EveryConsumer, Consumer: r.Consumer, Reservation: r.Reservation,
+			Notice: defaultNotice, Message: r.Message,
+		}
+		if r.Notice != nil {
+			out[i].Notice = r.Notice.Duration
+		}
 	}
 	return out
 }

@@ -208,6 +208,22 @@ var bySchema = map[string]wrong{
 		lendingPolicy + `{consumers: {deny: [` + manyClusters(257) + `]}}`,
 		[]string{"spec.consumers.deny", "must have at most 256 items"},
 	},
+	"a recall of nothing": {
+		lendingPolicy + `{recalls: [{notice: 1m}]}`,
+		[]string{"spec.recalls[0]", "name either consumer or reservation"},
+	},
+	"a recall of a consumer and a reservation": {
+		lendingPolicy + `{recalls: [{consumer: rome, reservation: res-1}]}`,
+		[]string{"spec.recalls[0]", "name either consumer or reservation"},
+	},
+	"a recall of a pattern": {
+		lendingPolicy + `{recalls: [{consumer: "ro*"}]}`,
+		[]string{"spec.recalls[0].consumer", "consumer must be the ID of a cluster, or * for all"},
+	},
+	"a recall with a notice that is over": {
+		lendingPolicy + `{recalls: [{consumer: rome, notice: -1m}]}`,
+		[]string{"spec.recalls[0].notice", "notice must be at least 0s and at most 720h"},
+	},
 	"a lending policy that pauses by a word": {
 		lendingPolicy + `{paused: "yes"}`,
 		[]string{"spec.paused", "must be of type boolean"},

@@ -45,6 +45,9 @@ const (
 	// ConditionPreempted is true when the placement of a ResourceRequest has to make
 	// room for a higher priority.
 	ConditionPreempted = "Preempted"
+	// ConditionRecalled is true when the provider of a ResourceRequest's placement wants it
+	// back, or has taken it back.
+	ConditionRecalled = "Recalled"
 	// ConditionLending is false while a LendingPolicy grants nothing new to anybody.
 	ConditionLending = "Lending"
 	// ConditionEnding is true when it is known that the virtual node goes: ahead of the end,
@@ -78,6 +81,8 @@ const (
 	ReasonPreempted         = "Preempted"
 	ReasonNotice            = "PreemptionNotice"
 	ReasonNoticeWithdrawn   = "NoticeWithdrawn"
+	ReasonRecallNotice      = "RecallNotice"
+	ReasonRecalled          = "Recalled"
 	ReasonNoCandidate       = "NoCandidate"
 	ReasonRefused           = "Refused"
 	ReasonInvalid           = "Invalid"

@@ -32,8 +32,43 @@ type Consumers struct {
 	Deny []ClusterID `json:"deny,omitempty"`
 }
 
-// LendingPolicySpec says to whom this cluster lends. It concerns what is granted from now
-// on: what runs stays.
+// EveryConsumer stands for all clusters in Recall.consumer.
+const EveryConsumer = "*"
+
+// Recall calls capacity back that is lent. The broker gives its consumers notice, looks for
+// another provider beside this one, and takes the placements down here at the end at the
+// latest. Without this entry they stay, as far as they have not moved yet.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.consumer) != has(self.reservation)",message="name either consumer or reservation"
+type Recall struct {
+	// consumer whose placements are called back, * for all consumers. Nothing new is
+	// granted to it while this entry stands.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:XValidation:rule="self == '*' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="consumer must be the ID of a cluster, or * for all"
+	Consumer string `json:"consumer,omitempty"`
+
+	// reservation that is called back, as spec.reservationName of its ProviderInstruction.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Reservation string `json:"reservation,omitempty"`
+
+	// notice is from the moment in which this agent reads the entry until the placements
+	// are taken down. It defaults to 10m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="notice must be at least 0s and at most 720h, for example 1h30m"
+	Notice *metav1.Duration `json:"notice,omitempty"`
+
+	// message tells the consumers why, for example "maintenance of rack 4".
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Message string `json:"message,omitempty"`
+}
+
+// LendingPolicySpec says to whom this cluster lends. But for recalls it concerns what is
+// granted from now on: what runs stays.
 type LendingPolicySpec struct {
 	// paused grants nothing new, to nobody.
 	// +optional
@@ -42,6 +77,13 @@ type LendingPolicySpec struct {
 	// consumers are the clusters that may come; all if left out.
 	// +optional
 	Consumers *Consumers `json:"consumers,omitempty"`
+
+	// recalls call capacity back that is lent. Where several speak of a placement, that
+	// with the shortest notice counts.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Recalls []Recall `json:"recalls,omitempty"`
 }
 
 // LendingPolicyStatus says what is in force.
@@ -65,6 +107,14 @@ type LendingPolicyStatus struct {
 	// +optional
 	Refused int32 `json:"refused,omitempty"`
 
+	// recalling are how many placements are called back and not given up yet.
+	// +optional
+	Recalling int32 `json:"recalling,omitempty"`
+
+	// recalledUntil is when the last of them is given up at the latest; empty without any.
+	// +optional
+	RecalledUntil *metav1.Time `json:"recalledUntil,omitempty"`
+
 	// conditions are Ready, true when the agent goes by this generation, and Lending, false
 	// while nothing new is granted to anybody.
 	// +optional
@@ -83,6 +133,7 @@ type LendingPolicyStatus struct {
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="there is one LendingPolicy: name it default"
 // +kubebuilder:printcolumn:name="Paused",type=boolean,JSONPath=`.spec.paused`
 // +kubebuilder:printcolumn:name="Placements",type=integer,JSONPath=`.status.placements`
+// +kubebuilder:printcolumn:name="Recalling",type=integer,JSONPath=`.status.recalling`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1

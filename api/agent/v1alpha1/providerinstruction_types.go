@@ -49,6 +49,22 @@ type ProviderInstructionSpec struct {
 	Unpeer bool `json:"unpeer,omitempty"`
 }
 
+// RecalledPlacement is until when a placement stays that is called back.
+type RecalledPlacement struct {
+	// since is when it was called back; it stays when the notice is changed.
+	// +required
+	Since metav1.Time `json:"since"`
+
+	// endsAt is when it is given up at the latest, by this cluster's clock.
+	// +required
+	EndsAt metav1.Time `json:"endsAt"`
+
+	// message tells the consumer why.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Message string `json:"message,omitempty"`
+}
+
 // ProviderInstructionStatus is how far the provider is.
 type ProviderInstructionStatus struct {
 	// phase of the instruction.
@@ -74,6 +90,10 @@ type ProviderInstructionStatus struct {
 	// here the agent counts its --reclaim-timeout.
 	// +optional
 	ReleasingSince *metav1.Time `json:"releasingSince,omitempty"`
+
+	// recalled is set while the operator wants the placement back, see LendingPolicy.
+	// +optional
+	Recalled *RecalledPlacement `json:"recalled,omitempty"`
 
 	// message says in words where it is and what to do, if anything.
 	// +optional

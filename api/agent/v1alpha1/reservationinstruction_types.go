@@ -48,9 +48,9 @@ type RequestReference struct {
 	UID string `json:"uid"`
 }
 
-// Notice says that a placement has to make room.
+// Notice says that a placement has to go.
 type Notice struct {
-	// reason is Preempted: for a request of a higher priority.
+	// reason is Preempted, for a request of a higher priority, or Recalled, by its provider.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason"`

@@ -54,6 +54,9 @@ const (
 	// ConditionPreempted is true when the placement has to make room for a higher
 	// priority, or had to.
 	ConditionPreempted = "Preempted"
+	// ConditionRecalled is true when the provider of the placement wants it back, or has
+	// taken it back.
+	ConditionRecalled = "Recalled"
 )
 
 // Reasons of conditions and events of a Reservation. They are stable.
@@ -64,6 +67,8 @@ const (
 	ReasonNotice           = "PreemptionNotice"
 	ReasonNoticeWithdrawn  = "NoticeWithdrawn"
 	ReasonPreempted        = "Preempted"
+	ReasonRecallNotice     = "RecallNotice"
+	ReasonRecalled         = "Recalled"
 	ReasonReserved         = "Reserved"
 	ReasonActive           = "Active"
 	ReasonReleasing        = "Releasing"

@@ -104,12 +104,15 @@ func (e LabelExpressionOperator) Valid() bool {
 // Defines values for NoticeReason.
 const (
 	NoticeReasonPreempted NoticeReason = "Preempted"
+	NoticeReasonRecalled  NoticeReason = "Recalled"
 )
 
 // Valid indicates whether the value is a known member of the NoticeReason enum.
 func (e NoticeReason) Valid() bool {
 	switch e {
 	case NoticeReasonPreempted:
+		return true
+	case NoticeReasonRecalled:
 		return true
 	default:
 		return false
@@ -715,15 +718,17 @@ type NodeShape struct {
 type Notice struct {
 	Message string `json:"message"`
 
-	// Priority Of whoever needs the room.
-	Priority int32        `json:"priority"`
-	Reason   NoticeReason `json:"reason"`
+	// Priority Of whoever needs the room; 0 where nobody does.
+	Priority int32 `json:"priority"`
+
+	// Reason Preempted: for one of a higher priority. Recalled: its provider wants it back.
+	Reason NoticeReason `json:"reason"`
 
 	// RemainingSeconds Time until it is taken down.
 	RemainingSeconds float64 `json:"remainingSeconds"`
 }
 
-// NoticeReason defines model for Notice.Reason.
+// NoticeReason Preempted: for one of a higher priority. Recalled: its provider wants it back.
 type NoticeReason string
 
 // Peer defines model for Peer.
@@ -854,6 +859,16 @@ type Quote struct {
 
 	// Resources Amount by Kubernetes resource name, each a quantity.
 	Resources Amounts `json:"resources"`
+}
+
+// Recall The caller wants the placement back; absent where it does not, or no more. What is
+// said last counts.
+type Recall struct {
+	// Message Why it is wanted back.
+	Message string `json:"message,omitempty,omitzero"`
+
+	// RemainingSeconds Time until it is taken down.
+	RemainingSeconds float64 `json:"remainingSeconds"`
 }
 
 // RenewalRequest defines model for RenewalRequest.
@@ -1034,8 +1049,12 @@ type Topology struct {
 
 // Usage A placement that the caller keeps capacity for, and what runs in it now.
 type Usage struct {
-	Placement   int32  `json:"placement"`
-	Reservation string `json:"reservation"`
+	Placement int32 `json:"placement"`
+
+	// Recall The caller wants the placement back; absent where it does not, or no more. What is
+	// said last counts.
+	Recall      *Recall `json:"recall,omitempty"`
+	Reservation string  `json:"reservation"`
 
 	// Used Amount by Kubernetes resource name, each a quantity.
 	Used Amounts `json:"used"`

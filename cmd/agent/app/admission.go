@@ -10,6 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/consent"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -48,7 +49,11 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 		return providerinstruction.Admission{}, err
 	}
 	terms := wire.LendingTerms(policy)
-	if why := terms.Refuses(inst.Spec.RequesterClusterID); why != "" {
+	why := terms.Refuses(inst.Spec.RequesterClusterID)
+	if why == "" && lending.RecallOf(wire.Recalls(policy), inst.Spec.RequesterClusterID, inst.Spec.ReservationName) != nil {
+		why = lending.Recalled
+	}
+	if why != "" {
 		return providerinstruction.Admission{Reason: string(why), Message: why.Message(inst.Spec.RequesterClusterID)}, nil
 	}
 	wanted, err := quantity.FromResourceList(inst.Spec.Resources)

@@ -30,7 +30,7 @@ func (fixed) Synced() <-chan struct{} {
 func provides(name, cpu string, phase agentv1alpha1.InstructionPhase, enforced bool) *agentv1alpha1.ProviderInstruction {
 	return &agentv1alpha1.ProviderInstruction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec:       agentv1alpha1.ProviderInstructionSpec{RequesterClusterID: "rome", Resources: corev1.ResourceList{"cpu": resource.MustParse(cpu)}},
+		Spec:       agentv1alpha1.ProviderInstructionSpec{RequesterClusterID: "rome", ReservationName: "res-a", Resources: corev1.ResourceList{"cpu": resource.MustParse(cpu)}},
 		Status:     agentv1alpha1.ProviderInstructionStatus{Phase: phase, Enforced: enforced},
 	}
 }
@@ -63,6 +63,9 @@ func TestAdmission(t *testing.T) {
 		"whom the operator allows":         {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "8"},
 		"whom the operator does not allow": {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"milan"}}}, cpu: "1", refused: "does not lend to rome"},
 		"whom the operator denies":         {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "1", refused: "does not lend to rome"},
+		"what the operator calls back":     {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Reservation: "res-a"}}}, cpu: "1", refused: "has called this reservation back"},
+		"who is called back":               {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "rome"}}}, cpu: "1", refused: "does not lend to rome"},
+		"while all are called back":        {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "*"}}}, cpu: "1", refused: "lending is paused"},
 		"while lending is paused":          {policy: &agentv1alpha1.LendingPolicySpec{Paused: true}, cpu: "1", refused: "lending is paused"},
 		"beside what is not decided yet":   {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionPending, false)}, cpu: "8"},
 	}

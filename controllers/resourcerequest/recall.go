@@ -1,0 +1,39 @@
+package resourcerequest
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// notice: the placement has to go for one reason or another, or has not any more.
+func (e editor) notice(current *agentv1alpha1.ReservationInstruction) {
+	n := current.Spec.Notice
+	if n != nil && n.Reason == string(v1.NoticeReasonRecalled) {
+		e.preempted(nil)
+		e.recalled(n, current.Spec.TargetClusterID)
+		return
+	}
+	e.preempted(n)
+	e.recalled(nil, current.Spec.TargetClusterID)
+}
+
+// recalled: the provider wants the placement back, or another one serves by now, or it
+// has changed its mind.
+func (e editor) recalled(n *agentv1alpha1.Notice, target string) {
+	const kind = agentv1alpha1.ConditionRecalled
+	switch {
+	case n != nil:
+		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonRecallNotice, fmt.Sprintf("%s (here %s)", n.Message, n.EndsAt.UTC().Format(time.RFC3339)))
+	case !meta.IsStatusConditionTrue(e.rr.Status.Conditions, kind):
+	case e.rr.Status.TargetClusterID != target:
+		e.set(kind, metav1.ConditionFalse, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q is in the place of the provider that called it back", target))
+	default:
+		e.set(kind, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, fmt.Sprintf("%q does not call it back any more", target))
+	}
+}

@@ -1,0 +1,97 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+)
+
+// lends writes the LendingPolicy of a cluster, as its operator would, and waits until the
+// agent goes by it.
+func lends(t *testing.T, c *e2e.Cluster, spec agentv1alpha1.LendingPolicySpec) {
+	t.Helper()
+	policy := &agentv1alpha1.LendingPolicy{ObjectMeta: metav1.ObjectMeta{Name: agentv1alpha1.LendingPolicyName}}
+	err := c.Get(t.Context(), client.ObjectKeyFromObject(policy), policy)
+	if policy.Spec = spec; client.IgnoreNotFound(err) == nil && err != nil {
+		err = c.Create(t.Context(), policy)
+	} else if err == nil {
+		err = c.Update(t.Context(), policy)
+	}
+	check(t, err)
+	check(t, e2e.Await(t.Context(), readyWithin, func(ctx context.Context) (string, error) {
+		err := c.Get(ctx, client.ObjectKeyFromObject(policy), policy)
+		if err != nil || policy.Status.ObservedGeneration == policy.Generation {
+			return "", err
+		}
+		return fmt.Sprintf("the agent of %s to go by generation %d of the LendingPolicy", c.Name, policy.Generation), nil
+	}))
+}
+
+// The operator of paris lets rome not come, pauses, and calls back what runs.
+func TestTheOperatorOfAProviderHasTheLastWord(t *testing.T) {
+	env := playgroundOf(t)
+	rome, paris := env.Member("rome"), env.Member("paris")
+	t.Cleanup(func() {
+		check(t, client.IgnoreNotFound(paris.Delete(context.Background(), &agentv1alpha1.LendingPolicy{ObjectMeta: metav1.ObjectMeta{Name: agentv1alpha1.LendingPolicyName}})))
+	})
+	onlyParis := func(s *agentv1alpha1.ResourceRequestSpec) {
+		s.Constraints = &brokerv1alpha1.Constraints{IncludeClusters: []string{"paris"}}
+	}
+	refused := func(name, want string) {
+		t.Helper()
+		r, err := rome.Request(t.Context(), namespace, name, small(), onlyParis)
+		check(t, err)
+		check(t, rome.AwaitPhase(t.Context(), r, readyWithin, agentv1alpha1.RequestFailed))
+		if !strings.Contains(r.Status.Message, "paris: "+want) {
+			t.Errorf("%s: the request says %q, nothing of %q", name, r.Status.Message, want)
+		}
+	}
+
+	lends(t, paris, agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}})
+	refused("denied", "does not lend to rome")
+	lends(t, paris, agentv1alpha1.LendingPolicySpec{Paused: true})
+	refused("paused", "lending is paused")
+
+	lends(t, paris, agentv1alpha1.LendingPolicySpec{})
+	r, _ := ready(t, rome, "called-back", small())
+	if r.Status.TargetClusterID != "paris" {
+		t.Fatalf("%s serves it, not paris", r.Status.TargetClusterID)
+	}
+	run(t, env, rome, r)
+	old := r.Status.NodeName
+	began := time.Now()
+	lends(t, paris, agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{
+		Consumer: "rome", Notice: &metav1.Duration{Duration: time.Minute}, Message: "maintenance of rack 4",
+	}}})
+	check(t, e2e.Await(t.Context(), readyWithin, func(ctx context.Context) (string, error) {
+		if err := rome.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
+			return "", err
+		}
+		c := meta.FindStatusCondition(r.Status.Conditions, agentv1alpha1.ConditionRecalled)
+		if c != nil && c.Reason == agentv1alpha1.ReasonMigrated && r.Status.TargetClusterID == "berlin" && r.Status.NodeName != old {
+			return "", nil
+		}
+		return fmt.Sprintf("berlin to serve the request, %s does: %+v", r.Status.TargetClusterID, c), nil
+	}))
+	t.Logf("another node is Ready %s after the recall", time.Since(began).Round(10*time.Millisecond))
+	_, err := rome.AwaitPods(t.Context(), namespace, 2, r.Status.NodeName, readyWithin)
+	check(t, err)
+	check(t, rome.AwaitNodeGone(t.Context(), old, readyWithin))
+	check(t, e2e.Await(t.Context(), readyWithin, func(ctx context.Context) (string, error) {
+		left, err := paris.Leftovers(ctx)
+		if err != nil || len(left) == 0 {
+			return "", err
+		}
+		return fmt.Sprintf("paris to be clean, left: %v", left), nil
+	}))
+}
