@@ -165,29 +165,49 @@ func firstForPeople(waits []Aspect) string {
 }
 
 func (o *OffloadingView) aspect(v *ConsumerView) Aspect {
-	wish := o.Wish.complete()
-	foreign := o.Exists && !o.Ours
+	conflict := o.conflict()
+	if o.Exists && !o.Ours {
+		conflict = o.conflictWithForeign(v)
+	}
 	switch {
 	case !o.NamespaceExists:
 		return waiting(agentv1alpha1.ReasonOffloading, "namespace %q does not exist", o.Name)
-	case foreign && !o.InForce.meets(o.Wish):
-		return waiting(agentv1alpha1.ReasonOffloadingConflict,
-			"namespace %q has a NamespaceOffloading that the agent did not make, with %s, where this request wants %s: change or delete that, or ask for the same",
-			o.Name, o.InForce, wish)
-	case foreign && v.VirtualNode.Exists && !o.Required:
-		return waiting(agentv1alpha1.ReasonProviderExcluded,
-			"namespace %q has a NamespaceOffloading that the agent did not make and that does not select %q: add it to its clusterSelector, or delete it", o.Name, v.Provider)
-	case !foreign && wish.Names == offloadingv1beta1.EnforceSameNameMappingStrategyType && !o.SameName:
-		return waiting(agentv1alpha1.ReasonSameNameNotAllowed,
-			"namespace %q may not have its own name at providers: kubectl label namespace %s %s=true", o.Name, o.Name, agentv1alpha1.SameNameLabel)
-	case !foreign && len(o.Wanted.Providers) > 0 && o.Wanted.Strategy != wish:
-		return waiting(agentv1alpha1.ReasonOffloadingConflict,
-			"namespace %q is offloaded with %s for %s, where this request wants %s: it follows when that one has ended, or ask for the same",
-			o.Name, o.Wanted.Strategy, o.Wanted.By, wish)
+	case conflict != nil:
+		return *conflict
 	case !o.Required || !o.Ready || o.InForce.Pods != offloadingv1beta1.LocalPodOffloadingStrategyType && !o.Labelled:
 		return waiting(agentv1alpha1.ReasonOffloading, "waiting for Liqo to offload namespace %q%s", o.Name, o.stuck())
 	}
 	return Aspect{True: true}
+}
+
+// conflictWithForeign is what a NamespaceOffloading of somebody else's has against the
+// wish of a placement; nil for nothing.
+func (o *OffloadingView) conflictWithForeign(v *ConsumerView) *Aspect {
+	switch {
+	case !o.InForce.meets(o.Wish):
+		return new(waiting(agentv1alpha1.ReasonOffloadingConflict,
+			"namespace %q has a NamespaceOffloading that the agent did not make, with %s, where this request wants %s: change or delete that, or ask for the same",
+			o.Name, o.InForce, o.Wish.complete()))
+	case v.VirtualNode.Exists && !o.Required:
+		return new(waiting(agentv1alpha1.ReasonProviderExcluded,
+			"namespace %q has a NamespaceOffloading that the agent did not make and that does not select %q: add it to its clusterSelector, or delete it", o.Name, v.Provider))
+	}
+	return nil
+}
+
+// conflict is what the namespace, or another request, has against the wish of a placement.
+func (o *OffloadingView) conflict() *Aspect {
+	wish := o.Wish.complete()
+	switch {
+	case wish.Names == offloadingv1beta1.EnforceSameNameMappingStrategyType && !o.SameName:
+		return new(waiting(agentv1alpha1.ReasonSameNameNotAllowed,
+			"namespace %q may not have its own name at providers: kubectl label namespace %s %s=true", o.Name, o.Name, agentv1alpha1.SameNameLabel))
+	case len(o.Wanted.Providers) > 0 && o.Wanted.Strategy != wish:
+		return new(waiting(agentv1alpha1.ReasonOffloadingConflict,
+			"namespace %q is offloaded with %s for %s, where this request wants %s: it follows when that one has ended, or ask for the same",
+			o.Name, o.Wanted.Strategy, o.Wanted.By, wish))
+	}
+	return nil
 }
 
 // stuck says what may be behind a wait that is long.

@@ -1,6 +1,7 @@
 package liqo
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,7 +89,7 @@ func TestAnAgreementDoesNotFlap(t *testing.T) {
 			t.Fatalf("claims %+v: agreed on %+v, and then on %+v", claims, first, again)
 		}
 		// Who comes later changes nothing for those that are there.
-		more := agree(first.Strategy, append(claims[:len(claims):len(claims)], draw.Draw(t, "later")))
+		more := agree(first.Strategy, append(slices.Clip(claims), draw.Draw(t, "later")))
 		if more.Strategy != first.Strategy {
 			t.Fatalf("claims %+v: a later one changed %s to %s", claims, first.Strategy, more.Strategy)
 		}

@@ -29,17 +29,22 @@ func (r *Reconciler) tell(rr, before *agentv1alpha1.ResourceRequest) {
 			r.record(rr, c)
 		}
 	}
-	// What Preempted and Ready have told of an end is not told twice.
-	c, preempted := changed(rr, before, agentv1alpha1.ConditionEnding), changed(rr, before, agentv1alpha1.ConditionPreempted)
-	if c != nil && preempted == nil && (ready == nil || c.Reason != ready.Reason) {
-		r.record(rr, c)
-	}
-	if c := sickened(rr, before); c != nil && (ready == nil || c.Reason != ready.Reason) {
-		r.record(rr, c)
+	for _, c := range []*metav1.Condition{ending(rr, before), sickened(rr, before)} {
+		if c != nil && (ready == nil || c.Reason != ready.Reason) {
+			r.record(rr, c)
+		}
 	}
 	if c := changed(rr, before, agentv1alpha1.ConditionOffloading); c != nil && c.Reason == agentv1alpha1.ReasonNamespaceNotOpted {
 		r.record(rr, c)
 	}
+}
+
+// ending is Ending where it turned, unless Preempted tells the same.
+func ending(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
+	if changed(rr, before, agentv1alpha1.ConditionPreempted) != nil {
+		return nil
+	}
+	return changed(rr, before, agentv1alpha1.ConditionEnding)
 }
 
 // sickened is Healthy where something went wrong, or is over; not that nothing did.

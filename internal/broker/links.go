@@ -190,25 +190,11 @@ func (t *term) moved(c *ledger.Cluster) {
 // that it was not asked about for long, then others that may become its providers, in the
 // order of names from its own on, so that all are looked at by as many.
 func (t *term) peersOf(requester string) []v1.Peer {
-	var out []v1.Peer
+	out := t.providersOf(requester)
 	p := t.presenceOf(requester)
-	add := func(id string) {
-		c := t.state.Cluster(id)
-		listed := slices.ContainsFunc(out, func(peer v1.Peer) bool { return peer.ClusterID == id })
-		if len(out) < mostPeers && !listed && id != requester && c != nil && c.Agent && c.Endpoint != "" {
-			out = append(out, v1.Peer{ClusterID: id, EndpointURL: c.Endpoint})
-		}
-	}
-	for r := range t.newsOf(requester).all(t.state) {
-		for i := range r.Placements {
-			if p := &r.Placements[i]; r.Requester == requester && r.Stands(p) {
-				add(p.Provider)
-			}
-		}
-	}
 	for _, id := range p.overdueLinks(t.now()) {
 		if len(out) < mostPeers*3/4 { // others come to it even if many do not answer
-			add(id)
+			out = t.addPeer(out, requester, id)
 		}
 	}
 	if !t.b.config.Visibility.showsAll() {
@@ -221,10 +207,32 @@ func (t *term) peersOf(requester string) []v1.Peer {
 		}
 		_, known := p.links[id]
 		if !known && t.presenceOf(id).open && t.state.Cluster(id).Lending.Refuses(requester) == "" {
-			add(id)
+			out = t.addPeer(out, requester, id)
 		}
 	}
 	return out
+}
+
+// providersOf are the clusters on which a requester has something.
+func (t *term) providersOf(requester string) (out []v1.Peer) {
+	for r := range t.newsOf(requester).all(t.state) {
+		for i := range r.Placements {
+			if p := &r.Placements[i]; r.Requester == requester && r.Stands(p) {
+				out = t.addPeer(out, requester, p.Provider)
+			}
+		}
+	}
+	return out
+}
+
+// addPeer lists another cluster that can be looked at, once and while there is room.
+func (t *term) addPeer(out []v1.Peer, requester, id string) []v1.Peer {
+	c := t.state.Cluster(id)
+	listed := slices.ContainsFunc(out, func(peer v1.Peer) bool { return peer.ClusterID == id })
+	if len(out) == mostPeers || listed || id == requester || c == nil || !c.Agent || c.Endpoint == "" {
+		return out
+	}
+	return append(out, v1.Peer{ClusterID: id, EndpointURL: c.Endpoint})
 }
 
 // overdueLinks are the providers to look at again, longest ago first.

@@ -261,24 +261,32 @@ func (o *oracle) forgotten(name string, known *told, now time.Time, why cause) e
 	return nil
 }
 
+// placedRightly is whether a reservation may get its next placement on a cluster.
+func (o *oracle) placedRightly(known *told, provider string, now time.Time) error {
+	held := known.taken && len(known.placements) == 0
+	if !held && !o.fits(provider, known.amounts) {
+		return fmt.Errorf("overbooked: %s has %d CPUs left and was promised to give %d", provider,
+			o.free(provider, corev1.ResourceCPU), known.amounts[corev1.ResourceCPU])
+	}
+	if provider == known.requester {
+		return errors.New("a cluster lends to itself")
+	}
+	if !held && !o.reaches(known.requester, provider, now) {
+		return fmt.Errorf("%s cannot reach %s", known.requester, provider)
+	}
+	if slices.ContainsFunc(known.placements, func(q promise) bool { return q.provider == provider && !q.mayReturn() }) {
+		return fmt.Errorf("%s is asked again, which gave it up before", provider)
+	}
+	if err := o.inTurn(known, provider, now); !held && err != nil {
+		return err
+	}
+	return nil
+}
+
 func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now time.Time, why cause) error {
 	p := &r.Placements[i]
 	if i == len(known.placements) {
-		held := known.taken && i == 0
-		if !held && !o.fits(p.Provider, known.amounts) {
-			return fmt.Errorf("overbooked: %s has %d CPUs left and was promised to give %d", p.Provider,
-				o.free(p.Provider, corev1.ResourceCPU), known.amounts[corev1.ResourceCPU])
-		}
-		if p.Provider == known.requester {
-			return errors.New("a cluster lends to itself")
-		}
-		if !held && !o.reaches(known.requester, p.Provider, now) {
-			return fmt.Errorf("%s cannot reach %s", known.requester, p.Provider)
-		}
-		if slices.ContainsFunc(known.placements, func(q promise) bool { return q.provider == p.Provider && !q.mayReturn() }) {
-			return fmt.Errorf("%s is asked again, which gave it up before", p.Provider)
-		}
-		if err := o.inTurn(known, p.Provider, now); !held && err != nil {
+		if err := o.placedRightly(known, p.Provider, now); err != nil {
 			return err
 		}
 		known.placements = append(known.placements, promise{provider: p.Provider, amounts: known.amounts})

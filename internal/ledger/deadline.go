@@ -46,16 +46,7 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 	if r.Waiting != nil {
 		return r.Waiting.Until, DueQueue
 	}
-	at, due := r.Until, DueExpiry
-	if mutant.Active == mutant.EarlyExpiry {
-		at = at.Add(-time.Second)
-	}
-	if r.Notice != nil && r.Notice.Ends.Before(at) {
-		at, due = r.Notice.Ends, DueNotice
-	}
-	if c := r.CalledBack(); c != nil && c.Ends.Before(at) {
-		at, due = c.Ends, DueRecall
-	}
+	at, due := r.ends()
 	p := r.Current()
 	if !r.Stands(p) {
 		return at, due
@@ -78,6 +69,21 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 		if t := s.heardBy(r.Requester, answered.Time()).Add(limits.Ready); t.Before(at) {
 			return t, DueReady
 		}
+	}
+	return at, due
+}
+
+// ends is when a reservation has to go from where it is, and why.
+func (r *Reservation) ends() (time.Time, Due) {
+	at, due := r.Until, DueExpiry
+	if mutant.Active == mutant.EarlyExpiry {
+		at = at.Add(-time.Second)
+	}
+	if r.Notice != nil && r.Notice.Ends.Before(at) {
+		at, due = r.Notice.Ends, DueNotice
+	}
+	if c := r.CalledBack(); c != nil && c.Ends.Before(at) {
+		at, due = c.Ends, DueRecall
 	}
 	return at, due
 }

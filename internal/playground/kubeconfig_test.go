@@ -48,8 +48,8 @@ func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
 
 	outbox := liqo.NewOutbox(clock.RealClock{})
 	ctx, stop := context.WithCancel(t.Context())
-	stopped := make(chan error)
-	go func() { stopped <- outbox.Start(ctx) }()
+	stopped := make(chan struct{})
+	go func() { _ = outbox.Start(ctx); close(stopped) }()
 	t.Cleanup(func() { stop(); <-stopped })
 	limited := limitedTo(t, p.Clusters["paris"], paris)
 	peering, err := liqo.New(liqo.Options{
