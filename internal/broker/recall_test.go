@@ -103,10 +103,10 @@ func TestWhatNobodyElseCanServeStaysUntilItsTime(t *testing.T) {
 				})
 				f.callsBack(r, in(2*time.Minute))
 				f.wantPlacements(r, "at once", untouched)
-				for range 3 {
+				for left := 90 * time.Second; left > 0; left -= 30 * time.Second {
 					time.Sleep(30 * time.Second)
 					f.advertiseBut("paris")
-					f.callsBack(r, in(30*time.Second))
+					f.callsBack(r, in(left))
 				}
 				f.wantPlacements(r, "before its time", untouched)
 				time.Sleep(30 * time.Second)
