@@ -77,10 +77,17 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liq
 .PHONY: test
 test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
 	$(GO_TEST) -timeout 15m $$(go list ./... | grep -v /e2e)
-	go test -count=1 -timeout 15m -v -run '^TestSimulation$$' ./internal/broker -broker.steps=$(STEPS)
-	go test -count=1 -timeout 30m -v ./e2e/robustness
-	go test -count=1 -timeout 10m ./e2e/bench
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-processes test-model
 	LRB_E2E_RACE=1 $(GO_TEST) -timeout 30m -v ./e2e/local
+
+# One of them computes while the other mostly waits.
+.PHONY: test-model test-processes
+test-model:
+	go test -count=1 -timeout 20m -v -run '^TestSimulation$$' ./internal/broker -broker.steps=$(STEPS)
+	go test -count=1 -timeout 10m ./e2e/bench
+
+test-processes:
+	go test -count=1 -timeout 30m -v ./e2e/robustness
 
 .PHONY: soak
 soak: tools ## Break the broker as often as docs/reliability.md says, and fuzz every decoder: hours. SEED repeats a run's faults.
