@@ -25,15 +25,15 @@ func byModel(says ...string) finder {
 }
 
 var finders = map[mutant.Mutant]finder{
-	mutant.StaleGrant:       byModel("is to give", "can give it", "overbooked"),
+	mutant.StaleGrant:       byModel("is to give", "is to hold", "can give it", "overbooked"),
 	mutant.ForgetKey:        byModel("has the reservations", "asking again with"),
 	mutant.ForgetTombstone:  byModel("was given back, asking with it"),
-	mutant.AgentClock:       byModel(" can give "),
-	mutant.OldAdvertisement: byModel("the broker counts"),
+	mutant.AgentClock:       byModel(" can give ", "is to give", "has room", "no cluster can hold"),
+	mutant.OldAdvertisement: byModel("the broker counts", "overbooked", "is to give", " can give "),
 	mutant.EarlyResale:      byModel("has not confirmed that it is free"),
-	mutant.ReleaseTwice:     byModel("the broker counts"),
+	mutant.ReleaseTwice:     byModel("the broker counts", "overbooked"),
 	mutant.CountBoth:        byModel("the broker counts"),
-	mutant.HastyShrink:      byModel("the broker counts"),
+	mutant.HastyShrink:      byModel("the broker counts", "overbooked"),
 	mutant.HastyLeave:       byModel("was left, and nobody else serves it"),
 	mutant.EarlyExpiry:      byModel("before its time"),
 	mutant.OutOfOrder:       byModel(" waits"),

@@ -310,7 +310,10 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	}
 	was.givenUp, was.reason = !r.Stands(p), p.Withdrawn
 	if was.givenUp {
-		another := slices.ContainsFunc(known.placements, func(p promise) bool { return !p.givenUp }) || p.Withdrawn == ledger.ProviderLost
+		another := slices.ContainsFunc(known.placements, func(p promise) bool { return !p.givenUp }) || p.Withdrawn == ledger.ProviderLost ||
+			// Another one may have been granted and this one given up within the step, in
+			// either order; the refusal tells.
+			p.Withdrawn == ledger.Recalled && i+1 < len(r.Placements) && known.change != nil && r.Refusal != nil && r.Refusal.Generation == known.change.generation
 		known.unheard(i, p.Withdrawn == "", another)
 	}
 	if was.gone && !p.ProviderGone {
