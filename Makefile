@@ -77,11 +77,13 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liq
 .PHONY: test
 test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
 	$(GO_TEST) -timeout 15m $$(go list ./... | grep -v /e2e)
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-processes test-model
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-processes test-model
+
+# One of them computes while the others mostly wait.
+.PHONY: test-local test-processes test-model
+test-local:
 	LRB_E2E_RACE=1 $(GO_TEST) -timeout 30m -v ./e2e/local
 
-# One of them computes while the other mostly waits.
-.PHONY: test-model test-processes
 test-model:
 	go test -count=1 -timeout 20m -v -run '^TestSimulation$$' ./internal/broker -broker.steps=$(STEPS)
 	go test -count=1 -timeout 10m ./e2e/bench
