@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -41,7 +42,7 @@ func TestWhatIsCalledBackIsLeftOnceTheNewNodeIsReady(t *testing.T) {
 		f.wantPlacements(r, "at once", "Active: paris=Ready berlin=Assigned")
 		f.wantMessage(r, "at once", "paris calls it back (rack 4 is replaced)", "berlin takes over")
 		notice := f.poll("rome", "").Instructions[0].Notice
-		if notice == nil || notice.Reason != v1.NoticeReasonRecalled || notice.RemainingSeconds != 600 {
+		if notice == nil || notice.Reason != v1.NoticeReasonRecalled || math.Round(notice.RemainingSeconds) != 600 {
 			t.Errorf("rome is told %+v", notice)
 		}
 		f.kill()
@@ -129,7 +130,7 @@ func TestARepeatedCallBackWritesNothing(t *testing.T) {
 			t.Errorf("positions %s and %s", before, after)
 		}
 		f.callsBack(r, in(time.Hour))
-		if got := f.get("rome", r.Name).Notice; got == nil || got.RemainingSeconds != 3600 {
+		if got := f.get("rome", r.Name).Notice; got == nil || math.Round(got.RemainingSeconds) != 3600 {
 			t.Errorf("put off, rome is told %+v", got)
 		}
 	})
