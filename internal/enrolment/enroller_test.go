@@ -199,7 +199,10 @@ func TestNoCertificateIsAskedForBeforeTheDecision(t *testing.T) {
 	d := newDesk(t, signs(), &brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: brokerv1alpha1.BrokerConfigName}})
 	token := d.token("rome")
 	for name, ask := range map[string]func() error{
-		"a wrong token":   func() error { _, _, err := d.enrol(asked256(t), token[:len(token)-secretLength]+strings.Repeat("a", secretLength)); return err },
+		"a wrong token": func() error {
+			_, _, err := d.enrol(asked256(t), token[:len(token)-secretLength]+strings.Repeat("a", secretLength))
+			return err
+		},
 		"a wrong request": func() error { _, _, err := d.enrol(asked(t, newKey(t, elliptic.P521())), token); return err },
 		"a wait":          func() error { _, _, err := d.enrol(asked256(t), ""); return err },
 		"another's renewal": func() error {
