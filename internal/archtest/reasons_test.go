@@ -114,6 +114,25 @@ func TestNothingIsExplainedThatIsNotThere(t *testing.T) {
 // metric is a metric's name in the page.
 var metric = regexp.MustCompile("`((?:broker|agent)_[a-z_]+)[`{]")
 
+// ours is a metric's name in the code.
+var ours = regexp.MustCompile(`^(broker|agent)(_[a-z]+){2,}$`)
+
+// metricName is the expression that names a metric: the Name of its options, or the first
+// argument of NewDesc.
+func metricName(node ast.Node) ast.Node {
+	switch n := node.(type) {
+	case *ast.KeyValueExpr:
+		if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Name" {
+			return n.Value
+		}
+	case *ast.CallExpr:
+		if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "NewDesc" {
+			return n.Args[0]
+		}
+	}
+	return nil
+}
+
 // Metrics of ours are all listed, and those that are listed exist.
 func TestMetricsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
@@ -124,16 +143,10 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for _, match := range metric.FindAllStringSubmatch(string(page), -1) {
 		listed = append(listed, match[1])
 	}
-	name := regexp.MustCompile(`^(broker|agent)(_[a-z]+){2,}$`)
 	for _, p := range packages(t) {
 		for _, file := range sources(t, p) {
 			ast.Inspect(file, func(node ast.Node) bool {
-				pair, ok := node.(*ast.KeyValueExpr)
-				if !ok {
-					return true
-				}
-				key, ok := pair.Key.(*ast.Ident)
-				if text, isText := literal(pair.Value); ok && isText && key.Name == "Name" && name.MatchString(text) {
+				if text, ok := literal(metricName(node)); ok && ours.MatchString(text) {
 					made = append(made, text)
 				}
 				return true

@@ -19,17 +19,28 @@ var outcomes = map[string]func(ledger.Record) int64{
 	"dropped":     func(r ledger.Record) int64 { return r.Dropped },
 }
 
+var placementsTotal = prometheus.NewDesc("broker_placements_total",
+	"Placements by what became of them; those granted are all.", []string{"outcome"}, nil)
+
+// outcomeCollector adds up the counts of all clusters, once for a scrape.
+type outcomeCollector func() ledger.Record
+
+// Describe implements prometheus.Collector.
+func (c outcomeCollector) Describe(out chan<- *prometheus.Desc) { out <- placementsTotal }
+
+// Collect implements prometheus.Collector.
+func (c outcomeCollector) Collect(out chan<- prometheus.Metric) {
+	sum := c()
+	for outcome, count := range outcomes {
+		out <- prometheus.MustNewConstMetric(placementsTotal, prometheus.CounterValue, float64(count(sum)), outcome)
+	}
+}
+
 // addOutcomes counts what became of placements. The counts are in the journal: they go on
 // with another replica.
 func addOutcomes(sum func() ledger.Record) error {
-	for outcome, count := range outcomes {
-		counter := prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "broker_placements_total", Help: "Placements by what became of them; those granted are all.",
-			ConstLabels: prometheus.Labels{"outcome": outcome},
-		}, func() float64 { return float64(count(sum())) })
-		if err := metrics.Registry.Register(counter); err != nil {
-			return fmt.Errorf("metric broker_placements_total of outcome %q: %w", outcome, err)
-		}
+	if err := metrics.Registry.Register(outcomeCollector(sum)); err != nil {
+		return fmt.Errorf("metric broker_placements_total: %w", err)
 	}
 	return nil
 }
