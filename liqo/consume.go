@@ -23,7 +23,7 @@ const askAfter = 2 * time.Second
 // Consume does the next things for a placement that this cluster uses. Whatever it
 // waits for wakes the controller: a watched object or a message.
 func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (ConsumerState, error) {
-	if released(inst) {
+	if inst.Ended() {
 		p.departing.Lock()
 		defer p.departing.Unlock()
 	}
@@ -61,7 +61,6 @@ func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 	}
 	if state.Done && scene.Siblings == 0 {
 		p.forget(scene.pair)
-		p.dismiss(scene.Provider)
 	}
 	return state, nil
 }

@@ -43,19 +43,19 @@ type deputy struct {
 // state what that waits for.
 func (p *Peering) deputise(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state ConsumerState) ConsumerState {
 	d, err := p.appoint(inst.Spec.TargetClusterID)
-	if err != nil && released(inst) {
+	if err != nil && inst.Ended() {
 		return state // nothing more can be done there: its owner took the kubeconfig away
 	}
 	if err == nil {
 		err = d.provide(ctx, inst, &state)
 	}
-	if err == nil || released(inst) && p.past(inst.Status.ReleasingSince, p.opts.GiveUpAfter) {
+	if err == nil || inst.Ended() && p.past(inst.Status.ReleasingSince, p.opts.GiveUpAfter) {
 		return state
 	}
-	state.Again = sooner(state.Again, deputyPause)
+	state.Again = Soonest(state.Again, deputyPause)
 	state.Gone, state.Done = false, false
 	switch {
-	case released(inst):
+	case inst.Ended():
 		state.Phase = agentv1alpha1.InstructionReleasing
 		state.Peered = waiting(agentv1alpha1.ReasonReleasing, "waiting to leave %q: %s", inst.Spec.TargetClusterID, err)
 	case !state.NodeReady.True:
@@ -80,7 +80,7 @@ func (p *Peering) appoint(provider string) (*deputy, error) {
 		return d, nil
 	}
 	d := &deputy{consumer: p, client: remote}
-	reader := deputyClient{Client: remote, deputy: d, provider: provider}
+	reader := deputyClient{Client: remote, consumer: p, provider: provider}
 	d.part, err = New(Options{
 		ClusterID: provider, InstructionNamespace: p.opts.InstructionNamespace,
 		Client: reader, Reader: reader, Messenger: d, Outbox: p.opts.Outbox, Verify: p.opts.Verify,
@@ -150,7 +150,7 @@ func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationIns
 	}
 	wait := deputyStep
 	switch {
-	case released(inst):
+	case inst.Ended():
 		if state.Done && !provided.Done {
 			state.Peered = waiting(agentv1alpha1.ReasonReleasing, "waiting until %q is left: %s", inst.Spec.TargetClusterID, provided.Granted.Message)
 			state.Phase = agentv1alpha1.InstructionReleasing
@@ -159,16 +159,8 @@ func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationIns
 	case state.NodeReady.True:
 		wait = deputyPause
 	}
-	state.Again = sooner(state.Again, wait)
+	state.Again = Soonest(state.Again, wait)
 	return nil
-}
-
-// sooner is the earlier of two waits of which 0 is none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 {
-		return b
-	}
-	return min(a, b)
 }
 
 // grant answers the placement's slice as soon as Liqo has brought it there.

@@ -14,7 +14,7 @@ import (
 // in that cluster, and those of a deputy follow from what the consumer has.
 type deputyClient struct {
 	client.Client
-	deputy   *deputy
+	consumer *Peering
 	provider string
 }
 
@@ -53,7 +53,7 @@ func (c deputyClient) List(ctx context.Context, list client.ObjectList, opts ...
 // instructions are all that concern the provider, in any phase, read past the cache: the
 // last one takes the peering down.
 func (c deputyClient) instructions(ctx context.Context) ([]agentv1alpha1.ProviderInstruction, error) {
-	o := &c.deputy.consumer.opts
+	o := &c.consumer.opts
 	var list agentv1alpha1.ReservationInstructionList
 	err := o.Reader.List(ctx, &list, client.InNamespace(o.InstructionNamespace), client.MatchingFields{"spec.targetClusterID": c.provider})
 	if err != nil {

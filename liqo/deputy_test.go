@@ -57,20 +57,6 @@ func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
 	}
 }
 
-func TestPlacementsAtAClusterWithoutAgentThatLeaveTogetherLeaveNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := unattended(t)
-		for _, name := range []string{"res-a", "res-b"} {
-			w.reserve("rome", "paris", name)
-			w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", name+"-1") })
-		}
-		w.setRelease("rome", "paris", "res-a", true)
-		w.setRelease("rome", "paris", "res-b", true)
-		w.until("all instructions are gone", nil, func() bool { return !w.anyInstruction() })
-		w.wantEmpty()
-	})
-}
-
 func TestAClusterWithoutAgentGrantsWhatIsReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := unattended(t)

@@ -84,7 +84,7 @@ func podView(pod *corev1.Pod, last attempt) PodView {
 func (s *consumerScene) successorComes() bool {
 	return slices.ContainsFunc(s.all, func(i agentv1alpha1.ReservationInstruction) bool {
 		return i.Spec.ReservationName == s.inst.Spec.ReservationName && i.Spec.Placement > s.inst.Spec.Placement &&
-			!released(&i) && !meta.IsStatusConditionTrue(i.Status.Conditions, agentv1alpha1.ConditionNodeReady)
+			!i.Ended() && !meta.IsStatusConditionTrue(i.Status.Conditions, agentv1alpha1.ConditionNodeReady)
 	})
 }
 

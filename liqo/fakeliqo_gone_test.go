@@ -28,7 +28,7 @@ const (
 // noteRelease writes what the controller does when it sees that a placement has ended.
 func (s *site) noteRelease(w *world, inst *agentv1alpha1.ProviderInstruction) {
 	w.t.Helper()
-	if !ended(inst) || inst.Status.ReleasingSince != nil {
+	if !inst.Ended() || inst.Status.ReleasingSince != nil {
 		return
 	}
 	inst.Status.ReleasingSince = new(metav1.Now())
@@ -150,7 +150,7 @@ func (w *world) answers(fc *liqov1beta1.ForeignCluster) bool {
 // noteDeparture writes what the controller does when it sees that a placement has ended.
 func (s *site) noteDeparture(w *world, inst *agentv1alpha1.ReservationInstruction) {
 	w.t.Helper()
-	if !released(inst) || inst.Status.ReleasingSince != nil {
+	if !inst.Ended() || inst.Status.ReleasingSince != nil {
 		return
 	}
 	inst.Status.ReleasingSince = new(metav1.Now())

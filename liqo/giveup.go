@@ -109,7 +109,7 @@ func (p *Peering) observeReach(ctx context.Context, s *consumerScene) error {
 	}
 	s.Overdue = p.past(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter)
 	for i := range s.all {
-		if inst := &s.all[i]; inst.Spec.TargetClusterID == s.Provider && !released(inst) {
+		if inst := &s.all[i]; inst.Spec.TargetClusterID == s.Provider && !inst.Ended() {
 			s.Standing++
 		}
 	}

@@ -36,10 +36,6 @@ type consumerScene struct {
 	offloading  map[string]*offloadingv1beta1.NamespaceOffloading
 }
 
-func released(inst *agentv1alpha1.ReservationInstruction) bool {
-	return inst.Spec.Release || inst.DeletionTimestamp != nil
-}
-
 // observeConsumer reads through the cache, and again past it before it says that
 // nothing is left: what was made a moment ago may not have reached the cache.
 func (p *Peering) observeConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
@@ -55,7 +51,7 @@ func (p *Peering) observeConsumer(ctx context.Context, inst *agentv1alpha1.Reser
 
 func (p *Peering) lookConsumer(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
 	s := &consumerScene{reader: r, inst: inst, pair: Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID}}
-	s.Provider, s.Release = inst.Spec.TargetClusterID, released(inst)
+	s.Provider, s.Release = inst.Spec.TargetClusterID, inst.Ended()
 	s.Name = ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
 	var list agentv1alpha1.ReservationInstructionList
 	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
@@ -186,7 +182,7 @@ func (p *Peering) observeConsumerHandshake(ctx context.Context, s *consumerScene
 // live says whether placement names one that still stands.
 func (s *consumerScene) live(placement string) bool {
 	return slices.ContainsFunc(s.all, func(i agentv1alpha1.ReservationInstruction) bool {
-		return i.Spec.TargetClusterID == s.Provider && !released(&i) && ObjectName(i.Spec.ReservationName, i.Spec.Placement) == placement
+		return i.Spec.TargetClusterID == s.Provider && !i.Ended() && ObjectName(i.Spec.ReservationName, i.Spec.Placement) == placement
 	})
 }
 

@@ -97,7 +97,7 @@ func (s *consumerScene) holds(ctx context.Context, inst *agentv1alpha1.Reservati
 	switch {
 	case inst.UID == s.inst.UID:
 		return !s.Release || !s.drained(), nil
-	case !released(inst):
+	case !inst.Ended():
 		return true, nil
 	}
 	return undrained(ctx, s.reader, inst)

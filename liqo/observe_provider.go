@@ -39,10 +39,6 @@ type providerScene struct {
 	answer          *Answer
 }
 
-func ended(inst *agentv1alpha1.ProviderInstruction) bool {
-	return inst.Spec.Release || inst.DeletionTimestamp != nil
-}
-
 // observeProvider reads through the cache, and again past it before it says that
 // nothing runs any more: the capacity is sold on that word.
 func (p *Peering) observeProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
@@ -58,7 +54,7 @@ func (p *Peering) observeProvider(ctx context.Context, inst *agentv1alpha1.Provi
 
 func (p *Peering) lookProvider(ctx context.Context, r client.Reader, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
 	s := &providerScene{reader: r, inst: inst, pair: Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID}}
-	s.Consumer, s.Release = inst.Spec.RequesterClusterID, ended(inst)
+	s.Consumer, s.Release = inst.Spec.RequesterClusterID, inst.Ended()
 	s.Unpeer = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
 	s.Name = ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
 	s.Reclaim = s.Release && p.past(inst.Status.ReleasingSince, p.opts.ReclaimAfter)
@@ -228,7 +224,7 @@ func (s *providerScene) live(placement string) bool {
 }
 
 func (s *providerScene) stands(inst *agentv1alpha1.ProviderInstruction) bool {
-	return inst.Spec.RequesterClusterID == s.Consumer && !ended(inst) && (inst.Status.Enforced || inst.UID == s.inst.UID)
+	return inst.Spec.RequesterClusterID == s.Consumer && !inst.Ended() && (inst.Status.Enforced || inst.UID == s.inst.UID)
 }
 
 // anchor is the placement that messages of the pair speak of: the oldest that
@@ -282,8 +278,8 @@ func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
 	return nil
 }
 
-// observeQuota compares what is granted and what Liqo lets in with what is kept, past the cache: the broker
-// sells the difference on that word.
+// observeQuota compares what is granted and what Liqo lets in with what is kept, past the
+// cache: the broker sells the difference on that word.
 func (p *Peering) observeQuota(ctx context.Context, s *providerScene) error {
 	if s.Release || s.Unpeer || s.namespace == nil || s.inst.Spec.Change == 0 {
 		return nil

@@ -158,4 +158,5 @@ func (p *Peering) forget(pair Pair) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.answers, pair)
+	delete(p.deputies, pair.Provider)
 }

@@ -59,18 +59,22 @@ func TestASecondPlacementNeedsNoHandshake(t *testing.T) {
 }
 
 func TestPlacementsThatLeaveTogetherLeaveNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		for _, name := range []string{"res-a", "res-b", "res-c"} {
-			w.reserve("rome", "paris", name)
-			w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", name+"-1") })
-		}
-		for _, name := range []string{"res-a", "res-b", "res-c"} {
-			w.setRelease("rome", "paris", name, true)
-		}
-		w.until("all instructions are gone", nil, func() bool { return !w.anyInstruction() })
-		w.wantEmpty()
-	})
+	for name, worldOf := range map[string]func(*testing.T) *world{"with an agent at the provider": newWorld, "without": unattended} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := worldOf(t)
+				for _, name := range []string{"res-a", "res-b", "res-c"} {
+					w.reserve("rome", "paris", name)
+					w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", name+"-1") })
+				}
+				for _, name := range []string{"res-a", "res-b", "res-c"} {
+					w.setRelease("rome", "paris", name, true)
+				}
+				w.until("all instructions are gone", nil, func() bool { return !w.anyInstruction() })
+				w.wantEmpty()
+			})
+		})
+	}
 }
 
 func TestTheOtherDirectionKeepsWhatItNeeds(t *testing.T) {

@@ -25,7 +25,7 @@ const nonceSize = 64
 // Provide does the next things for a placement that this cluster has acknowledged.
 // Whatever it waits for wakes the controller: a watched object or a message.
 func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (ProviderState, error) {
-	if ended(inst) || inst.Spec.Unpeer {
+	if inst.Ended() || inst.Spec.Unpeer {
 		p.departing.Lock()
 		defer p.departing.Unlock()
 	}

@@ -45,7 +45,7 @@ func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) 
 		}
 		user := identityOf(ObjectName(inst.Spec.ReservationName, inst.Spec.Placement), inst.Spec.RequesterClusterID)
 		rights[user] = agentv1alpha1.PeerRightWrite
-		if ended(inst) {
+		if inst.Ended() {
 			rights[user] = agentv1alpha1.PeerRightDelete
 		}
 	}

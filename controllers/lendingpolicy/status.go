@@ -9,12 +9,13 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // describe derives the status from the policy and from what stands.
 func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
-	s := &policy.Status
-	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, inWords(&policy.Spec), 0, 0
+	s, paused := &policy.Status, wire.LendingTerms(policy).Paused
+	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, inWords(&policy.Spec, paused), 0, 0
 	s.Recalling, s.RecalledUntil = 0, nil
 	for i := range all {
 		if c := all[i].Status.Recalled; c != nil {
@@ -36,7 +37,7 @@ func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderI
 		})
 	}
 	set(agentv1alpha1.ConditionReady, metav1.ConditionTrue, agentv1alpha1.ReasonApplied, "the agent goes by this policy")
-	if paused(&policy.Spec) {
+	if paused {
 		set(agentv1alpha1.ConditionLending, metav1.ConditionFalse, string(lending.LendingPaused), s.Message)
 	} else {
 		set(agentv1alpha1.ConditionLending, metav1.ConditionTrue, agentv1alpha1.ReasonLending, s.Message)
@@ -51,7 +52,7 @@ func refused(inst *agentv1alpha1.ProviderInstruction) bool {
 }
 
 // inWords counts clusters and names none: a message is read, and copied, by many.
-func inWords(spec *agentv1alpha1.LendingPolicySpec) string {
+func inWords(spec *agentv1alpha1.LendingPolicySpec, paused bool) string {
 	allowed, denied := 0, 0
 	if c := spec.Consumers; c != nil {
 		allowed, denied = len(c.Allow), len(c.Deny)
@@ -59,7 +60,7 @@ func inWords(spec *agentv1alpha1.LendingPolicySpec) string {
 	switch {
 	case spec.Paused && len(spec.Recalls) == 0:
 		return "lending is paused: nothing new is granted, what runs stays"
-	case paused(spec):
+	case paused:
 		return "lending is paused: nothing new is granted, and what recalls name is called back"
 	case allowed > 0:
 		return fmt.Sprintf("lends to the %d clusters in consumers.allow", allowed)
@@ -68,9 +69,4 @@ func inWords(spec *agentv1alpha1.LendingPolicySpec) string {
 	default:
 		return "lends to every cluster"
 	}
-}
-
-// paused is whether nothing new is granted to anybody: nobody comes who is called back.
-func paused(spec *agentv1alpha1.LendingPolicySpec) bool {
-	return spec.Paused || slices.ContainsFunc(spec.Recalls, func(r agentv1alpha1.Recall) bool { return r.Consumer == agentv1alpha1.EveryConsumer })
 }

@@ -19,7 +19,7 @@ import (
 // decideChange asks for admission of other amounts than those that are kept, once, and
 // writes the answer before anything is granted by it. To keep less needs no admission.
 func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-	if over(inst) || !inst.Status.Enforced || !changes(inst) {
+	if inst.Ended() || !inst.Status.Enforced || !changes(inst) {
 		return nil
 	}
 	admission := Admission{Admitted: true}

@@ -35,7 +35,7 @@ func (r *Reconciler) callBack(ctx context.Context, inst *agentv1alpha1.ProviderI
 // recalledOf counts the notice from when it was first given, whoever restarts and however
 // the notice is edited. What is not kept, or on its way out, is not called back.
 func recalledOf(inst *agentv1alpha1.ProviderInstruction, all []lending.Recall, now metav1.Time) *agentv1alpha1.RecalledPlacement {
-	if over(inst) || !inst.Status.Enforced {
+	if inst.Ended() || !inst.Status.Enforced {
 		return nil
 	}
 	recall := lending.RecallOf(all, inst.Spec.RequesterClusterID, inst.Spec.ReservationName)

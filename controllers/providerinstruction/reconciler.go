@@ -70,7 +70,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, inst *agentv1alpha1.Provi
 
 // decide asks for admission once, and writes the answer before anybody hears of it.
 func (r *Reconciler) decide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-	if over(inst) || decided(inst) {
+	if inst.Ended() || decided(inst) {
 		return nil
 	}
 	admission, err := r.opts.Admit(ctx, inst)
@@ -86,10 +86,6 @@ func (r *Reconciler) decide(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	return nil
 }
 
-func over(inst *agentv1alpha1.ProviderInstruction) bool {
-	return inst.Spec.Release || inst.DeletionTimestamp != nil
-}
-
 func decided(inst *agentv1alpha1.ProviderInstruction) bool {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 	return c != nil && c.Status != "Unknown"
@@ -100,7 +96,7 @@ func refused(inst *agentv1alpha1.ProviderInstruction) bool {
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (liqo.ProviderState, error) {
-	if refused(inst) && !over(inst) {
+	if refused(inst) && !inst.Ended() {
 		return liqo.ProviderState{Phase: agentv1alpha1.InstructionRefused}, nil
 	}
 	if r.opts.Peering != nil {
@@ -109,7 +105,7 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderI
 	state := liqo.ProviderState{Phase: agentv1alpha1.InstructionPending, Granted: liqo.Aspect{
 		Reason: agentv1alpha1.ReasonPeeringSkipped, Message: "this agent runs with --peering-mode=none and does not peer",
 	}}
-	if over(inst) {
+	if inst.Ended() {
 		state.Phase, state.Gone = agentv1alpha1.InstructionReleased, true
 		state.Done = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
 	}
@@ -123,7 +119,7 @@ func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	case state.Gone:
 		r.say(inst, v1.StatusReportStateGone, liqo.Aspect{Reason: agentv1alpha1.ReasonReleased})
 		failpoint.Hit(failpoint.ProviderGone)
-	case over(inst):
+	case inst.Ended():
 	case refused(inst):
 		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 		r.say(inst, v1.StatusReportStateRefused, liqo.Aspect{Reason: c.Reason, Message: c.Message})

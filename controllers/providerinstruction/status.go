@@ -56,20 +56,20 @@ func orRefused(reason string) string {
 // describe derives the status from the state.
 func describe(inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState, now metav1.Time) {
 	inst.Status.ObservedGeneration, inst.Status.Phase = inst.Generation, state.Phase
-	if refused(inst) && !over(inst) {
+	if refused(inst) && !inst.Ended() {
 		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 		set(inst, agentv1alpha1.ConditionReady, liqo.Aspect{Reason: c.Reason, Message: c.Message}, now)
 		inst.Status.Message = c.Message
 		return
 	}
-	if over(inst) && inst.Status.ReleasingSince == nil {
+	if inst.Ended() && inst.Status.ReleasingSince == nil {
 		inst.Status.ReleasingSince = &now
 	}
 	if state.Gone {
 		inst.Status.Enforced = false
 	}
 	set(inst, agentv1alpha1.ConditionGranted, state.Granted, now)
-	ready := liqo.Aspect{True: inst.Status.Enforced && !over(inst), Reason: state.Granted.Reason, Message: state.Granted.Message}
+	ready := liqo.Aspect{True: inst.Status.Enforced && !inst.Ended(), Reason: state.Granted.Reason, Message: state.Granted.Message}
 	set(inst, agentv1alpha1.ConditionReady, ready, now)
 	inst.Status.Message = state.Granted.Message
 }

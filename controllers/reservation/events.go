@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // announce records an event for every change of phase and for every move.
@@ -16,30 +17,30 @@ func (r *Reconciler) announce(before, after *brokerv1alpha1.Reservation) {
 		if is.Phase == brokerv1alpha1.ReservationFailed {
 			kind = corev1.EventTypeWarning
 		}
-		r.recorder.Eventf(after, nil, kind, string(is.Phase), "Transition", "%s", clip(is.Message))
+		r.recorder.Eventf(after, nil, kind, string(is.Phase), "Transition", "%s", wire.Clip(is.Message, wire.MaxNote))
 	}
 	if c, old := changeIn(is), changeIn(was); c != nil && (old == nil || *c != *old) {
 		kind := corev1.EventTypeNormal
 		if c.Status == metav1.ConditionFalse {
 			kind = corev1.EventTypeWarning
 		}
-		r.recorder.Eventf(after, nil, kind, c.Reason, "Change", "%s", clip(c.Message))
+		r.recorder.Eventf(after, nil, kind, c.Reason, "Change", "%s", wire.Clip(c.Message, wire.MaxNote))
 	}
 	for _, of := range []struct{ condition, action string }{{brokerv1alpha1.ConditionPreempted, "Preempt"}, {brokerv1alpha1.ConditionRecalled, "Recall"}} {
-		if c := changed(was.Conditions, is.Conditions, of.condition); c != nil {
+		if c := wire.Turned(is.Conditions, was.Conditions, of.condition); c != nil {
 			kind := corev1.EventTypeWarning
 			if c.Status == metav1.ConditionFalse {
 				kind = corev1.EventTypeNormal
 			}
-			r.recorder.Eventf(after, nil, kind, c.Reason, of.action, "%s", clip(c.Message))
+			r.recorder.Eventf(after, nil, kind, c.Reason, of.action, "%s", wire.Clip(c.Message, wire.MaxNote))
 		}
 	}
-	if c := changed(was.Conditions, is.Conditions, brokerv1alpha1.ConditionProviderReachable); c != nil {
+	if c := wire.Turned(is.Conditions, was.Conditions, brokerv1alpha1.ConditionProviderReachable); c != nil {
 		kind := corev1.EventTypeNormal
 		if c.Status == metav1.ConditionFalse {
 			kind = corev1.EventTypeWarning
 		}
-		r.recorder.Eventf(after, nil, kind, c.Reason, "Reach", "%s", clip(c.Message))
+		r.recorder.Eventf(after, nil, kind, c.Reason, "Reach", "%s", wire.Clip(c.Message, wire.MaxNote))
 	}
 	n := len(is.Placements)
 	if n > len(was.Placements) && n > 1 && is.Placements[n-2].Reason != "" {
@@ -50,22 +51,4 @@ func (r *Reconciler) announce(before, after *brokerv1alpha1.Reservation) {
 
 func changeIn(s brokerv1alpha1.ReservationStatus) *metav1.Condition {
 	return meta.FindStatusCondition(s.Conditions, brokerv1alpha1.ConditionChanged)
-}
-
-// changed returns a condition whose status or reason is not what it was.
-func changed(was, is []metav1.Condition, kind string) *metav1.Condition {
-	before, now := meta.FindStatusCondition(was, kind), meta.FindStatusCondition(is, kind)
-	if now == nil || before != nil && before.Status == now.Status && before.Reason == now.Reason {
-		return nil
-	}
-	return now
-}
-
-// clip keeps a note within the 1 kB that the events API takes.
-func clip(note string) string {
-	const most = 1000
-	if len(note) <= most {
-		return note
-	}
-	return note[:most] + "…"
 }

@@ -24,7 +24,7 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 		ObservedGeneration: inst.Generation, LastTransitionTime: now,
 	}
 	e := ahead(inst, lead, now.Time)
-	if released(inst) {
+	if inst.Ended() {
 		if noted && (before.Phase == agentv1alpha1.InstructionReleasing || before.Phase == agentv1alpha1.InstructionReleased) {
 			return // why it ended was known once, and stays
 		}
@@ -45,10 +45,6 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 		condition.Message = "it stays" + untilWhen(inst)
 	}
 	meta.SetStatusCondition(&inst.Status.Conditions, condition)
-}
-
-func released(inst *agentv1alpha1.ReservationInstruction) bool {
-	return inst.Spec.Release || inst.DeletionTimestamp != nil
 }
 
 // ahead is nil while no end is near. What is renewed has none.
@@ -103,7 +99,7 @@ func instant(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
 // untilNotice is when it is to be said that a reservation expires; never if it does not,
 // or was said.
 func untilNotice(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now time.Time) time.Duration {
-	if lead <= 0 || inst.Spec.ExpiresAt == nil || released(inst) {
+	if lead <= 0 || inst.Spec.ExpiresAt == nil || inst.Ended() {
 		return never
 	}
 	return max(inst.Spec.ExpiresAt.Add(-lead).Sub(now), never)

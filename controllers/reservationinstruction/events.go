@@ -15,7 +15,7 @@ func (r *Reconciler) tell(inst, before *agentv1alpha1.ReservationInstruction) {
 		return
 	}
 	for _, kind := range []string{agentv1alpha1.ConditionEnding, agentv1alpha1.ConditionDrained} {
-		if c := agentv1alpha1.Turned(inst.Status.Conditions, before.Status.Conditions, kind); c != nil {
+		if c := wire.Turned(inst.Status.Conditions, before.Status.Conditions, kind); c != nil {
 			r.opts.Recorder.Eventf(inst, nil, severity(c), c.Reason, "End", "%s", wire.Clip(c.Message, wire.MaxNote))
 		}
 	}

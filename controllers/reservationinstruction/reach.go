@@ -5,7 +5,6 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/reach"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
 // Reach finds out whether this cluster reaches the provider of a placement.
@@ -23,8 +22,8 @@ var _ Reach = (*reach.Scout)(nil)
 // Ready, "" while nothing speaks against it. The handshake goes on meanwhile: it needs the
 // broker alone. What was Ready once is not left for that: Liqo may be back before the
 // broker has found anybody else.
-func (r *Reconciler) unreached(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState) string {
-	if inst.Spec.TargetClusterEndpoint == "" || inst.Status.Delivered || state.NodeReady.True {
+func (r *Reconciler) unreached(inst *agentv1alpha1.ReservationInstruction, ready bool) string {
+	if inst.Spec.TargetClusterEndpoint == "" || inst.Status.Delivered || ready {
 		r.opts.Reach.Forget(inst.Name)
 		return ""
 	}

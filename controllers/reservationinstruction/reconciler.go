@@ -72,7 +72,7 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.Reservati
 	if r.opts.Peering != nil {
 		return r.opts.Peering.Consume(ctx, inst)
 	}
-	gone := released(inst)
+	gone := inst.Ended()
 	state := liqo.ConsumerState{Phase: agentv1alpha1.InstructionPending, Gone: gone, Done: gone}
 	if gone {
 		state.Phase = agentv1alpha1.InstructionReleased
@@ -83,13 +83,21 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.Reservati
 // report tells the broker when the node becomes ready, when it no longer is, and
 // when nothing is left.
 func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState) {
-	switch node := state.NodeReady; {
+	switch {
 	case state.Gone:
 		r.say(inst, v1.StatusReportStateGone, liqo.Aspect{Reason: agentv1alpha1.ReasonReleased})
 		failpoint.Hit(failpoint.ConsumerGone)
 	case r.opts.Peering == nil || state.Phase == agentv1alpha1.InstructionReleasing:
-	case r.unreached(inst, state) != "":
-		r.say(inst, v1.StatusReportStateRefused, liqo.Aspect{Reason: agentv1alpha1.ReasonUnreachable, Message: r.unreached(inst, state)})
+	default:
+		r.reportDelivery(inst, state.NodeReady)
+	}
+}
+
+func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, node liqo.Aspect) {
+	why := r.unreached(inst, node.True)
+	switch {
+	case why != "":
+		r.say(inst, v1.StatusReportStateRefused, liqo.Aspect{Reason: agentv1alpha1.ReasonUnreachable, Message: why})
 	case node.True:
 		r.say(inst, v1.StatusReportStateReady, node)
 		failpoint.Hit(failpoint.ConsumerReady)

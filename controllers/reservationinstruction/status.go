@@ -34,7 +34,7 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.Reservation
 func describe(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState, skipped bool, now metav1.Time) {
 	status := &inst.Status
 	status.ObservedGeneration, status.Phase = inst.Generation, state.Phase
-	if status.ReleasingSince == nil && (inst.Spec.Release || inst.DeletionTimestamp != nil) {
+	if status.ReleasingSince == nil && inst.Ended() {
 		status.ReleasingSince = &now
 	}
 	set := func(kind string, a liqo.Aspect) {

@@ -61,7 +61,7 @@ func (r *Reconciler) tellReleased(rr *agentv1alpha1.ResourceRequest) {
 }
 
 func changed(rr, before *agentv1alpha1.ResourceRequest, kind string) *metav1.Condition {
-	return agentv1alpha1.Turned(rr.Status.Conditions, before.Status.Conditions, kind)
+	return wire.Turned(rr.Status.Conditions, before.Status.Conditions, kind)
 }
 
 func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Condition) {

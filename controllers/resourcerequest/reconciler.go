@@ -297,7 +297,7 @@ func isWithdrawn(answer *v1.Reservation, placement int32) bool {
 
 // stands reports whether an instruction is one to carry out.
 func stands(inst *agentv1alpha1.ReservationInstruction) bool {
-	return !inst.Spec.Release && inst.DeletionTimestamp == nil
+	return !inst.Ended()
 }
 
 // save writes the status where it changed and records an event for every

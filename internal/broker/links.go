@@ -53,6 +53,9 @@ func (l link) overdue(now time.Time) bool {
 // takeLinks notes what a cluster tells of its ways to others. What it says of an address
 // that is not the cluster's any more says nothing.
 func (t *term) takeLinks(requester string, links []v1.Link) {
+	if len(links) == 0 {
+		return
+	}
 	for i := range links {
 		said := &links[i]
 		c := t.state.Cluster(said.ClusterID)

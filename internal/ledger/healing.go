@@ -7,8 +7,8 @@ import (
 )
 
 // Heal grants a placement beside the one that stands, whose provider is lost or wants it
-// back. Both hold capacity: the one that is given up in the end holds it until its provider confirms that
-// nothing of it is left.
+// back. Both hold capacity: the one that is given up in the end holds it until its
+// provider confirms that nothing of it is left.
 type Heal struct {
 	Name        string      `json:"name"`
 	Provider    string      `json:"provider"`

@@ -1,10 +1,5 @@
 package v1alpha1
 
-import (
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
 // Conditions of the kinds in this package.
 const (
 	// ConditionReady is true when the object does what it is for: a
@@ -180,13 +175,3 @@ const (
 	// until the request is deleted, so that is not for every tenant to ask for.
 	SameNameLabel = "liqo.io/broker-same-name"
 )
-
-// Turned returns a condition whose status or reason is not what it was before, nil if
-// there is none or it is the same.
-func Turned(conditions, before []metav1.Condition, kind string) *metav1.Condition {
-	now, old := meta.FindStatusCondition(conditions, kind), meta.FindStatusCondition(before, kind)
-	if now == nil || old != nil && old.Status == now.Status && old.Reason == now.Reason {
-		return nil
-	}
-	return now
-}

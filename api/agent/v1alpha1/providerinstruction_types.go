@@ -152,6 +152,9 @@ func (p *ProviderInstruction) Kept() corev1.ResourceList {
 	return p.Spec.Resources
 }
 
+// Ended is whether the placement has ended: its slice is not granted any more.
+func (p *ProviderInstruction) Ended() bool { return p.Spec.Release || p.DeletionTimestamp != nil }
+
 // ProviderInstructionList is a list of ProviderInstructions.
 //
 // +kubebuilder:object:root=true

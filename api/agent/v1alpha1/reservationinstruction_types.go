@@ -220,6 +220,9 @@ type ReservationInstruction struct {
 	Status ReservationInstructionStatus `json:"status,omitempty"`
 }
 
+// Ended is whether the placement is to be taken down.
+func (r *ReservationInstruction) Ended() bool { return r.Spec.Release || r.DeletionTimestamp != nil }
+
 // ReservationInstructionList is a list of ReservationInstructions.
 //
 // +kubebuilder:object:root=true
