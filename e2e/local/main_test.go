@@ -63,10 +63,34 @@ func playgroundOf(t *testing.T) *Environment {
 	check(t, env.AwaitIdle(t.Context(), time.Minute))
 	said := logSizes(t, env)
 	t.Cleanup(func() {
+		defer checkLogs(t, said)
+		if t.Failed() {
+			showLogs(t, said)
+		}
 		settle(t, env)
-		checkLogs(t, said)
 	})
 	return env
+}
+
+// showLogs prints the end of what broker and agents have logged since.
+func showLogs(t *testing.T, since map[string]int64) {
+	t.Helper()
+	const most = 6000
+	for log, size := range since {
+		content := logged(t, log, size)
+		t.Logf("%s:\n%s", log, content[max(0, len(content)-most):])
+	}
+}
+
+// logged is what a log has grown by since it had a size.
+func logged(t *testing.T, log string, size int64) []byte {
+	t.Helper()
+	content, err := os.ReadFile(log)
+	check(t, err)
+	if int64(len(content)) < size { // a new file was begun
+		return content
+	}
+	return content[size:]
 }
 
 // logSizes is how much broker and agents have logged so far.
@@ -89,11 +113,7 @@ func logSizes(t *testing.T, env *Environment) map[string]int64 {
 func checkLogs(t *testing.T, since map[string]int64) {
 	t.Helper()
 	for log, size := range since {
-		content, err := os.ReadFile(log)
-		check(t, err)
-		if int64(len(content)) >= size { // else a new file was begun
-			content = content[size:]
-		}
+		content := logged(t, log, size)
 		for _, crash := range []string{"DATA RACE", "panic:", "fatal error:"} {
 			if at := bytes.Index(content, []byte(crash)); at >= 0 {
 				t.Errorf("%s: %s", log, content[at:min(at+3000, len(content))])
