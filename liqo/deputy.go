@@ -49,7 +49,7 @@ func (p *Peering) deputise(ctx context.Context, inst *agentv1alpha1.ReservationI
 	if err == nil {
 		err = d.provide(ctx, inst, &state)
 	}
-	if err == nil || inst.Ended() && p.past(inst.Status.ReleasingSince, p.opts.GiveUpAfter) {
+	if err == nil || inst.Ended() && past(inst.Status.ReleasingSince, p.opts.GiveUpAfter, p.opts.Clock.Now()) {
 		return state
 	}
 	state.Again = Soonest(state.Again, deputyPause)

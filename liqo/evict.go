@@ -45,7 +45,7 @@ func (p *Peering) observeDrain(ctx context.Context, s *consumerScene) error {
 	if !s.Release || !s.Slice.usable() || !s.Slice.Ours || !s.Node.Exists {
 		return nil
 	}
-	s.Drain.Now = p.opts.Clock.Now()
+	s.Drain.Now = s.now
 	s.Drain.SuccessorComes = s.successorComes()
 	begun := s.inst.Status.Drain
 	if begun == nil || !s.Node.Cordoned {

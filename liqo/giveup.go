@@ -107,7 +107,7 @@ func (p *Peering) observeReach(ctx context.Context, s *consumerScene) error {
 			s.Reach.Answers = c.Status == liqov1beta1.ConditionStatusEstablished
 		}
 	}
-	s.Overdue = p.past(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter)
+	s.Overdue = past(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
 	for i := range s.all {
 		if inst := &s.all[i]; inst.Spec.TargetClusterID == s.Provider && !inst.Ended() {
 			s.Standing++
@@ -123,13 +123,13 @@ func marks(fc metav1.Object) ReachView {
 	}
 }
 
-func (s *consumerScene) observeParting(now time.Time) {
+func (s *consumerScene) observeParting() {
 	at, parted := s.identity.Annotations[partedAnnotation]
 	if !parted {
 		return
 	}
 	since, err := time.Parse(time.RFC3339, at)
-	s.Identity.Parted, s.Identity.Settled = true, err != nil || !now.Before(since.Add(partedSettles))
+	s.Identity.Parted, s.Identity.Settled = true, err != nil || !s.now.Before(since.Add(partedSettles))
 }
 
 func (p *Peering) lookAtLost(s *consumerScene) time.Duration {
@@ -141,7 +141,7 @@ func (p *Peering) lookAtLost(s *consumerScene) time.Duration {
 	case s.Overdue || s.Reach.GivenUp:
 		return lostLooks
 	}
-	return p.remaining(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter)
+	return remaining(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
 }
 
 // departures carry out what planLost calls for.

@@ -3,6 +3,7 @@ package liqo
 import (
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,7 +24,9 @@ type consumerScene struct {
 	reader client.Reader
 	inst   *agentv1alpha1.ReservationInstruction
 	pair   Pair
-	all    []agentv1alpha1.ReservationInstruction
+	// now is the time of the look.
+	now time.Time
+	all []agentv1alpha1.ReservationInstruction
 
 	namespace   *corev1.Namespace
 	key         *clusterKey
@@ -50,7 +53,8 @@ func (p *Peering) observeConsumer(ctx context.Context, inst *agentv1alpha1.Reser
 }
 
 func (p *Peering) lookConsumer(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
-	s := &consumerScene{reader: r, inst: inst, pair: Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID}}
+	s := &consumerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
+	s.pair = Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID}
 	s.Provider, s.Release = inst.Spec.TargetClusterID, inst.Ended()
 	s.Name = ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
 	var list agentv1alpha1.ReservationInstructionList
@@ -143,7 +147,7 @@ func (p *Peering) observeIdentity(ctx context.Context, s *consumerScene) error {
 		s.identity = &identity
 		ref := identity.Status.KubeconfigSecretRef
 		s.Identity = IdentityView{ObjectView: view(&identity), Ready: ref != nil && ref.Name != ""}
-		s.observeParting(p.opts.Clock.Now())
+		s.observeParting()
 	}
 	renew := renewMetadata()
 	s.Identity.Renewing, err = get(ctx, s.reader, s.namespace.Name, IdentityName(s.Provider), renew)

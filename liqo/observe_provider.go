@@ -3,6 +3,7 @@ package liqo
 import (
 	"context"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,9 @@ type providerScene struct {
 	reader client.Reader
 	inst   *agentv1alpha1.ProviderInstruction
 	pair   Pair
-	all    []agentv1alpha1.ProviderInstruction
+	// now is the time of the look.
+	now time.Time
+	all []agentv1alpha1.ProviderInstruction
 
 	namespace *corev1.Namespace
 	tenant    *authv1beta1.Tenant
@@ -53,11 +56,12 @@ func (p *Peering) observeProvider(ctx context.Context, inst *agentv1alpha1.Provi
 }
 
 func (p *Peering) lookProvider(ctx context.Context, r client.Reader, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
-	s := &providerScene{reader: r, inst: inst, pair: Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID}}
+	s := &providerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
+	s.pair = Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID}
 	s.Consumer, s.Release = inst.Spec.RequesterClusterID, inst.Ended()
 	s.Unpeer = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
 	s.Name = ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
-	s.Reclaim = s.Release && p.past(inst.Status.ReleasingSince, p.opts.ReclaimAfter)
+	s.Reclaim = s.Release && past(inst.Status.ReleasingSince, p.opts.ReclaimAfter, s.now)
 	var list agentv1alpha1.ProviderInstructionList
 	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
 		return nil, err

@@ -72,16 +72,17 @@ const reclaimedAnnotation = "broker.fluidos.eu/reclaimed"
 const podsEnd = time.Second
 
 // past says whether a span that began at since is over by now. One of 0 never is.
-func (p *Peering) past(since *metav1.Time, span time.Duration) bool {
-	return span > 0 && since != nil && !p.opts.Clock.Now().Before(since.Add(span))
+func past(since *metav1.Time, span time.Duration, now time.Time) bool {
+	return span > 0 && since != nil && !now.Before(since.Add(span))
 }
 
-// remaining is what is left of such a span, 0 if it is over or never will be.
-func (p *Peering) remaining(since *metav1.Time, span time.Duration) time.Duration {
+// remaining is what is left of such a span, 0 if it is over or never will be. Who asks both
+// means the same now: between two of them the span ends, and nobody would look again.
+func remaining(since *metav1.Time, span time.Duration, now time.Time) time.Duration {
 	if span == 0 || since == nil {
 		return 0
 	}
-	return max(since.Add(span).Sub(p.opts.Clock.Now()), 0)
+	return max(since.Add(span).Sub(now), 0)
 }
 
 func (p *Peering) lookAgain(s *providerScene) time.Duration {
@@ -91,7 +92,7 @@ func (p *Peering) lookAgain(s *providerScene) time.Duration {
 	case s.Pods > 0:
 		return podsEnd
 	}
-	return p.remaining(s.inst.Status.ReleasingSince, p.opts.ReclaimAfter)
+	return remaining(s.inst.Status.ReleasingSince, p.opts.ReclaimAfter, s.now)
 }
 
 // reclaims carry out what planReclaim, planEviction and planDrained call for.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
@@ -166,6 +168,39 @@ func (w *world) wantNothingAt(id string) {
 	} {
 		if count > 0 {
 			w.t.Errorf("%s: %d objects of a kind are left", id, count)
+		}
+	}
+}
+
+// passing is a clock on which time goes on between any two readings.
+type passing struct {
+	clock.RealClock
+	now time.Time
+}
+
+func (c *passing) Now() time.Time {
+	c.now = c.now.Add(time.Millisecond)
+	return c.now
+}
+
+// The time of a consumer that is over while somebody looks is over at the next look, and
+// there is one.
+func TestNobodyStopsLookingBeforeTheTimeOfAConsumerIsOver(t *testing.T) {
+	w := newWorld(t)
+	ended := metav1.NewTime(time.Now().Truncate(time.Second))
+	inst := &agentv1alpha1.ProviderInstruction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a-1"},
+		Spec:       agentv1alpha1.ProviderInstructionSpec{ReservationName: "a", Placement: 1, RequesterClusterID: "rome", Release: true},
+		Status:     agentv1alpha1.ProviderInstructionStatus{ReleasingSince: &ended},
+	}
+	w.check(w.sites["paris"].client.Create(t.Context(), inst))
+	for before := range 10 {
+		p := w.sites["paris"].peering
+		p.opts.Clock = &passing{now: ended.Add(reclaimAfter - time.Duration(before)*time.Millisecond)}
+		state, err := p.Provide(t.Context(), inst)
+		w.check(err)
+		if state.Again == 0 && !state.Done {
+			t.Errorf("%d ms before its end nobody looks again", before)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -52,12 +53,13 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err != nil {
 		return never, err
 	}
-	if err := r.record(ctx, inst, state); err != nil {
+	now := metav1.NewTime(r.opts.Clock.Now())
+	if err := r.record(ctx, inst, state, now); err != nil {
 		return never, client.IgnoreNotFound(err) // it went, and the cache is late
 	}
 	r.report(inst, state)
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
-		return liqo.Soonest(state.Again, untilNotice(inst, r.opts.ExpiryNotice, r.opts.Clock.Now())), nil
+		return liqo.Soonest(state.Again, untilNotice(inst, r.opts.ExpiryNotice, now.Time)), nil
 	}
 	return never, r.depart(ctx, inst)
 }

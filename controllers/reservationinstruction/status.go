@@ -14,9 +14,8 @@ import (
 )
 
 // record writes the status if it changed.
-func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState) error {
+func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState, now metav1.Time) error {
 	before := inst.DeepCopy()
-	now := metav1.NewTime(r.opts.Clock.Now())
 	describe(inst, state, r.opts.Peering == nil, now)
 	describeEnding(inst, &before.Status, r.opts.ExpiryNotice, now)
 	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
