@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -197,6 +198,11 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 	}
 	ready := fresh
 	ready.Type = brokerv1alpha1.ConditionReady
+	if ready.Status == metav1.ConditionTrue && v.Lending.IsPaused() {
+		status.Active = false
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(lending.LendingPaused),
+			"nothing new is placed here: the LendingPolicy of the cluster pauses lending, what runs stays"
+	}
 	for _, c := range []metav1.Condition{ready, fresh, plausible(v)} {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)

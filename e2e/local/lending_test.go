@@ -14,6 +14,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 )
 
 // lends writes the LendingPolicy of a cluster, as its operator would, and waits until the
@@ -60,9 +61,21 @@ func TestTheOperatorOfAProviderHasTheLastWord(t *testing.T) {
 	lends(t, paris, agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}})
 	refused("denied", "does not lend to rome")
 	lends(t, paris, agentv1alpha1.LendingPolicySpec{Paused: true})
+	check(t, e2e.Await(t.Context(), readyWithin, func(ctx context.Context) (string, error) {
+		adv, err := env.Advertisement(ctx, "paris")
+		if err != nil {
+			return "", err
+		}
+		c := meta.FindStatusCondition(adv.Status.Conditions, brokerv1alpha1.ConditionReady)
+		if c != nil && c.Status == metav1.ConditionFalse && c.Reason == string(lending.LendingPaused) {
+			return "", nil
+		}
+		return fmt.Sprintf("the broker to show that paris lends nothing, it shows %+v", c), nil
+	}))
 	refused("paused", "lending is paused")
 
 	lends(t, paris, agentv1alpha1.LendingPolicySpec{})
+	check(t, env.AwaitAdvertised(t.Context(), patience)) // the broker has heard of it, too
 	r, _ := ready(t, rome, "called-back", small())
 	if r.Status.TargetClusterID != "paris" {
 		t.Fatalf("%s serves it, not paris", r.Status.TargetClusterID)

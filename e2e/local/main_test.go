@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,15 +74,24 @@ func playgroundOf(t *testing.T) *Environment {
 	return env
 }
 
-// showLogs prints the end of what broker and agents have logged since.
+// showLogs prints the last of what broker and agents have logged since, without what
+// starts and stops with them.
 func showLogs(t *testing.T, since map[string]int64) {
 	t.Helper()
-	const most = 6000
+	const most, width = 60, 600
 	for log, size := range since {
-		content := logged(t, log, size)
-		t.Logf("%s:\n%s", log, content[max(0, len(content)-most):])
+		var lines []string
+		for line := range strings.Lines(string(logged(t, log, size))) {
+			if !chatter.MatchString(line) {
+				lines = append(lines, line[:min(len(line), width)])
+			}
+		}
+		t.Logf("%s:\n%s", log, strings.Join(lines[max(0, len(lines)-most):], ""))
 	}
 }
+
+// chatter is of processes that start and stop, and stack traces.
+var chatter = regexp.MustCompile(`^\S+\tINFO\t(Starting|Stopping|Shutdown|All workers|controller-runtime)|^\s|^sigs\.k8s\.io/`)
 
 // logged is what a log has grown by since it had a size.
 func logged(t *testing.T, log string, size int64) []byte {

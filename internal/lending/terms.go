@@ -36,7 +36,7 @@ func (t *Terms) Refuses(consumer string) Reason {
 	switch {
 	case t == nil:
 		return ""
-	case t.Paused:
+	case t.IsPaused():
 		return LendingPaused
 	case slices.Contains(t.Deny, consumer), len(t.Allow) > 0 && !slices.Contains(t.Allow, consumer):
 		return ConsumerDenied
@@ -44,6 +44,9 @@ func (t *Terms) Refuses(consumer string) Reason {
 		return ""
 	}
 }
+
+// IsPaused is whether nothing new is granted to anybody.
+func (t *Terms) IsPaused() bool { return t != nil && t.Paused }
 
 // OrNil is a pointer to t, nil where it refuses nobody.
 func (t Terms) OrNil() *Terms {

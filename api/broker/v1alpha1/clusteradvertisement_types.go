@@ -16,7 +16,8 @@ const (
 
 // Conditions of a ClusterAdvertisement.
 const (
-	// ConditionFresh is true while the cluster takes new reservations.
+	// ConditionFresh is true while the cluster is heard of in time. ConditionReady is too,
+	// unless its operator has paused lending.
 	ConditionFresh = "Fresh"
 	// ConditionPlausible is false while figures of the cluster cannot be right, or grew
 	// more than fourfold within minutes. They are reckoned with all the same.
