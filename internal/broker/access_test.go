@@ -128,3 +128,35 @@ func TestNothingIsDecidedBeforeTheConfigurationIsKnown(t *testing.T) {
 		}
 	})
 }
+
+// An object that is deleted and made anew for another cluster speaks for that one alone.
+func TestAManifestSpeaksForOneCluster(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		offer := func(id, uid string) {
+			t.Helper()
+			cpu := quantity.Amounts{"cpu": 8000}
+			err := f.OfferManifest(context.Background(), &ledger.Offer{
+				ClusterID: id, Capacity: cpu, Allocatable: cpu,
+				Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Namespace: "default", Name: "site", UID: uid}, Digest: uid},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		offer("oslo", "1")
+		offer("bergen", "2")
+		id, uid, err := f.ClusterOfManifest(context.Background(), "default", "site")
+		if err != nil || id != "bergen" || uid != "2" {
+			t.Errorf("the object speaks for %q with %q, %v", id, uid, err)
+		}
+		if oslo, err := f.Cluster(context.Background(), "oslo"); err != nil || len(oslo.Allocatable) > 0 {
+			t.Errorf("oslo still offers %v, %v", oslo.Allocatable, err)
+		}
+		if err := f.WithdrawManifest(context.Background(), "bergen", "2"); err != nil {
+			t.Fatal(err)
+		}
+		if id, _, err := f.ClusterOfManifest(context.Background(), "default", "site"); err != nil || id != "" {
+			t.Errorf("it was deleted, and speaks for %q, %v", id, err)
+		}
+	})
+}

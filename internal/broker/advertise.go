@@ -278,9 +278,22 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 		case known.Source.Digest == offer.Source.Digest:
 			return nil
 		}
+		if err := t.renounce(offer); err != nil {
+			return err
+		}
 		t.presenceOf(offer.ClusterID).heard = t.now()
 		return t.record(ledger.Event{Offer: offer})
 	})
+}
+
+// renounce withdraws what the object of an offer said of another cluster before it was
+// deleted and made anew.
+func (t *term) renounce(offer *ledger.Offer) error {
+	other := t.state.ByManifest(offer.Source.Namespace, offer.Source.Name)
+	if other == nil || other.Agent || other.ClusterID == offer.ClusterID {
+		return nil
+	}
+	return t.record(ledger.Event{Offer: &ledger.Offer{ClusterID: other.ClusterID}})
 }
 
 // WithdrawManifest takes back what a deleted manifest offered. What is reserved
@@ -298,11 +311,9 @@ func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) er
 // ClusterOfManifest returns the cluster that a manifest speaks for, "" if none.
 func (b *Broker) ClusterOfManifest(ctx context.Context, namespace, name string) (clusterID, uid string, err error) {
 	err = b.change(ctx, func(t *term) error {
-		t.state.Clusters(func(c *ledger.Cluster) {
-			if c.Source != nil && c.Source.Namespace == namespace && c.Source.Name == name {
-				clusterID, uid = c.ClusterID, c.Source.UID
-			}
-		})
+		if c := t.state.ByManifest(namespace, name); c != nil {
+			clusterID, uid = c.ClusterID, c.Source.UID
+		}
 		return nil
 	})
 	return clusterID, uid, err

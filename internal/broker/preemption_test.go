@@ -48,7 +48,7 @@ func asked(cpu string, change ...func(*v1.ReservationRequest)) *v1.ReservationRe
 func (f *fleet) offerByHand(id string, cpu, memory int64) {
 	f.t.Helper()
 	amounts := quantity.Amounts{"cpu": cpu * 1000, "memory": memory << 30}
-	offer := &ledger.Offer{ClusterID: id, Capacity: amounts, Allocatable: amounts, Source: &ledger.Manifest{Digest: fmt.Sprint(cpu, memory)}}
+	offer := &ledger.Offer{ClusterID: id, Capacity: amounts, Allocatable: amounts, Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Name: id}, Digest: fmt.Sprint(cpu, memory)}}
 	if err := f.OfferManifest(context.Background(), offer); err != nil {
 		f.t.Fatal(err)
 	}

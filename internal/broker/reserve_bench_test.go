@@ -39,7 +39,7 @@ func BenchmarkReserve(b *testing.B) {
 	for i := range 100 {
 		id := fmt.Sprintf("cluster-%06d", i)
 		offer := &ledger.Offer{
-			ClusterID: id, Capacity: whole, Allocatable: whole, Source: &ledger.Manifest{Digest: "1"},
+			ClusterID: id, Capacity: whole, Allocatable: whole, Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Name: id}, Digest: "1"},
 			Cost: &ledger.Cost{CPU: "0.042", Memory: "0.0051", Currency: "EUR"},
 		}
 		if err := broker.OfferManifest(ctx, offer); err != nil {

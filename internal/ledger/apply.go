@@ -78,8 +78,10 @@ func (s *State) applyOffer(at time.Time, o *Offer) {
 	if o.Agent && !known {
 		c.AgentSince = at
 	}
+	earlier := c.Source
 	c.Offer, c.OfferedAt = *o, at
 	c.ClusterID = id
+	s.index(c, earlier)
 	c.stretch = s.stretchOf(o)
 	c.Agent = known || o.Agent
 	c.recount()

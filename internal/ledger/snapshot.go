@@ -170,11 +170,13 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 	if err := checkOffer(&c.Offer); err != nil {
 		return err
 	}
-	s.clusters[c.ClusterID] = &Cluster{
+	restored := &Cluster{
 		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince, Record: c.Record,
 		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
 		stretch: s.stretchOf(&c.Offer),
 	}
+	s.clusters[c.ClusterID] = restored
+	s.index(restored, nil)
 	return nil
 }
 

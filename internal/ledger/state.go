@@ -12,6 +12,7 @@ import (
 // concurrent use.
 type State struct {
 	clusters     map[string]*Cluster
+	manifests    map[objectName]*Cluster
 	reservations map[string]*Reservation
 	// keys are those that name a reservation, shut those that never will, since when.
 	keys     map[keyRef]*Reservation
@@ -31,6 +32,7 @@ type keyRef struct{ requester, key string }
 func New() *State {
 	return &State{
 		clusters:     map[string]*Cluster{},
+		manifests:    map[objectName]*Cluster{},
 		reservations: map[string]*Reservation{},
 		keys:         map[keyRef]*Reservation{},
 		shut:         map[keyRef]time.Time{},
