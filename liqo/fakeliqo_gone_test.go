@@ -69,7 +69,7 @@ func (w *world) drain(provider, consumer string) {
 // runPod starts a pod of a placement at its provider.
 func (w *world) runPod(provider, placement string) {
 	w.t.Helper()
-	object := metav1.ObjectMeta{Namespace: "demo-rome", Name: "pod-of-" + placement, Labels: map[string]string{shadowPodNodeLabel: placement}}
+	object := metav1.ObjectMeta{Namespace: "demo-rome", Name: "pod-of-" + placement, Labels: map[string]string{OffloadedPodLabel: placement}}
 	shadow := &offloadingv1beta1.ShadowPod{ObjectMeta: object}
 	w.check(w.sites[provider].client.Create(w.t.Context(), shadow))
 	w.check(w.sites[provider].client.Create(w.t.Context(), &corev1.Pod{ObjectMeta: object}))

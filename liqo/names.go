@@ -3,6 +3,7 @@ package liqo
 import (
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -29,8 +30,9 @@ const (
 	keysSecretName        = consts.AuthKeysSecretName
 )
 
-// The label that the virtual kubelet puts on a ShadowPod: the virtual node's name.
-const shadowPodNodeLabel = "offloading.liqo.io/nodename"
+// OffloadedPodLabel is put by the virtual kubelet on a ShadowPod, and so on its pod: the
+// virtual node's name.
+const OffloadedPodLabel = "offloading.liqo.io/nodename"
 
 // Labels that Liqo puts on what it replicates.
 const (
@@ -99,4 +101,13 @@ func tenantNamespaceLabels(peer string) map[string]string {
 // IsTenantNamespace says whether a namespace stands for a peer.
 func IsTenantNamespace(ns metav1.Object) bool {
 	return ns.GetLabels()[consts.TenantNamespaceLabel] != ""
+}
+
+// OwnNodes selects the nodes of this cluster that are none of Liqo's.
+func OwnNodes() *corev1.NodeSelector {
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: consts.TypeLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{consts.TypeNode},
+		}},
+	}}}
 }

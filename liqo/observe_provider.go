@@ -254,7 +254,7 @@ func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
 		return nil
 	}
 	shadows := metadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
-	if err := s.reader.List(ctx, shadows, client.MatchingLabels{shadowPodNodeLabel: s.Name}); err != nil {
+	if err := s.reader.List(ctx, shadows, client.MatchingLabels{OffloadedPodLabel: s.Name}); err != nil {
 		return err
 	}
 	s.shadowPods, s.ShadowPods = shadows.Items, len(shadows.Items)
@@ -262,7 +262,7 @@ func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
 		// A pod carries the labels of its ShadowPod, and outlives it by its grace period.
 		// The agent keeps no cache of pods.
 		pods := metadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
-		if err := p.opts.Reader.List(ctx, pods, client.MatchingLabels{shadowPodNodeLabel: s.Name}); err != nil {
+		if err := p.opts.Reader.List(ctx, pods, client.MatchingLabels{OffloadedPodLabel: s.Name}); err != nil {
 			return err
 		}
 		s.Pods = len(pods.Items)

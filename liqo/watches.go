@@ -85,7 +85,7 @@ func ConcernOf(obj client.Object) Concern {
 		}
 		return Concern{Namespace: o.Name}
 	}
-	if node := labels[shadowPodNodeLabel]; node != "" {
+	if node := labels[OffloadedPodLabel]; node != "" {
 		return Concern{Placement: node}
 	}
 	owners := obj.GetOwnerReferences()

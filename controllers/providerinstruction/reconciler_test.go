@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,8 +38,10 @@ func (b *broker) ReportStatus(_ context.Context, _ string, report *v1.StatusRepo
 func newReconciler(t *testing.T, b *broker, admit Admit, objects ...client.Object) *Reconciler {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{agentv1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	outbox := liqo.NewOutbox(clock.RealClock{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,7 +51,7 @@ func newReconciler(t *testing.T, b *broker, admit Admit, objects ...client.Objec
 	b.told = make(chan v1.StatusReport, 8)
 	return &Reconciler{
 		client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-			WithStatusSubresource(&agentv1alpha1.ProviderInstruction{}).Build(),
+			WithStatusSubresource(&agentv1alpha1.ProviderInstruction{}, &corev1.Pod{}).Build(),
 		opts:    Options{Namespace: "default", Admit: admit, Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))},
 		heard:   make(chan event.TypedGenericEvent[string], 8),
 		reports: liqo.Reports{Outbox: outbox, Reporter: b, Role: v1.StatusReportRoleProvider, Log: logr.Discard()},

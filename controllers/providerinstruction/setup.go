@@ -62,6 +62,8 @@ type Options struct {
 	Rights types.NamespacedName
 	// Place of this cluster becomes labels of the virtual nodes.
 	Place liqo.Place
+	// Placeholders keeps capacity with pods; nil where nothing but the ledger can.
+	Placeholders *Placeholders
 	// Reporter tells the broker; Outbox carries that and is started by its maker.
 	Reporter liqo.StatusReporter
 	Outbox   *liqo.Outbox
@@ -74,8 +76,10 @@ type Reconciler struct {
 	client  client.Client
 	opts    Options
 	reports liqo.Reports
-	// heard carries the name of an instruction whose report the broker has taken.
+	// heard carries the name of an instruction whose report the broker has taken, or of
+	// one that is held otherwise than before.
 	heard chan event.TypedGenericEvent[string]
+	holds holds
 }
 
 // SetupWithManager adds the controllers to a manager: one for the instructions, one
@@ -109,6 +113,9 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 			return err
 		}
 		if err := setupRights(mgr, opts); err != nil {
+			return err
+		}
+		if err := r.setupPlaceholders(mgr); err != nil {
 			return err
 		}
 	}

@@ -20,6 +20,7 @@ func (r *Reconciler) now() metav1.Time { return metav1.NewTime(r.opts.Clock.Now(
 func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState) error {
 	before := inst.DeepCopy()
 	describe(inst, state, r.now())
+	r.describeHold(inst)
 	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
 		return nil
 	}

@@ -263,6 +263,15 @@ func (n *node) free(name corev1.ResourceName) int64 {
 	return max(left, 0)
 }
 
+// room is free for every resource of the node.
+func (n *node) room() quantity.Amounts {
+	room := make(quantity.Amounts, len(n.facts.allocatable))
+	for name := range n.facts.allocatable {
+		room[name] = n.free(name)
+	}
+	return room
+}
+
 func (a *accounts) snapshot() Snapshot {
 	for n := range a.reshaped {
 		a.histogram.move(n)

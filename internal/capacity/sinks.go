@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
 // sink is where a reflector puts objects. Unlike a cache it keeps no object:
@@ -90,10 +92,17 @@ func trimNode(shown []string) func(obj any) (trimmed[nodeFacts], error) {
 	}
 }
 
-func trimPod(obj any) (trimmed[podFacts], error) {
-	p, ok := obj.(*corev1.Pod)
-	if !ok {
-		return trimmed[podFacts]{}, fmt.Errorf("expected a Pod, got %T", obj)
+// trimPod leaves out the placeholders of reservations, which are in one namespace.
+func trimPod(placeholders string) func(obj any) (trimmed[podFacts], error) {
+	return func(obj any) (trimmed[podFacts], error) {
+		p, ok := obj.(*corev1.Pod)
+		if !ok {
+			return trimmed[podFacts]{}, fmt.Errorf("expected a Pod, got %T", obj)
+		}
+		t := trimmed[podFacts]{namespace: p.Namespace, name: p.Name, key: keyOf(&p.ObjectMeta)}
+		if p.Namespace != placeholders || p.Labels[agentv1alpha1.PlaceholderLabel] == "" {
+			t.facts = factsOfPod(p)
+		}
+		return t, nil
 	}
-	return trimmed[podFacts]{namespace: p.Namespace, name: p.Name, key: keyOf(&p.ObjectMeta), facts: factsOfPod(p)}, nil
 }

@@ -23,6 +23,8 @@ const runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Faile
 type Watcher struct {
 	nodes, pods cache.ListerWatcher
 	nodeLabels  []string
+	// placeholders is the namespace of pods that stand in for reserved capacity.
+	placeholders string
 
 	changed chan struct{}
 	synced  chan struct{}
@@ -62,6 +64,13 @@ func New(client kubernetes.Interface, nodeLabels ...string) *Watcher {
 		synced:   make(chan struct{}),
 		accounts: newAccounts(),
 	}
+}
+
+// PlaceholdersIn leaves pods of a namespace that stand in for reserved capacity out of
+// all figures: what is reserved is accounted for as such. It is called before Start.
+func (w *Watcher) PlaceholdersIn(namespace string) *Watcher {
+	w.placeholders = namespace
+	return w
 }
 
 // Start watches until ctx ends.
@@ -111,6 +120,20 @@ func (w *Watcher) Rejected(nodeName string) int {
 	return 0
 }
 
+// Room is what pods can still request on each of the nodes that count, placeholders not
+// counted.
+func (w *Watcher) Room(nodes []string) map[string]quantity.Amounts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	room := map[string]quantity.Amounts{}
+	for _, name := range nodes {
+		if n, ok := w.accounts.nodes[name]; ok && n.facts.counts {
+			room[name] = n.room()
+		}
+	}
+	return room
+}
+
 func (w *Watcher) nodeReflector() *cache.Reflector {
 	return cache.NewReflectorWithOptions(w.nodes, &corev1.Node{}, &sink[nodeFacts]{
 		trim: trimNode(w.nodeLabels),
@@ -135,7 +158,7 @@ func (w *Watcher) nodeReflector() *cache.Reflector {
 
 func (w *Watcher) podReflector() *cache.Reflector {
 	return cache.NewReflectorWithOptions(w.pods, &corev1.Pod{}, &sink[podFacts]{
-		trim: trimPod,
+		trim: trimPod(w.placeholders),
 		set: func(t trimmed[podFacts]) {
 			w.tell(func(a *accounts) bool { return a.setPod(t.key, t.facts) })
 		},

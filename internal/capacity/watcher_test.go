@@ -8,8 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -68,4 +70,51 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestPlaceholdersAreNoUsage(t *testing.T) {
+	const holds = "broker-system"
+	pod := func(namespace, placement, uid string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: uid, UID: types.UID("0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a0" + uid)}}
+		p.Spec = corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{container("a", list("cpu", "1"))}}
+		if placement != "" {
+			p.Labels = map[string]string{agentv1alpha1.PlaceholderLabel: placement}
+		}
+		return p
+	}
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(readyNode(func(*corev1.Node) {}),
+			pod(holds, "res-abcdefghij-1", "1"), pod(holds, "", "2"), pod("elsewhere", "res-abcdefghij-1", "3"))
+		ctx, stop := context.WithCancel(t.Context())
+		w := New(client).PlaceholdersIn(holds)
+		done := make(chan error)
+		go func() { done <- w.Start(ctx) }()
+		<-w.Synced()
+		// One that only claims to be a placeholder, elsewhere, is a pod like any other.
+		if got := w.Snapshot().Allocated; !got.Equal(quantity.Amounts{"cpu": 2000, "pods": 2}) {
+			t.Errorf("allocated: %v, want that of the other two", got)
+		}
+		room := w.Room([]string{"n1", "n2", ""})
+		if diff := cmp.Diff(map[string]quantity.Amounts{"n1": {"cpu": 1000}}, room); diff != "" {
+			t.Errorf("room (-want +got):\n%s", diff)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestUseOf(t *testing.T) {
+	shadow := []metav1.OwnerReference{{APIVersion: "offloading.liqo.io/v1beta1", Kind: "ShadowPod", Name: "p", Controller: new(true)}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container("a", list("cpu", "1"))}}}
+	if _, ok := UseOf(pod); ok {
+		t.Error("a pod of the cluster's own is of use to a placement")
+	}
+	pod.Labels, pod.OwnerReferences = map[string]string{originNodeLabel: "res-abcdefghij-2"}, shadow
+	pod.Status.Phase = corev1.PodFailed
+	want := Use{Placement: "res-abcdefghij-2", Request: quantity.Amounts{"cpu": 1000, "memory": 0, "pods": 1}, Over: true}
+	if got, ok := UseOf(pod); !ok || !cmp.Equal(want, got) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
 }

@@ -36,6 +36,8 @@ type Options struct {
 	// RefuseBrokerReservations turns down reservations that were made in the broker
 	// cluster, without a ResourceRequest here.
 	RefuseBrokerReservations bool
+	// Hold is how this cluster keeps what it provides.
+	Hold agentv1alpha1.Hold
 	// ClusterID of this cluster, as its requests name it.
 	ClusterID string
 	// Reader is where holdings are read that are announced; it must not be behind. The
@@ -148,7 +150,7 @@ func (i *Instructions) pass(ctx context.Context, news *v1.RequestNews) error {
 func (i *Instructions) apply(ctx context.Context, in *v1.Instruction, received time.Time) error {
 	var err error
 	if in.Role == v1.InstructionRoleProvider {
-		err = writeProvider(ctx, i.client, i.options.Namespace, in, received)
+		err = writeProvider(ctx, i.client, &i.options, in, received)
 	} else {
 		err = i.applyConsumer(ctx, in, received)
 	}

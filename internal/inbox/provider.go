@@ -16,13 +16,14 @@ import (
 // writeProvider makes or updates the ProviderInstruction of an instruction. One
 // that is to be released is made even if it is not known: its controller then
 // looks whether anything of it is left, and says so to the broker. One that has
-// ended is not.
-func writeProvider(ctx context.Context, c client.Client, namespace string, in *v1.Instruction, received time.Time) error {
+// ended is not. How capacity is held is this cluster's own choice.
+func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Instruction, received time.Time) error {
 	spec, err := wire.ToProviderInstruction(in, received)
 	if err != nil {
 		return unusable(err)
 	}
-	name := wire.PlacementName(in.Reservation, in.Placement)
+	spec.Hold = o.Hold
+	namespace, name := o.Namespace, wire.PlacementName(in.Reservation, in.Placement)
 
 	obj := &agentv1alpha1.ProviderInstruction{}
 	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)

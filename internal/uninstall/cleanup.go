@@ -98,6 +98,18 @@ func (c *Cleanup) Release(list client.ObjectList, finalizer string) Step {
 	}
 }
 
+// DeletePods deletes the pods of the release's namespace that carry a label.
+func (c *Cleanup) DeletePods(label string) Step {
+	return func(ctx context.Context) error {
+		return c.each(ctx, &corev1.PodList{}, func(pod client.Object) error {
+			if err := client.IgnoreNotFound(c.Client.Delete(ctx, pod)); err != nil {
+				return fmt.Errorf("deleting %s: %w", c.name(pod), err)
+			}
+			return c.say("%s deleted", c.name(pod))
+		}, client.InNamespace(c.Namespace), client.HasLabels{label})
+	}
+}
+
 // each lists a kind and calls do for every object.
 func (c *Cleanup) each(ctx context.Context, list client.ObjectList, do func(client.Object) error, options ...client.ListOption) error {
 	err := c.Client.List(ctx, list, options...)

@@ -51,6 +51,9 @@ const (
 	// ConditionDrained tells of pods on a virtual node whose placement has ended: false
 	// while they are evicted, true when the node can go.
 	ConditionDrained = "Drained"
+	// ConditionHeld is true when placeholder pods keep all of a placement's capacity that
+	// is not used. It is absent where nothing but the ledger holds it.
+	ConditionHeld = "Held"
 	// ConditionGranted is true when the ResourceSlice of a placement is granted.
 	ConditionGranted = "Granted"
 )
@@ -112,6 +115,9 @@ const (
 	// ReasonApplied: the agent goes by what is written.
 	ReasonApplied = "Applied"
 	ReasonLending = "Lending"
+	ReasonHeld    = "Held"
+	// ReasonHoldIncomplete: placeholders find no room, because other pods have taken it.
+	ReasonHoldIncomplete = "HoldIncomplete"
 
 	ReasonCertificateValid    = "CertificateValid"
 	ReasonCertificateExpiring = "CertificateExpiring"
@@ -167,6 +173,9 @@ const (
 	// EndingTaint is put, with effect NoSchedule, on a virtual node whose placement has
 	// ended; its value is the reservation's name.
 	EndingTaint = "broker.fluidos.eu/ending"
+	// PlaceholderLabel names, on a pod that stands in for reserved capacity, the
+	// placement that it does so for.
+	PlaceholderLabel = "broker.fluidos.eu/placeholder"
 	// OffloadLabel, with value "true" on a namespace, lets ResourceRequests of
 	// other namespaces offload it.
 	OffloadLabel = "liqo.io/broker-offload"

@@ -5,6 +5,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Hold is how a provider keeps reserved capacity that is not used yet: Ledger (it counts as
+// taken in what is advertised and admitted), or Placeholder (pods stand in for it, too, so
+// that the cluster's own pods cannot take it).
+//
+// +kubebuilder:validation:Enum=Ledger;Placeholder
+type Hold string
+
+// Ways to hold capacity.
+const (
+	HoldLedger      Hold = "Ledger"
+	HoldPlaceholder Hold = "Placeholder"
+)
+
 // ProviderInstructionSpec tells this cluster to keep capacity for another.
 type ProviderInstructionSpec struct {
 	// reservationName as the broker named it.
@@ -31,6 +44,11 @@ type ProviderInstructionSpec struct {
 	// there is none. Until it does, status.granted holds.
 	// +optional
 	Change int64 `json:"change,omitempty"`
+
+	// hold is how the capacity is kept: Ledger (the default) or Placeholder. The agent
+	// sets it as its flag --hold says.
+	// +optional
+	Hold Hold `json:"hold,omitempty"`
 
 	// expiresAt is when the reservation starts to be released, by this cluster's
 	// clock; empty while it is renewed.
@@ -105,8 +123,8 @@ type ProviderInstructionStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Acknowledged, Granted and, after a change of resources,
-	// Changed.
+	// conditions are Ready, Acknowledged, Granted, after a change of resources Changed, and
+	// with placeholders Held.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

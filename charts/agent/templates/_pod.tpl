@@ -135,6 +135,11 @@ resources:
 - --give-up-timeout={{ .Values.giveUpTimeout }}
 - --expiry-notice={{ .Values.ending.notice }}
 - --drain-timeout={{ .Values.ending.drainTimeout }}
+{{- if include "liqo-resource-broker-agent.placeholders" . }}
+- --hold=Placeholder
+- --placeholder-image={{ .Values.hold.placeholder.image }}
+- --placeholder-priority-class={{ include "liqo-resource-broker-agent.fullname" . }}-placeholder
+{{- end }}
 - --health-probe-bind-address=:8081
 - --metrics-bind-address={{ ternary ":8080" "0" .Values.metrics.enabled }}
 {{- if and .Values.metrics.enabled .Values.metrics.secure }}

@@ -177,7 +177,7 @@ func (a *agent) addCapacity(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	a.watcher = capacity.New(clientset, a.nodeLabels...)
+	a.watcher = capacity.New(clientset, a.nodeLabels...).PlaceholdersIn(a.podNamespace)
 	return a.mgr.Add(a.watcher)
 }
 
@@ -226,7 +226,7 @@ func (a *agent) verify(envelope []byte) (string, []byte, error) {
 	return pki.Verify(envelope, credentials.AgentsCA, time.Now())
 }
 
-func (a *agent) addControllers(*rest.Config) error {
+func (a *agent) addControllers(config *rest.Config) error {
 	advertises := advertisement.Options{
 		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Topology: a.topology(),
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
@@ -258,17 +258,23 @@ func (a *agent) addControllers(*rest.Config) error {
 	if err != nil {
 		return err
 	}
+	placeholders, err := a.placeholders(config)
+	if err != nil {
+		return err
+	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
 		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.ratios()).admit,
 		Peering: a.peering, Place: liqo.Place{Region: a.region, Zone: a.zone},
-		Rights:   types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
-		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
+		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
+		Placeholders: placeholders,
+		Reporter:     a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
 	})
 }
 
 func (a *agent) addInbox(*rest.Config) error {
 	options := inbox.Options{
 		Namespace: a.instructionNamespace, Interval: a.pollInterval, RefuseBrokerReservations: !a.acceptBrokerReservations,
+		Hold: agentv1alpha1.Hold(a.hold),
 	}
 	options.ClusterID, options.Reader, options.Look = a.clusterID, a.mgr.GetAPIReader(), a.requests.Look
 	if err := a.mgr.Add(inbox.NewInstructions(a.mgr.GetClient(), a.transport, options)); err != nil {

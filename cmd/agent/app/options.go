@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/metrics"
@@ -63,6 +64,10 @@ type options struct {
 	expiryNotice             time.Duration
 	drainTimeout             time.Duration
 
+	hold             string
+	placeholderImage string
+	placeholderClass string
+
 	healthAddress string
 	metrics       metrics.Listener
 	leaderElect   bool
@@ -79,6 +84,7 @@ func defaults() *options {
 		instructionNamespace: "default", acceptBrokerReservations: true,
 		reclaimTimeout: 10 * time.Minute, giveUpTimeout: 10 * time.Minute,
 		expiryNotice: 10 * time.Minute, drainTimeout: 5 * time.Minute,
+		hold: string(agentv1alpha1.HoldLedger), placeholderImage: "registry.k8s.io/pause:3.10.1",
 		healthAddress: ":8081", metrics: metrics.Listener{Address: ":8080"},
 	}
 }
@@ -125,6 +131,9 @@ func (o *options) bind(fs *pflag.FlagSet) {
 
 	fs.DurationVar(&o.expiryNotice, "expiry-notice", o.expiryNotice, "how long before a reservation's duration is over condition Ending of its ResourceRequest says so; 0 for not at all")
 	fs.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long pods are evicted from the virtual node of a reservation that has ended, with respect for PodDisruptionBudgets; the rest is then deleted, with the grace period of each")
+	fs.StringVar(&o.hold, "hold", o.hold, "how capacity is kept that is reserved here and not used yet: Ledger (in the books) or Placeholder (by pods in POD_NAMESPACE, too, which this cluster's own pods cannot preempt)")
+	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of these pods, which does nothing")
+	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of these pods; with --hold=Placeholder")
 
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz")
 	o.metrics.Bind(fs)
@@ -191,13 +200,32 @@ func (o *options) checkTimes() error {
 	if o.drainTimeout < 0 {
 		return fmt.Errorf("--drain-timeout: %s is negative, use 0 to delete pods without evicting them first", o.drainTimeout)
 	}
-	return errors.Join(leastOrNone("--reclaim-timeout", o.reclaimTimeout), leastOrNone("--give-up-timeout", o.giveUpTimeout))
+	return errors.Join(leastOrNone("--reclaim-timeout", o.reclaimTimeout), leastOrNone("--give-up-timeout", o.giveUpTimeout), o.checkHold())
 }
 
 // leastOrNone refuses a deadline that nobody could keep. 0 is none.
 func leastOrNone(flag string, d time.Duration) error {
 	if d != 0 && d < time.Second {
 		return fmt.Errorf("%s: %s is too short, the least is 1s, and 0 is for ever", flag, d)
+	}
+	return nil
+}
+
+func (o *options) checkHold() error {
+	switch agentv1alpha1.Hold(o.hold) {
+	case agentv1alpha1.HoldLedger:
+		return nil
+	case agentv1alpha1.HoldPlaceholder:
+	default:
+		return fmt.Errorf("--hold: %q is unknown, use Ledger or Placeholder", o.hold)
+	}
+	switch {
+	case o.podNamespace == "":
+		return errors.New("--hold=Placeholder: POD_NAMESPACE is not set in the environment: set it to the namespace of the placeholders")
+	case o.placeholderClass == "":
+		return errors.New("--placeholder-priority-class is missing: give a PriorityClass of the value of ordinary pods, with preemptionPolicy Never")
+	case o.placeholderImage == "":
+		return errors.New("--placeholder-image is missing: give an image that does nothing, for example registry.k8s.io/pause:3.10.1")
 	}
 	return nil
 }

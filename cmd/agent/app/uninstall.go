@@ -203,6 +203,7 @@ func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.
 			cleanup.Release(&agentv1alpha1.ResourceRequestList{}, agentv1alpha1.ReleaseFinalizer),
 			cleanup.Release(&agentv1alpha1.ReservationInstructionList{}, agentv1alpha1.PeeringFinalizer),
 			cleanup.Release(&agentv1alpha1.ProviderInstructionList{}, agentv1alpha1.PeeringFinalizer),
+			cleanup.DeletePods(agentv1alpha1.PlaceholderLabel),
 			cleanup.Delete(&coordinationv1.Lease{}, leaseName),
 			cleanup.DeleteIssued(o.Name, "ca", "webhook-tls", "metrics-tls"),
 			cleanup.DeleteMade(o.Name, "identity"),

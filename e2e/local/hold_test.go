@@ -1,0 +1,129 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
+)
+
+// The provider's own pods want all there is, and get all but what is reserved. What the
+// consumer brings later has its room.
+func TestPlaceholdersKeepWhatIsReserved(t *testing.T) {
+	env := playgroundOf(t)
+	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
+	values, holding := env.Product.Values("paris"), env.Product.Values("paris")
+	holding["hold"] = map[string]any{"mode": "Placeholder"}
+	t.Cleanup(func() { check(t, env.Product.Upgrade(context.Background(), "paris", values)) })
+	check(t, env.Product.Upgrade(ctx, "paris", holding))
+
+	want := small()
+	want[corev1.ResourceCPU] = resource.MustParse("2")
+	r, _ := ready(t, rome, "kept", want)
+	if r.Status.TargetClusterID != "paris" {
+		t.Fatalf("on %s, want paris", r.Status.TargetClusterID)
+	}
+	check(t, awaitHeld(ctx, paris, r.Status.NodeName))
+
+	greedy := everything(namespace)
+	t.Cleanup(func() { check(t, paris.DeleteDeployments(context.Background(), namespace)) })
+	check(t, paris.Create(ctx, greedy))
+	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		running, waiting, err := podsOf(ctx, paris, namespace)
+		if running > 0 && waiting > 0 && running+waiting == int(*greedy.Spec.Replicas) {
+			return "", err
+		}
+		return fmt.Sprintf("pods of paris's own that fill it: %d run, %d find no room", running, waiting), err
+	}))
+	check(t, awaitHeld(ctx, paris, r.Status.NodeName))
+	took, _, err := podsOf(ctx, paris, namespace)
+	check(t, err)
+
+	run(t, env, rome, r)
+	if now, _, err := podsOf(ctx, paris, namespace); err != nil || now != took {
+		t.Errorf("%d of paris's own pods run now, %d did before (%v)", now, took, err)
+	}
+	check(t, awaitHeld(ctx, paris, r.Status.NodeName))
+
+	check(t, rome.DeleteDeployments(ctx, namespace))
+	check(t, rome.DeleteAndWait(ctx, r, time.Minute))
+	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		left, err := placeholders(ctx, paris)
+		if len(left) > 0 {
+			return fmt.Sprintf("no placeholder to be left, there are %d", len(left)), err
+		}
+		return "", err
+	}))
+}
+
+// everything is more pods than paris has room for.
+func everything(namespace string) *appsv1.Deployment {
+	labels := map[string]string{"app.kubernetes.io/name": "greedy"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "greedy"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(40)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: "greedy", Image: "registry.k8s.io/pause:3.10.1",
+					Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}},
+				}}},
+			},
+		},
+	}
+}
+
+// podsOf counts the pods of a namespace that run, and those that find no room.
+func podsOf(ctx context.Context, c *e2e.Cluster, namespace string) (running, waiting int, err error) {
+	list := &corev1.PodList{}
+	err = c.List(ctx, list, client.InNamespace(namespace))
+	for _, p := range list.Items {
+		switch {
+		case p.Status.Phase == corev1.PodRunning:
+			running++
+		case len(p.Status.Conditions) > 0 && p.Status.Conditions[0].Reason == corev1.PodReasonUnschedulable:
+			waiting++
+		}
+	}
+	return running, waiting, err
+}
+
+func placeholders(ctx context.Context, c *e2e.Cluster) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := c.List(ctx, list, client.InNamespace(product.Namespace), client.HasLabels{agentv1alpha1.PlaceholderLabel})
+	return list.Items, err
+}
+
+// awaitHeld waits until a provider says that placeholders keep all of a placement that is
+// not used.
+func awaitHeld(ctx context.Context, c *e2e.Cluster, placement string) error {
+	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		inst := &agentv1alpha1.ProviderInstruction{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: placement}, inst); err != nil {
+			return "", err
+		}
+		held := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionHeld)
+		all, err := placeholders(ctx, c)
+		for _, p := range all {
+			if p.Spec.NodeName == "" {
+				return fmt.Sprintf("placeholder %q to find room, Held is %+v", p.Name, held), err
+			}
+		}
+		if held == nil || held.Status != metav1.ConditionTrue || len(all) == 0 {
+			return fmt.Sprintf("what is reserved to be held, %d placeholders, Held is %+v", len(all), held), err
+		}
+		return "", err
+	})
+}

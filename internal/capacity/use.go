@@ -1,0 +1,28 @@
+package capacity
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Use is what a pod that Liqo runs here takes of a placement.
+type Use struct {
+	Placement string
+	// Request of the pod, which counts as one pod itself.
+	Request quantity.Amounts
+	// Over is true once the pod has finished.
+	Over bool
+}
+
+// UseOf reads a pod; ok is false where it runs for no placement.
+func UseOf(pod *corev1.Pod) (u Use, ok bool) {
+	if u.Placement = placementOf(&pod.ObjectMeta); u.Placement == "" {
+		return Use{}, false
+	}
+	u.Request = quantity.Amounts{}
+	request := requestOf(pod)
+	request.addTo(u.Request, +1)
+	u.Over = pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return u, true
+}

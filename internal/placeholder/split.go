@@ -1,0 +1,67 @@
+package placeholder
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// A placeholder is at most this large, unless there would be more than mostParts: small
+// enough to fit beside others on a node, and to give way to a pod without leaving much
+// for others to take.
+const (
+	partCPU    = 1000    // 1 core
+	partMemory = 4 << 30 // 4 GiB
+	mostParts  = 32
+)
+
+// Split divides reserved capacity into the placeholders that keep it. They add up to all
+// of it but the number of pods, which placeholders cannot keep.
+func Split(reserved quantity.Amounts) []quantity.Amounts {
+	reserved = kept(reserved)
+	if reserved.IsZero() {
+		return nil
+	}
+	n := int64(1)
+	for name, amount := range reserved {
+		n = max(n, parts(name, amount))
+	}
+	n = min(n, mostParts)
+	split := make([]quantity.Amounts, n)
+	for i := range n {
+		split[i] = quantity.Amounts{}
+		for name, amount := range reserved {
+			share := amount / n
+			if i < amount%n {
+				share++
+			}
+			if share > 0 {
+				split[i][name] = share
+			}
+		}
+	}
+	return split
+}
+
+func parts(name corev1.ResourceName, amount int64) int64 {
+	switch {
+	case name == corev1.ResourceCPU:
+		return (amount-1)/partCPU + 1
+	case name == corev1.ResourceMemory:
+		return (amount-1)/partMemory + 1
+	case quantity.InBytes(name):
+		return 1
+	}
+	return amount // devices
+}
+
+// kept is what of a reservation placeholders can keep.
+func kept(reserved quantity.Amounts) quantity.Amounts {
+	out := quantity.Amounts{}
+	for name, amount := range reserved {
+		if name != corev1.ResourcePods && amount > 0 {
+			out[name] = amount
+		}
+	}
+	return out
+}
