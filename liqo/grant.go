@@ -80,7 +80,7 @@ func whyDenied(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha
 		return fmt.Sprintf("no reservation stands behind slice %q", slice.Name)
 	case inst.Spec.RequesterClusterID != peer || consumer != nil && string(*consumer) != peer:
 		return fmt.Sprintf("the reservation behind slice %q is not for cluster %q", slice.Name, peer)
-	case inst.Spec.Release || !inst.DeletionTimestamp.IsZero():
+	case inst.Ended():
 		return fmt.Sprintf("reservation %q has ended", inst.Spec.ReservationName)
 	case !inst.Status.Enforced:
 		return fmt.Sprintf("reservation %q is not acknowledged yet", inst.Spec.ReservationName)

@@ -71,7 +71,7 @@ func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
 
 // kept says whether placeholders are to keep an instruction's capacity.
 func kept(inst *agentv1alpha1.ProviderInstruction) bool {
-	return inst.Spec.Hold == agentv1alpha1.HoldPlaceholder && inst.Status.Enforced && !over(inst)
+	return inst.Spec.Hold == agentv1alpha1.HoldPlaceholder && inst.Status.Enforced && !inst.Ended()
 }
 
 // tell has the instructions looked at that are held otherwise than before.

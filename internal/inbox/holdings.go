@@ -63,7 +63,7 @@ func (i *Instructions) provides(all []agentv1alpha1.ProviderInstruction) []v1.Pr
 			Reservation: p.Spec.ReservationName, Placement: p.Spec.Placement, ConsumerID: p.Spec.RequesterClusterID,
 			Resources:    wire.FromResourceList(p.Kept()),
 			Acknowledged: meta.IsStatusConditionTrue(p.Status.Conditions, agentv1alpha1.ConditionAcknowledged),
-			Releasing:    p.Spec.Release || p.DeletionTimestamp != nil,
+			Releasing:    p.Ended(),
 		}
 		if p.Spec.ExpiresAt != nil {
 			left := max(p.Spec.ExpiresAt.Sub(i.options.Clock.Now()), 0).Seconds()
@@ -99,7 +99,7 @@ func consumes(all []agentv1alpha1.ReservationInstruction, requests []agentv1alph
 		entry := v1.ConsumedReservation{
 			Reservation: inst.Spec.ReservationName, Placement: inst.Spec.Placement, ProviderID: inst.Spec.TargetClusterID,
 			Ready:     meta.IsStatusConditionTrue(inst.Status.Conditions, agentv1alpha1.ConditionNodeReady),
-			Releasing: inst.Spec.Release || inst.DeletionTimestamp != nil,
+			Releasing: inst.Ended(),
 		}
 		if ref := inst.Spec.RequestRef; ref != nil {
 			rr := asking[types.UID(ref.UID)]
