@@ -51,7 +51,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	if !r.isDue(now) {
 		return ctrl.Result{RequeueAfter: r.untilDue()}, nil
 	}
-	conditions := []metav1.Condition{r.publish(ctx, now)}
+	missing := now.missing()
+	r.show(now, missing)
+	conditions := []metav1.Condition{r.publish(ctx, now), covered(missing)}
 	if r.options.Certificate != nil {
 		conditions = append(conditions, r.options.Certificate())
 	}
@@ -221,7 +223,8 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 		c.Message = wire.Clip(c.Message, 4096)
 		c.ObservedGeneration, c.LastTransitionTime = adv.Generation, now
 		old := meta.FindStatusCondition(adv.Status.Conditions, c.Type)
-		if old == nil || old.Status != c.Status || old.Reason != c.Reason {
+		isNew := old == nil && c.Reason != agentv1alpha1.ReasonCovered // is no news
+		if isNew || old != nil && (old.Status != c.Status || old.Reason != c.Reason) {
 			changed = append(changed, c)
 		}
 		same = same && old != nil && (c.Status != metav1.ConditionTrue || c.Message == old.Message)

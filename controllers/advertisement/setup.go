@@ -4,9 +4,11 @@ package advertisement
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -123,6 +126,7 @@ type Reconciler struct {
 	// jitter spreads the agents of a fleet over the interval.
 	jitter func(time.Duration) time.Duration
 
+	missing  *prometheus.GaugeVec
 	epoch    int64
 	sequence int64
 
@@ -147,12 +151,15 @@ func New(c client.Client, publisher Publisher, accounts Accounts, recorder event
 	return &Reconciler{
 		client: c, publisher: publisher, accounts: accounts, recorder: recorder, options: options,
 		jitter: func(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 0.2) },
-		epoch:  options.Clock.Now().UnixNano(),
+		epoch:  options.Clock.Now().UnixNano(), missing: newMissingGauge(),
 	}
 }
 
 // SetupWithManager registers the controller. accounts is run by the caller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if err := metrics.Registry.Register(r.missing); err != nil {
+		return fmt.Errorf("metric of what is missing: %w", err)
+	}
 	one := func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{r.request()} }
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		return o.GetName() == r.options.Name && o.GetNamespace() == r.options.Namespace

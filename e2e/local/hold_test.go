@@ -67,7 +67,40 @@ func TestPlaceholdersKeepWhatIsReserved(t *testing.T) {
 	}))
 }
 
-// everything is more pods than paris has room for.
+// Without placeholders the provider's own pods may take what is reserved. Its operator is
+// told, and told again when there is room.
+func TestWhatOwnPodsTakeOfReservationsIsTold(t *testing.T) {
+	env := playgroundOf(t)
+	ctx, rome := t.Context(), env.Member("rome")
+	want := small()
+	want[corev1.ResourceCPU] = resource.MustParse("2")
+	r, _ := ready(t, rome, "taken", want)
+	provider := env.Member(r.Status.TargetClusterID)
+	check(t, awaitCovered(ctx, provider, metav1.ConditionTrue))
+
+	t.Cleanup(func() { check(t, provider.DeleteDeployments(context.Background(), namespace)) })
+	check(t, provider.Create(ctx, everything(namespace)))
+	check(t, awaitCovered(ctx, provider, metav1.ConditionFalse))
+	check(t, provider.DeleteDeployments(ctx, namespace))
+	check(t, awaitCovered(ctx, provider, metav1.ConditionTrue))
+}
+
+// awaitCovered waits until a provider says that what is reserved is there, or is not.
+func awaitCovered(ctx context.Context, c *e2e.Cluster, want metav1.ConditionStatus) error {
+	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		adv := &agentv1alpha1.Advertisement{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv); err != nil {
+			return "", err
+		}
+		covered := meta.FindStatusCondition(adv.Status.Conditions, agentv1alpha1.ConditionReservationsCovered)
+		if covered == nil || covered.Status != want {
+			return fmt.Sprintf("%s to be %s: %+v", agentv1alpha1.ConditionReservationsCovered, want, covered), nil
+		}
+		return "", nil
+	})
+}
+
+// everything is more pods than a cluster of the playground has room for.
 func everything(namespace string) *appsv1.Deployment {
 	labels := map[string]string{"app.kubernetes.io/name": "greedy"}
 	return &appsv1.Deployment{

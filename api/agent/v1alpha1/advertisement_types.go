@@ -92,8 +92,10 @@ type AdvertisementStatus struct {
 	// +optional
 	PeerRights map[string]PeerRight `json:"peerRights,omitempty"`
 
-	// conditions are Ready, true when the broker knows this cluster, and
-	// CertificateValid, true while the agent's certificate has not expired.
+	// conditions are Ready, true when the broker knows this cluster,
+	// CertificateValid, true while the agent's certificate has not expired, and
+	// ReservationsCovered, true while what is kept for reservations is free or used by
+	// them.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -9,6 +9,9 @@ const (
 	// ConditionCertificateValid of an Advertisement is true while the certificate with
 	// which the agent speaks to the broker has not expired.
 	ConditionCertificateValid = "CertificateValid"
+	// ConditionReservationsCovered of an Advertisement is true while what is kept for
+	// reservations is free, or used by them.
+	ConditionReservationsCovered = "ReservationsCovered"
 	// ConditionReserved is true while the broker holds capacity for a
 	// ResourceRequest.
 	ConditionReserved = "Reserved"
@@ -106,12 +109,15 @@ const (
 	ReasonReclaiming = "Reclaiming"
 	// ReasonFailed is why a reservation ends that was granted and that no cluster can
 	// serve any more.
-	ReasonFailed        = "Failed"
-	ReasonPublished     = "Published"
-	ReasonAcknowledged  = "Acknowledged"
-	ReasonInsufficient  = "InsufficientCapacity"
-	ReasonOutsideBounds = "OutsideBounds"
-	ReasonGranted       = "Granted"
+	ReasonFailed       = "Failed"
+	ReasonPublished    = "Published"
+	ReasonAcknowledged = "Acknowledged"
+	// ReasonCovered and ReasonReservedCapacityTaken are of ReservationsCovered.
+	ReasonCovered               = "Covered"
+	ReasonReservedCapacityTaken = "ReservedCapacityTaken"
+	ReasonInsufficient          = "InsufficientCapacity"
+	ReasonOutsideBounds         = "OutsideBounds"
+	ReasonGranted               = "Granted"
 	// ReasonApplied: the agent goes by what is written.
 	ReasonApplied = "Applied"
 	ReasonLending = "Lending"

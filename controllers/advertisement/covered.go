@@ -1,0 +1,71 @@
+package advertisement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// missing is what is kept for reservations and could not be used by them now: this
+// cluster's own pods request it, or the nodes that had it are gone. It is never more than
+// what reservations have not used yet, for what they use they have. Where the cluster
+// promises more than there is, it begins beyond that.
+func (o *offer) missing() quantity.Amounts {
+	unused := quantity.Amounts{}
+	for _, u := range o.usage {
+		unused = unused.Add(u.amounts.Sub(u.used).Max(nil))
+	}
+	short := o.allocated.Add(o.reserved).Sub(o.allocatable.Stretched(o.OverSubscription))
+	out := quantity.Amounts{}
+	for name, amount := range short {
+		if amount = min(amount, unused[name]); amount > 0 {
+			out[name] = amount
+		}
+	}
+	return out
+}
+
+// covered is the condition that tells of what is missing.
+func covered(missing quantity.Amounts) metav1.Condition {
+	c := metav1.Condition{
+		Type: agentv1alpha1.ConditionReservationsCovered, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonCovered,
+		Message: "what is kept for reservations is free, or used by them",
+	}
+	if len(missing) == 0 {
+		return c
+	}
+	list, words := missing.ToResourceList(), make([]string, 0, len(missing))
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		amount := list[name]
+		words = append(words, fmt.Sprintf("%s %s", amount.String(), name))
+	}
+	c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonReservedCapacityTaken
+	c.Message = fmt.Sprintf("%s of what is kept for reservations is requested by other pods of this cluster, or went with its nodes: "+
+		"make room before their pods come, and hold what is reserved with placeholders", strings.Join(words, ", "))
+	return c
+}
+
+// newMissingGauge makes the metric that goes with the condition.
+func newMissingGauge() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "agent_reserved_capacity_missing",
+		Help: "What is kept for reservations and could not be used by them now, in cores, bytes or pieces.",
+	}, []string{"resource"})
+}
+
+// show sets the metric for every resource that the cluster has.
+func (r *Reconciler) show(o *offer, missing quantity.Amounts) {
+	r.missing.Reset()
+	list := missing.ToResourceList()
+	for name := range o.allocatable.Add(missing) {
+		amount := list[name]
+		r.missing.WithLabelValues(string(name)).Set(amount.AsApproximateFloat64())
+	}
+}
