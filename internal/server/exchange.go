@@ -18,6 +18,8 @@ type exchange struct {
 	reason    fault.Reason
 	err       error
 	stack     []byte
+	// gone is true where the caller did not wait for the answer.
+	gone bool
 }
 
 // maxCursor is as in the API description.
@@ -121,14 +123,18 @@ func rescue(a *answer, r *http.Request) {
 
 // account writes the request's one log line. Bodies and headers are not in it.
 func (s *Server) account(r *http.Request, x *exchange, a *answer, took time.Duration) {
-	s.metrics.observe(x.operation, a.code(), took)
+	code := a.code()
+	if x.gone {
+		code = statusCallerGone
+	}
+	s.metrics.observe(x.operation, code, took)
 	pairs := []any{"method", r.Method, "operation", x.operation, "cluster", x.cluster,
-		"status", a.code(), "duration", took.Round(time.Microsecond).String()}
+		"status", code, "duration", took.Round(time.Microsecond).String()}
 	if x.reason != "" {
 		pairs = append(pairs, "reason", x.reason)
 	}
 	switch {
-	case a.code() == statusCallerGone:
+	case x.gone:
 		s.log.V(1).Info("Request was given up by its caller", pairs...)
 	case x.reason == fault.Internal:
 		if x.stack != nil {

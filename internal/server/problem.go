@@ -20,7 +20,7 @@ type statusError struct {
 }
 
 // statusCallerGone is what logs and metrics say of a request that nobody waits for
-// any more; nobody reads it.
+// any more.
 const statusCallerGone = 499
 
 func (e *statusError) Error() string { return e.fault.Error() }
@@ -37,11 +37,15 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if s, ok := errors.AsType[*statusError](err); ok {
 		status = s.status
 	}
-	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
-		status = statusCallerGone
+	gone := errors.Is(err, context.Canceled) && r.Context().Err() != nil
+	if gone {
+		// A connection may be closed in one direction alone, and what is between caller and
+		// broker may do so: whoever still reads is to ask again.
+		f = fault.New(fault.Unavailable, "the connection ended before there was an answer: ask again")
+		status = f.Reason.HTTPStatus()
 	}
 	if x := exchangeOf(r.Context()); x != nil {
-		x.reason, x.err = f.Reason, err
+		x.reason, x.err, x.gone = f.Reason, err, gone
 	}
 	body, err := json.Marshal(v1.Problem{
 		Type:       "about:blank",

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -276,6 +277,39 @@ func TestACallerThatLeavesIsNoError(t *testing.T) {
 		t.Error("a call that was given up was answered")
 	}
 	if found := s.log.await(t, `"status"=499`); len(found) != 1 || !strings.Contains(found[0], "given up") {
+		t.Errorf("lines: %q; want one of a request that was given up", found)
+	}
+}
+
+// What is between caller and broker may close a connection in one direction, and carry the
+// answer all the same.
+func TestACallerThatStillReadsIsToldToAskAgain(t *testing.T) {
+	s := newSite(t, transporttest.NewBroker())
+	config := s.tlsConfig(certificate(t)(s.agentsCA.IssueClient("rome", "")))
+	config.NextProtos = []string{"http/1.1"}
+	conn, err := tls.Dial("tcp", s.address, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "GET /api/v1/instructions?wait=60 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+		t.Errorf("the answer is %s, want 503 with Retry-After", response.Status)
+	}
+	if found := s.log.await(t, `"status"=499`); len(found) != 1 {
 		t.Errorf("lines: %q; want one of a request that was given up", found)
 	}
 }
