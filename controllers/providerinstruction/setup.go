@@ -62,6 +62,8 @@ type Options struct {
 	Rights types.NamespacedName
 	// Place of this cluster becomes labels of the virtual nodes.
 	Place liqo.Place
+	// NamespaceQuota has a ResourceQuota in every namespace that a consumer has offloaded.
+	NamespaceQuota bool
 	// Placeholders keeps capacity with pods; nil where nothing but the ledger can.
 	Placeholders *Placeholders
 	// Reporter tells the broker; Outbox carries that and is started by its maker.
@@ -84,7 +86,7 @@ type Reconciler struct {
 
 // SetupWithManager adds the controllers to a manager: one for the instructions, one
 // for the slices that other clusters' Liqo replicates here, one for what these clusters'
-// identities may do.
+// identities may do, and where it is wanted one for quotas in their namespaces.
 func SetupWithManager(mgr manager.Manager, opts Options) error {
 	if opts.Namespace == "" || opts.Admit == nil || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil {
 		return errors.New("providerinstruction: an option is missing")
@@ -113,6 +115,9 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 			return err
 		}
 		if err := setupRights(mgr, opts); err != nil {
+			return err
+		}
+		if err := setupQuotas(mgr, opts); err != nil {
 			return err
 		}
 		if err := r.setupPlaceholders(mgr); err != nil {

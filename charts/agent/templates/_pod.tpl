@@ -135,6 +135,9 @@ resources:
 - --give-up-timeout={{ .Values.giveUpTimeout }}
 - --expiry-notice={{ .Values.ending.notice }}
 - --drain-timeout={{ .Values.ending.drainTimeout }}
+{{- if and .Values.namespaceQuota (include "liqo-resource-broker-agent.peers" .) }}
+- --namespace-quota
+{{- end }}
 {{- if include "liqo-resource-broker-agent.placeholders" . }}
 - --hold=Placeholder
 - --placeholder-image={{ .Values.hold.placeholder.image }}

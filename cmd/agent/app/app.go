@@ -266,8 +266,8 @@ func (a *agent) addControllers(config *rest.Config) error {
 		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.ratios()).admit,
 		Peering: a.peering, Place: liqo.Place{Region: a.region, Zone: a.zone},
 		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
-		Placeholders: placeholders,
-		Reporter:     a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
+		Placeholders: placeholders, NamespaceQuota: a.namespaceQuota,
+		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
 	})
 }
 

@@ -64,6 +64,7 @@ type options struct {
 	expiryNotice             time.Duration
 	drainTimeout             time.Duration
 
+	namespaceQuota   bool
 	hold             string
 	placeholderImage string
 	placeholderClass string
@@ -131,6 +132,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 
 	fs.DurationVar(&o.expiryNotice, "expiry-notice", o.expiryNotice, "how long before a reservation's duration is over condition Ending of its ResourceRequest says so; 0 for not at all")
 	fs.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long pods are evicted from the virtual node of a reservation that has ended, with respect for PodDisruptionBudgets; the rest is then deleted, with the grace period of each")
+	fs.BoolVar(&o.namespaceQuota, "namespace-quota", o.namespaceQuota, "keep a ResourceQuota in every namespace that a consumer has offloaded here, of what is reserved for it")
 	fs.StringVar(&o.hold, "hold", o.hold, "how capacity is kept that is reserved here and not used yet: Ledger (in the books) or Placeholder (by pods in POD_NAMESPACE, too, which this cluster's own pods cannot preempt)")
 	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of these pods, which does nothing")
 	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of these pods; with --hold=Placeholder")
