@@ -3,14 +3,17 @@ package local
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -35,6 +38,7 @@ func TestPlaceholdersKeepWhatIsReserved(t *testing.T) {
 		t.Fatalf("on %s, want paris", r.Status.TargetClusterID)
 	}
 	check(t, awaitHeld(ctx, paris, r.Status.NodeName))
+	wantNoOtherPods(t, paris)
 
 	greedy := everything(namespace)
 	t.Cleanup(func() { check(t, paris.DeleteDeployments(context.Background(), namespace)) })
@@ -65,6 +69,38 @@ func TestPlaceholdersKeepWhatIsReserved(t *testing.T) {
 		}
 		return "", err
 	}))
+}
+
+// wantNoOtherPods fails if the agent's account could make pods that do anything. What it
+// makes of a placeholder is like that one but for one thing each time.
+func wantNoOtherPods(t *testing.T, c *e2e.Cluster) {
+	t.Helper()
+	all, err := placeholders(t.Context(), c)
+	check(t, err)
+	config := rest.CopyConfig(c.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: product.AgentUser}
+	agent, err := e2e.NewCluster("paris as its agent", config, "")
+	check(t, err)
+	for name, change := range map[string]func(*corev1.Pod){
+		"":                          func(*corev1.Pod) {},
+		"no placeholder":            func(p *corev1.Pod) { p.Labels = nil },
+		"another image":             func(p *corev1.Pod) { p.Spec.Containers[0].Image = "example.com/tool:1" },
+		"a command":                 func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"sh"} },
+		"a container before it":     func(p *corev1.Pod) { p.Spec.InitContainers = p.Spec.Containers },
+		"the network of the node":   func(p *corev1.Pod) { p.Spec.HostNetwork = true },
+		"the processes of the node": func(p *corev1.Pod) { p.Spec.HostPID = true },
+	} {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: product.Namespace, Name: "another", Labels: maps.Clone(all[0].Labels)},
+			Spec:       *all[0].Spec.DeepCopy(),
+		}
+		pod.Spec.NodeName = ""
+		change(pod)
+		err := agent.Create(t.Context(), pod, client.DryRunAll)
+		if refused := apierrors.IsForbidden(err) || apierrors.IsInvalid(err); refused != (name != "") {
+			t.Errorf("a placeholder with %q: %v", name, err)
+		}
+	}
 }
 
 // Without placeholders the provider's own pods may take what is reserved. Its operator is

@@ -22,6 +22,9 @@ import (
 // Namespace of broker and agents in their clusters.
 const Namespace = "liqo-resource-broker"
 
+// AgentUser is whom the API server of a member takes its agent for.
+const AgentUser = "system:serviceaccount:" + Namespace + ":" + agentName
+
 // Names that the objects of the releases begin with.
 const (
 	brokerName = "broker"
