@@ -76,11 +76,17 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liq
 
 .PHONY: test
 test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
-	$(GO_TEST) -timeout 15m $$(go list ./... | grep -v /e2e)
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-processes test-model
+	$(GO_TEST) -timeout 15m $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(WAITING))")
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-processes test-model test-waiting
 
-# One of them computes while the others mostly wait.
-.PHONY: test-local test-processes test-model
+# Packages whose tests wait for servers more than they compute.
+WAITING := ./cmd/broker/app ./internal/playground ./internal/journal
+
+# One of them computes while the others mostly wait; the last begins when one has ended.
+.PHONY: test-local test-processes test-model test-waiting
+test-waiting:
+	$(GO_TEST) -p 1 -timeout 15m $(WAITING)
+
 test-local:
 	LRB_E2E_RACE=1 $(GO_TEST) -timeout 30m -v ./e2e/local
 
