@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func renew(t *testing.T, c *e2e.Cluster, names ...string) {
 	before := map[string]string{}
 	for _, name := range names {
 		before[name] = issued(t, c, name)
-		check(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		check(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			certificate := e2e.Object(certificateKind, product.Namespace, name)
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(certificate), certificate); err != nil {
 				return err
@@ -85,13 +86,26 @@ func renew(t *testing.T, c *e2e.Cluster, names ...string) {
 		}))
 	}
 	for _, name := range names {
-		check(t, e2e.Await(t.Context(), 30*time.Second, func(context.Context) (string, error) {
-			if issued(t, c, name) == before[name] {
+		check(t, e2e.Await(t.Context(), time.Minute, func(context.Context) (string, error) {
+			if issued(t, c, name) == before[name] || beingIssued(t, c, name) {
 				return fmt.Sprintf("cert-manager to issue Certificate %q in %s anew", name, c.Name), nil
 			}
 			return "", nil
 		}))
 	}
+}
+
+// beingIssued is whether cert-manager is not done with a certificate: it writes the
+// Secret before it takes back the condition that asks for it.
+func beingIssued(t *testing.T, c *e2e.Cluster, name string) bool {
+	t.Helper()
+	certificate := e2e.Object(certificateKind, product.Namespace, name)
+	check(t, c.Get(t.Context(), client.ObjectKeyFromObject(certificate), certificate))
+	conditions, _, err := unstructured.NestedSlice(certificate.Object, "status", "conditions")
+	check(t, err)
+	return slices.ContainsFunc(conditions, func(condition any) bool {
+		return condition.(map[string]any)["type"] == "Issuing"
+	})
 }
 
 // issued is the private key of a certificate, which changes with every issue.
