@@ -217,12 +217,14 @@ func (c *ControlPlane) Lifetime() context.Context { return c.lifetime }
 // Stop ends all processes in order and keeps the state.
 func (c *ControlPlane) Stop() error {
 	c.end()
+	defer c.ports.release()
 	return c.processes.Stop()
 }
 
 // Kill ends all processes at once. It is for state that is thrown away.
 func (c *ControlPlane) Kill() error {
 	c.end()
+	defer c.ports.release()
 	return c.processes.Kill()
 }
 

@@ -4,12 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 )
 
@@ -20,12 +19,13 @@ const firstPort, lastPort = 20000, 32000
 // ErrPortTaken tells that another program listens on a remembered port.
 var ErrPortTaken = errors.New("taken by another program")
 
-// ports remembers which loopback port has which use.
+// ports remembers which loopback port has which use, and has a claim on each.
 type ports struct {
 	file string
 
-	mu    sync.Mutex // guards the following
-	named map[string]int
+	mu     sync.Mutex // guards the following
+	named  map[string]int
+	claims []io.Closer
 }
 
 // openPorts loads what was remembered and makes sure of the API server's port.
@@ -42,12 +42,28 @@ func openPorts(file string) (*ports, error) {
 		}
 	}
 	for name, port := range p.named {
-		if !free(port) {
+		claim, ok := claimFree(port)
+		if !ok {
+			p.release()
 			return nil, fmt.Errorf("port %d (%s) that %q remembers is %w: end that, or remove the state", port, name, file, ErrPortTaken)
 		}
+		p.claims = append(p.claims, claim)
 	}
 	_, err = p.allocate("kube-apiserver")
 	return p, err
+}
+
+// release gives the claims up: what listened on the ports has ended.
+func (p *ports) release() {
+	if p == nil {
+		return // the boot failed before
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, claim := range p.claims {
+		_ = claim.Close() // it has no file
+	}
+	p.claims = nil
 }
 
 // of is the port remembered under a name, 0 if there is none.
@@ -64,34 +80,56 @@ func (p *ports) allocate(name string) (int, error) {
 	if port, ok := p.named[name]; ok {
 		return port, nil
 	}
-	port, err := FreePort(slices.Collect(maps.Values(p.named))...)
+	port, claim, err := freePort()
 	if err != nil {
 		return 0, fmt.Errorf("port %q: %w", name, err)
 	}
 	p.named[name] = port
+	p.claims = append(p.claims, claim)
 	return port, p.save()
 }
 
-// FreePort picks a loopback port that nothing listens on now, none of those
-// given. Nothing remembers it.
-func FreePort(except ...int) (int, error) {
+// FreePort picks a loopback port that nothing listens on now and no control plane
+// has a claim on. Nothing remembers it: take it at once.
+func FreePort() (int, error) {
+	port, claim, err := freePort()
+	if err != nil {
+		return 0, err
+	}
+	return port, claim.Close()
+}
+
+func freePort() (int, io.Closer, error) {
 	const attempts = 1000
 	for range attempts {
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		if !slices.Contains(except, port) && free(port) {
-			return port, nil
+		if claim, ok := claimFree(port); ok {
+			return port, claim, nil
 		}
 	}
-	return 0, fmt.Errorf("no free loopback port between %d and %d", firstPort, lastPort)
+	return 0, nil, fmt.Errorf("no free loopback port between %d and %d", firstPort, lastPort)
 }
 
-func free(port int) bool {
+// claimFree claims a port that nothing listens on. A claim keeps other control planes,
+// also those of other processes, from a port that its user does not listen on yet, or
+// not for the moment. It is a socket without a file, which reaches as far as the port
+// does (the network namespace) and ends with the process.
+func claimFree(port int) (io.Closer, bool) {
+	//nolint:noctx // it answers at once
+	claim, err := net.Listen("unix", fmt.Sprintf("@liqo-resource-broker/port/%d", port))
+	if err != nil {
+		return nil, false
+	}
 	//nolint:noctx // it answers at once
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		return false
+	if err == nil {
+		err = listener.Close()
 	}
-	return listener.Close() == nil
+	if err != nil {
+		_ = claim.Close() // it has no file
+		return nil, false
+	}
+	return claim, true
 }
 
 // save replaces the file as a whole: one cut off halfway would lose the addresses.

@@ -1,0 +1,62 @@
+package controlplane
+
+import (
+	"errors"
+	"net"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+func TestAPortHasOneControlPlane(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ports.json")
+	first, err := openPorts(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := first.of("kube-apiserver")
+
+	// Nothing listens there, and still nobody else gets it.
+	if _, ok := claimFree(port); ok {
+		t.Errorf("port %d is claimed twice", port)
+	}
+	if _, err := openPorts(file); !errors.Is(err, ErrPortTaken) {
+		t.Errorf("a second control plane with the same ports: got %v, want %v", err, ErrPortTaken)
+	}
+
+	first.release()
+	second, err := openPorts(file)
+	if err != nil {
+		t.Fatal("once it has ended: ", err)
+	}
+	if got := second.of("kube-apiserver"); got != port {
+		t.Errorf("the port is %d, was %d", got, port)
+	}
+	second.release()
+}
+
+func TestAPortThatAnotherProgramTookIsNamed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ports.json")
+	p, err := openPorts(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.release()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.of("kube-apiserver"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // the test is over
+	if _, err := openPorts(file); !errors.Is(err, ErrPortTaken) {
+		t.Errorf("got %v, want %v", err, ErrPortTaken)
+	}
+	// Nothing of a refused one stays claimed.
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openPorts(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.release()
+}
