@@ -2,7 +2,6 @@ package liqo
 
 import (
 	"context"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -52,7 +51,7 @@ func NamespaceQuotas(instructions []agentv1alpha1.ProviderInstruction) map[strin
 
 // requestsOf is how a ResourceQuota names what pods request of a resource.
 func requestsOf(name corev1.ResourceName) corev1.ResourceName {
-	if name == corev1.ResourcePods || strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) {
+	if name == corev1.ResourcePods {
 		return name
 	}
 	return corev1.DefaultResourceRequestsPrefix + name

@@ -2,8 +2,6 @@ package advertisement
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,10 +39,9 @@ func covered(missing quantity.Amounts) metav1.Condition {
 	if len(missing) == 0 {
 		return c
 	}
-	list, words := missing.ToResourceList(), make([]string, 0, len(missing))
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		amount := list[name]
-		words = append(words, fmt.Sprintf("%s %s", amount.String(), name))
+	words := make([]string, 0, len(missing))
+	for _, name := range missing.Names() {
+		words = append(words, fmt.Sprintf("%s %s", quantity.Format(name, missing[name]), name))
 	}
 	c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonReservedCapacityTaken
 	c.Message = fmt.Sprintf("%s of what is kept for reservations is requested by other pods of this cluster, or went with its nodes: "+

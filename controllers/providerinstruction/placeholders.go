@@ -8,13 +8,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -38,8 +34,8 @@ type Placeholders struct {
 	Room func(nodes []string) map[string]quantity.Amounts
 }
 
-// placeholderReconciler keeps all placeholders in step with all placements.
-type placeholderReconciler struct {
+// placeholderKeeper keeps all placeholders in step with all placements.
+type placeholderKeeper struct {
 	*Reconciler
 	opts *Placeholders
 	pods client.Reader
@@ -49,25 +45,17 @@ func (r *Reconciler) setupPlaceholders(mgr manager.Manager) error {
 	if r.opts.Placeholders == nil {
 		return nil
 	}
-	p := &placeholderReconciler{Reconciler: r, opts: r.opts.Placeholders, pods: r.opts.Placeholders.Pods}
-	pods := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, *corev1.Pod) []reconcile.Request { return p.all() })
-	return ctrl.NewControllerManagedBy(mgr).
-		Named("placeholder").
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: retries()}).
-		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return p.all() })).
-		WatchesRawSource(source.Kind(p.opts.Pods, &corev1.Pod{}, pods)).
-		Complete(p)
+	p := &placeholderKeeper{Reconciler: r, opts: r.opts.Placeholders, pods: r.opts.Placeholders.Pods}
+	return wholeController(mgr, "placeholder").
+		WatchesRawSource(source.Kind(p.opts.Pods, &corev1.Pod{}, wakesWhole[*corev1.Pod]())).
+		Complete(whole{keep: p.keep})
 }
 
-func (r *placeholderReconciler) all() []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: r.opts.Namespace}}}
-}
-
-// Reconcile carries out one plan for all placements: what happens makes another due.
-func (r *placeholderReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+// keep carries out one plan for all placements: what happens makes another due.
+func (r *placeholderKeeper) keep(ctx context.Context) error {
 	view, err := r.view(ctx)
 	if err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 	plan := placeholder.Decide(view)
 	aspects := map[string]liqo.Aspect{}
@@ -75,10 +63,10 @@ func (r *placeholderReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (
 		aspects[name] = holdAspect(plan.Held[name])
 	}
 	r.tell(r.holds.set(aspects))
-	return ctrl.Result{}, r.carryOutPlan(ctx, plan)
+	return r.carryOutPlan(ctx, plan)
 }
 
-func (r *placeholderReconciler) view(ctx context.Context) (placeholder.View, error) {
+func (r *placeholderKeeper) view(ctx context.Context) (placeholder.View, error) {
 	view := placeholder.View{Reserved: map[string]quantity.Amounts{}}
 	var instructions agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &instructions, client.InNamespace(r.Reconciler.opts.Namespace)); err != nil {
@@ -115,7 +103,7 @@ func (r *placeholderReconciler) view(ctx context.Context) (placeholder.View, err
 
 func placeholderOf(pod *corev1.Pod, placement string) placeholder.Placeholder {
 	h := placeholder.Placeholder{Name: pod.Name, Placement: placement, Node: pod.Spec.NodeName, Nominated: pod.Status.NominatedNodeName, Going: pod.DeletionTimestamp != nil}
-	h.Spent = pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	h.Spent = capacity.Finished(pod)
 	amounts, err := quantity.FromResourceList(pod.Spec.Containers[0].Resources.Requests)
 	if err == nil {
 		h.Amounts = amounts
@@ -137,7 +125,7 @@ func userOf(pod *corev1.Pod, use capacity.Use) placeholder.Pod {
 }
 
 // carryOutPlan nominates before anything gives way: nobody else may be quicker.
-func (r *placeholderReconciler) carryOutPlan(ctx context.Context, plan placeholder.Plan) error {
+func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.Plan) error {
 	for _, h := range plan.Create {
 		if err := r.client.Create(ctx, r.opts.pod(h)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("making placeholder %q: %w", h.Name, err)

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -19,7 +18,7 @@ import (
 // bench is a provider with one placement of two cores and a GPU.
 type bench struct {
 	*testing.T
-	*placeholderReconciler
+	*placeholderKeeper
 	inst *agentv1alpha1.ProviderInstruction
 }
 
@@ -40,7 +39,7 @@ func newBench(t *testing.T) *bench {
 		return free
 	}
 	opts := &Placeholders{Namespace: "broker-system", Image: "registry.example.com/pause:1", PriorityClass: "agent-placeholder", Room: room}
-	return &bench{T: t, inst: inst, placeholderReconciler: &placeholderReconciler{Reconciler: r, opts: opts, pods: r.client}}
+	return &bench{T: t, inst: inst, placeholderKeeper: &placeholderKeeper{Reconciler: r, opts: opts, pods: r.client}}
 }
 
 func (b *bench) check(err error) {
@@ -53,8 +52,7 @@ func (b *bench) check(err error) {
 // look reconciles and returns the placeholders by name.
 func (b *bench) look() []corev1.Pod {
 	b.Helper()
-	_, err := b.Reconcile(b.Context(), ctrl.Request{})
-	b.check(err)
+	b.check(b.keep(b.Context()))
 	var pods corev1.PodList
 	b.check(b.client.List(b.Context(), &pods, client.InNamespace(b.opts.Namespace)))
 	return pods.Items

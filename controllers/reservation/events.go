@@ -20,33 +20,35 @@ func (r *Reconciler) announce(before, after *brokerv1alpha1.Reservation) {
 		r.recorder.Eventf(after, nil, kind, string(is.Phase), "Transition", "%s", wire.Clip(is.Message, wire.MaxNote))
 	}
 	if c, old := changeIn(is), changeIn(was); c != nil && (old == nil || *c != *old) {
-		kind := corev1.EventTypeNormal
-		if c.Status == metav1.ConditionFalse {
-			kind = corev1.EventTypeWarning
-		}
-		r.recorder.Eventf(after, nil, kind, c.Reason, "Change", "%s", wire.Clip(c.Message, wire.MaxNote))
+		r.announceCondition(after, c, metav1.ConditionFalse, "Change")
 	}
-	for _, of := range []struct{ condition, action string }{{brokerv1alpha1.ConditionPreempted, "Preempt"}, {brokerv1alpha1.ConditionRecalled, "Recall"}} {
+	for _, of := range []struct {
+		condition string
+		bad       metav1.ConditionStatus
+		action    string
+	}{
+		{brokerv1alpha1.ConditionPreempted, metav1.ConditionTrue, "Preempt"},
+		{brokerv1alpha1.ConditionRecalled, metav1.ConditionTrue, "Recall"},
+		{brokerv1alpha1.ConditionProviderReachable, metav1.ConditionFalse, "Reach"},
+	} {
 		if c := wire.Turned(is.Conditions, was.Conditions, of.condition); c != nil {
-			kind := corev1.EventTypeWarning
-			if c.Status == metav1.ConditionFalse {
-				kind = corev1.EventTypeNormal
-			}
-			r.recorder.Eventf(after, nil, kind, c.Reason, of.action, "%s", wire.Clip(c.Message, wire.MaxNote))
+			r.announceCondition(after, c, of.bad, of.action)
 		}
-	}
-	if c := wire.Turned(is.Conditions, was.Conditions, brokerv1alpha1.ConditionProviderReachable); c != nil {
-		kind := corev1.EventTypeNormal
-		if c.Status == metav1.ConditionFalse {
-			kind = corev1.EventTypeWarning
-		}
-		r.recorder.Eventf(after, nil, kind, c.Reason, "Reach", "%s", wire.Clip(c.Message, wire.MaxNote))
 	}
 	n := len(is.Placements)
 	if n > len(was.Placements) && n > 1 && is.Placements[n-2].Reason != "" {
 		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonMoved, "Move",
 			"placement %d on %s: %s gave it up (%s)", n, is.TargetClusterID, is.Placements[n-2].ClusterID, is.Placements[n-2].Reason)
 	}
+}
+
+// announceCondition warns where the condition has the status that is bad.
+func (r *Reconciler) announceCondition(obj *brokerv1alpha1.Reservation, c *metav1.Condition, bad metav1.ConditionStatus, action string) {
+	kind := corev1.EventTypeNormal
+	if c.Status == bad {
+		kind = corev1.EventTypeWarning
+	}
+	r.recorder.Eventf(obj, nil, kind, c.Reason, action, "%s", wire.Clip(c.Message, wire.MaxNote))
 }
 
 func changeIn(s brokerv1alpha1.ReservationStatus) *metav1.Condition {

@@ -160,8 +160,14 @@ func (r *request) addTo(sum quantity.Amounts, sign int64) {
 	}
 }
 
+// Finished tells of a pod that has ended and takes nothing any more, until somebody
+// deletes it.
+func Finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
 func factsOfPod(pod *corev1.Pod) podFacts {
-	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if pod.Spec.NodeName == "" || Finished(pod) {
 		return podFacts{}
 	}
 	return podFacts{

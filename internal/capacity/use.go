@@ -23,6 +23,6 @@ func UseOf(pod *corev1.Pod) (u Use, ok bool) {
 	u.Request = quantity.Amounts{}
 	request := requestOf(pod)
 	request.addTo(u.Request, +1)
-	u.Over = pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	u.Over = Finished(pod)
 	return u, true
 }
