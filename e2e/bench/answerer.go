@@ -98,14 +98,7 @@ func controlServer(b *broker.Broker, address string, log logr.Logger) func(conte
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
-	mux.HandleFunc("GET /heap", func(w http.ResponseWriter, _ *http.Request) {
-		// What the first collection finds finalizers of goes with the second.
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		_ = json.NewEncoder(w).Encode(m.HeapAlloc) // who asked may have gone
-	})
+	mux.HandleFunc("GET /heap", tellHeap)
 	c := &crowd{b: b}
 	for command, carryOut := range map[string]func(context.Context, int) error{
 		"lend": c.lend, "advertise": c.advertise, "fill": c.fill,
@@ -121,8 +114,23 @@ func controlServer(b *broker.Broker, address string, log logr.Logger) func(conte
 			}
 		})
 	}
+	return serve(address, mux)
+}
+
+// tellHeap says how many bytes of the heap are in use.
+func tellHeap(w http.ResponseWriter, _ *http.Request) {
+	// What the first collection finds finalizers of goes with the second.
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	_ = json.NewEncoder(w).Encode(m.HeapAlloc) // who asked may have gone
+}
+
+// serve answers at an address until ctx ends.
+func serve(address string, handler http.Handler) func(context.Context) error {
 	return func(ctx context.Context) error {
-		s := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: time.Second}
+		s := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: time.Second}
 		defer context.AfterFunc(ctx, func() { _ = s.Close() })() // nothing that is under way is of use then
 		if err := s.ListenAndServe(); ctx.Err() == nil {
 			return err

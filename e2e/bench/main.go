@@ -44,11 +44,15 @@ type settings struct {
 	starts int
 	// peerings are made and undone by either side, twice a round.
 	peerings int
+	// pods and nodes are those of a large cluster, podEvents happen in a second of window.
+	pods, nodes, podEvents int
+	window                 time.Duration
 }
 
 var full = settings{
 	slice: time.Second, rounds: 5, clusters: 10_000, reservations: 100_000, interval: 30 * time.Second,
 	lenders: 100, grants: 500, failovers: 5, backlog: 10_000, starts: 3, peerings: 3,
+	pods: 150_000, nodes: 5_000, podEvents: 50, window: 30 * time.Second,
 }
 
 // study measures some figures that belong together.
@@ -65,7 +69,14 @@ var studies = []study{
 	{"projection", projection},
 	{"failover", failover},
 	{"scale", scale},
+	{"agent", agent},
 	{"peering", peering},
+}
+
+// roles are what this program is where a study starts it with their name.
+var roles = map[string]func(ctx context.Context, args []string) error{
+	answererCommand:   answerer,
+	accountantCommand: accountant,
 }
 
 func main() {
@@ -78,8 +89,8 @@ func main() {
 }
 
 func command(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == answererCommand {
-		return answerer(ctx, args[1:])
+	if len(args) > 0 && roles[args[0]] != nil {
+		return roles[args[0]](ctx, args[1:])
 	}
 	s := full
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -88,6 +99,9 @@ func command(ctx context.Context, args []string) error {
 	flags.IntVar(&s.clusters, "clusters", s.clusters, "clusters of a large fleet")
 	flags.IntVar(&s.reservations, "reservations", s.reservations, "reservations of a large fleet")
 	flags.IntVar(&s.backlog, "backlog", s.backlog, "reservations that wait to be shown")
+	flags.IntVar(&s.pods, "pods", s.pods, "pods of a large cluster")
+	flags.IntVar(&s.nodes, "nodes", s.nodes, "nodes of a large cluster")
+	flags.DurationVar(&s.window, "window", s.window, "how long the agent of a large cluster is looked at")
 	only := flags.String("run", "", "measure these studies alone, a regular expression; of "+strings.Join(names(), ", "))
 	page := flags.String("page", "", "write the table into this page too, in place of the one that is there")
 	if err := flags.Parse(args); err != nil {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestMain is the answerer where a study starts this program as one.
+// TestMain is a part of the broker or of the agent where a study starts this program as one.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == answererCommand {
+	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
 		main()
 		return
 	}
@@ -26,13 +26,14 @@ func TestMain(m *testing.M) {
 var small = settings{
 	slice: 50 * time.Millisecond, rounds: 1, clusters: 12, reservations: 40, interval: 2 * time.Second,
 	lenders: 3, grants: 12, failovers: 1, backlog: 20, starts: 1,
+	pods: 60, nodes: 4, podEvents: 50, window: 300 * time.Millisecond,
 }
 
 // TestEveryStudyHasItsFigures looks at no figure: what runs beside it decides those. The
 // study of peerings has the clusters of e2e/local, and is tested there.
 func TestEveryStudyHasItsFigures(t *testing.T) {
 	figures := map[string]int{
-		"decision": 1, "answers": 3, "advertisements": 2, "delivery": 1, "projection": 3, "failover": 1, "scale": 3,
+		"decision": 1, "answers": 3, "advertisements": 2, "delivery": 1, "projection": 3, "failover": 1, "scale": 3, "agent": 2,
 	}
 	for _, study := range studies {
 		if study.name == "peering" {

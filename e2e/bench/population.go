@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	restclientwatch "k8s.io/client-go/rest/watch"
+)
+
+//go:embed samples
+var samples embed.FS
+
+// heartbeat is how often a kubelet writes the status of its node though nothing changed.
+const heartbeat = 5 * time.Minute
+
+// population is the nodes and pods of a large cluster, in front of an API server that
+// answers everything else. They are made up as they are read and kept nowhere. It speaks
+// to readers that ask for a stream of what there is, as clients of Kubernetes 1.35 do, and
+// for protobuf.
+type population struct {
+	nodes, pods int
+	// rate is how many events of pods there are in a second.
+	rate int
+	rest http.Handler
+
+	pod  corev1.Pod
+	node corev1.Node
+}
+
+func newPopulation(s settings, rest http.Handler) (*population, error) {
+	p := &population{nodes: s.nodes, pods: s.pods, rate: s.podEvents, rest: rest}
+	for name, into := range map[string]any{"pod": &p.pod, "node": &p.node} {
+		text, err := samples.ReadFile("samples/" + name + ".json")
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(text, into); err != nil {
+			return nil, fmt.Errorf("sample of a %s: %w", name, err)
+		}
+	}
+	return p, nil
+}
+
+// kind is the objects at one path.
+type kind struct {
+	count int
+	// object with a number, as it is at first.
+	object func(i int) runtime.Object
+	// event with a number, and how long there is between two.
+	event func(k int) watch.Event
+	every time.Duration
+	// marker is an empty object, to say that all were told.
+	marker func(meta metav1.ObjectMeta) runtime.Object
+}
+
+func (p *population) kind(path string) (kind, bool) {
+	switch path {
+	case "/api/v1/pods":
+		return kind{
+			p.pods, func(i int) runtime.Object { return p.podAt(i, 0) }, p.podEvent, time.Second / time.Duration(p.rate),
+			func(meta metav1.ObjectMeta) runtime.Object { return &corev1.Pod{ObjectMeta: meta} },
+		}, true
+	case "/api/v1/nodes":
+		return kind{
+			p.nodes, func(i int) runtime.Object { return p.nodeAt(i) }, p.nodeEvent, heartbeat / time.Duration(p.nodes),
+			func(meta metav1.ObjectMeta) runtime.Object { return &corev1.Node{ObjectMeta: meta} },
+		}, true
+	}
+	return kind{}, false
+}
+
+// ServeHTTP leaves to the API server what asks for some by their labels: none of these
+// have such.
+func (p *population) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	k, ours := p.kind(r.URL.Path)
+	if !ours || query.Get("labelSelector") != "" {
+		p.rest.ServeHTTP(w, r)
+		return
+	}
+	if query.Get("watch") != "true" || !strings.Contains(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
+		http.Error(w, "these are told in a stream of protobuf alone", http.StatusNotAcceptable)
+		return
+	}
+	ctx := r.Context()
+	if seconds, err := strconv.Atoi(query.Get("timeoutSeconds")); err == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
+		defer cancel()
+	}
+	told, err := strconv.Atoi(query.Get("resourceVersion"))
+	if err != nil {
+		told = firstVersion
+	}
+	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
+	out := newStream(w)
+	if query.Get("sendInitialEvents") == "true" {
+		told = firstVersion
+		if k.all(ctx, out) != nil {
+			return // nobody reads
+		}
+	}
+	k.follow(ctx, out, told-firstVersion)
+}
+
+// firstVersion is the resource version before the first event; each adds one.
+const firstVersion = 1
+
+// all tells every object.
+func (k kind) all(ctx context.Context, out *stream) error {
+	for i := range k.count {
+		if err := errors.Join(ctx.Err(), out.tell(watch.Event{Type: watch.Added, Object: k.object(i)})); err != nil {
+			return err
+		}
+	}
+	out.flush()
+	return out.tell(watch.Event{Type: watch.Bookmark, Object: k.marker(metav1.ObjectMeta{
+		ResourceVersion: strconv.Itoa(firstVersion), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+	})})
+}
+
+// follow tells events, the first of which is that with number next.
+func (k kind) follow(ctx context.Context, out *stream, next int) {
+	ticks := time.NewTicker(k.every)
+	defer ticks.Stop()
+	for ; ; next++ {
+		out.flush()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		event := k.event(next)
+		event.Object.(metav1.Object).SetResourceVersion(strconv.Itoa(firstVersion + next + 1))
+		if out.tell(event) != nil {
+			return
+		}
+	}
+}
+
+// podEvent has one pod after the other replaced by one elsewhere: it ends, is gone, its
+// successor is bound, and runs.
+func (p *population) podEvent(k int) watch.Event {
+	i, generation := k/4%p.pods, k/4/p.pods
+	switch k % 4 {
+	case 0:
+		pod := p.podAt(i, generation)
+		pod.DeletionTimestamp = &pod.CreationTimestamp
+		return watch.Event{Type: watch.Modified, Object: pod}
+	case 1:
+		return watch.Event{Type: watch.Deleted, Object: p.podAt(i, generation)}
+	case 2:
+		pod := p.podAt(i, generation+1)
+		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		return watch.Event{Type: watch.Added, Object: pod}
+	default:
+		return watch.Event{Type: watch.Modified, Object: p.podAt(i, generation+1)}
+	}
+}
+
+func (p *population) nodeEvent(k int) watch.Event {
+	return watch.Event{Type: watch.Modified, Object: p.nodeAt(k % p.nodes)}
+}
+
+// podAt is one of a cluster's pods, or of those that took its place.
+func (p *population) podAt(i, generation int) *corev1.Pod {
+	pod := p.pod.DeepCopy()
+	pod.Namespace = fmt.Sprintf("shop-%02d", i%40)
+	pod.Name = fmt.Sprintf("%s%05x", pod.GenerateName, i+generation*p.pods)
+	pod.UID = types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012x", i, generation))
+	pod.Spec.NodeName = nodeName((i + generation*7) % p.nodes)
+	pod.Spec.Containers[0].Resources.Requests = requestsOf(i)
+	pod.Status.ContainerStatuses[0].Resources.Requests = requestsOf(i)
+	pod.Status.ContainerStatuses[0].AllocatedResources = requestsOf(i)
+	return pod
+}
+
+// requestsOf a pod are a twentieth of a core to one, and 64 MiB to 4 GiB.
+func requestsOf(i int) corev1.ResourceList {
+	random := rand.New(rand.NewPCG(1, uint64(i)))
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(50*(1+random.Int64N(20)), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(64<<20*(1+random.Int64N(64)), resource.BinarySI),
+	}
+}
+
+func (p *population) nodeAt(i int) *corev1.Node {
+	node := p.node.DeepCopy()
+	node.Name = nodeName(i)
+	node.UID = types.UID(fmt.Sprintf("%08x-0000-4000-9000-000000000000", i))
+	node.Labels[corev1.LabelHostname] = node.Name
+	return node
+}
+
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
+
+// stream is the answer to a watch.
+type stream struct {
+	*restclientwatch.Encoder
+	response http.ResponseWriter
+}
+
+func newStream(w http.ResponseWriter) *stream {
+	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	frames := info.StreamSerializer.Framer.NewFrameWriter(w)
+	objects := scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
+	return &stream{restclientwatch.NewEncoder(streaming.NewEncoder(frames, info.StreamSerializer.Serializer), objects), w}
+}
+
+func (s *stream) tell(e watch.Event) error { return s.Encode(&e) }
+
+func (s *stream) flush() { _ = http.NewResponseController(s.response).Flush() } // the next write says so, if nobody reads
