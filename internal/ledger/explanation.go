@@ -45,7 +45,7 @@ type Candidate struct {
 // What is said of a candidate that could provide and was not chosen.
 const (
 	reasonLower  = "LowerScore"
-	messageLower = "another cluster scores higher"
+	messageLower = "another cluster scores higher, or as high and comes first by name"
 )
 
 // Lower is a candidate that could provide but is not the one.
