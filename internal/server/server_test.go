@@ -45,16 +45,7 @@ func TestStartFailsOnATakenAddress(t *testing.T) {
 
 func TestHeadersThatDoNotArriveEndTheConnection(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.http.ReadHeaderTimeout = 100 * time.Millisecond })
-	config := s.tlsConfig(certificate(t)(s.agentsCA.IssueClient("rome", "")))
-	config.NextProtos = []string{"http/1.1"}
-	conn, err := tls.Dial("tcp", s.address, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, "GET /api/v1/ping HTTP/1.1\r\nHost: x\r\nX-Slow: "); err != nil {
-		t.Fatal(err)
-	}
+	conn := s.write(t, "GET /api/v1/ping HTTP/1.1\r\nHost: x\r\nX-Slow: ")
 	wantEnd(t, conn)
 
 	silent, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
@@ -285,16 +276,7 @@ func TestACallerThatLeavesIsNoError(t *testing.T) {
 // answer all the same.
 func TestACallerThatStillReadsIsToldToAskAgain(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
-	config := s.tlsConfig(certificate(t)(s.agentsCA.IssueClient("rome", "")))
-	config.NextProtos = []string{"http/1.1"}
-	conn, err := tls.Dial("tcp", s.address, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, "GET /api/v1/instructions?wait=60 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	conn := s.write(t, "GET /api/v1/instructions?wait=60 HTTP/1.1\r\nHost: x\r\n\r\n")
 	if err := s.broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1); err != nil {
 		t.Fatal(err)
 	}

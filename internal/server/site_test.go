@@ -106,6 +106,22 @@ func (s *site) tlsConfig(certificates ...tls.Certificate) *tls.Config {
 	}
 }
 
+// write sends bytes on a connection of a cluster's own, over HTTP/1.1.
+func (s *site) write(t *testing.T, bytes string) *tls.Conn {
+	t.Helper()
+	config := s.tlsConfig(certificate(t)(s.agentsCA.IssueClient("rome", "")))
+	config.NextProtos = []string{"http/1.1"}
+	conn, err := tls.Dial("tcp", s.address, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, bytes); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
 // reply is an answer read to its end.
 type reply struct {
 	*http.Response
