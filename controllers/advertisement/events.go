@@ -7,11 +7,33 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
+// isNews reports whether a condition has turned, or was not there and says more than that
+// nothing is wrong.
+func isNews(old *metav1.Condition, c metav1.Condition) bool {
+	if old != nil {
+		return old.Status != c.Status || old.Reason != c.Reason
+	}
+	switch c.Reason {
+	case agentv1alpha1.ReasonCovered, agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden:
+		return false
+	}
+	return true
+}
+
+// isUnsteady reports whether the text of a condition may differ every time, as those of
+// failures do but for what is wrong with Liqo.
+func isUnsteady(c metav1.Condition) bool {
+	return c.Status != metav1.ConditionTrue && c.Type != agentv1alpha1.ConditionLiqoReady
+}
+
 // tell records an event for a change of the condition.
 func (r *Reconciler) tell(adv *agentv1alpha1.Advertisement, c metav1.Condition) {
 	kind := corev1.EventTypeNormal
-	switch {
-	case c.Status != metav1.ConditionTrue, c.Reason == agentv1alpha1.ReasonRenewalFailing, c.Reason == agentv1alpha1.ReasonCertificateExpiring:
+	switch c.Reason {
+	case agentv1alpha1.ReasonRenewalFailing, agentv1alpha1.ReasonCertificateExpiring, agentv1alpha1.ReasonLiqoVersionUntested:
+		kind = corev1.EventTypeWarning
+	}
+	if c.Status == metav1.ConditionFalse {
 		kind = corev1.EventTypeWarning
 	}
 	r.recorder.Eventf(adv, nil, kind, c.Reason, "Publish", "%s", c.Message)

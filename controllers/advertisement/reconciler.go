@@ -57,6 +57,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	if r.options.Certificate != nil {
 		conditions = append(conditions, r.options.Certificate())
 	}
+	if r.options.Liqo != nil {
+		conditions = append(conditions, r.options.Liqo(ctx))
+	}
 	if err := r.report(ctx, adv, conditions); err != nil {
 		return conflictLater(err)
 	}
@@ -211,23 +214,24 @@ func refusal(err error) metav1.Condition {
 }
 
 // report writes the conditions where one changed, with events, and nothing else: an
-// advertisement a minute must not be a write a minute. Texts alone count while all is
-// well; those of failures may differ every time. The first condition is whether the
-// broker has the advertisement.
+// advertisement a minute must not be a write a minute. The first condition is whether
+// the broker has the advertisement.
 func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) error {
 	before := adv.DeepCopy()
 	now := metav1.Time{Time: r.options.Clock.Now()}
 	var changed []metav1.Condition
 	same := adv.Status.ObservedGeneration == adv.Generation
+	if r.options.Liqo == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, agentv1alpha1.ConditionLiqoReady) {
+		same = false // the cluster peered before
+	}
 	for _, c := range conditions {
 		c.Message = wire.Clip(c.Message, 4096)
 		c.ObservedGeneration, c.LastTransitionTime = adv.Generation, now
 		old := meta.FindStatusCondition(adv.Status.Conditions, c.Type)
-		isNew := old == nil && c.Reason != agentv1alpha1.ReasonCovered // is no news
-		if isNew || old != nil && (old.Status != c.Status || old.Reason != c.Reason) {
+		if isNews(old, c) {
 			changed = append(changed, c)
 		}
-		same = same && old != nil && (c.Status != metav1.ConditionTrue || c.Message == old.Message)
+		same = same && old != nil && (c.Message == old.Message || isUnsteady(c))
 		meta.SetStatusCondition(&adv.Status.Conditions, c)
 	}
 	if len(changed) == 0 && same {

@@ -92,6 +92,8 @@ type Options struct {
 	Peers Peers
 	// Certificate says how the agent's certificate is; nil if nobody is to be told.
 	Certificate func() metav1.Condition
+	// Liqo says how Liqo in this cluster is; nil if the cluster shall not peer.
+	Liqo func(context.Context) metav1.Condition
 	// Clock is the wall clock unless set.
 	Clock clock.PassiveClock
 }

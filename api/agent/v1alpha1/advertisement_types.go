@@ -93,9 +93,10 @@ type AdvertisementStatus struct {
 	PeerRights map[string]PeerRight `json:"peerRights,omitempty"`
 
 	// conditions are Ready, true when the broker knows this cluster,
-	// CertificateValid, true while the agent's certificate has not expired, and
+	// CertificateValid, true while the agent's certificate has not expired,
 	// ReservationsCovered, true while what is kept for reservations is free or used by
-	// them.
+	// them, and LiqoReady, true while Liqo here is of a version that the agent works with
+	// and enforces limits.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -12,6 +12,10 @@ const (
 	// ConditionReservationsCovered of an Advertisement is true while what is kept for
 	// reservations is free, or used by them.
 	ConditionReservationsCovered = "ReservationsCovered"
+	// ConditionLiqoReady of an Advertisement is true while Liqo in this cluster is one that
+	// the agent works with and holds other clusters to what they reserved, and Unknown where
+	// that cannot be read. An agent that shall not peer has no such condition.
+	ConditionLiqoReady = "LiqoReady"
 	// ConditionReserved is true while the broker holds capacity for a
 	// ResourceRequest.
 	ConditionReserved = "Reserved"
@@ -115,9 +119,21 @@ const (
 	// ReasonCovered and ReasonReservedCapacityTaken are of ReservationsCovered.
 	ReasonCovered               = "Covered"
 	ReasonReservedCapacityTaken = "ReservedCapacityTaken"
-	ReasonInsufficient          = "InsufficientCapacity"
-	ReasonOutsideBounds         = "OutsideBounds"
-	ReasonGranted               = "Granted"
+	// ReasonLiqoReady and those that follow are of LiqoReady. ReasonLiqoHidden: which
+	// version it is, and whether it enforces limits, cannot be read.
+	ReasonLiqoReady  = "LiqoReady"
+	ReasonLiqoHidden = "LiqoHidden"
+	// ReasonLiqoMissing: there is none in this cluster.
+	ReasonLiqoMissing = "LiqoMissing"
+	// ReasonLiqoVersionUnsupported and ReasonLiqoVersionUntested: it is another version than
+	// that which the agent is tested with, and does not work with the agent, or may.
+	ReasonLiqoVersionUnsupported = "LiqoVersionUnsupported"
+	ReasonLiqoVersionUntested    = "LiqoVersionUntested"
+	// ReasonLimitsNotEnforced: it lets other clusters use more than they reserved.
+	ReasonLimitsNotEnforced = "LimitsNotEnforced"
+	ReasonInsufficient      = "InsufficientCapacity"
+	ReasonOutsideBounds     = "OutsideBounds"
+	ReasonGranted           = "Granted"
 	// ReasonApplied: the agent goes by what is written.
 	ReasonApplied = "Applied"
 	ReasonLending = "Lending"

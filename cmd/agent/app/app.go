@@ -8,8 +8,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -85,6 +87,8 @@ type agent struct {
 	peering   *liqo.Peering
 	// scout is nil where nobody peers.
 	scout *reach.Scout
+	// withoutLiqo is whether nobody peers because there was no Liqo when the agent started.
+	withoutLiqo bool
 }
 
 func run(ctx context.Context, o *options) error {
@@ -241,7 +245,11 @@ func (a *agent) addControllers(config *rest.Config) error {
 	if a.scout != nil {
 		advertises.Peers, consumes.Reach = a.scout, a.scout
 	}
-	err := advertisement.New(a.mgr.GetClient(), a.transport, a.watcher, a.mgr.GetEventRecorder("advertisement"), advertises).SetupWithManager(a.mgr)
+	var err error
+	if advertises.Liqo, err = a.preflight(config); err != nil {
+		return err
+	}
+	err = advertisement.New(a.mgr.GetClient(), a.transport, a.watcher, a.mgr.GetEventRecorder("advertisement"), advertises).SetupWithManager(a.mgr)
 	if err != nil {
 		return err
 	}
@@ -269,6 +277,22 @@ func (a *agent) addControllers(config *rest.Config) error {
 		Placeholders: placeholders, NamespaceQuota: a.namespaceQuota,
 		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
 	})
+}
+
+// preflight is what says how Liqo is, nil where nobody is to peer.
+func (a *agent) preflight(config *rest.Config) (func(context.Context) metav1.Condition, error) {
+	if a.withoutLiqo {
+		// It peers once it is started anew, whatever was installed meanwhile.
+		return func(context.Context) metav1.Condition { return liqo.Installation{}.Judge().Condition() }, nil
+	}
+	if a.peeringMode == peeringNone {
+		return nil, nil
+	}
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return liqo.NewPreflight(server.RESTClient(), a.mgr.GetAPIReader(), a.liqoNamespace, clock.RealClock{}).Condition, nil
 }
 
 func (a *agent) addInbox(*rest.Config) error {

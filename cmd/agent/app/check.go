@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,6 +24,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
 const (
@@ -32,12 +32,6 @@ const (
 	kindsAdvice = "install the kinds of this version: helm upgrade with crds.enabled=true, or kubectl apply --server-side -f charts/agent/files/crds"
 	// identityAdvice is what to do where the agent has no certificate.
 	identityAdvice = "enrol the cluster: broker enrol CLUSTER-ID in the broker's cluster prints what to run here"
-
-	// liqoDeployment tells by its label which Liqo runs.
-	liqoDeployment = "liqo-controller-manager"
-	versionLabel   = "app.kubernetes.io/version"
-	// testedLiqo is the line of Liqo that this agent is tested with.
-	testedLiqo = "v1.2."
 
 	// brokerURLsFile stands beside the certificate of an enrolled agent: the broker's
 	// addresses, one a line.
@@ -170,12 +164,13 @@ func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.Discov
 	if o.peeringMode == peeringNone {
 		return checkup.Skip("--peering-mode=none: nobody peers")
 	}
-	_, err := published.ServerResourcesForGroupVersion(liqoAPI)
-	if apierrors.IsNotFound(err) {
-		return checkup.Fail("install Liqo, or set peeringMode=none", "it is not installed (no API %s)", liqoAPI)
-	}
+	seen, err := liqo.ObserveInstallation(ctx, published.RESTClient(), c, o.liqoNamespace)
 	if err != nil {
 		return checkup.Fail("", "%v", err)
+	}
+	verdict := seen.Judge()
+	if !seen.Served {
+		return checkup.Fail(verdict.Advice, "%s", verdict.Message)
 	}
 	ids := &corev1.ConfigMap{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: o.liqoNamespace, Name: liqoClusterIDConfigMap}, ids); err != nil {
@@ -186,14 +181,19 @@ func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.Discov
 		return checkup.Fail("enrol with Liqo's ID, or reinstall Liqo with discovery.config.clusterID="+certified,
 			"its cluster ID is %q, the agent's certificate speaks for %q", id, certified)
 	}
-	deployment := &appsv1.Deployment{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: o.liqoNamespace, Name: liqoDeployment}, deployment); err != nil {
-		return checkup.Found("cluster ID %q; which version cannot be read", id)
+	return judged(id, verdict)
+}
+
+// judged is the finding about Liqo of a cluster ID. What lends more than was reserved
+// works, and so may what nobody has tested; what cannot be read is no fault.
+func judged(id string, verdict liqo.Verdict) checkup.Finding {
+	switch verdict.Reason {
+	case agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden:
+		return checkup.Found("cluster ID %q; %s", id, verdict.Message)
+	case agentv1alpha1.ReasonLimitsNotEnforced, agentv1alpha1.ReasonLiqoVersionUntested:
+		return checkup.Warn(verdict.Advice, "cluster ID %q; %s", id, verdict.Message)
 	}
-	if running := deployment.Labels[versionLabel]; !strings.HasPrefix(running, testedLiqo) {
-		return checkup.Warn("use Liqo "+testedLiqo+"x", "cluster ID %q; version %q is not one that this agent is tested with", id, running)
-	}
-	return checkup.Found("cluster ID %q, version %s", id, deployment.Labels[versionLabel])
+	return checkup.Fail(verdict.Advice, "cluster ID %q; %s", id, verdict.Message)
 }
 
 // certifiedID is the cluster that the certificate speaks for, empty if there is none.

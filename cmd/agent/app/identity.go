@@ -13,14 +13,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
 // Where Liqo keeps its cluster ID.
 const (
 	liqoClusterIDConfigMap = "liqo-clusterid-configmap"
 	liqoClusterIDKey       = "CLUSTER_ID"
-	// liqoAPI is served where Liqo is installed.
-	liqoAPI = "authentication.liqo.io/v1beta1"
 )
 
 // settle finds out what the flags left open, and stops the agent where two sources
@@ -78,23 +77,23 @@ func podsOnly() string {
 func (a *agent) settleMode(installed bool) error {
 	switch {
 	case (a.peeringMode == peeringBrokered || a.peeringMode == peeringKubeconfig) && !installed:
-		return fmt.Errorf("--peering-mode=%s: Liqo is not installed in this cluster (no API %s); install it or use --peering-mode=none", a.peeringMode, liqoAPI)
+		return fmt.Errorf("--peering-mode=%s: Liqo is not installed in this cluster (no API %s); install it or use --peering-mode=none", a.peeringMode, liqo.API())
 	case a.peeringMode == "" && installed:
 		a.peeringMode = peeringBrokered
 	case a.peeringMode == "":
-		a.peeringMode = peeringNone
+		a.peeringMode, a.withoutLiqo = peeringNone, true
 		a.log.Info("Liqo is not installed: capacity is reserved, nobody peers (--peering-mode=none)")
 	}
 	return nil
 }
 
 func liqoInstalled(clientset kubernetes.Interface) (bool, error) {
-	_, err := clientset.Discovery().ServerResourcesForGroupVersion(liqoAPI)
+	_, err := clientset.Discovery().ServerResourcesForGroupVersion(liqo.API())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking the API server for %s: %w", liqoAPI, err)
+		return false, fmt.Errorf("asking the API server for %s: %w", liqo.API(), err)
 	}
 	return true, nil
 }

@@ -1,0 +1,52 @@
+package app
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+func TestFindingsAboutLiqo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seen liqo.Installation
+		want checkup.Finding
+	}{
+		"as it should be": {
+			liqo.Installation{Served: true, Version: "v1.2.0", Quota: true, Limits: "Hard"},
+			checkup.Finding{Level: checkup.OK, Message: `cluster ID "rome"; Liqo v1.2.0 enforces limits`},
+		},
+		"what cannot be read is no fault": {
+			liqo.Installation{Served: true, Hidden: "forbidden"},
+			checkup.Finding{Level: checkup.OK, Message: `cluster ID "rome"; which version Liqo is and whether it enforces limits cannot be read: forbidden`},
+		},
+		"without limits": {
+			liqo.Installation{Served: true, Version: "v1.2.0", Quota: true, Limits: "None"},
+			checkup.Finding{
+				Level:   checkup.Warning,
+				Message: `cluster ID "rome"; Liqo v1.2.0 enforces limits "None": pods of other clusters may use more than they reserved`,
+				Advice:  "set controllerManager.config.defaultLimitsEnforcement=Hard in Liqo's chart",
+			},
+		},
+		"a version that nobody has tested": {
+			liqo.Installation{Served: true, Version: "v1.3.0", Quota: true, Limits: "Hard"},
+			checkup.Finding{
+				Level:   checkup.Warning,
+				Message: `cluster ID "rome"; Liqo v1.3.0 enforces limits; this agent is tested with Liqo 1.2`,
+				Advice:  "if something does not work, install Liqo 1.2",
+			},
+		},
+		"a version that is not supported": {
+			liqo.Installation{Served: true, Version: "v1.0.1", Quota: true, Limits: "Hard"},
+			checkup.Finding{Level: checkup.Failed, Message: `cluster ID "rome"; Liqo v1.0.1 is not supported`, Advice: "install Liqo 1.2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, judged("rome", tc.seen.Judge())); diff != "" {
+				t.Errorf("finding (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
