@@ -14,7 +14,7 @@ func TestAPortHasOneControlPlane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := first.of("kube-apiserver")
+	port := first.named["kube-apiserver"]
 
 	// Nothing listens there, and still nobody else gets it.
 	if _, ok := claimFree(port); ok {
@@ -29,7 +29,7 @@ func TestAPortHasOneControlPlane(t *testing.T) {
 	if err != nil {
 		t.Fatal("once it has ended: ", err)
 	}
-	if got := second.of("kube-apiserver"); got != port {
+	if got := second.named["kube-apiserver"]; got != port {
 		t.Errorf("the port is %d, was %d", got, port)
 	}
 	second.release()
@@ -42,7 +42,7 @@ func TestAPortThatAnotherProgramTookIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.release()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.of("kube-apiserver"))))
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.named["kube-apiserver"])))
 	if err != nil {
 		t.Fatal(err)
 	}
