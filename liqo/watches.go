@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,6 +35,12 @@ func ConsumerWatches() []client.Object {
 		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap")),
 		&liqov1beta1.ForeignCluster{},
 	}
+}
+
+// VirtualNodes selects the nodes that Consume reads. A cluster may have thousands of others,
+// of which no copy needs to be kept.
+func VirtualNodes() labels.Selector {
+	return labels.SelectorFromSet(labels.Set{consts.TypeLabel: consts.TypeNode})
 }
 
 // ProviderWatches are the objects whose changes Provide waits for.

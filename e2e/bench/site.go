@@ -123,23 +123,35 @@ type server struct {
 	direct       string
 }
 
-// binaryDir is where the broker was built, "" if it was not.
+// binaryDir is where programs were built, "" if none was.
 var binaryDir string
 
-// binary builds the broker once. removeBinary is called when nothing runs any more.
-var binary = sync.OnceValues(func() (string, error) {
+var makeBinaryDir = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return "", err
-	}
 	binaryDir = dir
-	path := filepath.Join(dir, "broker")
-	build := exec.Command("go", "build", "-o", path, "github.com/mehdiazizian/liqo-resource-broker/cmd/broker")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the broker: %w\n%s", err, out)
-	}
-	return path, nil
+	return dir, err
 })
+
+// Each is built once. removeBinary is called when nothing runs any more.
+var (
+	brokerBinary = binary("broker")
+	agentBinary  = binary("agent")
+)
+
+func binary(name string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		dir, err := makeBinaryDir()
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, name)
+		build := exec.Command("go", "build", "-o", path, "github.com/mehdiazizian/liqo-resource-broker/cmd/"+name)
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
+		}
+		return path, nil
+	})
+}
 
 func removeBinary() error {
 	if binaryDir == "" {
@@ -150,7 +162,7 @@ func removeBinary() error {
 
 // startBroker runs a replica of the real broker; one alone takes part in no election.
 func (s *site) startBroker(ctx context.Context, name string, elects bool) (*server, error) {
-	path, err := binary()
+	path, err := brokerBinary()
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +244,7 @@ func (s *site) start(ctx context.Context, name, path string, arguments func(r *s
 	return r, r.Await(ready, process.Answers(r.control))
 }
 
+// save writes a certificate, and who else is trusted, into a folder.
 func (s *site) save(pair pki.KeyPair) (string, error) {
 	dir, err := os.MkdirTemp(s.dir, "certificates")
 	if err != nil {
