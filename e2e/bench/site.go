@@ -145,7 +145,8 @@ func binary(name string) func() (string, error) {
 			return "", err
 		}
 		path := filepath.Join(dir, name)
-		build := exec.Command("go", "build", "-o", path, "github.com/mehdiazizian/liqo-resource-broker/cmd/"+name)
+		// It is for every study: that one of them ends does not end it.
+		build := exec.CommandContext(context.Background(), "go", "build", "-o", path, "github.com/mehdiazizian/liqo-resource-broker/cmd/"+name)
 		if out, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
 		}
