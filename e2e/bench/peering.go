@@ -22,7 +22,7 @@ func peering(ctx context.Context, s settings, t *table) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, env.Stop()) }()
-	times, err := env.MeasurePeering(ctx, s.peerings)
+	times, err := env.MeasurePeering(ctx, 4*s.peerings)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import "testing"
 // quiet machine.
 func TestRequestToReadyNode(t *testing.T) {
 	env := playgroundOf(t)
-	times, err := env.MeasurePeering(t.Context(), 1)
+	times, err := env.MeasurePeering(t.Context(), 2)
 	check(t, err)
 	for _, c := range []struct {
 		kind string

@@ -32,9 +32,10 @@ const (
 	moreNodes = 2
 )
 
-// MeasurePeering compares requests with liqoctl, in turns: request, liqoctl, liqoctl,
-// request. Nothing may be peered when it begins, and nothing is when it ends.
-func (e *Environment) MeasurePeering(ctx context.Context, rounds int) (PeeringTimes, error) {
+// MeasurePeering compares requests with liqoctl, in so many turns: request, liqoctl,
+// liqoctl, request, and again. Nothing may be peered when it begins, and nothing is when
+// it ends.
+func (e *Environment) MeasurePeering(ctx context.Context, turns int) (PeeringTimes, error) {
 	var times PeeringTimes
 	if err := e.EnsureNamespace(ctx, e.Member(peeredConsumer), namespace); err != nil {
 		return times, err
@@ -42,14 +43,13 @@ func (e *Environment) MeasurePeering(ctx context.Context, rounds int) (PeeringTi
 	if err := e.AwaitAdvertised(ctx, time.Minute); err != nil {
 		return times, err
 	}
-	for range rounds {
-		for _, turn := range []func(context.Context, *PeeringTimes) error{e.byRequest, e.byLiqoctl, e.byLiqoctl, e.byRequest} {
-			if err := turn(ctx, &times); err != nil {
-				return times, err
-			}
-			if err := e.AwaitClean(ctx, time.Minute); err != nil {
-				return times, err
-			}
+	order := [...]func(context.Context, *PeeringTimes) error{e.byRequest, e.byLiqoctl, e.byLiqoctl, e.byRequest}
+	for i := range turns {
+		if err := order[i%len(order)](ctx, &times); err != nil {
+			return times, err
+		}
+		if err := e.AwaitClean(ctx, time.Minute); err != nil {
+			return times, err
 		}
 	}
 	return times, nil
