@@ -77,18 +77,26 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liq
 .PHONY: test
 test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
 	$(GO_TEST) -timeout 15m $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(WAITING))")
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-processes test-model test-waiting
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-processes test-model test-waiting test-endings
 
 # Packages whose tests wait for servers more than they compute.
 WAITING := ./cmd/broker/app ./internal/playground ./internal/journal
+# Tests of e2e/local that take the longest, mostly waiting for something to be over. They
+# have a playground of their own, beside that of the others.
+ENDINGS := KilledAtEveryStep|AConsumerGivesUp|ALostProvider|WhatEnds|PodsLeave|CyclesLeaveNothing
+LOCAL_TEST := LRB_E2E_RACE=1 $(GO_TEST) -timeout 30m -v ./e2e/local
 
-# One of them computes while the others mostly wait; the last begins when one has ended.
-.PHONY: test-local test-processes test-model test-waiting
+# They begin in this order, three at a time: one of them computes while the others mostly
+# wait, and the second playground comes when the programs of the first are built.
+.PHONY: test-local test-processes test-model test-waiting test-endings
+test-local:
+	$(LOCAL_TEST) -skip '$(ENDINGS)'
+
+test-endings:
+	LRB_PLAYGROUND_DIR=$(CURDIR)/.playground-endings $(LOCAL_TEST) -run '$(ENDINGS)'
+
 test-waiting:
 	$(GO_TEST) -p 1 -timeout 15m $(WAITING)
-
-test-local:
-	LRB_E2E_RACE=1 $(GO_TEST) -timeout 30m -v ./e2e/local
 
 test-model:
 	go test -count=1 -timeout 20m -v -run '^TestSimulation$$' ./internal/broker -broker.steps=$(STEPS)
