@@ -17,11 +17,12 @@ import (
 
 // Whoever is killed at whichever step, a reservation ends up as if nothing had
 // happened. In one life every step of a process kills it once: what comes after a
-// restart is the next step's turn. The broker by itself is killed in e2e/robustness.
+// restart is the next step's turn.
 func TestKilledAtEveryStep(t *testing.T) {
 	tests := map[string]map[string][]failpoint.Point{
 		"the consumer's agent": {"rome": failpoint.Consumer},
 		"the provider's agent": {"paris": failpoint.Provider, "berlin": failpoint.Provider},
+		"the broker":           {"broker": failpoint.Broker},
 		"all of them": {
 			"broker": failpoint.Broker, "rome": failpoint.Consumer, "paris": failpoint.Provider, "berlin": failpoint.Provider,
 		},
