@@ -7,17 +7,14 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// isNews reports whether a condition has turned, or was not there and says more than that
-// nothing is wrong.
-func isNews(old *metav1.Condition, c metav1.Condition) bool {
-	if old != nil {
-		return old.Status != c.Status || old.Reason != c.Reason
-	}
+// isQuiet reports whether a condition that was not there says no more than that nothing
+// is wrong, which is no news.
+func isQuiet(c metav1.Condition) bool {
 	switch c.Reason {
 	case agentv1alpha1.ReasonCovered, agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden:
-		return false
+		return true
 	}
-	return true
+	return false
 }
 
 // isUnsteady reports whether the text of a condition may differ every time, as those of

@@ -227,12 +227,12 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 	for _, c := range conditions {
 		c.Message = wire.Clip(c.Message, 4096)
 		c.ObservedGeneration, c.LastTransitionTime = adv.Generation, now
-		old := meta.FindStatusCondition(adv.Status.Conditions, c.Type)
-		if isNews(old, c) {
+		meta.SetStatusCondition(&adv.Status.Conditions, c)
+		old := meta.FindStatusCondition(before.Status.Conditions, c.Type)
+		if wire.Turned(adv.Status.Conditions, before.Status.Conditions, c.Type) != nil && (old != nil || !isQuiet(c)) {
 			changed = append(changed, c)
 		}
 		same = same && old != nil && (c.Message == old.Message || isUnsteady(c))
-		meta.SetStatusCondition(&adv.Status.Conditions, c)
 	}
 	if len(changed) == 0 && same {
 		return nil
