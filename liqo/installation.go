@@ -36,6 +36,18 @@ var testedVersion = version.MustParseGeneric("1.2")
 // API is what the API server serves where Liqo is installed.
 func API() string { return authv1beta1.GroupVersion.String() }
 
+// Served asks the API server whether it knows Liqo's kinds.
+func Served(ctx context.Context, server rest.Interface) (bool, error) {
+	err := server.Get().AbsPath("/apis", API()).Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking the API server for %s: %w", API(), err)
+	}
+	return true, nil
+}
+
 // Installation is what can be seen of Liqo in this cluster. The zero value is none.
 type Installation struct {
 	// Served is whether the API server knows Liqo's kinds.
@@ -55,14 +67,10 @@ type Installation struct {
 // be read, or that Liqo runs without it, is no error.
 func ObserveInstallation(ctx context.Context, server rest.Interface, reader client.Reader, namespace string) (Installation, error) {
 	var seen Installation
-	err := server.Get().AbsPath("/apis", API()).Do(ctx).Error()
-	if apierrors.IsNotFound(err) {
-		return seen, nil
+	var err error
+	if seen.Served, err = Served(ctx, server); !seen.Served || err != nil {
+		return seen, err
 	}
-	if err != nil {
-		return seen, fmt.Errorf("asking the API server for %s: %w", API(), err)
-	}
-	seen.Served = true
 	var manager, webhook appsv1.Deployment
 	for _, d := range []struct {
 		name string

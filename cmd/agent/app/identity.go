@@ -29,7 +29,7 @@ func (a *agent) settle(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	installed, err := liqoInstalled(clientset)
+	installed, err := liqo.Served(ctx, clientset.Discovery().RESTClient())
 	if err != nil {
 		return err
 	}
@@ -85,17 +85,6 @@ func (a *agent) settleMode(installed bool) error {
 		a.log.Info("Liqo is not installed: capacity is reserved, nobody peers (--peering-mode=none)")
 	}
 	return nil
-}
-
-func liqoInstalled(clientset kubernetes.Interface) (bool, error) {
-	_, err := clientset.Discovery().ServerResourcesForGroupVersion(liqo.API())
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("asking the API server for %s: %w", liqo.API(), err)
-	}
-	return true, nil
 }
 
 // liqoID is the cluster ID that Liqo was installed with.
