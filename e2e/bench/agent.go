@@ -119,14 +119,7 @@ func (s *site) startAccountant(ctx context.Context, name string, args ...string)
 		return nil, err
 	}
 	r := &server{control: "http://" + control}
-	if r.Process, err = s.plane.Processes().Start(process.Spec{
-		Name: name, Path: self, Args: append([]string{accountantCommand, "-control=" + control}, args...), Layer: process.Controller,
-	}); err != nil {
-		return nil, err
-	}
-	ready, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return r, r.Await(ready, process.Answers(r.control))
+	return r, s.launch(ctx, r, process.Spec{Name: name, Path: self, Args: append([]string{accountantCommand, "-control=" + control}, args...)})
 }
 
 // passes are how long so many advertisements took.
@@ -221,18 +214,13 @@ func (s *site) startAgent(ctx context.Context, kubeconfig, broker string) (*serv
 		return nil, err
 	}
 	r := &server{control: "http://" + health + "/readyz"}
-	if r.Process, err = s.plane.Processes().Start(process.Spec{
-		Name: "agent", Path: path, Layer: process.Controller, Env: []string{"POD_NAMESPACE=" + namespace},
+	return r, s.launch(ctx, r, process.Spec{
+		Name: "agent", Path: path, Env: []string{"POD_NAMESPACE=" + namespace},
 		Args: []string{
 			"--kubeconfig=" + kubeconfig, "--broker-url=" + broker, "--broker-cert-path=" + certificates,
 			"--metrics-bind-address=0", "--health-probe-bind-address=" + health,
 		},
-	}); err != nil {
-		return nil, err
-	}
-	ready, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return r, r.Await(ready, process.Answers(r.control))
+	})
 }
 
 // memoryOf is what a process has of the machine's memory, now and at most so far, in MiB.

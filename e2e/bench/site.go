@@ -235,14 +235,18 @@ func (s *site) start(ctx context.Context, name, path string, arguments func(r *s
 	}
 	r := &server{url: "https://" + front, direct: direct}
 	args := arguments(r, front, health, certificates)
-	if r.Process, err = s.plane.Processes().Start(process.Spec{
-		Name: name, Path: path, Args: args, Layer: process.Controller, Restart: true, Backoff: 200 * time.Millisecond,
-	}); err != nil {
-		return nil, err
+	return r, s.launch(ctx, r, process.Spec{Name: name, Path: path, Args: args, Restart: true, Backoff: 200 * time.Millisecond})
+}
+
+// launch starts the process of a server and waits until that answers.
+func (s *site) launch(ctx context.Context, r *server, spec process.Spec) (err error) {
+	spec.Layer = process.Controller
+	if r.Process, err = s.plane.Processes().Start(spec); err != nil {
+		return err
 	}
 	ready, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return r, r.Await(ready, process.Answers(r.control))
+	return r.Await(ready, process.Answers(r.control))
 }
 
 // save writes a certificate, and who else is trusted, into a folder.
