@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -46,12 +47,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	obj := &brokerv1alpha1.Reservation{}
-	err := r.client.Get(ctx, req.NamespacedName, obj)
+	err := client.IgnoreNotFound(r.client.Get(ctx, req.NamespacedName, obj))
+	if err == nil {
+		err = r.giveUp(ctx, req.NamespacedName, obj.UID)
+	}
 	switch {
-	case apierrors.IsNotFound(err):
-		err = r.show(ctx, req.NamespacedName)
 	case err != nil:
-		return ctrl.Result{}, err
+	case obj.UID == "":
+		err = r.show(ctx, req.NamespacedName)
 	case !obj.DeletionTimestamp.IsZero():
 		err = r.finish(ctx, obj)
 	default:
@@ -70,6 +73,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: youngRetry}, nil
 	}
 	return ctrl.Result{RequeueAfter: reassertEvery}, err
+}
+
+// giveUp releases what is held for objects of this name that are gone. What this process
+// knows of the API may be old when it has just taken over: it may have reserved for an
+// object that the replica before it let go. known is the UID of the one in the cache.
+func (r *Reconciler) giveUp(ctx context.Context, key types.NamespacedName, known types.UID) error {
+	held := r.broker.HeldFor(key.Namespace, key.Name)
+	maps.DeleteFunc(held, func(_, uid string) bool { return uid == string(known) })
+	if len(held) == 0 {
+		return nil
+	}
+	there := &brokerv1alpha1.Reservation{}
+	if err := client.IgnoreNotFound(r.live.Get(ctx, key, there)); err != nil {
+		return err
+	}
+	for name, uid := range held {
+		if uid == string(there.UID) {
+			continue
+		}
+		if err := r.broker.Release(ctx, name, "its Reservation is gone"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // show makes the object of a reservation that an agent asked for.

@@ -29,7 +29,9 @@ const workers = 8
 
 // Reconciler reconciles Reservations.
 type Reconciler struct {
-	client    client.Client
+	client client.Client
+	// live reads from the API server itself.
+	live      client.Reader
 	broker    *broker.Broker
 	namespace string
 	recorder  events.EventRecorder
@@ -40,7 +42,7 @@ type Reconciler struct {
 // shown in namespace.
 func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string, clock clock.PassiveClock) error {
 	r := &Reconciler{
-		client: mgr.GetClient(), broker: b, namespace: namespace, clock: clock,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), broker: b, namespace: namespace, clock: clock,
 		recorder: mgr.GetEventRecorder("reservation"),
 	}
 	return ctrl.NewControllerManagedBy(mgr).

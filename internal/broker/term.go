@@ -38,6 +38,7 @@ type term struct {
 	waiters waiters
 	// holders are who may be told to make room for them.
 	holders holders
+	objects objects
 	// healAgain is, by reservation, when another provider is looked for again.
 	healAgain map[string]time.Time
 	// healHurried is when that was, or is to be, done for who had more room; healTried is
@@ -94,6 +95,7 @@ func newTerm(b *Broker, book *book, j *journal.Journal) *term {
 		recovery: newRecovery(),
 		waiters:  newWaiters(),
 		holders:  newHolders(),
+		objects:  objects{},
 
 		healAgain: map[string]time.Time{},
 	}
@@ -256,6 +258,7 @@ func (t *term) touched(r *ledger.Reservation) {
 	t.b.feed.reservation(r.Name)
 	t.lineUp(r)
 	t.noteHolder(r)
+	t.noteObject(r)
 	t.due.set(r.Name, t.deadline(r))
 	t.newsOf(r.Requester).add(r, t.state)
 	for i := range r.Placements {
