@@ -181,18 +181,24 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // follow reconciles once the figures are known, whenever they change, and when a peer
-// became reachable or ceased to be.
+// became reachable or ceased to be. Where pods come and go all the time, most changes are
+// never woken up for: the next look sees them all.
 func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	var news <-chan struct{} // nil never receives
 	if r.options.Peers != nil {
 		news = r.options.Peers.News()
 	}
 	go func() {
+		changes, rested := r.accounts.Changed(), (<-chan time.Time)(nil)
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-r.accounts.Changed():
+			case <-rested:
+				changes, rested = r.accounts.Changed(), nil
+				continue
+			case <-changes:
+				changes, rested = nil, time.After(minGap)
 			case <-news:
 				r.urgent.Store(true)
 			}
