@@ -98,6 +98,7 @@ func newManager(o *options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.Wrap(withEventsLast)
 	webhookServer, err := o.webhook.Server()
 	if err != nil {
 		return nil, err

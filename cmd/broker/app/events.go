@@ -1,0 +1,35 @@
+package app
+
+import (
+	"net/http"
+	"strings"
+
+	"golang.org/x/time/rate"
+)
+
+// Events a second that the API server is asked to keep, and how many at once: those of a
+// kubelet (eventRecordQPS, eventBurst). When thousands of reservations change together,
+// their statuses come first.
+const (
+	eventRate  = 50
+	eventBurst = 100
+)
+
+// withEventsLast makes a client's events wait for each other, and for nothing else.
+func withEventsLast(next http.RoundTripper) http.RoundTripper {
+	return eventsLast{next, rate.NewLimiter(eventRate, eventBurst)}
+}
+
+type eventsLast struct {
+	http.RoundTripper
+	limiter *rate.Limiter
+}
+
+func (e eventsLast) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/") {
+		if err := e.limiter.Wait(r.Context()); err != nil {
+			return nil, err
+		}
+	}
+	return e.RoundTripper.RoundTrip(r)
+}
