@@ -87,6 +87,20 @@ func (r Ratios) Check() error {
 	return nil
 }
 
+// With returns r with another ratio of one resource. A ratio of 1 is left out.
+func (r Ratios) With(name corev1.ResourceName, ratio int64) Ratios {
+	out := maps.Clone(r)
+	if ratio <= once {
+		delete(out, name)
+		return out
+	}
+	if out == nil {
+		out = Ratios{}
+	}
+	out[name] = ratio
+	return out
+}
+
 // Within returns the smaller of both ratios for every resource.
 func (r Ratios) Within(ceilings Ratios) Ratios {
 	var out Ratios
