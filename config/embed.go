@@ -7,3 +7,8 @@ import "embed"
 //
 //go:embed samples/*.yaml
 var Samples embed.FS
+
+// AgentConfiguration is a sample of the agent's configuration file.
+//
+//go:embed samples/agent/agentconfiguration.yaml
+var AgentConfiguration []byte

@@ -1,0 +1,73 @@
+package configuration
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxSize of a file: a ConfigMap holds no more.
+const maxSize = 1 << 20
+
+// decode reads one document. Keys that are unknown or stand there twice are refused with
+// their lines.
+func decode(text []byte) (*file, error) {
+	if len(text) > maxSize {
+		return nil, fmt.Errorf("%d bytes are more than a configuration has: at most %d are read", len(text), maxSize)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	f := &file{}
+	err := decoder.Decode(f)
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("it is empty: begin with apiVersion: %s and kind: %s", APIVersion, Kind)
+	}
+	if err != nil {
+		return nil, plain(err)
+	}
+	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it has more than one document: leave one, and no line of --- after it")
+	}
+	switch {
+	case f.APIVersion != APIVersion:
+		return nil, fmt.Errorf("apiVersion: %.80q is not one that this agent reads: write %s", f.APIVersion, APIVersion)
+	case f.Kind != Kind:
+		return nil, fmt.Errorf("kind: %.80q is not the agent's: write %s", f.Kind, Kind)
+	}
+	return f, nil
+}
+
+var (
+	unknownKey   = regexp.MustCompile(`^(line \d+): field (.*) not found in type \S+$`)
+	duplicateKey = regexp.MustCompile(`^(line \d+): mapping key (".*") already defined at (line \d+)$`)
+	otherShape   = regexp.MustCompile("^(line \\d+): cannot unmarshal !!\\w+ ?(`.*`)? ?into (\\S+)$")
+)
+
+// plain says what the decoder found without the names of Go's types.
+func plain(err error) error {
+	wrong, ok := errors.AsType[*yaml.TypeError](err)
+	if !ok {
+		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	all := make([]error, len(wrong.Errors))
+	for i, text := range wrong.Errors {
+		if m := unknownKey.FindStringSubmatch(text); m != nil {
+			text = fmt.Sprintf("%s: unknown key %.80q: correct or remove it, docs/configuration.md lists all", m[1], m[2])
+		} else if m := duplicateKey.FindStringSubmatch(text); m != nil {
+			text = fmt.Sprintf("%s: key %.80s stands in %s already: leave one", m[1], m[2], m[3])
+		} else if m := otherShape.FindStringSubmatch(text); m != nil {
+			want := "keys with values"
+			if m[3] == "string" {
+				want = "one value"
+			}
+			text = fmt.Sprintf("%s: %s belong%s here: see docs/configuration.md", m[1], want, map[bool]string{true: "s"}[m[3] == "string"])
+		}
+		all[i] = errors.New(text)
+	}
+	return errors.Join(all...)
+}

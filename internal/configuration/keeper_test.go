@@ -1,0 +1,117 @@
+package configuration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// desk is a Keeper and its file.
+type desk struct {
+	*testing.T
+	*Keeper
+	path string
+	said []string
+}
+
+func newDesk(t *testing.T, text string) *desk {
+	d := &desk{T: t, path: filepath.Join(t.TempDir(), "agent.yaml")}
+	d.write(text)
+	log := funcr.New(func(_, args string) { d.said = append(d.said, args) }, funcr.Options{})
+	keeper, err := Open(d.path, clocktesting.NewFakeClock(time.Unix(0, 0)), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Keeper = keeper
+	<-d.Changed()
+	return d
+}
+
+func (d *desk) write(text string) {
+	d.Helper()
+	if err := os.WriteFile(d.path, []byte(text), 0o600); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// expect looks and compares: what is in force, whether somebody is told, what is wrong.
+func (d *desk) expect(region string, told bool, problem string) {
+	d.Helper()
+	d.look()
+	if got := d.Current().Region; got != region {
+		d.Errorf("region %q is in force, want %q", got, region)
+	}
+	got := false
+	select {
+	case <-d.Changed():
+		got = true
+	default:
+	}
+	if got != told {
+		d.Errorf("somebody was told: %t, want %t", got, told)
+	}
+	if err := d.Problem(); (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
+		d.Errorf("problem %v, want %q", err, problem)
+	}
+}
+
+func region(name string) string { return head + "cluster: {region: " + name + "}\n" }
+
+func TestAnEditIsTakenAndABadOneIsNot(t *testing.T) {
+	d := newDesk(t, region("one"))
+	var applied []string
+	d.Follow(func(c *Configuration) { applied = append(applied, c.Region) })
+	d.expect("one", false, "")
+
+	d.write(region("two"))
+	d.expect("two", true, "")
+	d.expect("two", false, "")
+
+	d.write(region("[three]"))
+	d.expect("two", true, "line 3")
+	said := len(d.said)
+	d.expect("two", false, "line 3")
+	if len(d.said) != said {
+		t.Errorf("it says again: %q", d.said[said:])
+	}
+	d.write(region("' '"))
+	d.expect("two", true, "cluster.region")
+
+	if err := os.Remove(d.path); err != nil {
+		t.Fatal(err)
+	}
+	d.expect("two", true, "put it back")
+	d.expect("two", false, "put it back")
+
+	// What is put back as it was is no news but that nothing is wrong any more.
+	d.write(region("two"))
+	d.expect("two", true, "")
+	d.write(region("four"))
+	d.expect("four", true, "")
+	if got := strings.Join(applied, " "); got != "one two two four" {
+		t.Errorf("applied %s", got)
+	}
+	if !strings.Contains(strings.Join(d.said, "\n"), "the one before stays in force") {
+		t.Errorf("the log says %q", d.said)
+	}
+}
+
+func TestNothingBeginsWithABadFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.yaml")
+	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+	if _, err := Open(path, clock, logr.Discard()); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("without a file: %v", err)
+	}
+	if err := os.WriteFile(path, []byte(head+"shares: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, clock, logr.Discard()); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 3") {
+		t.Errorf("with a bad one: %v", err)
+	}
+}

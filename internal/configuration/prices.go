@@ -1,0 +1,65 @@
+package configuration
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+var (
+	isPrice    = regexp.MustCompile(`^[0-9]{1,9}([.][0-9]{1,9})?$`)
+	isCurrency = regexp.MustCompile(`^[A-Z]{3}$`)
+)
+
+// WithResources is a cost with prices of other resources than cpu and memory; nil where it
+// then names neither price nor currency.
+func WithResources(cost brokerv1alpha1.Cost, resources map[string]string) *brokerv1alpha1.Cost {
+	for name, price := range resources {
+		if cost.ResourceCosts == nil {
+			cost.ResourceCosts = map[corev1.ResourceName]brokerv1alpha1.Price{}
+		}
+		cost.ResourceCosts[corev1.ResourceName(name)] = brokerv1alpha1.Price(price)
+	}
+	if reflect.ValueOf(cost).IsZero() {
+		return nil
+	}
+	return &cost
+}
+
+// CheckCost refuses prices that the Advertisement could not hold; nil is none. where names
+// a field of a Cost as it is called where the prices come from.
+func CheckCost(cost *brokerv1alpha1.Cost, where func(field string) string) error {
+	if cost == nil {
+		return nil
+	}
+	prices := map[string]string{
+		"cpuCost": cost.CPUCost, "memoryCost": cost.MemoryCost, "storageCost": cost.StorageCost, "egressCost": cost.EgressCost,
+	}
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(cost.ResourceCosts)) {
+		prices["resourceCosts."+string(name)] = string(cost.ResourceCosts[name])
+		if err := quantity.CheckName(name); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", where("resourceCosts"), err))
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(prices)) {
+		if price := prices[field]; price != "" && !isPrice.MatchString(price) {
+			wrong = append(wrong, fmt.Errorf("%s: %.40q is no price: give a decimal number with at most nine digits before and after the point, for example 0.05", where(field), price))
+		}
+	}
+	switch {
+	case cost.Currency == "":
+		wrong = append(wrong, fmt.Errorf("%s is missing: prices mean nothing without one, give an ISO 4217 code such as EUR", where("currency")))
+	case !isCurrency.MatchString(cost.Currency):
+		wrong = append(wrong, fmt.Errorf("%s: %.40q is not an ISO 4217 code such as EUR", where("currency"), cost.Currency))
+	}
+	return errors.Join(wrong...)
+}
