@@ -11,8 +11,8 @@
 // What counts:
 //
 //   - A node is ours unless it is a virtual node of Liqo; ours make up Capacity.
-//   - A node of ours counts while it is Ready and schedulable; those make up
-//     Allocatable and the node shapes.
+//   - A node of ours counts while it is Ready, schedulable and selected to be lent;
+//     those make up Allocatable and the node shapes.
 //   - A pod counts from when it is bound until it has finished, and only while
 //     its node counts: the capacity that it takes is then offered by nobody.
 //   - A pod that Liqo runs here for a placement is used by that placement. Every

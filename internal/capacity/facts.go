@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -53,21 +54,21 @@ func (f nodeFacts) equal(g nodeFacts) bool {
 		f.capacity.Equal(g.capacity) && f.allocatable.Equal(g.allocatable)
 }
 
-func factsOfNode(node *corev1.Node, shown []string) nodeFacts {
+func factsOfNode(node *corev1.Node, shown []string, lent labels.Selector) nodeFacts {
 	ours := node.Labels[nodeTypeLabel] != virtualNode
 	return nodeFacts{
 		capacity:    bounded(node.Status.Capacity),
 		allocatable: bounded(node.Status.Allocatable),
 		ours:        ours,
-		counts:      ours && !node.Spec.Unschedulable && isReady(node) && !isControlPlaneOnly(node),
+		counts:      ours && lent.Matches(labels.Set(node.Labels)) && !node.Spec.Unschedulable && isReady(node) && !isControlPlaneOnly(node),
 		labels:      shownLabels(node.Labels, shown),
 	}
 }
 
-func shownLabels(labels map[string]string, shown []string) map[string]string {
+func shownLabels(of map[string]string, shown []string) map[string]string {
 	var out map[string]string
 	for _, key := range shown {
-		value, ok := labels[key]
+		value, ok := of[key]
 		if !ok {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -210,7 +211,7 @@ func TestWhichNodesCount(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			want := nodeFacts{capacity: quantity.Amounts{"cpu": 4000}, allocatable: quantity.Amounts{"cpu": 3000}, ours: tc.ours, counts: tc.counts}
-			if diff := cmp.Diff(want, factsOfNode(readyNode(tc.edit), nil), cmp.AllowUnexported(nodeFacts{})); diff != "" {
+			if diff := cmp.Diff(want, factsOfNode(readyNode(tc.edit), nil, labels.Everything()), cmp.AllowUnexported(nodeFacts{})); diff != "" {
 				t.Errorf("facts (-want +got):\n%s", diff)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -81,14 +82,14 @@ func (s *sink[F]) read(obj any) (trimmed[F], error) {
 	return s.trim(obj)
 }
 
-// trimNode keeps of a node's labels those that are shown.
-func trimNode(shown []string) func(obj any) (trimmed[nodeFacts], error) {
+// trimNode keeps of a node's labels those that are shown, and whether it is lent.
+func trimNode(shown []string, lent labels.Selector) func(obj any) (trimmed[nodeFacts], error) {
 	return func(obj any) (trimmed[nodeFacts], error) {
 		n, ok := obj.(*corev1.Node)
 		if !ok {
 			return trimmed[nodeFacts]{}, fmt.Errorf("expected a Node, got %T", obj)
 		}
-		return trimmed[nodeFacts]{name: n.Name, facts: factsOfNode(n, shown)}, nil
+		return trimmed[nodeFacts]{name: n.Name, facts: factsOfNode(n, shown, lent)}, nil
 	}
 }
 

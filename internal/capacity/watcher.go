@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -30,8 +31,11 @@ type Watcher struct {
 	synced  chan struct{}
 
 	// mu guards the following.
-	mu         sync.Mutex
-	accounts   *accounts
+	mu       sync.Mutex
+	accounts *accounts
+	// lent selects nodes; listAgain, once they are watched, begins anew with all of them.
+	lent       labels.Selector
+	listAgain  context.CancelFunc
 	nodesKnown bool
 	podsKnown  bool
 }
@@ -63,6 +67,7 @@ func New(client kubernetes.Interface, nodeLabels ...string) *Watcher {
 		changed:  make(chan struct{}, 1),
 		synced:   make(chan struct{}),
 		accounts: newAccounts(),
+		lent:     labels.Everything(),
 	}
 }
 
@@ -73,10 +78,28 @@ func (w *Watcher) PlaceholdersIn(namespace string) *Watcher {
 	return w
 }
 
+// Lend has only nodes count that a selector matches, from the next list of nodes on,
+// which it asks for. No label of a node is kept that is not shown.
+func (w *Watcher) Lend(nodes labels.Selector) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lent.String() == nodes.String() {
+		return
+	}
+	w.lent = nodes
+	if w.listAgain != nil {
+		w.listAgain()
+	}
+}
+
 // Start watches until ctx ends.
 func (w *Watcher) Start(ctx context.Context) error {
 	var running sync.WaitGroup
-	running.Go(func() { w.nodeReflector().RunWithContext(ctx) })
+	running.Go(func() {
+		for ctx.Err() == nil {
+			w.watchNodes(ctx)
+		}
+	})
 	running.Go(func() { w.podReflector().RunWithContext(ctx) })
 	running.Wait()
 	return nil
@@ -134,9 +157,20 @@ func (w *Watcher) Room(nodes []string) map[string]quantity.Amounts {
 	return room
 }
 
-func (w *Watcher) nodeReflector() *cache.Reflector {
+// watchNodes until other nodes are to be lent.
+func (w *Watcher) watchNodes(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.mu.Lock()
+	lent := w.lent
+	w.listAgain = cancel
+	w.mu.Unlock()
+	w.nodeReflector(lent).RunWithContext(ctx)
+}
+
+func (w *Watcher) nodeReflector(lent labels.Selector) *cache.Reflector {
 	return cache.NewReflectorWithOptions(w.nodes, &corev1.Node{}, &sink[nodeFacts]{
-		trim: trimNode(w.nodeLabels),
+		trim: trimNode(w.nodeLabels, lent),
 		set: func(t trimmed[nodeFacts]) {
 			w.tell(func(a *accounts) bool { return a.setNode(t.name, t.facts) })
 		},

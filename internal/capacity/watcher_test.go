@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -65,6 +66,57 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 			t.Error("a label was reported as a change of capacity")
 		default:
 		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Nodes that are not lent are as if they were cordoned, whatever runs on them; what runs
+// on them is counted again with them.
+func TestOnlyNodesThatAreLentCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := readyNode(func(n *corev1.Node) { n.Name, n.Labels = "n2", map[string]string{"pool": "lend"} })
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01"},
+			Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{container("a", list("cpu", "1"))}},
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		w := New(fake.NewClientset(readyNode(func(*corev1.Node) {}), other, pod))
+		selects := func(text string) {
+			t.Helper()
+			selector, err := labels.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Lend(selector)
+			synctest.Wait()
+		}
+		expect := func(nodes int, allocatable, allocated int64) {
+			t.Helper()
+			s := w.Snapshot()
+			if s.Nodes != nodes || s.Allocatable["cpu"] != allocatable || s.Allocated["cpu"] != allocated || s.Capacity["cpu"] != 8000 {
+				t.Errorf("%+v, want %d nodes with %d of 8000, %d allocated", s, nodes, allocatable, allocated)
+			}
+		}
+		selects("pool=lend")
+		done := make(chan error)
+		go func() { done <- w.Start(ctx) }()
+		<-w.Synced()
+		<-w.Changed()
+		expect(1, 3000, 0)
+
+		selects("")
+		<-w.Changed()
+		expect(2, 6000, 1000)
+		selects("pool!=lend")
+		<-w.Changed()
+		expect(1, 3000, 1000)
+		selects("pool!=lend")
+		selects("pool in (lend,spare),!pool")
+		<-w.Changed()
+		expect(0, 0, 0)
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
