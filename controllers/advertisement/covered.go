@@ -20,7 +20,7 @@ func (o *offer) missing() quantity.Amounts {
 	for _, u := range o.usage {
 		unused = unused.Add(u.amounts.Sub(u.used).Max(nil))
 	}
-	short := o.allocated.Add(o.reserved).Sub(o.allocatable.Stretched(o.OverSubscription))
+	short := o.own.Add(o.reserved).Sub(o.stretched)
 	out := quantity.Amounts{}
 	for name, amount := range short {
 		if amount = min(amount, unused[name]); amount > 0 {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -52,7 +53,7 @@ func TestWhatIsMissing(t *testing.T) {
 			s := snapshot()
 			s.Allocated = tc.allocated
 			s.Used = map[string]quantity.Amounts{"res-a-1": tc.used}
-			o := newOffer(identity{OverSubscription: tc.ratios}, nil, s, []hold{kept("res-a", quantity.Amounts{"cpu": 4000, "memory": 4000})})
+			o := newOffer(identity{}, &offering.Terms{Ratios: tc.ratios, Withheld: offering.Percentages{All: 50}}, nil, s, []hold{kept("res-a", quantity.Amounts{"cpu": 4000, "memory": 4000})})
 			missing := o.missing()
 			if diff := cmp.Diff(tc.want, missing, sameAmounts); diff != "" {
 				t.Errorf("missing (-want +got):\n%s", diff)
@@ -84,7 +85,7 @@ func TestWhatIsMissingIsWhatDoesNotFit(t *testing.T) {
 			unused += max(keep-used, 0)
 			inUse += used
 		}
-		o := newOffer(identity{}, nil, s, holds)
+		o := newOffer(identity{}, &offering.Terms{}, nil, s, holds)
 		missing, room := o.missing()["cpu"], s.Allocatable["cpu"]-s.Allocated["cpu"]-inUse
 		if want := min(max(unused-room, 0), unused); missing != want {
 			t.Errorf("%d of %d unused is missing with room for %d, want %d", missing, unused, room, want)

@@ -11,16 +11,16 @@ import (
 // is wrong, which is no news.
 func isQuiet(c metav1.Condition) bool {
 	switch c.Reason {
-	case agentv1alpha1.ReasonCovered, agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden:
+	case agentv1alpha1.ReasonCovered, agentv1alpha1.ReasonConfigured, agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden:
 		return true
 	}
 	return false
 }
 
 // isUnsteady reports whether the text of a condition may differ every time, as those of
-// failures do but for what is wrong with Liqo.
+// failures do but for what is wrong with Liqo or with the configuration.
 func isUnsteady(c metav1.Condition) bool {
-	return c.Status != metav1.ConditionTrue && c.Type != agentv1alpha1.ConditionLiqoReady
+	return c.Status != metav1.ConditionTrue && c.Type != agentv1alpha1.ConditionLiqoReady && c.Type != agentv1alpha1.ConditionConfigured
 }
 
 // tell records an event for a change of the condition.

@@ -13,6 +13,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -21,8 +22,9 @@ import (
 // are told outside the regular interval: one fiftieth, two percent.
 const materialShare = 50
 
-// identity is what an agent's flags say of its cluster, and its operator: in the
-// Advertisement where flags say nothing of labels and claims, and in the LendingPolicy.
+// identity is what an agent's flags and configuration say of its cluster, and its
+// operator: in the Advertisement where those say nothing of labels and claims, and in the
+// LendingPolicy.
 type identity struct {
 	ClusterID   string
 	ClusterName string
@@ -30,8 +32,6 @@ type identity struct {
 	Topology    *brokerv1alpha1.Topology
 	Labels      map[string]brokerv1alpha1.LabelValue
 	Claims      map[string]brokerv1alpha1.LabelValue
-	// OverSubscription is how many times its resources may be promised.
-	OverSubscription quantity.Ratios
 	// Lending is whom it lends to.
 	Lending lending.Terms
 }
@@ -54,12 +54,15 @@ type offer struct {
 
 	capacity    quantity.Amounts
 	allocatable quantity.Amounts
-	allocated   quantity.Amounts
-	reserved    quantity.Amounts
-	available   quantity.Amounts
-	nodes       int
-	shapes      []capacity.Shape
-	usage       []usage
+	// own is what pods of the cluster's own request, and stretched how much may be
+	// promised of what is allocatable, before anything is kept back.
+	own, stretched quantity.Amounts
+	advertised     offering.Advertised
+	reserved       quantity.Amounts
+	available      quantity.Amounts
+	nodes          int
+	shapes         []capacity.Shape
+	usage          []usage
 }
 
 // usage is a placement that capacity is kept for, and what runs in it.
@@ -71,7 +74,7 @@ type usage struct {
 // newOffer joins the accounts with the instructions that are enforced. Pods of a
 // placement that nothing is kept for count as this cluster's own: somebody has to
 // account for them.
-func newOffer(id identity, cost *brokerv1alpha1.Cost, s *capacity.Snapshot, holds []hold) offer {
+func newOffer(id identity, terms *offering.Terms, cost *brokerv1alpha1.Cost, s *capacity.Snapshot, holds []hold) offer {
 	amounts := make(map[string]quantity.Amounts, len(holds))
 	uses := make([]usage, 0, len(holds))
 	for _, h := range holds {
@@ -82,8 +85,10 @@ func newOffer(id identity, cost *brokerv1alpha1.Cost, s *capacity.Snapshot, hold
 		return cmp.Or(cmp.Compare(a.reservation, b.reservation), cmp.Compare(a.placement, b.placement))
 	})
 	reserved, stray := s.Held(amounts)
-	allocated := s.Allocated.Add(stray)
-	available := s.Allocatable.Sub(allocated).Sub(reserved).Max(nil)
+	own := s.Allocated.Add(stray)
+	advertised := terms.Advertise(s.Allocatable, own, reserved)
+	// What may be promised beyond what there is is the broker's to say.
+	available := s.Allocatable.Sub(advertised.Allocated).Sub(reserved).Max(nil)
 	for name := range available {
 		if _, offered := s.Allocatable[name]; !offered {
 			delete(available, name)
@@ -91,8 +96,8 @@ func newOffer(id identity, cost *brokerv1alpha1.Cost, s *capacity.Snapshot, hold
 	}
 	return offer{
 		identity: id, cost: cost,
-		capacity: s.Capacity, allocatable: s.Allocatable, allocated: allocated,
-		reserved: reserved, available: available,
+		capacity: s.Capacity, allocatable: s.Allocatable, own: own, stretched: s.Allocatable.Stretched(terms.Ratios),
+		advertised: advertised, reserved: reserved, available: available,
 		nodes: s.Nodes, shapes: s.NodeShapes, usage: uses,
 	}
 }
@@ -111,16 +116,25 @@ func (o *offer) spec() agentv1alpha1.AdvertisementSpec {
 		Resources: brokerv1alpha1.ResourceMetrics{
 			Capacity:    o.capacity.ToResourceList(),
 			Allocatable: o.allocatable.ToResourceList(),
-			Allocated:   o.allocated.ToResourceList(),
+			Allocated:   o.advertised.Allocated.ToResourceList(),
 			Reserved:    o.reserved.ToResourceList(),
 			Available:   o.available.ToResourceList(),
 		},
-		OverSubscription: wire.ToOverSubscription(o.OverSubscription),
+		Withheld:         o.withheld(),
+		OverSubscription: wire.ToOverSubscription(o.advertised.Ratios),
 		NodeShapes:       shapes,
 		Cost:             o.cost,
 		Labels:           o.Labels,
 		Claims:           o.Claims,
 	}
+}
+
+// withheld is nil where nothing is.
+func (o *offer) withheld() corev1.ResourceList {
+	if o.advertised.Withheld.IsZero() {
+		return nil
+	}
+	return o.advertised.Withheld.ToResourceList()
 }
 
 func (o *offer) wireUsage(now time.Time) []v1.Usage {
@@ -158,9 +172,13 @@ func (o *offer) material(before *offer) bool {
 	}
 	return moved(before.capacity, o.capacity, before.capacity) ||
 		moved(before.allocatable, o.allocatable, before.allocatable) ||
-		moved(before.allocated, o.allocated, before.allocatable) ||
+		moved(before.advertised.Allocated, o.advertised.Allocated, before.allocatable) ||
+		moved(before.promised(), o.promised(), before.allocatable) ||
 		moved(roomiest(before.shapes), roomiest(o.shapes), roomiest(before.shapes))
 }
+
+// promised is allocatable as many times as a broker is told.
+func (o *offer) promised() quantity.Amounts { return o.allocatable.Stretched(o.advertised.Ratios) }
 
 func (u usage) equal(v usage) bool {
 	return u.reservation == v.reservation && u.placement == v.placement &&

@@ -54,6 +54,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	missing := now.missing()
 	r.show(now, missing)
 	conditions := []metav1.Condition{r.publish(ctx, now), covered(missing)}
+	if r.options.Terms != nil {
+		if c := r.options.Terms.Condition(); c != nil {
+			conditions = append(conditions, *c)
+		}
+	}
 	if r.options.Certificate != nil {
 		conditions = append(conditions, r.options.Certificate())
 	}
@@ -80,11 +85,14 @@ func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement,
 	if err != nil {
 		return nil, nil, err
 	}
+	var offered Offered
+	if r.options.Terms != nil {
+		offered = r.options.Terms.Terms()
+	}
 	id := identity{
 		ClusterID: r.options.ClusterID, ClusterName: r.options.ClusterName,
-		EndpointURL: r.options.EndpointURL, Topology: r.options.Topology,
-		Labels: r.options.Labels, Claims: r.options.Claims,
-		OverSubscription: r.options.OverSubscription, Lending: wire.LendingTerms(policy),
+		EndpointURL: r.options.EndpointURL, Topology: offered.Topology,
+		Labels: offered.Labels, Claims: offered.Claims, Lending: wire.LendingTerms(policy),
 	}
 	if id.Labels == nil {
 		id.Labels = maps.Clone(adv.Spec.Labels)
@@ -92,12 +100,12 @@ func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement,
 	if id.Claims == nil {
 		id.Claims = maps.Clone(adv.Spec.Claims)
 	}
-	cost := r.options.Cost
+	cost := offered.Cost
 	if cost == nil {
 		cost = adv.Spec.Cost
 	}
 	snapshot := r.accounts.Snapshot()
-	now := newOffer(id, cost.DeepCopy(), &snapshot, holds)
+	now := newOffer(id, &offered.Terms, cost.DeepCopy(), &snapshot, holds)
 	return adv, &now, nil
 }
 
@@ -220,10 +228,7 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 	before := adv.DeepCopy()
 	now := metav1.Time{Time: r.options.Clock.Now()}
 	var changed []metav1.Condition
-	same := adv.Status.ObservedGeneration == adv.Generation
-	if r.options.Liqo == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, agentv1alpha1.ConditionLiqoReady) {
-		same = false // the cluster peered before
-	}
+	same := !forget(adv, conditions) && adv.Status.ObservedGeneration == adv.Generation
 	for _, c := range conditions {
 		c.Message = wire.Clip(c.Message, 4096)
 		c.ObservedGeneration, c.LastTransitionTime = adv.Generation, now
@@ -251,6 +256,17 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 		r.tell(adv, c)
 	}
 	return nil
+}
+
+// forget conditions that are there no more, as the cluster peered before or had a
+// configuration file.
+func forget(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (forgotten bool) {
+	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured} {
+		if meta.FindStatusCondition(conditions, optional) == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, optional) {
+			forgotten = true
+		}
+	}
+	return forgotten
 }
 
 // conflictLater tries again soon where the cache was behind, without an error

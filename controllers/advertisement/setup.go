@@ -29,7 +29,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/offering"
 )
 
 // +kubebuilder:rbac:groups=liqo.io,resources=advertisements,verbs=get;list;watch;create;update
@@ -64,6 +64,29 @@ type Accounts interface {
 
 var _ Accounts = (*capacity.Watcher)(nil)
 
+// Terms on which a cluster lends, as its operator has configured them.
+type Terms interface {
+	// Terms in force.
+	Terms() Offered
+	// Changed receives after other terms came into force, or were refused.
+	Changed() <-chan struct{}
+	// Condition says whether what the operator wrote last is in force; nil if there is
+	// nothing that could change.
+	Condition() *metav1.Condition
+}
+
+// Offered is what a cluster says of itself and how much it lends.
+type Offered struct {
+	// Topology says where the cluster is; nil if that is not known.
+	Topology *brokerv1alpha1.Topology
+	// Cost, Labels and Claims of the cluster; those that are nil stand in the
+	// Advertisement.
+	Cost           *brokerv1alpha1.Cost
+	Labels, Claims map[string]brokerv1alpha1.LabelValue
+	// Terms say how much of what is free is lent.
+	offering.Terms
+}
+
 // Options of a Reconciler. The zero value but for ClusterID is usable.
 type Options struct {
 	// ClusterID of this cluster; required.
@@ -73,14 +96,9 @@ type Options struct {
 	// EndpointURL is the https address of this cluster's API server as consumers
 	// reach it; empty if there is none.
 	EndpointURL string
-	// Topology says where the cluster is; nil if that is not known.
-	Topology *brokerv1alpha1.Topology
-	// Cost, Labels and Claims of the cluster; those that are nil stand in the
-	// Advertisement.
-	Cost           *brokerv1alpha1.Cost
-	Labels, Claims map[string]brokerv1alpha1.LabelValue
-	// OverSubscription is how many times its resources this cluster offers to promise.
-	OverSubscription quantity.Ratios
+	// Terms on which the cluster lends, which may change; everything that is free, and
+	// nothing is said of the cluster, if it is nil.
+	Terms Terms
 	// Name and Namespace of the Advertisement; DefaultName and DefaultNamespace.
 	Name, Namespace string
 	// InstructionNamespace is where ProviderInstructions stand; DefaultNamespace.
@@ -143,7 +161,7 @@ type Reconciler struct {
 	looked time.Time
 	// failing is true while the broker does not take advertisements.
 	failing bool
-	// urgent is set, once there is news of peers, until the broker has it.
+	// urgent is set, once there is news of peers or terms, until the broker has it.
 	urgent atomic.Bool
 }
 
@@ -180,13 +198,16 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// follow reconciles once the figures are known, whenever they change, and when a peer
-// became reachable or ceased to be. Where pods come and go all the time, most changes are
-// never woken up for: the next look sees them all.
+// follow reconciles once the figures are known, whenever they change, when a peer became
+// reachable or ceased to be, and when the terms change. Where pods come and go all the
+// time, most changes are never woken up for: the next look sees them all.
 func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	var news <-chan struct{} // nil never receives
+	var news, terms <-chan struct{} // nil never receives
 	if r.options.Peers != nil {
 		news = r.options.Peers.News()
+	}
+	if r.options.Terms != nil {
+		terms = r.options.Terms.Changed()
 	}
 	go func() {
 		changes, rested := r.accounts.Changed(), (<-chan time.Time)(nil)
@@ -200,6 +221,8 @@ func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimiti
 			case <-changes:
 				changes, rested = nil, time.After(minGap)
 			case <-news:
+				r.urgent.Store(true)
+			case <-terms:
 				r.urgent.Store(true)
 			}
 			queue.Add(r.request())

@@ -60,8 +60,8 @@ type Options struct {
 	// Rights names the Advertisement in whose status is kept what the identities of
 	// peers may do here.
 	Rights types.NamespacedName
-	// Place of this cluster becomes labels of the virtual nodes.
-	Place liqo.Place
+	// Place of this cluster becomes labels of the virtual nodes; nil if it is not known.
+	Place func() liqo.Place
 	// NamespaceQuota has a ResourceQuota in every namespace that a consumer has offloaded.
 	NamespaceQuota bool
 	// Placeholders keeps capacity with pods; nil where nothing but the ledger can.

@@ -37,7 +37,11 @@ func setupSlices(mgr manager.Manager, opts Options) error {
 
 // Reconcile answers one slice.
 func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	err := r.opts.Peering.Grant(ctx, req.NamespacedName, r.opts.Place)
+	var at liqo.Place
+	if r.opts.Place != nil {
+		at = r.opts.Place()
+	}
+	err := r.opts.Peering.Grant(ctx, req.NamespacedName, at)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: firstRetry}, nil
 	}

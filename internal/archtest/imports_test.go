@@ -18,9 +18,10 @@ var rows = [][]string{
 		"liqo", "internal/capacity", "internal/placeholder", "internal/reach", "internal/transport/http", "internal/transport/kubernetes",
 		"internal/transport/fake", "internal/transport/transporttest", "internal/journal", "internal/pki", "internal/replica",
 	},
+	{"internal/configuration"},
 	{"internal/wire", "internal/transport"},
 	{"internal/decision", "internal/ledger", "internal/queue", "internal/access"},
-	{"api", "charts", "config", "internal/quantity", "internal/terms", "internal/lending", "internal/fault", "internal/version", "internal/failpoint", "internal/runtest", "internal/mutant"},
+	{"api", "charts", "config", "internal/quantity", "internal/offering", "internal/terms", "internal/lending", "internal/fault", "internal/version", "internal/failpoint", "internal/runtest", "internal/mutant"},
 }
 
 // strangers are packages of one row that do not import each other: those below

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -33,8 +34,14 @@ type AdvertisementSpec struct {
 	// +required
 	Resources brokerv1alpha1.ResourceMetrics `json:"resources"`
 
-	// overSubscription is how many times its resources this cluster offers to promise, as
-	// the agent's flags say. The amounts in resources are the true ones.
+	// withheld is what of resources.allocated no pod requests: the agent's configuration
+	// keeps it back, so that it is not lent.
+	// +optional
+	Withheld corev1.ResourceList `json:"withheld,omitempty"`
+
+	// overSubscription is how many times its resources this cluster offers to promise: no
+	// more than it takes for what is lent, of what the agent's flags and configuration
+	// allow. The amounts in resources are the true ones.
 	// +optional
 	OverSubscription brokerv1alpha1.OverSubscription `json:"overSubscription,omitempty"`
 
@@ -93,6 +100,7 @@ type AdvertisementStatus struct {
 	PeerRights map[string]PeerRight `json:"peerRights,omitempty"`
 
 	// conditions are Ready, true when the broker knows this cluster,
+	// Configured, true while what the agent's configuration file says is in force,
 	// CertificateValid, true while the agent's certificate has not expired,
 	// ReservationsCovered, true while what is kept for reservations is free or used by
 	// them, and LiqoReady, true while Liqo here is of a version that the agent works with

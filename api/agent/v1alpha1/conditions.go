@@ -16,6 +16,10 @@ const (
 	// the agent works with and holds other clusters to what they reserved, and Unknown where
 	// that cannot be read. An agent that shall not peer has no such condition.
 	ConditionLiqoReady = "LiqoReady"
+	// ConditionConfigured of an Advertisement is true while what the agent's configuration
+	// file says is in force, and false while it is refused and what it said before holds.
+	// An agent without a file has no such condition.
+	ConditionConfigured = "Configured"
 	// ConditionReserved is true while the broker holds capacity for a
 	// ResourceRequest.
 	ConditionReserved = "Reserved"
@@ -119,6 +123,9 @@ const (
 	// ReasonCovered and ReasonReservedCapacityTaken are of ReservationsCovered.
 	ReasonCovered               = "Covered"
 	ReasonReservedCapacityTaken = "ReservedCapacityTaken"
+	// ReasonConfigured and ReasonConfigurationRefused are of Configured.
+	ReasonConfigured           = "Configured"
+	ReasonConfigurationRefused = "ConfigurationRefused"
 	// ReasonLiqoReady and those that follow are of LiqoReady. ReasonLiqoHidden: which
 	// version it is, and whether it enforces limits, cannot be read.
 	ReasonLiqoReady  = "LiqoReady"

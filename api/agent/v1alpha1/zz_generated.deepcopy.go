@@ -6,8 +6,8 @@ package v1alpha1
 
 import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -79,6 +79,13 @@ func (in *AdvertisementSpec) DeepCopyInto(out *AdvertisementSpec) {
 		**out = **in
 	}
 	in.Resources.DeepCopyInto(&out.Resources)
+	if in.Withheld != nil {
+		in, out := &in.Withheld, &out.Withheld
+		*out = make(v1.ResourceList, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val.DeepCopy()
+		}
+	}
 	if in.OverSubscription != nil {
 		in, out := &in.OverSubscription, &out.OverSubscription
 		*out = make(brokerv1alpha1.OverSubscription, len(*in))
@@ -144,7 +151,7 @@ func (in *AdvertisementStatus) DeepCopyInto(out *AdvertisementStatus) {
 	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
-		*out = make([]v1.Condition, len(*in))
+		*out = make([]metav1.Condition, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
@@ -298,7 +305,7 @@ func (in *LendingPolicyStatus) DeepCopyInto(out *LendingPolicyStatus) {
 	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
-		*out = make([]v1.Condition, len(*in))
+		*out = make([]metav1.Condition, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
@@ -410,7 +417,7 @@ func (in *ProviderInstructionSpec) DeepCopyInto(out *ProviderInstructionSpec) {
 	*out = *in
 	if in.Resources != nil {
 		in, out := &in.Resources, &out.Resources
-		*out = make(corev1.ResourceList, len(*in))
+		*out = make(v1.ResourceList, len(*in))
 		for key, val := range *in {
 			(*out)[key] = val.DeepCopy()
 		}
@@ -436,7 +443,7 @@ func (in *ProviderInstructionStatus) DeepCopyInto(out *ProviderInstructionStatus
 	*out = *in
 	if in.Granted != nil {
 		in, out := &in.Granted, &out.Granted
-		*out = make(corev1.ResourceList, len(*in))
+		*out = make(v1.ResourceList, len(*in))
 		for key, val := range *in {
 			(*out)[key] = val.DeepCopy()
 		}
@@ -452,7 +459,7 @@ func (in *ProviderInstructionStatus) DeepCopyInto(out *ProviderInstructionStatus
 	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
-		*out = make([]v1.Condition, len(*in))
+		*out = make([]metav1.Condition, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
@@ -474,7 +481,7 @@ func (in *Recall) DeepCopyInto(out *Recall) {
 	*out = *in
 	if in.Notice != nil {
 		in, out := &in.Notice, &out.Notice
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 }
@@ -585,7 +592,7 @@ func (in *ReservationInstructionSpec) DeepCopyInto(out *ReservationInstructionSp
 	*out = *in
 	if in.Resources != nil {
 		in, out := &in.Resources, &out.Resources
-		*out = make(corev1.ResourceList, len(*in))
+		*out = make(v1.ResourceList, len(*in))
 		for key, val := range *in {
 			(*out)[key] = val.DeepCopy()
 		}
@@ -644,7 +651,7 @@ func (in *ReservationInstructionStatus) DeepCopyInto(out *ReservationInstruction
 	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
-		*out = make([]v1.Condition, len(*in))
+		*out = make([]metav1.Condition, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
@@ -742,12 +749,12 @@ func (in *ResourceRequestSpec) DeepCopyInto(out *ResourceRequestSpec) {
 	}
 	if in.Duration != nil {
 		in, out := &in.Duration, &out.Duration
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 	if in.QueueTimeout != nil {
 		in, out := &in.QueueTimeout, &out.QueueTimeout
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 	if in.Namespaces != nil {
@@ -802,7 +809,7 @@ func (in *ResourceRequestStatus) DeepCopyInto(out *ResourceRequestStatus) {
 	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
-		*out = make([]v1.Condition, len(*in))
+		*out = make([]metav1.Condition, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}

@@ -60,6 +60,9 @@ resources:
 - --zap-log-level={{ .Values.log.level }}
 - --zap-encoder={{ .Values.log.format }}
 - --broker-cert-path=/etc/agent/tls
+{{- if .Values.config }}
+- --config=/etc/agent/config/agent.yaml
+{{- end }}
 {{- with .Values.broker.urls }}
 - --broker-url={{ join "," . }}
 {{- end }}
@@ -231,6 +234,7 @@ into memory for the files' readers.
       - key: tls.key
         path: tls.key
 {{- end }}
+{{- include "liqo-resource-broker-agent.configVolume" . }}
 {{- with .Values.kubeconfigs.existingSecret }}
 - name: kubeconfigs
   secret:
@@ -259,6 +263,7 @@ into memory for the files' readers.
   mountPath: /etc/agent/metrics-tls
   readOnly: true
 {{- end }}
+{{- include "liqo-resource-broker-agent.configMount" . }}
 {{- if .Values.kubeconfigs.existingSecret }}
 - name: kubeconfigs
   mountPath: /etc/agent/kubeconfigs
@@ -266,6 +271,23 @@ into memory for the files' readers.
 {{- end }}
 {{- with .Values.volumeMounts }}
 {{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The agent follows the file while it runs, so that an upgrade that changes it restarts nothing. */}}
+{{- define "liqo-resource-broker-agent.configVolume" -}}
+{{- if .Values.config }}
+- name: config
+  configMap:
+    name: {{ include "liqo-resource-broker-agent.fullname" . }}-config
+{{- end }}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.configMount" -}}
+{{- if .Values.config }}
+- name: config
+  mountPath: /etc/agent/config
+  readOnly: true
 {{- end }}
 {{- end -}}
 

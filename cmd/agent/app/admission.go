@@ -11,6 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/consent"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -22,20 +23,19 @@ type accounts interface {
 }
 
 // admission is this cluster's own check of a placement: its operator's consent, and what is
-// really free here, less what is kept for others already, as many times as this cluster
-// offers it.
+// really free here and lent, less what is kept for others already.
 type admission struct {
 	client    client.Reader
 	accounts  accounts
 	namespace string
-	// stretch is how many times its resources this cluster offers to promise.
-	stretch quantity.Ratios
+	// terms say how much of what is free is lent.
+	terms func() offering.Terms
 	// admitted by this process, which the cache may not show as enforced yet.
 	admitted map[string]quantity.Amounts
 }
 
-func newAdmission(c client.Reader, a accounts, namespace string, stretch quantity.Ratios) *admission {
-	return &admission{client: c, accounts: a, namespace: namespace, stretch: stretch, admitted: map[string]quantity.Amounts{}}
+func newAdmission(c client.Reader, a accounts, namespace string, terms func() offering.Terms) *admission {
+	return &admission{client: c, accounts: a, namespace: namespace, terms: terms, admitted: map[string]quantity.Amounts{}}
 }
 
 func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
@@ -48,8 +48,8 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	if err != nil {
 		return providerinstruction.Admission{}, err
 	}
-	terms := wire.LendingTerms(policy)
-	why := terms.Refuses(inst.Spec.RequesterClusterID)
+	lends := wire.LendingTerms(policy)
+	why := lends.Refuses(inst.Spec.RequesterClusterID)
 	if why == "" && lending.RecallOf(wire.Recalls(policy), inst.Spec.RequesterClusterID, inst.Spec.ReservationName) != nil {
 		why = lending.Recalled
 	}
@@ -66,11 +66,12 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	}
 	snapshot := a.accounts.Snapshot()
 	held, stray := snapshot.Held(holds)
-	free := snapshot.Allocatable.Stretched(a.stretch).Sub(snapshot.Allocated).Sub(stray).Sub(held)
+	terms := a.terms()
+	free := terms.Lendable(snapshot.Allocatable, snapshot.Allocated.Add(stray)).Sub(held)
 	if short, fits := quantity.Fits(wanted, free); !fits {
 		return providerinstruction.Admission{
 			Reason: agentv1alpha1.ReasonInsufficient,
-			Message: fmt.Sprintf("%s of %s is wanted, %s is free here", quantity.Format(short.Resource, short.Need),
+			Message: fmt.Sprintf("%s of %s is wanted, %s is free here and lent", quantity.Format(short.Resource, short.Need),
 				short.Resource, quantity.Format(short.Resource, max(short.Have, 0))),
 		}, nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -42,14 +43,20 @@ func TestAdmission(t *testing.T) {
 		used      map[string]quantity.Amounts
 		others    []*agentv1alpha1.ProviderInstruction
 		stretch   quantity.Ratios
+		cap       quantity.Amounts
 		policy    *agentv1alpha1.LendingPolicySpec
 		cpu       string
 		refused   string
 	}{
 		"what is free": {cpu: "8"},
-		"as much as it offers of more than there is":    {stretch: quantity.Ratios{"cpu": 150}, cpu: "12"},
-		"more than it offers":                           {stretch: quantity.Ratios{"cpu": 150}, cpu: "13", refused: "12 is free here"},
-		"beside its own pods, of what it offers":        {stretch: quantity.Ratios{"cpu": 150}, allocated: cores(3), cpu: "10", refused: "9 is free here"},
+		"as much as it offers of more than there is": {stretch: quantity.Ratios{"cpu": 150}, cpu: "12"},
+		"more than it offers":                        {stretch: quantity.Ratios{"cpu": 150}, cpu: "13", refused: "12 is free here"},
+		"beside its own pods, of what it offers":     {stretch: quantity.Ratios{"cpu": 150}, allocated: cores(3), cpu: "10", refused: "9 is free here"},
+		"up to a cap":                                {cap: cores(6), cpu: "6"},
+		"beyond a cap":                               {cap: cores(6), cpu: "7", refused: "6 is free here"},
+		"beyond a cap, beside what others have of it": {
+			cap: cores(6), others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "3", refused: "2 is free here",
+		},
 		"more than there is":                            {cpu: "9", refused: "8 is free here"},
 		"what this cluster's own pods took meanwhile":   {allocated: cores(3), cpu: "6", refused: "5 is free here"},
 		"beside what is kept for others":                {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "4"},
@@ -83,7 +90,7 @@ func TestAdmission(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", test.stretch)
+			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", func() offering.Terms { return offering.Terms{Ratios: test.stretch, Cap: test.cap} })
 			got, err := a.admit(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
 			if err != nil {
 				t.Fatal(err)
@@ -103,7 +110,7 @@ func TestAdmissionRemembersWhatTheCacheDoesNotShowYet(t *testing.T) {
 	}
 	first, second := provides("a", "5", "", false), provides("b", "5", "", false)
 	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(first, second).Build()
-	a := newAdmission(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default", nil)
+	a := newAdmission(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default", func() offering.Terms { return offering.Terms{} })
 	for _, step := range []struct {
 		inst *agentv1alpha1.ProviderInstruction
 		want bool

@@ -30,6 +30,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/reservationinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/resourcerequest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/identity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
@@ -38,7 +39,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
@@ -83,6 +83,7 @@ type agent struct {
 	// keeper is nil where somebody else puts the certificate into the files.
 	keeper    *identity.Keeper
 	transport *httptransport.Transport
+	terms     *terms
 	watcher   *capacity.Watcher
 	outbox    *liqo.Outbox
 	requests  *resourcerequest.Reconciler
@@ -104,6 +105,9 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	a := &agent{options: o, log: log}
+	if err := a.openTerms(); err != nil {
+		return err
+	}
 	if err := a.settle(ctx, config); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped while it waited for its certificate
@@ -187,6 +191,12 @@ func (a *agent) addCapacity(config *rest.Config) error {
 		return err
 	}
 	a.watcher = capacity.New(clientset, a.nodeLabels...).PlaceholdersIn(a.podNamespace)
+	if file := a.terms.file; file != nil {
+		file.Follow(func(c *configuration.Configuration) { a.watcher.Lend(c.Nodes) })
+		if err := a.mgr.Add(file); err != nil {
+			return err
+		}
+	}
 	return a.mgr.Add(a.watcher)
 }
 
@@ -237,11 +247,10 @@ func (a *agent) verify(envelope []byte) (string, []byte, error) {
 
 func (a *agent) addControllers(config *rest.Config) error {
 	advertises := advertisement.Options{
-		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Topology: a.topology(),
+		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Terms: a.terms,
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
-		Certificate: a.certificate, Cost: a.cost(), Labels: wire.ToLabels(a.labels), Claims: wire.ToLabels(a.claims),
-		OverSubscription: a.ratios(),
+		Certificate: a.certificate,
 	}
 	consumes := reservationinstruction.Options{
 		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
@@ -276,8 +285,8 @@ func (a *agent) addControllers(config *rest.Config) error {
 		return err
 	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
-		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.ratios()).admit,
-		Peering: a.peering, Place: liqo.Place{Region: a.region, Zone: a.zone},
+		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.terms.offer).admit,
+		Peering: a.peering, Place: a.terms.place,
 		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
 		Placeholders: placeholders, NamespaceQuota: a.namespaceQuota,
 		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},

@@ -20,6 +20,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
@@ -50,8 +51,8 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Say what of this installation is healthy, what is not and what to do.",
-		Long: `Looks at an agent's installation and changes nothing: API server, kinds, identity,
-broker, Liqo, policies, Advertisement, certificates and webhooks. It takes the flags
+		Long: `Looks at an agent's installation and changes nothing: API server, kinds, configuration
+file, identity, broker, Liqo, policies, Advertisement, certificates and webhooks. It takes the flags
 of the agent it looks at, runs as well in its pod as from elsewhere with
 --kubeconfig, and exits with 1 if something does not work. The chart runs it for
 helm test.`,
@@ -80,6 +81,7 @@ func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.C
 		checkup.Kinds(published, agentv1alpha1.GroupVersion, kindsAdvice,
 			&agentv1alpha1.ResourceRequest{}, &agentv1alpha1.Advertisement{},
 			&agentv1alpha1.ReservationInstruction{}, &agentv1alpha1.ProviderInstruction{}),
+		look("configuration", o.checkConfiguration),
 		look("identity", o.checkIdentity),
 		look("broker", o.checkBroker),
 		{Subject: "Liqo", Look: func(ctx context.Context) checkup.Finding { return o.checkLiqo(ctx, published, c) }},
@@ -92,6 +94,21 @@ func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.C
 		checks = append(checks, checkup.MutatingWebhooks(c, o.name, time.Now))
 	}
 	return checks, nil
+}
+
+// checkConfiguration reads the file as the agent would.
+func (o *checkOptions) checkConfiguration(context.Context, client.Reader) checkup.Finding {
+	if o.configFile == "" {
+		return checkup.Skip("--config is not given")
+	}
+	text, err := os.ReadFile(o.configFile)
+	if err == nil {
+		_, err = configuration.Parse(text)
+	}
+	if err != nil {
+		return checkup.Fail("correct it; what it said before stays in force until the agent is started anew", "%s: %s", o.configFile, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return checkup.Found("%s can be put in force", o.configFile)
 }
 
 func (o *checkOptions) checkIdentity(context.Context, client.Reader) checkup.Finding {

@@ -26,6 +26,11 @@ const (
 )
 
 type options struct {
+	// configFile is --config, empty if there is none.
+	configFile string
+	// given tells of a flag whether it was set.
+	given func(flag string) bool
+
 	brokerTransport  string
 	brokerURLs       []string
 	brokerKubeconfig string
@@ -91,6 +96,9 @@ func defaults() *options {
 }
 
 func (o *options) bind(fs *pflag.FlagSet) {
+	o.given = fs.Changed
+	fs.StringVar(&o.configFile, "config", o.configFile, "configuration file (AgentConfiguration) that says what of this cluster is lent, and what the cluster says of itself; it may change while the agent runs; a flag that is set wins over it")
+
 	fs.StringVar(&o.brokerTransport, "broker-transport", o.brokerTransport, "how to reach the broker: http")
 	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker; several, separated by commas, are tried in turn")
 	fs.StringVar(&o.certPath, "broker-cert-path", o.certPath, "folder with tls.crt, tls.key, ca.crt and agents-ca.crt")
@@ -249,11 +257,4 @@ func (o *options) checkEnrolment() error {
 		return errors.New("--enrolment-ca-hash is missing: give what broker enrol prints, so that nobody else can pose as the broker")
 	}
 	return nil
-}
-
-func (o *options) topology() *brokerv1alpha1.Topology {
-	if o.region == "" && o.zone == "" {
-		return nil
-	}
-	return &brokerv1alpha1.Topology{Region: o.region, Zone: o.zone}
 }

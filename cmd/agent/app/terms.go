@@ -1,38 +1,32 @@
 package app
 
 import (
-	"errors"
 	"fmt"
-	"maps"
-	"reflect"
-	"regexp"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/advertisement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/configuration"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
-// Bounds of what a cluster says of itself; the schema of the Advertisement says the same.
-const (
-	maxLabels     = 64
-	maxNodeLabels = 16
-)
-
-var (
-	isPrice    = regexp.MustCompile(`^[0-9]{1,9}([.][0-9]{1,9})?$`)
-	isCurrency = regexp.MustCompile(`^[A-Z]{3}$`)
-)
+// maxNodeLabels is how many labels of nodes are shown; the schema of the Advertisement
+// says the same.
+const maxNodeLabels = 16
 
 // checkTerms refuses what the Advertisement could not hold: the agent would say nothing
 // at all because of it.
 func (o *options) checkTerms() error {
-	if err := wire.CheckLabels("--cluster-labels", o.labels, maxLabels); err != nil {
+	if err := wire.CheckLabels("--cluster-labels", o.labels, configuration.MaxLabels); err != nil {
 		return err
 	}
-	if err := wire.CheckClaims("--claims", o.claims, maxLabels); err != nil {
+	if err := wire.CheckClaims("--claims", o.claims, configuration.MaxLabels); err != nil {
 		return err
 	}
 	keys := map[string]string{}
@@ -45,44 +39,116 @@ func (o *options) checkTerms() error {
 	if _, err := quantity.ParseRatios(o.overSubscription); err != nil {
 		return fmt.Errorf("--over-subscription: %w", err)
 	}
-	prices := map[string]string{
-		"--cpu-cost": o.prices.CPUCost, "--memory-cost": o.prices.MemoryCost,
-		"--storage-cost": o.prices.StorageCost, "--egress-cost": o.prices.EgressCost,
-	}
-	for name, price := range o.resourceCosts {
-		prices["--resource-costs: "+name] = price
-	}
-	for _, flag := range slices.Sorted(maps.Keys(prices)) {
-		if price := prices[flag]; price != "" && !isPrice.MatchString(price) {
-			return fmt.Errorf("%s: %q is no price: give a decimal number with at most nine digits before and after the point, for example 0.05", flag, price)
-		}
-	}
-	switch cost := o.cost(); {
-	case cost != nil && cost.Currency == "":
-		return errors.New("--currency is missing: prices mean nothing without one, give an ISO 4217 code such as EUR")
-	case cost != nil && !isCurrency.MatchString(cost.Currency):
-		return fmt.Errorf("--currency: %q is not an ISO 4217 code such as EUR", cost.Currency)
-	}
-	return nil
+	return configuration.CheckCost(o.cost(), priceFlag)
 }
 
-// ratios are those that checkTerms let pass.
-func (o *options) ratios() quantity.Ratios {
-	ratios, _ := quantity.ParseRatios(o.overSubscription)
-	return ratios
+// priceFlags are those that set each field of a Cost.
+var priceFlags = map[string]string{
+	"cpuCost": "cpu-cost", "memoryCost": "memory-cost", "storageCost": "storage-cost", "egressCost": "egress-cost",
+	"resourceCosts": "resource-costs", "currency": "currency",
+}
+
+// priceFlag is the flag of a field of a Cost, and of which of its resources.
+func priceFlag(field string) string {
+	if flag, ok := priceFlags[field]; ok {
+		return "--" + flag
+	}
+	return "--resource-costs: " + field[len("resourceCosts."):]
 }
 
 // cost is nil where no flag names a price.
 func (o *options) cost() *brokerv1alpha1.Cost {
-	cost := o.prices
-	for name, price := range o.resourceCosts {
-		if cost.ResourceCosts == nil {
-			cost.ResourceCosts = map[corev1.ResourceName]brokerv1alpha1.Price{}
-		}
-		cost.ResourceCosts[corev1.ResourceName(name)] = brokerv1alpha1.Price(price)
-	}
-	if reflect.ValueOf(cost).IsZero() {
+	return configuration.WithResources(o.prices, o.resourceCosts)
+}
+
+// terms are what flags say, and where they say nothing the configuration file.
+type terms struct {
+	*options
+	// file is nil without --config.
+	file *configuration.Keeper
+}
+
+var _ advertisement.Terms = (*terms)(nil)
+
+// openTerms reads the configuration file, if there is one.
+func (a *agent) openTerms() error {
+	a.terms = &terms{options: a.options}
+	if a.configFile == "" {
 		return nil
 	}
-	return &cost
+	var err error
+	a.terms.file, err = configuration.Open(a.configFile, clock.RealClock{}, a.log.WithName("configuration"))
+	return err
+}
+
+func (t *terms) configured() *configuration.Configuration {
+	if t.file == nil {
+		return configuration.Default()
+	}
+	return t.file.Current()
+}
+
+// Terms implements advertisement.Terms. Each field is that of one source, as a whole.
+func (t *terms) Terms() advertisement.Offered {
+	c := t.configured()
+	out := advertisement.Offered{
+		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(t.claims), Terms: t.offer(),
+	}
+	if at := t.place(); at != (liqo.Place{}) {
+		out.Topology = &brokerv1alpha1.Topology{Region: at.Region, Zone: at.Zone}
+	}
+	if t.given("cluster-labels") {
+		out.Labels = wire.ToLabels(t.labels)
+	}
+	if cost := t.cost(); cost != nil {
+		out.Cost = cost
+	}
+	return out
+}
+
+// offer says how much is lent.
+func (t *terms) offer() offering.Terms {
+	out := t.configured().Offer
+	if t.given("over-subscription") {
+		out.Ratios, _ = quantity.ParseRatios(t.overSubscription) // checkTerms let them pass
+	}
+	return out
+}
+
+// place of the cluster.
+func (t *terms) place() liqo.Place {
+	c := t.configured()
+	at := liqo.Place{Region: c.Region, Zone: c.Zone}
+	if t.given("region") {
+		at.Region = t.region
+	}
+	if t.given("zone") {
+		at.Zone = t.zone
+	}
+	return at
+}
+
+// Changed implements advertisement.Terms.
+func (t *terms) Changed() <-chan struct{} {
+	if t.file == nil {
+		return nil
+	}
+	return t.file.Changed()
+}
+
+// Condition implements advertisement.Terms.
+func (t *terms) Condition() *metav1.Condition {
+	if t.file == nil {
+		return nil
+	}
+	if err := t.file.Problem(); err != nil {
+		return &metav1.Condition{
+			Type: agentv1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonConfigurationRefused,
+			Message: "what the file said before stays in force: " + err.Error(),
+		}
+	}
+	return &metav1.Condition{
+		Type: agentv1alpha1.ConditionConfigured, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonConfigured,
+		Message: "what the configuration file says is in force",
+	}
 }
