@@ -11,7 +11,8 @@ import (
 // is wrong, which is no news.
 func isQuiet(c metav1.Condition) bool {
 	switch c.Reason {
-	case agentv1alpha1.ReasonCovered, agentv1alpha1.ReasonConfigured, agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden:
+	case agentv1alpha1.ReasonCovered, agentv1alpha1.ReasonConfigured, agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden,
+		agentv1alpha1.ReasonBrokerCompatible:
 		return true
 	}
 	return false

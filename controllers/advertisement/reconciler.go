@@ -59,6 +59,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 			conditions = append(conditions, *c)
 		}
 	}
+	if c := r.compatible(ctx); c != nil {
+		conditions = append(conditions, *c)
+	}
 	if r.options.Certificate != nil {
 		conditions = append(conditions, r.options.Certificate())
 	}

@@ -53,6 +53,7 @@ const minGap = 250 * time.Millisecond
 // Publisher takes advertisements; every broker transport is one.
 type Publisher interface {
 	PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error)
+	Ping(ctx context.Context) (*v1.Pong, error)
 }
 
 // Accounts is where the figures come from.
@@ -161,6 +162,10 @@ type Reconciler struct {
 	looked time.Time
 	// failing is true while the broker does not take advertisements.
 	failing bool
+	// ask is when the broker is asked next for its version; fits is what its last answer
+	// says, nil before the first.
+	ask  time.Time
+	fits *metav1.Condition
 	// urgent is set, once there is news of peers or terms, until the broker has it.
 	urgent atomic.Bool
 }

@@ -133,6 +133,8 @@ func (m *memory) PublishAdvertisement(context.Context, *v1.Advertisement) (*v1.A
 	return &v1.AdvertisementReceipt{}, nil
 }
 
+func (m *memory) Ping(context.Context) (*v1.Pong, error) { return &v1.Pong{ApiMinor: v1.Minor}, nil }
+
 func (m *memory) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	out, ok := into.(*agentv1alpha1.Advertisement)
 	if !ok || m.advertisement == nil {

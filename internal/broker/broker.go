@@ -211,7 +211,7 @@ func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &v1.Pong{Version: b.opts.Version, ApiVersion: "v1", JournalID: t.journal.ID()}, nil
+	return &v1.Pong{Version: b.opts.Version, ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: t.journal.ID()}, nil
 }
 
 // change runs plan on the current term, then waits until everything that plan saw

@@ -374,6 +374,22 @@ func TestOneInstructionDoesNotHoldUpTheOthers(t *testing.T) {
 	}
 }
 
+// What a newer broker may have to say must not be taken for the end of a placement.
+func TestWhatOnlyANewerAgentUnderstandsIsPassedOver(t *testing.T) {
+	c := newCluster(t)
+	b := &fake.Broker{}
+	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold))
+	b.Instruct(instruction(v1.InstructionRoleConsumer, "Freeze"))
+	b.Instruct(instruction("Witness", v1.InstructionStateHold))
+	if _, err := NewInstructions(c, b, Options{}).ask(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	got := &agentv1alpha1.ReservationInstructionList{}
+	if err := c.List(t.Context(), got); err != nil || len(got.Items) != 1 || got.Items[0].Ended() {
+		t.Errorf("%v, instructions %+v; want the one that is held", err, got.Items)
+	}
+}
+
 // stubborn takes nothing back.
 type stubborn struct{ *fake.Broker }
 

@@ -148,6 +148,11 @@ func (i *Instructions) pass(ctx context.Context, news *v1.RequestNews) error {
 }
 
 func (i *Instructions) apply(ctx context.Context, in *v1.Instruction, received time.Time) error {
+	if !in.Role.Valid() || !in.State.Valid() {
+		log.FromContext(ctx).Info("an instruction of a newer broker is passed over: upgrade this agent",
+			"reservation", in.Reservation, "role", in.Role, "state", in.State)
+		return nil
+	}
 	var err error
 	if in.Role == v1.InstructionRoleProvider {
 		err = writeProvider(ctx, i.client, &i.options, in, received)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/text/message"
 	"sigs.k8s.io/yaml"
 
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -32,7 +33,9 @@ const (
 
 // description is the API description, made to check requests.
 type description struct {
-	document    []byte
+	document []byte
+	// minor version of the API that it describes.
+	minor       int
 	operations  map[string]operation
 	bodyTimeout time.Duration
 	maxBody     int64
@@ -42,7 +45,9 @@ type description struct {
 type operation struct {
 	id string
 	// enrolment marks what is for clusters without a certificate.
-	enrolment  bool
+	enrolment bool
+	// tolerant marks bodies of which a newer caller may say more than is described.
+	tolerant   bool
 	body       *jsonschema.Schema
 	parameters []parameter
 }
@@ -63,6 +68,8 @@ type (
 		Tags        []string           `json:"tags"`
 		Parameters  []openAPIParameter `json:"parameters"`
 		RequestBody *struct{}          `json:"requestBody"`
+		// NewerCallers is "tolerated" or empty.
+		NewerCallers string `json:"x-newer-callers"`
 	}
 	openAPIParameter struct {
 		Name     string `json:"name"`
@@ -86,7 +93,7 @@ func newDescription(openAPIYAML []byte) (*description, error) {
 	if err := json.Unmarshal(document, &api); err != nil {
 		return nil, fmt.Errorf("API description: %w", err)
 	}
-	d := &description{document: document, operations: map[string]operation{}, bodyTimeout: defaultBodyTimeout, maxBody: maxBody}
+	d := &description{document: document, minor: v1.Minor, operations: map[string]operation{}, bodyTimeout: defaultBodyTimeout, maxBody: maxBody}
 	for path, item := range api.Paths {
 		if err := d.addPath(path, item, schemas); err != nil {
 			return nil, fmt.Errorf("API description: path %q: %w", path, err)
@@ -151,7 +158,10 @@ func compileOperation(at string, raw json.RawMessage, schemas *jsonschema.Compil
 	if err := json.Unmarshal(raw, &described); err != nil {
 		return operation{}, err
 	}
-	o := operation{id: described.OperationID, enrolment: slices.Contains(described.Tags, enrolmentTag)}
+	o := operation{
+		id: described.OperationID, enrolment: slices.Contains(described.Tags, enrolmentTag),
+		tolerant: described.NewerCallers == "tolerated",
+	}
 	var err error
 	if o.parameters, err = compileParameters(at, described.Parameters, schemas); err != nil {
 		return operation{}, err
@@ -188,7 +198,7 @@ func (d *description) check(next http.Handler) http.Handler {
 			return
 		}
 		if o.body != nil {
-			body, err := d.readBody(w, r, o.body)
+			body, err := d.readBody(w, r, o)
 			if err != nil {
 				refuse(w, r, err)
 				return
@@ -248,7 +258,7 @@ type checkedBody struct {
 func (checkedBody) Close() error          { return nil }
 func (b checkedBody) ValidatedValue() any { return b.value }
 
-func (d *description) readBody(w http.ResponseWriter, r *http.Request, schema *jsonschema.Schema) (io.ReadCloser, error) {
+func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operation) (io.ReadCloser, error) {
 	raw, err := d.readAll(w, r)
 	if err != nil {
 		return nil, err
@@ -257,8 +267,17 @@ func (d *description) readBody(w http.ResponseWriter, r *http.Request, schema *j
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "body is not one JSON value")
 	}
-	if err := schema.Validate(value); err != nil {
-		return nil, fault.New(fault.Invalid, "body: %s", findings(err))
+	minor := minorOf(r)
+	err = o.body.Validate(value)
+	if err != nil && o.tolerant && minor > d.minor {
+		drop(value, err)
+		if raw, err = json.Marshal(value); err != nil {
+			return nil, err
+		}
+		err = o.body.Validate(value)
+	}
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "body: %s%s", findings(err), d.explain(minor))
 	}
 	return checkedBody{Reader: bytes.NewReader(raw), value: value}, nil
 }

@@ -101,6 +101,7 @@ type AdvertisementStatus struct {
 
 	// conditions are Ready, true when the broker knows this cluster,
 	// Configured, true while what the agent's configuration file says is in force,
+	// BrokerCompatible, true while the broker is at most one minor version newer or older,
 	// CertificateValid, true while the agent's certificate has not expired,
 	// ReservationsCovered, true while what is kept for reservations is free or used by
 	// them, and LiqoReady, true while Liqo here is of a version that the agent works with

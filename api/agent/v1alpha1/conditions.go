@@ -20,6 +20,9 @@ const (
 	// file says is in force, and false while it is refused and what it said before holds.
 	// An agent without a file has no such condition.
 	ConditionConfigured = "Configured"
+	// ConditionBrokerCompatible of an Advertisement is true while the broker speaks a version
+	// of the API that this agent works with: at most one minor version newer or older.
+	ConditionBrokerCompatible = "BrokerCompatible"
 	// ConditionReserved is true while the broker holds capacity for a
 	// ResourceRequest.
 	ConditionReserved = "Reserved"
@@ -138,9 +141,13 @@ const (
 	ReasonLiqoVersionUntested    = "LiqoVersionUntested"
 	// ReasonLimitsNotEnforced: it lets other clusters use more than they reserved.
 	ReasonLimitsNotEnforced = "LimitsNotEnforced"
-	ReasonInsufficient      = "InsufficientCapacity"
-	ReasonOutsideBounds     = "OutsideBounds"
-	ReasonGranted           = "Granted"
+	// ReasonBrokerCompatible and those that follow are of BrokerCompatible.
+	ReasonBrokerCompatible = "BrokerCompatible"
+	ReasonBrokerTooOld     = "BrokerTooOld"
+	ReasonBrokerTooNew     = "BrokerTooNew"
+	ReasonInsufficient     = "InsufficientCapacity"
+	ReasonOutsideBounds    = "OutsideBounds"
+	ReasonGranted          = "Granted"
 	// ReasonApplied: the agent goes by what is written.
 	ReasonApplied = "Applied"
 	ReasonLending = "Lending"

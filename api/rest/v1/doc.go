@@ -8,6 +8,13 @@ import _ "embed"
 // instructions that it got.
 const CursorHeader = "Journal-Cursor"
 
+// Minor is the minor version of the API that this build speaks: that of its release, so
+// 1 for v0.1. Agents and brokers work together while theirs are at most one apart.
+const Minor = 1
+
+// MinorHeader names the header in which a caller tells its Minor.
+const MinorHeader = "Api-Minor"
+
 // OpenAPI is the description of the API as the broker serves it.
 //
 //go:embed openapi.yaml

@@ -758,6 +758,9 @@ type PodShape struct {
 
 // Pong defines model for Pong.
 type Pong struct {
+	// ApiMinor Minor version of it that the broker speaks; see above.
+	ApiMinor int32 `json:"apiMinor,omitempty,omitzero"`
+
 	// ApiVersion Version of this API.
 	ApiVersion string `json:"apiVersion"`
 

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
@@ -148,9 +149,17 @@ func (o *checkOptions) checkBroker(ctx context.Context, _ client.Reader) checkup
 	if err != nil {
 		return checkup.Fail("if it does not answer, look at the network between; if it refuses this cluster, at deniedClusters and admission of its BrokerConfig", "%v", err)
 	}
-	if pong.Version != version.String() {
+	return answered(pong, version.String())
+}
+
+// answered is the finding about a broker that an agent of a version asked who it is.
+func answered(pong *v1.Pong, agent string) checkup.Finding {
+	if skew := (version.Skew{Agent: v1.Minor, Broker: int(pong.ApiMinor)}); !skew.Fits() {
+		return checkup.Fail(skew.Advice(), "answers; %s: they may misunderstand each other", skew)
+	}
+	if pong.Version != agent {
 		return checkup.Warn("upgrade the broker first, then the agents; versions beside each other are meant to be",
-			"answers; it is of version %s, this agent of %s", pong.Version, version.String())
+			"answers; it is of version %s, this agent of %s", pong.Version, agent)
 	}
 	return checkup.Found("answers; version %s", pong.Version)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
@@ -45,6 +46,38 @@ func TestFindingsAboutLiqo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, judged("rome", tc.seen.Judge())); diff != "" {
+				t.Errorf("finding (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFindingsAboutTheBrokersVersion(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pong v1.Pong
+		want checkup.Finding
+	}{
+		"of the agent's version": {
+			v1.Pong{Version: "v0.1.0", ApiMinor: v1.Minor},
+			checkup.Finding{Level: checkup.OK, Message: "answers; version v0.1.0"},
+		},
+		"one minor version newer": {
+			v1.Pong{Version: "v0.2.0", ApiMinor: v1.Minor + 1},
+			checkup.Finding{
+				Level: checkup.Warning, Message: "answers; it is of version v0.2.0, this agent of v0.1.0",
+				Advice: "upgrade the broker first, then the agents; versions beside each other are meant to be",
+			},
+		},
+		"two minor versions newer": {
+			v1.Pong{Version: "v0.3.0", ApiMinor: v1.Minor + 2},
+			checkup.Finding{
+				Level: checkup.Failed, Message: "answers; the broker speaks v1.3 of the API, this agent v1.1: they may misunderstand each other",
+				Advice: "upgrade this agent, one minor version after the other",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, answered(&tc.pong, "v0.1.0")); diff != "" {
 				t.Errorf("finding (-want +got):\n%s", diff)
 			}
 		})

@@ -380,7 +380,7 @@ func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	if b.down {
 		return nil, unreachable()
 	}
-	return &v1.Pong{ApiVersion: "v1", JournalID: "fake", Version: "fake"}, nil
+	return &v1.Pong{ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: "fake", Version: "fake"}, nil
 }
 
 // Close implements transport.BrokerCommunicator.

@@ -8,6 +8,7 @@ import (
 	"net"
 	nethttp "net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,9 @@ const (
 	pingTimeout     = 10 * time.Second
 	idleConnTimeout = 90 * time.Second
 )
+
+// minor is this build's, as callers show it.
+var minor = strconv.Itoa(v1.Minor)
 
 var errCredentials = errors.New("no certificate to show")
 
@@ -58,6 +62,7 @@ func (c *connector) RoundTrip(request *nethttp.Request) (*nethttp.Response, erro
 	if c.userAgent != "" {
 		aimed.Header.Set("User-Agent", c.userAgent)
 	}
+	aimed.Header.Set(v1.MinorHeader, minor)
 	if cursor := c.cursor.Load(); cursor != nil {
 		aimed.Header.Set(v1.CursorHeader, *cursor)
 	}

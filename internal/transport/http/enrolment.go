@@ -117,6 +117,7 @@ func (s *stranger) RoundTrip(request *nethttp.Request) (*nethttp.Response, error
 	if s.userAgent != "" {
 		aimed.Header.Set("User-Agent", s.userAgent)
 	}
+	aimed.Header.Set(v1.MinorHeader, minor)
 	response, err := s.transport.RoundTrip(aimed)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.url, err)

@@ -164,7 +164,7 @@ func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return &v1.Pong{Version: "test", ApiVersion: "v1", JournalID: strconv.Itoa(b.journal)}, nil
+	return &v1.Pong{Version: "test", ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: strconv.Itoa(b.journal)}, nil
 }
 
 // PublishAdvertisement holds nothing against it.

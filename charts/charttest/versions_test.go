@@ -1,0 +1,33 @@
+package charttest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// Whether agent and broker fit is told by the API's minor version: a release that forgot
+// to raise it would be taken for the one before.
+func TestTheAPIHasTheMinorVersionOfTheRelease(t *testing.T) {
+	for _, name := range []string{"broker", "agent"} {
+		text, err := os.ReadFile(filepath.Join("..", name, "Chart.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var chart struct{ Version, AppVersion string }
+		if err := yaml.Unmarshal(text, &chart); err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range []string{chart.Version, strings.TrimPrefix(chart.AppVersion, "v")} {
+			if want := fmt.Sprintf("0.%d.", v1.Minor); !strings.HasPrefix(version, want) {
+				t.Errorf("chart %s has version %s, the API minor version %d", name, version, v1.Minor)
+			}
+		}
+	}
+}
