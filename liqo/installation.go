@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,6 +28,7 @@ const (
 	versionLabel      = "app.kubernetes.io/version"
 	limitsFlag        = "default-limits-enforcement"
 	quotaFlag         = "enable-resource-enforcement"
+	addressFlag       = "api-server-address-override"
 )
 
 // testedVersion of Liqo is what the agent is tested with. An older one lacks kinds that
@@ -98,6 +100,24 @@ func (i *Installation) read(manager, webhook *appsv1.Deployment) {
 	quota, given := argument(webhook, quotaFlag)
 	on, err := strconv.ParseBool(quota)
 	i.Quota = given && (quota == "" || err == nil && on)
+}
+
+// APIServerAddress is the https address that Liqo gives to those who peer with this
+// cluster, if it was set where Liqo was installed (apiServer.address); "" if it was not,
+// or cannot be read. Liqo then takes that of a control-plane node.
+func APIServerAddress(ctx context.Context, c kubernetes.Interface, namespace string) (string, error) {
+	manager, err := c.AppsV1().Deployments(namespace).Get(ctx, managerDeployment, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading Deployment %q of Liqo: %w", managerDeployment, err)
+	}
+	address, _ := argument(manager, addressFlag)
+	if address != "" && !strings.HasPrefix(address, "https://") {
+		address = "https://" + address
+	}
+	return address, nil
 }
 
 // argument is the value of a flag in a Deployment's Pods, written as Liqo's chart does.

@@ -4,7 +4,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 
@@ -92,5 +95,25 @@ func TestInstallationsAreJudged(t *testing.T) {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestTheAddressThatLiqoGivesToPeers(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                               "",
+		"--api-server-address-override":  "",
+		"--api-server-address-override=": "",
+		"--api-server-address-override=rome.example.com:6443":         "https://rome.example.com:6443",
+		"--api-server-address-override=https://rome.example.com:6443": "https://rome.example.com:6443",
+	} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager"}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--cluster-id=rome", args}}}
+		got, err := liqo.APIServerAddress(t.Context(), fake.NewClientset(d), "liqo")
+		if err != nil || got != want {
+			t.Errorf("%q: got %q, %v, want %q", args, got, err, want)
+		}
+	}
+	if got, err := liqo.APIServerAddress(t.Context(), fake.NewClientset(), "liqo"); err != nil || got != "" {
+		t.Errorf("without Liqo's Deployment: %q, %v", got, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 
@@ -51,15 +52,37 @@ func (a *agent) settle(ctx context.Context, config *rest.Config) error {
 	if err := a.settleID(liqoID); err != nil {
 		return err
 	}
-	if a.endpointURL == "" {
-		if config.Host == podsOnly() {
-			a.log.Info("--endpoint-url is not given, and other clusters do not reach the address that pods use: none is advertised, and nobody looks whether this cluster can be reached")
-			return nil
+	liqos := ""
+	if installed {
+		if liqos, err = liqo.APIServerAddress(ctx, clientset, a.liqoNamespace); err != nil {
+			return err
 		}
-		a.endpointURL = config.Host
 	}
-	if !strings.HasPrefix(a.endpointURL, "https://") {
-		return fmt.Errorf("--endpoint-url: %q is no https address: give that of this cluster's API server", a.endpointURL)
+	return a.settleEndpoint(liqos, config.Host)
+}
+
+// settleEndpoint takes the flag, else what Liqo tells those who peer, else the address at
+// which the agent itself finds the API server, unless only pods do.
+func (a *agent) settleEndpoint(liqos, host string) error {
+	source := "--endpoint-url"
+	switch {
+	case a.endpointURL != "":
+		if liqos != "" && strings.TrimSuffix(liqos, "/") != strings.TrimSuffix(a.endpointURL, "/") {
+			a.log.Info("WARNING: --endpoint-url is advertised and looked at, but whoever peers is sent to Liqo's apiServer.address: make them agree",
+				"endpoint", a.endpointURL, "liqo", liqos)
+		}
+	case liqos != "":
+		a.endpointURL, source = liqos, "apiServer.address of Liqo's chart"
+	case host == podsOnly():
+		a.log.Info("neither --endpoint-url nor Liqo's apiServer.address is given, and other clusters do not reach the address that pods use: none is advertised, and nobody looks whether this cluster can be reached")
+		return nil
+	default:
+		a.endpointURL, source = host, "the kubeconfig"
+	}
+	u, err := url.Parse(a.endpointURL)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		// What stands where a credential may be is not repeated.
+		return fmt.Errorf("%s: no https address of an API server: give one without user, query and fragment with --endpoint-url, for example https://rome.example.com:6443", source)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 
 	fs.StringVar(&o.clusterID, "cluster-id", o.clusterID, "ID of this cluster; the certificate's common name, else Liqo's cluster ID, else the UID of namespace kube-system, if unset")
 	fs.StringVar(&o.clusterName, "cluster-name", o.clusterName, "name of this cluster for people; the ID if unset")
-	fs.StringVar(&o.endpointURL, "endpoint-url", o.endpointURL, "https address of this cluster's API server as other clusters reach it; if unset that of the kubeconfig, and none in a pod")
+	fs.StringVar(&o.endpointURL, "endpoint-url", o.endpointURL, "https address of this cluster's API server as other clusters reach it; if unset what Liqo was installed with (apiServer.address), else that of the kubeconfig, and none in a pod")
 	fs.StringVar(&o.region, "region", o.region, "region of this cluster, shown as topology.kubernetes.io/region of its virtual nodes")
 	fs.StringVar(&o.zone, "zone", o.zone, "zone of this cluster, shown as topology.kubernetes.io/zone of its virtual nodes")
 	fs.StringToStringVar(&o.labels, "cluster-labels", o.labels, "labels of this cluster that requests can ask for; if unset, spec.labels of the Advertisement stay as they are")

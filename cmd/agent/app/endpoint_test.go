@@ -1,0 +1,53 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+)
+
+func TestEndpoint(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	const flag, liqos, host, pods = "https://flag:6443", "https://liqo:6443", "https://host:6443", "https://10.96.0.1:443"
+	cases := map[string]struct {
+		flag, liqos, host string
+		want, refused     string
+		says              string
+	}{
+		"the flag":                          {flag: flag, host: host, want: flag},
+		"the flag before Liqo's":            {flag: flag, liqos: liqos, host: host, want: flag, says: "make them agree"},
+		"the flag, as Liqo has it":          {flag: liqos, liqos: liqos + "/", host: host, want: liqos},
+		"Liqo's before the kubeconfig":      {liqos: liqos, host: host, want: liqos},
+		"Liqo's in a pod":                   {liqos: liqos, host: pods, want: liqos},
+		"the kubeconfig's":                  {host: host, want: host},
+		"none in a pod":                     {host: pods, says: "none is advertised"},
+		"one with a path":                   {flag: flag + "/k8s/clusters/c-1", want: flag + "/k8s/clusters/c-1"},
+		"a flag without https":              {flag: "http://flag", refused: "--endpoint-url: no https address"},
+		"a flag without a host":             {flag: "https://:6443", refused: "--endpoint-url"},
+		"a flag with a credential":          {flag: "https://admin:secret@flag", refused: "without user"},
+		"a kubeconfig without https":        {host: "http://127.0.0.1:8001", refused: "the kubeconfig: no https address"},
+		"an address of Liqo's that is none": {liqos: "https://", host: host, refused: "apiServer.address of Liqo's chart"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var said strings.Builder
+			a := &agent{options: defaults(), log: funcr.New(func(_, args string) { said.WriteString(args) }, funcr.Options{})}
+			a.endpointURL = tc.flag
+			err := a.settleEndpoint(tc.liqos, tc.host)
+			if tc.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.refused) || strings.Contains(err.Error(), "secret") {
+					t.Errorf("got %v, want a refusal that names %q", err, tc.refused)
+				}
+				return
+			}
+			if err != nil || a.endpointURL != tc.want {
+				t.Errorf("got %q, %v, want %q", a.endpointURL, err, tc.want)
+			}
+			if !strings.Contains(said.String(), tc.says) || tc.says == "" && said.Len() > 0 {
+				t.Errorf("it says %q, want %q", said.String(), tc.says)
+			}
+		})
+	}
+}
