@@ -1,6 +1,7 @@
 package charttest
 
 import (
+	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ func agentFile(t *testing.T, rendered *chart.Rendered) *configuration.Configurat
 		if obj.GetKind() != "ConfigMap" || obj.GetName() != "agent-liqo-resource-broker-agent-config" {
 			continue
 		}
-		c, err := configuration.Parse([]byte(typed[*corev1.ConfigMap](t, obj).Data["agent.yaml"]))
+		c, err := configuration.Parse([]byte(typed[*corev1.ConfigMap](t, obj).Data["agent.yaml"]), os.ReadFile)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +57,7 @@ func TestTheConfigurationIsWhatTheAgentReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	sample := agentFile(t, mustRender(t, c, release, string(values)))
-	want, err := configuration.Parse(config.AgentConfiguration)
+	want, err := configuration.Parse(config.AgentConfiguration, os.ReadFile)
 	if err != nil {
 		t.Fatal(err)
 	}

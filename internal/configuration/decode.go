@@ -14,32 +14,41 @@ import (
 // maxSize of a file: a ConfigMap holds no more.
 const maxSize = 1 << 20
 
-// decode reads one document. Keys that are unknown or stand there twice are refused with
-// their lines.
 func decode(text []byte) (*file, error) {
-	if len(text) > maxSize {
-		return nil, fmt.Errorf("%d bytes are more than a configuration has: at most %d are read", len(text), maxSize)
-	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
 	f := &file{}
-	err := decoder.Decode(f)
-	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("it is empty: begin with apiVersion: %s and kind: %s", APIVersion, Kind)
-	}
-	if err != nil {
-		return nil, plain(err)
-	}
-	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it has more than one document: leave one, and no line of --- after it")
-	}
+	err := decodeInto(text, f)
 	switch {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("it is empty: begin with apiVersion: %s and kind: %s", APIVersion, Kind)
+	case err != nil:
+		return nil, err
 	case f.APIVersion != APIVersion:
 		return nil, fmt.Errorf("apiVersion: %.80q is not one that this agent reads: write %s", f.APIVersion, APIVersion)
 	case f.Kind != Kind:
 		return nil, fmt.Errorf("kind: %.80q is not the agent's: write %s", f.Kind, Kind)
 	}
 	return f, nil
+}
+
+// decodeInto reads one document; io.EOF if there is none. Keys that are unknown or stand
+// there twice are refused with their lines.
+func decodeInto(text []byte, out any) error {
+	if len(text) > maxSize {
+		return fmt.Errorf("%d bytes are more than a configuration has: at most %d are read", len(text), maxSize)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	err := decoder.Decode(out)
+	if errors.Is(err, io.EOF) {
+		return err
+	}
+	if err != nil {
+		return plain(err)
+	}
+	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return errors.New("it has more than one document: leave one, and no line of --- after it")
+	}
+	return nil
 }
 
 var (

@@ -49,6 +49,8 @@ type resource struct {
 
 // prices are decimal numbers, for one hour of a core, a GiB or a piece.
 type prices struct {
+	// File has them in place of what stands here, with the same keys.
+	File          string            `yaml:"file"`
 	Currency      string            `yaml:"currency"`
 	CPUCost       string            `yaml:"cpuCost"`
 	MemoryCost    string            `yaml:"memoryCost"`

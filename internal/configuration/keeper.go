@@ -29,7 +29,8 @@ type Keeper struct {
 	apply func(*Configuration)
 
 	// mu guards the following.
-	mu      sync.Mutex
+	mu sync.Mutex
+	// content of all files that current was read from.
 	content []byte
 	current *Configuration
 	problem error
@@ -102,24 +103,28 @@ func (k *Keeper) look() {
 	}
 }
 
-// read the file. What it said before is not looked at again.
+// read the file, and what it names.
 func (k *Keeper) read() (news, taken bool) {
-	content, err := os.ReadFile(k.path)
+	var content []byte
+	read := func(path string) ([]byte, error) {
+		text, err := os.ReadFile(path)
+		content = append(content, text...)
+		return text, err
+	}
+	text, err := read(k.path)
+	var parsed *Configuration
+	if err == nil {
+		parsed, err = Parse(text, read)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err == nil && k.content != nil && bytes.Equal(content, k.content) {
-		return false, false
-	}
-	if err != nil {
-		k.content = nil
-		return k.refuse(fmt.Errorf("--config: %w: put it back", err)), false
-	}
-	k.content = content
-	parsed, err := Parse(content)
 	if err != nil {
 		return k.refuse(fmt.Errorf("--config: %s: %s", k.path, strings.ReplaceAll(err.Error(), "\n", "; "))), false
 	}
-	k.current, k.problem = parsed, nil
+	if k.current != nil && k.problem == nil && bytes.Equal(content, k.content) {
+		return false, false
+	}
+	k.content, k.current, k.problem = content, parsed, nil
 	k.log.Info("configuration is in force", "file", k.path)
 	return true, true
 }

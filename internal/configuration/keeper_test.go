@@ -86,8 +86,8 @@ func TestAnEditIsTakenAndABadOneIsNot(t *testing.T) {
 	if err := os.Remove(d.path); err != nil {
 		t.Fatal(err)
 	}
-	d.expect("two", true, "put it back")
-	d.expect("two", false, "put it back")
+	d.expect("two", true, "no such file")
+	d.expect("two", false, "no such file")
 
 	// What is put back as it was is no news but that nothing is wrong any more.
 	d.write(region("two"))
@@ -100,6 +100,31 @@ func TestAnEditIsTakenAndABadOneIsNot(t *testing.T) {
 	if !strings.Contains(strings.Join(d.said, "\n"), "the one before stays in force") {
 		t.Errorf("the log says %q", d.said)
 	}
+}
+
+func TestPricesAreReadAnewWhereverTheyAre(t *testing.T) {
+	prices := filepath.Join(t.TempDir(), "prices.yaml")
+	price := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(prices, []byte("currency: EUR\ncpuCost: "+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	price("1")
+	d := newDesk(t, region("one")+"prices: {file: "+prices+"}\n")
+	d.expect("one", false, "")
+	price("2")
+	d.expect("one", true, "")
+	if got := d.Current().Prices.CPUCost; got != "2" {
+		t.Errorf("price %q, want 2", got)
+	}
+	price("cheap")
+	d.expect("one", true, "cpuCost")
+	if got := d.Current().Prices.CPUCost; got != "2" {
+		t.Errorf("price %q, want 2 still", got)
+	}
+	price("2")
+	d.expect("one", true, "")
 }
 
 func TestNothingBeginsWithABadFile(t *testing.T) {

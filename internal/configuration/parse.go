@@ -3,7 +3,9 @@ package configuration
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,9 +41,9 @@ type Configuration struct {
 // Default is in force where there is no file.
 func Default() *Configuration { return &Configuration{Nodes: labels.Everything()} }
 
-// Parse reads a file. Its error names everything that is wrong, by line or field, with
-// what to write there.
-func Parse(text []byte) (*Configuration, error) {
+// Parse reads a file, and has others read that it names. Its error names everything that
+// is wrong, by line or field, with what to write there.
+func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration, error) {
 	f, err := decode(text)
 	if err != nil {
 		return nil, err
@@ -54,7 +56,11 @@ func Parse(text []byte) (*Configuration, error) {
 	r.note(wire.CheckLabels("cluster.labels", c.Labels, MaxLabels))
 	c.Nodes = r.selector("offer.nodeSelector", f.Offer.NodeSelector)
 	c.Offer = r.offer(&f.Offer)
-	c.Prices = r.prices(&f.Prices)
+	if f.Prices.File != "" {
+		c.Prices = r.pricesOf(&f.Prices, read)
+	} else {
+		c.Prices = r.prices("prices.", &f.Prices)
+	}
 	if len(r.wrong) > 0 {
 		return nil, errors.Join(r.wrong...)
 	}
@@ -153,10 +159,34 @@ func (r *reader) amount(field string, name corev1.ResourceName, text string, int
 	into[name] = amounts[name]
 }
 
-func (r *reader) prices(p *prices) *brokerv1alpha1.Cost {
+// pricesOf another file.
+func (r *reader) pricesOf(p *prices, read func(path string) ([]byte, error)) *brokerv1alpha1.Cost {
+	beside := *p
+	if beside.File = ""; !reflect.ValueOf(beside).IsZero() {
+		r.refuse("prices.file: %.80q and keys beside it exclude each other: leave one", p.File)
+		return nil
+	}
+	text, err := read(p.File)
+	if err != nil {
+		r.refuse("prices.file: %w: put it there, or name another one", err)
+		return nil
+	}
+	named := &prices{}
+	if err := decodeInto(text, named); err != nil && !errors.Is(err, io.EOF) {
+		r.refuse("prices.file: %s: %w", p.File, err)
+		return nil
+	}
+	if named.File != "" {
+		r.refuse("prices.file: %s: file: it names another one, give prices there", p.File)
+		return nil
+	}
+	return r.prices(p.File+": ", named)
+}
+
+func (r *reader) prices(where string, p *prices) *brokerv1alpha1.Cost {
 	cost := WithResources(brokerv1alpha1.Cost{
 		CPUCost: p.CPUCost, MemoryCost: p.MemoryCost, StorageCost: p.StorageCost, EgressCost: p.EgressCost, Currency: p.Currency,
 	}, p.ResourceCosts)
-	r.note(CheckCost(cost, func(name string) string { return "prices." + name }))
+	r.note(CheckCost(cost, func(name string) string { return where + name }))
 	return cost
 }

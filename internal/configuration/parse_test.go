@@ -1,6 +1,7 @@
 package configuration
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,9 +21,41 @@ import (
 
 const head = "apiVersion: agent.fluidos.eu/v1alpha1\nkind: AgentConfiguration\n"
 
+// noFile is there but the one that is read.
+func noFile(path string) ([]byte, error) {
+	return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+}
+
+// someFiles are beside it.
+func someFiles(path string) ([]byte, error) {
+	text, ok := map[string]string{
+		"prices": "currency: EUR\ncpuCost: 0.5\nresourceCosts: {nvidia.com/gpu: 1}\n", "empty": "# none yet",
+		"typo": "currency: EUR\ncpucost: 1\n", "wrong": "currency: EUR\ncpuCost: cheap\n", "chain": "file: prices\n",
+	}[path]
+	if !ok {
+		return noFile(path)
+	}
+	return []byte(text), nil
+}
+
+func TestPricesOfAnotherFile(t *testing.T) {
+	want := &brokerv1alpha1.Cost{
+		CPUCost: "0.5", Currency: "EUR", ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{"nvidia.com/gpu": "1"},
+	}
+	for file, want := range map[string]*brokerv1alpha1.Cost{"prices": want, "empty": nil} {
+		c, err := Parse([]byte(head+"prices: {file: "+file+"}\n"), someFiles)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, c.Prices); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
 func TestTheSampleSaysEverything(t *testing.T) {
 	text := config.AgentConfiguration
-	c, err := Parse(text)
+	c, err := Parse(text, noFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +83,7 @@ func TestTheSampleSaysEverything(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, key := range keys(reflect.TypeFor[file]()) {
-		if !regexp.MustCompile(`(?m)^\s*` + key + `:`).Match(text) {
+		if key != "file" && !regexp.MustCompile(`(?m)^\s*`+key+`:`).Match(text) {
 			t.Errorf("the sample has no %s", key)
 		}
 	}
@@ -85,7 +118,7 @@ func keys(of reflect.Type) []string {
 }
 
 func TestAFileThatSaysNothingLendsEverything(t *testing.T) {
-	c, err := Parse([]byte(head))
+	c, err := Parse([]byte(head), noFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,45 +136,50 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		text string
 		want []string
 	}{
-		"an empty file":                {text: "", want: []string{"it is empty", APIVersion}},
-		"a comment":                    {text: "# later", want: []string{"it is empty"}},
-		"no version":                   {text: "kind: AgentConfiguration", want: []string{`apiVersion: ""`, "write " + APIVersion}},
-		"another version":              {text: "apiVersion: agent.fluidos.eu/v2\nkind: AgentConfiguration", want: []string{`apiVersion: "agent.fluidos.eu/v2"`}},
-		"another kind":                 {text: "apiVersion: agent.fluidos.eu/v1alpha1\nkind: BrokerConfig", want: []string{`kind: "BrokerConfig"`, "write AgentConfiguration"}},
-		"two documents":                {text: head + "---\n" + head, want: []string{"more than one document"}},
-		"no YAML":                      {text: head + "offer: {", want: []string{"line 3"}},
-		"an unknown key":               {text: head + "offer:\n  shares: 80\n", want: []string{`line 4: unknown key "shares"`}},
-		"keys of another case":         {text: head + "Offer: {}\n", want: []string{`line 3: unknown key "Offer"`}},
-		"several unknown keys":         {text: head + "offer:\n  shares: 80\nprice: 1\n", want: []string{`line 4: unknown key "shares"`, `line 5: unknown key "price"`}},
-		"a key twice":                  {text: head + "offer:\n  share: 80\n  share: 70\n", want: []string{`line 5: key "share" stands in line 4 already`}},
-		"a resource twice":             {text: head + "offer:\n  resources:\n    cpu: {cap: 1}\n    cpu: {cap: 2}\n", want: []string{`line 6: key "cpu"`}},
-		"a value where keys belong":    {text: head + "offer: much\n", want: []string{"line 3: keys with values belong here"}},
-		"keys where a value belongs":   {text: head + "offer:\n  share: {cpu: 50}\n", want: []string{"line 4: one value belongs here"}},
-		"a share that is none":         {text: head + "offer: {share: most}\n", want: []string{`offer.share: "most" is no percentage`, "from 0 to 100"}},
-		"a share of more than all":     {text: head + "offer: {share: 101%}\n", want: []string{`offer.share: "101%"`}},
-		"a share below nothing":        {text: head + "offer: {share: -1}\n", want: []string{`offer.share: "-1"`}},
-		"an amount as headroom of all": {text: head + "offer: {headroom: 2Gi}\n", want: []string{`offer.headroom: "2Gi" is no percentage`}},
-		"a headroom that is none":      {text: head + "offer: {resources: {cpu: {headroom: some}}}\n", want: []string{"offer.resources.cpu.headroom", `"some" is not a quantity`}},
-		"a cap that is none":           {text: head + "offer: {resources: {memory: {cap: 4 GB}}}\n", want: []string{"offer.resources.memory.cap", `"4 GB" is not a quantity`}},
-		"a cap below nothing":          {text: head + "offer: {resources: {memory: {cap: -4Gi}}}\n", want: []string{"offer.resources.memory.cap", "is negative"}},
-		"a quantity beyond reason":     {text: head + "offer: {resources: {memory: {step: 1e2147483647}}}\n", want: []string{"offer.resources.memory.step"}},
-		"a part of a device":           {text: head + "offer: {resources: {nvidia.com/gpu: {minimum: 500m}}}\n", want: []string{"offer.resources.nvidia.com/gpu.minimum", "whole number"}},
-		"a cap below the least":        {text: head + "offer: {resources: {cpu: {cap: 1, minimum: 2}}}\n", want: []string{"offer.resources.cpu.cap: 1 is less than minimum or step"}},
-		"a resource that is none":      {text: head + "offer: {resources: {gpu: {cap: 1}}}\n", want: []string{`offer.resources.gpu: no resource is called "gpu"`}},
-		"a ratio that is none":         {text: head + "offer: {resources: {cpu: {overSubscription: 150%}}}\n", want: []string{"offer.resources.cpu.overSubscription", `"150%" is no ratio`}},
-		"devices promised twice":       {text: head + "offer: {resources: {nvidia.com/gpu: {overSubscription: 2}}}\n", want: []string{"cannot be over-subscribed"}},
-		"a selector that is none":      {text: head + "offer: {nodeSelector: 'a in b'}\n", want: []string{`offer.nodeSelector: "a in b" is no selector`, "pool=lend"}},
-		"a region that is none":        {text: head + "cluster: {region: 'eu south'}\n", want: []string{`cluster.region: "eu south"`}},
-		"a label that is none":         {text: head + "cluster: {labels: {'a b': c}}\n", want: []string{`cluster.labels: "a b" is no key`}},
-		"a price that is none":         {text: head + "prices: {currency: EUR, cpuCost: cheap}\n", want: []string{`prices.cpuCost: "cheap" is no price`}},
-		"prices of no currency":        {text: head + "prices: {cpuCost: 1}\n", want: []string{"prices.currency is missing"}},
-		"a price of no resource":       {text: head + "prices: {currency: EUR, resourceCosts: {gpu: 1}}\n", want: []string{`prices.resourceCosts: no resource is called "gpu"`}},
-		"everything at once":           {text: head + "offer: {share: most}\nprices: {currency: euro}\n", want: []string{"offer.share", `prices.currency: "euro"`}},
-		"a file beyond reason":         {text: head + strings.Repeat("#", maxSize), want: []string{"at most 1048576"}},
+		"an empty file":                            {text: "", want: []string{"it is empty", APIVersion}},
+		"a comment":                                {text: "# later", want: []string{"it is empty"}},
+		"no version":                               {text: "kind: AgentConfiguration", want: []string{`apiVersion: ""`, "write " + APIVersion}},
+		"another version":                          {text: "apiVersion: agent.fluidos.eu/v2\nkind: AgentConfiguration", want: []string{`apiVersion: "agent.fluidos.eu/v2"`}},
+		"another kind":                             {text: "apiVersion: agent.fluidos.eu/v1alpha1\nkind: BrokerConfig", want: []string{`kind: "BrokerConfig"`, "write AgentConfiguration"}},
+		"two documents":                            {text: head + "---\n" + head, want: []string{"more than one document"}},
+		"no YAML":                                  {text: head + "offer: {", want: []string{"line 3"}},
+		"an unknown key":                           {text: head + "offer:\n  shares: 80\n", want: []string{`line 4: unknown key "shares"`}},
+		"keys of another case":                     {text: head + "Offer: {}\n", want: []string{`line 3: unknown key "Offer"`}},
+		"several unknown keys":                     {text: head + "offer:\n  shares: 80\nprice: 1\n", want: []string{`line 4: unknown key "shares"`, `line 5: unknown key "price"`}},
+		"a key twice":                              {text: head + "offer:\n  share: 80\n  share: 70\n", want: []string{`line 5: key "share" stands in line 4 already`}},
+		"a resource twice":                         {text: head + "offer:\n  resources:\n    cpu: {cap: 1}\n    cpu: {cap: 2}\n", want: []string{`line 6: key "cpu"`}},
+		"a value where keys belong":                {text: head + "offer: much\n", want: []string{"line 3: keys with values belong here"}},
+		"keys where a value belongs":               {text: head + "offer:\n  share: {cpu: 50}\n", want: []string{"line 4: one value belongs here"}},
+		"a share that is none":                     {text: head + "offer: {share: most}\n", want: []string{`offer.share: "most" is no percentage`, "from 0 to 100"}},
+		"a share of more than all":                 {text: head + "offer: {share: 101%}\n", want: []string{`offer.share: "101%"`}},
+		"a share below nothing":                    {text: head + "offer: {share: -1}\n", want: []string{`offer.share: "-1"`}},
+		"an amount as headroom of all":             {text: head + "offer: {headroom: 2Gi}\n", want: []string{`offer.headroom: "2Gi" is no percentage`}},
+		"a headroom that is none":                  {text: head + "offer: {resources: {cpu: {headroom: some}}}\n", want: []string{"offer.resources.cpu.headroom", `"some" is not a quantity`}},
+		"a cap that is none":                       {text: head + "offer: {resources: {memory: {cap: 4 GB}}}\n", want: []string{"offer.resources.memory.cap", `"4 GB" is not a quantity`}},
+		"a cap below nothing":                      {text: head + "offer: {resources: {memory: {cap: -4Gi}}}\n", want: []string{"offer.resources.memory.cap", "is negative"}},
+		"a quantity beyond reason":                 {text: head + "offer: {resources: {memory: {step: 1e2147483647}}}\n", want: []string{"offer.resources.memory.step"}},
+		"a part of a device":                       {text: head + "offer: {resources: {nvidia.com/gpu: {minimum: 500m}}}\n", want: []string{"offer.resources.nvidia.com/gpu.minimum", "whole number"}},
+		"a cap below the least":                    {text: head + "offer: {resources: {cpu: {cap: 1, minimum: 2}}}\n", want: []string{"offer.resources.cpu.cap: 1 is less than minimum or step"}},
+		"a resource that is none":                  {text: head + "offer: {resources: {gpu: {cap: 1}}}\n", want: []string{`offer.resources.gpu: no resource is called "gpu"`}},
+		"a ratio that is none":                     {text: head + "offer: {resources: {cpu: {overSubscription: 150%}}}\n", want: []string{"offer.resources.cpu.overSubscription", `"150%" is no ratio`}},
+		"devices promised twice":                   {text: head + "offer: {resources: {nvidia.com/gpu: {overSubscription: 2}}}\n", want: []string{"cannot be over-subscribed"}},
+		"a selector that is none":                  {text: head + "offer: {nodeSelector: 'a in b'}\n", want: []string{`offer.nodeSelector: "a in b" is no selector`, "pool=lend"}},
+		"a region that is none":                    {text: head + "cluster: {region: 'eu south'}\n", want: []string{`cluster.region: "eu south"`}},
+		"a label that is none":                     {text: head + "cluster: {labels: {'a b': c}}\n", want: []string{`cluster.labels: "a b" is no key`}},
+		"a price that is none":                     {text: head + "prices: {currency: EUR, cpuCost: cheap}\n", want: []string{`prices.cpuCost: "cheap" is no price`}},
+		"prices of no currency":                    {text: head + "prices: {cpuCost: 1}\n", want: []string{"prices.currency is missing"}},
+		"a price of no resource":                   {text: head + "prices: {currency: EUR, resourceCosts: {gpu: 1}}\n", want: []string{`prices.resourceCosts: no resource is called "gpu"`}},
+		"prices here and elsewhere":                {text: head + "prices: {file: prices, currency: EUR}\n", want: []string{"prices.file", "exclude each other"}},
+		"prices that are nowhere":                  {text: head + "prices: {file: /nowhere}\n", want: []string{"prices.file: open /nowhere", "put it there"}},
+		"an unknown price elsewhere":               {text: head + "prices: {file: typo}\n", want: []string{`prices.file: typo: line 2: unknown key "cpucost"`}},
+		"a wrong price elsewhere":                  {text: head + "prices: {file: wrong}\n", want: []string{`wrong: cpuCost: "cheap" is no price`}},
+		"prices that are elsewhere, and elsewhere": {text: head + "prices: {file: chain}\n", want: []string{"prices.file: chain: file: it names another one"}},
+		"everything at once":                       {text: head + "offer: {share: most}\nprices: {currency: euro}\n", want: []string{"offer.share", `prices.currency: "euro"`}},
+		"a file beyond reason":                     {text: head + strings.Repeat("#", maxSize), want: []string{"at most 1048576"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c, err := Parse([]byte(tc.text))
+			c, err := Parse([]byte(tc.text), someFiles)
 			if err == nil {
 				t.Fatalf("accepted: %+v", c)
 			}
@@ -180,14 +218,14 @@ func FuzzParse(f *testing.F) {
 	there := quantity.Amounts{"cpu": 64000, "memory": 1 << 38, "pods": 110, "nvidia.com/gpu": 8}
 	own := quantity.Amounts{"cpu": 6000, "memory": 1 << 33, "pods": 20}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := Parse(text)
+		c, err := Parse(text, noFile)
 		if err != nil {
 			if err.Error() == "" {
 				t.Fatal("refused without a word")
 			}
 			return
 		}
-		again, err := Parse(text)
+		again, err := Parse(text, noFile)
 		if diff := cmp.Diff(c.Offer, again.Offer); err != nil || diff != "" {
 			t.Fatalf("another time it means something else (%v):\n%s", err, diff)
 		}

@@ -104,7 +104,7 @@ func (o *checkOptions) checkConfiguration(context.Context, client.Reader) checku
 	}
 	text, err := os.ReadFile(o.configFile)
 	if err == nil {
-		_, err = configuration.Parse(text)
+		_, err = configuration.Parse(text, os.ReadFile)
 	}
 	if err != nil {
 		return checkup.Fail("correct it; what it said before stays in force until the agent is started anew", "%s: %s", o.configFile, strings.ReplaceAll(err.Error(), "\n", "; "))
