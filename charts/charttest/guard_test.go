@@ -1,6 +1,7 @@
 package charttest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +33,11 @@ func TestTheMendingWebhookIsForPeersAlone(t *testing.T) {
 			var hooks []admissionregistrationv1.MutatingWebhook
 			for _, obj := range rendered.Objects {
 				if obj.GetKind() == "MutatingWebhookConfiguration" {
-					hooks = append(hooks, typed[*admissionregistrationv1.MutatingWebhookConfiguration](t, obj).Webhooks...)
+					for _, hook := range typed[*admissionregistrationv1.MutatingWebhookConfiguration](t, obj).Webhooks {
+						if hook.Name == "namespacemaps.offloading.liqo.io" {
+							hooks = append(hooks, hook)
+						}
+					}
 				}
 			}
 			if configured := len(hooks) == 1; configured != test.configured {
@@ -47,6 +52,52 @@ func TestTheMendingWebhookIsForPeersAlone(t *testing.T) {
 				}
 				if everywhere := hook.NamespaceSelector == nil; everywhere != test.everywhere {
 					t.Errorf("namespaces: %+v", hook.NamespaceSelector)
+				}
+			}
+		})
+	}
+}
+
+// The webhook of pods is asked for new ones in namespaces that Liqo offloads, and stops none
+// while it is away.
+func TestTheWebhookOfPodsHoldsUpNobodyElse(t *testing.T) {
+	c := chartsUnderTest["agent"]
+	for name, test := range map[string]struct {
+		values     string
+		configured bool
+	}{
+		"by default":                        {configured: true},
+		"whatever other webhooks do":        {values: `{webhook: {failurePolicy: Fail}}`, configured: true},
+		"without a guard, which is another": {values: `{guard: {enabled: false}}`, configured: true},
+		"without a webhook":                 {values: `{webhook: {enabled: false}}`},
+		"where nobody peers":                {values: `{peeringMode: none}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var hooks []admissionregistrationv1.MutatingWebhook
+			for _, obj := range mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, test.values).Objects {
+				if obj.GetKind() != "MutatingWebhookConfiguration" {
+					continue
+				}
+				for _, hook := range typed[*admissionregistrationv1.MutatingWebhookConfiguration](t, obj).Webhooks {
+					if hook.Name == "pods.liqo.io" {
+						hooks = append(hooks, hook)
+					}
+				}
+			}
+			if configured := len(hooks) == 1; configured != test.configured {
+				t.Fatalf("%d webhooks", len(hooks))
+			}
+			for _, hook := range hooks {
+				if *hook.FailurePolicy != admissionregistrationv1.Ignore {
+					t.Errorf("failurePolicy %s", *hook.FailurePolicy)
+				}
+				if diff := cmp.Diff(map[string]string{"liqo.io/scheduling-enabled": "true"}, hook.NamespaceSelector.MatchLabels); diff != "" {
+					t.Errorf("namespaces (-want +got):\n%s", diff)
+				}
+				rule := hook.Rules[0]
+				if len(hook.Rules) != 1 || !slices.Equal(rule.Resources, []string{"pods"}) ||
+					!slices.Equal(rule.Operations, []admissionregistrationv1.OperationType{admissionregistrationv1.Create}) {
+					t.Errorf("rules %+v", hook.Rules)
 				}
 			}
 		})

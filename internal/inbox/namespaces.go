@@ -33,6 +33,18 @@ func Namespaces(ctx context.Context, c client.Reader, rr *agentv1alpha1.Resource
 	return open, closed, nil
 }
 
+// Offloads says whether one namespace is among those that are open to a ResourceRequest
+// and that it names.
+func Offloads(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (bool, error) {
+	if rr.Spec.Namespaces == nil {
+		return name == rr.Namespace, nil
+	}
+	if !slices.Contains(*rr.Spec.Namespaces, name) {
+		return false, nil
+	}
+	return offloadable(ctx, c, rr, name)
+}
+
 func offloadable(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (bool, error) {
 	if name == rr.Namespace {
 		return true, nil

@@ -1,6 +1,7 @@
-// Package agent judges what people ask for in a member cluster, ResourceRequests, and
-// mends what peered clusters write into it, NamespaceMaps. The checks are functions of
-// values; this file fetches the values.
+// Package agent judges what people ask for in a member cluster, ResourceRequests, mends
+// what peered clusters write into it, NamespaceMaps, and makes pods such as the provider of
+// their reservation admits. The checks are functions of
+// values; the others fetch the values.
 package agent
 
 import (

@@ -60,6 +60,10 @@ var bySchema = map[string]wrong{
 		resourceRequest + `{cpu: 1, offloading: {namespaceMappingStrategy: SelectedName}}`,
 		[]string{"spec.offloading.namespaceMappingStrategy", `"DefaultName", "EnforceSameName"`},
 	},
+	"a request whose pods are to stay here and to run there": {
+		resourceRequest + `{cpu: 1, offloading: {podOffloadingStrategy: Local, podCompliance: Enforce}}`,
+		[]string{"spec.offloading", "choose one"},
+	},
 	"a reservation of a negative amount": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: "2", memory: "-1Gi"}}`,
 		[]string{"spec.requestedResources", "an amount cannot be negative: ask for more than zero, or leave the resource out"},

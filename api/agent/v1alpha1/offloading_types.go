@@ -25,9 +25,23 @@ const (
 	NamespaceMappingEnforceSameName NamespaceMappingStrategy = "EnforceSameName"
 )
 
+// PodCompliance says what happens to new pods of offloaded namespaces: None (they are left
+// as they are) or Enforce.
+//
+// +kubebuilder:validation:Enum=None;Enforce
+type PodCompliance string
+
+// Values of PodCompliance.
+const (
+	PodComplianceNone    PodCompliance = "None"
+	PodComplianceEnforce PodCompliance = "Enforce"
+)
+
 // Offloading says how a request's namespaces are offloaded. Liqo keeps one strategy for a
 // namespace: requests that name the same one have to want the same, and the first is
 // heeded.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.podCompliance) || self.podCompliance != 'Enforce' || !has(self.podOffloadingStrategy) || self.podOffloadingStrategy != 'Local'",message="podCompliance Enforce pins pods to the virtual node, podOffloadingStrategy Local keeps them in this cluster: choose one"
 type Offloading struct {
 	// podOffloadingStrategy says where new pods of the namespaces may run: Local,
 	// Remote or LocalAndRemote (the default). Whatever it says, a pod is pinned to a
@@ -41,4 +55,10 @@ type Offloading struct {
 	// liqo.io/broker-same-name=true, there the guard of the agent's chart lists it.
 	// +optional
 	NamespaceMappingStrategy NamespaceMappingStrategy `json:"namespaceMappingStrategy,omitempty"`
+
+	// podCompliance makes new pods of the namespaces such as a provider admits that
+	// enforces the reservation: Enforce gives them limits equal to requests and the node
+	// selector of this request's reservation. None (the default) leaves them as they are.
+	// +optional
+	PodCompliance PodCompliance `json:"podCompliance,omitempty"`
 }

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
+)
+
+// +kubebuilder:rbac:groups="",resources=namespaces;nodes,verbs=get
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=list;watch
+
+// PodPath is where the webhook that makes pods comply is served.
+const PodPath = "/mutate--v1-pod"
+
+// SetupPods serves the webhook of pods in offloaded namespaces. Requests and virtual nodes
+// come from the cache, so that a pod does not wait for the API server.
+func SetupPods(mgr ctrl.Manager) {
+	c := &compliance{cache: mgr.GetClient(), reader: mgr.GetAPIReader()}
+	mgr.GetWebhookServer().Register(PodPath, &admission.Webhook{Handler: c})
+}
+
+type compliance struct {
+	cache client.Reader
+	// reader is for Namespaces, which are not cached.
+	reader client.Reader
+}
+
+// Handle implements admission.Handler. What cannot be looked up holds up no pod.
+func (c *compliance) Handle(ctx context.Context, req admission.Request) admission.Response {
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	nodes, err := c.reserved(ctx, req.Namespace)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "a pod is let in as it is", "namespace", req.Namespace)
+		return admission.Allowed("").WithWarnings("the agent could not look for ResourceRequests of this namespace, the pod stays as it is")
+	}
+	// Both sides of the patch are written by the same types: a field that these do not know
+	// is in neither, and stays.
+	before, err := json.Marshal(pod)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	verdict, changed := comply(pod, nodes)
+	if len(verdict.Errors) > 0 {
+		return admission.Denied(verdict.Errors.ToAggregate().Error())
+	}
+	if !changed {
+		return admission.Allowed("").WithWarnings(verdict.Warnings...)
+	}
+	after, err := json.Marshal(pod)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return admission.PatchResponseFromRaw(before, after)
+}
+
+// reserved are the virtual nodes of the requests that offload a namespace and want its
+// pods to comply.
+func (c *compliance) reserved(ctx context.Context, namespace string) (out []reserved, err error) {
+	var all agentv1alpha1.ResourceRequestList
+	if err := c.cache.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("listing ResourceRequests: %w", err)
+	}
+	for i := range all.Items {
+		rr := &all.Items[i]
+		if !wantsCompliance(rr) {
+			continue
+		}
+		offloads, err := inbox.Offloads(ctx, c.reader, rr, namespace)
+		if err != nil {
+			return nil, err
+		}
+		if !offloads {
+			continue
+		}
+		node := &corev1.Node{}
+		err = c.cache.Get(ctx, client.ObjectKey{Name: rr.Status.NodeName}, node)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading virtual node %q: %w", rr.Status.NodeName, err)
+		}
+		out = append(out, reserved{Request: rr.Namespace + "/" + rr.Name, Reservation: rr.Status.ReservationName, Node: node})
+	}
+	return out, nil
+}
+
+// wantsCompliance is false for a request that ends: new pods are not sent to what goes.
+func wantsCompliance(rr *agentv1alpha1.ResourceRequest) bool {
+	return rr.Spec.Offloading != nil && rr.Spec.Offloading.PodCompliance == agentv1alpha1.PodComplianceEnforce &&
+		!rr.Spec.Release && rr.DeletionTimestamp == nil && rr.Status.NodeName != ""
+}
