@@ -55,6 +55,15 @@ type member struct {
 }
 
 func startMember(t *testing.T) *member {
+	m := startCluster(t)
+	m.restart()
+	m.populate()
+	return m
+}
+
+// startCluster is one with Liqo's kinds and with the agent's rights.
+func startCluster(t *testing.T) *member {
+	t.Helper()
 	plane := controlplanetest.Start(t)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policyv1.AddToScheme, agentv1alpha1.AddToScheme, liqo.AddToScheme} {
@@ -80,8 +89,6 @@ func startMember(t *testing.T) *member {
 	rights.QPS = -1
 	m.agent, err = client.New(rights, client.Options{Scheme: scheme})
 	m.check(err)
-	m.restart()
-	m.populate()
 	return m
 }
 
@@ -89,7 +96,7 @@ func (m *member) kindsOfLiqo() (kinds []manifest.Object) {
 	m.Helper()
 	folder, err := exec.CommandContext(m.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()
 	m.check(err)
-	for _, group := range []string{"authentication", "core", "offloading"} {
+	for _, group := range []string{"authentication", "core", "offloading", "networking", "ipam"} {
 		files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(folder)), "deployments/liqo/charts/liqo-crds/crds", group+".liqo.io_*.yaml"))
 		m.check(err)
 		for _, file := range files {

@@ -3,6 +3,7 @@ package liqo
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -53,6 +54,10 @@ func (p *Peering) leaveHome(ctx context.Context, verb Verb, peer string, ns *cor
 	case DeleteNamespaceMap:
 		namespaceMap := &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: peer}}
 		return client.IgnoreNotFound(p.opts.Client.Delete(ctx, namespaceMap))
+	case DeleteGateways:
+		return errors.Join(p.removeOurs(ctx, gatewayClientKind, peer), p.removeOurs(ctx, gatewayServerKind, peer))
+	case DeleteConfiguration:
+		return p.removeOurs(ctx, configurationKind, peer)
 	case DeleteForeignCluster:
 		return client.IgnoreNotFound(p.opts.Client.Delete(ctx, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer}}))
 	}

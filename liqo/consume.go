@@ -48,7 +48,7 @@ func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 		return ConsumerState{}, err
 	}
 	actions, state := PlanConsumer(scene.ConsumerView)
-	state.Again = Soonest(state.Again, p.lookAtLost(scene))
+	state.Again = Soonest(Soonest(state.Again, p.lookAtLost(scene)), scene.Network.again())
 	for _, action := range actions {
 		if err := p.applyConsumer(ctx, scene, action); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
@@ -99,6 +99,9 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action)
 	if depart, ok := departures[a.Do]; ok {
 		return depart(p, ctx, s)
 	}
+	if connect, ok := connections[a.Do]; ok {
+		return connect(p, ctx, s.network)
+	}
 	return p.leaveHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
 }
 
@@ -118,7 +121,7 @@ func (p *Peering) askCredentials(s *consumerScene) error {
 func (p *Peering) stopAsking(s *consumerScene) {
 	p.opts.Outbox.Drop(s.pair.posting(StepRequest))
 	if s.Handshake.Applied {
-		p.mailbox.forget(s.pair)
+		p.mailbox.forget(s.pair, handshakeSteps)
 	}
 }
 

@@ -24,6 +24,7 @@ type ConsumerView struct {
 	VirtualNode ObjectView
 	Node        NodeView
 	Health      HealthView
+	Network     NetworkView
 	Offloading  []OffloadingView
 	// Drain is filled only while the placement is released and its slice is there.
 	Drain DrainView
@@ -92,6 +93,8 @@ type ConsumerState struct {
 	Peered     Aspect
 	NodeReady  Aspect
 	Offloading Aspect
+	// Network is empty where networks are not connected.
+	Network Aspect
 	// Drained is empty until the placement has ended, and stays so where there is no node.
 	Drained Aspect
 	// Gone is true when nothing of the placement is left, and nothing that needs the
@@ -123,7 +126,9 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 	if v.Reach.GivenUp && v.Reach.ByAgent {
 		actions = append(actions, Action{Do: TakeBackGivingUp})
 	}
-	s = ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: peered, Offloading: offloadingAspect(v), Health: healthAspect(&v)}
+	connect, network := planNetwork(v.Network)
+	actions = append(actions, connect...)
+	s = ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: peered, Network: network, Offloading: offloadingAspect(v), Health: healthAspect(&v)}
 	if !peered.True {
 		s.NodeReady = waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")
 		return actions, s
@@ -250,7 +255,7 @@ func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 		return planLost(v), s
 	}
 	actions, done := planHome(v.Home)
-	s.Gone, s.Done = true, done
+	s.Gone, s.Done, s.Again = true, done, v.Home.again()
 	if done {
 		s.Phase = agentv1alpha1.InstructionReleased
 	}

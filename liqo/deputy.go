@@ -82,7 +82,7 @@ func (p *Peering) appoint(provider string) (*deputy, error) {
 	d := &deputy{consumer: p, client: remote}
 	reader := deputyClient{Client: remote, consumer: p, provider: provider}
 	d.part, err = New(Options{
-		ClusterID: provider, InstructionNamespace: p.opts.InstructionNamespace,
+		ClusterID: provider, InstructionNamespace: p.opts.InstructionNamespace, GatewayService: p.opts.GatewayService,
 		Client: reader, Reader: reader, Messenger: d, Outbox: p.opts.Outbox, Verify: p.opts.Verify,
 		Sign:  func(payload []byte) ([]byte, error) { return payload, nil },
 		Clock: p.opts.Clock, Log: p.opts.Log.WithValues("provider", provider),

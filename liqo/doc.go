@@ -16,6 +16,12 @@
 //	VirtualNode, Node <placement>           Quota, ShadowPods
 //	NamespaceOffloading                     Namespace <name>-<consumer>
 //
+// Where networks are connected, each side says what its own is, as often as that changes:
+//
+//	Configuration <provider>     ◀── CIDRs, address, key ───  Configuration <consumer>
+//	GatewayClient <provider>     ─── CIDRs, key ──────────▶   GatewayServer <consumer>
+//	PublicKey <provider>         ════════ tunnel ══════════   PublicKey <consumer>
+//
 // What to do next is decided by PlanConsumer and PlanProvider, which are pure: they
 // take what was observed and return actions and a state. Peering observes and
 // carries out. Nothing that matters is kept in memory: after a crash the same

@@ -24,6 +24,7 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
@@ -50,6 +51,8 @@ type world struct {
 	messages int
 	// lossy drops every third message.
 	lossy bool
+	// networked clusters run Liqo's networking module.
+	networked bool
 }
 
 // site is a cluster: an API server in memory, the agent's peering, Liqo's key.
@@ -94,7 +97,8 @@ func newAPIServer(t *testing.T) client.Client {
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&agentv1alpha1.Advertisement{}, &authv1beta1.Tenant{}, &authv1beta1.Identity{}, &authv1beta1.ResourceSlice{}, &corev1.Node{},
-			&agentv1alpha1.ProviderInstruction{}, &agentv1alpha1.ReservationInstruction{}).
+			&agentv1alpha1.ProviderInstruction{}, &agentv1alpha1.ReservationInstruction{},
+			&networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.Connection{}).
 		WithIndex(&agentv1alpha1.ReservationInstruction{}, "spec.targetClusterID", func(o client.Object) []string {
 			return []string{o.(*agentv1alpha1.ReservationInstruction).Spec.TargetClusterID}
 		}).
@@ -133,7 +137,7 @@ func (w *world) start(id string) {
 	peering, err := New(Options{
 		ReclaimAfter: reclaimAfter, GiveUpAfter: giveUpAfter,
 		ClusterID: id, InstructionNamespace: "default", Client: s.client, Reader: s.client,
-		Messenger: sender{w, id}, Outbox: outbox, Verify: verifyNamed, Remote: w.remote,
+		Messenger: sender{w, id}, Outbox: outbox, Verify: verifyNamed, Remote: w.remote, GatewayService: w.gatewayService(),
 		Sign: func(payload []byte) ([]byte, error) { return append([]byte(id+"\n"), payload...), nil },
 	})
 	w.check(err)
@@ -316,6 +320,8 @@ func (w *world) tick() {
 	}
 	w.liqo("rome", "paris")
 	w.liqo("paris", "rome")
+	w.network("rome", "paris")
+	w.network("paris", "rome")
 	time.Sleep(tick)
 	synctest.Wait()
 }
@@ -579,6 +585,8 @@ func (w *world) wantEmpty() {
 		for _, list := range []client.ObjectList{
 			&corev1.NamespaceList{}, &corev1.NodeList{}, &authv1beta1.TenantList{}, &authv1beta1.IdentityList{}, &authv1beta1.RenewList{},
 			&authv1beta1.ResourceSliceList{}, &offloadingv1beta1.VirtualNodeList{}, &offloadingv1beta1.QuotaList{},
+			&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{},
+			&networkingv1beta1.PublicKeyList{}, &networkingv1beta1.ConnectionList{},
 			&liqov1beta1.ForeignClusterList{}, &agentv1alpha1.ReservationInstructionList{}, &agentv1alpha1.ProviderInstructionList{},
 		} {
 			if n := w.count(s, list); n > 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 )
 
-// Step of the handshake that gives a consumer an identity at a provider.
+// Step of the handshake that gives a consumer an identity at a provider, or one side's
+// part in connecting their networks.
 type Step int
 
 // Steps in their order. A provider starts with the challenge unasked. A consumer
@@ -28,6 +29,17 @@ const (
 	StepCredentials Step = 3 // provider to consumer
 )
 
+// What each side says of its network, as often as it changes.
+const (
+	StepConsumerNetwork Step = 4 // consumer to provider
+	StepProviderNetwork Step = 5 // provider to consumer
+)
+
+var (
+	handshakeSteps = []Step{StepRequest, StepChallenge, StepAnswer, StepCredentials}
+	networkSteps   = []Step{StepConsumerNetwork, StepProviderNetwork}
+)
+
 // Pair is a consumer and a provider: one direction of peering.
 type Pair struct {
 	Consumer, Provider string
@@ -35,7 +47,7 @@ type Pair struct {
 
 // sender of a step.
 func (p Pair) sender(s Step) string {
-	if s == StepAnswer || s == StepRequest {
+	if s == StepAnswer || s == StepRequest || s == StepConsumerNetwork {
 		return p.Consumer
 	}
 	return p.Provider
@@ -66,9 +78,17 @@ type Message struct {
 	// does not know is an old one and is not used.
 	Placement string `json:"placement"`
 	// Epoch is minted by the provider with its nonce; another epoch is another
-	// handshake. It is empty in a request.
+	// handshake. It is empty in a request. Of its network each side speaks under an epoch
+	// of its own, minted when its agent starts.
 	Epoch string `json:"epoch,omitempty"`
-	Step  Step   `json:"step"`
+	// Heard is, in what is said of a network, the epoch of the receiver that the sender
+	// heard last. The receiver uses what names its present one: nobody can have kept it
+	// from before.
+	Heard string `json:"heard,omitempty"`
+	// At orders what a sender says of its network: by its own clock, in nanoseconds, and
+	// never going back. What is older than the last is not used.
+	At   int64 `json:"at,omitempty"`
+	Step Step  `json:"step"`
 	// PreviousDigest is the Digest of the message that this one answers. It is
 	// empty in a request, a challenge, and credentials that answer a request.
 	PreviousDigest string          `json:"previousDigest,omitempty"`
@@ -137,8 +157,8 @@ func decode(payload []byte, signer, self string) (*Message, error) {
 	if err := json.Unmarshal(payload, &m); err != nil {
 		return nil, fmt.Errorf("peering message of %q: %w", signer, err)
 	}
-	if m.Step < StepRequest || m.Step > StepCredentials {
-		return nil, fmt.Errorf("peering message of %q: step %d is none of 0 to 3", signer, m.Step)
+	if m.Step < StepRequest || m.Step > StepProviderNetwork {
+		return nil, fmt.Errorf("peering message of %q: step %d is none of 0 to 5", signer, m.Step)
 	}
 	if got := m.pair().sender(m.Step); got != signer {
 		return nil, fmt.Errorf("peering message of %q: step %d of %q and %q is for %q to send", signer, m.Step, m.Consumer, m.Provider, got)

@@ -29,6 +29,7 @@ const (
 	limitsFlag        = "default-limits-enforcement"
 	quotaFlag         = "enable-resource-enforcement"
 	addressFlag       = "api-server-address-override"
+	networkingFlag    = "networking-enabled"
 )
 
 // testedVersion of Liqo is what the agent is tested with. An older one lacks kinds that
@@ -61,6 +62,8 @@ type Installation struct {
 	Version string
 	// Quota is whether Liqo refuses pods of others beyond what their slice was granted.
 	Quota bool
+	// Networking is whether its networking module runs, which connects clusters.
+	Networking bool
 	// Limits is what pods of others must say of themselves to be admitted.
 	Limits offloadingv1beta1.LimitsEnforcement
 }
@@ -97,9 +100,14 @@ func (i *Installation) read(manager, webhook *appsv1.Deployment) {
 	if limits, given := argument(manager, limitsFlag); given {
 		i.Limits = offloadingv1beta1.LimitsEnforcement(limits)
 	}
-	quota, given := argument(webhook, quotaFlag)
-	on, err := strconv.ParseBool(quota)
-	i.Quota = given && (quota == "" || err == nil && on)
+	i.Quota, i.Networking = switched(webhook, quotaFlag), switched(manager, networkingFlag)
+}
+
+// switched is whether a flag that is true or false is given and true.
+func switched(d *appsv1.Deployment, flag string) bool {
+	value, given := argument(d, flag)
+	on, err := strconv.ParseBool(value)
+	return given && (value == "" || err == nil && on)
 }
 
 // APIServerAddress is the https address that Liqo gives to those who peer with this

@@ -2,6 +2,7 @@ package liqo
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -19,6 +20,8 @@ type received struct {
 	digest string
 	// count grows with every delivery, so that a repeated question is answered again.
 	count int
+	// speaker is the epoch of the last delivery, whether or not it was used.
+	speaker string
 }
 
 // body decodes what the message carries.
@@ -39,6 +42,8 @@ type mailboxKey struct {
 type mailbox struct {
 	self   string
 	verify Verifier
+	// epoch is what others have to name in what they say of their networks.
+	epoch string
 
 	consumer, provider chan event.TypedGenericEvent[string]
 
@@ -48,7 +53,7 @@ type mailbox struct {
 
 func newMailbox(self string, verify Verifier) *mailbox {
 	return &mailbox{
-		self: self, verify: verify, messages: map[mailboxKey]received{},
+		self: self, verify: verify, epoch: rand.Text(), messages: map[mailboxKey]received{},
 		consumer: make(chan event.TypedGenericEvent[string], pendingEvents),
 		provider: make(chan event.TypedGenericEvent[string], pendingEvents),
 	}
@@ -96,7 +101,18 @@ func (b *mailbox) keep(m Message, digest string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := mailboxKey{m.pair(), m.Step}
-	b.messages[key] = received{Message: m, digest: digest, count: b.messages[key].count + 1}
+	next, last := received{Message: m, digest: digest}, b.messages[key]
+	if b.supersedes(&last.Message, &m) {
+		next = last
+	}
+	next.count, next.speaker = last.count+1, m.Epoch
+	b.messages[key] = next
+}
+
+// supersedes says whether what came last holds against what comes now: what answers this
+// cluster is replaced by what does so too, and is later.
+func (b *mailbox) supersedes(last, now *Message) bool {
+	return last.Heard == b.epoch && (now.Heard != b.epoch || now.At < last.At)
 }
 
 // get returns a copy of the newest message of a step, nil if none came.
@@ -109,11 +125,11 @@ func (b *mailbox) get(p Pair, s Step) *received {
 	return nil
 }
 
-// forget drops what came for a pair, so that a later peering starts afresh.
-func (b *mailbox) forget(p Pair) {
+// forget drops what came for a pair in some steps, so that a later peering starts afresh.
+func (b *mailbox) forget(p Pair, steps []Step) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for s := StepRequest; s <= StepCredentials; s++ {
+	for _, s := range steps {
 		delete(b.messages, mailboxKey{p, s})
 	}
 }

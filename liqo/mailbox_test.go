@@ -41,7 +41,7 @@ func TestMailboxKeepsTheNewestOfEachStep(t *testing.T) {
 	if n := len(box.consumer); n != 3 {
 		t.Errorf("the consumer's controller was woken %d times, want 3", n)
 	}
-	box.forget(pair)
+	box.forget(pair, handshakeSteps)
 	if got := box.get(pair, StepChallenge); got != nil {
 		t.Errorf("got %+v after it was forgotten", got)
 	}

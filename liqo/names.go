@@ -9,6 +9,8 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 
@@ -28,6 +30,7 @@ const (
 	nonceSecretName       = "liqo-nonce"
 	certificateSecretName = "liqo-remote-certificate"
 	keysSecretName        = consts.AuthKeysSecretName
+	gatewayKeysName       = "liqo-gateway-keys"
 )
 
 // OffloadedPodLabel is put by the virtual kubelet on a ShadowPod, and so on its pod: the
@@ -58,6 +61,7 @@ func IdentityName(provider string) string { return "controlplane-" + provider }
 func AddToScheme(s *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
 		authv1beta1.AddToScheme, liqov1beta1.AddToScheme, offloadingv1beta1.AddToScheme,
+		networkingv1beta1.AddToScheme, ipamv1alpha1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			return err

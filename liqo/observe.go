@@ -126,17 +126,13 @@ func (p *Peering) others(ctx context.Context, self client.Object, peer string) (
 	return o, nil
 }
 
-// Kinds that hold a tenant namespace. Those of the networking module are not
-// registered and may not be installed.
+// Kinds that hold a tenant namespace.
 var (
 	rootKinds = []schema.GroupVersionKind{
 		authv1beta1.GroupVersion.WithKind("Tenant"),
 		authv1beta1.GroupVersion.WithKind("Identity"),
 		authv1beta1.GroupVersion.WithKind("ResourceSlice"),
 		offloadingv1beta1.SchemeGroupVersion.WithKind("VirtualNode"),
-		{Group: "networking.liqo.io", Version: "v1beta1", Kind: "Configuration"},
-		{Group: "networking.liqo.io", Version: "v1beta1", Kind: "GatewayServer"},
-		{Group: "networking.liqo.io", Version: "v1beta1", Kind: "GatewayClient"},
 	}
 	dependentKinds = []schema.GroupVersionKind{
 		authv1beta1.GroupVersion.WithKind("Renew"),
@@ -167,6 +163,9 @@ func (p *Peering) home(ctx context.Context, peer string, ns *corev1.Namespace, o
 		if kind.Kind == "VirtualNode" {
 			nodes = len(items)
 		}
+	}
+	if err := p.homeNetwork(ctx, peer, &h); err != nil {
+		return h, err
 	}
 	for _, kind := range dependentKinds {
 		items, err := p.ofPeer(ctx, kind, peer)

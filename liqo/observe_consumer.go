@@ -37,6 +37,7 @@ type consumerScene struct {
 	answer      answered
 	credentials *Credentials
 	offloading  map[string]*offloadingv1beta1.NamespaceOffloading
+	network     *networkScene
 }
 
 // observeConsumer reads through the cache, and again past it before it says that
@@ -68,7 +69,7 @@ func (p *Peering) lookConsumer(ctx context.Context, r client.Reader, inst *agent
 	}
 	s.Namespace = namespaceView(s.namespace)
 	for _, observe := range []func(context.Context, *consumerScene) error{
-		p.observeSlice, p.observeDrain, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeReach, p.observeHealth,
+		p.observeSlice, p.observeDrain, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeReach, p.observeHealth, p.observeConsumerNetwork,
 	} {
 		if err := observe(ctx, s); err != nil {
 			return nil, err

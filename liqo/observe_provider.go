@@ -40,6 +40,7 @@ type providerScene struct {
 	challengeDigest string
 	request, reply  *received
 	answer          *Answer
+	network         *networkScene
 }
 
 // observeProvider reads through the cache, and again past it before it says that
@@ -73,7 +74,7 @@ func (p *Peering) lookProvider(ctx context.Context, r client.Reader, inst *agent
 	}
 	s.Namespace = namespaceView(s.namespace)
 	for _, observe := range []func(context.Context, *providerScene) error{
-		p.observeReplicas, p.observeTenant, p.observeProviderHandshake, p.observeUse, p.observeQuota,
+		p.observeReplicas, p.observeTenant, p.observeProviderHandshake, p.observeUse, p.observeQuota, p.observeProviderNetwork,
 	} {
 		if err := observe(ctx, s); err != nil {
 			return nil, err

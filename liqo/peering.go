@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -26,7 +27,7 @@ type Signer func(payload []byte) (envelope []byte, err error)
 // Verifier returns the payload of an envelope and the cluster that signed it.
 type Verifier func(envelope []byte) (clusterID string, payload []byte, err error)
 
-// Options of a Peering. All but LiqoNamespace, Remote, Clock, Log and DrainTimeout are required.
+// Options of a Peering. All but LiqoNamespace, Remote, GatewayService, Clock, Log and DrainTimeout are required.
 type Options struct {
 	// ClusterID of this cluster, the same as Liqo's.
 	ClusterID string
@@ -45,6 +46,10 @@ type Options struct {
 	// Rejected counts the pods on a virtual node that the provider does not take; nil if
 	// nobody counts them.
 	Rejected func(nodeName string) int
+
+	// GatewayService is the type of the Service through which other clusters reach this
+	// one's gateway, where networks are connected through Liqo; they are not if it is empty.
+	GatewayService corev1.ServiceType
 
 	Messenger Messenger
 	Sign      Signer
@@ -102,6 +107,9 @@ type Peering struct {
 	key     *clusterKey
 	// deputies by the provider whose part they do.
 	deputies map[string]*deputy
+	// said is what this cluster says of its network, by pair, and networks which it has.
+	said     map[Pair]said
+	networks ownNetworks
 }
 
 // answered is what was computed from a question: a challenge and this cluster's key.
@@ -116,7 +124,7 @@ func New(o Options) (*Peering, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}, drains: attempts{}, deputies: map[string]*deputy{}}, nil
+	return &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}, drains: attempts{}, deputies: map[string]*deputy{}, said: map[Pair]said{}}, nil
 }
 
 // Deliver takes an envelope that the broker says came from the cluster from. It is
@@ -150,13 +158,27 @@ func (p *Peering) message(pair Pair, s Step, payload []byte) Send {
 	}
 }
 
-func (p *Peering) forget(pair Pair) {
-	p.mailbox.forget(pair)
-	for s := StepRequest; s <= StepCredentials; s++ {
-		p.opts.Outbox.Drop(pair.posting(s))
-	}
+// settled ends the handshake of a pair. What crosses of their networks goes on.
+func (p *Peering) settled(pair Pair) {
+	p.drop(pair, handshakeSteps)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.answers, pair)
 	delete(p.deputies, pair.Provider)
+}
+
+// forget drops all that is known of a pair.
+func (p *Peering) forget(pair Pair) {
+	p.settled(pair)
+	p.drop(pair, networkSteps)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.said, pair)
+}
+
+func (p *Peering) drop(pair Pair, steps []Step) {
+	p.mailbox.forget(pair, steps)
+	for _, s := range steps {
+		p.opts.Outbox.Drop(pair.posting(s))
+	}
 }

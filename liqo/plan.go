@@ -1,5 +1,7 @@
 package liqo
 
+import "time"
+
 // Verb is one thing that a plan can call for.
 type Verb string
 
@@ -9,6 +11,8 @@ const (
 	DeleteNamespace      Verb = "DeleteNamespace"
 	DeleteNamespaceMap   Verb = "DeleteNamespaceMap"
 	DeleteForeignCluster Verb = "DeleteForeignCluster"
+	DeleteGateways       Verb = "DeleteGateways"
+	DeleteConfiguration  Verb = "DeleteConfiguration"
 )
 
 // Verbs of the consumer.
@@ -40,6 +44,7 @@ const (
 	WriteTenant     Verb = "WriteTenant"
 	SendCredentials Verb = "SendCredentials"
 	StopSending     Verb = "StopSending"
+	ForgetConsumer  Verb = "ForgetConsumer"
 	DeleteTenant    Verb = "DeleteTenant"
 	DeleteSecrets   Verb = "DeleteSecrets"
 	CordonSlice     Verb = "CordonSlice"
@@ -88,8 +93,13 @@ type HomeView struct {
 	// Needed is true while another instruction, of either direction, has the same peer.
 	Needed bool
 	// Roots counts objects of Liqo's for the peer that somebody made for a purpose:
-	// tenants, identities, slices, virtual nodes, gateways.
+	// tenants, identities, slices, virtual nodes, gateways that the agent did not make.
 	Roots int
+	// Gateways counts those that the agent made, also on their way out, and Leaving these.
+	Gateways, Leaving int
+	// Configured is true while the agent's record of the peer's networks is there, and
+	// Mapped while somebody else's is.
+	Configured, Mapped bool
 	// Dependents counts what Liqo derived from roots and removes after them.
 	Dependents int
 	// StrayMap is true when the NamespaceMap of the peer outlived its virtual nodes:
@@ -99,11 +109,28 @@ type HomeView struct {
 	ForeignCluster bool
 }
 
-// planHome takes the tenant namespace and the ForeignCluster down when nobody
-// needs them. done means that nothing more will change.
+// again is when to look again at a network that is taken down: an agent that connects none
+// any more does not watch it.
+func (v *HomeView) again() time.Duration {
+	if v.Gateways > 0 || v.Configured {
+		return networkLook
+	}
+	return 0
+}
+
+// planHome takes the network connection, the tenant namespace and the ForeignCluster down
+// when nobody needs them; the network last made goes first, as liqoctl does. done means that nothing more will change.
 func planHome(v HomeView) (actions []Action, done bool) {
 	switch {
-	case v.Needed, v.Roots > 0, v.Namespace.Exists && !v.Namespace.Ours:
+	case v.Needed, v.Roots > 0:
+		return nil, true
+	case v.Gateways > v.Leaving:
+		return []Action{{Do: DeleteGateways}}, false
+	case v.Gateways > 0:
+		return nil, false
+	case v.Configured:
+		return []Action{{Do: DeleteConfiguration}}, false
+	case v.Mapped, v.Namespace.Exists && !v.Namespace.Ours:
 		return nil, true
 	case v.StrayMap && v.Namespace.Exists:
 		return []Action{{Do: DeleteNamespaceMap}}, false

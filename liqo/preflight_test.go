@@ -77,11 +77,15 @@ func TestLiqoIsLookedAt(t *testing.T) {
 	later()
 	want(t, agentv1alpha1.ReasonLiqoHidden, `"liqo-controller-manager" not found`)
 
+	const withoutNetworking = "without its networking module"
 	for name, tc := range map[string]struct {
 		values       map[string]any
 		reason, says string
 	}{
 		"as it is by default": {nil, agentv1alpha1.ReasonLimitsNotEnforced, `Liqo v1.2.0 enforces limits "None"`},
+		withoutNetworking: {
+			map[string]any{"networking": map[string]any{"enabled": false}}, agentv1alpha1.ReasonLimitsNotEnforced, `Liqo v1.2.0 enforces limits "None"`,
+		},
 		"without quotas": {
 			configured("enableResourceEnforcement", false), agentv1alpha1.ReasonLimitsNotEnforced, "does not enforce its quotas",
 		},
@@ -98,6 +102,10 @@ func TestLiqoIsLookedAt(t *testing.T) {
 			check(t, manifest.Install(t.Context(), admin, deployments))
 			later()
 			want(t, tc.reason, tc.says)
+			seen, err := liqo.ObserveInstallation(t.Context(), server.RESTClient(), agent, "liqo")
+			if err != nil || seen.Networking != (name != withoutNetworking) {
+				t.Errorf("its networking module runs: %t, %v", seen.Networking, err)
+			}
 
 			down = errors.New("connection refused")
 			defer func() { down = nil }()

@@ -54,7 +54,7 @@ func (p *Peering) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 		return ProviderState{}, err
 	}
 	actions, state := PlanProvider(scene.ProviderView)
-	state.Again = p.lookAgain(scene)
+	state.Again = Soonest(Soonest(state.Again, p.lookAgain(scene)), scene.Network.again())
 	for _, action := range actions {
 		if err := p.applyProvider(ctx, scene, action.Do); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
@@ -78,6 +78,9 @@ func (p *Peering) applyProvider(ctx context.Context, s *providerScene, verb Verb
 	case SendCredentials:
 		return p.sendCredentials(s)
 	case StopSending:
+		p.settled(s.pair)
+		return nil
+	case ForgetConsumer:
 		p.forget(s.pair)
 		return nil
 	case DeleteTenant:
@@ -88,6 +91,9 @@ func (p *Peering) applyProvider(ctx context.Context, s *providerScene, verb Verb
 	}
 	if reclaim, ok := reclaims[verb]; ok {
 		return reclaim(p, ctx, s)
+	}
+	if connect, ok := connections[verb]; ok {
+		return connect(p, ctx, s.network)
 	}
 	return p.leaveHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
 }

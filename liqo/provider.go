@@ -36,6 +36,8 @@ type ProviderView struct {
 	// while a change is to be answered.
 	QuotaExceeds bool
 
+	Network NetworkView
+
 	// Siblings counts the other instructions for the consumer, in any phase; it is
 	// filled once nothing runs any more.
 	Siblings int
@@ -105,6 +107,8 @@ func PlanProvider(v ProviderView) ([]Action, ProviderState) {
 		return planDrained(v)
 	}
 	actions, state := planHandshake(v)
+	connect, _ := planNetwork(v.Network)
+	actions = append(actions, connect...)
 	state.Exceeds = v.Replica.Exceeds || v.QuotaExceeds
 	switch {
 	case v.Replica.Granted:
@@ -181,7 +185,7 @@ func planProviderRelease(v ProviderView) (actions []Action, s ProviderState) {
 		return actions, s
 	}
 	if v.Siblings == 0 {
-		actions = append(actions, Action{Do: StopSending})
+		actions = append(actions, Action{Do: ForgetConsumer})
 	}
 	s.Phase, s.Gone = agentv1alpha1.InstructionReleased, true
 	s.Granted = waiting(agentv1alpha1.ReasonReleased, "nothing of it is left")
@@ -193,7 +197,7 @@ func planProviderRelease(v ProviderView) (actions []Action, s ProviderState) {
 		return actions, s
 	}
 	teardown, done := planTenantRemoval(v)
-	s.Done = done
+	s.Done, s.Again = done, v.Home.again()
 	return append(actions, teardown...), s
 }
 

@@ -154,37 +154,37 @@ func TestProviderConfirmsOnlyWhenNothingRuns(t *testing.T) {
 		"pods run and all are told to unpeer": {
 			change: func(v *ProviderView) { v.ShadowPods, v.Unpeer = 1, true },
 		},
-		"nothing runs":                 {change: func(*ProviderView) {}, want: []Verb{StopSending}, gone: true},
+		"nothing runs":                 {change: func(*ProviderView) {}, want: []Verb{ForgetConsumer}, gone: true},
 		"others of the consumer stand": {change: func(v *ProviderView) { v.Siblings = 1 }, gone: true},
 		"others take the peering down later": {
 			change: func(v *ProviderView) { v.Siblings, v.Unpeer = 1, true }, gone: true, done: true,
 		},
 		"the last one takes the Tenant down": {
-			change: func(v *ProviderView) { v.Unpeer = true }, want: []Verb{StopSending, DeleteTenant}, gone: true,
+			change: func(v *ProviderView) { v.Unpeer = true }, want: []Verb{ForgetConsumer, DeleteTenant}, gone: true,
 		},
 		"not before the consumer has removed what it replicated": {
-			change: func(v *ProviderView) { v.Unpeer, v.Replicated = true, 1 }, want: []Verb{StopSending}, gone: true,
+			change: func(v *ProviderView) { v.Unpeer, v.Replicated = true, 1 }, want: []Verb{ForgetConsumer}, gone: true,
 		},
 		"the Tenant is waited for": {
-			change: func(v *ProviderView) { v.Unpeer, v.Tenant.ObjectView = true, going }, want: []Verb{StopSending}, gone: true,
+			change: func(v *ProviderView) { v.Unpeer, v.Tenant.ObjectView = true, going }, want: []Verb{ForgetConsumer}, gone: true,
 		},
 		"then the namespace goes, with the Secrets in it": {
 			change: func(v *ProviderView) { v.Unpeer, v.Tenant = true, TenantView{}; v.Home.Namespace = ours },
-			want:   []Verb{StopSending, DeleteNamespace}, gone: true,
+			want:   []Verb{ForgetConsumer, DeleteNamespace}, gone: true,
 		},
 		"in a person's namespace the Secrets go alone": {
 			change: func(v *ProviderView) { v.Unpeer, v.Tenant, v.Namespace = true, TenantView{}, theirs },
-			want:   []Verb{StopSending, DeleteSecrets}, gone: true,
+			want:   []Verb{ForgetConsumer, DeleteSecrets}, gone: true,
 		},
 		"a person's Tenant stays": {
 			change: func(v *ProviderView) { v.Unpeer, v.Tenant.ObjectView, v.Home.Roots = true, theirs, 1 },
-			want:   []Verb{StopSending}, gone: true, done: true,
+			want:   []Verb{ForgetConsumer}, gone: true, done: true,
 		},
 		"nothing is left": {
 			change: func(v *ProviderView) {
 				v.Unpeer, v.Tenant, v.Namespace, v.Nonce = true, TenantView{}, ObjectView{}, ObjectView{}
 			},
-			want: []Verb{StopSending}, gone: true, done: true,
+			want: []Verb{ForgetConsumer}, gone: true, done: true,
 		},
 	}
 	for name, test := range tests {

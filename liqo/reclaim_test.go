@@ -42,23 +42,23 @@ func TestProviderTakesWhatIsNotGivenBack(t *testing.T) {
 			gone:   true,
 		},
 		"with the last the consumer's rights go": {
-			change: last, want: []Verb{StopSending, DrainTenant}, gone: true,
+			change: last, want: []Verb{ForgetConsumer, DrainTenant}, gone: true,
 		},
 		"then its replicas": {
 			change: func(v *ProviderView) { last(v); v.Tenant.Drained = true },
-			want:   []Verb{StopSending, DeleteReplicas}, gone: true,
+			want:   []Verb{ForgetConsumer, DeleteReplicas}, gone: true,
 		},
 		"then the Tenant": {
 			change: func(v *ProviderView) { last(v); v.Tenant.Drained, v.Replicated = true, 0 },
-			want:   []Verb{StopSending, DeleteTenant}, gone: true,
+			want:   []Verb{ForgetConsumer, DeleteTenant}, gone: true,
 		},
 		"a Tenant that somebody deleted before leaves replicas, which go too": {
 			change: func(v *ProviderView) { last(v); v.Tenant = TenantView{} },
-			want:   []Verb{StopSending, DeleteReplicas}, gone: true,
+			want:   []Verb{ForgetConsumer, DeleteReplicas}, gone: true,
 		},
 		"a person's Tenant is left": {
 			change: func(v *ProviderView) { last(v); v.Tenant.ObjectView = theirs; v.Home.Roots = 1 },
-			want:   []Verb{StopSending}, gone: true,
+			want:   []Verb{ForgetConsumer}, gone: true,
 		},
 	}
 	for name, test := range tests {

@@ -141,6 +141,28 @@ func TestAReleasedInstructionStaysWhileTheBrokerIsAway(t *testing.T) {
 	}
 }
 
+func TestTheNetworkIsToldOfWhereItIsConnected(t *testing.T) {
+	inst, now := newInstruction(), metav1.NewTime(time.Unix(1000, 0))
+	for _, test := range []struct {
+		network liqo.Aspect
+		want    metav1.ConditionStatus
+	}{
+		{},
+		{liqo.Aspect{Reason: agentv1alpha1.ReasonNetworkPending, Message: "waits"}, metav1.ConditionFalse},
+		{liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonNetworkConnected, Message: "12ms away"}, metav1.ConditionTrue},
+		{},
+	} {
+		describe(inst, liqo.ConsumerState{Network: test.network}, false, now)
+		var got metav1.ConditionStatus
+		if c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionNetworkConnected); c != nil {
+			got = c.Status
+		}
+		if got != test.want {
+			t.Errorf("of %+v it says %q, want %q", test.network, got, test.want)
+		}
+	}
+}
+
 func TestStatusSaysWhatIsAwaited(t *testing.T) {
 	done := liqo.Aspect{True: true, Reason: "Done", Message: "done"}
 	awaits := func(what string) liqo.Aspect { return liqo.Aspect{Reason: "Awaits", Message: what} }

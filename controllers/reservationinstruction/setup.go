@@ -86,8 +86,9 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.named)))
 	kinds := []client.Object{&agentv1alpha1.ReservationInstruction{}}
 	if opts.Peering != nil {
-		kinds = append(kinds, liqo.ConsumerWatches()...)
-		r.watchLiqo(b)
+		watches := append(liqo.ConsumerWatches(), opts.Peering.NetworkWatches()...)
+		kinds = append(kinds, watches...)
+		r.watchLiqo(b, watches)
 	}
 	// The first events are mapped to instructions while the watches are still being set
 	// up, so all of them are known to the cache before any starts.
@@ -99,8 +100,8 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	return b.Complete(r)
 }
 
-func (r *Reconciler) watchLiqo(b *builder.Builder) {
-	for _, obj := range liqo.ConsumerWatches() {
+func (r *Reconciler) watchLiqo(b *builder.Builder, watches []client.Object) {
+	for _, obj := range watches {
 		var options []builder.WatchesOption
 		if liqo.MetadataOnly(obj) {
 			options = append(options, builder.OnlyMetadata)

@@ -53,11 +53,15 @@ func describe(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerSta
 	set(agentv1alpha1.ConditionPeered, state.Peered)
 	set(agentv1alpha1.ConditionNodeReady, state.NodeReady)
 	set(agentv1alpha1.ConditionOffloading, state.Offloading)
-	if state.Health.Reason == "" {
-		meta.RemoveStatusCondition(&status.Conditions, agentv1alpha1.ConditionHealthy)
-	} else {
-		set(agentv1alpha1.ConditionHealthy, state.Health)
+	passing := func(kind string, a liqo.Aspect) {
+		if a.Reason == "" {
+			meta.RemoveStatusCondition(&status.Conditions, kind)
+		} else {
+			set(kind, a)
+		}
 	}
+	passing(agentv1alpha1.ConditionHealthy, state.Health)
+	passing(agentv1alpha1.ConditionNetworkConnected, state.Network)
 	ready := firstFalse(state.Peered, state.NodeReady, state.Offloading)
 	if drained := state.Drained; drained.Reason != "" {
 		set(agentv1alpha1.ConditionDrained, drained)

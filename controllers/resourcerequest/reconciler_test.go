@@ -183,6 +183,27 @@ func nodeReady(inst *agentv1alpha1.ReservationInstruction) {
 	}
 }
 
+func TestARequestShowsHowItsNetworkIs(t *testing.T) {
+	b := newBench(t)
+	b.broker.Decide = fake.Grant
+	b.after(0)
+	for _, connected := range []bool{true, false} {
+		b.carriedOut(func(inst *agentv1alpha1.ReservationInstruction) {
+			nodeReady(inst)
+			if connected {
+				inst.Status.Conditions = append(inst.Status.Conditions, metav1.Condition{
+					Type: agentv1alpha1.ConditionNetworkConnected, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonNetworkConnected, Message: "12ms away",
+				})
+			}
+		})
+		b.after(0)
+		c := meta.FindStatusCondition(b.request().Status.Conditions, agentv1alpha1.ConditionNetworkConnected)
+		if (c != nil) != connected || c != nil && (c.Status != metav1.ConditionTrue || c.Message != "12ms away") {
+			t.Errorf("connected %t, and it says %+v", connected, c)
+		}
+	}
+}
+
 func TestARequestBecomesReservedAndActive(t *testing.T) {
 	b := newBench(t)
 	b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {

@@ -221,7 +221,8 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 			e.set(c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	e.healthy(current)
+	e.passing(current, agentv1alpha1.ConditionHealthy)
+	e.passing(current, agentv1alpha1.ConditionNetworkConnected)
 	e.reachable(all)
 	e.ending(all, current)
 	if len(closed) > 0 {
@@ -230,13 +231,14 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 	e.derivePhase(current)
 }
 
-// healthy shows what is wrong with what was delivered. Nothing is said of what was not.
-func (e editor) healthy(current *agentv1alpha1.ReservationInstruction) {
-	if c := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionHealthy); c != nil {
+// passing shows a condition of the placement for as long as there is one: whether what was
+// delivered works, and how its network is.
+func (e editor) passing(current *agentv1alpha1.ReservationInstruction, kind string) {
+	if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
 		e.set(c.Type, c.Status, c.Reason, c.Message)
 		return
 	}
-	meta.RemoveStatusCondition(&e.rr.Status.Conditions, agentv1alpha1.ConditionHealthy)
+	meta.RemoveStatusCondition(&e.rr.Status.Conditions, kind)
 }
 
 // reachable tells of a provider that is silent, or was.

@@ -42,6 +42,10 @@ const (
 	ConditionPeered = "Peered"
 	// ConditionNodeReady is true when the virtual node is Ready.
 	ConditionNodeReady = "NodeReady"
+	// ConditionNetworkConnected is true while Liqo's gateways connect the network of this
+	// cluster with the provider's. Where the agent connects no networks there is no such
+	// condition.
+	ConditionNetworkConnected = "NetworkConnected"
 	// ConditionOffloading is true when new pods of the named namespaces can run on the
 	// virtual node, as the request's offloading strategy says. Pods that are made
 	// earlier stay where they are.
@@ -105,6 +109,12 @@ const (
 	ReasonAwaitingNode      = "AwaitingNode"
 	ReasonNodeReady         = "NodeReady"
 	ReasonNodeNotReady      = "NodeNotReady"
+	// ReasonNetworkConnected and those that follow are of NetworkConnected.
+	ReasonNetworkConnected = "NetworkConnected"
+	// ReasonNetworkPending: something is awaited on the way there.
+	ReasonNetworkPending = "NetworkPending"
+	// ReasonNetworkFailed: the gateways do not reach each other.
+	ReasonNetworkFailed     = "NetworkFailed"
 	ReasonOffloading        = "Offloading"
 	ReasonNamespaceNotOpted = "NamespaceNotOptedIn"
 	// ReasonOffloadingConflict: a namespace is offloaded already, and otherwise.

@@ -1,0 +1,347 @@
+package liqo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	networkingutils "github.com/liqotech/liqo/pkg/liqo-controller-manager/networking/utils"
+)
+
+// Kinds of the network connection that the agent makes.
+var (
+	configurationKind = networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConfigurationKind)
+	gatewayServerKind = networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayServerKind)
+	gatewayClientKind = networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayClientKind)
+)
+
+// networkScene is a NetworkView with the objects it was made of.
+type networkScene struct {
+	NetworkView
+	pair      Pair
+	namespace string
+	// placement is the one that messages of the pair speak of.
+	placement string
+
+	own  Network
+	told *Network
+	// came is the newest message of the peer, nil if none came.
+	came *received
+
+	configuration *networkingv1beta1.Configuration
+	server        *networkingv1beta1.GatewayServer
+	client        *networkingv1beta1.GatewayClient
+	publicKey     *networkingv1beta1.PublicKey
+}
+
+// gateway is this cluster's end, nil if there is none.
+func (s *networkScene) gateway() client.Object {
+	switch {
+	case s.server != nil:
+		return s.server
+	case s.client != nil:
+		return s.client
+	}
+	return nil
+}
+
+// step in which this cluster speaks of its network.
+func (s *networkScene) step() Step {
+	if s.Provides {
+		return StepProviderNetwork
+	}
+	return StepConsumerNetwork
+}
+
+func (p *Peering) observeConsumerNetwork(ctx context.Context, s *consumerScene) (err error) {
+	if p.opts.GatewayService == "" || s.Release || !s.Namespace.usable() {
+		return nil
+	}
+	s.network, err = p.observeNetwork(ctx, s.pair, s.namespace.Name, s.anchor(), s.live)
+	if err == nil {
+		s.Network = s.network.NetworkView
+	}
+	return err
+}
+
+// anchor is the placement that the pair's networks are connected for: the oldest that stands.
+func (s *consumerScene) anchor() string {
+	oldest := s.inst
+	for i := range s.all {
+		inst := &s.all[i]
+		if inst.Spec.TargetClusterID != s.Provider || inst.Ended() {
+			continue
+		}
+		if inst.CreationTimestamp.Before(&oldest.CreationTimestamp) ||
+			inst.CreationTimestamp.Equal(&oldest.CreationTimestamp) && inst.Name < oldest.Name {
+			oldest = inst
+		}
+	}
+	return ObjectName(oldest.Spec.ReservationName, oldest.Spec.Placement)
+}
+
+func (p *Peering) observeProviderNetwork(ctx context.Context, s *providerScene) (err error) {
+	if p.opts.GatewayService == "" || s.Release || s.Unpeer || !s.Namespace.usable() {
+		return nil
+	}
+	s.network, err = p.observeNetwork(ctx, s.pair, s.namespace.Name, s.anchor(), s.live)
+	if err == nil {
+		s.Network = s.network.NetworkView
+	}
+	return err
+}
+
+func (p *Peering) observeNetwork(ctx context.Context, pair Pair, namespace, placement string, live func(string) bool) (*networkScene, error) {
+	s := &networkScene{pair: pair, namespace: namespace, placement: placement}
+	s.On, s.Self, s.Peer, s.Provides = true, pair.Consumer, pair.Provider, false
+	if p.opts.ClusterID == pair.Provider {
+		s.Self, s.Peer, s.Provides = pair.Provider, pair.Consumer, true
+	}
+	networks, err := p.ownNetworks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.own.Pod, s.own.External, s.Known = networks.pod, networks.external, networks.known()
+	if err := p.observeTunnel(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := p.observeGatewayKeys(ctx, s); err != nil {
+		return nil, err
+	}
+	s.hear(p.mailbox, live)
+	s.compare()
+	return s, nil
+}
+
+// observeTunnel reads what connects the two networks, whoever made it.
+func (p *Peering) observeTunnel(ctx context.Context, s *networkScene) error {
+	var configurations networkingv1beta1.ConfigurationList
+	var servers networkingv1beta1.GatewayServerList
+	var clients networkingv1beta1.GatewayClientList
+	var keys networkingv1beta1.PublicKeyList
+	for _, list := range []client.ObjectList{&configurations, &servers, &clients, &keys} {
+		if err := p.opts.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{consts.RemoteClusterID: s.Peer}); err != nil {
+			return fmt.Errorf("network of %q: %w", s.Peer, err)
+		}
+	}
+	if s.configuration = first(configurations.Items); s.configuration != nil {
+		s.Configuration = ConfigurationView{
+			ObjectView: view(s.configuration), Ready: networkingutils.AreConfigurationNetworkCIDRsConfigured(s.configuration),
+		}
+	}
+	if s.server = first(servers.Items); s.server != nil {
+		endpoint := s.server.Status.Endpoint
+		s.Server = GatewayView{ObjectView: view(s.server), Address: endpoint != nil && checkEndpoint(endpoint) == nil}
+		s.own.Serves = s.server.DeletionTimestamp == nil
+		if s.Server.Address {
+			s.own.Endpoint = endpoint
+		}
+	}
+	if s.client = first(clients.Items); s.client != nil {
+		s.Client = GatewayView{ObjectView: view(s.client)}
+	}
+	if s.publicKey = first(keys.Items); s.publicKey != nil {
+		s.PublicKey = PublicKeyView{ObjectView: view(s.publicKey)}
+	}
+	var err error
+	s.Connection, err = p.connection(ctx, s.Peer)
+	s.own.Connected = s.Connection.Connected
+	return err
+}
+
+// first of the objects for a peer; Liqo allows one.
+func first[T any](items []T) *T {
+	if len(items) == 0 {
+		return nil
+	}
+	return &items[0]
+}
+
+// connection is what Liqo's gateway says of the tunnel to a peer.
+func (p *Peering) connection(ctx context.Context, peer string) (ConnectionView, error) {
+	var list networkingv1beta1.ConnectionList
+	if err := p.opts.Client.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {
+		return ConnectionView{}, fmt.Errorf("network connection with %q: %w", peer, err)
+	}
+	c := first(list.Items)
+	if c == nil || c.DeletionTimestamp != nil {
+		return ConnectionView{}, nil
+	}
+	v := ConnectionView{Connected: c.Status.Value == networkingv1beta1.Connected, Failed: c.Status.Value == networkingv1beta1.ConnectionError}
+	if roundTrip, err := time.ParseDuration(c.Status.Latency.Value); v.Connected && err == nil && roundTrip > 0 {
+		v.RoundTrip = roundTrip
+	}
+	return v, nil
+}
+
+// observeGatewayKeys reads the key pair of a gateway that the agent made. One that was made
+// for an earlier gateway goes with that.
+func (p *Peering) observeGatewayKeys(ctx context.Context, s *networkScene) error {
+	gateway := s.gateway()
+	if gateway == nil || !Ours(gateway) {
+		return nil
+	}
+	var secret corev1.Secret
+	found, err := get(ctx, p.opts.Reader, s.namespace, gatewayKeysName, &secret)
+	if !found || err != nil || !ownedBy(&secret, gateway.GetUID()) {
+		return err
+	}
+	s.own.PublicKey = secret.Data[consts.PublicKeyField]
+	s.Server.Keys, s.Client.Keys = true, true
+	return nil
+}
+
+func ownedBy(obj metav1.Object, uid types.UID) bool {
+	return slices.ContainsFunc(obj.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == uid })
+}
+
+// hear takes in what the peer said last.
+func (s *networkScene) hear(b *mailbox, live func(string) bool) {
+	theirs := StepProviderNetwork
+	if s.Provides {
+		theirs = StepConsumerNetwork
+	}
+	if s.came = b.get(s.pair, theirs); s.came == nil {
+		return
+	}
+	var n Network
+	err := s.came.body(&n)
+	s.Told.Asks = err == nil && !n.Connected
+	if s.came.Heard != b.epoch || !live(s.came.Placement) {
+		return
+	}
+	if err == nil {
+		err = n.check()
+	}
+	if err != nil {
+		s.Told.Problem = fmt.Sprintf("what %q says of its network cannot be used: %v", s.Peer, err)
+		return
+	}
+	s.told = &n
+	s.Told.Fresh, s.Told.Serves, s.Told.Endpoint, s.Told.Key = true, n.Serves, n.Endpoint != nil, len(n.PublicKey) > 0
+}
+
+// compare says whether the objects here are as the peer has it.
+func (s *networkScene) compare() {
+	if s.told == nil {
+		return
+	}
+	if s.configuration != nil {
+		s.Configuration.Current = equality.Semantic.DeepEqual(s.configuration.Spec.Remote, s.told.remote())
+	}
+	if s.client != nil {
+		s.Client.Current = s.told.Endpoint != nil && equality.Semantic.DeepEqual(s.client.Spec.Endpoint, *s.told.Endpoint)
+	}
+	if gateway := s.gateway(); s.publicKey != nil && gateway != nil {
+		s.PublicKey.Current = string(s.publicKey.Spec.PublicKey) == string(s.told.PublicKey) && ownedBy(s.publicKey, gateway.GetUID())
+	}
+}
+
+func (n *Network) remote() networkingv1beta1.ClusterConfig {
+	return networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: n.Pod, External: n.External}}
+}
+
+// ownNetworks are those of this cluster, as Liqo's IPAM has them.
+type ownNetworks struct {
+	pod, external []networkingv1beta1.CIDR
+	readAt        time.Time
+}
+
+func (n ownNetworks) known() bool { return len(n.pod) > 0 && len(n.external) > 0 }
+
+// networksMaxAge is how long they are believed. They change when Liqo is installed anew.
+const networksMaxAge = time.Minute
+
+// ownNetworks reads them until Liqo's IPAM has taken all.
+func (p *Peering) ownNetworks(ctx context.Context) (ownNetworks, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.opts.Clock.Now()
+	if p.networks.known() && now.Sub(p.networks.readAt) < networksMaxAge {
+		return p.networks, nil
+	}
+	read := ownNetworks{readAt: now}
+	for kind, into := range map[consts.NetworkType]*[]networkingv1beta1.CIDR{
+		consts.NetworkTypePodCIDR: &read.pod, consts.NetworkTypeExternalCIDR: &read.external,
+	} {
+		var list ipamv1alpha1.NetworkList
+		err := p.opts.Reader.List(ctx, &list, client.InNamespace(p.opts.LiqoNamespace), client.MatchingLabels{consts.NetworkTypeLabelKey: string(kind)})
+		if err != nil {
+			return read, fmt.Errorf("networks of this cluster: %w", err)
+		}
+		for i := range list.Items {
+			if list.Items[i].Status.CIDR == "" {
+				return ownNetworks{}, nil
+			}
+			*into = append(*into, list.Items[i].Status.CIDR)
+		}
+	}
+	p.networks = read
+	return read, nil
+}
+
+// homeNetwork counts what is left of the network connection with a peer.
+func (p *Peering) homeNetwork(ctx context.Context, peer string, h *HomeView) error {
+	for _, kind := range []schema.GroupVersionKind{gatewayServerKind, gatewayClientKind} {
+		items, err := p.ofPeer(ctx, kind, peer)
+		if err != nil {
+			return err
+		}
+		for i := range items {
+			switch {
+			case !Ours(&items[i]):
+				h.Roots++
+			case items[i].DeletionTimestamp != nil:
+				h.Leaving++
+				fallthrough
+			default:
+				h.Gateways++
+			}
+		}
+	}
+	items, err := p.ofPeer(ctx, configurationKind, peer)
+	for i := range items {
+		h.Configured = h.Configured || Ours(&items[i])
+		h.Mapped = h.Mapped || !Ours(&items[i])
+	}
+	return err
+}
+
+// Tunnel says how far a cluster is through Liqo's gateways, and why it cannot be reached,
+// "" if it can; known is false where no gateway connects the two, or none has said.
+func (p *Peering) Tunnel(ctx context.Context, cluster string) (roundTrip time.Duration, why string, known bool) {
+	if p.opts.GatewayService == "" {
+		return 0, "", false
+	}
+	c, err := p.connection(ctx, cluster)
+	switch {
+	case err != nil:
+		return 0, "", false
+	case c.Failed:
+		return 0, "Liqo's gateways do not reach each other", true
+	}
+	return c.RoundTrip, "", c.RoundTrip > 0
+}
+
+// NetworkWatches are the objects of a network connection whose changes Consume and Provide
+// wait for; none where networks are not connected.
+func (p *Peering) NetworkWatches() []client.Object {
+	if p.opts.GatewayService == "" {
+		return nil
+	}
+	return []client.Object{
+		&networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{},
+		&networkingv1beta1.PublicKey{}, &networkingv1beta1.Connection{},
+	}
+}
