@@ -2,6 +2,7 @@ package reach
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ const (
 type Scout struct {
 	dial  func(ctx context.Context, endpoint string) (time.Duration, error)
 	clock clock.Clock
+	// through is nil where networks are not connected.
+	through Through
 	// checked carries the name of each placement whose provider was looked at.
 	checked chan event.TypedGenericEvent[string]
 	// news receives after a peer became reachable, or not reachable.
@@ -44,6 +47,14 @@ type Scout struct {
 	peers  []v1.Peer
 	survey survey
 }
+
+// Through says how far a cluster is through a tunnel between the two networks, and why it
+// is not reached, "" if it is; known is false where there is no tunnel, or it does not say.
+type Through func(ctx context.Context, clusterID string) (roundTrip time.Duration, why string, known bool)
+
+// Through has what a tunnel says go before what a connection to an API server took. It is
+// called before Start.
+func (s *Scout) Through(tunnel Through) { s.through = tunnel }
 
 // New makes a Scout for a cluster with an API server of its own at the endpoint.
 func New(own string, c clock.Clock) *Scout { return newScout(newDialer(own, c.Now).dial, c) }
@@ -83,6 +94,9 @@ func (s *Scout) work(ctx context.Context) bool {
 			return false
 		}
 		roundTrip, err := s.look(ctx, peer.EndpointURL)
+		if err == nil && s.through != nil {
+			roundTrip, err = s.tunnelled(ctx, peer.ClusterID, roundTrip)
+		}
 		if ctx.Err() == nil {
 			s.note(peer, roundTrip, err)
 		}
@@ -103,6 +117,19 @@ func (s *Scout) look(ctx context.Context, endpoint string) (time.Duration, error
 		roundTrip, err = s.dial(ctx, endpoint)
 	}
 	return roundTrip, err
+}
+
+// tunnelled is what pods see of the way to a cluster that answers: its API server alone
+// serves none of them.
+func (s *Scout) tunnelled(ctx context.Context, clusterID string, dialled time.Duration) (time.Duration, error) {
+	roundTrip, why, known := s.through(ctx, clusterID)
+	switch {
+	case !known:
+		return dialled, nil
+	case why != "":
+		return 0, errors.New(why)
+	}
+	return roundTrip, nil
 }
 
 func (s *Scout) pause(ctx context.Context, d time.Duration) bool {

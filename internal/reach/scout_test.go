@@ -123,6 +123,44 @@ func TestPeersAreLookedAtAndToldOnce(t *testing.T) {
 	})
 }
 
+func TestATunnelGoesBeforeTheWayToAnAPIServer(t *testing.T) {
+	tests := map[string]struct {
+		cluster string
+		through Through
+		want    v1.Link
+	}{
+		"what it measured": {
+			cluster: "paris", through: func(context.Context, string) (time.Duration, string, bool) { return 12 * time.Millisecond, "", true },
+			want: v1.Link{Reachable: true, RoundTripMicroseconds: 12000},
+		},
+		"there is none": {
+			cluster: "paris", through: func(context.Context, string) (time.Duration, string, bool) { return 0, "", false },
+			want: v1.Link{Reachable: true, RoundTripMicroseconds: 3000},
+		},
+		"it fails": {
+			cluster: "paris", through: func(context.Context, string) (time.Duration, string, bool) { return 0, "no gateway answers", true },
+			want: v1.Link{Message: "no gateway answers"},
+		},
+		"the API server does not answer": {
+			cluster: "berlin", through: func(context.Context, string) (time.Duration, string, bool) { return 12 * time.Millisecond, "", true },
+			want: v1.Link{Message: "connection refused"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			scouting(t, func(s *Scout, _ *world) {
+				s.Through(test.through)
+				s.Ask([]v1.Peer{peer(test.cluster)})
+				settle()
+				test.want.ClusterID, test.want.EndpointURL = test.cluster, "https://"+test.cluster
+				if diff := gocmp.Diff([]v1.Link{test.want}, s.Found()); diff != "" {
+					t.Errorf("found (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 func TestWhatWasFoundSinceIsNotTakenForTold(t *testing.T) {
 	scouting(t, func(s *Scout, w *world) {
 		s.Ask([]v1.Peer{peer("paris")})
