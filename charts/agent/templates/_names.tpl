@@ -71,3 +71,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "liqo-resource-broker-agent.peers" -}}
 {{- if ne .Values.peeringMode "none" }}true{{ end -}}
 {{- end -}}
+
+{{/* Non-empty where the agent may connect networks. */}}
+{{- define "liqo-resource-broker-agent.connects" -}}
+{{- if and (include "liqo-resource-broker-agent.peers" .) (ne .Values.networking.mode "disabled") }}true{{ end -}}
+{{- end -}}

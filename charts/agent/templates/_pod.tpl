@@ -129,6 +129,8 @@ resources:
 {{- end }}
 - --accept-broker-reservations={{ .Values.acceptBrokerReservations }}
 - --liqo-namespace={{ .Values.liqo.namespace }}
+- --networking={{ .Values.networking.mode }}
+- --gateway-service-type={{ .Values.networking.gatewayServiceType }}
 - --advertisement-name={{ .Values.advertisement.name }}
 - --advertisement-namespace={{ .Values.advertisement.namespace }}
 - --advertisement-requeue-interval={{ .Values.advertisement.interval }}

@@ -11,6 +11,9 @@ with the key and the remedy.
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
 {{- fail "serviceAccount.name is missing: name the account that you made, or set serviceAccount.create=true" -}}
 {{- end -}}
+{{- if and (eq .Values.peeringMode "none") (eq .Values.networking.mode "enabled") -}}
+{{- fail "networking.mode is enabled but nobody peers with peeringMode=none: set networking.mode=auto, or another peeringMode" -}}
+{{- end -}}
 {{- if and (eq .Values.peeringMode "kubeconfig") (not .Values.kubeconfigs.existingSecret) -}}
 {{- fail "kubeconfigs.existingSecret is missing: name a Secret with <cluster-id>.kubeconfig of each provider without an agent, or set peeringMode=brokered" -}}
 {{- end -}}

@@ -92,6 +92,8 @@ type agent struct {
 	scout *reach.Scout
 	// withoutLiqo is whether nobody peers because there was no Liqo when the agent started.
 	withoutLiqo bool
+	// connects is whether networks are connected through Liqo.
+	connects bool
 }
 
 func run(ctx context.Context, o *options) error {
@@ -117,12 +119,15 @@ func run(ctx context.Context, o *options) error {
 	if a.mgr, err = newManager(config, o); err != nil {
 		return err
 	}
+	if err := a.settleNetworking(ctx, config); err != nil {
+		return err
+	}
 	for _, add := range []func(*rest.Config) error{a.addTransport, a.addIdentity, a.addCapacity, a.addPeering, a.addControllers, a.addInbox, a.addChecks, a.addWebhooks} {
 		if err := add(config); err != nil {
 			return err
 		}
 	}
-	log.Info("agent starts", "cluster", o.clusterID, "broker", o.brokerURLs, "peering", o.peeringMode, "endpoint", o.endpointURL)
+	log.Info("agent starts", "cluster", o.clusterID, "broker", o.brokerURLs, "peering", o.peeringMode, "networking", a.connects, "endpoint", o.endpointURL)
 	defer a.transport.Close() //nolint:errcheck // nothing is left to do with it
 	return a.mgr.Start(ctx)
 }
@@ -224,8 +229,30 @@ func (a *agent) addPeering(*rest.Config) error {
 		others := &kubeconfigs{dir: a.kubeconfigsDir, scheme: a.mgr.GetScheme(), clients: map[string]remote{}}
 		options.Remote = others.client
 	}
+	if a.connects {
+		options.GatewayService = corev1.ServiceType(a.gatewayServiceType)
+	}
 	var err error
-	a.peering, err = liqo.New(options)
+	if a.peering, err = liqo.New(options); err != nil {
+		return err
+	}
+	a.scout.Through(a.peering.Tunnel)
+	return nil
+}
+
+// settleNetworking finds out what --networking comes to. Where Liqo's Deployment cannot be
+// read, auto is disabled: the agent would wait for networks of which nobody says anything.
+func (a *agent) settleNetworking(ctx context.Context, config *rest.Config) error {
+	a.connects = a.networking == networkingEnabled
+	if a.networking != networkingAuto || a.peeringMode == peeringNone {
+		return nil
+	}
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	seen, err := liqo.ObserveInstallation(ctx, server.RESTClient(), a.mgr.GetAPIReader(), a.liqoNamespace)
+	a.connects = seen.Networking
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -23,6 +24,13 @@ const (
 	peeringBrokered   = "brokered"
 	peeringKubeconfig = "kubeconfig"
 	peeringNone       = "none"
+)
+
+// Values of --networking.
+const (
+	networkingAuto     = "auto"
+	networkingEnabled  = "enabled"
+	networkingDisabled = "disabled"
 )
 
 type options struct {
@@ -50,6 +58,9 @@ type options struct {
 	kubeconfigsDir string
 	peeringMode    string
 	liqoNamespace  string
+
+	networking         string
+	gatewayServiceType string
 
 	labels, claims map[string]string
 	// overSubscription is a ratio by resource.
@@ -84,6 +95,7 @@ type options struct {
 func defaults() *options {
 	return &options{
 		brokerTransport: "http", brokerNamespace: "default", liqoNamespace: "liqo",
+		networking: networkingAuto, gatewayServiceType: string(corev1.ServiceTypeLoadBalancer),
 		podNamespace:          os.Getenv("POD_NAMESPACE"),
 		advertisementInterval: 30 * time.Second, pollInterval: 5 * time.Second,
 		advertisementName: "cluster-advertisement", advertisementNamespace: "default",
@@ -128,6 +140,8 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.peeringMode, "peering-mode", o.peeringMode, "brokered (peer through Liqo), kubeconfig (also with clusters that have no agent, of which --kubeconfigs-dir holds a kubeconfig) or none (reserve only); if unset kubeconfig with --kubeconfigs-dir, else brokered where Liqo is installed, else none")
 	fs.StringVar(&o.kubeconfigsDir, "kubeconfigs-dir", o.kubeconfigsDir, "folder with <cluster-id>.kubeconfig of providers that have no agent; others are peered with through the broker and need none")
 	fs.StringVar(&o.liqoNamespace, "liqo-namespace", o.liqoNamespace, "namespace in which Liqo is installed")
+	fs.StringVar(&o.networking, "networking", o.networking, "connect this cluster's network with those it peers with, through Liqo's gateways: enabled, disabled, or auto (where Liqo's networking module runs, as its Deployment says when the agent starts); both clusters have to")
+	fs.StringVar(&o.gatewayServiceType, "gateway-service-type", o.gatewayServiceType, "type of the Service of this cluster's gateways, which consumers reach over UDP: LoadBalancer, NodePort or ClusterIP")
 
 	fs.DurationVar(&o.advertisementInterval, "advertisement-requeue-interval", o.advertisementInterval, "how often to advertise while nothing changes, unless the broker asks for another interval")
 	fs.DurationVar(&o.pollInterval, "instruction-poll-interval", o.pollInterval, "how often to ask for instructions where the broker does not hold the question")
@@ -190,10 +204,27 @@ func (o *options) complete() error {
 	default:
 		return fmt.Errorf("--peering-mode: %q is unknown, use brokered, kubeconfig or none", o.peeringMode)
 	}
-	if err := o.checkTimes(); err != nil {
+	if err := errors.Join(o.checkTimes(), o.checkNetworking()); err != nil {
 		return err
 	}
 	return o.checkTerms()
+}
+
+func (o *options) checkNetworking() error {
+	switch o.networking {
+	case networkingAuto, networkingDisabled:
+	case networkingEnabled:
+		if o.peeringMode == peeringNone {
+			return errors.New("--networking=enabled: nobody peers with --peering-mode=none: leave one of them out")
+		}
+	default:
+		return fmt.Errorf("--networking: %q is unknown, use auto, enabled or disabled", o.networking)
+	}
+	switch corev1.ServiceType(o.gatewayServiceType) {
+	case corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort, corev1.ServiceTypeClusterIP:
+		return nil
+	}
+	return fmt.Errorf("--gateway-service-type: %q is unknown, use LoadBalancer, NodePort or ClusterIP", o.gatewayServiceType)
 }
 
 // checkTimes refuses intervals and deadlines that nobody could keep.
