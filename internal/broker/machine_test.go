@@ -339,7 +339,7 @@ func (m *machine) advertise(c choose) (cause, error) {
 	adv.Capacity = adv.Allocatable
 	said := &lender{
 		amounts: quantity.Amounts{corev1.ResourceCPU: amountsOf(v1.Amounts{"cpu": adv.Allocatable["cpu"]})[corev1.ResourceCPU], corev1.ResourceMemory: 64 << 30},
-		own:     amountsOf(adv.Allocated), used: map[string]quantity.Amounts{}, recalls: map[string]time.Time{}, agent: true, heard: m.now(), epoch: 1, sequence: adv.Sequence,
+		own:     amountsOf(adv.Allocated), used: map[string]quantity.Amounts{}, recalls: map[string]time.Time{}, unheard: map[string]bool{}, agent: true, heard: m.now(), epoch: 1, sequence: adv.Sequence,
 	}
 	for _, name := range m.names {
 		r := m.told[name]

@@ -20,6 +20,8 @@ func (m *machine) anyRecall(c choose, id string, said *lender, usage *v1.Usage) 
 		ends = m.now().Add(time.Duration(c(200)) * time.Second)
 	}
 	said.recalls[placement] = ends
+	known := m.told[usage.Reservation].recall
+	said.unheard[placement] = known != nil && known.Placement != usage.Placement
 	usage.Recall = recallOf(said, placement, m.now())
 }
 
@@ -99,6 +101,9 @@ func (o *oracle) recallsSettled(now, began time.Time) error {
 			number := int32(i + 1)
 			ends, ok := o.wanted(p.provider, ledger.PlacementName(r.name, number))
 			if p.givenUp || !ok {
+				continue
+			}
+			if r.recall == nil && o.lenders[p.provider].unheard[ledger.PlacementName(r.name, number)] {
 				continue
 			}
 			if r.recall == nil {

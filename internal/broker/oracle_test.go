@@ -47,6 +47,9 @@ type lender struct {
 	used map[string]quantity.Amounts
 	// recalls is until when it lends placements that it wants back, by name.
 	recalls map[string]time.Time
+	// unheard are those of them that count once they are said again: they were said while
+	// the other of two placements was called back.
+	unheard map[string]bool
 	// agent is whether one ever spoke.
 	agent           bool
 	heard           time.Time
