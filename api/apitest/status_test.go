@@ -69,6 +69,7 @@ func (s apiServer) testColumns(t *testing.T) {
 		"clusteradvertisements":   {broker("clusteradvertisements"), []string{"Name", "Cluster", "Phase", "Score", "Band", "CPU free", "Memory free", "GPU free", "Age"}},
 		"reservations":            {broker("reservations"), []string{"Name", "Phase", "Requester", "Provider", "CPU", "Memory", "GPU", "Expires", "Queue", "Age"}},
 		"brokerconfigs":           {broker("brokerconfigs"), []string{"Name", "Preset", "TTL", "Stale after", "Admission", "Ready", "Age"}},
+		"clustermailboxes":        {broker("clustermailboxes"), []string{"Name", "Method", "Path", "Code", "Age"}},
 		"advertisements":          {agent("advertisements"), []string{"Name", "Cluster", "Published", "CPU free", "Memory free", "Age"}},
 		"resourcerequests":        {agent("resourcerequests"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "GPU", "Node", "Expires", "Queue", "Age"}},
 		"reservationinstructions": {agent("reservationinstructions"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "Delivered", "Node", "Age"}},

@@ -21,5 +21,6 @@ func init() {
 		&ClusterAdvertisement{}, &ClusterAdvertisementList{},
 		&Reservation{}, &ReservationList{},
 		&BrokerConfig{}, &BrokerConfigList{},
+		&ClusterMailbox{}, &ClusterMailboxList{},
 	)
 }
