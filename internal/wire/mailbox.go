@@ -1,0 +1,131 @@
+package wire
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+const (
+	idempotencyKeyHeader = "Idempotency-Key"
+	contentTypeHeader    = "Content-Type"
+	retryAfterHeader     = "Retry-After"
+)
+
+// Bytes of a body after compression, of which a ClusterMailbox takes four thirds as text.
+// Both together fit what etcd takes in one object, 1.5 MiB.
+const (
+	maxMailboxRequest = 384 << 10
+	maxMailboxAnswer  = 672 << 10
+)
+
+// PackRequest reads a request of the REST API to its end.
+func PackRequest(r *http.Request) (brokerv1alpha1.ClusterMailboxSpec, error) {
+	minor, _ := strconv.ParseInt(r.Header.Get(v1.MinorHeader), 10, 32) // 0 if it does not say
+	spec := brokerv1alpha1.ClusterMailboxSpec{
+		Method: r.Method, Path: r.URL.RequestURI(), APIMinor: int32(minor),
+		IdempotencyKey: r.Header.Get(idempotencyKeyHeader), JournalCursor: r.Header.Get(v1.CursorHeader),
+	}
+	if r.Body == nil {
+		return spec, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return spec, err
+	}
+	spec.Body, err = compress(body, maxMailboxRequest)
+	return spec, err
+}
+
+// OpenRequest is the request that was packed. What its body unfolds to is for the reader
+// to bound.
+func OpenRequest(ctx context.Context, spec *brokerv1alpha1.ClusterMailboxSpec) (*http.Request, error) {
+	var body io.Reader = http.NoBody
+	if spec.Body != "" {
+		unfolding, err := uncompress(spec.Body)
+		if err != nil {
+			return nil, fmt.Errorf("spec.body: %w", err)
+		}
+		body = unfolding
+	}
+	r, err := http.NewRequestWithContext(ctx, spec.Method, spec.Path, body)
+	if err != nil {
+		return nil, fmt.Errorf("spec.path: %w", err)
+	}
+	for header, value := range map[string]string{
+		idempotencyKeyHeader: spec.IdempotencyKey, v1.CursorHeader: spec.JournalCursor,
+	} {
+		if value != "" {
+			r.Header.Set(header, value)
+		}
+	}
+	r.Header.Set(v1.MinorHeader, strconv.Itoa(int(spec.APIMinor)))
+	if spec.Body != "" {
+		r.Header.Set(contentTypeHeader, "application/json")
+	}
+	return r, nil
+}
+
+// PackAnswer of the REST API. It fails on one that does not fit.
+func PackAnswer(code int, header http.Header, body []byte) (brokerv1alpha1.ClusterMailboxStatus, error) {
+	packed, err := compress(body, maxMailboxAnswer)
+	after, _ := strconv.ParseInt(header.Get(retryAfterHeader), 10, 32) // 0 if there is none
+	return brokerv1alpha1.ClusterMailboxStatus{
+		Code: int32(code), ContentType: header.Get(contentTypeHeader), RetryAfterSeconds: int32(after), Body: packed,
+	}, err
+}
+
+// OpenAnswer is the answer that was packed, to r.
+func OpenAnswer(r *http.Request, status *brokerv1alpha1.ClusterMailboxStatus) (*http.Response, error) {
+	answer := &http.Response{
+		StatusCode: int(status.Code), Status: fmt.Sprintf("%d %s", status.Code, http.StatusText(int(status.Code))),
+		Header: http.Header{}, Body: http.NoBody, Request: r,
+	}
+	if status.ContentType != "" {
+		answer.Header.Set(contentTypeHeader, status.ContentType)
+	}
+	if status.RetryAfterSeconds > 0 {
+		answer.Header.Set(retryAfterHeader, strconv.Itoa(int(status.RetryAfterSeconds)))
+	}
+	if status.Body != "" {
+		unfolding, err := uncompress(status.Body)
+		if err != nil {
+			return nil, fmt.Errorf("status.body: %w", err)
+		}
+		answer.Body = unfolding
+	}
+	return answer, nil
+}
+
+func uncompress(body string) (*gzip.Reader, error) {
+	return gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(body)))
+}
+
+func compress(body []byte, most int) (string, error) {
+	if len(body) == 0 {
+		return "", nil
+	}
+	var packed bytes.Buffer
+	folding := gzip.NewWriter(&packed)
+	_, err := folding.Write(body)
+	if err == nil {
+		err = folding.Close()
+	}
+	if err != nil {
+		panic(err) // a buffer takes everything
+	}
+	if packed.Len() > most {
+		return "", fmt.Errorf("%d bytes, compressed %d, are more than the %d that a ClusterMailbox takes: use the http transport for a cluster with so many reservations",
+			len(body), packed.Len(), most)
+	}
+	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
+}
