@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -37,9 +36,6 @@ type connector struct {
 	bases     []*url.URL
 	files     *pki.Files
 	userAgent string
-	// cursor of the last instructions, which every call shows: a broker that was
-	// restored from an older state learns from it that it was.
-	cursor atomic.Pointer[string]
 
 	// mu guards the following.
 	mu sync.Mutex
@@ -61,10 +57,6 @@ func (c *connector) RoundTrip(request *nethttp.Request) (*nethttp.Response, erro
 	aimed.URL.Scheme, aimed.URL.Host, aimed.Host = base.Scheme, base.Host, base.Host
 	if c.userAgent != "" {
 		aimed.Header.Set("User-Agent", c.userAgent)
-	}
-	aimed.Header.Set(v1.MinorHeader, minor)
-	if cursor := c.cursor.Load(); cursor != nil {
-		aimed.Header.Set(v1.CursorHeader, *cursor)
 	}
 	response, err := transport.RoundTrip(aimed)
 	if err != nil {
@@ -106,7 +98,8 @@ func (c *connector) leave(at int) {
 	}
 }
 
-func (c *connector) close() {
+// Close gives connections back.
+func (c *connector) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.transport != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	nethttp "net/http"
+	"sync/atomic"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -32,11 +33,23 @@ type Options struct {
 	UserAgent string
 }
 
+// Carrier takes requests to a broker and brings its answers. Each RoundTrip is one
+// attempt; requests keep their path, query, headers and body whatever carries them.
+type Carrier interface {
+	nethttp.RoundTripper
+	// Close gives back what the carrier keeps open.
+	Close()
+}
+
 // Transport speaks to the broker's REST API. It is safe for concurrent use.
 type Transport struct {
-	api       *v1.Client
-	connector *connector
-	urls      []string
+	api     *v1.Client
+	carrier Carrier
+	// urls are where the broker is, for people.
+	urls []string
+	// cursor of the last instructions, which every call shows: a broker that was
+	// restored from an older state learns from it that it was.
+	cursor atomic.Pointer[string]
 	// closed ends with Close, and every call with it.
 	closed context.Context
 	close  context.CancelFunc
@@ -53,20 +66,39 @@ func New(o Options) (*Transport, error) {
 	if o.Files == nil {
 		return nil, errors.New("broker transport without certificates: set --broker-cert-path")
 	}
-	c := &connector{bases: bases, files: o.Files, userAgent: o.UserAgent}
 	// Which replica is asked is the connector's choice, at every attempt.
-	api, err := v1.NewClient(bases[0].String(), v1.WithHTTPClient(newRetrier(c)))
-	if err != nil {
-		return nil, fmt.Errorf("--broker-url: %w", err)
-	}
-	closed, closeNow := context.WithCancel(context.Background())
-	return &Transport{api: api, connector: c, urls: o.URLs, closed: closed, close: closeNow}, nil
+	return Over(&connector{bases: bases, files: o.Files, userAgent: o.UserAgent}, o.URLs...)
 }
+
+// Over makes the transport of requests that c carries to the first of urls; they are
+// what errors name.
+func Over(c Carrier, urls ...string) (*Transport, error) {
+	closed, closeNow := context.WithCancel(context.Background())
+	t := &Transport{carrier: c, urls: urls, closed: closed, close: closeNow}
+	var err error
+	t.api, err = v1.NewClient(urls[0], v1.WithHTTPClient(newRetrier(c)), v1.WithRequestEditorFn(t.show))
+	if err != nil {
+		return nil, fmt.Errorf("address of the broker: %w", err)
+	}
+	return t, nil
+}
+
+// show adds what every call tells of its caller.
+func (t *Transport) show(_ context.Context, request *nethttp.Request) error {
+	request.Header.Set(v1.MinorHeader, minor)
+	if cursor := t.cursor.Load(); cursor != nil {
+		request.Header.Set(v1.CursorHeader, *cursor)
+	}
+	return nil
+}
+
+// Addresses are where the broker is looked for.
+func (t *Transport) Addresses() []string { return t.urls }
 
 // Close ends calls under way and gives connections back. Later calls fail.
 func (t *Transport) Close() error {
 	t.close()
-	t.connector.close()
+	t.carrier.Close()
 	return nil
 }
 
@@ -137,7 +169,7 @@ func (t *Transport) FetchInstructions(ctx context.Context, cursor string, wait t
 		return t.api.FetchInstructions(ctx, params)
 	})
 	if err == nil {
-		t.connector.cursor.Store(&list.Cursor)
+		t.cursor.Store(&list.Cursor)
 	}
 	return list, err
 }
