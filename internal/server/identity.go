@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -32,8 +33,39 @@ type connection struct {
 
 type connectionKey struct{}
 
-// clusterOf returns the cluster that r's certificate speaks for, now.
+type vouchedKey struct{}
+
+// Answer serves a request of a cluster that came another way than over mTLS: whoever
+// calls vouches for clusterID. All else is as for a request that came over a connection
+// of its own.
+func (s *Server) Answer(w http.ResponseWriter, r *http.Request, clusterID string) {
+	ctx, shut := context.WithCancelCause(r.Context())
+	defer shut(nil)
+	if s.access != nil {
+		// A cluster that is not let in is told so once it is identified.
+		if leave, err := s.access.Enter(clusterID, shut); err == nil {
+			defer leave()
+		}
+	}
+	defer func() {
+		// What net/http does with an answer that breaks off: whoever reads it finds that.
+		p := recover()
+		if err, ok := p.(error); p != nil && !(ok && errors.Is(err, http.ErrAbortHandler)) {
+			panic(p)
+		}
+	}()
+	s.serve(w, r.WithContext(context.WithValue(ctx, vouchedKey{}, clusterID)))
+}
+
+// clusterOf returns the cluster that is vouched for, or that r's certificate speaks for,
+// now.
 func (s *Server) clusterOf(r *http.Request) (string, error) {
+	if id, ok := r.Context().Value(vouchedKey{}).(string); ok {
+		if s.access == nil {
+			return id, nil
+		}
+		return id, s.access.Check(id)
+	}
 	credentials, err := s.files.Current()
 	if err != nil {
 		return "", err

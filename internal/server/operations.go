@@ -165,7 +165,7 @@ func (o operations) ReceiveMessages(ctx context.Context, r v1.ReceiveMessagesReq
 // checkCaller refuses to speak for another cluster. Nobody needs to be named.
 func checkCaller(ctx context.Context, field, named string) error {
 	if caller := callerOf(ctx); named != "" && named != caller {
-		return fault.New(fault.Forbidden, "%s is %q, but the client certificate is that of cluster %q: a cluster speaks for itself alone",
+		return fault.New(fault.Forbidden, "%s is %q, but the caller is cluster %q: a cluster speaks for itself alone",
 			field, named, caller)
 	}
 	return nil

@@ -59,7 +59,7 @@ var calls = map[string]call{
 	},
 	"in the name of another cluster": {
 		path: reservations, key: key, body: `{"resources": {"cpu": "1"}, "requesterID": "milan"}`, status: http.StatusForbidden,
-		want: []string{`requesterID is "milan", but the client certificate is that of cluster "rome"`},
+		want: []string{`requesterID is "milan", but the caller is cluster "rome"`},
 	},
 	"by a denied cluster": {
 		member: "mallory", path: reservations, key: key, body: `{"resources": {"cpu": "1"}}`, status: http.StatusForbidden,
@@ -69,7 +69,7 @@ var calls = map[string]call{
 	"with a key of one character": {path: reservations, key: "1", body: `{"resources": {"cpu": "1"}}`, status: http.StatusBadRequest, want: []string{"Idempotency-Key"}},
 	"an advertisement for another cluster": {
 		path: advertisements, body: `{"clusterID": "milan", "epoch": 1, "sequence": 1, "capacity": {}, "allocatable": {}, "allocated": {}}`, status: http.StatusForbidden,
-		want: []string{`clusterID is "milan", but the client certificate is that of cluster "rome"`},
+		want: []string{`clusterID is "milan", but the caller is cluster "rome"`},
 	},
 	"an advertisement of more than there is": advertise(
 		`{"clusterID": "rome", "epoch": 99999999999, "sequence": 1, "capacity": {"cpu": "1"}, "allocatable": {"cpu": "2"}, "allocated": {}}`, "allocatable cpu 2 is more than the capacity 1"),
