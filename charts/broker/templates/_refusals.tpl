@@ -45,6 +45,22 @@ with the key and the remedy.
 {{- end -}}
 {{- $clusters = append $clusters .clusterID -}}
 {{- end -}}
+{{- $mailboxes := dict -}}
+{{- $boxed := list -}}
+{{- range .Values.mailboxes.clusters -}}
+{{- $namespace := include "liqo-resource-broker.mailboxNamespace" . -}}
+{{- if has .clusterID $boxed -}}
+{{- fail (printf "mailboxes.clusters names clusterID %q twice: leave one" .clusterID) -}}
+{{- end -}}
+{{- $boxed = append $boxed .clusterID -}}
+{{- if hasKey $mailboxes $namespace -}}
+{{- fail (printf "mailboxes.clusters gives namespace %q to %q and to %q: give each its own, or one could speak for the other" $namespace (get $mailboxes $namespace) .clusterID) -}}
+{{- end -}}
+{{- if eq $namespace $.Release.Namespace -}}
+{{- fail (printf "mailboxes.clusters gives %q the namespace of the broker itself: give it its own" .clusterID) -}}
+{{- end -}}
+{{- $_ := set $mailboxes $namespace .clusterID -}}
+{{- end -}}
 {{- if and .Values.webhook.enabled $existing.webhook (not .Values.webhook.caBundle) -}}
 {{- fail "webhook.caBundle is missing: give the CA of certificates.existing.webhook as base64" -}}
 {{- end -}}

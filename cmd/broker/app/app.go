@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -79,6 +80,9 @@ func run(ctx context.Context, o *options) error {
 		if o.enrolment.listens() {
 			return errors.New("--enrolment-bind-address needs --cert-path")
 		}
+		if len(o.mailboxes) > 0 {
+			return errors.New("--mailboxes needs --cert-path: agents on both ways are known by one CA")
+		}
 		log.Info("no --cert-path: agents cannot connect, only Reservations made with kubectl are served")
 	} else if err := addServer(ctx, mgr, b, election, o, log.WithName("server")); err != nil {
 		return err
@@ -107,10 +111,12 @@ func newManager(o *options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	watched := leaseCache(o.namespace)
+	maps.Copy(watched, mailboxCache(o.mailboxes))
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		WebhookServer:           webhookServer,
 		Scheme:                  scheme,
-		Cache:                   cache.Options{NewInformer: newInformer, DefaultTransform: cache.TransformStripManagedFields(), ByObject: leaseCache(o.namespace)},
+		Cache:                   cache.Options{NewInformer: newInformer, DefaultTransform: cache.TransformStripManagedFields(), ByObject: watched},
 		Metrics:                 metricsOptions,
 		HealthProbeBindAddress:  o.healthAddress,
 		GracefulShutdownTimeout: new(10 * time.Second),
@@ -187,6 +193,9 @@ func addServer(ctx context.Context, mgr ctrl.Manager, b *broker.Broker, e *repli
 	}
 	s, err := server.New(options)
 	if err != nil {
+		return err
+	}
+	if err := addMailboxes(mgr, b, s, o); err != nil {
 		return err
 	}
 	return mgr.Add(s)

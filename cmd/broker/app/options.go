@@ -20,9 +20,11 @@ type options struct {
 	certPath         string
 	namespace        string
 	leaderElect      bool
-	enrolment        enrolmentOptions
-	webhook          webhooks.Options
-	zap              zap.Options
+	// mailboxes are namespaces by cluster ID.
+	mailboxes map[string]string
+	enrolment enrolmentOptions
+	webhook   webhooks.Options
+	zap       zap.Options
 }
 
 func defaults() *options {
@@ -45,6 +47,8 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "be one of several replicas: the one that holds a lease serves, the others pass agents on to it")
 	fs.StringVar(&o.directAddress, "direct-bind-address", o.directAddress, "with --leader-elect, address on which other replicas pass agents on to this one; for the broker's cluster alone")
 	fs.StringVar(&o.advertiseAddress, "advertise-address", o.advertiseAddress, "with --leader-elect, host[:port] at which other replicas reach --direct-bind-address; POD_IP and that port if not given")
+
+	fs.StringToStringVar(&o.mailboxes, "mailboxes", o.mailboxes, "namespaces whose ClusterMailboxes are answered, as cluster-id=namespace: whoever may create one there speaks for that cluster; for agents with --broker-kubeconfig")
 
 	o.webhook.Bind(fs)
 	o.enrolment.bind(fs)

@@ -49,6 +49,8 @@ type site struct {
 	servers  *pki.Authority
 	agents   *pki.Authority
 	replicas []*replicaProcess
+	// mailboxes are clusters that come through the API server.
+	mailboxes []string
 }
 
 type replicaProcess struct {
@@ -56,9 +58,9 @@ type replicaProcess struct {
 	url, direct, health string
 }
 
-func newSite(t *testing.T, replicas int) *site {
+func newSite(t *testing.T, replicas int, mailboxes ...string) *site {
 	t.Helper()
-	s := &site{t: t, plane: controlplanetest.Start(t), binary: filepath.Join(t.TempDir(), "broker")}
+	s := &site{t: t, plane: controlplanetest.Start(t), binary: filepath.Join(t.TempDir(), "broker"), mailboxes: mailboxes}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, brokerv1alpha1.AddToScheme} {
 		s.check(add(scheme))
@@ -66,7 +68,7 @@ func newSite(t *testing.T, replicas int) *site {
 	var err error
 	s.Client, err = client.New(s.plane.RESTConfig(), client.Options{Scheme: scheme})
 	s.check(err)
-	objects, err := chart.BrokerForProcess(brokerNamespace, brokerNamespace)
+	objects, err := chart.BrokerForProcess(brokerNamespace, brokerNamespace, mailboxes...)
 	s.check(err)
 	s.check(s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: brokerNamespace}}))
 	s.check(manifest.Install(t.Context(), s.Client, objects))
@@ -104,6 +106,9 @@ func (s *site) startReplica(name string, more ...string) *replicaProcess {
 	s.check(err)
 	front := s.address(name)
 	r := &replicaProcess{url: "https://" + front, direct: s.address(name + "-direct"), health: "http://" + s.address(name+"-health") + "/readyz"}
+	for _, id := range s.mailboxes {
+		more = append(more, "--mailboxes="+id+"=mailbox-"+id)
+	}
 	pair, err := s.servers.IssueServer([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)})
 	s.check(err)
 	r.Process, err = s.plane.Processes().Start(process.Spec{

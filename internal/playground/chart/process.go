@@ -13,12 +13,17 @@ var off = map[string]any{"enabled": false}
 
 // BrokerForProcess renders the broker's chart for a cluster beside which the broker runs
 // as a process: kinds, rights and policies, without pods, certificates and webhooks.
-// The names of objects begin with name.
-func BrokerForProcess(name, namespace string) ([]*unstructured.Unstructured, error) {
+// The names of objects begin with name. The agents of clusters are let in through the API
+// server as well.
+func BrokerForProcess(name, namespace string, clusters ...string) ([]*unstructured.Unstructured, error) {
+	mailboxes := []any{}
+	for _, id := range clusters {
+		mailboxes = append(mailboxes, map[string]any{"clusterID": id})
+	}
 	return forProcess(charts.Broker(), Release{Name: name, Namespace: namespace, Values: map[string]any{
-		"fullnameOverride": name,
-		"certificates":     map[string]any{"certManager": off, "existing": map[string]any{"tls": "none", "agentsCA": "none"}},
-		"enrolment":        off, "webhook": off,
+		"fullnameOverride": name, "mailboxes": map[string]any{"clusters": mailboxes},
+		"certificates": map[string]any{"certManager": off, "existing": map[string]any{"tls": "none", "agentsCA": "none"}},
+		"enrolment":    off, "webhook": off,
 	}})
 }
 
