@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +42,9 @@ func TestAnAPIServerTakesEverything(t *testing.T) {
 			drop := withAccount(t, admin, obj)
 			err = admin.Create(t.Context(), obj.DeepCopy(), client.DryRunAll,
 				&client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}})
+			if obj.GetKind() == "Namespace" && apierrors.IsAlreadyExists(err) {
+				err = nil
+			}
 			if err != nil {
 				t.Errorf("%s: %v", identity(obj), err)
 			}
@@ -82,7 +86,8 @@ func prepare(t *testing.T, admin client.Client) {
 	if err := manifest.Install(t.Context(), admin, kinds); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{namespace, "liqo", "liqo-system"} {
+	// The last two are those that the chart makes, for what it puts there.
+	for _, name := range []string{namespace, "liqo", "liqo-system", "mailbox-paris", "mailbox-rome"} {
 		if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			t.Fatal(err)
 		}

@@ -146,7 +146,7 @@ func TestPortsAreThere(t *testing.T) {
 
 // What a pod names is made by the release, or named by its values.
 func TestPodsFindTheirSecrets(t *testing.T) {
-	given := []string{"my-tls", "my-agents-ca", "my-webhook", "my-metrics", "agents-root", "rome"}
+	given := []string{"my-tls", "my-agents-ca", "my-webhook", "my-metrics", "agents-root", "rome", "broker-kubeconfig"}
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		made := sets.New(given...)
 		for _, obj := range all(rendered) {

@@ -87,7 +87,7 @@ func rightLines(rules []rbacv1.PolicyRule) []string {
 
 // everything that takes rights of its own is on.
 var everything = map[string]string{
-	"broker": `{fullnameOverride: lrb, metrics: {secure: true}, brokerConfig: {defaultTTL: 2h}}`,
+	"broker": `{fullnameOverride: lrb, metrics: {secure: true}, brokerConfig: {defaultTTL: 2h}, mailboxes: {clusters: [{clusterID: rome}]}}`,
 	"agent":  `{fullnameOverride: lrb, metrics: {secure: true}}`,
 }
 

@@ -84,6 +84,7 @@ var brokerValues = with(shared, map[string]string{
 	"two roots":                                  `{certificates: {additionalRoots: {servers: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", agents: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"}}}`,
 	"agents of known networks":                   `{networkPolicy: {agents: [{ipBlock: {cidr: 203.0.113.0/24}}]}}`,
 	"a configuration":                            `{brokerConfig: {scoringPreset: availability, defaultTTL: 2h, maxPerReservation: {cpu: "64"}, admission: Approved, approvedClusters: [{clusterID: rome}], deniedClusters: [mallory], overSubscriptionCeilings: {cpu: "1.25"}}}`,
+	"agents that come through the API server":    `{mailboxes: {limit: 64, clusters: [{clusterID: rome}, {clusterID: paris, namespace: mailbox-paris}]}}`,
 	"a journal that goes with it":                `{journal: {keep: false}}`,
 })
 
@@ -94,6 +95,7 @@ var agentValues = with(shared, map[string]string{
 	"a configuration":                        `{config: {cluster: {region: eu-south, labels: {tier: gold}}, offer: {nodeSelector: "pool=lend,!spot", share: 80%, headroom: 10, resources: {cpu: {cap: 40, minimum: 500m, overSubscription: "1.5"}, nvidia.com/gpu: {cap: 0}}}, prices: {currency: EUR, cpuCost: 0.05}}}`,
 	"a cluster that waits to be approved":    `{enrolment: {url: "https://broker.example.com:8444", caHash: "` + caHash + `"}}`,
 	"a cluster that does not enrol":          `{identity: {existingSecret: rome}, broker: {urls: ["https://one.example.com:8443", "https://two.example.com:8443"]}}`,
+	"a broker behind its API server":         `{identity: {existingSecret: rome}, broker: {kubernetes: {existingSecret: broker-kubeconfig, namespace: mailbox-rome}}}`,
 	"providers without agents":               `{peeringMode: kubeconfig, kubeconfigs: {existingSecret: others}}`,
 	"a cluster without Liqo":                 `{peeringMode: none, acceptBrokerReservations: false}`,
 	"Liqo elsewhere":                         `{liqo: {namespace: liqo-system}, guard: {elsewhere: Deny}}`,

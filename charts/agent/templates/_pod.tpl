@@ -56,6 +56,34 @@ resources:
 {{- end }}
 {{- end -}}
 
+{{/* Where the broker is, for the agent, its hooks and its test. */}}
+{{- define "liqo-resource-broker-agent.brokerArgs" -}}
+{{- with .Values.broker.urls }}
+- --broker-url={{ join "," . }}
+{{- end }}
+{{- if .Values.broker.kubernetes.existingSecret }}
+- --broker-kubeconfig=/etc/agent/broker/kubeconfig
+- --broker-namespace={{ .Values.broker.kubernetes.namespace }}
+{{- end }}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.brokerVolume" -}}
+{{- with .Values.broker.kubernetes.existingSecret }}
+- name: broker
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+{{- end }}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.brokerMount" -}}
+{{- if .Values.broker.kubernetes.existingSecret }}
+- name: broker
+  mountPath: /etc/agent/broker
+  readOnly: true
+{{- end }}
+{{- end -}}
+
 {{- define "liqo-resource-broker-agent.args" -}}
 - --zap-log-level={{ .Values.log.level }}
 - --zap-encoder={{ .Values.log.format }}
@@ -63,9 +91,7 @@ resources:
 {{- if .Values.config }}
 - --config=/etc/agent/config/agent.yaml
 {{- end }}
-{{- with .Values.broker.urls }}
-- --broker-url={{ join "," . }}
-{{- end }}
+{{- include "liqo-resource-broker-agent.brokerArgs" . }}
 {{- if not .Values.identity.existingSecret }}
 - --identity-secret={{ include "liqo-resource-broker-agent.identitySecret" . }}
 {{- end }}
@@ -237,6 +263,7 @@ into memory for the files' readers.
         path: tls.key
 {{- end }}
 {{- include "liqo-resource-broker-agent.configVolume" . }}
+{{- include "liqo-resource-broker-agent.brokerVolume" . }}
 {{- with .Values.kubeconfigs.existingSecret }}
 - name: kubeconfigs
   secret:
@@ -266,6 +293,7 @@ into memory for the files' readers.
   readOnly: true
 {{- end }}
 {{- include "liqo-resource-broker-agent.configMount" . }}
+{{- include "liqo-resource-broker-agent.brokerMount" . }}
 {{- if .Values.kubeconfigs.existingSecret }}
 - name: kubeconfigs
   mountPath: /etc/agent/kubeconfigs

@@ -23,7 +23,17 @@ with the key and the remedy.
 {{- if and .Values.identity.existingSecret $enrolment.url -}}
 {{- fail "identity.existingSecret and enrolment.url exclude each other: the agent has an identity or enrols for one" -}}
 {{- end -}}
-{{- if and .Values.identity.existingSecret (not .Values.broker.urls) -}}
+{{- $kubernetes := .Values.broker.kubernetes -}}
+{{- if and .Values.broker.urls $kubernetes.existingSecret -}}
+{{- fail "broker.urls and broker.kubernetes are two ways to one broker: leave one out" -}}
+{{- end -}}
+{{- if and $kubernetes.existingSecret (not $kubernetes.namespace) -}}
+{{- fail "broker.kubernetes.namespace is missing: name the namespace of this cluster in the broker's cluster, such as mailbox-rome" -}}
+{{- end -}}
+{{- if and $kubernetes.namespace (not $kubernetes.existingSecret) -}}
+{{- fail "broker.kubernetes.existingSecret is missing: name a Secret with a kubeconfig of the broker's cluster" -}}
+{{- end -}}
+{{- if and .Values.identity.existingSecret (not .Values.broker.urls) (not $kubernetes.existingSecret) -}}
 {{- fail "broker.urls is missing: an agent that does not enrol is not told the broker's address" -}}
 {{- end -}}
 {{- if and $enrolment.url (not $enrolment.caHash) -}}

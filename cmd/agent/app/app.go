@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -38,6 +39,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/reach"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
+	kubernetestransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/kubernetes"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
@@ -62,6 +64,8 @@ itself: it enrols the cluster at --enrolment-url and renews the certificate.`,
     --enrolment-url=https://broker.example.com:8444 \
     --enrolment-ca-hash=sha256:... --enrolment-token=...   # as broker enrol prints it
   agent --broker-url=https://broker.example.com:8443 --broker-cert-path=/etc/agent/tls
+  agent --broker-kubeconfig=/etc/agent/broker/kubeconfig --broker-namespace=mailbox-rome \
+    --broker-cert-path=/etc/agent/tls                     # through the broker's API server
   agent --broker-url=... --broker-cert-path=... --peering-mode=none   # reserve, do not peer
   agent --broker-url=... --broker-cert-path=... --kubeconfigs-dir=/etc/agent/kubeconfigs`,
 		Args:         cobra.NoArgs,
@@ -127,7 +131,7 @@ func run(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	log.Info("agent starts", "cluster", o.clusterID, "broker", o.brokerURLs, "peering", o.peeringMode, "networking", a.connects, "endpoint", o.endpointURL)
+	log.Info("agent starts", "cluster", o.clusterID, "broker", a.transport.Addresses(), "peering", o.peeringMode, "networking", a.connects, "endpoint", o.endpointURL)
 	defer a.transport.Close() //nolint:errcheck // nothing is left to do with it
 	return a.mgr.Start(ctx)
 }
@@ -179,10 +183,23 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 
 func (a *agent) addTransport(*rest.Config) error {
 	var err error
-	a.transport, err = httptransport.New(httptransport.Options{
-		URLs: a.brokerURLs, Files: a.files, UserAgent: userAgent(),
-	})
+	a.transport, err = a.connect(a.files)
 	return err
+}
+
+// connect makes the transport. It does not connect yet.
+func (o *options) connect(files *pki.Files) (*httptransport.Transport, error) {
+	if o.brokerKubeconfig == "" {
+		return httptransport.New(httptransport.Options{URLs: o.brokerURLs, Files: files, UserAgent: userAgent()})
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.brokerKubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--broker-kubeconfig: %w", err)
+	}
+	config.UserAgent = userAgent()
+	// The API server limits callers, and the broker each cluster.
+	config.QPS = -1
+	return kubernetestransport.New(kubernetestransport.Options{Config: config, Namespace: o.brokerNamespace})
 }
 
 func userAgent() string { return "liqo-resource-broker-agent/" + version.String() }

@@ -168,22 +168,24 @@ var errNoBroker = errors.New("neither flags nor the certificate's folder tell wh
 
 // connect to the broker as the agent does.
 func connect(o *options) (*httptransport.Transport, error) {
-	urls := o.brokerURLs
-	if len(urls) == 0 && o.certPath != "" {
+	if o.brokerKubeconfig != "" {
+		return o.connect(nil)
+	}
+	if len(o.brokerURLs) == 0 && o.certPath != "" {
 		text, err := os.ReadFile(filepath.Join(o.certPath, brokerURLsFile))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
-		urls = strings.Fields(string(text))
+		o.brokerURLs = strings.Fields(string(text))
 	}
-	if len(urls) == 0 || o.certPath == "" {
+	if len(o.brokerURLs) == 0 || o.certPath == "" {
 		return nil, errNoBroker
 	}
 	files, err := pki.OpenFiles(o.certPath, time.Now)
 	if err != nil {
 		return nil, err
 	}
-	return httptransport.New(httptransport.Options{URLs: urls, Files: files, UserAgent: "liqo-resource-broker-agent/" + version.String()})
+	return o.connect(files)
 }
 
 func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.DiscoveryInterface, c client.Reader) checkup.Finding {

@@ -65,6 +65,9 @@ func (a *agent) enrol(ctx context.Context, clientset kubernetes.Interface, liqoI
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
+	if a.brokerKubeconfig != "" {
+		return nil
+	}
 	if len(a.brokerURLs) == 0 {
 		a.brokerURLs = certificate.BrokerURLs
 	}

@@ -19,6 +19,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
+// Values of --broker-transport.
+const (
+	transportHTTP       = "http"
+	transportKubernetes = "kubernetes"
+)
+
 // Values of --peering-mode.
 const (
 	peeringBrokered   = "brokered"
@@ -94,7 +100,7 @@ type options struct {
 
 func defaults() *options {
 	return &options{
-		brokerTransport: "http", brokerNamespace: "default", liqoNamespace: "liqo",
+		brokerTransport: transportHTTP, brokerNamespace: "default", liqoNamespace: "liqo",
 		networking: networkingAuto, gatewayServiceType: string(corev1.ServiceTypeLoadBalancer),
 		podNamespace:          os.Getenv("POD_NAMESPACE"),
 		advertisementInterval: 30 * time.Second, pollInterval: 5 * time.Second,
@@ -111,11 +117,10 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	o.given = fs.Changed
 	fs.StringVar(&o.configFile, "config", o.configFile, "configuration file (AgentConfiguration) that says what of this cluster is lent, and what the cluster says of itself; it may change while the agent runs; a flag that is set wins over it")
 
-	fs.StringVar(&o.brokerTransport, "broker-transport", o.brokerTransport, "how to reach the broker: http")
+	fs.StringVar(&o.brokerTransport, "broker-transport", o.brokerTransport, "how to reach the broker: http (--broker-url) or kubernetes (through the API server of its cluster, with --broker-kubeconfig)")
 	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker; several, separated by commas, are tried in turn")
 	fs.StringVar(&o.certPath, "broker-cert-path", o.certPath, "folder with tls.crt, tls.key, ca.crt and agents-ca.crt")
-	fs.StringVar(&o.brokerKubeconfig, "broker-kubeconfig", o.brokerKubeconfig, "kubeconfig of the broker's cluster, for the kubernetes transport")
-	fs.StringVar(&o.brokerNamespace, "broker-namespace", o.brokerNamespace, "this cluster's namespace in the broker's cluster, for the kubernetes transport")
+	o.bindMailboxes(fs)
 
 	fs.StringVar(&o.identitySecret, "identity-secret", o.identitySecret, "Secret in POD_NAMESPACE in which an enrolled agent keeps its key and certificate, which it also writes to --broker-cert-path; if unset, somebody else puts them there")
 	fs.StringVar(&o.enrolmentURL, "enrolment-url", o.enrolmentURL, "https address of the broker's enrolment listener")
@@ -171,16 +176,16 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	home.BindKubeconfig(fs)
 }
 
+// bindMailboxes binds what the kubernetes transport takes.
+func (o *options) bindMailboxes(fs *pflag.FlagSet) {
+	fs.StringVar(&o.brokerKubeconfig, "broker-kubeconfig", o.brokerKubeconfig, "kubeconfig of the broker's cluster, by which its API server is the way to the broker (--broker-transport=kubernetes)")
+	fs.StringVar(&o.brokerNamespace, "broker-namespace", o.brokerNamespace, "this cluster's namespace in the broker's cluster, with --broker-kubeconfig")
+}
+
 // complete checks what can be checked without a cluster.
 func (o *options) complete() error {
-	if o.brokerTransport == "kubernetes" || o.brokerKubeconfig != "" {
-		return errors.New("the kubernetes transport (--broker-kubeconfig) is not part of this version: use --broker-url and --broker-cert-path")
-	}
-	if o.brokerTransport != "http" {
-		return fmt.Errorf("--broker-transport: %q is unknown, use http", o.brokerTransport)
-	}
-	if len(o.brokerURLs) == 0 && o.identitySecret == "" {
-		return errors.New("--broker-url is missing: give the broker's address, for example https://broker.example.com:8443")
+	if err := o.completeTransport(); err != nil {
+		return err
 	}
 	if o.certPath == "" {
 		return errors.New("--broker-cert-path is missing: give the folder with tls.crt, tls.key and ca.crt")
@@ -225,6 +230,29 @@ func (o *options) checkNetworking() error {
 		return nil
 	}
 	return fmt.Errorf("--gateway-service-type: %q is unknown, use LoadBalancer, NodePort or ClusterIP", o.gatewayServiceType)
+}
+
+// completeTransport settles how the broker is reached.
+func (o *options) completeTransport() error {
+	if o.brokerKubeconfig != "" {
+		o.brokerTransport = transportKubernetes
+	}
+	switch o.brokerTransport {
+	case transportHTTP:
+		if len(o.brokerURLs) == 0 && o.identitySecret == "" {
+			return errors.New("--broker-url is missing: give the broker's address, for example https://broker.example.com:8443")
+		}
+	case transportKubernetes:
+		if o.brokerKubeconfig == "" {
+			return errors.New("--broker-kubeconfig is missing: give a kubeconfig of the broker's cluster, or use --broker-transport=http")
+		}
+		if len(o.brokerURLs) > 0 {
+			return errors.New("--broker-url and --broker-kubeconfig are two ways to one broker: leave one out")
+		}
+	default:
+		return fmt.Errorf("--broker-transport: %q is unknown, use http or kubernetes", o.brokerTransport)
+	}
+	return nil
 }
 
 // checkTimes refuses intervals and deadlines that nobody could keep.

@@ -54,6 +54,7 @@ The chart runs both as hooks of helm uninstall.`,
 	o.Bind(fs, "agent")
 	fs.StringVar(&o.instructionNamespace, "instruction-namespace", o.instructionNamespace, "namespace of ReservationInstructions and ProviderInstructions")
 	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker, for --policy=Drain; those that an enrolled agent was told if unset")
+	o.bindMailboxes(fs)
 	fs.StringVar(&o.certPath, "broker-cert-path", o.certPath, "folder with tls.crt, tls.key and ca.crt, for --policy=Drain")
 	return cmd
 }
