@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // exchange is one request and its answer, as its log line tells it.
@@ -22,8 +23,13 @@ type exchange struct {
 	gone bool
 }
 
-// maxCursor is as in the API description.
-const maxCursor = 128
+const (
+	// maxCursor is as in the API description.
+	maxCursor = 128
+	// maxLogged is how much of what is wrong with a request its log line tells: callers
+	// have a say in its length.
+	maxLogged = 2048
+)
 
 type exchangeKey struct{}
 
@@ -142,7 +148,7 @@ func (s *Server) account(r *http.Request, x *exchange, a *answer, took time.Dura
 		}
 		s.log.Error(x.err, "Request failed", pairs...)
 	case x.err != nil:
-		s.log.Info("Request refused", append(pairs, "detail", x.err.Error())...)
+		s.log.Info("Request refused", append(pairs, "detail", wire.Clip(x.err.Error(), maxLogged))...)
 	case r.Method == http.MethodGet || x.operation == "publishAdvertisement":
 		// What agents repeat every few seconds.
 		s.log.V(1).Info("Request served", pairs...)

@@ -205,14 +205,15 @@ func tooLarge(t *testing.T, s *site) {
 	s.serve(t)
 	// What does not repeat cannot be compressed.
 	var noise strings.Builder
-	for i := range 200_000 {
+	for i := range 90_000 {
 		fmt.Fprintf(&noise, "%x", (uint64(i)+1)*0x9e3779b97f4a7c15)
 	}
 	much := fault.New(fault.Invalid, "%s", noise.String())
 	for range 8 { // more than any transport repeats by itself
-		s.broker.Fail(transporttest.RequestReservation, much)
+		s.broker.Fail(transporttest.FetchInstructions, much)
 	}
-	_, err := s.connect(t, "rome").RequestReservation(t.Context(), key, request())
+	// A poll has the patience that this much text takes.
+	_, err := s.connect(t, "rome").FetchInstructions(t.Context(), "", time.Minute)
 	if !errors.Is(err, transport.ErrUnreachable) || !strings.Contains(err.Error(), "more than the") {
 		t.Errorf("an answer that does not fit: %.300v; want it explained, and no refusal of what was asked", err)
 	}
