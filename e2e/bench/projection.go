@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -79,10 +81,15 @@ var projection = atSite(func(ctx context.Context, s settings, t *table, at *site
 	return nil
 })
 
-// watchShown notes when each Reservation's status was first there.
+// watchShown notes when each Reservation's status was first there: it has a provider then.
+// Only that is asked of the API server, and only the names are read, so that looking on
+// costs little beside what is looked at.
 func (s *site) watchShown(ctx context.Context) (*arrivals, func(), error) {
 	watching, stop := context.WithCancel(ctx)
-	w, err := s.Watch(watching, &brokerv1alpha1.ReservationList{}, client.InNamespace(namespace))
+	names := &metav1.PartialObjectMetadataList{}
+	names.SetGroupVersionKind(brokerv1alpha1.GroupVersion.WithKind("ReservationList"))
+	w, err := s.Watch(watching, names, client.InNamespace(namespace),
+		client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("status.targetClusterID", "")})
 	if err != nil {
 		stop()
 		return nil, nil, err
@@ -91,7 +98,7 @@ func (s *site) watchShown(ctx context.Context) (*arrivals, func(), error) {
 	var following sync.WaitGroup
 	following.Go(func() {
 		for event := range w.ResultChan() {
-			if r, ok := event.Object.(*brokerv1alpha1.Reservation); ok && r.Status.Phase == brokerv1alpha1.ReservationReserved {
+			if r, ok := event.Object.(*metav1.PartialObjectMetadata); ok {
 				a.note(r.Name, time.Now())
 			}
 		}

@@ -128,8 +128,6 @@ func (c *ControlPlane) run(tool toolchain.Tool, layer process.Layer, args ...str
 		Name: tool.Name, Path: c.options.Toolchain.Path(tool), Args: args, Layer: layer,
 		// etcd and the API server are awaited: there an end is an error to report.
 		Restart: layer > process.API,
-		// With as little in them as here they would collect garbage all the time.
-		Env: []string{"GOGC=200"},
 	})
 }
 
