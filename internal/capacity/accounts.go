@@ -22,6 +22,8 @@ type accounts struct {
 	allocatable quantity.Amounts
 	allocated   quantity.Amounts
 	counted     int
+	// revision is another one after a node changed.
+	revision int64
 
 	histogram histogram
 	// reshaped are the nodes whose free amounts moved since the histogram was read.
@@ -72,6 +74,7 @@ func newAccounts() *accounts {
 		capacity:    quantity.Amounts{},
 		allocatable: quantity.Amounts{},
 		allocated:   quantity.Amounts{},
+		revision:    1,
 		histogram:   newHistogram(),
 		reshaped:    map[*node]struct{}{},
 	}
@@ -168,6 +171,7 @@ func (a *accounts) replacePods(facts map[podKey]podFacts) bool {
 
 // take adds everything a node brings to the totals, or takes it out of them.
 func (a *accounts) take(n *node, sign int64) {
+	a.revision++
 	a.reshaped[n] = struct{}{}
 	if n.facts.ours {
 		addTo(a.capacity, n.facts.capacity, sign)

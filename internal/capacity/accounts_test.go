@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -300,7 +299,7 @@ func TestShapesTellNodesApartByTheLabelsThatAreShown(t *testing.T) {
 	}
 	a := newAccounts()
 	for i, edit := range []func(*corev1.Node){named("A100"), named("T4"), named("A100"), func(*corev1.Node) {}} {
-		a.setNode(fmt.Sprint("node-", i), factsOfNode(readyNode(edit), shown, labels.Everything()))
+		a.setNode(fmt.Sprint("node-", i), factsOfNode(readyNode(edit), shown, everything))
 	}
 	products := func() map[string]int32 {
 		got := map[string]int32{}
@@ -313,7 +312,7 @@ func TestShapesTellNodesApartByTheLabelsThatAreShown(t *testing.T) {
 	if diff := cmp.Diff(want, products()); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
-	a.setNode("node-1", factsOfNode(readyNode(named("A100")), shown, labels.Everything()))
+	a.setNode("node-1", factsOfNode(readyNode(named("A100")), shown, everything))
 	want = map[string]int32{"map[]": 1, "map[nvidia.com/gpu.product:A100]": 3}
 	if diff := cmp.Diff(want, products()); diff != "" {
 		t.Errorf("nodes after one was labelled anew (-want +got):\n%s", diff)

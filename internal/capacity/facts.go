@@ -47,27 +47,31 @@ type nodeFacts struct {
 	counts      bool
 	// labels are those that are shown; nil if the node has none of them.
 	labels map[string]string
+	// kept are those that Lend asks for; nil if the node has none of them.
+	kept map[string]string
 }
 
 func (f nodeFacts) equal(g nodeFacts) bool {
-	return f.ours == g.ours && f.counts == g.counts && maps.Equal(f.labels, g.labels) &&
+	return f.ours == g.ours && f.counts == g.counts && maps.Equal(f.labels, g.labels) && maps.Equal(f.kept, g.kept) &&
 		f.capacity.Equal(g.capacity) && f.allocatable.Equal(g.allocatable)
 }
 
-func factsOfNode(node *corev1.Node, shown []string, lent labels.Selector) nodeFacts {
+func factsOfNode(node *corev1.Node, shown []string, lent *lendable) nodeFacts {
 	ours := node.Labels[nodeTypeLabel] != virtualNode
 	return nodeFacts{
 		capacity:    bounded(node.Status.Capacity),
 		allocatable: bounded(node.Status.Allocatable),
 		ours:        ours,
-		counts:      ours && lent.Matches(labels.Set(node.Labels)) && !node.Spec.Unschedulable && isReady(node) && !isControlPlaneOnly(node),
-		labels:      shownLabels(node.Labels, shown),
+		counts:      ours && lent.nodes.Matches(labels.Set(node.Labels)) && !node.Spec.Unschedulable && isReady(node) && !isControlPlaneOnly(node),
+		labels:      some(node.Labels, shown),
+		kept:        some(node.Labels, lent.labels),
 	}
 }
 
-func shownLabels(of map[string]string, shown []string) map[string]string {
+// some of a node's labels; nil if it has none of them.
+func some(of map[string]string, keys []string) map[string]string {
 	var out map[string]string
-	for _, key := range shown {
+	for _, key := range keys {
 		value, ok := of[key]
 		if !ok {
 			continue

@@ -12,6 +12,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
+// everything is lent.
+var everything = &lendable{nodes: labels.Everything()}
+
 func list(pairs ...string) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -211,7 +214,7 @@ func TestWhichNodesCount(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			want := nodeFacts{capacity: quantity.Amounts{"cpu": 4000}, allocatable: quantity.Amounts{"cpu": 3000}, ours: tc.ours, counts: tc.counts}
-			if diff := cmp.Diff(want, factsOfNode(readyNode(tc.edit), nil, labels.Everything()), cmp.AllowUnexported(nodeFacts{})); diff != "" {
+			if diff := cmp.Diff(want, factsOfNode(readyNode(tc.edit), nil, everything), cmp.AllowUnexported(nodeFacts{})); diff != "" {
 				t.Errorf("facts (-want +got):\n%s", diff)
 			}
 		})

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -82,8 +81,9 @@ func (s *sink[F]) read(obj any) (trimmed[F], error) {
 	return s.trim(obj)
 }
 
-// trimNode keeps of a node's labels those that are shown, and whether it is lent.
-func trimNode(shown []string, lent labels.Selector) func(obj any) (trimmed[nodeFacts], error) {
+// trimNode keeps of a node's labels those that are shown or asked for, and whether it is
+// lent.
+func trimNode(shown []string, lent *lendable) func(obj any) (trimmed[nodeFacts], error) {
 	return func(obj any) (trimmed[nodeFacts], error) {
 		n, ok := obj.(*corev1.Node)
 		if !ok {

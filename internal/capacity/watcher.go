@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,11 +34,12 @@ type Watcher struct {
 	// mu guards the following.
 	mu       sync.Mutex
 	accounts *accounts
-	// lent selects nodes; listAgain, once they are watched, begins anew with all of them.
-	lent       labels.Selector
-	listAgain  context.CancelFunc
-	nodesKnown bool
-	podsKnown  bool
+	// lent is what Lend asked for last, and listed what the nodes that are known were
+	// listed for; listAgain, once they are watched, begins anew with all of them.
+	lent, listed *lendable
+	listAgain    context.CancelFunc
+	nodesKnown   bool
+	podsKnown    bool
 }
 
 // New makes a Watcher of the cluster behind client, which tells nodes apart by the
@@ -67,7 +69,7 @@ func New(client kubernetes.Interface, nodeLabels ...string) *Watcher {
 		changed:  make(chan struct{}, 1),
 		synced:   make(chan struct{}),
 		accounts: newAccounts(),
-		lent:     labels.Everything(),
+		lent:     &lendable{nodes: labels.Everything()},
 	}
 }
 
@@ -78,15 +80,16 @@ func (w *Watcher) PlaceholdersIn(namespace string) *Watcher {
 	return w
 }
 
-// Lend has only nodes count that a selector matches, from the next list of nodes on,
-// which it asks for. No label of a node is kept that is not shown.
-func (w *Watcher) Lend(nodes labels.Selector) {
+// Lend has only nodes count that a selector matches, and keeps their labels with these
+// keys for Lent, from the next list of nodes on, which it asks for. No other label of a
+// node is kept that is not shown.
+func (w *Watcher) Lend(nodes labels.Selector, keys ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.lent.String() == nodes.String() {
+	if w.lent.nodes.String() == nodes.String() && slices.Equal(w.lent.labels, keys) {
 		return
 	}
-	w.lent = nodes
+	w.lent = &lendable{nodes: nodes, labels: keys}
 	if w.listAgain != nil {
 		w.listAgain()
 	}
@@ -168,7 +171,7 @@ func (w *Watcher) watchNodes(ctx context.Context) {
 	w.nodeReflector(lent).RunWithContext(ctx)
 }
 
-func (w *Watcher) nodeReflector(lent labels.Selector) *cache.Reflector {
+func (w *Watcher) nodeReflector(lent *lendable) *cache.Reflector {
 	return cache.NewReflectorWithOptions(w.nodes, &corev1.Node{}, &sink[nodeFacts]{
 		trim: trimNode(w.nodeLabels, lent),
 		set: func(t trimmed[nodeFacts]) {
@@ -183,7 +186,7 @@ func (w *Watcher) nodeReflector(lent labels.Selector) *cache.Reflector {
 				facts[t.name] = t.facts
 			}
 			w.tell(func(a *accounts) bool {
-				w.nodesKnown = true
+				w.nodesKnown, w.listed = true, lent
 				return a.replaceNodes(facts)
 			})
 		},

@@ -170,3 +170,58 @@ func TestUseOf(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
+
+// Who reads the labels of nodes meets no node that was listed before they were asked for.
+func TestLabelsOfLentNodesAreKeptOnceAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		priced := readyNode(func(n *corev1.Node) { n.Labels = map[string]string{"price": "1", "else": "x"} })
+		cordoned := readyNode(func(n *corev1.Node) { n.Name, n.Spec.Unschedulable = "n2", true })
+		client := fake.NewClientset(priced, cordoned)
+		ctx, stop := context.WithCancel(t.Context())
+		w := New(client)
+		var seen int64
+		expect := func(want ...LentNode) {
+			t.Helper()
+			nodes, revision := w.Lent(seen)
+			if diff := cmp.Diff(want, nodes, sameFigures); diff != "" || revision == seen {
+				t.Errorf("revision %d after %d (-want +got):\n%s", revision, seen, diff)
+			}
+			if again, same := w.Lent(revision); again != nil || same != revision {
+				t.Errorf("revision %d is told again, as %d: %v", revision, same, again)
+			}
+			seen = revision
+		}
+		node := func(labels map[string]string) LentNode {
+			return LentNode{Name: "n1", Allocatable: quantity.Amounts{"cpu": 3000}, Labels: labels}
+		}
+		if nodes, revision := w.Lent(0); nodes != nil || revision != 0 {
+			t.Errorf("before the first list: %v of revision %d", nodes, revision)
+		}
+		done := make(chan error)
+		go func() { done <- w.Start(ctx) }()
+		<-w.Synced()
+		<-w.Changed()
+		synctest.Wait()
+		expect(node(nil))
+
+		w.Lend(labels.Everything(), "price", "other")
+		if nodes, revision := w.Lent(0); nodes != nil || revision != 0 {
+			t.Errorf("listed without the labels: %v of revision %d", nodes, revision)
+		}
+		<-w.Changed()
+		synctest.Wait()
+		expect(node(map[string]string{"price": "1"}))
+
+		dearer := priced.DeepCopy()
+		dearer.Labels["price"] = "2"
+		if _, err := client.CoreV1().Nodes().Update(ctx, dearer, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		<-w.Changed()
+		expect(node(map[string]string{"price": "2"}))
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
