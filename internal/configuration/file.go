@@ -50,11 +50,27 @@ type resource struct {
 // prices are decimal numbers, for one hour of a core, a GiB or a piece.
 type prices struct {
 	// File has them in place of what stands here, with the same keys.
-	File          string            `yaml:"file"`
+	File string `yaml:"file"`
+	// NodeLabels or OpenCost have those of cores, memory and pieces, node by node.
+	NodeLabels    *nodeLabels       `yaml:"nodeLabels"`
+	OpenCost      *openCost         `yaml:"openCost"`
 	Currency      string            `yaml:"currency"`
 	CPUCost       string            `yaml:"cpuCost"`
 	MemoryCost    string            `yaml:"memoryCost"`
 	StorageCost   string            `yaml:"storageCost"`
 	EgressCost    string            `yaml:"egressCost"`
 	ResourceCosts map[string]string `yaml:"resourceCosts"`
+}
+
+// nodeLabels are the keys of the labels in which nodes have their prices.
+type nodeLabels struct {
+	CPUCost       string            `yaml:"cpuCost"`
+	MemoryCost    string            `yaml:"memoryCost"`
+	ResourceCosts map[string]string `yaml:"resourceCosts"`
+}
+
+// openCost is OpenCost in this cluster.
+type openCost struct {
+	// URL of its metrics.
+	URL string `yaml:"url"`
 }

@@ -3,9 +3,7 @@ package configuration
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,8 +32,15 @@ type Configuration struct {
 	Nodes labels.Selector
 	// Offer is how much of them is lent.
 	Offer offering.Terms
-	// Prices of what is lent; nil where the file names none.
+	// Prices of what is lent; nil where the file names none. Where nodes have theirs, it
+	// has the others, and the currency of all.
 	Prices *brokerv1alpha1.Cost
+	// PriceLabels are the keys of the labels in which nodes have their prices, by resource;
+	// nil where they do not.
+	PriceLabels map[corev1.ResourceName]string
+	// OpenCost is the URL of its metrics, which have the prices of nodes; empty where they
+	// do not.
+	OpenCost string
 }
 
 // Default is in force where there is no file.
@@ -57,9 +62,9 @@ func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration,
 	c.Nodes = r.selector("offer.nodeSelector", f.Offer.NodeSelector)
 	c.Offer = r.offer(&f.Offer)
 	if f.Prices.File != "" {
-		c.Prices = r.pricesOf(&f.Prices, read)
+		r.pricesOf(&f.Prices, read, c)
 	} else {
-		c.Prices = r.prices("prices.", &f.Prices)
+		r.prices("prices.", &f.Prices, c)
 	}
 	if len(r.wrong) > 0 {
 		return nil, errors.Join(r.wrong...)
@@ -157,36 +162,4 @@ func (r *reader) amount(field string, name corev1.ResourceName, text string, int
 		return
 	}
 	into[name] = amounts[name]
-}
-
-// pricesOf another file.
-func (r *reader) pricesOf(p *prices, read func(path string) ([]byte, error)) *brokerv1alpha1.Cost {
-	beside := *p
-	if beside.File = ""; !reflect.ValueOf(beside).IsZero() {
-		r.refuse("prices.file: %.80q and keys beside it exclude each other: leave one", p.File)
-		return nil
-	}
-	text, err := read(p.File)
-	if err != nil {
-		r.refuse("prices.file: %w: put it there, or name another one", err)
-		return nil
-	}
-	named := &prices{}
-	if err := decodeInto(text, named); err != nil && !errors.Is(err, io.EOF) {
-		r.refuse("prices.file: %s: %w", p.File, err)
-		return nil
-	}
-	if named.File != "" {
-		r.refuse("prices.file: %s: file: it names another one, give prices there", p.File)
-		return nil
-	}
-	return r.prices(p.File+": ", named)
-}
-
-func (r *reader) prices(where string, p *prices) *brokerv1alpha1.Cost {
-	cost := WithResources(brokerv1alpha1.Cost{
-		CPUCost: p.CPUCost, MemoryCost: p.MemoryCost, StorageCost: p.StorageCost, EgressCost: p.EgressCost, Currency: p.Currency,
-	}, p.ResourceCosts)
-	r.note(CheckCost(cost, func(name string) string { return where + name }))
-	return cost
 }

@@ -53,6 +53,50 @@ func TestPricesOfAnotherFile(t *testing.T) {
 	}
 }
 
+func TestPricesOfNodes(t *testing.T) {
+	const ofLabels, ofOpenCost = "nodeLabels: {cpuCost: example.com/core, resourceCosts: {nvidia.com/gpu: gpu-price}}", "openCost: {url: 'http://opencost.opencost:9003/metrics'}"
+	keys := map[corev1.ResourceName]string{"cpu": "example.com/core", "nvidia.com/gpu": "gpu-price"}
+	cost := &brokerv1alpha1.Cost{Currency: "EUR", StorageCost: "0.1"}
+	for text, want := range map[string]*Configuration{
+		ofLabels:   {Prices: cost, PriceLabels: keys},
+		ofOpenCost: {Prices: cost, OpenCost: "http://opencost.opencost:9003/metrics"},
+	} {
+		inline := head + "prices: {currency: EUR, storageCost: '0.1', " + text + "}\n"
+		elsewhere := func(string) ([]byte, error) { return []byte("currency: EUR\nstorageCost: 0.1\n" + text), nil }
+		for _, file := range []string{inline, head + "prices: {file: prices}\n"} {
+			got, err := Parse([]byte(file), elsewhere)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Nodes, got.Offer = nil, offering.Terms{}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", file, diff)
+			}
+		}
+	}
+}
+
+// Where prices come from otherwise stands in the sample as comments, one line each.
+func TestTheSampleShowsTheOtherSources(t *testing.T) {
+	text := string(config.AgentConfiguration)
+	before, _, _ := strings.Cut(text, "prices:\n")
+	found := 0
+	for _, source := range regexp.MustCompile(`(?m)^  # (file|nodeLabels|openCost): .*$`).FindAllString(text, -1) {
+		found++
+		source = strings.Replace(source, "# ", "", 1)
+		if !strings.Contains(source, "file:") {
+			source += "\n  currency: EUR"
+		}
+		elsewhere := func(string) ([]byte, error) { return []byte("currency: EUR"), nil }
+		if _, err := Parse([]byte(before+"prices:\n"+source+"\n"), elsewhere); err != nil {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+	if found != 3 {
+		t.Errorf("the sample shows %d of 3", found)
+	}
+}
+
 func TestTheSampleSaysEverything(t *testing.T) {
 	text := config.AgentConfiguration
 	c, err := Parse(text, noFile)
@@ -83,7 +127,7 @@ func TestTheSampleSaysEverything(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, key := range keys(reflect.TypeFor[file]()) {
-		if key != "file" && !regexp.MustCompile(`(?m)^\s*`+key+`:`).Match(text) {
+		if !regexp.MustCompile(`(?m)^\s*(# )?(.*[{])?` + key + `:`).Match(text) {
 			t.Errorf("the sample has no %s", key)
 		}
 	}
@@ -104,7 +148,7 @@ func TestThePageListsEveryKey(t *testing.T) {
 
 // keys of a file, at every depth.
 func keys(of reflect.Type) []string {
-	if of.Kind() == reflect.Map {
+	if of.Kind() == reflect.Map || of.Kind() == reflect.Pointer {
 		of = of.Elem()
 	}
 	if of.Kind() != reflect.Struct {
@@ -169,6 +213,18 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a price that is none":                     {text: head + "prices: {currency: EUR, cpuCost: cheap}\n", want: []string{`prices.cpuCost: "cheap" is no price`}},
 		"prices of no currency":                    {text: head + "prices: {cpuCost: 1}\n", want: []string{"prices.currency is missing"}},
 		"a price of no resource":                   {text: head + "prices: {currency: EUR, resourceCosts: {gpu: 1}}\n", want: []string{`prices.resourceCosts: no resource is called "gpu"`}},
+		"prices of two sources":                    {text: head + "prices: {currency: EUR, memoryCost: 1, nodeLabels: {cpuCost: a}}\n", want: []string{"prices.memoryCost and prices.nodeLabels exclude each other"}},
+		"prices of three sources":                  {text: head + "prices: {currency: EUR, resourceCosts: {a/b: 1}, nodeLabels: {cpuCost: a}, openCost: {url: 'http://a'}}\n", want: []string{"prices.resourceCosts and prices.nodeLabels and prices.openCost exclude"}},
+		"a file beside another source":             {text: head + "prices: {file: prices, openCost: {url: 'http://a'}}\n", want: []string{"prices.file", "exclude each other"}},
+		"prices of nodes without currency":         {text: head + "prices: {nodeLabels: {cpuCost: a}}\n", want: []string{"prices.currency is missing"}},
+		"labels of nothing":                        {text: head + "prices: {currency: EUR, nodeLabels: {}}\n", want: []string{"prices.nodeLabels: it names no label"}},
+		"a key of a label that is none":            {text: head + "prices: {currency: EUR, nodeLabels: {cpuCost: 'a b'}}\n", want: []string{`prices.nodeLabels.cpuCost: "a b" is no key of a label`}},
+		"a label of no resource":                   {text: head + "prices: {currency: EUR, nodeLabels: {resourceCosts: {a/b/c: x}}}\n", want: []string{"prices.nodeLabels.resourceCosts.a/b/c"}},
+		"cores among other resources":              {text: head + "prices: {currency: EUR, nodeLabels: {resourceCosts: {cpu: x}}}\n", want: []string{"prices.nodeLabels.resourceCosts.cpu", "cpuCost"}},
+		"OpenCost nowhere":                         {text: head + "prices: {currency: EUR, openCost: {}}\n", want: []string{"prices.openCost.url: it is not the URL of metrics", "http://opencost.opencost:9003/metrics"}},
+		"OpenCost by a name alone":                 {text: head + "prices: {currency: EUR, openCost: {url: opencost}}\n", want: []string{"prices.openCost.url"}},
+		"OpenCost in a file":                       {text: head + "prices: {currency: EUR, openCost: {url: 'file:///etc/passwd'}}\n", want: []string{"prices.openCost.url"}},
+		"OpenCost with a password":                 {text: head + "prices: {currency: EUR, openCost: {url: 'http://me:secret@opencost'}}\n", want: []string{"prices.openCost.url", "without user and password"}},
 		"prices here and elsewhere":                {text: head + "prices: {file: prices, currency: EUR}\n", want: []string{"prices.file", "exclude each other"}},
 		"prices that are nowhere":                  {text: head + "prices: {file: /nowhere}\n", want: []string{"prices.file: open /nowhere", "put it there"}},
 		"an unknown price elsewhere":               {text: head + "prices: {file: typo}\n", want: []string{`prices.file: typo: line 2: unknown key "cpucost"`}},
@@ -187,6 +243,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q says nothing of %q", err, want)
 				}
+			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("%q shows what may be secret", err)
 			}
 			if strings.Contains(err.Error(), "configuration.") && !strings.Contains(err.Error(), "docs/configuration.") {
 				t.Errorf("%q names a type of Go", err)

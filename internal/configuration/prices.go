@@ -34,6 +34,14 @@ func WithResources(cost brokerv1alpha1.Cost, resources map[string]string) *broke
 	return &cost
 }
 
+// CheckPrice refuses what is no price as an Advertisement has them.
+func CheckPrice(text string) error {
+	if isPrice.MatchString(text) {
+		return nil
+	}
+	return fmt.Errorf("%.40q is no price: give a decimal number with at most nine digits before and after the point, for example 0.05", text)
+}
+
 // CheckCost refuses prices that the Advertisement could not hold; nil is none. where names
 // a field of a Cost as it is called where the prices come from.
 func CheckCost(cost *brokerv1alpha1.Cost, where func(field string) string) error {
@@ -51,8 +59,8 @@ func CheckCost(cost *brokerv1alpha1.Cost, where func(field string) string) error
 		}
 	}
 	for _, field := range slices.Sorted(maps.Keys(prices)) {
-		if price := prices[field]; price != "" && !isPrice.MatchString(price) {
-			wrong = append(wrong, fmt.Errorf("%s: %.40q is no price: give a decimal number with at most nine digits before and after the point, for example 0.05", where(field), price))
+		if err := CheckPrice(prices[field]); prices[field] != "" && err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", where(field), err))
 		}
 	}
 	switch {
