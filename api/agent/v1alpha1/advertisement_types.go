@@ -101,6 +101,7 @@ type AdvertisementStatus struct {
 
 	// conditions are Ready, true when the broker knows this cluster,
 	// Configured, true while what the agent's configuration file says is in force,
+	// Priced, true while the prices that nodes name are in force,
 	// BrokerCompatible, true while the broker is at most one minor version newer or older,
 	// CertificateValid, true while the agent's certificate has not expired,
 	// ReservationsCovered, true while what is kept for reservations is free or used by

@@ -20,6 +20,11 @@ const (
 	// file says is in force, and false while it is refused and what it said before holds.
 	// An agent without a file has no such condition.
 	ConditionConfigured = "Configured"
+	// ConditionPriced of an Advertisement is true while the prices that its nodes name, in
+	// labels or through OpenCost, are known and in force, and false while there are none or
+	// some are wrong. An agent whose configuration names no such source has no such
+	// condition.
+	ConditionPriced = "Priced"
 	// ConditionBrokerCompatible of an Advertisement is true while the broker speaks a version
 	// of the API that this agent works with: at most one minor version newer or older.
 	ConditionBrokerCompatible = "BrokerCompatible"
@@ -139,6 +144,11 @@ const (
 	// ReasonConfigured and ReasonConfigurationRefused are of Configured.
 	ReasonConfigured           = "Configured"
 	ReasonConfigurationRefused = "ConfigurationRefused"
+	// ReasonPriced and those that follow are of Priced.
+	ReasonPriced              = "Priced"
+	ReasonPriceInvalid        = "PriceInvalid"
+	ReasonPriceMissing        = "PriceMissing"
+	ReasonOpenCostUnavailable = "OpenCostUnavailable"
 	// ReasonLiqoReady and those that follow are of LiqoReady. ReasonLiqoHidden: which
 	// version it is, and whether it enforces limits, cannot be read.
 	ReasonLiqoReady  = "LiqoReady"
