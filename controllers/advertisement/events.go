@@ -12,15 +12,19 @@ import (
 func isQuiet(c metav1.Condition) bool {
 	switch c.Reason {
 	case agentv1alpha1.ReasonCovered, agentv1alpha1.ReasonConfigured, agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden,
-		agentv1alpha1.ReasonBrokerCompatible:
+		agentv1alpha1.ReasonBrokerCompatible, agentv1alpha1.ReasonPriced:
 		return true
 	}
 	return false
 }
 
 // isUnsteady reports whether the text of a condition may differ every time, as those of
-// failures do but for what is wrong with Liqo or with the configuration.
+// failures do but for what is wrong with Liqo, with the configuration or with prices.
 func isUnsteady(c metav1.Condition) bool {
+	switch c.Reason {
+	case agentv1alpha1.ReasonPriceInvalid, agentv1alpha1.ReasonPriceMissing:
+		return false
+	}
 	return c.Status != metav1.ConditionTrue && c.Type != agentv1alpha1.ConditionLiqoReady && c.Type != agentv1alpha1.ConditionConfigured
 }
 

@@ -55,9 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	r.show(now, missing)
 	conditions := []metav1.Condition{r.publish(ctx, now), covered(missing)}
 	if r.options.Terms != nil {
-		if c := r.options.Terms.Condition(); c != nil {
-			conditions = append(conditions, *c)
-		}
+		conditions = append(conditions, r.options.Terms.Conditions()...)
 	}
 	if c := r.compatible(ctx); c != nil {
 		conditions = append(conditions, *c)
@@ -262,9 +260,9 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 }
 
 // forget conditions that are there no more, as the cluster peered before or had a
-// configuration file.
+// configuration file, or one that names where prices are.
 func forget(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (forgotten bool) {
-	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured} {
+	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced} {
 		if meta.FindStatusCondition(conditions, optional) == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, optional) {
 			forgotten = true
 		}

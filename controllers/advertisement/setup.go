@@ -71,9 +71,9 @@ type Terms interface {
 	Terms() Offered
 	// Changed receives after other terms came into force, or were refused.
 	Changed() <-chan struct{}
-	// Condition says whether what the operator wrote last is in force; nil if there is
+	// Conditions say whether what the operator wrote last is in force; none if there is
 	// nothing that could change.
-	Condition() *metav1.Condition
+	Conditions() []metav1.Condition
 }
 
 // Offered is what a cluster says of itself and how much it lends.

@@ -17,23 +17,23 @@ import (
 
 // written are terms that a test writes.
 type written struct {
-	offered   Offered
-	condition *metav1.Condition
+	offered    Offered
+	conditions []metav1.Condition
 }
 
-func (w *written) Terms() Offered               { return w.offered }
-func (w *written) Changed() <-chan struct{}     { return nil }
-func (w *written) Condition() *metav1.Condition { return w.condition }
+func (w *written) Terms() Offered                 { return w.offered }
+func (w *written) Changed() <-chan struct{}       { return nil }
+func (w *written) Conditions() []metav1.Condition { return w.conditions }
 
-func configured(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
-	return &metav1.Condition{Type: agentv1alpha1.ConditionConfigured, Status: status, Reason: reason, Message: message}
+func configured(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
+	return []metav1.Condition{{Type: agentv1alpha1.ConditionConfigured, Status: status, Reason: reason, Message: message}}
 }
 
 // What is kept back is advertised as allocated and told apart in the cluster; other terms
 // are told at once.
 func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
 	b := newBench(t)
-	terms := &written{condition: configured(metav1.ConditionTrue, agentv1alpha1.ReasonConfigured, "in force")}
+	terms := &written{conditions: configured(metav1.ConditionTrue, agentv1alpha1.ReasonConfigured, "in force")}
 	b.options.Terms = terms
 	b.after(0)
 	b.expect(1, 2, 1)
@@ -70,11 +70,11 @@ func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
 		t.Errorf("withheld %v, available %v", kept, adv.Spec.Resources.Available)
 	}
 
-	terms.condition = configured(metav1.ConditionFalse, agentv1alpha1.ReasonConfigurationRefused, "line 3")
+	terms.conditions = configured(metav1.ConditionFalse, agentv1alpha1.ReasonConfigurationRefused, "line 3")
 	b.urgent.Store(true) // as follow does when it is told
 	b.after(time.Second)
 	for _, message := range []string{"line 3", "line 4"} {
-		terms.condition.Message = message
+		terms.conditions[0].Message = message
 		b.after(DefaultInterval)
 		c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionConfigured)
 		if c == nil || c.Status != metav1.ConditionFalse || c.Message != message {
@@ -88,7 +88,7 @@ func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
 		t.Errorf("the terms before do not hold: %+v", last[len(last)-1])
 	}
 
-	terms.condition = nil
+	terms.conditions = nil
 	b.after(DefaultInterval)
 	if c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionConfigured); c != nil {
 		t.Errorf("without a file: %+v", c)

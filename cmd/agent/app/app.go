@@ -4,6 +4,8 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -36,6 +38,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/identity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pricing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/reach"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
@@ -214,7 +217,17 @@ func (a *agent) addCapacity(config *rest.Config) error {
 	}
 	a.watcher = capacity.New(clientset, a.nodeLabels...).PlaceholdersIn(a.podNamespace)
 	if file := a.terms.file; file != nil {
-		file.Follow(func(c *configuration.Configuration) { a.watcher.Lend(c.Nodes) })
+		pricer := pricing.New(a.watcher, clock.RealClock{}, a.log.WithName("pricing"))
+		file.Follow(func(c *configuration.Configuration) {
+			a.watcher.Lend(c.Nodes, slices.Sorted(maps.Values(c.PriceLabels))...)
+			pricer.Follow(c)
+		})
+		if a.cost() == nil {
+			a.terms.pricer = pricer
+			if err := a.mgr.Add(pricer); err != nil {
+				return err
+			}
+		}
 		if err := a.mgr.Add(file); err != nil {
 			return err
 		}

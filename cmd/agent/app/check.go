@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pricing"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
@@ -98,16 +101,31 @@ func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.C
 }
 
 // checkConfiguration reads the file as the agent would.
-func (o *checkOptions) checkConfiguration(context.Context, client.Reader) checkup.Finding {
+func (o *checkOptions) checkConfiguration(ctx context.Context, _ client.Reader) checkup.Finding {
 	if o.configFile == "" {
 		return checkup.Skip("--config is not given")
 	}
 	text, err := os.ReadFile(o.configFile)
+	var c *configuration.Configuration
 	if err == nil {
-		_, err = configuration.Parse(text, os.ReadFile)
+		c, err = configuration.Parse(text, os.ReadFile)
 	}
 	if err != nil {
 		return checkup.Fail("correct it; what it said before stays in force until the agent is started anew", "%s: %s", o.configFile, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	switch {
+	case o.cost() != nil:
+		return checkup.Found("%s can be put in force; prices are those of flags", o.configFile)
+	case c.PriceLabels != nil:
+		return checkup.Found("%s can be put in force; prices are those of the labels %s of nodes, condition Priced of the Advertisement says how they are",
+			o.configFile, strings.Join(slices.Sorted(maps.Values(c.PriceLabels)), ", "))
+	case c.OpenCost != "":
+		nodes, err := pricing.Ask(ctx, c.OpenCost)
+		if err != nil {
+			return checkup.Warn("correct prices.openCost.url, and let the agent reach it: networkPolicy.extraEgress in the chart's values",
+				"%s can be put in force, but OpenCost at %s says no prices: %v", o.configFile, c.OpenCost, err)
+		}
+		return checkup.Found("%s can be put in force; OpenCost at %s says the prices of %d nodes", o.configFile, c.OpenCost, nodes)
 	}
 	return checkup.Found("%s can be put in force", o.configFile)
 }

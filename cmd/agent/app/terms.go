@@ -11,6 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/advertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pricing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
@@ -66,6 +67,8 @@ type terms struct {
 	*options
 	// file is nil without --config.
 	file *configuration.Keeper
+	// pricer has the prices of the file; nil without one, and where flags name prices.
+	pricer *pricing.Pricer
 }
 
 var _ advertisement.Terms = (*terms)(nil)
@@ -99,6 +102,9 @@ func (t *terms) Terms() advertisement.Offered {
 	}
 	if t.given("cluster-labels") {
 		out.Labels = wire.ToLabels(t.labels)
+	}
+	if t.pricer != nil {
+		out.Cost = t.pricer.Cost()
 	}
 	if cost := t.cost(); cost != nil {
 		out.Cost = cost
@@ -136,18 +142,29 @@ func (t *terms) Changed() <-chan struct{} {
 	return t.file.Changed()
 }
 
-// Condition implements advertisement.Terms.
-func (t *terms) Condition() *metav1.Condition {
+// Conditions implements advertisement.Terms.
+func (t *terms) Conditions() []metav1.Condition {
 	if t.file == nil {
 		return nil
 	}
+	out := []metav1.Condition{t.inForce()}
+	if t.pricer != nil {
+		if c := t.pricer.Condition(); c != nil {
+			out = append(out, *c)
+		}
+	}
+	return out
+}
+
+// inForce says whether the file is.
+func (t *terms) inForce() metav1.Condition {
 	if err := t.file.Problem(); err != nil {
-		return &metav1.Condition{
+		return metav1.Condition{
 			Type: agentv1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonConfigurationRefused,
 			Message: "what the file said before stays in force: " + err.Error(),
 		}
 	}
-	return &metav1.Condition{
+	return metav1.Condition{
 		Type: agentv1alpha1.ConditionConfigured, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonConfigured,
 		Message: "what the configuration file says is in force",
 	}

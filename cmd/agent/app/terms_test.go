@@ -1,6 +1,9 @@
 package app
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,15 +113,22 @@ func TestAFlagWinsOverTheFile(t *testing.T) {
 }
 
 func TestHowTheFileIsStandsInACondition(t *testing.T) {
-	if c := termsOf(t, "").Condition(); c != nil {
+	if c := termsOf(t, "").Conditions(); c != nil {
 		t.Errorf("without a file: %+v", c)
 	}
-	if c := termsOf(t, someFile).Condition(); c.Status != metav1.ConditionTrue || c.Reason != agentv1alpha1.ReasonConfigured {
+	if c := termsOf(t, someFile).Conditions(); len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Reason != agentv1alpha1.ReasonConfigured {
 		t.Errorf("with a good one: %+v", c)
 	}
 }
 
 func TestCheckReadsTheFile(t *testing.T) {
+	openCost := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			fmt.Fprintln(w, `node_cpu_hourly_cost{node="n1"} 0.04`)
+		}
+	}))
+	defer openCost.Close()
+	const head = "apiVersion: agent.fluidos.eu/v1alpha1\nkind: AgentConfiguration\n"
 	look := func(text string) checkup.Finding {
 		o := &checkOptions{options: defaults()}
 		if text != "" {
@@ -133,6 +143,9 @@ func TestCheckReadsTheFile(t *testing.T) {
 		"":                                checkup.Skip("--config is not given"),
 		string(config.AgentConfiguration): checkup.Found("agent.yaml can be put in force"),
 		someFile + "extra: 1\n":           checkup.Fail("", `unknown key "extra"`),
+		head + "prices: {currency: EUR, nodeLabels: {cpuCost: b, memoryCost: a}}\n":           checkup.Found("prices are those of the labels a, b of nodes"),
+		head + "prices: {currency: EUR, openCost: {url: '" + openCost.URL + "/metrics'}}\n":   checkup.Found("OpenCost at %s/metrics says the prices of 1 nodes", openCost.URL),
+		head + "prices: {currency: EUR, openCost: {url: '" + openCost.URL + "/elsewhere'}}\n": checkup.Warn("", "OpenCost at %s/elsewhere says no prices: it names no", openCost.URL),
 	} {
 		got := look(text)
 		if got.Level != want.Level || !strings.Contains(got.Message, want.Message) {
