@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
@@ -207,10 +208,21 @@ func (o *options) connect(files *pki.Files) (*httptransport.Transport, error) {
 
 func userAgent() string { return "liqo-resource-broker-agent/" + version.String() }
 
+// dialTimeout is that of client-go, and so is its use for keepalives.
+const dialTimeout = 30 * time.Second
+
 func (a *agent) addCapacity(config *rest.Config) error {
 	// Pods are read by the thousand: protobuf costs a fraction of JSON.
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
+	config.Dial = capacity.Gather((&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext, func() bool {
+		select {
+		case <-a.watcher.Synced():
+			return true
+		default:
+			return false
+		}
+	})
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
