@@ -103,23 +103,13 @@ func (k *Keeper) look() {
 	}
 }
 
-// read the file, and what it names.
+// read the file again.
 func (k *Keeper) read() (news, taken bool) {
-	var content []byte
-	read := func(path string) ([]byte, error) {
-		text, err := os.ReadFile(path)
-		content = append(content, text...)
-		return text, err
-	}
-	text, err := read(k.path)
-	var parsed *Configuration
-	if err == nil {
-		parsed, err = Parse(text, read)
-	}
+	parsed, content, err := read(k.path)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
-		return k.refuse(fmt.Errorf("--config: %s: %s", k.path, strings.ReplaceAll(err.Error(), "\n", "; "))), false
+		return k.refuse(fmt.Errorf("--config: %w", err)), false
 	}
 	if k.current != nil && k.problem == nil && bytes.Equal(content, k.content) {
 		return false, false
@@ -127,6 +117,29 @@ func (k *Keeper) read() (news, taken bool) {
 	k.content, k.current, k.problem = content, parsed, nil
 	k.log.Info("configuration is in force", "file", k.path)
 	return true, true
+}
+
+// Read a file, and what it names. Its error is one line, which names the file.
+func Read(path string) (*Configuration, error) {
+	c, _, err := read(path)
+	return c, err
+}
+
+// read also returns the content of all files that were read.
+func read(path string) (c *Configuration, content []byte, err error) {
+	open := func(path string) ([]byte, error) {
+		text, err := os.ReadFile(path)
+		content = append(content, text...)
+		return text, err
+	}
+	text, err := open(path)
+	if err == nil {
+		c, err = Parse(text, open)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %s", path, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return c, content, nil
 }
 
 // refuse says a problem once.

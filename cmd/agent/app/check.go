@@ -105,13 +105,9 @@ func (o *checkOptions) checkConfiguration(ctx context.Context, _ client.Reader) 
 	if o.configFile == "" {
 		return checkup.Skip("--config is not given")
 	}
-	text, err := os.ReadFile(o.configFile)
-	var c *configuration.Configuration
-	if err == nil {
-		c, err = configuration.Parse(text, os.ReadFile)
-	}
+	c, err := configuration.Read(o.configFile)
 	if err != nil {
-		return checkup.Fail("correct it; what it said before stays in force until the agent is started anew", "%s: %s", o.configFile, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return checkup.Fail("correct it; what it said before stays in force until the agent is started anew", "%v", err)
 	}
 	switch {
 	case o.cost() != nil:
