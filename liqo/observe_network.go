@@ -334,9 +334,9 @@ func (p *Peering) Tunnel(ctx context.Context, cluster string) (roundTrip time.Du
 	return c.RoundTrip, "", c.RoundTrip > 0
 }
 
-// NetworkWatches are the objects of a network connection whose changes Consume and Provide
-// wait for; none where networks are not connected.
-func (p *Peering) NetworkWatches() []client.Object {
+// networkWatches are the objects of a network connection; none where networks are not
+// connected.
+func (p *Peering) networkWatches() []client.Object {
 	if p.opts.GatewayService == "" {
 		return nil
 	}

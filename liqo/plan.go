@@ -119,7 +119,8 @@ func (v *HomeView) again() time.Duration {
 }
 
 // planHome takes the network connection, the tenant namespace and the ForeignCluster down
-// when nobody needs them; the network last made goes first, as liqoctl does. done means that nothing more will change.
+// when nobody needs them, in this order; of the connection the gateways go first, as
+// liqoctl has it. done means that nothing more will change.
 func planHome(v HomeView) (actions []Action, done bool) {
 	switch {
 	case v.Needed, v.Roots > 0:

@@ -26,15 +26,15 @@ type Concern struct {
 }
 
 // ConsumerWatches are the objects whose changes Consume waits for.
-func ConsumerWatches() []client.Object {
-	return []client.Object{
+func (p *Peering) ConsumerWatches() []client.Object {
+	return append([]client.Object{
 		&corev1.Namespace{}, &corev1.Node{},
 		&authv1beta1.Identity{}, &authv1beta1.ResourceSlice{},
 		&offloadingv1beta1.VirtualNode{}, &offloadingv1beta1.NamespaceOffloading{},
 		metadataOf(authv1beta1.GroupVersion.WithKind("Renew")),
 		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap")),
 		&liqov1beta1.ForeignCluster{},
-	}
+	}, p.networkWatches()...)
 }
 
 // VirtualNodes selects the nodes that Consume reads. A cluster may have thousands of others,
@@ -44,8 +44,8 @@ func VirtualNodes() labels.Selector {
 }
 
 // ProviderWatches are the objects whose changes Provide waits for.
-func ProviderWatches() []client.Object {
-	return []client.Object{
+func (p *Peering) ProviderWatches() []client.Object {
+	return append([]client.Object{
 		&corev1.Namespace{},
 		&authv1beta1.Tenant{}, &authv1beta1.ResourceSlice{},
 		metadataOf(authv1beta1.GroupVersion.WithKind("Renew")),
@@ -53,7 +53,7 @@ func ProviderWatches() []client.Object {
 		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("Quota")),
 		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPod")),
 		metadataOf(liqov1beta1.GroupVersion.WithKind("ForeignCluster")),
-	}
+	}, p.networkWatches()...)
 }
 
 // NewSlice returns an empty ResourceSlice, to watch those that Grant answers.

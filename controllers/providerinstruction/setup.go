@@ -109,9 +109,8 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.named)))
 	kinds := []client.Object{&agentv1alpha1.ProviderInstruction{}, &agentv1alpha1.LendingPolicy{}}
 	if opts.Peering != nil {
-		watches := append(liqo.ProviderWatches(), opts.Peering.NetworkWatches()...)
-		kinds = append(kinds, watches...)
-		r.watchLiqo(b, watches)
+		kinds = append(kinds, opts.Peering.ProviderWatches()...)
+		r.watchLiqo(b)
 		if err := setupSlices(mgr, opts); err != nil {
 			return err
 		}
@@ -139,8 +138,8 @@ func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }
 
-func (r *Reconciler) watchLiqo(b *builder.Builder, watches []client.Object) {
-	for _, obj := range watches {
+func (r *Reconciler) watchLiqo(b *builder.Builder) {
+	for _, obj := range r.opts.Peering.ProviderWatches() {
 		var options []builder.WatchesOption
 		if liqo.MetadataOnly(obj) {
 			options = append(options, builder.OnlyMetadata)

@@ -86,9 +86,8 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.named)))
 	kinds := []client.Object{&agentv1alpha1.ReservationInstruction{}}
 	if opts.Peering != nil {
-		watches := append(liqo.ConsumerWatches(), opts.Peering.NetworkWatches()...)
-		kinds = append(kinds, watches...)
-		r.watchLiqo(b, watches)
+		kinds = append(kinds, opts.Peering.ConsumerWatches()...)
+		r.watchLiqo(b)
 	}
 	// The first events are mapped to instructions while the watches are still being set
 	// up, so all of them are known to the cache before any starts.
@@ -100,8 +99,8 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	return b.Complete(r)
 }
 
-func (r *Reconciler) watchLiqo(b *builder.Builder, watches []client.Object) {
-	for _, obj := range watches {
+func (r *Reconciler) watchLiqo(b *builder.Builder) {
+	for _, obj := range r.opts.Peering.ConsumerWatches() {
 		var options []builder.WatchesOption
 		if liqo.MetadataOnly(obj) {
 			options = append(options, builder.OnlyMetadata)
