@@ -35,7 +35,7 @@ const (
 type description struct {
 	document []byte
 	// minor version of the API that it describes.
-	minor       int
+	minor       int32
 	operations  map[string]operation
 	bodyTimeout time.Duration
 	maxBody     int64
@@ -267,7 +267,7 @@ func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operati
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "body is not one JSON value")
 	}
-	minor := minorOf(r)
+	minor := v1.MinorOf(r)
 	err = o.body.Validate(value)
 	if err != nil && o.tolerant && minor > d.minor {
 		drop(value, err)

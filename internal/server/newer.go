@@ -3,27 +3,15 @@ package server
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-
-	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
-
-// minorOf is the minor version that r's caller speaks, 0 if it does not say.
-func minorOf(r *http.Request) int {
-	minor, err := strconv.Atoi(r.Header.Get(v1.MinorHeader))
-	if err != nil {
-		return 0
-	}
-	return minor
-}
 
 // explain is what to do about a body that was refused to a caller of a minor version,
 // where that is a newer one.
-func (d *description) explain(minor int) string {
+func (d *description) explain(minor int32) string {
 	if minor <= d.minor {
 		return ""
 	}

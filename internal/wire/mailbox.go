@@ -30,9 +30,8 @@ const (
 
 // PackRequest reads a request of the REST API to its end.
 func PackRequest(r *http.Request) (brokerv1alpha1.ClusterMailboxSpec, error) {
-	minor, _ := strconv.ParseInt(r.Header.Get(v1.MinorHeader), 10, 32) // 0 if it does not say
 	spec := brokerv1alpha1.ClusterMailboxSpec{
-		Method: r.Method, Path: r.URL.RequestURI(), APIMinor: int32(minor),
+		Method: r.Method, Path: r.URL.RequestURI(), APIMinor: v1.MinorOf(r),
 		IdempotencyKey: r.Header.Get(idempotencyKeyHeader), JournalCursor: r.Header.Get(v1.CursorHeader),
 	}
 	if r.Body == nil {

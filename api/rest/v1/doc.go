@@ -2,7 +2,11 @@
 // source is openapi.yaml; everything else is generated from it by make generate.
 package v1
 
-import _ "embed"
+import (
+	_ "embed"
+	"net/http"
+	"strconv"
+)
 
 // CursorHeader names the header in which a caller shows the cursor of the last
 // instructions that it got.
@@ -14,6 +18,15 @@ const Minor = 1
 
 // MinorHeader names the header in which a caller tells its Minor.
 const MinorHeader = "Api-Minor"
+
+// MinorOf is the minor version that the caller of a request speaks, 0 if it does not say.
+func MinorOf(r *http.Request) int32 {
+	minor, err := strconv.ParseInt(r.Header.Get(MinorHeader), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(minor)
+}
 
 // OpenAPI is the description of the API as the broker serves it.
 //
