@@ -125,6 +125,11 @@ func (w *world) connectedThrough(id, peer string) bool {
 	return v.Connected
 }
 
+// bothConnected tells whether either of Rome and Paris reaches the other's network.
+func (w *world) bothConnected() bool {
+	return w.connectedThrough("rome", "paris") && w.connectedThrough("paris", "rome")
+}
+
 // encodeBytes is how bytes stand in a message.
 func encodeBytes(t *testing.T, b []byte) []byte {
 	t.Helper()

@@ -26,9 +26,7 @@ func TestTwoNetworksConnectAndPart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newNetworked(t)
 				w.reserve("rome", "paris", "res-a")
-				w.until("both networks are connected", test.after, func() bool {
-					return w.connectedThrough("rome", "paris") && w.connectedThrough("paris", "rome")
-				})
+				w.until("both networks are connected", test.after, w.bothConnected)
 				if w.exists("rome", TenantNamespaceName("paris"), "paris", &networkingv1beta1.GatewayServer{}) ||
 					w.exists("paris", TenantNamespaceName("rome"), "rome", &networkingv1beta1.GatewayClient{}) {
 					t.Error("the server is not the provider's, or not the only one")
@@ -76,8 +74,7 @@ func TestAConnectedPairIsQuietAndHeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNetworked(t)
 		w.reserve("rome", "paris", "res-a")
-		connected := func() bool { return w.connectedThrough("rome", "paris") && w.connectedThrough("paris", "rome") }
-		w.until("both networks are connected", nil, connected)
+		w.until("both networks are connected", nil, w.bothConnected)
 		w.run(20 * time.Second)
 		sent := w.sent()
 		w.run(20 * time.Second)
@@ -88,7 +85,7 @@ func TestAConnectedPairIsQuietAndHeals(t *testing.T) {
 		w.delete("paris", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("rome"), Name: gatewayKeysName}})
 		w.lose("rome", "paris")
 		w.lose("paris", "rome")
-		w.until("they are connected anew", nil, connected)
+		w.until("they are connected anew", nil, w.bothConnected)
 		w.release("rome", "paris", "res-a", nil)
 		w.wantEmpty()
 	})
@@ -105,9 +102,7 @@ func TestBothDirectionsShareOneConnection(t *testing.T) {
 		w := newNetworked(t)
 		w.reserve("rome", "paris", "res-a")
 		w.reserve("paris", "rome", "res-b")
-		w.until("both networks are connected", nil, func() bool {
-			return w.connectedThrough("rome", "paris") && w.connectedThrough("paris", "rome")
-		})
+		w.until("both networks are connected", nil, w.bothConnected)
 		w.run(5 * time.Second)
 		servers := w.count(w.sites["rome"], &networkingv1beta1.GatewayServerList{}) + w.count(w.sites["paris"], &networkingv1beta1.GatewayServerList{})
 		clients := w.count(w.sites["rome"], &networkingv1beta1.GatewayClientList{}) + w.count(w.sites["paris"], &networkingv1beta1.GatewayClientList{})
@@ -116,7 +111,7 @@ func TestBothDirectionsShareOneConnection(t *testing.T) {
 		}
 		w.release("rome", "paris", "res-a", nil)
 		w.run(5 * time.Second)
-		if !w.connectedThrough("rome", "paris") || !w.connectedThrough("paris", "rome") {
+		if !w.bothConnected() {
 			t.Error("the other direction lost its network")
 		}
 		w.release("paris", "rome", "res-b", nil)
@@ -128,9 +123,7 @@ func TestSomebodyElsesNetworkIsUsedAndStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNetworked(t)
 		w.reserve("rome", "paris", "res-a")
-		w.until("both networks are connected", nil, func() bool {
-			return w.connectedThrough("rome", "paris") && w.connectedThrough("paris", "rome")
-		})
+		w.until("both networks are connected", nil, w.bothConnected)
 		for id, peer := range map[string]string{"rome": "paris", "paris": "rome"} {
 			meta := metav1.ObjectMeta{Namespace: TenantNamespaceName(peer), Name: peer}
 			for _, obj := range []client.Object{
@@ -146,7 +139,7 @@ func TestSomebodyElsesNetworkIsUsedAndStays(t *testing.T) {
 		w.run(5 * time.Second)
 		w.release("rome", "paris", "res-a", nil)
 		w.run(5 * time.Second)
-		if !w.connectedThrough("rome", "paris") || !w.connectedThrough("paris", "rome") {
+		if !w.bothConnected() {
 			t.Error("somebody else's network is gone")
 		}
 	})
@@ -157,9 +150,7 @@ func TestWithoutAnAgentTheNetworkIsConnectedThroughItsKubeconfig(t *testing.T) {
 		w := newNetworked(t)
 		w.sites["paris"].unattended = true
 		w.reserve("rome", "paris", "res-a")
-		w.until("both networks are connected", nil, func() bool {
-			return w.connectedThrough("rome", "paris") && w.connectedThrough("paris", "rome")
-		})
+		w.until("both networks are connected", nil, w.bothConnected)
 		w.setRelease("rome", "paris", "res-a", true)
 		w.until("all instructions are gone", nil, func() bool { return !w.anyInstruction() })
 		w.wantEmpty()

@@ -29,17 +29,7 @@ func TestTheMendingWebhookIsForPeersAlone(t *testing.T) {
 		"where nobody peers":           {values: `{peeringMode: none}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rendered := mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, test.values)
-			var hooks []admissionregistrationv1.MutatingWebhook
-			for _, obj := range rendered.Objects {
-				if obj.GetKind() == "MutatingWebhookConfiguration" {
-					for _, hook := range typed[*admissionregistrationv1.MutatingWebhookConfiguration](t, obj).Webhooks {
-						if hook.Name == "namespacemaps.offloading.liqo.io" {
-							hooks = append(hooks, hook)
-						}
-					}
-				}
-			}
+			hooks := mutating(t, c, test.values, "namespacemaps.offloading.liqo.io")
 			if configured := len(hooks) == 1; configured != test.configured {
 				t.Fatalf("%d webhooks", len(hooks))
 			}
@@ -73,17 +63,7 @@ func TestTheWebhookOfPodsHoldsUpNobodyElse(t *testing.T) {
 		"where nobody peers":                {values: `{peeringMode: none}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var hooks []admissionregistrationv1.MutatingWebhook
-			for _, obj := range mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, test.values).Objects {
-				if obj.GetKind() != "MutatingWebhookConfiguration" {
-					continue
-				}
-				for _, hook := range typed[*admissionregistrationv1.MutatingWebhookConfiguration](t, obj).Webhooks {
-					if hook.Name == "pods.liqo.io" {
-						hooks = append(hooks, hook)
-					}
-				}
-			}
+			hooks := mutating(t, c, test.values, "pods.liqo.io")
 			if configured := len(hooks) == 1; configured != test.configured {
 				t.Fatalf("%d webhooks", len(hooks))
 			}
@@ -158,4 +138,21 @@ func TestTheGuardOfNames(t *testing.T) {
 			t.Errorf("no rule ends with %s", test.want)
 		})
 	}
+}
+
+// mutating is the webhooks of a name among what the chart renders with some values.
+func mutating(t *testing.T, c tested, values, name string) []admissionregistrationv1.MutatingWebhook {
+	t.Helper()
+	var hooks []admissionregistrationv1.MutatingWebhook
+	for _, obj := range mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, values).Objects {
+		if obj.GetKind() != "MutatingWebhookConfiguration" {
+			continue
+		}
+		for _, hook := range typed[*admissionregistrationv1.MutatingWebhookConfiguration](t, obj).Webhooks {
+			if hook.Name == name {
+				hooks = append(hooks, hook)
+			}
+		}
+	}
+	return hooks
 }

@@ -50,7 +50,7 @@ type Playground struct {
 }
 
 // Up boots the playground and returns when every node is Ready and Liqo and cert-manager
-// answer.
+// answer. Virtual nodes of peerings that were kept may take some seconds more.
 // Stop must be called in the end. A process that dies without it takes all the
 // others along.
 func Up(ctx context.Context, o Options) (_ *Playground, err error) {
