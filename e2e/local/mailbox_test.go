@@ -1,0 +1,155 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
+)
+
+// mailboxNamespace is that of rome in the broker's cluster, as the chart names it.
+const mailboxNamespace = "mailbox-rome"
+
+// Rome turns from the REST API to the API server of the broker's cluster while pods run on
+// what it reserved, and lives its whole life there.
+func TestAMemberSpeaksThroughTheAPIServer(t *testing.T) {
+	env := playgroundOf(t)
+	rome := env.Member("rome")
+	before, _ := ready(t, rome, "before-mailboxes", small())
+	pods := run(t, env, rome, before)
+
+	throughMailboxes(t, env)
+	check(t, awaitPoll(t.Context(), env))
+
+	r, took := ready(t, rome, "through-mailboxes", withGPU())
+	t.Logf("Ready through mailboxes after %.1f s", took.Seconds())
+	if r.Status.TargetClusterID != "berlin" || len(r.Status.Candidates) != 2 {
+		t.Errorf("on %q of %d candidates, want berlin of 2", r.Status.TargetClusterID, len(r.Status.Candidates))
+	}
+	check(t, pods.Unchanged(t.Context()))
+	check(t, rome.DeleteDeployments(t.Context(), namespace))
+	check(t, rome.DeleteAndWait(t.Context(), r, time.Minute))
+	check(t, rome.DeleteAndWait(t.Context(), before, time.Minute))
+	check(t, env.AwaitIdle(t.Context(), time.Minute))
+}
+
+// The account of a cluster may do nothing but ask in its own namespace, and no more than its
+// quota at once.
+func TestAnAccountOfMailboxesIsKeptToThem(t *testing.T) {
+	env := playgroundOf(t)
+	throughMailboxes(t, env)
+	check(t, awaitPoll(t.Context(), env))
+	text, err := mailboxKubeconfig(t.Context(), env)
+	check(t, err)
+	config, err := clientcmd.RESTConfigFromKubeConfig(text)
+	check(t, err)
+	account, err := e2e.NewCluster("broker as rome", config, "")
+	check(t, err)
+
+	for what, attempt := range map[string]error{
+		"reads Secrets":           account.List(t.Context(), &corev1.SecretList{}, client.InNamespace(mailboxNamespace)),
+		"reads reservations":      account.List(t.Context(), &brokerv1alpha1.ReservationList{}),
+		"asks as another cluster": account.Create(t.Context(), pingBy("mailbox-paris", "stray")),
+		"answers itself":          account.Status().Update(t.Context(), pingBy(mailboxNamespace, "stray")),
+	} {
+		if !apierrors.IsForbidden(attempt) && !apierrors.IsNotFound(attempt) {
+			t.Errorf("the account %s: %v", what, attempt)
+		}
+	}
+	err = env.Broker.Create(t.Context(), pingBy(mailboxNamespace, "by-an-administrator"))
+	if err == nil || !strings.Contains(err.Error(), "ServiceAccount agent of its own namespace") {
+		t.Errorf("an administrator asks as rome: %v", err)
+	}
+
+	// What is answered stays until its asker deletes it: the quota is what bounds it.
+	made := 0
+	for err = nil; made < 200; made++ {
+		if err = account.Create(t.Context(), pingBy(mailboxNamespace, fmt.Sprintf("flood-%d", made))); err != nil {
+			break
+		}
+	}
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+		t.Errorf("mailbox %d: %v", made, err)
+	}
+	for n := range made {
+		check(t, account.Delete(t.Context(), pingBy(mailboxNamespace, fmt.Sprintf("flood-%d", n))))
+	}
+	check(t, awaitPoll(t.Context(), env))
+}
+
+func pingBy(namespace, name string) *brokerv1alpha1.ClusterMailbox {
+	return &brokerv1alpha1.ClusterMailbox{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       brokerv1alpha1.ClusterMailboxSpec{Method: "GET", Path: "/api/v1/ping"},
+	}
+}
+
+// throughMailboxes has rome speak through mailboxes until the test is over.
+func throughMailboxes(t *testing.T, env *Environment) {
+	t.Helper()
+	broker, agent := env.Product.Values("broker"), env.Product.Values("rome")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: product.Namespace, Name: "broker-kubeconfig"}}
+	t.Cleanup(func() {
+		ctx := context.Background() // the test's own is over
+		check(t, env.Product.Upgrade(ctx, "rome", agent))
+		check(t, env.Product.Upgrade(ctx, "broker", broker))
+		check(t, client.IgnoreNotFound(env.Member("rome").Delete(ctx, secret)))
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: mailboxNamespace}}
+		check(t, env.Broker.AwaitGone(ctx, ns, time.Minute))
+	})
+
+	changed := env.Product.Values("broker")
+	changed["mailboxes"] = map[string]any{"clusters": []any{map[string]any{"clusterID": "rome"}}}
+	check(t, env.Product.Upgrade(t.Context(), "broker", changed))
+	kubeconfig, err := mailboxKubeconfig(t.Context(), env)
+	check(t, err)
+	secret.Data = map[string][]byte{"kubeconfig": kubeconfig}
+	check(t, env.Member("rome").Create(t.Context(), secret))
+	changed = env.Product.Values("rome")
+	changed["broker"] = map[string]any{"kubernetes": map[string]any{"existingSecret": secret.Name, "namespace": mailboxNamespace}}
+	check(t, env.Product.Upgrade(t.Context(), "rome", changed))
+}
+
+// mailboxKubeconfig has a token of the account that the broker's chart made for rome.
+func mailboxKubeconfig(ctx context.Context, env *Environment) ([]byte, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: mailboxNamespace, Name: "agent"}}
+	token := &authenticationv1.TokenRequest{}
+	if err := env.Broker.SubResource("token").Create(ctx, account, token); err != nil {
+		return nil, err
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["broker"] = &clientcmdapi.Cluster{Server: env.Broker.Config.Host, CertificateAuthorityData: env.Broker.Config.CAData}
+	config.AuthInfos["agent"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	config.Contexts["broker"] = &clientcmdapi.Context{Cluster: "broker", AuthInfo: "agent"}
+	config.CurrentContext = "broker"
+	return clientcmd.Write(*config)
+}
+
+// awaitPoll waits until rome's agent asks for news through a mailbox.
+func awaitPoll(ctx context.Context, env *Environment) error {
+	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
+		list := &brokerv1alpha1.ClusterMailboxList{}
+		if err := env.Broker.List(ctx, list, client.InNamespace(mailboxNamespace)); err != nil {
+			return "", err
+		}
+		for _, box := range list.Items {
+			if strings.HasPrefix(box.Spec.Path, "/api/v1/instructions") && box.Status.Code == 0 {
+				return "", nil
+			}
+		}
+		return fmt.Sprintf("a mailbox in which rome waits for instructions, there are %d others", len(list.Items)), nil
+	})
+}

@@ -1,0 +1,130 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+)
+
+// Paris asks for what its nodes say that they cost, first in labels, then through OpenCost,
+// and the broker decides by it.
+func TestPricesAreThoseOfTheNodes(t *testing.T) {
+	env := playgroundOf(t)
+	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
+	const cpu, memory = "example.com/core-hour", "example.com/gib-hour"
+	nodes := lendable(t, paris)
+	restorePrices(t, env, nodes, cpu, memory)
+	asksFor := func(prices map[string]any) {
+		t.Helper()
+		changed := env.Product.Values("paris")
+		changed["config"] = map[string]any{"prices": prices}
+		check(t, env.Product.Upgrade(ctx, "paris", changed))
+	}
+
+	for i := range nodes {
+		label(t, paris, &nodes[i], map[string]string{cpu: []string{"0.05", "0.07"}[i%2], memory: []string{"0.006", "0.007"}[i%2]})
+	}
+	asksFor(map[string]any{"currency": "EUR", "nodeLabels": map[string]any{"cpuCost": cpu, "memoryCost": memory}})
+	check(t, awaitPrices(ctx, env, &brokerv1alpha1.Cost{Currency: "EUR", CPUCost: "0.06", MemoryCost: "0.0065"}))
+	r, err := rome.Request(ctx, namespace, "cheapest-by-labels", small())
+	check(t, err)
+	check(t, rome.AwaitReady(ctx, r, readyWithin))
+	if r.Status.TargetClusterID != "berlin" {
+		t.Errorf("on %s, want berlin: paris asks for more", r.Status.TargetClusterID)
+	}
+
+	label(t, paris, &nodes[0], map[string]string{cpu: "dear"})
+	check(t, awaitUnpriced(ctx, paris, nodes[0].Name))
+	check(t, awaitPrices(ctx, env, &brokerv1alpha1.Cost{Currency: "EUR", CPUCost: "0.07", MemoryCost: "0.0065"}))
+
+	openCost := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for _, node := range nodes {
+			fmt.Fprintf(w, "node_cpu_hourly_cost{instance=%q,node=%[1]q} 0.02\nnode_ram_hourly_cost{instance=%[1]q,node=%[1]q} 0.003\n", node.Name)
+		}
+	}))
+	t.Cleanup(openCost.Close)
+	asksFor(map[string]any{"currency": "EUR", "openCost": map[string]any{"url": openCost.URL + "/metrics"}})
+	check(t, awaitPrices(ctx, env, &brokerv1alpha1.Cost{Currency: "EUR", CPUCost: "0.02", MemoryCost: "0.003"}))
+	r, err = rome.Request(ctx, namespace, "cheapest-by-opencost", small())
+	check(t, err)
+	check(t, rome.AwaitReady(ctx, r, readyWithin))
+	if r.Status.TargetClusterID != "paris" {
+		t.Errorf("on %s, want paris: it asks for the least", r.Status.TargetClusterID)
+	}
+}
+
+// restorePrices puts back, when the test is over, what paris asked for before.
+func restorePrices(t *testing.T, env *Environment, nodes []corev1.Node, labels ...string) {
+	t.Helper()
+	values, paris := env.Product.Values("paris"), env.Member("paris")
+	before := &agentv1alpha1.Advertisement{}
+	check(t, paris.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, before))
+	t.Cleanup(func() {
+		ctx := context.Background() // the test's own is over
+		check(t, env.Product.Upgrade(ctx, "paris", values))
+		for i := range nodes {
+			from := nodes[i].DeepCopy()
+			for _, name := range labels {
+				delete(nodes[i].Labels, name)
+			}
+			check(t, paris.Patch(ctx, &nodes[i], client.MergeFrom(from)))
+		}
+		check(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			now := &agentv1alpha1.Advertisement{}
+			if err := paris.Get(ctx, client.ObjectKeyFromObject(before), now); err != nil {
+				return err
+			}
+			now.Spec.Cost = before.Spec.Cost
+			return paris.Update(ctx, now)
+		}))
+		check(t, awaitPrices(ctx, env, before.Spec.Cost))
+	})
+}
+
+func label(t *testing.T, c *e2e.Cluster, node *corev1.Node, labels map[string]string) {
+	t.Helper()
+	from := node.DeepCopy()
+	for name, value := range labels {
+		metav1.SetMetaDataLabel(&node.ObjectMeta, name, value)
+	}
+	check(t, c.Patch(t.Context(), node, client.MergeFrom(from)))
+}
+
+func awaitPrices(ctx context.Context, env *Environment, want *brokerv1alpha1.Cost) error {
+	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
+		adv, err := env.Advertisement(ctx, "paris")
+		if err != nil || equality.Semantic.DeepEqual(adv.Spec.Cost, want) {
+			return "", err
+		}
+		return fmt.Sprintf("the broker to show that paris asks for %+v, it shows %+v", want, adv.Spec.Cost), nil
+	})
+}
+
+// awaitUnpriced waits until the agent says that a node names no price.
+func awaitUnpriced(ctx context.Context, c *e2e.Cluster, node string) error {
+	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
+		adv := &agentv1alpha1.Advertisement{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv); err != nil {
+			return "", err
+		}
+		priced := meta.FindStatusCondition(adv.Status.Conditions, agentv1alpha1.ConditionPriced)
+		if priced != nil && priced.Status == metav1.ConditionFalse && strings.Contains(priced.Message, node) {
+			return "", nil
+		}
+		return fmt.Sprintf("condition Priced to name %s, it is %+v", node, priced), nil
+	})
+}
