@@ -76,15 +76,18 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liq
 
 .PHONY: test
 test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
-	$(GO_TEST) -timeout 15m $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(WAITING))")
+	$(GO_TEST) -p 3 -timeout 15m $(LONGEST) $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(WAITING) $(LONGEST))")
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-processes test-model test-waiting test-endings
 
+# The package whose tests take the longest: it begins first, so that nothing waits for it alone.
+LONGEST := ./liqo
 # Packages whose tests wait for servers more than they compute.
 WAITING := ./cmd/broker/app ./internal/playground ./internal/journal
 # Tests of e2e/local that take the longest, mostly waiting for something to be over. They
-# have a playground of their own, beside that of the others.
+# have a playground of their own, beside that of the others. Broker and agents have the race
+# detector there; what calls and watches them has no need of it.
 ENDINGS := KilledAtEveryStep|AConsumerGivesUp|ALostProvider|WhatEnds|PodsLeave|CyclesLeaveNothing
-LOCAL_TEST := LRB_E2E_RACE=1 $(GO_TEST) -timeout 30m -v ./e2e/local
+LOCAL_TEST := LRB_E2E_RACE=1 go test -shuffle=on -timeout 30m -v ./e2e/local
 
 # They begin in this order, three at a time: one of them computes while the others mostly
 # wait, and the second playground comes when the programs of the first are built.

@@ -83,8 +83,13 @@ func (c *Cluster) Apply(ctx context.Context, text []byte, change ...func(*unstru
 	return objects, nil
 }
 
-// pollEvery is short: an API server on this machine answers in about a millisecond.
-const pollEvery = 25 * time.Millisecond
+// pollEvery is short: an API server on this machine answers in about a millisecond. Where
+// it does not, because the machine is busy or the check looks at much, a poll waits
+// pollPause times as long as it took: what is waited for comes about the sooner.
+const (
+	pollEvery = 25 * time.Millisecond
+	pollPause = 4
+)
 
 // Await polls check until it returns "" and fails with what it last waited for.
 func Await(ctx context.Context, within time.Duration, check func(context.Context) (waitingFor string, err error)) error {
@@ -92,6 +97,7 @@ func Await(ctx context.Context, within time.Duration, check func(context.Context
 	defer cancel()
 	waiting := "nothing was looked at"
 	for {
+		began := time.Now()
 		now, err := check(ctx)
 		if err == nil && now == "" {
 			return nil
@@ -105,7 +111,7 @@ func Await(ctx context.Context, within time.Duration, check func(context.Context
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("after %s still waiting: %s", within, waiting)
-		case <-time.After(pollEvery):
+		case <-time.After(max(pollEvery, pollPause*time.Since(began))):
 		}
 	}
 }
