@@ -9,8 +9,9 @@ SHELL       := /usr/bin/env bash
 VERSION  ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
 # What users build: static binaries that do not name the machine they were built on.
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/mehdiazizian/liqo-resource-broker/internal/version.linked=$(VERSION)"
-# Packages compile and run two at a time: each integration test boots a Kubernetes API.
-GO_TEST  := go test -race -shuffle=on -p 2
+# Packages compile and run three at a time: each integration test boots a Kubernetes API, and
+# often waits for it.
+GO_TEST  := go test -race -shuffle=on -p 3
 # Images, see "make images".
 TAG      ?= dev
 PUSH     ?= false
@@ -76,7 +77,7 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liq
 
 .PHONY: test
 test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
-	$(GO_TEST) -p 3 -timeout 15m $(LONGEST) $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(WAITING) $(LONGEST))")
+	$(GO_TEST) -timeout 15m $(LONGEST) $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(WAITING) $(LONGEST))")
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-processes test-model test-waiting test-endings
 
 # The package whose tests take the longest: it begins first, so that nothing waits for it alone.
