@@ -1,0 +1,190 @@
+package capacity
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+const overheadClass = "sandboxed"
+
+// What is allocated on a node is what operators read in kubectl describe node.
+func TestAllocatedIsWhatKubectlDescribes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("boots an API server")
+	}
+	ctx, plane := t.Context(), controlplanetest.Start(t)
+	client, err := kubernetes.NewForConfig(plane.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any will do
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	must(t, createNode(ctx, client))
+	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: overheadClass}, Handler: "sandbox",
+		Overhead: &nodev1.Overhead{PodFixed: list("cpu", "30m", "memory", "20Mi")}}
+	_, err = client.NodeV1().RuntimeClasses().Create(ctx, class, metav1.CreateOptions{})
+	must(t, err)
+
+	w := New(client)
+	watching, stop := context.WithCancel(ctx)
+	done := make(chan error)
+	go func() { done <- w.Start(watching) }()
+	const pods = 40
+	left := int64(0)
+	for i := range pods {
+		phase := corev1.PodRunning
+		if rng.IntN(5) == 0 {
+			phase = corev1.PodSucceeded
+		} else {
+			left++
+		}
+		must(t, createPod(ctx, client, randomPod(rng, i), phase))
+	}
+
+	want, err := quantity.FromResourceList(describedRequests(ctx, t, plane.Kubeconfig()))
+	must(t, err)
+	want["pods"] = left
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		return w.Snapshot().Allocated.Equal(want), nil
+	})
+	if err != nil {
+		t.Errorf("kubectl describes %v, the agent counts %v", want, w.Snapshot().Allocated)
+	}
+	stop()
+	must(t, <-done)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func createNode(ctx context.Context, client kubernetes.Interface) error {
+	node := readyNode(func(n *corev1.Node) {
+		n.Status.Capacity = list("cpu", "64", "memory", "256Gi", "ephemeral-storage", "1Ti", "pods", "110", "nvidia.com/gpu", "100")
+		n.Status.Allocatable = n.Status.Capacity
+	})
+	status := node.Status
+	node, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	node.Status = status
+	_, err = client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
+	return err
+}
+
+func createPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, phase corev1.PodPhase) error {
+	status := pod.Status
+	pod, err := client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	pod.Status = status
+	pod.Status.Phase = phase
+	_, err = client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
+}
+
+// randomPod has what makes requests more than a sum: init containers, sidecars, an
+// overhead, or a resize that its kubelet has not taken yet. It has no amounts for the pod as
+// a whole: the scheduler counts them as the agent does, kubectl v1.35 describes its
+// containers' in their place.
+func randomPod(rng *rand.Rand, n int) *corev1.Pod {
+	amounts := func() corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for name, most := range map[corev1.ResourceName]int64{"cpu": 900, "memory": 500 << 20, "ephemeral-storage": 1 << 30, "nvidia.com/gpu": 2} {
+			amount := *resource.NewQuantity(rng.Int64N(most), resource.BinarySI)
+			if name == corev1.ResourceCPU {
+				amount = *resource.NewMilliQuantity(rng.Int64N(most), resource.DecimalSI)
+			}
+			if rng.IntN(3) > 0 {
+				out[name] = amount
+			}
+		}
+		return out
+	}
+	one := func(name string) corev1.Container {
+		c := container(name, amounts())
+		c.Image = "registry.k8s.io/pause:3.10"
+		if gpus, ok := c.Resources.Requests["nvidia.com/gpu"]; ok {
+			c.Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": gpus} // has no other request than its limit
+		}
+		return c
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("p%d", n)},
+		Spec:       corev1.PodSpec{NodeName: "n1"},
+	}
+	for i := range 1 + rng.IntN(3) {
+		pod.Spec.Containers = append(pod.Spec.Containers, one(fmt.Sprintf("c%d", i)))
+	}
+	for i := range rng.IntN(3) {
+		c := one(fmt.Sprintf("i%d", i))
+		if rng.IntN(2) == 0 {
+			c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+		}
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+	}
+	switch rng.IntN(3) {
+	case 0:
+		pod.Spec.RuntimeClassName = new(overheadClass)
+	case 1:
+		before := list("cpu", fmt.Sprintf("%dm", 1+rng.IntN(900)), "memory", fmt.Sprintf("%dMi", 1+rng.IntN(500)))
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "c0", AllocatedResources: before, Resources: &corev1.ResourceRequirements{Requests: before},
+		}}
+	}
+	return pod
+}
+
+// describedRequests are those under "Allocated resources" of the node.
+func describedRequests(ctx context.Context, t *testing.T, kubeconfig string) corev1.ResourceList {
+	t.Helper()
+	tools, err := toolchain.New(progress.Discard)
+	must(t, err)
+	must(t, tools.Ensure(ctx, toolchain.Kubectl))
+	out, err := exec.CommandContext(ctx, tools.Path(toolchain.Kubectl), "--kubeconfig", kubeconfig, "describe", "node", "n1").CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl describe node: %v: %s", err, out)
+	}
+	_, table, found := strings.Cut(string(out), "Allocated resources:")
+	table, _, ended := strings.Cut(table, "\nEvents:")
+	if !found || !ended {
+		t.Fatalf("kubectl describe node says nothing of what is allocated:\n%s", out)
+	}
+	described := corev1.ResourceList{}
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		if amount, err := resource.ParseQuantity(fields[1]); err == nil && !amount.IsZero() {
+			described[corev1.ResourceName(fields[0])] = amount
+		}
+	}
+	if len(described) < 4 {
+		t.Fatalf("described are %v:\n%s", described, table)
+	}
+	return described
+}
