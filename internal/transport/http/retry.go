@@ -55,7 +55,7 @@ func worthRetrying(ctx context.Context, response *nethttp.Response, err error) (
 		return false, nil
 	}
 	if err != nil {
-		return !permanent(err), nil
+		return !permanent(err) && !errors.Is(err, errLeftAlone), nil
 	}
 	overloaded := response.StatusCode == nethttp.StatusTooManyRequests || response.StatusCode >= nethttp.StatusInternalServerError
 	return overloaded && retryAfter(response) <= maxRetryAfter, nil

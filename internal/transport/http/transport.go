@@ -74,6 +74,7 @@ func New(o Options) (*Transport, error) {
 // what errors name.
 func Over(c Carrier, urls ...string) (*Transport, error) {
 	closed, closeNow := context.WithCancel(context.Background())
+	c = newBreaker(c)
 	t := &Transport{carrier: c, urls: urls, closed: closed, close: closeNow}
 	var err error
 	t.api, err = v1.NewClient(urls[0], v1.WithHTTPClient(newRetrier(c)), v1.WithRequestEditorFn(t.show))
