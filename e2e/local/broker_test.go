@@ -2,13 +2,16 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
@@ -62,6 +65,48 @@ func TestARequestDeletedWhileItIsOnItsWay(t *testing.T) {
 	check(t, rome.AwaitGone(t.Context(), r, time.Minute))
 	check(t, env.AwaitHeld(t.Context(), "rome", 0, 30*time.Second))
 	check(t, env.AwaitAvailable(t.Context(), before, 30*time.Second))
+}
+
+// The broker is away for as long as it takes to be missed. What runs runs on and stays
+// Ready, what is asked for waits and says why, and is served within one interval of
+// advertisements once the broker is back.
+func TestWhatRunsOutlivesTheBroker(t *testing.T) {
+	const interval = 30 * time.Second
+	env := playgroundOf(t)
+	ctx, rome := t.Context(), env.Member("rome")
+	held, _ := ready(t, rome, "held-meanwhile", small())
+	pods := run(t, env, rome, held)
+
+	resume := func() { signal(t, env, "broker", syscall.SIGCONT) }
+	signal(t, env, "broker", syscall.SIGSTOP)
+	defer resume()
+	var waits []*agentv1alpha1.ResourceRequest
+	for i := range 3 {
+		r, err := rome.Request(ctx, namespace, fmt.Sprintf("asked-meanwhile-%d", i), small())
+		check(t, err)
+		waits = append(waits, r)
+	}
+	for _, r := range waits {
+		check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+			err := rome.Get(ctx, client.ObjectKeyFromObject(r), r)
+			c := meta.FindStatusCondition(r.Status.Conditions, agentv1alpha1.ConditionReserved)
+			if err != nil || c != nil && c.Reason == agentv1alpha1.ReasonBrokerUnreachable && r.Status.Phase == agentv1alpha1.RequestPending {
+				return "", err
+			}
+			return fmt.Sprintf("%s to say that the broker is away, it is %s with %+v", r.Name, r.Status.Phase, c), nil
+		}))
+	}
+	check(t, rome.AwaitReady(ctx, held, time.Second))
+	check(t, pods.Unchanged(ctx))
+
+	began := time.Now()
+	resume()
+	for _, r := range waits {
+		check(t, rome.AwaitPhase(ctx, r, interval, agentv1alpha1.RequestReserved, agentv1alpha1.RequestActive))
+	}
+	t.Logf("all reserved %.1f s after the broker is back", time.Since(began).Seconds())
+	check(t, env.AwaitHeld(ctx, "rome", 1+len(waits), time.Second))
+	check(t, pods.Unchanged(ctx))
 }
 
 // signal goes to the broker ("broker") or a member's agent (by cluster ID).

@@ -24,7 +24,7 @@ func cycles(few, many int) int {
 func TestCyclesLeaveNothing(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
-	before := censusOf(t, env)
+	before := settledCensusOf(t, env)
 	secrets := canaries{}
 	began := time.Now()
 	for i := range cycles(5, 50) {
@@ -55,6 +55,24 @@ func censusOf(t *testing.T, env *Environment) map[string]map[string]string {
 		}
 		all[id] = census
 	}
+	return all
+}
+
+// settledCensusOf waits until nothing is on its way out that an earlier test deleted.
+func settledCensusOf(t *testing.T, env *Environment) map[string]map[string]string {
+	t.Helper()
+	var all map[string]map[string]string
+	check(t, e2e.Await(t.Context(), time.Minute, func(context.Context) (string, error) {
+		all = censusOf(t, env)
+		for id, census := range all {
+			for name, state := range census {
+				if state != "" {
+					return fmt.Sprintf("%s in %s to be gone, it is %s", name, id, state), nil
+				}
+			}
+		}
+		return "", nil
+	}))
 	return all
 }
 

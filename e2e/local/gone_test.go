@@ -80,7 +80,7 @@ func TestAConsumerGivesUpAProviderThatIsGone(t *testing.T) {
 	withValue(t, env, "berlin", "reclaimTimeout", "1s")
 	before, err := env.Available(ctx)
 	check(t, err)
-	there := censusOf(t, env)
+	there := settledCensusOf(t, env)
 	for i := range cycles(2, 10) {
 		r, _ := ready(t, rome, fmt.Sprintf("given-up-%d", i), withGPU())
 		run(t, env, rome, r)

@@ -133,5 +133,5 @@ func unpeerByHand(t *testing.T, env *Environment, consumer, provider string) {
 	check(t, env.Settle(ctx, time.Minute, namespace, byHandNamespace))
 	check(t, c.DeleteAndWait(ctx, e2e.Object(e2e.OffloadingKind, byHandNamespace, "offloading"), time.Minute))
 	check(t, env.Unpeer(ctx, consumer, provider))
-	check(t, client.IgnoreNotFound(c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: byHandNamespace}})))
+	check(t, c.DeleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: byHandNamespace}}, time.Minute))
 }

@@ -31,7 +31,7 @@ func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string
 	check(t, env.EnsureNamespace(ctx, home, vault))
 	t.Cleanup(func() {
 		for c, name := range map[*e2e.Cluster]string{home: vault, away: landing} {
-			check(t, client.IgnoreNotFound(c.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})))
+			check(t, c.DeleteAndWait(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, time.Minute))
 		}
 	})
 	check(t, home.Create(ctx, note(vault, "secret")))
