@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,16 +124,22 @@ func TestWhatOwnPodsTakeOfReservationsIsTold(t *testing.T) {
 
 // awaitCovered waits until a provider says that what is reserved is there, or is not.
 func awaitCovered(ctx context.Context, c *e2e.Cluster, want metav1.ConditionStatus) error {
-	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	return awaitOwnCondition(ctx, c, time.Minute, agentv1alpha1.ConditionReservationsCovered, want, "")
+}
+
+// awaitOwnCondition waits for a condition of a cluster's own Advertisement, whose message
+// has a part.
+func awaitOwnCondition(ctx context.Context, c *e2e.Cluster, limit time.Duration, kind string, want metav1.ConditionStatus, message string) error {
+	return e2e.Await(ctx, limit, func(ctx context.Context) (string, error) {
 		adv := &agentv1alpha1.Advertisement{}
 		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv); err != nil {
 			return "", err
 		}
-		covered := meta.FindStatusCondition(adv.Status.Conditions, agentv1alpha1.ConditionReservationsCovered)
-		if covered == nil || covered.Status != want {
-			return fmt.Sprintf("%s to be %s: %+v", agentv1alpha1.ConditionReservationsCovered, want, covered), nil
+		got := meta.FindStatusCondition(adv.Status.Conditions, kind)
+		if got != nil && got.Status == want && strings.Contains(got.Message, message) {
+			return "", nil
 		}
-		return "", nil
+		return fmt.Sprintf("%s of %s to be %s with %q: %+v", kind, c.Name, want, message, got), nil
 	})
 }
 

@@ -3,20 +3,20 @@ package local
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
 )
 
@@ -125,17 +125,11 @@ func throughMailboxes(t *testing.T, env *Environment) {
 
 // mailboxKubeconfig has a token of the account that the broker's chart made for rome.
 func mailboxKubeconfig(ctx context.Context, env *Environment) ([]byte, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: mailboxNamespace, Name: "agent"}}
-	token := &authenticationv1.TokenRequest{}
-	if err := env.Broker.SubResource("token").Create(ctx, account, token); err != nil {
+	file, err := env.Playground.Clusters[playground.BrokerCluster].ServiceAccountKubeconfig(ctx, mailboxNamespace, "agent")
+	if err != nil {
 		return nil, err
 	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters["broker"] = &clientcmdapi.Cluster{Server: env.Broker.Config.Host, CertificateAuthorityData: env.Broker.Config.CAData}
-	config.AuthInfos["agent"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
-	config.Contexts["broker"] = &clientcmdapi.Context{Cluster: "broker", AuthInfo: "agent"}
-	config.CurrentContext = "broker"
-	return clientcmd.Write(*config)
+	return os.ReadFile(file)
 }
 
 // awaitPoll waits until rome's agent asks for news through a mailbox.

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,15 +55,7 @@ func TestWhatAClusterOffersIsConfiguredWhileItRuns(t *testing.T) {
 	}, "one node of paris of "+fmt.Sprint(len(nodes))))
 
 	offers(map[string]any{"offer": map[string]any{"share": "most"}})
-	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
-		adv := &agentv1alpha1.Advertisement{}
-		err := paris.Get(ctx, client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv)
-		c := meta.FindStatusCondition(adv.Status.Conditions, agentv1alpha1.ConditionConfigured)
-		if err == nil && c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, `offer.share: "most" is no percentage`) {
-			return "", nil
-		}
-		return fmt.Sprintf("condition Configured to say what is wrong, it says %+v", c), err
-	}))
+	check(t, awaitOwnCondition(t.Context(), paris, patience, agentv1alpha1.ConditionConfigured, metav1.ConditionFalse, `offer.share: "most" is no percentage`))
 	check(t, awaitRefusal(t.Context(), paris))
 	now, err := env.Advertisement(t.Context(), "paris")
 	check(t, err)

@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -48,7 +45,7 @@ func TestPricesAreThoseOfTheNodes(t *testing.T) {
 	}
 
 	label(t, paris, &nodes[0], map[string]string{cpu: "dear"})
-	check(t, awaitUnpriced(ctx, paris, nodes[0].Name))
+	check(t, awaitOwnCondition(ctx, paris, patience, agentv1alpha1.ConditionPriced, metav1.ConditionFalse, nodes[0].Name))
 	check(t, awaitPrices(ctx, env, &brokerv1alpha1.Cost{Currency: "EUR", CPUCost: "0.07", MemoryCost: "0.0065"}))
 
 	openCost := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -83,14 +80,11 @@ func restorePrices(t *testing.T, env *Environment, nodes []corev1.Node, labels .
 			}
 			check(t, paris.Patch(ctx, &nodes[i], client.MergeFrom(from)))
 		}
-		check(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			now := &agentv1alpha1.Advertisement{}
-			if err := paris.Get(ctx, client.ObjectKeyFromObject(before), now); err != nil {
-				return err
-			}
-			now.Spec.Cost = before.Spec.Cost
-			return paris.Update(ctx, now)
-		}))
+		now := &agentv1alpha1.Advertisement{}
+		check(t, paris.Get(ctx, client.ObjectKeyFromObject(before), now))
+		from := now.DeepCopy()
+		now.Spec.Cost = before.Spec.Cost
+		check(t, paris.Patch(ctx, now, client.MergeFrom(from)))
 		check(t, awaitPrices(ctx, env, before.Spec.Cost))
 	})
 }
@@ -111,20 +105,5 @@ func awaitPrices(ctx context.Context, env *Environment, want *brokerv1alpha1.Cos
 			return "", err
 		}
 		return fmt.Sprintf("the broker to show that paris asks for %+v, it shows %+v", want, adv.Spec.Cost), nil
-	})
-}
-
-// awaitUnpriced waits until the agent says that a node names no price.
-func awaitUnpriced(ctx context.Context, c *e2e.Cluster, node string) error {
-	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
-		adv := &agentv1alpha1.Advertisement{}
-		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv); err != nil {
-			return "", err
-		}
-		priced := meta.FindStatusCondition(adv.Status.Conditions, agentv1alpha1.ConditionPriced)
-		if priced != nil && priced.Status == metav1.ConditionFalse && strings.Contains(priced.Message, node) {
-			return "", nil
-		}
-		return fmt.Sprintf("condition Priced to name %s, it is %+v", node, priced), nil
 	})
 }
