@@ -26,9 +26,6 @@ const overheadClass = "sandboxed"
 
 // What is allocated on a node is what operators read in kubectl describe node.
 func TestAllocatedIsWhatKubectlDescribes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots an API server")
-	}
 	ctx, plane := t.Context(), controlplanetest.Start(t)
 	client, err := kubernetes.NewForConfig(plane.RESTConfig())
 	if err != nil {
