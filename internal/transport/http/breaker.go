@@ -36,11 +36,13 @@ func newBreaker(c Carrier) *breaker {
 	return &breaker{Carrier: c, circuit: gobreaker.NewCircuitBreaker[*nethttp.Response](gobreaker.Settings{ //nolint:bodyclose // none is opened here
 		Timeout:     leftAlone,
 		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= tripAfter },
-		// Neither says anything of the broker: a caller that gave up, and certificates that
-		// somebody has to change.
-		IsExcluded: func(err error) bool { return errors.Is(err, context.Canceled) || permanent(err) },
+		IsExcluded:  saysNothing,
 	})}
 }
+
+// saysNothing of the broker: a caller that gave up, and certificates that somebody has to
+// change.
+func saysNothing(err error) bool { return errors.Is(err, context.Canceled) || permanent(err) }
 
 // RoundTrip is one attempt. Whatever a broker answers is an answer.
 func (b *breaker) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) {
@@ -49,14 +51,14 @@ func (b *breaker) RoundTrip(request *nethttp.Request) (*nethttp.Response, error)
 	}
 	response, err := b.circuit.Execute(func() (*nethttp.Response, error) {
 		response, err := b.Carrier.RoundTrip(request)
-		if err != nil {
+		if err != nil && !saysNothing(err) {
 			b.last.Store(&err)
 		}
 		return response, err
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		closeBody(request)
-		return nil, fmt.Errorf("%w after %d attempts without an answer, the last: %w", errLeftAlone, tripAfter, *b.last.Load())
+		return nil, fmt.Errorf("%w after %d attempts without an answer, the last: %v", errLeftAlone, tripAfter, *b.last.Load()) //nolint:errorlint // this call did not wait itself, and must not look like a timeout
 	}
 	return response, err
 }

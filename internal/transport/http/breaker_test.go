@@ -100,6 +100,25 @@ func TestABrokerThatAnswersNobodyIsLeftAlone(t *testing.T) {
 	})
 }
 
+// A call that fails at once does not say that it waited, as the ones before it did.
+func TestALeftBrokerIsNotSaidToHaveBeenWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &silent{reason: context.DeadlineExceeded}
+		s.away.Store(true)
+		tr, err := Over(s, "https://broker.example")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			_, _ = tr.Ping(t.Context())
+		}
+		_, err = tr.Ping(t.Context())
+		if !errors.Is(err, errLeftAlone) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "within") {
+			t.Errorf("Ping: %v", err)
+		}
+	})
+}
+
 // A caller that gives up, and a certificate that is not taken, say nothing of the broker.
 func TestWhatIsNotTheBrokersFaultLeavesTheCircuitClosed(t *testing.T) {
 	for name, reason := range map[string]error{"given up": context.Canceled, "no certificate": errCredentials} {
