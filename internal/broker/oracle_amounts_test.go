@@ -105,7 +105,9 @@ func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amo
 			continue
 		}
 		more := want - max(kept, l.used[ledger.PlacementName(r.name, int32(n+1))][resource])
-		if !o.lends(p.provider, now) || more > o.free(p.provider, resource)-o.kept(p.provider, resource, nobody) {
+		// What it uses already takes nothing from anybody, even where more is kept than is free.
+		free := max(o.free(p.provider, resource)-o.kept(p.provider, resource, nobody), 0)
+		if !o.lends(p.provider, now) || more > free {
 			return fault.Conflict
 		}
 	}
