@@ -36,6 +36,10 @@ const (
 
 var watched = [...]string{CertFile, KeyFile, CAFile, AgentsCAFile, CAAdditionalFile, AgentsCAAdditionalFile}
 
+// lookEvery is how often files that are in use are looked at. At every request it would be
+// a third of what a short one costs on both sides.
+const lookEvery = time.Second
+
 // readTries bounds how often files are read that are replaced meanwhile.
 const readTries = 5
 
@@ -57,14 +61,15 @@ type Credentials struct {
 // TrustDigest names the roots in c.
 func (c *Credentials) TrustDigest() string { return TrustDigest(c.ServerRoots, c.AgentsRoots) }
 
-// Files reads a certificate directory and follows its changes: every call of
-// Current looks at the files, and reads them if one was replaced.
+// Files reads a certificate directory and follows its changes: a call of Current looks at
+// the files, once a second at most while all is well, and reads them if one was replaced.
 type Files struct {
 	dir string
 	now func() time.Time
 
 	// mu guards the following.
 	mu      sync.Mutex
+	looked  time.Time
 	current *Credentials
 	seen    [len(watched)]os.FileInfo
 	problem error
@@ -189,6 +194,11 @@ func (f *Files) path(name string) string { return filepath.Join(f.dir, name) }
 // reload needs mu. It leaves current alone unless all files are good, and of one
 // moment.
 func (f *Files) reload() {
+	now := f.now()
+	if ago := now.Sub(f.looked); f.current != nil && f.problem == nil && 0 <= ago && ago < lookEvery {
+		return
+	}
+	f.looked = now
 	infos := f.stat()
 	// What is not valid yet becomes so without any change.
 	if (f.current != nil || f.problem != nil) && !errors.Is(f.problem, errEarly) && slices.EqualFunc(infos[:], f.seen[:], sameFile) {

@@ -73,6 +73,10 @@ func TestFilesFollowChanges(t *testing.T) {
 	}
 
 	write(KeyFile, otherKey(t, a))(t, dir)
+	if files.Problem() != nil {
+		t.Error("files were looked at twice within a second")
+	}
+	now = now.Add(lookEvery)
 	if got := current(t, files); got != first {
 		t.Error("a half replaced pair was used")
 	}
@@ -93,6 +97,7 @@ func TestFilesFollowChanges(t *testing.T) {
 	}
 
 	remove(CertFile)(t, dir)
+	now = now.Add(lookEvery)
 	if got := current(t, files); got != second {
 		t.Error("a removed file took what was read away")
 	}
@@ -117,11 +122,13 @@ func TestFilesFollowAMountedSecret(t *testing.T) {
 		}
 	}
 	turn("v1")
-	files, err := OpenFiles(filepath.Join(dir, "data"), func() time.Time { return testTime })
+	now := testTime
+	files, err := OpenFiles(filepath.Join(dir, "data"), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
 	turn("v2")
+	now = now.Add(lookEvery)
 	if id, err := files.ClusterID(); id != "paris" || err != nil {
 		t.Errorf("ClusterID after the turn = %q, %v; want paris", id, err)
 	}
@@ -142,6 +149,7 @@ func TestWhatWasNotValidYetIsTakenUpInTime(t *testing.T) {
 	if err := errors.Join(err, late.Save(dir, a.CertPEM(), nil)); err != nil {
 		t.Fatal(err)
 	}
+	now = now.Add(lookEvery)
 	if got := current(t, files); got != first || files.Problem() == nil {
 		t.Errorf("a certificate of the next hour is in use: %v", files.Problem())
 	}
@@ -158,13 +166,15 @@ func TestASecondRootIsTrustedBesideTheFirst(t *testing.T) {
 	if err := errors.Join(err, pair.Save(dir, a.CertPEM(), b.CertPEM())); err != nil {
 		t.Fatal(err)
 	}
-	files, err := OpenFiles(dir, func() time.Time { return testTime })
+	now := testTime
+	files, err := OpenFiles(dir, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := current(t, files)
 	write(CAAdditionalFile, c.CertPEM())(t, dir)
 	write(AgentsCAAdditionalFile, slices.Concat(c.CertPEM(), b.CertPEM()))(t, dir)
+	now = now.Add(lookEvery)
 	after := current(t, files)
 	if before.TrustDigest() == after.TrustDigest() {
 		t.Error("another root left the digest as it was")
@@ -180,6 +190,7 @@ func TestASecondRootIsTrustedBesideTheFirst(t *testing.T) {
 	}
 	remove(CAAdditionalFile)(t, dir)
 	remove(AgentsCAAdditionalFile)(t, dir)
+	now = now.Add(lookEvery)
 	if got, want := current(t, files).TrustDigest(), before.TrustDigest(); got != want {
 		t.Errorf("digest without additional roots: %s, want %s", got, want)
 	}

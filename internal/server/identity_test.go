@@ -141,6 +141,7 @@ func TestReplacedCertificateFilesAreLogged(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	ping := func() {
 		t.Helper()
+		s.later()
 		if r := s.send(t, s.client(t, "rome"), http.MethodGet, "/api/v1/ping", ""); r.StatusCode != http.StatusOK {
 			t.Fatalf("ping: %s", r.Status)
 		}

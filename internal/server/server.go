@@ -50,8 +50,8 @@ type Options struct {
 	// Direct is served as well if it is set; the server closes it.
 	Direct net.Listener
 	// CertDir holds the server's certificate and the CA of agents as pki.Files reads
-	// them. Replaced files are in use from the next connection on, a replaced CA from
-	// the next request on.
+	// them. A second after files were replaced, the certificate is that of new
+	// connections, and the CA that of every request.
 	CertDir string
 	// Broker decides.
 	Broker Broker

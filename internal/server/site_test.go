@@ -77,7 +77,11 @@ func (s *site) saveServer(t *testing.T, agentsCA *pki.Authority) {
 	if err := errors.Join(err, pair.Save(s.certDir, s.serverCA.CertPEM(), agentsCA.CertPEM())); err != nil {
 		t.Fatal(err)
 	}
+	s.later()
 }
+
+// later is when the server looks at its files again.
+func (s *site) later() { s.clock.SetTime(s.clock.Now().Add(time.Second)) }
 
 // client of a cluster with a good certificate.
 func (s *site) client(t *testing.T, clusterID string) *http.Client {

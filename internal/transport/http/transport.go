@@ -26,8 +26,8 @@ type Options struct {
 	// URLs of the broker's replicas, https://host[:port]. The first is used until it
 	// does not answer, then the next.
 	URLs []string
-	// Files hold the agent's certificate and the CA of the broker. What replaces
-	// them is in use from the next call on; calls under way end on the old ones.
+	// Files hold the agent's certificate and the CA of the broker. What replaces them is
+	// in use a second later; calls under way end on the old ones.
 	Files *pki.Files
 	// UserAgent names the agent and its version in the broker's sight.
 	UserAgent string

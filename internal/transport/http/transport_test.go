@@ -238,7 +238,12 @@ func TestReplacedCertificatesLoseNoCall(t *testing.T) {
 	s := newSite(t)
 	broker := transporttest.NewBroker()
 	dir := s.clientDir(t, "rome")
-	tr := s.connect(t, dir, s.serve(t, broker, listen(t)))
+	var shift atomic.Int64
+	files, err := pki.OpenFiles(dir, func() time.Time { return time.Now().Add(time.Duration(shift.Load())) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := s.connectFiles(t, files, s.serve(t, broker, listen(t)))
 
 	poll := make(chan error, 1)
 	go func() {
@@ -254,6 +259,8 @@ func TestReplacedCertificatesLoseNoCall(t *testing.T) {
 	stop := underLoad(t, tr)
 	for i := range 10 {
 		s.issueClient(t, dir, fmt.Sprintf("rome-%d", i))
+		// Files are looked at once a second.
+		shift.Add(int64(time.Second))
 		if err := broker.AwaitCalls(t.Context(), transporttest.SendMessage, len(broker.Calls(transporttest.SendMessage))+5); err != nil {
 			t.Fatal(err)
 		}
