@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,9 @@ var samples embed.FS
 
 // heartbeat is how often a kubelet writes the status of its node though nothing changed.
 const heartbeat = 5 * time.Minute
+
+// unbound is how pods are asked for that have no node.
+const unbound = "spec.nodeName=,status.phase=Pending"
 
 // population is the nodes and pods of a large cluster, in front of an API server that
 // answers everything else. They are made up as they are read and kept nowhere. It speaks
@@ -69,13 +73,17 @@ type kind struct {
 	marker func(meta metav1.ObjectMeta) runtime.Object
 }
 
-func (p *population) kind(path string) (kind, bool) {
+func (p *population) kind(path string, query url.Values) (kind, bool) {
 	switch path {
 	case "/api/v1/pods":
-		return kind{
+		pods := kind{
 			p.pods, func(i int) runtime.Object { return p.podAt(i, 0) }, p.podEvent, time.Second / time.Duration(p.rate),
 			func(meta metav1.ObjectMeta) runtime.Object { return &corev1.Pod{ObjectMeta: meta} },
-		}, true
+		}
+		if query.Get("fieldSelector") == unbound {
+			pods.count, pods.event, pods.every = 0, p.unboundEvent, 2*pods.every
+		}
+		return pods, true
 	case "/api/v1/nodes":
 		return kind{
 			p.nodes, func(i int) runtime.Object { return p.nodeAt(i) }, p.nodeEvent, heartbeat / time.Duration(p.nodes),
@@ -89,7 +97,7 @@ func (p *population) kind(path string) (kind, bool) {
 // have such.
 func (p *population) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	k, ours := p.kind(r.URL.Path)
+	k, ours := p.kind(r.URL.Path, query)
 	if !ours || query.Get("labelSelector") != "" {
 		p.rest.ServeHTTP(w, r)
 		return
@@ -172,6 +180,18 @@ func (p *population) podEvent(k int) watch.Event {
 	default:
 		return watch.Event{Type: watch.Modified, Object: p.podAt(i, generation+1)}
 	}
+}
+
+// unboundEvent has each of those successors be there before it is bound, which to who
+// watches pods without a node is its end.
+func (p *population) unboundEvent(k int) watch.Event {
+	i, generation := k/2%p.pods, k/2/p.pods
+	pod := p.podAt(i, generation+1)
+	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	if k%2 == 0 {
+		return watch.Event{Type: watch.Added, Object: pod}
+	}
+	return watch.Event{Type: watch.Deleted, Object: pod}
 }
 
 func (p *population) nodeEvent(k int) watch.Event {

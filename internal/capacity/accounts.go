@@ -17,6 +17,8 @@ type accounts struct {
 	nodes map[string]*node
 	pods  map[podKey]podRecord
 	used  map[string]*placement
+	// pending stands apart: a pod has no node in it.
+	pending *demand
 
 	capacity    quantity.Amounts
 	allocatable quantity.Amounts
@@ -71,6 +73,7 @@ func newAccounts() *accounts {
 		nodes:       map[string]*node{},
 		pods:        map[podKey]podRecord{},
 		used:        map[string]*placement{},
+		pending:     newDemand(),
 		capacity:    quantity.Amounts{},
 		allocatable: quantity.Amounts{},
 		allocated:   quantity.Amounts{},
@@ -290,6 +293,7 @@ func (a *accounts) snapshot() Snapshot {
 		Allocatable: a.allocatable.Clone(),
 		Allocated:   a.allocated.Clone(),
 		Used:        used,
+		Pending:     a.pending.sum.Clone(),
 		Nodes:       a.counted,
 		NodeShapes:  a.histogram.shapes(),
 	}

@@ -18,13 +18,20 @@ import (
 type world struct {
 	nodes map[string]nodeFacts
 	pods  map[podKey]podFacts
+	// unbound are what pods without a node ask for; nil where they ask for nothing yet.
+	unbound map[podKey]*request
 }
 
 // recount is the specification: it goes through everything.
 func (w *world) recount() Snapshot {
 	s := Snapshot{
 		Capacity: quantity.Amounts{}, Allocatable: quantity.Amounts{}, Allocated: quantity.Amounts{},
-		Used: map[string]quantity.Amounts{}, NodeShapes: []Shape{},
+		Used: map[string]quantity.Amounts{}, Pending: quantity.Amounts{}, NodeShapes: []Shape{},
+	}
+	for _, r := range w.unbound {
+		if r != nil {
+			r.addTo(s.Pending, +1)
+		}
 	}
 	free := map[string]quantity.Amounts{}
 	for name, n := range w.nodes {
@@ -96,23 +103,27 @@ func TestRunningTotalsEqualARecount(t *testing.T) {
 			ours: ours, counts: ours && rapid.Bool().Draw(t, "counts"),
 		}
 	})
+	drawRequest := rapid.Custom(func(t *rapid.T) request {
+		r := request{milliCPU: rapid.Int64Range(0, 1500).Draw(t, "cpu"), memory: rapid.Int64Range(0, 1<<30).Draw(t, "memory")}
+		if rapid.Bool().Draw(t, "wants gpu") {
+			r.others = []other{{"nvidia.com/gpu", 1}}
+		}
+		return r
+	})
 	drawPod := rapid.Custom(func(t *rapid.T) podFacts {
-		f := podFacts{
+		return podFacts{
 			node:      rapid.SampledFrom([]string{"", "n1", "n2", "n3", "n4"}).Draw(t, "node"),
 			placement: rapid.SampledFrom([]string{"", "", "res-aaaaaaaaaa-1", "res-aaaaaaaaaa-2"}).Draw(t, "placement"),
-			request:   request{milliCPU: rapid.Int64Range(0, 1500).Draw(t, "cpu"), memory: rapid.Int64Range(0, 1<<30).Draw(t, "memory")},
+			request:   drawRequest.Draw(t, "request"),
 		}
-		if rapid.Bool().Draw(t, "wants gpu") {
-			f.request.others = []other{{"nvidia.com/gpu", 1}}
-		}
-		return f
 	})
+	drawUnbound := rapid.Ptr(drawRequest, true)
 	nodeName := rapid.SampledFrom([]string{"n1", "n2", "n3", "n4"})
 	podID := rapid.Custom(func(t *rapid.T) podKey { return podKey{rapid.ByteRange(0, 9).Draw(t, "pod")} })
 
 	rapid.Check(t, func(t *rapid.T) {
 		a := newAccounts()
-		w := world{nodes: map[string]nodeFacts{}, pods: map[podKey]podFacts{}}
+		w := world{nodes: map[string]nodeFacts{}, pods: map[podKey]podFacts{}, unbound: map[podKey]*request{}}
 		t.Repeat(map[string]func(*rapid.T){
 			"a node changes": func(t *rapid.T) {
 				name, f := nodeName.Draw(t, "name"), drawNode.Draw(t, "node")
@@ -142,6 +153,23 @@ func TestRunningTotalsEqualARecount(t *testing.T) {
 				w.pods = rapid.MapOf(podID, drawPod).Draw(t, "pods")
 				a.replacePods(w.pods)
 			},
+			"a pod without a node changes": func(t *rapid.T) {
+				key, r := podID.Draw(t, "key"), drawUnbound.Draw(t, "request")
+				before := w.recount().Pending
+				w.unbound[key] = r
+				if moved := !before.Equal(w.recount().Pending); a.pending.setPod(key, r) != moved {
+					t.Fatalf("a change from %v is reported wrongly", before)
+				}
+			},
+			"a pod without a node goes, or is bound": func(t *rapid.T) {
+				key := podID.Draw(t, "key")
+				delete(w.unbound, key)
+				a.pending.removePod(key)
+			},
+			"the pods without a node are listed again": func(t *rapid.T) {
+				w.unbound = rapid.MapOf(podID, drawUnbound).Draw(t, "pods")
+				a.pending.replacePods(w.unbound)
+			},
 			"": func(t *rapid.T) {
 				want, got := w.recount(), a.snapshot()
 				if diff := cmp.Diff(want, got, sameFigures); diff != "" {
@@ -151,9 +179,10 @@ func TestRunningTotalsEqualARecount(t *testing.T) {
 		})
 		a.replacePods(nil)
 		a.replaceNodes(nil)
-		if len(a.nodes)+len(a.pods)+len(a.used)+len(a.histogram.counts[0]) != 0 {
-			t.Fatalf("an empty cluster leaves %d nodes, %d pods, %d placements, %d shapes",
-				len(a.nodes), len(a.pods), len(a.used), len(a.histogram.counts[0]))
+		a.pending.replacePods(nil)
+		if len(a.nodes)+len(a.pods)+len(a.used)+len(a.histogram.counts[0])+len(a.pending.pods)+len(a.pending.sum) != 0 {
+			t.Fatalf("an empty cluster leaves %d nodes, %d pods, %d placements, %d shapes, %d pending pods, %v",
+				len(a.nodes), len(a.pods), len(a.used), len(a.histogram.counts[0]), len(a.pending.pods), a.pending.sum)
 		}
 	})
 }

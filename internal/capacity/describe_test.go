@@ -24,7 +24,8 @@ import (
 
 const overheadClass = "sandboxed"
 
-// What is allocated on a node is what operators read in kubectl describe node.
+// What is allocated on a node is what operators read in kubectl describe node; what is
+// pending is what is allocated once it is bound.
 func TestAllocatedIsWhatKubectlDescribes(t *testing.T) {
 	ctx, plane := t.Context(), controlplanetest.Start(t)
 	client, err := kubernetes.NewForConfig(plane.RESTConfig())
@@ -59,14 +60,46 @@ func TestAllocatedIsWhatKubectlDescribes(t *testing.T) {
 	want, err := quantity.FromResourceList(describedRequests(ctx, t, plane.Kubeconfig()))
 	must(t, err)
 	want["pods"] = left
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		return w.Snapshot().Allocated.Equal(want), nil
-	})
-	if err != nil {
-		t.Errorf("kubectl describes %v, the agent counts %v", want, w.Snapshot().Allocated)
+	expect := func(allocated, pending quantity.Amounts, where string) {
+		t.Helper()
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+			s := w.Snapshot()
+			return s.Allocated.Equal(allocated) && s.Pending.Equal(pending), nil
+		})
+		if err != nil {
+			s := w.Snapshot()
+			t.Errorf("%s: %v allocated and %v pending, the agent counts %v and %v", where, allocated, pending, s.Allocated, s.Pending)
+		}
 	}
+	expect(want, nil, "kubectl describes")
+
+	untried, gated := unboundPod("untried"), unboundPod("gated")
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+	gated.Status.Conditions = []corev1.PodCondition{unscheduled(corev1.PodReasonSchedulingGated)}
+	bound, deleted := unboundPod("bound"), unboundPod("deleted")
+	bound.Status.Conditions = []corev1.PodCondition{unscheduled(corev1.PodReasonUnschedulable)}
+	deleted.Status.Conditions = bound.Status.Conditions
+	for _, pod := range []*corev1.Pod{untried, gated, bound, deleted} {
+		must(t, createPod(ctx, client, pod, corev1.PodPending))
+	}
+	one := quantity.Amounts{"cpu": 1000, "memory": 1 << 20, "pods": 1}
+	expect(want, one.Times(2), "two find no node")
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: bound.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
+	must(t, client.CoreV1().Pods(metav1.NamespaceDefault).Bind(ctx, binding, metav1.CreateOptions{}))
+	expect(want.Add(one), one, "one of them is bound")
+	must(t, client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, deleted.Name, metav1.DeleteOptions{}))
+	expect(want.Add(one), nil, "the other is deleted")
 	stop()
 	must(t, <-done)
+}
+
+func unboundPod(name string) *corev1.Pod {
+	c := container("a", list("cpu", "1", "memory", "1Mi"))
+	c.Image = "registry.k8s.io/pause:3.10"
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{c}},
+	}
 }
 
 func must(t *testing.T, err error) {

@@ -17,4 +17,7 @@
 //     its node counts: the capacity that it takes is then offered by nobody.
 //   - A pod that Liqo runs here for a placement is used by that placement. Every
 //     other pod is allocated.
+//   - One of those others that the scheduler finds no node for is pending. Pods without
+//     a node are watched apart: most of them are bound within a moment, and are never
+//     counted.
 package capacity

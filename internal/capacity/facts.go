@@ -165,6 +165,14 @@ func (r *request) addTo(sum quantity.Amounts, sign int64) {
 	}
 }
 
+// cut makes no amount larger than most.
+func (r *request) cut(most int64) {
+	r.milliCPU, r.memory, r.ephemeral = min(r.milliCPU, most), min(r.memory, most), min(r.ephemeral, most)
+	for i := range r.others {
+		r.others[i].amount = min(r.others[i].amount, most)
+	}
+}
+
 // Finished tells of a pod that has ended and takes nothing any more, until somebody
 // deletes it.
 func Finished(pod *corev1.Pod) bool {

@@ -93,16 +93,17 @@ func trimNode(shown []string, lent *lendable) func(obj any) (trimmed[nodeFacts],
 	}
 }
 
-// trimPod leaves out the placeholders of reservations, which are in one namespace.
-func trimPod(placeholders string) func(obj any) (trimmed[podFacts], error) {
-	return func(obj any) (trimmed[podFacts], error) {
+// trimPod has facts of a pod read, but of the placeholders of reservations, which are in
+// one namespace, none.
+func trimPod[F any](placeholders string, factsOf func(*corev1.Pod) F) func(obj any) (trimmed[F], error) {
+	return func(obj any) (trimmed[F], error) {
 		p, ok := obj.(*corev1.Pod)
 		if !ok {
-			return trimmed[podFacts]{}, fmt.Errorf("expected a Pod, got %T", obj)
+			return trimmed[F]{}, fmt.Errorf("expected a Pod, got %T", obj)
 		}
-		t := trimmed[podFacts]{namespace: p.Namespace, name: p.Name, key: keyOf(&p.ObjectMeta)}
+		t := trimmed[F]{namespace: p.Namespace, name: p.Name, key: keyOf(&p.ObjectMeta)}
 		if p.Namespace != placeholders || p.Labels[agentv1alpha1.PlaceholderLabel] == "" {
-			t.facts = factsOfPod(p)
+			t.facts = factsOf(p)
 		}
 		return t, nil
 	}

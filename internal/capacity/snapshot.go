@@ -14,6 +14,9 @@ type Snapshot struct {
 	// Used is what the pods of each placement request on those nodes, by the name
 	// of the placement. A placement without a pod is not named.
 	Used map[string]quantity.Amounts
+	// Pending is what pods of this cluster's own request that the scheduler finds no
+	// node for; each of them is one of its pods.
+	Pending quantity.Amounts
 	// Nodes that are Ready and schedulable.
 	Nodes int
 	// NodeShapes counts those nodes by what is free on them, largest first.

@@ -23,8 +23,8 @@ const runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Faile
 // Watcher keeps account of the cluster while it runs. It is safe for concurrent
 // use and is a Runnable of a manager, on every replica.
 type Watcher struct {
-	nodes, pods cache.ListerWatcher
-	nodeLabels  []string
+	nodes, running, unbound cache.ListerWatcher
+	nodeLabels              []string
 	// placeholders is the namespace of pods that stand in for reserved capacity.
 	placeholders string
 
@@ -39,7 +39,8 @@ type Watcher struct {
 	lent, listed *lendable
 	listAgain    context.CancelFunc
 	nodesKnown   bool
-	podsKnown    bool
+	runningKnown bool
+	unboundKnown bool
 }
 
 // New makes a Watcher of the cluster behind client, which tells nodes apart by the
@@ -47,7 +48,6 @@ type Watcher struct {
 // reading pods.
 func New(client kubernetes.Interface, nodeLabels ...string) *Watcher {
 	nodes := client.CoreV1().Nodes()
-	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	return &Watcher{
 		nodeLabels: nodeLabels,
 		nodes: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -56,21 +56,28 @@ func New(client kubernetes.Interface, nodeLabels ...string) *Watcher {
 				return nodes.Watch(ctx, o)
 			},
 		}, client),
-		pods: cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				o.FieldSelector = runningPods
-				return pods.List(ctx, o)
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				o.FieldSelector = runningPods
-				return pods.Watch(ctx, o)
-			},
-		}, client),
+		running:  podsOf(client, runningPods),
+		unbound:  podsOf(client, unboundPods),
 		changed:  make(chan struct{}, 1),
 		synced:   make(chan struct{}),
 		accounts: newAccounts(),
 		lent:     &lendable{nodes: labels.Everything()},
 	}
+}
+
+// podsOf a cluster that its API server selects by their fields.
+func podsOf(client kubernetes.Interface, selector string) cache.ListerWatcher {
+	pods := client.CoreV1().Pods(metav1.NamespaceAll)
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = selector
+			return pods.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selector
+			return pods.Watch(ctx, o)
+		},
+	}, client)
 }
 
 // PlaceholdersIn leaves pods of a namespace that stand in for reserved capacity out of
@@ -103,7 +110,12 @@ func (w *Watcher) Start(ctx context.Context) error {
 			w.watchNodes(ctx)
 		}
 	})
-	running.Go(func() { w.podReflector().RunWithContext(ctx) })
+	running.Go(func() {
+		podReflector(w, "running", w.running, &w.runningKnown, factsOfPod, w.accounts).RunWithContext(ctx)
+	})
+	running.Go(func() {
+		podReflector(w, "unbound", w.unbound, &w.unboundKnown, demandOf, w.accounts.pending).RunWithContext(ctx)
+	})
 	running.Wait()
 	return nil
 }
@@ -175,53 +187,58 @@ func (w *Watcher) nodeReflector(lent *lendable) *cache.Reflector {
 	return cache.NewReflectorWithOptions(w.nodes, &corev1.Node{}, &sink[nodeFacts]{
 		trim: trimNode(w.nodeLabels, lent),
 		set: func(t trimmed[nodeFacts]) {
-			w.tell(func(a *accounts) bool { return a.setNode(t.name, t.facts) })
+			w.tell(func() bool { return w.accounts.setNode(t.name, t.facts) })
 		},
 		remove: func(t trimmed[nodeFacts]) {
-			w.tell(func(a *accounts) bool { return a.removeNode(t.name) })
+			w.tell(func() bool { return w.accounts.removeNode(t.name) })
 		},
 		replace: func(all []trimmed[nodeFacts]) {
 			facts := make(map[string]nodeFacts, len(all))
 			for _, t := range all {
 				facts[t.name] = t.facts
 			}
-			w.tell(func(a *accounts) bool {
+			w.tell(func() bool {
 				w.nodesKnown, w.listed = true, lent
-				return a.replaceNodes(facts)
+				return w.accounts.replaceNodes(facts)
 			})
 		},
 	}, cache.ReflectorOptions{Name: "capacity/nodes"})
 }
 
-func (w *Watcher) podReflector() *cache.Reflector {
-	return cache.NewReflectorWithOptions(w.pods, &corev1.Pod{}, &sink[podFacts]{
-		trim: trimPod(w.placeholders),
-		set: func(t trimmed[podFacts]) {
-			w.tell(func(a *accounts) bool { return a.setPod(t.key, t.facts) })
-		},
-		remove: func(t trimmed[podFacts]) {
-			w.tell(func(a *accounts) bool { return a.removePod(t.key) })
-		},
-		replace: func(all []trimmed[podFacts]) {
-			facts := make(map[podKey]podFacts, len(all))
+// podAccounts are told what becomes of the pods of one watch. Each call reports whether
+// anything changed.
+type podAccounts[F any] interface {
+	setPod(podKey, F) bool
+	removePod(podKey) bool
+	replacePods(map[podKey]F) bool
+}
+
+// podReflector tells accounts of what it reads, and sets known once that is everything.
+func podReflector[F any](w *Watcher, name string, from cache.ListerWatcher, known *bool, factsOf func(*corev1.Pod) F, to podAccounts[F]) *cache.Reflector {
+	return cache.NewReflectorWithOptions(from, &corev1.Pod{}, &sink[F]{
+		trim:   trimPod(w.placeholders, factsOf),
+		set:    func(t trimmed[F]) { w.tell(func() bool { return to.setPod(t.key, t.facts) }) },
+		remove: func(t trimmed[F]) { w.tell(func() bool { return to.removePod(t.key) }) },
+		replace: func(all []trimmed[F]) {
+			facts := make(map[podKey]F, len(all))
 			for _, t := range all {
 				facts[t.key] = t.facts
 			}
-			w.tell(func(a *accounts) bool {
-				w.podsKnown = true
-				return a.replacePods(facts)
+			w.tell(func() bool {
+				*known = true
+				return to.replacePods(facts)
 			})
 		},
-	}, cache.ReflectorOptions{Name: "capacity/pods"})
+	}, cache.ReflectorOptions{Name: "capacity/pods/" + name})
 }
 
 // tell passes on one event. Nothing is reported before everything was counted
 // once.
-func (w *Watcher) tell(event func(*accounts) bool) {
+func (w *Watcher) tell(event func() bool) {
 	w.mu.Lock()
-	before := w.nodesKnown && w.podsKnown
-	changed := event(w.accounts)
-	after := w.nodesKnown && w.podsKnown
+	before := w.known()
+	changed := event()
+	after := w.known()
 	w.mu.Unlock()
 
 	if after && !before {
@@ -235,3 +252,5 @@ func (w *Watcher) tell(event func(*accounts) bool) {
 	default:
 	}
 }
+
+func (w *Watcher) known() bool { return w.nodesKnown && w.runningKnown && w.unboundKnown }

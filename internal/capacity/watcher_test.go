@@ -157,6 +157,57 @@ func TestPlaceholdersAreNoUsage(t *testing.T) {
 	})
 }
 
+// Placeholders that find no room stand for what others have reserved.
+func TestPendingIsWhatOwnPodsWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := func(namespace, name string) *corev1.Pod {
+			return &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{container("a", list("cpu", "1"))}},
+				Status:     corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{unscheduled(corev1.PodReasonUnschedulable)}},
+			}
+		}
+		placeholder := pod("broker-system", "placeholder")
+		placeholder.Labels = map[string]string{agentv1alpha1.PlaceholderLabel: "res-abcdefghij-1"}
+		client := fake.NewClientset(placeholder, pod("default", "p"))
+		ctx, stop := context.WithCancel(t.Context())
+		w := New(client).PlaceholdersIn("broker-system")
+		done := make(chan error)
+		go func() { done <- w.Start(ctx) }()
+		<-w.Synced()
+		<-w.Changed()
+		synctest.Wait()
+		expect := func(want quantity.Amounts) {
+			t.Helper()
+			if got := w.Snapshot().Pending; !got.Equal(want) {
+				t.Errorf("%v is pending, want %v", got, want)
+			}
+		}
+		expect(quantity.Amounts{"cpu": 1000, "pods": 1})
+
+		untried := pod("default", "q")
+		untried.Status.Conditions = nil
+		if _, err := client.CoreV1().Pods("default").Create(ctx, untried, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		select {
+		case <-w.Changed():
+			t.Error("a pod that may be bound in a moment was reported as a change")
+		default:
+		}
+		if err := client.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		<-w.Changed()
+		expect(nil)
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestUseOf(t *testing.T) {
 	shadow := []metav1.OwnerReference{{APIVersion: "offloading.liqo.io/v1beta1", Kind: "ShadowPod", Name: "p", Controller: new(true)}}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container("a", list("cpu", "1"))}}}
