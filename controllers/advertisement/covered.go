@@ -57,12 +57,12 @@ func newMissingGauge() *prometheus.GaugeVec {
 	}, []string{"resource"})
 }
 
-// show sets the metric for every resource that the cluster has.
-func (r *Reconciler) show(o *offer, missing quantity.Amounts) {
-	r.missing.Reset()
-	list := missing.ToResourceList()
-	for name := range o.allocatable.Add(missing) {
+// show sets a metric for every resource that the cluster has, or that is named.
+func (o *offer) show(metric *prometheus.GaugeVec, amounts quantity.Amounts) {
+	metric.Reset()
+	list := amounts.ToResourceList()
+	for name := range o.allocatable.Add(amounts) {
 		amount := list[name]
-		r.missing.WithLabelValues(string(name)).Set(amount.AsApproximateFloat64())
+		metric.WithLabelValues(string(name)).Set(amount.AsApproximateFloat64())
 	}
 }

@@ -63,6 +63,8 @@ type offer struct {
 	nodes          int
 	shapes         []capacity.Shape
 	usage          []usage
+	// pending is what own pods wait for, which nobody else is told.
+	pending quantity.Amounts
 }
 
 // usage is a placement that capacity is kept for, and what runs in it.
@@ -98,7 +100,7 @@ func newOffer(id identity, terms *offering.Terms, cost *brokerv1alpha1.Cost, s *
 		identity: id, cost: cost,
 		capacity: s.Capacity, allocatable: s.Allocatable, own: own, stretched: s.Allocatable.Stretched(terms.Ratios),
 		advertised: advertised, reserved: reserved, available: available,
-		nodes: s.Nodes, shapes: s.NodeShapes, usage: uses,
+		nodes: s.Nodes, shapes: s.NodeShapes, usage: uses, pending: foremost(s.Pending, s.Capacity),
 	}
 }
 
@@ -120,21 +122,14 @@ func (o *offer) spec() agentv1alpha1.AdvertisementSpec {
 			Reserved:    o.reserved.ToResourceList(),
 			Available:   o.available.ToResourceList(),
 		},
-		Withheld:         o.withheld(),
+		Withheld:         o.advertised.Withheld.ToResourceList(),
+		Pending:          o.pending.ToResourceList(),
 		OverSubscription: wire.ToOverSubscription(o.advertised.Ratios),
 		NodeShapes:       shapes,
 		Cost:             o.cost,
 		Labels:           o.Labels,
 		Claims:           o.Claims,
 	}
-}
-
-// withheld is nil where nothing is.
-func (o *offer) withheld() corev1.ResourceList {
-	if o.advertised.Withheld.IsZero() {
-		return nil
-	}
-	return o.advertised.Withheld.ToResourceList()
 }
 
 func (o *offer) wireUsage(now time.Time) []v1.Usage {

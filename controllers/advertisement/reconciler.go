@@ -45,14 +45,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.write(ctx, adv, now); err != nil {
+	due := r.isDue(now)
+	if err := r.write(ctx, adv, now, due); err != nil {
 		return conflictLater(err)
 	}
-	if !r.isDue(now) {
+	if !due {
 		return ctrl.Result{RequeueAfter: r.untilDue()}, nil
 	}
 	missing := now.missing()
-	r.show(now, missing)
+	now.show(r.missing, missing)
+	now.show(r.pending, now.pending)
 	conditions := []metav1.Condition{r.publish(ctx, now), covered(missing)}
 	if r.options.Terms != nil {
 		conditions = append(conditions, r.options.Terms.Conditions()...)
@@ -131,13 +133,13 @@ func (r *Reconciler) holds(ctx context.Context) ([]hold, error) {
 	return out, nil
 }
 
-// write makes or updates the Advertisement where the offer moved materially, or
-// where somebody else changed it. Prices, labels and claims in it are the operator's,
-// unless they are set by flags.
-func (r *Reconciler) write(ctx context.Context, adv *agentv1alpha1.Advertisement, now *offer) error {
+// write makes or updates the Advertisement where the offer or what is pending moved
+// materially, or where somebody else changed it. Prices, labels and claims in it are the
+// operator's, unless they are set by flags.
+func (r *Reconciler) write(ctx context.Context, adv *agentv1alpha1.Advertisement, now *offer, due bool) error {
 	missing := adv.ResourceVersion == ""
 	foreign := adv.Generation > r.generation
-	if !missing && !foreign && !now.material(r.written) {
+	if !missing && !foreign && !now.material(r.written) && !now.demandMoved(r.written, due) {
 		return nil
 	}
 	adv.Spec = now.spec()

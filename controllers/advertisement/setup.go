@@ -147,9 +147,9 @@ type Reconciler struct {
 	// jitter spreads the agents of a fleet over the interval.
 	jitter func(time.Duration) time.Duration
 
-	missing  *prometheus.GaugeVec
-	epoch    int64
-	sequence int64
+	missing, pending *prometheus.GaugeVec
+	epoch            int64
+	sequence         int64
 
 	// written and generation are what the Advertisement was last given.
 	written    *offer
@@ -176,14 +176,16 @@ func New(c client.Client, publisher Publisher, accounts Accounts, recorder event
 	return &Reconciler{
 		client: c, publisher: publisher, accounts: accounts, recorder: recorder, options: options,
 		jitter: func(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 0.2) },
-		epoch:  options.Clock.Now().UnixNano(), missing: newMissingGauge(),
+		epoch:  options.Clock.Now().UnixNano(), missing: newMissingGauge(), pending: newPendingGauge(),
 	}
 }
 
 // SetupWithManager registers the controller. accounts is run by the caller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if err := metrics.Registry.Register(r.missing); err != nil {
-		return fmt.Errorf("metric of what is missing: %w", err)
+	for what, metric := range map[string]*prometheus.GaugeVec{"missing": r.missing, "pending": r.pending} {
+		if err := metrics.Registry.Register(metric); err != nil {
+			return fmt.Errorf("metric of what is %s: %w", what, err)
+		}
 	}
 	one := func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{r.request()} }
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool {

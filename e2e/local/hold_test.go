@@ -105,7 +105,7 @@ func wantNoOtherPods(t *testing.T, c *e2e.Cluster) {
 }
 
 // Without placeholders the provider's own pods may take what is reserved. Its operator is
-// told, and told again when there is room.
+// told, and told again when there is room; of those that find none all the while.
 func TestWhatOwnPodsTakeOfReservationsIsTold(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
@@ -118,8 +118,27 @@ func TestWhatOwnPodsTakeOfReservationsIsTold(t *testing.T) {
 	t.Cleanup(func() { check(t, provider.DeleteDeployments(context.Background(), namespace)) })
 	check(t, provider.Create(ctx, everything(namespace)))
 	check(t, awaitCovered(ctx, provider, metav1.ConditionFalse))
+	check(t, awaitPending(ctx, provider, true))
 	check(t, provider.DeleteDeployments(ctx, namespace))
 	check(t, awaitCovered(ctx, provider, metav1.ConditionTrue))
+	check(t, awaitPending(ctx, provider, false))
+}
+
+// awaitPending waits until a cluster says of those of everything that find no room, some
+// or none, how much it is that they request.
+func awaitPending(ctx context.Context, c *e2e.Cluster, some bool) error {
+	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		adv, err := ownAdvertisement(ctx, c)
+		if err != nil {
+			return "", err
+		}
+		_, waiting, err := podsOf(ctx, c, namespace)
+		got, want := adv.Spec.Pending, int64(waiting)
+		if waiting > 0 == some && got.Pods().Value() == want && got.Cpu().MilliValue() == 500*want {
+			return "", err
+		}
+		return fmt.Sprintf("%d pods of half a core to be pending in %s, it says %v", waiting, c.Name, got), err
+	})
 }
 
 // awaitCovered waits until a provider says that what is reserved is there, or is not.
@@ -131,8 +150,8 @@ func awaitCovered(ctx context.Context, c *e2e.Cluster, want metav1.ConditionStat
 // has a part.
 func awaitOwnCondition(ctx context.Context, c *e2e.Cluster, limit time.Duration, kind string, want metav1.ConditionStatus, message string) error {
 	return e2e.Await(ctx, limit, func(ctx context.Context) (string, error) {
-		adv := &agentv1alpha1.Advertisement{}
-		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv); err != nil {
+		adv, err := ownAdvertisement(ctx, c)
+		if err != nil {
 			return "", err
 		}
 		got := meta.FindStatusCondition(adv.Status.Conditions, kind)
@@ -141,6 +160,11 @@ func awaitOwnCondition(ctx context.Context, c *e2e.Cluster, limit time.Duration,
 		}
 		return fmt.Sprintf("%s of %s to be %s with %q: %+v", kind, c.Name, want, message, got), nil
 	})
+}
+
+func ownAdvertisement(ctx context.Context, c *e2e.Cluster) (*agentv1alpha1.Advertisement, error) {
+	adv := &agentv1alpha1.Advertisement{}
+	return adv, c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv)
 }
 
 // everything is more pods than a cluster of the playground has room for.

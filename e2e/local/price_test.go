@@ -68,8 +68,8 @@ func TestPricesAreThoseOfTheNodes(t *testing.T) {
 func restorePrices(t *testing.T, env *Environment, nodes []corev1.Node, labels ...string) {
 	t.Helper()
 	values, paris := env.Product.Values("paris"), env.Member("paris")
-	before := &agentv1alpha1.Advertisement{}
-	check(t, paris.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, before))
+	before, err := ownAdvertisement(t.Context(), paris)
+	check(t, err)
 	t.Cleanup(func() {
 		ctx := context.Background() // the test's own is over
 		check(t, env.Product.Upgrade(ctx, "paris", values))

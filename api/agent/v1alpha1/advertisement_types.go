@@ -39,6 +39,15 @@ type AdvertisementSpec struct {
 	// +optional
 	Withheld corev1.ResourceList `json:"withheld,omitempty"`
 
+	// pending is what this cluster's own pods request that the scheduler finds no node
+	// for, and as pods how many those are; empty where there are none. It is part of no
+	// other figure, and is not told to the broker. It is written at once where it moved by
+	// more than a fiftieth of what is allocatable, and with the next advertisement where it
+	// moved by a fiftieth of itself. Of more than 32 resources those are shown first that
+	// the cluster has.
+	// +optional
+	Pending corev1.ResourceList `json:"pending,omitempty"`
+
 	// overSubscription is how many times its resources this cluster offers to promise: no
 	// more than it takes for what is lent, of what the agent's flags and configuration
 	// allow. The amounts in resources are the true ones.
@@ -138,6 +147,7 @@ const (
 // +kubebuilder:printcolumn:name="Published",type=boolean,JSONPath=`.status.published`
 // +kubebuilder:printcolumn:name="CPU free",type=string,JSONPath=`.spec.resources.available.cpu`
 // +kubebuilder:printcolumn:name="Memory free",type=string,JSONPath=`.spec.resources.available.memory`
+// +kubebuilder:printcolumn:name="Pods pending",type=string,JSONPath=`.spec.pending.pods`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Advertisement struct {

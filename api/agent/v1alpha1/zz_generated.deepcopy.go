@@ -86,6 +86,13 @@ func (in *AdvertisementSpec) DeepCopyInto(out *AdvertisementSpec) {
 			(*out)[key] = val.DeepCopy()
 		}
 	}
+	if in.Pending != nil {
+		in, out := &in.Pending, &out.Pending
+		*out = make(v1.ResourceList, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val.DeepCopy()
+		}
+	}
 	if in.OverSubscription != nil {
 		in, out := &in.OverSubscription, &out.OverSubscription
 		*out = make(brokerv1alpha1.OverSubscription, len(*in))
