@@ -106,13 +106,12 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action)
 }
 
 func (p *Peering) askCredentials(s *consumerScene) error {
-	m := Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.Name, Step: StepRequest}
-	payload, _, err := encode(&m, Request{PublicKey: s.key.pem})
+	m := Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(), Step: StepRequest}
+	payload, version, err := encode(&m, Request{PublicKey: s.key.pem})
 	if err != nil {
 		return err
 	}
-	// One request speaks for all placements of the pair.
-	p.opts.Outbox.Repeat(s.pair.posting(StepRequest), "request", askAfter, p.message(s.pair, StepRequest, payload))
+	p.opts.Outbox.Repeat(s.pair.posting(StepRequest), version, askAfter, p.message(s.pair, StepRequest, payload))
 	return nil
 }
 

@@ -75,7 +75,8 @@ func (p *Peering) observeConsumerNetwork(ctx context.Context, s *consumerScene) 
 	return err
 }
 
-// anchor is the placement that the pair's networks are connected for: the oldest that stands.
+// anchor is the placement for which this cluster asks and connects networks: the oldest
+// that stands, so that all of the pair speak as one, and go on when it ends.
 func (s *consumerScene) anchor() string {
 	oldest := s.inst
 	for i := range s.all {

@@ -234,3 +234,22 @@ func TestAReservationReleasedAtOnceLeavesNothing(t *testing.T) {
 		})
 	}
 }
+
+// Who asked for credentials first may have ended before they came. The provider has a
+// Tenant already, so that it says nothing unasked.
+func TestAnotherPlacementAsksOnForOneThatEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reserve("rome", "paris", "res-a")
+		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+		w.sites["paris"].silent = true
+		w.delete("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("paris"), Name: IdentityName("paris")}})
+		w.run(5 * time.Second)
+		w.reserve("rome", "paris", "res-b")
+		w.run(5 * time.Second)
+		w.setRelease("rome", "paris", "res-a", false)
+		w.run(5 * time.Second)
+		w.sites["paris"].silent = false
+		w.until("the other node is ready", nil, func() bool { return w.nodeReady("rome", "res-b-1") })
+	})
+}
