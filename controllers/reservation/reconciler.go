@@ -105,7 +105,7 @@ func (r *Reconciler) show(ctx context.Context, key types.NamespacedName) error {
 		return nil
 	}
 	view, err := r.broker.Reservation(ctx, key.Name)
-	if err != nil || view == nil || view.Object != nil || view.Over {
+	if err != nil || view == nil || view.Object != nil || view.Over() {
 		return err
 	}
 	obj := &brokerv1alpha1.Reservation{
@@ -143,7 +143,7 @@ func (r *Reconciler) finish(ctx context.Context, obj *brokerv1alpha1.Reservation
 			return err
 		}
 	}
-	if view != nil && !view.Over {
+	if view != nil && !view.Over() {
 		return r.project(ctx, obj, view)
 	}
 	failpoint.Hit(failpoint.BrokerObjectOver)

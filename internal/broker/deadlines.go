@@ -166,6 +166,9 @@ func (t *term) deadline(r *ledger.Reservation) time.Time {
 	if t.state.Over(r) {
 		return r.EndedAt.Add(retain)
 	}
+	if t.isAbandoned(r) {
+		return t.now()
+	}
 	at := t.deadlineOf(r)
 	if by := t.healBy(r); !by.IsZero() && (at.IsZero() || by.Before(at)) {
 		return by
@@ -242,6 +245,9 @@ func (t *term) carryOut(r *ledger.Reservation) error {
 	}
 	if t.deadline(r).After(t.now()) {
 		return nil
+	}
+	if t.isAbandoned(r) {
+		return t.record(ledger.Event{Close: &ledger.Close{Name: r.Name}})
 	}
 	if t.heals(r) {
 		return t.heal(r)

@@ -168,7 +168,7 @@ func (m *machine) compare(why cause) error {
 			return err
 		}
 	}
-	return errors.Join(m.overdue(now), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(listening)))
+	return errors.Join(m.overdue(now), m.closedRightly(now), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(listening)))
 }
 
 // changedAt is the position of the last change; what was forgotten comes first.

@@ -104,6 +104,7 @@ func (t *term) judge(clusterID string) {
 	if phase != p.phase {
 		p.phase = phase
 		t.b.feed.cluster(clusterID)
+		t.noteAbandoned(clusterID)
 	}
 	silent, shut := phase != ClusterActive || t.awaits(clusterID) || t.unmet(c), t.shutOut(c)
 	t.rate(c)

@@ -84,7 +84,9 @@ type told struct {
 	toldNow, preemptsNow bool
 	ended                ledger.EndReason
 	endedAt              time.Time
-	placements           []promise
+	// closed is whether nothing was waited for before this step.
+	closed     bool
+	placements []promise
 	// left is the index of the placement that was given up last before the end.
 	left int
 	// taken is whether its first placement was held for a quote before.

@@ -332,6 +332,8 @@ func (t *term) message(r *ledger.Reservation) string {
 		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(t.waitingFor(r), " and "))
 	case len(r.Placements) == 0:
 		return endOf(r)
+	case r.EndReason != "" && !t.state.Over(r):
+		return fmt.Sprintf("%s; everything is given back, and %s, of which nothing is heard, takes its side down once it is back", endOf(r), r.Requester)
 	case phase == ledger.Released, phase == ledger.Failed:
 		return endOf(r) + "; everything is given back"
 	}

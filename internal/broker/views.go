@@ -153,9 +153,10 @@ type ReservationView struct {
 	// zero and "" where none is.
 	LostSince time.Time
 	Lost      string
-	// Over means that nothing of it is left anywhere.
-	Over bool
 }
+
+// Over is whether nothing is waited for any more.
+func (v *ReservationView) Over() bool { return v.Phase == ledger.Released || v.Phase == ledger.Failed }
 
 // Describe says how much is held, and for how long.
 func (v *ReservationView) Describe() string {
@@ -191,7 +192,7 @@ func (b *Broker) view(ctx context.Context, find func(*term) *ledger.Reservation)
 
 func (t *term) viewOf(r *ledger.Reservation) *ReservationView {
 	v := &ReservationView{
-		Reservation: *r, Phase: t.state.Phase(r), Message: t.message(r), Over: t.state.Over(r),
+		Reservation: *r, Phase: t.state.Phase(r), Message: t.message(r),
 		RequesterHasAgent: t.state.HasAgent(r.Requester), Place: t.queueView(r),
 	}
 	// What the book changes in place is not for others to hold on to.

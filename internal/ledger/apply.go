@@ -51,6 +51,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		s.applyMove(e.At, &Move{Name: e.Heal.Name, Provider: e.Heal.Provider, Explanation: e.Heal.Explanation})
 	case e.Recall != nil:
 		s.applyRecall(e.Recall)
+	case e.Close != nil:
+		s.applyClose(e.Close)
 	case e.Ceilings != nil:
 		s.applyCeilings(e.Ceilings)
 	case e.Shut != nil:

@@ -17,6 +17,7 @@ func TestCheck(t *testing.T) {
 		reserve("withdrawn", paris, cpu(1000)), withdraw("withdrawn", 1),
 		reserve("moved", paris, cpu(1000)), withdraw("moved", 1), move("moved", berlin),
 		reserve("ending", berlin, cpu(1000)), end("ending", EndReleased),
+		reserve("consumer's", oslo, cpu(1)), end("consumer's", EndReleased),
 		reserve("over", oslo, cpu(4000)), end("over", EndReleased), consumerGone("over", 1),
 		reserve("forgotten", oslo, cpu(4000)), end("forgotten", EndReleased), consumerGone("forgotten", 1), forget("forgotten"),
 		shut(rome, "closed"),
@@ -119,6 +120,12 @@ func TestCheck(t *testing.T) {
 		"gone may be said again":                              {consumerGone("over", 1), nil},
 		"an unknown placement is not gone":                    {providerGone("ending", 2), ErrUnknown},
 		"a placement of a forgotten reservation is not gone":  {providerGone("forgotten", 1), ErrUnknown},
+
+		"what its consumer alone has to leave is closed": {closed("consumer's"), nil},
+		"what its provider has to leave is not closed":   {closed("ending"), ErrTaken},
+		"what stands is not closed":                      {closed("live"), ErrTaken},
+		"what is over need not be closed":                {closed("over"), ErrTaken},
+		"an unknown reservation is not closed":           {closed("none"), ErrUnknown},
 
 		"a reservation that stands ends":            {end("live", EndReleased), nil},
 		"a reservation without placement ends":      {end("withdrawn", EndFailed), nil},

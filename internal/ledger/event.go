@@ -42,6 +42,7 @@ type Event struct {
 	LetGo        *LetGo        `json:"letGo,omitempty"`
 	Ceilings     *Ceilings     `json:"ceilings,omitempty"`
 	Recall       *Recall       `json:"recall,omitempty"`
+	Close        *Close        `json:"close,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces
@@ -264,6 +265,8 @@ func (e *Event) Reservation() string {
 		return e.Heal.Name
 	case e.Recall != nil:
 		return e.Recall.Name
+	case e.Close != nil:
+		return e.Close.Name
 	default:
 		return ""
 	}

@@ -242,6 +242,7 @@ var kinds = []struct {
 	}},
 	{"heal", 8, (*machine).anyHeal},
 	{"recall", 4, (*machine).anyRecall},
+	{"close", 5, (*machine).anyClose},
 	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
 	{"forget", 3, (*machine).anyForget},
 	{"lineage", 1, (*machine).anyLineage},
@@ -293,8 +294,8 @@ func (m *machine) anyAmounts(c choose) quantity.Amounts {
 // and the requester get an agent late or never.
 func (m *machine) anyOffer(c choose) Event {
 	id := oneOf(c, paris, paris, berlin, berlin, oslo, rome)
-	late := id == oslo || id == rome
-	o := &Offer{ClusterID: id, Agent: !late || c(8) == 0, Allocatable: quantity.Amounts{
+	late := map[string]int{oslo: 8, rome: 2}
+	o := &Offer{ClusterID: id, Agent: late[id] == 0 || c(late[id]) == 0, Allocatable: quantity.Amounts{
 		corev1.ResourceCPU: int64(c(13)) * 1000, gpu: int64(c(5)),
 	}}
 	o.Capacity = o.Allocatable

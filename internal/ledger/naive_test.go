@@ -46,6 +46,7 @@ type naiveEntry struct {
 	duration             time.Duration
 	end                  EndReason
 	unclaimed, patient   bool
+	closed               bool
 	generation           int64
 	// asked is a change of amounts without answer; nil if there is none.
 	asked *naiveAsked
@@ -221,6 +222,10 @@ func (n *naive) refusals(e *Event) []error {
 		no = append(no, n.refusalsToHeal(e.Heal)...)
 	case e.Recall != nil:
 		no = append(no, n.refusalsToRecall(e.Recall)...)
+	case e.Close != nil:
+		entry := n.entry(e.Close.Name)
+		refuse(entry == nil, ErrUnknown)
+		refuse(entry != nil && (entry.end == "" || entry.closed || n.over(entry) || !n.allLeft(entry)), ErrTaken)
 	case e.Shut != nil:
 		refuse(n.keyUsed(e.Shut.Requester, e.Shut.Key), ErrTaken)
 	case e.Forget != nil:
@@ -294,6 +299,16 @@ func (n *naive) over(entry *naiveEntry) bool {
 		}
 	}
 	return entry.end != ""
+}
+
+// allLeft is whether no provider has anything of an entry.
+func (n *naive) allLeft(entry *naiveEntry) bool {
+	for _, g := range n.grantsOf(entry) {
+		if !g.left {
+			return false
+		}
+	}
+	return true
 }
 
 // record writes down an event that was accepted.
@@ -371,6 +386,8 @@ func (n *naive) record(e *Event) {
 		n.give(&naiveGrant{entry: entry, number: number, provider: e.Heal.Provider, assigned: e.At})
 	case e.Recall != nil:
 		n.grant(e.Recall.PlacementRef).recalled = e.Recall.Ends
+	case e.Close != nil:
+		n.entry(e.Close.Name).closed = true
 	case e.Shut != nil:
 		n.tombs[*e.Shut] = true
 	case e.Forget != nil:
@@ -497,6 +514,9 @@ func (n *naive) differs(s *State) error {
 		}
 		if r.Unclaimed != e.unclaimed || r.EndReason != e.end || !r.Until.Equal(e.until) || s.Over(r) != n.over(e) {
 			return fmt.Errorf("reservation %s: %+v, want %+v", e.name, r, e)
+		}
+		if waits := e.end != "" && !n.over(e) && !(e.closed && n.allLeft(e)); (s.Phase(r) == Releasing) != waits {
+			return fmt.Errorf("reservation %s is %s, want one that waits: %t", e.name, s.Phase(r), waits)
 		}
 		if standing := n.both(e); len(standing) > 2 || len(standing) > 0 && r.Provider != standing[len(standing)-1].provider {
 			return fmt.Errorf("reservation %s is on %s, and these stand: %+v", e.name, r.Provider, standing)

@@ -16,7 +16,7 @@ const (
 // Phase derives the phase of a reservation from its placements and its end.
 func (s *State) Phase(r *Reservation) Phase {
 	switch {
-	case r.EndReason != "" && !s.over(r):
+	case r.EndReason != "" && !s.over(r) && !(r.Closed && r.givenBack()):
 		return Releasing
 	case r.EndReason == EndFailed:
 		return Failed

@@ -158,6 +158,8 @@ type History struct {
 	Left int32 `json:",omitempty"`
 	// CallBack is what its provider wants back; CalledBack reads it.
 	CallBack *CallBack `json:",omitempty"`
+	// Closed is whether its requester's agent is not waited for; see Close.
+	Closed bool `json:",omitempty"`
 }
 
 func (r *Reservation) remember(change func(*History)) {

@@ -1,0 +1,51 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func closed(name string) Event { return Event{Close: &Close{Name: name}} }
+
+// A requester's agent that is not waited for any more is told all the same, and its
+// reservation is in the book until it has answered.
+func TestAReservationIsClosedWithoutItsRequester(t *testing.T) {
+	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), reserve("r", paris, cpu(1000)), end("r", EndExpired), providerGone("r", 1))
+	steps := []struct {
+		event Event
+		want  sight
+		over  bool
+	}{
+		{closed("r"), sight{Released, Gone, Release}, false},
+		{consumerGone("r", 1), sight{Released, Gone, Ended}, true},
+	}
+	for _, step := range steps {
+		b.apply(step.event)
+		if diff := cmp.Diff(step.want, b.sight("r", 1)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got := b.Over(b.Reservation("r")); got != step.over {
+			t.Errorf("over: %t, want %t", got, step.over)
+		}
+	}
+}
+
+// anyClose goes a step further with what ends, until its requester alone is waited for.
+func (m *machine) anyClose(c choose) Event {
+	ref := m.anyPlacement(c)
+	for _, g := range m.naive.grants {
+		entry := g.entry
+		if c(8) == 0 || entry.closed || !m.naive.speaks(entry.requester) || m.naive.over(entry) {
+			continue
+		}
+		switch {
+		case entry.end == "":
+			return end(entry.name, EndReleased)
+		case !g.left:
+			return providerGone(entry.name, g.number)
+		}
+		ref.Name = entry.name
+	}
+	return closed(ref.Name)
+}
