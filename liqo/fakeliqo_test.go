@@ -68,6 +68,8 @@ type site struct {
 	// silent agents do nothing, and cut clusters reach no other. A stale Liqo believes that
 	// its replicas are still there.
 	silent, cut, stale bool
+	// deaths are the writes after which the agent was killed; nil if nobody kills it.
+	deaths map[string]bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -136,7 +138,7 @@ func (w *world) start(id string) {
 	outbox := NewOutbox(clock.RealClock{})
 	peering, err := New(Options{
 		ReclaimAfter: reclaimAfter, GiveUpAfter: giveUpAfter,
-		ClusterID: id, InstructionNamespace: "default", Client: s.client, Reader: s.client,
+		ClusterID: id, InstructionNamespace: "default", Client: mortal{s.client, s}, Reader: s.client,
 		Messenger: sender{w, id}, Outbox: outbox, Verify: verifyNamed, Remote: w.remote, GatewayService: w.gatewayService(),
 		Sign: func(payload []byte) ([]byte, error) { return append([]byte(id+"\n"), payload...), nil },
 	})
@@ -338,10 +340,14 @@ func (s *site) step(w *world) {
 	for i := range consumer.Items {
 		s.noteDeparture(w, &consumer.Items[i])
 		state, err := s.peering.Consume(ctx, &consumer.Items[i])
-		w.check(err)
+		if s.killed(w, err) {
+			return
+		}
 		if state.Done {
 			_, err = s.peering.DepartConsumer(ctx, &consumer.Items[i])
-			w.check(err)
+			if s.killed(w, err) {
+				return
+			}
 		}
 	}
 	var provider agentv1alpha1.ProviderInstructionList
@@ -349,10 +355,14 @@ func (s *site) step(w *world) {
 	for i := range provider.Items {
 		s.noteRelease(w, &provider.Items[i])
 		state, err := s.peering.Provide(ctx, &provider.Items[i])
-		w.check(err)
+		if s.killed(w, err) {
+			return
+		}
 		if state.Done {
 			_, err = s.peering.DepartProvider(ctx, &provider.Items[i])
-			w.check(err)
+			if s.killed(w, err) {
+				return
+			}
 		}
 	}
 	var replicas authv1beta1.ResourceSliceList

@@ -39,6 +39,30 @@ func TestTwoNetworksConnectAndPart(t *testing.T) {
 	}
 }
 
+// Both agents are killed after every single write, of the handshake too.
+func TestNetworksOfAgentsThatAreKilledAtEveryStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNetworked(t)
+		rome, paris := w.sites["rome"], w.sites["paris"]
+		rome.deaths, paris.deaths = map[string]bool{}, map[string]bool{}
+		w.reserve("rome", "paris", "res-a")
+		w.until("both networks are connected", nil, w.bothConnected)
+		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+		w.release("rome", "paris", "res-a", nil)
+		w.wantEmpty()
+		for _, step := range []string{"create Configuration paris", "create GatewayClient paris", "create Secret liqo-gateway-keys", "create PublicKey paris", "delete GatewayClient paris", "delete Configuration paris"} {
+			if !rome.deaths[step] {
+				t.Errorf("the consumer's agent was not killed at %q, but at %v", step, rome.deaths)
+			}
+		}
+		for _, step := range []string{"create Configuration rome", "create GatewayServer rome", "create Secret liqo-gateway-keys", "create PublicKey rome", "delete GatewayServer rome", "delete Configuration rome"} {
+			if !paris.deaths[step] {
+				t.Errorf("the provider's agent was not killed at %q, but at %v", step, paris.deaths)
+			}
+		}
+	})
+}
+
 // everySecond is short for an agent that restarts: two that say of their networks what was
 // not said before have to hear each other once.
 func everySecond(do func(*world)) func(*world) {
