@@ -75,6 +75,10 @@ generate: manifests ## Write everything that is generated: manifests, the REST s
 tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liqo; minutes the first time, then cached.
 	go run ./cmd/playground build
 
+# The tests are short of processors, and not of memory: all Go programs in them collect
+# their garbage less often.
+test test-local test-endings test-waiting test-model test-processes: export GOGC ?= 300
+
 .PHONY: test
 test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
 	$(GO_TEST) -timeout 15m $(LONGEST) $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(WAITING) $(LONGEST))")

@@ -271,7 +271,7 @@ func (p *Process) openLog() (*os.File, error) {
 // through the user's proxy.
 func environment() []string {
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ", "GOMAXPROCS", "GOCOVERDIR"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ", "GOMAXPROCS", "GOGC", "GOCOVERDIR"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
