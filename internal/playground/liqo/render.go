@@ -92,12 +92,20 @@ func (r *release) sort(obj *unstructured.Unstructured) error {
 			return err
 		}
 		r.deployments = append(r.deployments, d)
+		return r.show(obj)
 	case "Network", "FirewallConfiguration", "CronJob", "DaemonSet":
 		// Of the networking module, which is rendered even where it is off.
 	default:
 		r.objects = append(r.objects, obj)
 	}
 	return nil
+}
+
+// show keeps a Deployment, without Pods: agents read there which version Liqo is, how it
+// works and where this cluster's API server is.
+func (r *release) show(deployment *unstructured.Unstructured) error {
+	r.objects = append(r.objects, deployment)
+	return unstructured.SetNestedField(deployment.Object, int64(0), "spec", "replicas")
 }
 
 // prepare adapts what depends on Pods: how the webhook is reached and certified.

@@ -43,11 +43,12 @@ func (p *Product) brokerURL(port string) (string, error) {
 	return fmt.Sprintf("https://127.0.0.1:%d", number), err
 }
 
-// agentValues are those of the agent's chart in a member, without its credentials.
+// agentValues are those of the agent's chart in a member, without its credentials. Liqo
+// there tells the agent where the cluster's API server is.
 func agentValues(m Member) map[string]any {
 	return map[string]any{
 		"fullnameOverride": agentName,
 		"log":              map[string]any{"format": "console"},
-		"cluster":          map[string]any{"id": m.Name(), "region": m.Region, "zone": m.Zone, "endpointURL": m.URL()},
+		"cluster":          map[string]any{"id": m.Name(), "region": m.Region, "zone": m.Zone},
 	}
 }
