@@ -33,6 +33,11 @@ func TestAMemberSpeaksThroughTheAPIServer(t *testing.T) {
 
 	throughMailboxes(t, env)
 	check(t, awaitPoll(t.Context(), env))
+	said, err := env.Product.Release("broker").Test(t.Context())
+	check(t, err)
+	if want := "mailboxes: 1 clusters ask and are answered: rome"; !strings.Contains(said, want) {
+		t.Errorf("helm test of the broker says:\n%s\nwant %q", said, want)
+	}
 
 	r, took := ready(t, rome, "through-mailboxes", withGPU())
 	t.Logf("Ready through mailboxes after %.1f s", took.Seconds())

@@ -73,9 +73,7 @@ resources:
 - --direct-bind-address=:8445
 - --advertise-address=$(POD_IP)
 {{- end }}
-{{- range .Values.mailboxes.clusters }}
-- --mailboxes={{ .clusterID }}={{ include "liqo-resource-broker.mailboxNamespace" . }}
-{{- end }}
+{{- include "liqo-resource-broker.mailboxFlags" . }}
 - --trust-domain={{ .Values.certificates.trustDomain }}
 - --public-url={{ include "liqo-resource-broker.publicURL" . }}
 {{- if .Values.enrolment.enabled }}

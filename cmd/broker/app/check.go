@@ -36,9 +36,10 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Say what of this installation is healthy, what is not and what to do.",
 		Long: `Looks at a broker's installation and changes nothing: API server, kinds, journal,
-configuration, clusters, certificates, listeners and webhooks. It takes the flags of
-the broker it looks at, runs as well in its pod as from elsewhere with --kubeconfig,
-and exits with 1 if something does not work. The chart runs it for helm test.`,
+configuration, clusters, mailboxes, certificates, listeners and webhooks. It takes the
+flags of the broker it looks at, runs as well in its pod as from elsewhere with
+--kubeconfig, and exits with 1 if something does not work. The chart runs it for helm
+test.`,
 		Example: `  broker check --namespace=liqo-resource-broker --name=broker-liqo-resource-broker \
     --url=https://broker-liqo-resource-broker.liqo-resource-broker.svc:8443 --cert-path=/etc/broker/tls`,
 		Args:         cobra.NoArgs,
@@ -48,7 +49,7 @@ and exits with 1 if something does not work. The chart runs it for helm test.`,
 	o.bind(cmd.Flags())
 	cmd.Flags().StringVar(&o.url, "url", "", "https address at which the broker is asked as agents would; not asked if unset")
 	cmd.Flags().StringVar(&o.enrolmentURL, "enrolment-url", "", "https address of the enrolment listener; not asked if unset")
-	cmd.Flags().StringVar(&o.name, "name", "", "name of the ValidatingWebhookConfiguration, which is what the release's objects are named; not looked at if unset")
+	cmd.Flags().StringVar(&o.name, "name", "", "what the release's objects are named: webhooks and the policy of mailboxes are looked at by it, not at all if unset")
 	return cmd
 }
 
@@ -68,10 +69,11 @@ func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.C
 	return []checkup.Check{
 		checkup.APIServer(published),
 		checkup.Kinds(published, brokerv1alpha1.GroupVersion, kindsAdvice,
-			&brokerv1alpha1.ClusterAdvertisement{}, &brokerv1alpha1.Reservation{}, &brokerv1alpha1.BrokerConfig{}),
+			&brokerv1alpha1.ClusterAdvertisement{}, &brokerv1alpha1.Reservation{}, &brokerv1alpha1.BrokerConfig{}, &brokerv1alpha1.ClusterMailbox{}),
 		{Subject: "journal", Look: func(ctx context.Context) checkup.Finding { return checkJournal(ctx, store) }},
 		{Subject: "configuration", Look: func(ctx context.Context) checkup.Finding { return checkConfiguration(ctx, c) }},
 		{Subject: "clusters", Look: func(ctx context.Context) checkup.Finding { return checkClusters(ctx, c) }},
+		{Subject: "mailboxes", Look: func(ctx context.Context) checkup.Finding { return o.checkMailboxes(ctx, c, time.Now()) }},
 		checkup.Certificates(c, o.namespace),
 		checkup.Listener{URL: o.url, RootsFile: roots, Mutual: true, Now: time.Now}.Check("listener for agents"),
 		checkup.Listener{URL: o.enrolmentURL, RootsFile: roots, Now: time.Now}.Check("listener for enrolment"),
