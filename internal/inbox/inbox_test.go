@@ -360,6 +360,52 @@ func TestTheCursorWaitsForEverythingToBeWritten(t *testing.T) {
 	})
 }
 
+// What the broker wants carried out is written again where somebody has deleted it, and
+// nothing else is.
+func TestADeletedInstructionIsPutBack(t *testing.T) {
+	provider := func(state v1.InstructionState) v1.Instruction {
+		return instruction(v1.InstructionRoleProvider, state, func(in *v1.Instruction) { in.Placement = 2 })
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c, b := newCluster(t), &fake.Broker{}
+		b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold))
+		b.Instruct(provider(v1.InstructionStateHold))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- NewInstructions(c, b, Options{}).Start(ctx) }()
+		objects := []client.Object{
+			&agentv1alpha1.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-aaaaaaaaaa-1"}},
+			&agentv1alpha1.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-aaaaaaaaaa-2"}},
+		}
+		for _, obj := range objects {
+			synctest.Wait()
+			if err := c.Delete(ctx, obj); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(longPoll)
+			synctest.Wait()
+			if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+				t.Errorf("not put back: %v", err)
+			}
+			obj.SetResourceVersion("")
+		}
+		b.Instruct(provider(v1.InstructionStateRelease))
+		synctest.Wait()
+		written := c.writes()
+		if err := c.Delete(ctx, objects[1]); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if c.writes() != written {
+			t.Errorf("%d writes of what has ended", c.writes()-written)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestOneInstructionDoesNotHoldUpTheOthers(t *testing.T) {
 	c := newCluster(t)
 	b := &fake.Broker{}

@@ -76,9 +76,10 @@ type Broker interface {
 // Instructions writes down what the broker has for this cluster to do. It is a
 // Runnable, on the leader alone.
 type Instructions struct {
-	client  client.Client
-	broker  Broker
-	options Options
+	client   client.Client
+	broker   Broker
+	options  Options
+	standing standing
 }
 
 var (
@@ -92,7 +93,7 @@ func NewInstructions(c client.Client, broker Broker, options Options) *Instructi
 	if options.Reader == nil {
 		options.Reader = c
 	}
-	return &Instructions{client: c, broker: broker, options: options}
+	return &Instructions{client: c, broker: broker, options: options, standing: standing{}}
 }
 
 // Start polls until ctx ends.
@@ -108,8 +109,12 @@ func (i *Instructions) Start(ctx context.Context) error {
 // now does not keep the others from being applied, but is fetched again.
 func (i *Instructions) ask(ctx context.Context, cursor string) (answer, error) {
 	list, err := i.broker.FetchInstructions(ctx, cursor, longPoll)
-	if err == nil && list.Announce {
+	switch {
+	case err != nil:
+	case list.Announce:
 		list, err = i.announce(ctx)
+	case len(list.Instructions)+len(list.Requests) == 0:
+		list, err = i.mend(ctx, list)
 	}
 	if err != nil {
 		return answer{}, err
@@ -154,7 +159,9 @@ func (i *Instructions) apply(ctx context.Context, in *v1.Instruction, received t
 		return nil
 	}
 	var err error
+	i.standing.drop(in)
 	if in.Role == v1.InstructionRoleProvider {
+		i.standing.note(in, &agentv1alpha1.ProviderInstruction{})
 		err = writeProvider(ctx, i.client, &i.options, in, received)
 	} else {
 		err = i.applyConsumer(ctx, in, received)
@@ -166,6 +173,7 @@ func (i *Instructions) apply(ctx context.Context, in *v1.Instruction, received t
 		return err
 	default:
 		// Asking again would bring the same: say so, and go on with the rest.
+		i.standing.drop(in)
 		log.FromContext(ctx).Error(err, "an instruction cannot be carried out")
 		return i.decline(ctx, in, agentv1alpha1.ReasonInvalid, err.Error())
 	}
@@ -180,6 +188,7 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 			return i.decline(ctx, in, agentv1alpha1.ReasonRefused,
 				"this cluster takes no reservations that were made in the broker cluster (--accept-broker-reservations=false)")
 		}
+		i.standing.note(in, &agentv1alpha1.ReservationInstruction{})
 		_, err := WriteConsumer(ctx, i.client, i.options.Namespace, in, Request{}, received)
 		return err
 	}
