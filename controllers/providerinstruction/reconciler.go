@@ -59,6 +59,9 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err := r.record(ctx, inst, state); err != nil {
 		return 0, client.IgnoreNotFound(err) // it went, and the cache is late
 	}
+	if withdraws(inst) {
+		return state.Again, r.withdraw(ctx, inst)
+	}
 	return state.Again, r.settle(ctx, inst, state)
 }
 

@@ -176,6 +176,27 @@ func TestAPlacementIsKeptUntilBothSidesAreDone(t *testing.T) {
 	}
 }
 
+func TestWhoDeletesAnInstructionWithdrawsItsPlacement(t *testing.T) {
+	inst, b := newInstruction(), &broker{}
+	r := newReconciler(t, b, always(Admission{Admitted: true}), inst)
+	inst, _ = settled(t, r, b)
+	if err := r.client.Delete(t.Context(), inst); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []v1.StatusReportState{v1.StatusReportStateRefused, v1.StatusReportStateGone} {
+		if _, report := settled(t, r, b); report != want {
+			t.Fatalf("got report %q, want %q", report, want)
+		}
+		// What was heard is noted, and is not said again.
+		if err := step(t, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); !apierrors.IsNotFound(err) {
+		t.Errorf("the instruction is still there: %v", err)
+	}
+}
+
 func TestAPlacementReleasedBeforeItWasDecidedIsNotAdmitted(t *testing.T) {
 	inst, b := newInstruction(), &broker{}
 	inst.Spec.Release = true

@@ -10,12 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
 // Somebody deletes objects of a peering while pods run on it. Each is put back, and pods
 // run. With its slice goes the virtual node; the one that follows has its name, and waits
-// for the leases of its predecessor.
+// for the leases of its predecessor. The provider's instruction is not put back: who deletes
+// it withdraws what is lent, and no other cluster has it here.
 func TestWhatIsDeletedByHandIsPutBack(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, berlin := t.Context(), env.Member("rome"), env.Member("berlin")
@@ -32,8 +34,10 @@ func TestWhatIsDeletedByHandIsPutBack(t *testing.T) {
 		{in: berlin, deleted: e2e.Object(e2e.SliceKind, away, node), also: e2e.Object(e2e.SliceKind, away, node)},
 		{in: rome, deleted: e2e.Object(e2e.IdentityKind, home, "controlplane-berlin"), also: e2e.Object(e2e.RenewKind, home, "controlplane-berlin")},
 		{in: rome, deleted: e2e.Object(e2e.SliceKind, home, node), also: e2e.Object(e2e.VirtualNodeKind, home, node)}, // half a minute
+		// An instruction goes once what it stands for is taken down.
+		{in: rome, deleted: e2e.Object(consumedKind, "default", node), also: e2e.Object(e2e.VirtualNodeKind, home, node)},
 	}
-	for _, harm := range harms[:cycles(2, 3)] {
+	for _, harm := range harms[:cycles(2, 4)] {
 		began := time.Now()
 		for _, obj := range []*unstructured.Unstructured{harm.deleted, harm.also} {
 			check(t, harm.in.Get(ctx, client.ObjectKeyFromObject(obj), obj))
@@ -47,8 +51,16 @@ func TestWhatIsDeletedByHandIsPutBack(t *testing.T) {
 		t.Logf("%s of %s: %.1f s", harm.deleted.GetKind(), harm.in.Name, time.Since(began).Seconds())
 	}
 	check(t, rome.DeleteDeployments(ctx, namespace))
-	check(t, rome.DeleteAndWait(ctx, r, time.Minute))
+	check(t, berlin.Delete(ctx, e2e.Object(providedKind, "default", node)))
+	check(t, rome.AwaitPhase(ctx, r, time.Minute, agentv1alpha1.RequestFailed))
+	check(t, env.AwaitClean(ctx, time.Minute))
 }
+
+// Kinds of the instructions of a member.
+var (
+	consumedKind = agentv1alpha1.GroupVersion.WithKind("ReservationInstruction")
+	providedKind = agentv1alpha1.GroupVersion.WithKind("ProviderInstruction")
+)
 
 // awaitAnother waits until another object has the place of one that was deleted.
 func awaitAnother(t *testing.T, c *e2e.Cluster, deleted client.Object) {
