@@ -259,6 +259,9 @@ func (a *agent) addPeering(*rest.Config) error {
 	if err := a.mgr.Add(a.scout); err != nil {
 		return err
 	}
+	if why := a.haste(); why != "" {
+		a.log.Info("WARNING: " + why)
+	}
 	options := liqo.Options{
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, LiqoNamespace: a.liqoNamespace,
 		Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(),

@@ -272,6 +272,17 @@ func (o *options) checkTimes() error {
 	return errors.Join(leastOrNone("--reclaim-timeout", o.reclaimTimeout), leastOrNone("--give-up-timeout", o.giveUpTimeout), o.checkHold())
 }
 
+// haste says what is wrong with a --reclaim-timeout that is over before consumers can have
+// drained their pods, "" if nothing is. Their --drain-timeout is not known here; as a rule
+// it is this cluster's own.
+func (o *options) haste() string {
+	if o.reclaimTimeout == 0 || o.reclaimTimeout > o.drainTimeout {
+		return ""
+	}
+	return fmt.Sprintf("--reclaim-timeout %s is not above --drain-timeout %s: consumers that drain for as long as this cluster does lose pods in the middle of it; set it above, by the longest grace period of pods at least",
+		o.reclaimTimeout, o.drainTimeout)
+}
+
 // leastOrNone refuses a deadline that nobody could keep. 0 is none.
 func leastOrNone(flag string, d time.Duration) error {
 	if d != 0 && d < time.Second {

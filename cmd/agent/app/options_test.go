@@ -3,6 +3,7 @@ package app
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWrongFlagsAreNamed(t *testing.T) {
@@ -90,5 +91,28 @@ func TestATokenThatIsGoneIsNone(t *testing.T) {
 	o.enrolmentURL, o.enrolmentCAHashes, o.enrolmentToken = "https://broker:8444", []string{"sha256:x"}, "$(ENROLMENT_TOKEN)"
 	if err := o.complete(); err != nil || o.enrolmentToken != "" {
 		t.Errorf("token %q, %v", o.enrolmentToken, err)
+	}
+}
+
+func TestConsumersHaveTimeToDrainBeforeWhatTheyHaveIsTaken(t *testing.T) {
+	tests := map[string]struct {
+		reclaim, drain time.Duration
+		warns          bool
+	}{
+		"longer":   {reclaim: 10 * time.Minute, drain: 5 * time.Minute},
+		"the same": {reclaim: 5 * time.Minute, drain: 5 * time.Minute, warns: true},
+		"shorter":  {reclaim: time.Second, drain: 5 * time.Minute, warns: true},
+		"for ever": {drain: 5 * time.Minute},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := options{reclaimTimeout: test.reclaim, drainTimeout: test.drain}
+			if why := o.haste(); (why != "") != test.warns {
+				t.Errorf("got %q, want a warning: %t", why, test.warns)
+			}
+		})
+	}
+	if why := defaults().haste(); why != "" {
+		t.Errorf("the defaults: %s", why)
 	}
 }
