@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -18,7 +19,8 @@ import (
 
 // All GPUs are held: a request for one waits, says which place it has and why, and is
 // served as soon as they are given back. It hears of that without asking: it would ask
-// again after a minute only.
+// again after a minute only. Then one of a higher priority takes its place: its pods are
+// drained, and it waits again.
 func TestARequestWaitsForWhatAnotherOneGivesBack(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
@@ -51,9 +53,39 @@ func TestARequestWaitsForWhatAnotherOneGivesBack(t *testing.T) {
 	if waits.Status.Queue != nil || waits.Status.TargetClusterID != "berlin" {
 		t.Errorf("on %s with place %+v, want berlin and none", waits.Status.TargetClusterID, waits.Status.Queue)
 	}
+	wantGPUs(t, rome, waits, 1)
+
+	configure(t, env, brokerv1alpha1.BrokerConfigSpec{Preemption: &brokerv1alpha1.PreemptionConfig{
+		Policy: brokerv1alpha1.PreemptLowerPriority, GracePeriod: &metav1.Duration{Duration: time.Second},
+	}})
+	run(t, env, rome, waits)
+	left := waits.Status.NodeName
+	began = time.Now()
+	urgent, err := rome.Request(ctx, namespace, "takes-all", all, func(s *agentv1alpha1.ResourceRequestSpec) {
+		s.QueuePolicy, s.Priority = brokerv1alpha1.QueuePolicyQueue, 10
+	})
+	check(t, err)
+	check(t, rome.AwaitReady(ctx, urgent, time.Minute))
+	t.Logf("another one has its place %.1f s after it asked, with a notice of 1 s", time.Since(began).Seconds())
+	wantGPUs(t, rome, urgent, 2)
+	awaitEvent(t, rome, waits, agentv1alpha1.ReasonNotice)
+	check(t, rome.AwaitPhase(ctx, waits, time.Minute, agentv1alpha1.RequestQueued))
+	for _, c := range []*e2e.Cluster{rome, env.Member("berlin")} {
+		pods := &corev1.PodList{}
+		check(t, c.List(ctx, pods))
+		for i := range pods.Items {
+			if p := &pods.Items[i]; p.Spec.NodeName == left || p.Labels["offloading.liqo.io/nodename"] == left {
+				t.Errorf("pod %s in %s is on the node that went: %s", p.Name, c.Name, p.Status.Phase)
+			}
+		}
+	}
+}
+
+func wantGPUs(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, want int64) {
+	t.Helper()
 	node := &corev1.Node{}
-	check(t, rome.Get(ctx, client.ObjectKey{Name: waits.Status.NodeName}, node))
-	if gpus := node.Status.Allocatable["nvidia.com/gpu"]; gpus.Value() != 1 {
-		t.Errorf("virtual node %q has %v", waits.Status.NodeName, node.Status.Allocatable)
+	check(t, c.Get(t.Context(), client.ObjectKey{Name: r.Status.NodeName}, node))
+	if gpus := node.Status.Allocatable["nvidia.com/gpu"]; gpus.Value() != want {
+		t.Errorf("virtual node %q has %v, want %d GPUs", r.Status.NodeName, node.Status.Allocatable, want)
 	}
 }
