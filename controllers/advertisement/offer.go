@@ -62,6 +62,7 @@ type offer struct {
 	available      quantity.Amounts
 	nodes          int
 	shapes         []capacity.Shape
+	roomiest       quantity.Amounts
 	usage          []usage
 	// pending is what own pods wait for, which nobody else is told.
 	pending quantity.Amounts
@@ -100,7 +101,7 @@ func newOffer(id identity, terms *offering.Terms, cost *brokerv1alpha1.Cost, s *
 		identity: id, cost: cost,
 		capacity: s.Capacity, allocatable: s.Allocatable, own: own, stretched: s.Allocatable.Stretched(terms.Ratios),
 		advertised: advertised, reserved: reserved, available: available,
-		nodes: s.Nodes, shapes: s.NodeShapes, usage: uses, pending: foremost(s.Pending, s.Capacity),
+		nodes: s.Nodes, shapes: s.NodeShapes, roomiest: roomiest(s.NodeShapes), usage: uses, pending: foremost(s.Pending, s.Capacity),
 	}
 }
 
@@ -169,7 +170,7 @@ func (o *offer) material(before *offer) bool {
 		moved(before.allocatable, o.allocatable, before.allocatable) ||
 		moved(before.advertised.Allocated, o.advertised.Allocated, before.allocatable) ||
 		moved(before.promised(), o.promised(), before.allocatable) ||
-		moved(roomiest(before.shapes), roomiest(o.shapes), roomiest(before.shapes))
+		moved(before.roomiest, o.roomiest, before.roomiest)
 }
 
 // promised is allocatable as many times as a broker is told.

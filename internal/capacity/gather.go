@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// gatherFor is how long news of pods and nodes may gather before they are read.
-const gatherFor = 200 * time.Millisecond
+// gatherFor is how long news of pods and nodes may gather before they are read. News of a
+// cluster where nothing has happened for so long are read at once.
+const gatherFor = 400 * time.Millisecond
 
 // Dial is net.Dialer.DialContext, or one that does the same.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)

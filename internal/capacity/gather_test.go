@@ -12,7 +12,7 @@ import (
 // What comes in small pieces is read together once it is calm, and at once before; all of
 // it arrives.
 func TestNewsGathers(t *testing.T) {
-	for calm, reads := range map[bool]int{false: 100, true: 6} {
+	for calm, reads := range map[bool]int{false: 100, true: 3} {
 		synctest.Test(t, func(t *testing.T) {
 			near, far := net.Pipe()
 			buffered := &backlog{Conn: near, news: make(chan byte, 1000)}
