@@ -123,7 +123,12 @@ func throughMailboxes(t *testing.T, env *Environment) {
 	check(t, err)
 	secret.Data = map[string][]byte{"kubeconfig": kubeconfig}
 	check(t, env.Member("rome").Create(t.Context(), secret))
+	// Its account is all that rome has: its key and certificate are gone, and so is the way
+	// to the enrolment listener.
+	env.Product.Process("rome").Kill()
+	check(t, env.Member("rome").Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: product.Namespace, Name: "agent-identity"}}))
 	changed = env.Product.Values("rome")
+	delete(changed, "enrolment")
 	changed["broker"] = map[string]any{"kubernetes": map[string]any{"existingSecret": secret.Name, "namespace": mailboxNamespace}}
 	check(t, env.Product.Upgrade(t.Context(), "rome", changed))
 }

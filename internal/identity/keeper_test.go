@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/identity/identitytest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
@@ -37,6 +38,7 @@ func TestKeeper(t *testing.T) {
 	}
 	for name, test := range map[string]func(*testing.T, *home){
 		"a token gives a certificate":                           testToken,
+		"an account in the cluster of the broker is enough":     testAccount,
 		"a cluster without token waits for approval":            testApproval,
 		"a token that expired is named, and what to do":         testExpiredToken,
 		"a token that another key used is named":                testUsedToken,
@@ -246,6 +248,31 @@ func testToken(t *testing.T, h *home) {
 	h.settle(t, h.keeper(t))
 	if h.Issued() != 1 {
 		t.Error("a restart asked for another certificate")
+	}
+}
+
+// account is a cluster that the broker knows without a certificate.
+type account struct {
+	*identitytest.Registry
+	domain string
+}
+
+func (a account) RenewCertificate(ctx context.Context, q *v1.RenewalRequest) (*v1.IssuedCertificate, error) {
+	return a.Renew(ctx, "rome", q)
+}
+
+func (a account) Ping(context.Context) (*v1.Pong, error) { return &v1.Pong{TrustDomain: a.domain}, nil }
+
+func testAccount(t *testing.T, h *home) {
+	k := h.keeper(t, func(o *Options) { o.Token, o.Enroller = "", Account{account{Registry: h.Registry}} })
+	h.settle(t, k)
+	wantTrouble(t, k, "", "issues no certificates", "carry one here")
+
+	k = h.keeper(t, func(o *Options) { o.Token, o.Enroller = "", Account{account{h.Registry, identitytest.TrustDomain}} })
+	h.settle(t, k)
+	h.wantIdentity(t)
+	if k.Trouble() != nil || len(h.Enrolled()) > 0 || len(h.Renewed()) != 1 {
+		t.Errorf("trouble %v, enrolled with %v, asked for as a renewal %v", k.Trouble(), h.Enrolled(), h.Renewed())
 	}
 }
 

@@ -223,3 +223,16 @@ func TestRenewalIsForTheCallersOwnCluster(t *testing.T) {
 		t.Errorf("renewal %d: %s, retry after %q", renewalBurst+1, last.Status, last.Header.Get("Retry-After"))
 	}
 }
+
+// Who is known by its account needs it for its first certificate.
+func TestAPingTellsWhatIsSigned(t *testing.T) {
+	for want, certificates := range map[string]Certificates{"": nil, "fluidos.eu": &issuer{}} {
+		s := newSite(t, transporttest.NewBroker(), func(s *Server) {
+			s.route(operations{broker: transporttest.NewBroker(), certificates: certificates, trust: s.trustDigest}, func(operation) bool { return true })
+		})
+		pong, err := s.agent(t).Ping(t.Context())
+		if err != nil || pong.TrustDomain != want {
+			t.Errorf("ping: %+v, %v; want trust domain %q", pong, err, want)
+		}
+	}
+}

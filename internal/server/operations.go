@@ -36,6 +36,13 @@ func (o operations) Ping(ctx context.Context, _ v1.PingRequestObject) (v1.PingRe
 	if answer.TrustDigest, err = o.trust(); err != nil {
 		return nil, err
 	}
+	if o.certificates != nil {
+		terms, err := o.certificates.Terms(ctx)
+		if err != nil {
+			return nil, err
+		}
+		answer.TrustDomain = terms.TrustDomain
+	}
 	return v1.Ping200JSONResponse(answer), nil
 }
 

@@ -771,6 +771,10 @@ type Pong struct {
 	// caller that has others renews its certificate to get them.
 	TrustDigest string `json:"trustDigest,omitempty,omitzero"`
 
+	// TrustDomain What the certificate signing request of a cluster has to hold, as at the
+	// enrolment; absent where the broker issues no certificates.
+	TrustDomain string `json:"trustDomain,omitempty,omitzero"`
+
 	// Version Version of the broker.
 	Version string `json:"version"`
 }

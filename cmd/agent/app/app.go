@@ -63,13 +63,14 @@ clusters without an agent. --broker-cert-path is a folder with
 tls.crt and tls.key (this cluster's certificate, common name = cluster ID),
 ca.crt (the CA of the broker's certificate) and agents-ca.crt (the CA of the
 agents; ca.crt if absent). With --identity-secret the agent fills that folder
-itself: it enrols the cluster at --enrolment-url and renews the certificate.`,
+itself: it enrols the cluster at --enrolment-url, or by its account with
+--broker-kubeconfig, and renews the certificate.`,
 		Example: `  agent --identity-secret=agent-identity --broker-cert-path=/var/run/agent/tls \
     --enrolment-url=https://broker.example.com:8444 \
     --enrolment-ca-hash=sha256:... --enrolment-token=...   # as broker enrol prints it
   agent --broker-url=https://broker.example.com:8443 --broker-cert-path=/etc/agent/tls
   agent --broker-kubeconfig=/etc/agent/broker/kubeconfig --broker-namespace=mailbox-rome \
-    --broker-cert-path=/etc/agent/tls                     # through the broker's API server
+    --identity-secret=agent-identity --broker-cert-path=/var/run/agent/tls   # through the broker's API server
   agent --broker-url=... --broker-cert-path=... --peering-mode=none   # reserve, do not peer
   agent --broker-url=... --broker-cert-path=... --kubeconfigs-dir=/etc/agent/kubeconfigs`,
 		Args:         cobra.NoArgs,

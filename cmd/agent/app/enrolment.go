@@ -48,13 +48,21 @@ func (a *agent) enrol(ctx context.Context, clientset kubernetes.Interface, liqoI
 	if options.DefaultClusterID, err = a.defaultClusterID(ctx, clientset, liqoID); err != nil {
 		return err
 	}
-	if a.enrolmentURL != "" {
+	switch {
+	case a.enrolmentURL != "":
 		options.Enroller, err = httptransport.NewEnroller(httptransport.EnrollerOptions{
 			URL: a.enrolmentURL, CAHashes: a.enrolmentCAHashes, Now: time.Now, UserAgent: userAgent(),
 		})
 		if err != nil {
 			return err
 		}
+	case a.brokerKubeconfig != "":
+		broker, err := a.connect(nil)
+		if err != nil {
+			return err
+		}
+		defer broker.Close() //nolint:errcheck // nothing is left to do with it
+		options.Enroller = identity.Account{Broker: broker}
 	}
 	a.keeper = identity.New(options)
 	stop, err := serveWaiting(ctx, a.healthAddress, a.keeper.Trouble)

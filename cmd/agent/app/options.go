@@ -188,7 +188,7 @@ func (o *options) complete() error {
 		return err
 	}
 	if o.certPath == "" {
-		return errors.New("--broker-cert-path is missing: give the folder with tls.crt, tls.key and ca.crt")
+		return errors.New("--broker-cert-path is missing: whatever the way to the broker, agents know each other by their certificates; give the folder with tls.crt, tls.key and ca.crt, or one to fill with --identity-secret")
 	}
 	if err := o.checkEnrolment(); err != nil {
 		return err
