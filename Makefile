@@ -166,4 +166,4 @@ verify: generate ## Check what a change must keep: generated files up to date, f
 
 .PHONY: clean
 clean: ## Remove binaries, images and the playground's state; built tools stay in the user's cache folder.
-	rm -rf bin dist .playground
+	rm -rf bin dist .playground .playground-endings
