@@ -24,8 +24,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// publishTimeout bounds one try: the next tick comes anyway.
-const publishTimeout = 10 * time.Second
+const (
+	// publishTimeout bounds one try: the next one comes anyway.
+	publishTimeout = 10 * time.Second
+	// firstRetry is when a broker is told again that was not reached. The pause doubles
+	// from there, up to the interval.
+	firstRetry = 2 * time.Second
+)
 
 // Reconcile looks at the figures, writes the Advertisement where they moved
 // materially and tells the broker then and at every interval.
@@ -162,7 +167,7 @@ func (r *Reconciler) isDue(now *offer) bool {
 	if !r.options.Clock.Now().Before(r.due) {
 		return true
 	}
-	return !r.failing && (r.urgent.Load() || now.material(r.published))
+	return r.failures == 0 && (r.urgent.Load() || now.material(r.published))
 }
 
 func (r *Reconciler) untilDue() time.Duration {
@@ -182,11 +187,12 @@ func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	receipt, err := r.publisher.PublishAdvertisement(ctx, msg)
-	r.failing = err != nil
 	if err != nil {
-		r.due = r.options.Clock.Now().Add(r.jitter(max(r.options.Interval, retryAfter(err))))
+		r.failures++
+		r.due = r.options.Clock.Now().Add(r.jitter(pause(err, r.failures, r.options.Interval)))
 		return refusal(err)
 	}
+	r.failures = 0
 	r.published = now
 	r.look(msg.Links, receipt)
 	r.due = r.options.Clock.Now().Add(r.jitter(r.interval(receipt)))
@@ -206,6 +212,16 @@ func (r *Reconciler) interval(receipt *v1.AdvertisementReceipt) time.Duration {
 	return min(max(asked, time.Second), 4*r.options.Interval)
 }
 
+// pause is how long to wait after so many failures in a row. What was refused is said
+// again with the next interval, when something else may hold.
+func pause(err error, failures int, interval time.Duration) time.Duration {
+	wait := interval
+	if unreached(err) {
+		wait = min(interval, firstRetry<<min(failures-1, 16))
+	}
+	return max(wait, retryAfter(err))
+}
+
 func retryAfter(err error) time.Duration {
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return f.RetryAfter
@@ -217,11 +233,17 @@ func refusal(err error) metav1.Condition {
 	c := metav1.Condition{
 		Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonRefused, Message: err.Error(),
 	}
-	if f, ok := errors.AsType[*fault.Error](err); !ok && errors.Is(err, transport.ErrUnreachable) || ok && f.Temporary() {
+	if unreached(err) {
 		c.Reason = agentv1alpha1.ReasonBrokerUnreachable
 		c.Message = "the broker cannot be told what this cluster offers; what runs keeps running: " + err.Error()
 	}
 	return c
+}
+
+// unreached says of an error that the broker did not decide anything.
+func unreached(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	return !ok && errors.Is(err, transport.ErrUnreachable) || ok && f.Temporary()
 }
 
 // report writes the conditions where one changed, with events, and nothing else: an

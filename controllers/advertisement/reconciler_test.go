@@ -2,6 +2,7 @@ package advertisement
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -23,7 +24,9 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/fake"
 )
 
@@ -306,8 +309,12 @@ func TestALostBrokerIsReportedOnceAndNotStormed(t *testing.T) {
 	b.after(0)
 	b.broker.SetDown(true)
 	b.figures.now.Allocated = quantity.Amounts{"cpu": 5000, "memory": 4000}
-	if again := b.after(time.Second); again != DefaultInterval {
-		t.Errorf("tries again in %s", again)
+	var pauses []time.Duration
+	for pause := time.Second; len(pauses) < 6; pauses = append(pauses, pause) {
+		pause = b.after(pause)
+	}
+	if diff := cmp.Diff([]time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, DefaultInterval, DefaultInterval}, pauses); diff != "" {
+		t.Errorf("tries again after (-want +got):\n%s", diff)
 	}
 	b.expect(1, 4, 2) // the figures were written locally, the condition changed
 	adv := b.advertisement()
@@ -326,6 +333,30 @@ func TestALostBrokerIsReportedOnceAndNotStormed(t *testing.T) {
 	b.expect(2, 5, 3)
 	if !b.advertisement().Status.Published {
 		t.Error("not published again")
+	}
+	b.broker.SetDown(true)
+	if again := b.after(DefaultInterval); again != firstRetry {
+		t.Errorf("the next time it is lost it is tried again in %s", again)
+	}
+}
+
+func TestWhatWasRefusedIsSaidAgainWithTheInterval(t *testing.T) {
+	away := fmt.Errorf("%w: no route", transport.ErrUnreachable)
+	busy, denied := fault.New(fault.TooManyRequests, "busy"), fault.New(fault.ClusterDenied, "no")
+	busy.RetryAfter = 5 * time.Second
+	for name, tc := range map[string]struct {
+		err      error
+		failures int
+		want     time.Duration
+	}{
+		"not reached":                 {away, 1, firstRetry},
+		"not reached for long":        {away, 1000, DefaultInterval},
+		"the broker's wish is longer": {busy, 1, 5 * time.Second},
+		"refused":                     {denied, 1, DefaultInterval},
+	} {
+		if got := pause(tc.err, tc.failures, DefaultInterval); got != tc.want {
+			t.Errorf("%s: again in %s, want %s", name, got, tc.want)
+		}
 	}
 }
 

@@ -160,8 +160,8 @@ type Reconciler struct {
 	due time.Time
 	// looked is when the figures were last looked at.
 	looked time.Time
-	// failing is true while the broker does not take advertisements.
-	failing bool
+	// failures counts the advertisements in a row that the broker did not take.
+	failures int
 	// ask is when the broker is asked next for its version; fits is what its last answer
 	// says, nil before the first.
 	ask  time.Time
