@@ -31,12 +31,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !r.broker.Serving() {
 		return ctrl.Result{}, nil
 	}
+	again := reassertEvery
 	obj := &brokerv1alpha1.ClusterAdvertisement{}
 	err := r.client.Get(ctx, req.NamespacedName, obj)
 	switch {
 	case apierrors.IsNotFound(err):
 		delete(r.shown, req.NamespacedName)
 		err = r.missing(ctx, req.NamespacedName)
+		again = 0 // what is made in its place comes by itself
 	case err != nil:
 		return ctrl.Result{}, err
 	case obj.DeletionTimestamp.IsZero():
@@ -49,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
 	}
-	return ctrl.Result{RequeueAfter: reassertEvery}, err
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
 // missing takes back what a deleted manifest offered, or shows what an agent
