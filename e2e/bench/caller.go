@@ -31,7 +31,6 @@ func (s *site) caller(id, url string) (*caller, error) {
 		return nil, err
 	}
 	c := &caller{id: id, transport: &http.Transport{
-		ForceAttemptHTTP2: true,
 		TLSClientConfig: &tls.Config{
 			Certificates: []tls.Certificate{certificate}, RootCAs: s.servers.Pool(), MinVersion: tls.VersionTLS13,
 		},

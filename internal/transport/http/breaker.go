@@ -46,7 +46,7 @@ func saysNothing(err error) bool { return errors.Is(err, context.Canceled) || pe
 
 // RoundTrip is one attempt. Whatever a broker answers is an answer.
 func (b *breaker) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) {
-	if request.URL.Query().Has("wait") {
+	if isPoll(request) {
 		return b.Carrier.RoundTrip(request)
 	}
 	response, err := b.circuit.Execute(func() (*nethttp.Response, error) {
