@@ -60,7 +60,7 @@ func (p *Pod) container() (*corev1.Container, Program, error) {
 			p.name, len(p.template.Spec.Containers), len(p.template.Spec.InitContainers))
 	}
 	c := &p.template.Spec.Containers[0]
-	program, ok := p.release.options.Programs[c.Name]
+	program, ok := p.release.program(c)
 	if !ok {
 		return nil, Program{}, fmt.Errorf("no program stands in for container %q", c.Name)
 	}

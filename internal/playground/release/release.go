@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
@@ -48,6 +49,8 @@ type Release struct {
 
 	mu   sync.Mutex // guards the following
 	pods map[string][]*Pod
+	// builds stand in for images of a tag; Options.Programs for all others.
+	builds map[string]Program
 }
 
 // New is a release of which nothing runs.
@@ -58,8 +61,27 @@ func New(o Options) (*Release, error) {
 	}
 	return &Release{
 		options: o, client: cl, dir: filepath.Join(o.Cluster.Dir(), "releases", o.Name),
-		services: map[backend]*service{}, pods: map[string][]*Pod{},
+		services: map[backend]*service{}, pods: map[string][]*Pod{}, builds: map[string]Program{},
 	}, nil
+}
+
+// Provide has a program stand in for the images of a tag, whatever their container. Pods
+// that are made from now on run it.
+func (r *Release) Provide(tag string, program Program) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.builds[tag] = program
+}
+
+// program that stands in for the image of a container.
+func (r *Release) program(c *corev1.Container) (Program, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if build, ok := r.builds[c.Image[strings.LastIndexByte(c.Image, ':')+1:]]; ok {
+		return build, true
+	}
+	program, ok := r.options.Programs[c.Name]
+	return program, ok
 }
 
 // Apply installs or upgrades the release with values, and returns when all of it is
