@@ -39,12 +39,12 @@ func TestABrokerIsUninstalled(t *testing.T) {
 
 	t.Run("a check finds the journal, the cluster and what is not there", func(t *testing.T) {
 		output, err := checked(b)
-		if err == nil || !strings.Contains(err.Error(), "1 of 9 checks failed") {
+		if err == nil || !strings.Contains(err.Error(), "1 of 10 checks failed") {
 			t.Errorf("got %v, want the missing listener to fail", err)
 		}
 		for _, line := range []string{
 			"ok    API server: Kubernetes v1.", "ok    kinds of broker.fluidos.eu: ", "ok    journal: ", "ok    configuration: there is no BrokerConfig",
-			"ok    clusters: 1, all fresh", "skip  certificates: ", "FAIL  listener for agents: ", "webhooks: ",
+			"ok    clusters: 1, all fresh", "skip  mailboxes: ", "skip  certificates: ", "FAIL  listener for agents: ", "webhooks: ",
 		} {
 			if !strings.Contains(output, line) {
 				t.Errorf("output lacks %q:\n%s", line, output)
