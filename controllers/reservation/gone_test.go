@@ -51,15 +51,20 @@ func TestCapacityIsHeldForObjectsThatAreThere(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := lending(t)
+			var last ctrl.Result
 			for i := range test.cached {
 				r := &Reconciler{
 					client: holding(t, test.cached[i]), live: holding(t, test.there[i]), broker: b,
 					namespace: "broker", recorder: events.NewFakeRecorder(10), clock: clock.RealClock{},
 				}
 				key := client.ObjectKeyFromObject(byHand(""))
-				if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				var err error
+				if last, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if looks := last.RequeueAfter > 0; looks != (len(test.held) > 0) {
+				t.Errorf("the name is looked at again: %t, while it is held for %v", looks, test.held)
 			}
 			held := b.HeldFor("default", "by-hand")
 			if len(held) != len(test.held) {

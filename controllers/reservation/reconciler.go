@@ -46,6 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !r.broker.Serving() {
 		return ctrl.Result{}, nil
 	}
+	again := reassertEvery
 	obj := &brokerv1alpha1.Reservation{}
 	err := client.IgnoreNotFound(r.client.Get(ctx, req.NamespacedName, obj))
 	if err == nil {
@@ -55,6 +56,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err != nil:
 	case obj.UID == "":
 		err = r.show(ctx, req.NamespacedName)
+		if len(r.broker.HeldFor(req.Namespace, req.Name)) == 0 {
+			again = 0 // what is made in its place comes by itself
+		}
 	case !obj.DeletionTimestamp.IsZero():
 		err = r.finish(ctx, obj)
 	default:
@@ -72,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case errors.Is(err, errYoung):
 		return ctrl.Result{RequeueAfter: youngRetry}, nil
 	}
-	return ctrl.Result{RequeueAfter: reassertEvery}, err
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
 // giveUp releases what is held for objects of this name that are gone. What this process
