@@ -49,11 +49,11 @@ func (o *checkOptions) checkMailboxes(ctx context.Context, c client.Reader, now 
 		case err != nil:
 			return checkup.Fail("", "%v", err)
 		}
-		waiting := slices.DeleteFunc(slices.Clone(boxes), func(b brokerv1alpha1.ClusterMailbox) bool { return !overdue(&b, now) })
-		if len(waiting) > 0 {
+		if n := slices.IndexFunc(boxes, func(b brokerv1alpha1.ClusterMailbox) bool { return overdue(&b, now) }); n >= 0 {
+			waiting := &boxes[n]
 			return checkup.Fail("is a broker ready, and does its --mailboxes name the namespace? The clock of the API server may also be behind",
 				"cluster %q is not answered: %s %s has waited in ClusterMailbox %s/%s since %s", clusters[namespace],
-				waiting[0].Spec.Method, waiting[0].Spec.Path, namespace, waiting[0].Name, waiting[0].CreationTimestamp.UTC().Format(time.RFC3339))
+				waiting.Spec.Method, waiting.Spec.Path, namespace, waiting.Name, waiting.CreationTimestamp.UTC().Format(time.RFC3339))
 		}
 		if len(boxes) == 0 {
 			silent = append(silent, clusters[namespace])
