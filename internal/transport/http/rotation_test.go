@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
@@ -58,15 +59,15 @@ func TestRotationUnderLoadLosesNoRequest(t *testing.T) {
 	stop, failed := underLoadOf(t, clients)
 	for range leafRotations {
 		r.issue(t)
-		r.settle(t)
+		r.settle(t, failed)
 	}
 	for range caRotations {
 		r.introduceCAs(t)
-		r.settle(t)
+		r.settle(t, failed)
 		r.issue(t)
-		r.settle(t)
+		r.settle(t, failed)
 		r.retireCAs(t)
-		r.settle(t)
+		r.settle(t, failed)
 	}
 	stop()
 	calls := len(r.served.Calls(transporttest.SendMessage)) + len(r.served.Calls(transporttest.Ping))
@@ -92,11 +93,22 @@ type rotation struct {
 	url    string
 	broker *party
 	agents map[string]*party
+	clock  *hurried
 
 	serversCA, agentsCA *pki.Authority
 	// The other roots are trusted too while a CA is rotated.
 	otherServersCA, otherAgentsCA *pki.Authority
 }
+
+// hurried is a clock that can be put forward.
+type hurried struct {
+	clock.RealClock
+	ahead atomic.Int64
+}
+
+func (c *hurried) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+func (c *hurried) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // party is whoever has a certificate.
 type party struct {
@@ -108,7 +120,7 @@ type party struct {
 func newRotation(t *testing.T, clusters ...string) *rotation {
 	t.Helper()
 	r := &rotation{
-		served: transporttest.NewBroker(), broker: &party{dir: t.TempDir()}, agents: map[string]*party{},
+		served: transporttest.NewBroker(), broker: &party{dir: t.TempDir()}, agents: map[string]*party{}, clock: &hurried{},
 		serversCA: newCA(t), agentsCA: newCA(t),
 	}
 	for _, cluster := range clusters {
@@ -132,7 +144,7 @@ func (r *rotation) start(t *testing.T) {
 	t.Helper()
 	listener := listen(t)
 	srv, err := server.New(server.Options{
-		Listener: listener, CertDir: r.broker.dir, Broker: r.served, Log: logr.Discard(), Rate: 100000, Burst: 100000,
+		Listener: listener, CertDir: r.broker.dir, Broker: r.served, Log: logr.Discard(), Clock: r.clock, Rate: 100000, Burst: 100000,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +155,7 @@ func (r *rotation) start(t *testing.T) {
 
 func (r *rotation) connect(t *testing.T, p *party) *http.Transport {
 	t.Helper()
-	files, err := pki.OpenFiles(p.dir, time.Now)
+	files, err := pki.OpenFiles(p.dir, r.clock.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,9 +220,13 @@ func (r *rotation) save(t *testing.T) {
 	}
 }
 
-// settle waits until every agent was served with what lies in its folder now.
-func (r *rotation) settle(t *testing.T) {
+// settle waits until every agent was served with what lies in its folder now. Whoever uses
+// files looks at them once a second: the clock is put forward for that.
+func (r *rotation) settle(t *testing.T, failed *atomic.Int64) {
 	t.Helper()
+	r.clock.ahead.Add(int64(time.Second))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	before := map[string]int{}
 	count := func(counted map[string]int) {
 		for _, c := range r.served.Calls(transporttest.SendMessage) {
@@ -218,8 +234,9 @@ func (r *rotation) settle(t *testing.T) {
 		}
 	}
 	count(before)
-	for n := 0; ; n++ {
-		if err := r.served.AwaitCalls(t.Context(), transporttest.SendMessage, len(r.served.Calls(transporttest.SendMessage))+1); err != nil {
+	// Who fails asks no more, and what it is waited for would not come.
+	for failed.Load() == 0 {
+		if err := r.served.AwaitCalls(ctx, transporttest.SendMessage, len(r.served.Calls(transporttest.SendMessage))+1); err != nil {
 			t.Fatal(err)
 		}
 		now := map[string]int{}
