@@ -41,7 +41,7 @@ var answers = atSite(func(ctx context.Context, s settings, t *table, at *site) e
 	if err != nil {
 		return err
 	}
-	one, err := compare(ctx, s, 1, pids, reserve, create)
+	one, err := compare(ctx, s.finely(), 1, pids, reserve, create)
 	if err != nil {
 		return err
 	}
