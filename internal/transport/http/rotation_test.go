@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
@@ -93,22 +93,12 @@ type rotation struct {
 	url    string
 	broker *party
 	agents map[string]*party
-	clock  *hurried
+	clock  *clocktesting.FakePassiveClock
 
 	serversCA, agentsCA *pki.Authority
 	// The other roots are trusted too while a CA is rotated.
 	otherServersCA, otherAgentsCA *pki.Authority
 }
-
-// hurried is a clock that can be put forward.
-type hurried struct {
-	clock.RealClock
-	ahead atomic.Int64
-}
-
-func (c *hurried) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
-
-func (c *hurried) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // party is whoever has a certificate.
 type party struct {
@@ -120,7 +110,8 @@ type party struct {
 func newRotation(t *testing.T, clusters ...string) *rotation {
 	t.Helper()
 	r := &rotation{
-		served: transporttest.NewBroker(), broker: &party{dir: t.TempDir()}, agents: map[string]*party{}, clock: &hurried{},
+		served: transporttest.NewBroker(), broker: &party{dir: t.TempDir()}, agents: map[string]*party{},
+		clock:     clocktesting.NewFakePassiveClock(time.Now()),
 		serversCA: newCA(t), agentsCA: newCA(t),
 	}
 	for _, cluster := range clusters {
@@ -224,7 +215,7 @@ func (r *rotation) save(t *testing.T) {
 // files looks at them once a second: the clock is put forward for that.
 func (r *rotation) settle(t *testing.T, failed *atomic.Int64) {
 	t.Helper()
-	r.clock.ahead.Add(int64(time.Second))
+	r.clock.SetTime(r.clock.Now().Add(time.Second))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	before := map[string]int{}

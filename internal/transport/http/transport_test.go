@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
@@ -215,8 +217,8 @@ func TestAnExpiredCertificateIsNamedBeforeAnythingIsSent(t *testing.T) {
 	broker := transporttest.NewBroker()
 	url := s.serve(t, broker, listen(t))
 	dir := s.clientDir(t, "rome")
-	var shift atomic.Int64
-	files, err := pki.OpenFiles(dir, func() time.Time { return time.Now().Add(time.Duration(shift.Load())) })
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	files, err := pki.OpenFiles(dir, clock.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +226,7 @@ func TestAnExpiredCertificateIsNamedBeforeAnythingIsSent(t *testing.T) {
 	if _, err := tr.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	shift.Store(int64(2 * 365 * 24 * time.Hour))
+	clock.SetTime(clock.Now().Add(2 * 365 * 24 * time.Hour))
 	_, err = tr.Ping(t.Context())
 	if !errors.Is(err, transport.ErrUnreachable) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("Ping: %v; want it to name the file in %s", err, dir)
@@ -238,8 +240,8 @@ func TestReplacedCertificatesLoseNoCall(t *testing.T) {
 	s := newSite(t)
 	broker := transporttest.NewBroker()
 	dir := s.clientDir(t, "rome")
-	var shift atomic.Int64
-	files, err := pki.OpenFiles(dir, func() time.Time { return time.Now().Add(time.Duration(shift.Load())) })
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	files, err := pki.OpenFiles(dir, clock.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +262,7 @@ func TestReplacedCertificatesLoseNoCall(t *testing.T) {
 	for i := range 10 {
 		s.issueClient(t, dir, fmt.Sprintf("rome-%d", i))
 		// Files are looked at once a second.
-		shift.Add(int64(time.Second))
+		clock.SetTime(clock.Now().Add(time.Second))
 		if err := broker.AwaitCalls(t.Context(), transporttest.SendMessage, len(broker.Calls(transporttest.SendMessage))+5); err != nil {
 			t.Fatal(err)
 		}
