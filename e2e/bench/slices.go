@@ -35,9 +35,9 @@ func merge(a, b slice) slice {
 // round is both sides, as measured side by side.
 type round struct{ ours, bare slice }
 
-// finely is the same work in rounds of a fifth of the length, ten times as many: what a
-// single client waits for is told apart from what the machine does at that moment only if
-// both sides are measured within the same second.
+// finely compares in rounds of a fifth of the length, ten times as many: what a single
+// client waits for is told apart from what the machine does at that moment only if both
+// sides are measured within the same second.
 func (s settings) finely() settings {
 	s.slice, s.rounds = s.slice/5, 10*s.rounds
 	return s
