@@ -145,8 +145,7 @@ func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 	}
 	var notes []string
 	if v.ID != winner {
-		c = c.Lower()
-		notes = append(notes, c.Message)
+		c.Reason = ledger.LowerScore
 	}
 	for _, s := range v.Scores {
 		if s.Note != "" && s.Criterion == decision.Cost {

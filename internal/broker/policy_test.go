@@ -156,13 +156,13 @@ func TestWhatRequestersSeeOfOthers(t *testing.T) {
 		why           string
 	}{
 		"everything": {
-			want:    []string{"berlin|||0.8|100.00", "paris|LowerScore|another cluster scores higher, or as high and comes first by name|1.6|50.00"},
+			want:    []string{"berlin|||0.8|100.00", "paris|LowerScore||1.6|50.00"},
 			refused: []string{"berlin|InsufficientResource|has 8 of cpu free, 99 is needed|9.9|", "paris|InsufficientResource|has 16 of cpu free, 99 is needed|19.8|"},
 			why:     "berlin: has 8 of cpu free",
 		},
 		"no prices": {
 			visibility: Visibility{HidePrices: true},
-			want:       []string{"berlin|||0.8|100.00", "paris|LowerScore|another cluster scores higher, or as high and comes first by name||"},
+			want:       []string{"berlin|||0.8|100.00", "paris|LowerScore|||"},
 			refused:    []string{"berlin|InsufficientResource|has 8 of cpu free, 99 is needed||", "paris|InsufficientResource|has 16 of cpu free, 99 is needed||"},
 			why:        "berlin: has 8 of cpu free",
 		},

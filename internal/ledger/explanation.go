@@ -42,17 +42,9 @@ type Candidate struct {
 	Currency     string `json:"currency,omitempty"`
 }
 
-// What is said of a candidate that could provide and was not chosen.
-const (
-	reasonLower  = "LowerScore"
-	messageLower = "another cluster scores higher, or as high and comes first by name"
-)
-
-// Lower is a candidate that could provide but is not the one.
-func (c Candidate) Lower() Candidate {
-	c.Reason, c.Message = reasonLower, messageLower
-	return c
-}
+// LowerScore is the reason of a candidate that could provide and was not chosen: another
+// one scores higher, or as high and comes first by name. The scores say the rest.
+const LowerScore = "LowerScore"
 
 // Explain makes an Explanation. IDs, criteria, scores and reasons are words without
 // spaces; scores have two decimals.
@@ -116,11 +108,7 @@ func (c Candidate) line(criteria []string) line {
 	if c.Currency != "" {
 		l.price = c.PricePerHour + "/" + c.Currency
 	}
-	plain := c
-	if plain.Reason, plain.Message = "", ""; !l.won {
-		plain = plain.Lower()
-	}
-	if l.scores == nil || c.Reason != plain.Reason || c.Message != plain.Message {
+	if l.scores == nil || !l.won && c.Reason != LowerScore || c.Message != "" {
 		l.why = c.Reason + " " + strings.ReplaceAll(c.Message, "\n", " ")
 	}
 	return l
@@ -264,7 +252,7 @@ func (l line) candidate(criteria []string) Candidate {
 		return c
 	}
 	if !l.won {
-		return c.Lower()
+		c.Reason = LowerScore
 	}
 	return c
 }

@@ -10,8 +10,10 @@ import (
 
 func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
 	scored := Candidate{ClusterID: paris, Score: "66.67", Criteria: map[string]string{"availability": "50.00", "cost": "100.00"}}
-	priced := func(id, message string) Candidate {
-		return Candidate{ClusterID: id, Score: "66.67", Criteria: scored.Criteria, Message: message, PricePerHour: "0.5", Currency: "EUR"}
+	lower := scored
+	lower.Reason = LowerScore
+	priced := func(id, reason, message string) Candidate {
+		return Candidate{ClusterID: id, Score: "66.67", Criteria: scored.Criteria, Reason: reason, Message: message, PricePerHour: "0.5", Currency: "EUR"}
 	}
 	cases := map[string]struct {
 		candidates []Candidate
@@ -22,10 +24,10 @@ func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
 		"one was judged alone":                     {candidates: []Candidate{scored}},
 		"a winner, a loser and two that could not": {[]Candidate{scored, {ClusterID: berlin, Score: "60.00", Criteria: scored.Criteria}, {ClusterID: oslo, Reason: "TooSmall", Message: "8 cpu of 4"}}, map[string]int32{"TooSmall": 1, "Stale": 1}},
 		"a winner with a price and a note":         {candidates: []Candidate{{ClusterID: paris, Score: "66.67", Criteria: scored.Criteria, Message: "cost: converted from USD", PricePerHour: "0.5", Currency: "EUR"}}},
-		"a loser":                                  {candidates: []Candidate{scored.Lower()}},
+		"a loser":                                  {candidates: []Candidate{lower}},
 		"a score that counts for nothing":          {candidates: []Candidate{{ClusterID: paris, Score: "1.00", Reason: "Denied", Message: "by its operator"}}},
-		"three that are alike, one with a note":    {candidates: []Candidate{priced(paris, ""), priced(berlin, "").Lower(), priced(oslo, "converted from USD").Lower()}},
-		"one alike that costs nothing":             {candidates: []Candidate{priced(paris, ""), {ClusterID: berlin, Score: "66.67", Criteria: scored.Criteria}}},
+		"three that are alike, one with a note":    {candidates: []Candidate{priced(paris, "", ""), priced(berlin, LowerScore, ""), priced(oslo, LowerScore, "converted from USD")}},
+		"one alike that costs nothing":             {candidates: []Candidate{priced(paris, "", ""), {ClusterID: berlin, Score: "66.67", Criteria: scored.Criteria}}},
 		"a criterion that knows one of two":        {candidates: []Candidate{scored, {ClusterID: berlin, Score: "60.00", Criteria: map[string]string{"cost": "60.00"}}}},
 	}
 	for name, tc := range cases {
@@ -68,7 +70,7 @@ func TestAFormerExplanationIsRead(t *testing.T) {
 func TestAnExplanationIsShort(t *testing.T) {
 	candidates := make([]Candidate, 10)
 	for i := range candidates {
-		candidates[i] = Candidate{ClusterID: fmt.Sprintf("cluster-%06d", 123*i), Score: fmt.Sprintf("66.%02d", i), Criteria: map[string]string{"availability": fmt.Sprintf("50.%02d", i), "cost": "100.00"}}.Lower()
+		candidates[i] = Candidate{ClusterID: fmt.Sprintf("cluster-%06d", 123*i), Score: fmt.Sprintf("66.%02d", i), Criteria: map[string]string{"availability": fmt.Sprintf("50.%02d", i), "cost": "100.00"}, Reason: LowerScore}
 	}
 	if e := Explain(candidates, nil); len(e) > 300 {
 		t.Errorf("%d bytes, in every grant of the journal: %s", len(e), e)

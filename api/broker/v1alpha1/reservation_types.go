@@ -249,12 +249,13 @@ type CandidateScore struct {
 	// +kubebuilder:validation:MaxProperties=16
 	Criteria map[string]string `json:"criteria,omitempty"`
 
-	// reason why the candidate was not chosen; empty for the winner.
+	// reason why the candidate was not chosen; empty for the winner. LowerScore: it could
+	// provide, another one scores higher, or as high and comes first by name.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
 
-	// message says the same in words, with the figures.
+	// message says more, with the figures, where reason and scores do not say it all.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
@@ -370,8 +371,10 @@ type Reservation struct {
 	// +required
 	Spec ReservationSpec `json:"spec"`
 
-	// status is what the broker decided.
+	// status is what the broker decided. The broker alone writes it, as a whole, so the API
+	// server does not keep account of its single fields.
 	// +optional
+	// +structType=atomic
 	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reserved", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ReservationStatus `json:"status,omitempty"`
 }

@@ -402,7 +402,9 @@ type Candidate struct {
 	// Criteria Score per criterion before weighing.
 	Criteria map[string]string `json:"criteria,omitempty,omitzero"`
 	Currency string            `json:"currency,omitempty,omitzero"`
-	Message  string            `json:"message,omitempty,omitzero"`
+
+	// Message More, with the figures, where reason and scores do not say it all.
+	Message string `json:"message,omitempty,omitzero"`
 
 	// PricePerHour What the request costs there; absent without a price.
 	PricePerHour string `json:"pricePerHour,omitempty,omitzero"`
@@ -410,7 +412,8 @@ type Candidate struct {
 	// PriceTotal The same for as long as it lasts, in quotes.
 	PriceTotal string `json:"priceTotal,omitempty,omitzero"`
 
-	// Reason Why it was not chosen; absent for the winner.
+	// Reason Why it was not chosen; absent for the winner. LowerScore: it could provide, another
+	// one scores higher, or as high and comes first by name.
 	Reason string `json:"reason,omitempty,omitzero"`
 
 	// Score 0.00 to 100.00; absent if filtered out.
