@@ -9,9 +9,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// announce records an event for every change of phase and for every move.
-func (r *Reconciler) announce(before, after *brokerv1alpha1.Reservation) {
-	was, is := before.Status, after.Status
+// announce records an event for every change of phase and for every move since a status
+// was shown.
+func (r *Reconciler) announce(was brokerv1alpha1.ReservationStatus, after *brokerv1alpha1.Reservation) {
+	is := after.Status
 	if was.Phase != is.Phase {
 		kind := corev1.EventTypeNormal
 		if is.Phase == brokerv1alpha1.ReservationFailed {

@@ -58,7 +58,7 @@ func TestAReservationShowsWhoServesItWhileAnotherProviderTakesOver(t *testing.T)
 				}
 				before := obj.DeepCopy()
 				obj.Status = statusOf(view, obj)
-				r.announce(before, obj)
+				r.announce(before.Status, obj)
 				got := shown{Target: obj.Status.TargetClusterID}
 				if c := meta.FindStatusCondition(obj.Status.Conditions, brokerv1alpha1.ConditionAcknowledged); c != nil {
 					got.Acknowledged = string(c.Status)

@@ -274,12 +274,16 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reserv
 	if err != nil {
 		return fmt.Errorf("encoding the status of Reservation %s: %w", client.ObjectKeyFromObject(obj), err)
 	}
-	before := obj.DeepCopy()
 	failpoint.Hit(failpoint.BrokerStatusDue)
-	if err := r.client.Status().Patch(ctx, obj, client.RawPatch(types.JSONPatchType, patch), client.FieldValidation(metav1.FieldValidationIgnore)); err != nil {
+	// What was just sent is not wanted back.
+	shown := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.Namespace, Name: obj.Name}}
+	shown.SetGroupVersionKind(brokerv1alpha1.GroupVersion.WithKind("Reservation"))
+	if err := r.client.Status().Patch(ctx, shown, client.RawPatch(types.JSONPatchType, patch), client.FieldValidation(metav1.FieldValidationIgnore)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	failpoint.Hit(failpoint.BrokerStatusShown)
+	before := obj.Status
+	obj.Status = status
 	r.announce(before, obj)
 	return nil
 }

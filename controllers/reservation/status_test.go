@@ -41,7 +41,7 @@ func TestAReservationThatNobodyCanServeAnyMoreIsShownAsFailed(t *testing.T) {
 		view.Phase, view.PlacementPhases = step.phase, []ledger.PlacementPhase{step.placement}
 		before := obj.DeepCopy()
 		obj.Status = statusOf(view, obj)
-		r.announce(before, obj)
+		r.announce(before.Status, obj)
 		if string(obj.Status.Phase) != string(step.phase) || obj.Status.Message != why {
 			t.Errorf("shown as %s: %s", obj.Status.Phase, obj.Status.Message)
 		}
