@@ -38,6 +38,10 @@ const (
 	youngRetry = 250 * time.Millisecond
 )
 
+// unchecked has the API server not look for fields that it would not keep, and read what it
+// gets only once.
+const unchecked = client.FieldValidation(metav1.FieldValidationIgnore)
+
 // errYoung is that no cluster can hold a Reservation, which may be said too soon.
 var errYoung = errors.New("no cluster can hold it yet")
 
@@ -121,7 +125,7 @@ func (r *Reconciler) show(ctx context.Context, key types.NamespacedName) error {
 		},
 		Spec: specOf(view),
 	}
-	if err := r.client.Create(ctx, obj); err != nil {
+	if err := r.client.Create(ctx, obj, unchecked); err != nil {
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -268,8 +272,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reserv
 	if equality.Semantic.DeepEqual(obj.Status, status) {
 		return nil
 	}
-	// The whole status is ours. To replace it costs the API server less than to merge it,
-	// and less again where it does not look for fields that it would not keep.
+	// The whole status is ours. To replace it costs the API server less than to merge it.
 	patch, err := json.Marshal([]replacement{{Op: "add", Path: "/status", Value: &status}})
 	if err != nil {
 		return fmt.Errorf("encoding the status of Reservation %s: %w", client.ObjectKeyFromObject(obj), err)
@@ -278,7 +281,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reserv
 	// What was just sent is not wanted back.
 	shown := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.Namespace, Name: obj.Name}}
 	shown.SetGroupVersionKind(brokerv1alpha1.GroupVersion.WithKind("Reservation"))
-	if err := r.client.Status().Patch(ctx, shown, client.RawPatch(types.JSONPatchType, patch), client.FieldValidation(metav1.FieldValidationIgnore)); err != nil {
+	if err := r.client.Status().Patch(ctx, shown, client.RawPatch(types.JSONPatchType, patch), unchecked); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	failpoint.Hit(failpoint.BrokerStatusShown)

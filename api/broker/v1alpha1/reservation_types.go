@@ -116,11 +116,14 @@ const ReservationFinalizer = "broker.fluidos.eu/release"
 // +kubebuilder:validation:XValidation:rule="!('cpu' in self) || string(self['cpu']).matches('^[^eE]*[1-9]') || self.exists(k, k.contains('/') && string(self[k]) != '0')",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
 type RequestedResources map[corev1.ResourceName]resource.Quantity
 
+// The first rule of ReservationSpec compares the whole before it looks at single fields: it
+// is asked at every write of a status, too, and each has() there costs the API server a copy
+// of the schema.
+
 // ReservationSpec is what is asked for. Of what stands, requestedResources, duration and release can be
 // changed; for anything else make another Reservation.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout) && has(self.healing) == has(oldSelf.healing)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
-// +kubebuilder:validation:XValidation:rule="has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="self == oldSelf || has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout) && has(self.healing) == has(oldSelf.healing) && has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a Reservation that was released cannot be taken back: create another"
 type ReservationSpec struct {
 	// requestedResources is how much is wanted of each resource.
