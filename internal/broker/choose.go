@@ -139,7 +139,7 @@ func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 		return c
 	}
 	c.Score = v.Total.String()
-	c.Criteria = map[string]string{}
+	c.Criteria = make(map[string]string, len(v.Scores))
 	for _, s := range v.Scores {
 		c.Criteria[s.Criterion] = s.Score.String()
 	}

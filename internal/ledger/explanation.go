@@ -99,7 +99,7 @@ type line struct {
 func (c Candidate) line(criteria []string) line {
 	l := line{id: c.ClusterID}
 	if c.Score != "" {
-		l.scores = append(l.scores, short(c.Score))
+		l.scores = append(make([]string, 0, 1+len(criteria)), short(c.Score))
 		for _, name := range criteria {
 			l.scores = append(l.scores, short(c.Criteria[name]))
 		}
