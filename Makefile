@@ -94,6 +94,9 @@ WAITING := ./cmd/broker/app ./internal/playground ./internal/journal
 ENDINGS := KilledAtEveryStep|AConsumerGivesUp|ALostProvider|WhatEnds|PodsLeave|CyclesLeaveNothing
 LOCAL_TEST := LRB_E2E_RACE=1 go test -shuffle=on -timeout 30m -v ./e2e/local
 
+# Packages with benchmarks: each runs once, so that one that fails is seen.
+BENCHED := ./internal/broker ./internal/capacity ./internal/decision ./internal/journal ./internal/ledger ./internal/queue
+
 # They begin in this order, three at a time: one of them computes while the others mostly
 # wait, and the second playground comes when the programs of the first are built.
 .PHONY: test-local test-processes test-model test-waiting test-endings
@@ -109,6 +112,7 @@ test-waiting:
 test-model:
 	go test -count=1 -timeout 20m -v -run '^TestSimulation$$' ./internal/broker -broker.steps=$(STEPS)
 	go test -count=1 -timeout 10m ./e2e/bench
+	go test -count=1 -timeout 5m -run '^$$' -bench . -benchtime 1x $(BENCHED)
 
 test-processes:
 	go test -count=1 -timeout 30m -v ./e2e/robustness
