@@ -22,6 +22,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 const (
@@ -37,6 +38,9 @@ const (
 	// youngRetry is when a young one is looked at again.
 	youngRetry = 250 * time.Millisecond
 )
+
+// maxMessage bounds what a status says in words: what is said of ten clusters may be longer.
+const maxMessage = 4096
 
 // unchecked has the API server not look for fields that it would not keep, and read what it
 // gets only once.
@@ -269,6 +273,10 @@ func (r *Reconciler) refuse(ctx context.Context, obj *brokerv1alpha1.Reservation
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reservation, status brokerv1alpha1.ReservationStatus) error {
+	status.Message = wire.Clip(status.Message, maxMessage)
+	for i := range status.Conditions {
+		status.Conditions[i].Message = wire.Clip(status.Conditions[i].Message, maxMessage)
+	}
 	if equality.Semantic.DeepEqual(obj.Status, status) {
 		return nil
 	}

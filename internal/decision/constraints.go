@@ -140,7 +140,7 @@ func (c *contest) noRows() rowSet {
 func (c *contest) unmet(i int) (Reason, string) {
 	r, f, id := c.request, c.market.facts[i], c.market.ids[i]
 	if len(r.Near) > 0 && !slices.Contains(r.Near, id) {
-		return AffinityNotMet, "has none of the reservations to be near to, which are on " + strings.Join(r.Near, ", ")
+		return AffinityNotMet, "has none of the reservations to be near to, which are on " + some(r.Near)
 	}
 	if slices.Contains(r.Apart, id) {
 		return AntiAffinityNotMet, "has one of the reservations to be apart from"
@@ -175,6 +175,15 @@ func (c *contest) unclaimed(f facts) (Reason, string) {
 		}
 	}
 	return "", ""
+}
+
+// some names the first of many.
+func some(clusters []string) string {
+	const named = 10
+	if more := len(clusters) - named; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(clusters[:named], ", "), more)
+	}
+	return strings.Join(clusters, ", ")
 }
 
 func elsewhere(what, is string, wanted []string) string {

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -301,4 +302,17 @@ func TestConstraintsRejectNobodyElse(t *testing.T) {
 			t.Fatal(diff)
 		}
 	})
+}
+
+// What is said of a candidate does not grow with the number of clusters.
+func TestOfManyClustersTheFirstAreNamed(t *testing.T) {
+	m := market(t, cluster("paris", 16, 16, 64, 64))
+	var near []string
+	for i := range 12 {
+		near = append(near, fmt.Sprintf("c%d", i))
+	}
+	got := Judge(m, &Request{Amounts: size(1, 1), Near: near}, "paris").Rejection.Message()
+	if want := "has none of the reservations to be near to, which are on c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 2 more"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

@@ -264,7 +264,8 @@ type CandidateScore struct {
 	Message string `json:"message,omitempty"`
 
 	// pricePerHour is what the request costs there for an hour; empty if the candidate
-	// names no price, or the requester may not see it.
+	// names no price, or the requester may not see it, and in the status of a Reservation
+	// that was granted, where the score for cost stands for it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	PricePerHour string `json:"pricePerHour,omitempty"`

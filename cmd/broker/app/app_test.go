@@ -247,6 +247,38 @@ func TestABrokerWithoutAgents(t *testing.T) {
 		b.awaitEvent(brokerv1alpha1.ReasonFiguresIgnored, "what intruder wrote was replaced (available cpu 999 instead of 8950m)")
 	})
 
+	t.Run("a status has room for long reasons", func(t *testing.T) {
+		for i := range 6 {
+			b.apply(fmt.Sprintf(`
+apiVersion: broker.fluidos.eu/v1alpha1
+kind: ClusterAdvertisement
+metadata: {name: far-%[1]d}
+spec: {clusterID: far-%[1]d, topology: {region: region-%[1]d}, resources: {capacity: {cpu: "4", memory: 8Gi}}}
+`, i))
+			b.awaitAvailable(fmt.Sprintf("far-%d", i), "4", "")
+		}
+		var regions []string
+		for i := range 15 {
+			regions = append(regions, fmt.Sprintf("%s-%d", strings.Repeat("x", 60), 10+i))
+		}
+		elsewhere := strings.Join(regions, ", ")
+		b.apply(reservationText("elsewhere", "1", "1Gi", "  constraints: {regions: ["+elsewhere+"]}"))
+		if r := b.awaitPhase("elsewhere", brokerv1alpha1.ReservationFailed); r.Status.Rejected["WrongLocation"] != 7 {
+			t.Errorf("refused with %q, %v", r.Status.Message, r.Status.Rejected)
+		}
+		b.apply(reservationText("there", "1", "1Gi", "  constraints: {regions: ["+elsewhere+", region-3]}"))
+		if r := b.awaitPhase("there", brokerv1alpha1.ReservationReserved); r.Status.TargetClusterID != "far-3" || len(r.Status.Candidates) != 7 {
+			t.Errorf("reserved from %q of %v", r.Status.TargetClusterID, r.Status.Candidates)
+		}
+		for i := range 6 {
+			far := &brokerv1alpha1.ClusterAdvertisement{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("far-%d", i)}}
+			if err := b.Delete(t.Context(), far); err != nil {
+				t.Fatal(err)
+			}
+			awaitGone(b, far)
+		}
+	})
+
 	t.Run("a deleted advertisement offers nothing", func(t *testing.T) {
 		if err := b.Delete(t.Context(), adv); err != nil {
 			t.Fatal(err)
