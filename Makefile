@@ -95,7 +95,7 @@ ENDINGS := KilledAtEveryStep|AConsumerGivesUp|ALostProvider|WhatEnds|PodsLeave|C
 LOCAL_TEST := LRB_E2E_RACE=1 go test -shuffle=on -timeout 30m -v ./e2e/local
 
 # Packages with benchmarks: each runs once, so that one that fails is seen.
-BENCHED := ./internal/broker ./internal/capacity ./internal/decision ./internal/journal ./internal/ledger ./internal/queue
+BENCHED = $(addprefix ./,$(sort $(dir $(shell grep -rl '^func Benchmark' --include='*_test.go' internal))))
 
 # They begin in this order, three at a time: one of them computes while the others mostly
 # wait, and the second playground comes when the programs of the first are built.
@@ -154,7 +154,7 @@ bench: tools ## Measure what docs/performance.md promises, on a quiet machine: a
 
 .PHONY: bench-go
 bench-go: ## Run the benchmarks of decision, ledger, journal and accounting.
-	go test -run '^$$' -bench . -benchmem ./internal/...
+	go test -run '^$$' -bench . -benchmem $(BENCHED)
 
 .PHONY: lint
 lint: ## Run golangci-lint by .golangci.yml; the first time it is built, which takes minutes.

@@ -255,7 +255,7 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 	var changed []metav1.Condition
 	same := !forget(adv, conditions) && adv.Status.ObservedGeneration == adv.Generation
 	for _, c := range conditions {
-		c.Message = wire.Clip(c.Message, 4096)
+		c.Message = wire.Clip(c.Message, wire.MaxMessage)
 		c.ObservedGeneration, c.LastTransitionTime = adv.Generation, now
 		meta.SetStatusCondition(&adv.Status.Conditions, c)
 		old := meta.FindStatusCondition(before.Status.Conditions, c.Type)
@@ -268,7 +268,7 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 		return nil
 	}
 	adv.Status.Published = conditions[0].Status == metav1.ConditionTrue
-	adv.Status.Message = wire.Clip(conditions[0].Message, 4096)
+	adv.Status.Message = wire.Clip(conditions[0].Message, wire.MaxMessage)
 	adv.Status.ObservedGeneration = adv.Generation
 	if adv.Status.Published {
 		adv.Status.LastPublished = &now

@@ -56,9 +56,9 @@ func TestAReservationShowsWhoServesItWhileAnotherProviderTakesOver(t *testing.T)
 				if s.lost != "" {
 					view.LostSince = at.Time()
 				}
-				before := obj.DeepCopy()
+				before := obj.Status
 				obj.Status = statusOf(view, obj)
-				r.announce(before.Status, obj)
+				r.announce(before, obj)
 				got := shown{Target: obj.Status.TargetClusterID}
 				if c := meta.FindStatusCondition(obj.Status.Conditions, brokerv1alpha1.ConditionAcknowledged); c != nil {
 					got.Acknowledged = string(c.Status)

@@ -39,9 +39,6 @@ const (
 	youngRetry = 250 * time.Millisecond
 )
 
-// maxMessage bounds what a status says in words: what is said of ten clusters may be longer.
-const maxMessage = 4096
-
 // unchecked has the API server not look for fields that it would not keep, and read what it
 // gets only once.
 const unchecked = client.FieldValidation(metav1.FieldValidationIgnore)
@@ -273,9 +270,9 @@ func (r *Reconciler) refuse(ctx context.Context, obj *brokerv1alpha1.Reservation
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reservation, status brokerv1alpha1.ReservationStatus) error {
-	status.Message = wire.Clip(status.Message, maxMessage)
+	status.Message = wire.Clip(status.Message, wire.MaxMessage)
 	for i := range status.Conditions {
-		status.Conditions[i].Message = wire.Clip(status.Conditions[i].Message, maxMessage)
+		status.Conditions[i].Message = wire.Clip(status.Conditions[i].Message, wire.MaxMessage)
 	}
 	if equality.Semantic.DeepEqual(obj.Status, status) {
 		return nil

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
@@ -66,7 +65,12 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 	}
 	if v.Explanation != "" {
 		status.Rejected = v.Explanation.Rejected()
-		status.Candidates = wire.ToCandidates(candidatesOf(v))
+		for _, c := range v.Explanation.Candidates() {
+			status.Candidates = append(status.Candidates, brokerv1alpha1.CandidateScore{
+				ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason,
+				Message: wire.Clip(c.Message, wire.MaxCandidateMessage),
+			})
+		}
 	}
 	for _, c := range slices.Concat(conditionsOf(v), preemptionOf(v, obj.Status.Conditions), recallOf(v, obj.Status.Conditions), reachOf(v, obj.Status)) {
 		c.ObservedGeneration = obj.Generation
@@ -77,17 +81,6 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 		meta.SetStatusCondition(&status.Conditions, *c)
 	}
 	return status
-}
-
-// candidatesOf is what a status says of candidates: their prices are left out, the score
-// for cost is there.
-func candidatesOf(v *broker.ReservationView) []v1.Candidate {
-	explained := v.Explanation.Candidates()
-	out := make([]v1.Candidate, len(explained))
-	for i, c := range explained {
-		out[i] = v1.Candidate{ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message}
-	}
-	return out
 }
 
 func conditionsOf(v *broker.ReservationView) []metav1.Condition {

@@ -39,9 +39,9 @@ func TestAReservationThatNobodyCanServeAnyMoreIsShownAsFailed(t *testing.T) {
 		{ledger.Failed, ledger.Gone, metav1.ConditionFalse, "Warning Failed"},
 	} {
 		view.Phase, view.PlacementPhases = step.phase, []ledger.PlacementPhase{step.placement}
-		before := obj.DeepCopy()
+		before := obj.Status
 		obj.Status = statusOf(view, obj)
-		r.announce(before.Status, obj)
+		r.announce(before, obj)
 		if string(obj.Status.Phase) != string(step.phase) || obj.Status.Message != why {
 			t.Errorf("shown as %s: %s", obj.Status.Phase, obj.Status.Message)
 		}

@@ -79,7 +79,7 @@ func (e editor) drained(all []agentv1alpha1.ReservationInstruction) {
 	for _, kind := range []string{agentv1alpha1.ConditionReady, kind} {
 		c := meta.FindStatusCondition(e.rr.Status.Conditions, kind)
 		if c != nil && c.Status == metav1.ConditionFalse {
-			e.rr.Status.Message = wire.Clip(c.Message, maxMessage)
+			e.rr.Status.Message = wire.Clip(c.Message, wire.MaxMessage)
 		}
 	}
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// maxMessage bounds status.message in the schema.
-const maxMessage = 4096
-
 // retryAdvice is how a person gets another answer to a request that failed.
 const retryAdvice = "This is final: delete the request and create it again to ask once more."
 
@@ -372,13 +369,13 @@ func optIn(closed []string) string {
 
 // ready sets the Ready condition, and the same words as the message for people.
 func (e editor) ready(status metav1.ConditionStatus, reason, message string) {
-	e.rr.Status.Message = wire.Clip(message, maxMessage)
+	e.rr.Status.Message = wire.Clip(message, wire.MaxMessage)
 	e.set(agentv1alpha1.ConditionReady, status, reason, message)
 }
 
 func (e editor) set(kind string, status metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&e.rr.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: wire.Clip(message, maxMessage),
+		Type: kind, Status: status, Reason: reason, Message: wire.Clip(message, wire.MaxMessage),
 		ObservedGeneration: e.rr.Generation, LastTransitionTime: metav1.NewTime(e.now),
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
@@ -142,17 +141,13 @@ func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 	c.Criteria = make(map[string]string, len(v.Scores))
 	for _, s := range v.Scores {
 		c.Criteria[s.Criterion] = s.Score.String()
+		if s.Criterion == decision.Cost && s.Note != "" {
+			c.Message = s.Criterion + ": " + s.Note
+		}
 	}
-	var notes []string
 	if v.ID != winner {
 		c.Reason = ledger.LowerScore
 	}
-	for _, s := range v.Scores {
-		if s.Note != "" && s.Criterion == decision.Cost {
-			notes = append(notes, s.Criterion+": "+s.Note)
-		}
-	}
-	c.Message = strings.Join(notes, "; ")
 	return c
 }
 

@@ -11,10 +11,12 @@ import (
 const (
 	maxCandidates = 10
 	maxReason     = 64
-	maxMessage    = 512
 	maxPrice      = 40
 	maxCurrency   = 3
 )
+
+// MaxCandidateMessage bounds what is said of a candidate, see CandidateScore.
+const MaxCandidateMessage = 512
 
 // ToCandidates turns the explanation of a decision into what a status holds: at
 // most ten candidates, texts cut to the bounds of the schema.
@@ -29,7 +31,7 @@ func ToCandidates(in []v1.Candidate) []brokerv1alpha1.CandidateScore {
 			Score:     in[i].Score,
 			Criteria:  maps.Clone(in[i].Criteria),
 			Reason:    Clip(in[i].Reason, maxReason),
-			Message:   Clip(in[i].Message, maxMessage),
+			Message:   Clip(in[i].Message, MaxCandidateMessage),
 
 			PricePerHour: Clip(in[i].PricePerHour, maxPrice),
 			Currency:     Clip(in[i].Currency, maxCurrency),

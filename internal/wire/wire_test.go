@@ -183,7 +183,7 @@ func TestCandidatesFitTheSchema(t *testing.T) {
 	if len(got) != maxCandidates {
 		t.Fatalf("%d candidates", len(got))
 	}
-	if n := len(got[0].Message); n > maxMessage || n < maxMessage-4 {
+	if n := len(got[0].Message); n > MaxCandidateMessage || n < MaxCandidateMessage-4 {
 		t.Errorf("message of %d bytes", n)
 	}
 	if n := len(got[0].Reason); n > maxReason {
