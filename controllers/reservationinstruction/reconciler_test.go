@@ -2,6 +2,7 @@ package reservationinstruction
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
@@ -190,6 +192,10 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionActive, Delivered: true, NodeName: "res-a-1", Message: "done"},
 			ready: true,
 		},
+		"more namespaces than there is room for": {
+			state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionActive, Peered: done, NodeReady: done, Offloading: awaits(strings.Repeat("namespace ", 500))},
+			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionActive, Delivered: true, NodeName: "res-a-1", Message: wire.Clip(strings.Repeat("namespace ", 500), wire.MaxMessage)},
+		},
 		"a node that was ready before": {
 			before: agentv1alpha1.ReservationInstructionStatus{Delivered: true, NodeName: "res-a-1"},
 			state:  liqo.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, Peered: done, NodeReady: awaits("node"), Offloading: done},
@@ -203,6 +209,11 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 			describe(inst, test.state, false, now)
 			if diff := cmp.Diff(test.want, inst.Status, cmpopts.IgnoreFields(agentv1alpha1.ReservationInstructionStatus{}, "Conditions")); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
+			}
+			for _, c := range inst.Status.Conditions {
+				if len(c.Message) > wire.MaxMessage {
+					t.Errorf("condition %s says %d bytes", c.Type, len(c.Message))
+				}
 			}
 			if got := meta.IsStatusConditionTrue(inst.Status.Conditions, agentv1alpha1.ConditionReady); got != test.ready {
 				t.Errorf("ready: got %v, want %v", got, test.ready)

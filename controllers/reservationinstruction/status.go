@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
@@ -38,7 +39,7 @@ func describe(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerSta
 	}
 	set := func(kind string, a liqo.Aspect) {
 		condition := metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: a.Message,
+			Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: wire.Clip(a.Message, wire.MaxMessage),
 			ObservedGeneration: inst.Generation, LastTransitionTime: now,
 		}
 		if a.True {
@@ -68,7 +69,7 @@ func describe(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerSta
 		ready = liqo.Aspect{Reason: agentv1alpha1.ReasonReleasing, Message: drained.Message}
 	}
 	set(agentv1alpha1.ConditionReady, ready)
-	status.Message = ready.Message
+	status.Message = wire.Clip(ready.Message, wire.MaxMessage)
 	if state.NodeReady.True {
 		status.Delivered = true
 		status.NodeName = liqo.ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
