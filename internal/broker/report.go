@@ -13,6 +13,9 @@ import (
 // ReportStatus implements the server's Broker. A report that says what is known
 // already changes nothing.
 func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error {
+	if _, err := excessOf(report); err != nil {
+		return err
+	}
 	err := b.change(ctx, func(t *term) error {
 		r := t.state.Reservation(reservation)
 		if r == nil {

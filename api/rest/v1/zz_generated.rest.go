@@ -548,6 +548,16 @@ type EnrolmentTerms struct {
 	TrustDomain string `json:"trustDomain"`
 }
 
+// Excess How far the consumer went beyond what it was granted, only from a provider that
+// reports Acknowledged. Absent without any excess.
+type Excess struct {
+	// Pods Pods that the provider has evicted so far for this placement.
+	Pods int32 `json:"pods"`
+
+	// Resources The largest amounts beyond the grant that the provider has seen.
+	Resources Amounts `json:"resources"`
+}
+
 // Holdings defines model for Holdings.
 type Holdings struct {
 	// Consumes Every reservation that the caller asked for or carries out.
@@ -1029,7 +1039,11 @@ type ReservationRequestQueuePolicy string
 type StatusReport struct {
 	// Change The change of resources that a provider has Acknowledged, which means that it
 	// gives no more than that, or Refused; absent where the whole placement is meant.
-	Change    int64            `json:"change,omitempty,omitzero"`
+	Change int64 `json:"change,omitempty,omitzero"`
+
+	// Excess How far the consumer went beyond what it was granted, only from a provider that
+	// reports Acknowledged. Absent without any excess.
+	Excess    *Excess          `json:"excess,omitempty"`
 	Message   string           `json:"message,omitempty,omitzero"`
 	Placement int32            `json:"placement"`
 	Reason    string           `json:"reason,omitempty,omitzero"`
