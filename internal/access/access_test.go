@@ -19,31 +19,31 @@ func approved(ids ...string) []brokerv1alpha1.ApprovedCluster {
 	return out
 }
 
-func TestWhoTakesPart(t *testing.T) {
+func TestPolicyCheck(t *testing.T) {
 	cases := map[string]struct {
 		spec brokerv1alpha1.BrokerConfigSpec
-		// want is the reason for rome, "" if it takes part.
+		// want is the expected reason for cluster rome; "" if it is admitted.
 		want fault.Reason
 	}{
-		"without lists everyone does":               {},
-		"open is the default and needs no approval": {spec: brokerv1alpha1.BrokerConfigSpec{Admission: brokerv1alpha1.AdmissionOpen}},
-		"another approved cluster says nothing about this one while it is open": {
+		"an empty policy admits every cluster": {},
+		"admission is open by default":         {spec: brokerv1alpha1.BrokerConfigSpec{Admission: brokerv1alpha1.AdmissionOpen}},
+		"open admission admits a cluster that is not on the approved list": {
 			spec: brokerv1alpha1.BrokerConfigSpec{ApprovedClusters: approved("paris")},
 		},
-		"an approved one where only those do": {
+		"an approved cluster is admitted when approval is required": {
 			spec: brokerv1alpha1.BrokerConfigSpec{Admission: brokerv1alpha1.AdmissionApproved, ApprovedClusters: approved("rome")},
 		},
-		"not one that is not approved": {
+		"an unapproved cluster is refused when approval is required": {
 			spec: brokerv1alpha1.BrokerConfigSpec{Admission: brokerv1alpha1.AdmissionApproved, ApprovedClusters: approved("paris")},
 			want: fault.ClusterNotApproved,
 		},
-		"nobody where only approved ones do and there are none": {
+		"an empty approved list refuses every cluster when approval is required": {
 			spec: brokerv1alpha1.BrokerConfigSpec{Admission: brokerv1alpha1.AdmissionApproved}, want: fault.ClusterNotApproved,
 		},
-		"not a denied one": {
+		"a denied cluster is refused": {
 			spec: brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"rome"}}, want: fault.ClusterDenied,
 		},
-		"not one that is denied and approved": {
+		"a cluster that is denied and approved is refused": {
 			spec: brokerv1alpha1.BrokerConfigSpec{
 				Admission: brokerv1alpha1.AdmissionApproved, ApprovedClusters: approved("rome"), DeniedClusters: []string{"rome"},
 			},
@@ -63,7 +63,7 @@ func TestWhoTakesPart(t *testing.T) {
 	}
 }
 
-func TestKeysAreApprovedWithTheirCluster(t *testing.T) {
+func TestApprovesKeyMatchesClusterAndKey(t *testing.T) {
 	p := PolicyOf(&brokerv1alpha1.BrokerConfigSpec{ApprovedClusters: []brokerv1alpha1.ApprovedCluster{
 		{ClusterID: "rome", KeyFingerprint: "sha256:aa"}, {ClusterID: "paris"},
 	}})
@@ -71,11 +71,11 @@ func TestKeysAreApprovedWithTheirCluster(t *testing.T) {
 		cluster, key string
 		want         bool
 	}{
-		"the cluster and its key":                   {"rome", "sha256:aa", true},
-		"another key":                               {"rome", "sha256:bb", false},
-		"another cluster with that key":             {"berlin", "sha256:aa", false},
-		"a cluster that is approved without a key":  {"paris", "sha256:aa", false},
-		"no key is not the key that was left empty": {"paris", "", false},
+		"the cluster and its key":                               {"rome", "sha256:aa", true},
+		"another key":                                           {"rome", "sha256:bb", false},
+		"another cluster with the same key":                     {"berlin", "sha256:aa", false},
+		"a cluster that is approved without a key":              {"paris", "sha256:aa", false},
+		"an empty fingerprint does not match an empty approval": {"paris", "", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestKeysAreApprovedWithTheirCluster(t *testing.T) {
 	}
 }
 
-func TestContradictionsAreNamed(t *testing.T) {
+func TestContradictionsListsClustersApprovedAndDenied(t *testing.T) {
 	p := PolicyOf(&brokerv1alpha1.BrokerConfigSpec{
 		ApprovedClusters: approved("rome", "paris", "berlin"), DeniedClusters: []string{"paris", "oslo", "berlin"},
 	})
@@ -99,7 +99,7 @@ func deny(ids ...string) Policy {
 	return PolicyOf(&brokerv1alpha1.BrokerConfigSpec{DeniedClusters: ids})
 }
 
-func TestNobodyEntersBeforeThePolicyIsKnown(t *testing.T) {
+func TestGateRefusesEveryoneBeforeFirstPolicy(t *testing.T) {
 	g := NewGate()
 	if _, err := g.Enter("rome", nil); fault.ReasonOf(err) != fault.Unavailable {
 		t.Errorf("Enter: %v, want Unavailable", err)
@@ -109,7 +109,7 @@ func TestNobodyEntersBeforeThePolicyIsKnown(t *testing.T) {
 	}
 }
 
-func TestWhoIsInsideIsToldOnce(t *testing.T) {
+func TestGateShutsRejectedConnectionOnce(t *testing.T) {
 	g := NewGate()
 	g.Set(Policy{})
 	var told []string
@@ -127,7 +127,7 @@ func TestWhoIsInsideIsToldOnce(t *testing.T) {
 	leaveRome()
 	g.Set(deny("rome", "oslo"))
 	if diff := cmp.Diff([]string{"rome ClusterDenied"}, told); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("shut connections (-want +got):\n%s", diff)
 	}
 	if _, err := g.Enter("rome", nil); fault.ReasonOf(err) != fault.ClusterDenied {
 		t.Errorf("Enter of a denied cluster: %v", err)
@@ -136,14 +136,13 @@ func TestWhoIsInsideIsToldOnce(t *testing.T) {
 	leave()
 	g.Set(deny("paris"))
 	if len(told) != 1 {
-		t.Errorf("told %q; want nobody twice, and nobody who left", told)
+		t.Errorf("shut connections %q; want each once, and none that left", told)
 	}
 	enter("rome")
 }
 
-// However policies and callers interleave, nobody stays inside whom the last policy
-// does not admit.
-func TestNobodySlipsThroughAChange(t *testing.T) {
+// Whatever the interleaving of Set and Enter, no connection stays that the last policy rejects.
+func TestGateKeepsNoRejectedConnectionAcrossPolicyChanges(t *testing.T) {
 	g := NewGate()
 	g.Set(Policy{})
 	var mu sync.Mutex

@@ -1,5 +1,5 @@
-// Package access says which clusters take part, and tells those that no longer do.
+// Package access decides which clusters take part, and disconnects those that no longer do.
 //
 //	BrokerConfig ─▶ Policy ─▶ Gate ─▶ every request, every open connection,
-//	                          every decision, every certificate
+//	                                  every decision, every certificate
 package access

@@ -7,8 +7,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Gate holds the policy in force, and whom it let in. Until a policy was set nobody
-// is let in: a broker that does not know yet whom it must refuse refuses everyone.
+// Gate holds the policy in force and the connections it admitted. Until the first Set it
+// refuses everyone: a broker that has not read its configuration cannot tell whom to refuse.
 type Gate struct {
 	// mu guards the following.
 	mu     sync.Mutex
@@ -22,18 +22,18 @@ type guest struct {
 	shut      func(error)
 }
 
-// NewGate makes a gate that is shut.
+// NewGate returns a gate that refuses everyone until Set is called.
 func NewGate() *Gate { return &Gate{guests: map[*guest]struct{}{}} }
 
-// Set puts a policy in force, and tells everyone inside whom it no longer admits,
-// each once, before it returns.
+// Set puts a policy in force. Before it returns, it calls shut once for every connection that
+// the policy no longer admits.
 func (g *Gate) Set(p Policy) {
-	for leaving, why := range g.replace(p) {
+	for leaving, why := range g.replacePolicy(p) {
 		leaving.shut(why)
 	}
 }
 
-func (g *Gate) replace(p Policy) map[*guest]error {
+func (g *Gate) replacePolicy(p Policy) map[*guest]error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.known, g.policy = true, p
@@ -47,24 +47,24 @@ func (g *Gate) replace(p Policy) map[*guest]error {
 	return leaving
 }
 
-// Policy is the one in force; an error with reason Unavailable while there is none.
+// Policy returns the policy in force, or an error with reason Unavailable before the first Set.
 func (g *Gate) Policy() (Policy, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.known {
-		return Policy{}, errUnknown()
+		return Policy{}, newUnknownPolicyError()
 	}
 	return g.policy, nil
 }
 
-// Limits are those of the policy in force.
+// Limits returns the limits of the policy in force.
 func (g *Gate) Limits() Limits {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.policy.Limits
 }
 
-// Check is that of the policy in force.
+// Check applies the policy in force to a cluster.
 func (g *Gate) Check(clusterID string) error {
 	p, err := g.Policy()
 	if err != nil {
@@ -73,13 +73,13 @@ func (g *Gate) Check(clusterID string) error {
 	return p.Check(clusterID)
 }
 
-// Enter lets a cluster in until leave is called. shut is called from another
-// goroutine if a later policy does not admit it; it must not wait for anything.
+// Enter admits a cluster's connection until leave is called. If a later policy rejects the
+// cluster, shut is called from another goroutine; it must not block.
 func (g *Gate) Enter(clusterID string, shut func(error)) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.known {
-		return nil, errUnknown()
+		return nil, newUnknownPolicyError()
 	}
 	if err := g.policy.Check(clusterID); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (g *Gate) Enter(clusterID string, shut func(error)) (leave func(), err erro
 	}, nil
 }
 
-func errUnknown() *fault.Error {
+func newUnknownPolicyError() *fault.Error {
 	e := fault.New(fault.Unavailable, "the broker has not read its configuration yet: try again")
 	e.RetryAfter = time.Second
 	return e

@@ -8,26 +8,27 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Policy is what an administrator decided about who takes part and how much each may
-// ask. The zero Policy admits everyone, within the limits that hold by default. It does
-// not change.
+// Policy is the administrator's decision about who takes part and how much each cluster may
+// request. The zero Policy admits every cluster, within the default limits. A Policy is
+// immutable.
 type Policy struct {
-	// Limits of every cluster.
+	// Limits apply to each cluster separately.
 	Limits       Limits
 	approvedOnly bool
-	// approved has the key that a cluster may enrol with, "" where none is named.
+	// approved maps a cluster ID to the fingerprint of the key it may enrol with; "" if none is
+	// set.
 	approved map[string]string
 	denied   map[string]struct{}
 }
 
-// Limits of one cluster; what is 0 is left to the server.
+// Limits bound the requests of one cluster. A zero field means the server's default.
 type Limits struct {
-	// PerSecond is how many requests it may send over time, Burst how many at once, and
-	// InFlight how many may be under way.
+	// PerSecond is the sustained request rate, Burst the size of a burst, and InFlight the number
+	// of concurrent requests.
 	PerSecond, Burst, InFlight int
 }
 
-// PolicyOf reads the lists and the limits of a BrokerConfig.
+// PolicyOf reads the admission lists and limits of a BrokerConfig.
 func PolicyOf(spec *brokerv1alpha1.BrokerConfigSpec) Policy {
 	p := Policy{
 		approvedOnly: spec.Admission == brokerv1alpha1.AdmissionApproved,
@@ -46,8 +47,8 @@ func PolicyOf(spec *brokerv1alpha1.BrokerConfigSpec) Policy {
 	return p
 }
 
-// Check is nil for a cluster that may take part. Else it is an error with reason
-// ClusterDenied or ClusterNotApproved.
+// Check returns nil if the cluster may take part, or an error with reason ClusterDenied or
+// ClusterNotApproved.
 func (p Policy) Check(clusterID string) error {
 	if p.Denied(clusterID) {
 		return fault.New(fault.ClusterDenied,
@@ -60,20 +61,19 @@ func (p Policy) Check(clusterID string) error {
 	return nil
 }
 
-// Denied says that a cluster is shut out by name. A name that is no cluster's can be
-// as well.
+// Denied reports whether the list of denied clusters contains the name. The name need not be a
+// valid cluster ID.
 func (p Policy) Denied(clusterID string) bool {
 	_, ok := p.denied[clusterID]
 	return ok
 }
 
-// ApprovesKey says that a cluster may enrol with this key and no token.
+// ApprovesKey reports whether the cluster may enrol with this key and no token.
 func (p Policy) ApprovesKey(clusterID, keyFingerprint string) bool {
 	return keyFingerprint != "" && p.approved[clusterID] == keyFingerprint
 }
 
-// Contradictions are the clusters that are approved and denied, sorted. They are
-// denied.
+// Contradictions returns, sorted, the clusters that are both approved and denied. Denied wins.
 func (p Policy) Contradictions() []string {
 	var both []string
 	for _, id := range slices.Sorted(maps.Keys(p.denied)) {
