@@ -2,18 +2,18 @@ package lending
 
 import "time"
 
-// Recall calls placements back that a cluster lends.
+// Recall asks for the return of placements that a cluster has lent.
 type Recall struct {
-	// Everybody, or one Consumer, or one Reservation.
+	// The recall covers Everybody, or one Consumer, or one Reservation.
 	Everybody             bool
 	Consumer, Reservation string
-	// Notice is how long they stay after they were called back.
+	// Notice is how long a placement may stay after the recall.
 	Notice  time.Duration
 	Message string
 }
 
-// RecallOf is the recall that counts for a placement, nil if none does: of several that
-// with the shortest notice, the first of equals.
+// RecallOf returns the recall that applies to a placement, or nil. If several apply, the one
+// with the shortest notice wins; among equals, the first.
 func RecallOf(all []Recall, consumer, reservation string) *Recall {
 	var counts *Recall
 	for i := range all {

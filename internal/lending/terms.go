@@ -1,5 +1,6 @@
-// Package lending says to whom a cluster lends: one rule for its own agent, which has the
-// last word, and for the broker, which spares both sides what would be refused.
+// Package lending decides to whom a cluster lends. The provider's agent and the broker share
+// this rule: the agent has the last word, and the broker avoids proposing what the agent would
+// refuse.
 package lending
 
 import (
@@ -7,31 +8,31 @@ import (
 	"slices"
 )
 
-// Terms are those on which a cluster lends. The zero Terms lend to every cluster. They are
-// kept in the broker's journal: a field keeps its name and meaning.
+// Terms restrict to whom a cluster lends. The zero Terms allow every cluster. The broker's
+// journal stores them, so a field must keep its name and meaning.
 type Terms struct {
-	// Paused grants nothing new to anybody.
+	// Paused stops all new placements.
 	Paused bool `json:"paused,omitempty"`
-	// Allow are the only clusters that it lends to; everybody if empty.
+	// Allow lists the only clusters it lends to; empty means all.
 	Allow []string `json:"allow,omitempty"`
-	// Deny are clusters that it does not lend to, whatever Allow says.
+	// Deny lists clusters it does not lend to, whatever Allow says.
 	Deny []string `json:"deny,omitempty"`
 }
 
-// Reason is why a cluster does not lend to another.
+// Reason says why a cluster does not lend to another.
 type Reason string
 
-// Reasons, as status and explanations name them. They are stable.
+// Reasons appear in status and explanations. They are stable.
 const (
-	// LendingPaused: it grants nothing new to anybody.
+	// LendingPaused: the cluster grants nothing new to anyone.
 	LendingPaused Reason = "LendingPaused"
-	// ConsumerDenied: it grants nothing new to this one.
+	// ConsumerDenied: the cluster grants nothing new to this consumer.
 	ConsumerDenied Reason = "ConsumerDenied"
-	// Recalled: it wants the reservation back.
+	// Recalled: the cluster asked for the reservation back.
 	Recalled Reason = "Recalled"
 )
 
-// Refuses is why nothing new is granted to a consumer, "" if it may come.
+// Refuses returns why nothing new is granted to the consumer, or "" if it may be granted.
 func (t *Terms) Refuses(consumer string) Reason {
 	switch {
 	case t == nil:
@@ -45,10 +46,10 @@ func (t *Terms) Refuses(consumer string) Reason {
 	}
 }
 
-// IsPaused is whether nothing new is granted to anybody.
+// IsPaused reports whether all new placements are stopped. It accepts a nil receiver.
 func (t *Terms) IsPaused() bool { return t != nil && t.Paused }
 
-// OrNil is a pointer to t, nil where it refuses nobody.
+// OrNil returns a pointer to t, or nil if t refuses nobody.
 func (t Terms) OrNil() *Terms {
 	if !t.Paused && len(t.Allow) == 0 && len(t.Deny) == 0 {
 		return nil
@@ -56,7 +57,7 @@ func (t Terms) OrNil() *Terms {
 	return &t
 }
 
-// Message tells the consumer, and nothing of anybody else.
+// Message words the reason for the consumer. It reveals nothing about other clusters.
 func (r Reason) Message(consumer string) string {
 	switch r {
 	case LendingPaused:

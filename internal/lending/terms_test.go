@@ -7,14 +7,14 @@ func TestTermsRefuse(t *testing.T) {
 		terms *Terms
 		want  Reason
 	}{
-		"nobody where nothing is said":             {nil, ""},
-		"nobody where there is nothing in them":    {&Terms{}, ""},
-		"everybody while lending is paused":        {&Terms{Paused: true, Allow: []string{"rome"}}, LendingPaused},
-		"who is denied":                            {&Terms{Deny: []string{"milan", "rome"}}, ConsumerDenied},
-		"nobody else then":                         {&Terms{Deny: []string{"milan"}}, ""},
-		"who is not among those that are allowed":  {&Terms{Allow: []string{"milan"}}, ConsumerDenied},
-		"not who is allowed":                       {&Terms{Allow: []string{"milan", "rome"}}, ""},
-		"who is allowed and denied: denied counts": {&Terms{Allow: []string{"rome"}, Deny: []string{"rome"}}, ConsumerDenied},
+		"nil terms refuse nobody":                           {nil, ""},
+		"zero terms refuse nobody":                          {&Terms{}, ""},
+		"paused terms refuse everybody":                     {&Terms{Paused: true, Allow: []string{"rome"}}, LendingPaused},
+		"a denied consumer is refused":                      {&Terms{Deny: []string{"milan", "rome"}}, ConsumerDenied},
+		"a deny list refuses nobody else":                   {&Terms{Deny: []string{"milan"}}, ""},
+		"a consumer missing from the allow list is refused": {&Terms{Allow: []string{"milan"}}, ConsumerDenied},
+		"an allowed consumer is not refused":                {&Terms{Allow: []string{"milan", "rome"}}, ""},
+		"deny wins over allow":                              {&Terms{Allow: []string{"rome"}, Deny: []string{"rome"}}, ConsumerDenied},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestTermsRefuse(t *testing.T) {
 	}
 }
 
-func TestTermsThatRefuseNobodyAreNone(t *testing.T) {
+func TestOrNilReturnsNilForTermsThatRefuseNobody(t *testing.T) {
 	for name, test := range map[string]struct {
 		terms Terms
 		none  bool

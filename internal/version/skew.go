@@ -2,19 +2,19 @@ package version
 
 import "fmt"
 
-// Skew is what lies between an agent and its broker: the minor versions of the API that
-// each of them speaks. An agent works with a broker that is at most one older or newer.
+// Skew compares the minor API versions of an agent and its broker. They work together if the
+// versions differ by at most one.
 type Skew struct{ Agent, Broker int }
 
-// Fits reports whether they work together.
+// Fits reports whether agent and broker work together.
 func (s Skew) Fits() bool { return s.Agent-s.Broker <= 1 && s.Broker-s.Agent <= 1 }
 
-// String says it to people.
+// String names both versions.
 func (s Skew) String() string {
 	return fmt.Sprintf("the broker speaks v1.%d of the API, this agent v1.%d", s.Broker, s.Agent)
 }
 
-// Advice is what to do where they do not fit.
+// Advice says what to upgrade if the versions do not fit; "" if they do.
 func (s Skew) Advice() string {
 	if s.Fits() {
 		return ""

@@ -2,7 +2,7 @@ package version
 
 import "testing"
 
-func TestWhatIsOneMinorVersionApartFits(t *testing.T) {
+func TestSkewFitsWithinOneMinorVersion(t *testing.T) {
 	const upgradeAgent, upgradeBroker = "upgrade this agent, one minor version after the other", "upgrade the broker, one minor version after the other"
 	for skew, advice := range map[Skew]string{
 		{Agent: 3, Broker: 3}: "",

@@ -1,14 +1,14 @@
-// Package version says which build this is.
+// Package version identifies the build.
 package version
 
 import "runtime/debug"
 
-// linked is the version that the linker was told, as "make build" and "make images" do:
-// a tag, or what "git describe" says of the commit.
+// linked is set by the linker in "make build" and "make images": a tag, or the output of "git
+// describe".
 var linked string
 
-// String is the version that was linked in, else the module's where the binary was
-// built from a release, else the commit, else "unknown".
+// String returns the linked version, else the module version of a release build, else the
+// commit, else "unknown".
 func String() string {
 	if linked != "" {
 		return linked
