@@ -19,11 +19,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+func testContext(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), 3*time.Second)
 }
 
-func TestOnARealAPIServer(t *testing.T) {
+func TestChecksOnAPIServer(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	published, err := discovery.NewDiscoveryClientForConfig(plane.RESTConfig())
 	if err != nil {
@@ -50,32 +50,32 @@ func TestOnARealAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("kinds of an older version", func(t *testing.T) {
+	t.Run("CRDs of an older version", func(t *testing.T) {
 		var older []*unstructured.Unstructured
 		for _, crd := range objects {
 			older = append(older, crd.DeepCopy())
 		}
-		drop(t, older, "Reservation", "status", "placements", "items", "reason")
-		drop(t, older, "BrokerConfig", "spec", "approvedClusters")
+		dropField(t, older, "Reservation", "status", "placements", "items", "reason")
+		dropField(t, older, "BrokerConfig", "spec", "approvedClusters")
 		older = slices.DeleteFunc(older, func(o *unstructured.Unstructured) bool {
 			return strings.HasPrefix(o.GetName(), "clusteradvertisements")
 		})
 		if err := manifest.Install(t.Context(), c, older); err != nil {
 			t.Fatal(err)
 		}
-		settle(t, kinds, "Reservation has no field status.placements.reason; ClusterAdvertisement is not installed; BrokerConfig has no field spec.approvedClusters")
+		awaitFinding(t, kinds, "Reservation has no field status.placements.reason; ClusterAdvertisement is not installed; BrokerConfig has no field spec.approvedClusters")
 	})
-	t.Run("kinds of this version", func(t *testing.T) {
+	t.Run("CRDs of this version", func(t *testing.T) {
 		if err := manifest.Install(t.Context(), c, objects); err != nil {
 			t.Fatal(err)
 		}
-		settle(t, kinds, "Reservation, ClusterAdvertisement, BrokerConfig are those of this version")
+		awaitFinding(t, kinds, "Reservation, ClusterAdvertisement, BrokerConfig match this version")
 	})
 	t.Run("webhooks", func(t *testing.T) { testWebhooks(t, c, want) })
 }
 
-// drop removes a field of a kind from its schema.
-func drop(t *testing.T, crds []*unstructured.Unstructured, kind string, path ...string) {
+// dropField removes a field of a CRD from its schema.
+func dropField(t *testing.T, crds []*unstructured.Unstructured, kind string, path ...string) {
 	t.Helper()
 	for _, crd := range crds {
 		if name, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind"); name != kind {
@@ -93,11 +93,11 @@ func drop(t *testing.T, crds []*unstructured.Unstructured, kind string, path ...
 		delete(at["properties"].(map[string]any), path[len(path)-1])
 		return
 	}
-	t.Fatalf("there is no kind %q", kind)
+	t.Fatalf("no CRD of kind %q", kind)
 }
 
-// settle waits until the API server publishes what it was given.
-func settle(t *testing.T, check Check, says string) {
+// awaitFinding waits until the API server publishes the CRDs it was given.
+func awaitFinding(t *testing.T, check Check, says string) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
@@ -113,13 +113,13 @@ func settle(t *testing.T, check Check, says string) {
 }
 
 func testWebhooks(t *testing.T, c client.Client, want func(*testing.T, Check, Level, string)) {
-	t.Run("elsewhere than in a pod", func(t *testing.T) {
+	t.Run("outside a pod", func(t *testing.T) {
 		t.Setenv("KUBERNETES_SERVICE_HOST", "")
 		configuration := webhookConfiguration("elsewhere", newAuthority(t, time.Now()).CertPEM())
 		if err := c.Create(t.Context(), configuration); err != nil {
 			t.Fatal(err)
 		}
-		want(t, Webhooks(c, "elsewhere", time.Now), Skipped, "in a pod alone")
+		want(t, Webhooks(c, "elsewhere", time.Now), Skipped, "run the check in a pod")
 	})
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
 	authority := newAuthority(t, time.Now())

@@ -11,8 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Certificates looks whether cert-manager has issued what it was asked for in a
-// namespace.
+// Certificates checks that cert-manager has issued every Certificate in the namespace.
 func Certificates(c client.Reader, namespace string) Check {
 	return Check{"certificates", func(ctx context.Context) Finding {
 		list := &unstructured.UnstructuredList{}
@@ -20,9 +19,9 @@ func Certificates(c client.Reader, namespace string) Check {
 		err := c.List(ctx, list, client.InNamespace(namespace))
 		switch {
 		case meta.IsNoMatchError(err):
-			return Skip("cert-manager is not installed: certificates are yours to renew")
+			return Skip("cert-manager is not installed: renew certificates yourself")
 		case err != nil:
-			return unreadable(err)
+			return readFailure(err)
 		}
 		var late []string
 		for i := range list.Items {
@@ -31,10 +30,10 @@ func Certificates(c client.Reader, namespace string) Check {
 			}
 		}
 		if len(late) > 0 {
-			return Fail(fmt.Sprintf("kubectl --namespace %s describe certificates,certificaterequests tells why", namespace),
+			return Fail(fmt.Sprintf("kubectl --namespace %s describe certificates,certificaterequests shows why", namespace),
 				"not ready: %s", strings.Join(late, ", "))
 		}
-		return Found("%d of cert-manager, all ready", len(list.Items))
+		return Found("%d issued by cert-manager, all ready", len(list.Items))
 	}}
 }
 
@@ -50,5 +49,5 @@ func certificateReady(certificate *unstructured.Unstructured) (ready bool, why s
 		}
 		return condition["status"] == "True", fmt.Sprint(condition["message"])
 	}
-	return false, "cert-manager has not looked at it"
+	return false, "cert-manager has not processed it yet"
 }

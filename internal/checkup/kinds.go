@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// oldestKubernetes serves ValidatingAdmissionPolicies and selectable fields.
+// oldestKubernetes is the first version with ValidatingAdmissionPolicy and selectable fields.
 var oldestKubernetes = version.MustParseGeneric("1.31.0")
 
-// APIServer looks whether the API server answers and is new enough.
+// APIServer checks that the API server answers and is recent enough.
 func APIServer(client discovery.ServerVersionInterface) Check {
 	return Check{"API server", func(context.Context) Finding {
 		info, err := client.ServerVersion()
@@ -33,10 +33,10 @@ func APIServer(client discovery.ServerVersionInterface) Check {
 	}}
 }
 
-// Kinds looks whether a group's kinds are installed, and have every field that this
-// version writes: an older CRD would drop the others without a word.
+// Kinds checks that the CRDs of a group are installed and have every field that this version
+// writes. An older CRD would silently drop the others.
 func Kinds(client discovery.DiscoveryInterface, group schema.GroupVersion, advice string, kinds ...runtime.Object) Check {
-	return Check{"kinds of " + group.Group, func(context.Context) Finding {
+	return Check{"CRDs of " + group.Group, func(context.Context) Finding {
 		schemas, err := publishedSchemas(client, group)
 		if err != nil {
 			return Fail(advice, "%v", err)
@@ -50,18 +50,18 @@ func Kinds(client discovery.DiscoveryInterface, group schema.GroupVersion, advic
 				problems = append(problems, goType.Name()+" is not installed")
 				continue
 			}
-			for _, field := range missing(goType, published, nil) {
+			for _, field := range missingFields(goType, published, nil) {
 				problems = append(problems, fmt.Sprintf("%s has no field %s", goType.Name(), field))
 			}
 		}
 		if len(problems) > 0 {
 			return Fail(advice, "%s", strings.Join(problems, "; "))
 		}
-		return Found("%s are those of this version", strings.Join(names, ", "))
+		return Found("%s match this version", strings.Join(names, ", "))
 	}}
 }
 
-// property is what matters here of an OpenAPI schema.
+// property is the part of an OpenAPI schema that Kinds compares.
 type property struct {
 	Properties           map[string]*property      `json:"properties"`
 	Items                *property                 `json:"items"`
@@ -70,11 +70,11 @@ type property struct {
 	Kinds                []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
 }
 
-// publishedSchemas are those of a group's kinds, by kind.
+// publishedSchemas returns the schemas of a group, by kind.
 func publishedSchemas(client discovery.DiscoveryInterface, group schema.GroupVersion) (map[string]*property, error) {
 	paths, err := client.OpenAPIV3().Paths()
 	if err != nil {
-		return nil, fmt.Errorf("reading what the API server serves: %w", err)
+		return nil, fmt.Errorf("reading the API server's OpenAPI paths: %w", err)
 	}
 	path, ok := paths["apis/"+group.String()]
 	if !ok {
@@ -103,11 +103,11 @@ func publishedSchemas(client discovery.DiscoveryInterface, group schema.GroupVer
 	return found, nil
 }
 
-// ours is where the types are declared whose fields are compared.
-var ours = strings.TrimSuffix(reflect.TypeFor[Check]().PkgPath(), "internal/checkup") + "api/"
+// apiPackages is the package prefix of the types whose fields are compared.
+var apiPackages = strings.TrimSuffix(reflect.TypeFor[Check]().PkgPath(), "internal/checkup") + "api/"
 
-// missing are the fields of a Go type that the published schema does not know.
-func missing(t reflect.Type, published *property, path []string) []string {
+// missingFields returns the fields of a Go type that the published schema lacks.
+func missingFields(t reflect.Type, published *property, path []string) []string {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		switch {
 		case t.Kind() == reflect.Slice:
@@ -115,30 +115,30 @@ func missing(t reflect.Type, published *property, path []string) []string {
 		case t.Kind() == reflect.Map:
 			published = published.AdditionalProperties
 		}
-		if published = whole(published); published == nil {
+		if published = unwrapAllOf(published); published == nil {
 			return nil
 		}
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || !strings.HasPrefix(t.PkgPath(), ours) {
+	if t.Kind() != reflect.Struct || !strings.HasPrefix(t.PkgPath(), apiPackages) {
 		return nil
 	}
 	var out []string
-	for field := range fields(t) {
+	for field := range jsonFields(t) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		at := append(slices.Clone(path), name)
-		next := whole(published.Properties[name])
+		next := unwrapAllOf(published.Properties[name])
 		if next == nil {
 			out = append(out, strings.Join(at, "."))
 			continue
 		}
-		out = append(out, missing(field.Type, next, at)...)
+		out = append(out, missingFields(field.Type, next, at)...)
 	}
 	return out
 }
 
-// fields of a type that are written under a name of their own.
-func fields(t reflect.Type) func(yield func(reflect.StructField) bool) {
+// jsonFields iterates over the fields of a type that are serialized under their own name.
+func jsonFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for field := range t.Fields() {
 			if field.Anonymous || field.Type == reflect.TypeFor[metav1.ObjectMeta]() {
@@ -151,9 +151,8 @@ func fields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// whole is a schema without the allOf that the API server wraps one in to give it a
-// default.
-func whole(p *property) *property {
+// unwrapAllOf unwraps the allOf that the API server puts around a schema to give it a default.
+func unwrapAllOf(p *property) *property {
 	if p != nil && len(p.Properties) == 0 && len(p.AllOf) == 1 {
 		return p.AllOf[0]
 	}

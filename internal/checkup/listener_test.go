@@ -34,13 +34,13 @@ func TestListener(t *testing.T) {
 		level     Level
 		says      string
 	}{
-		"as it should be":                     {shows: named("localhost"), config: asks, level: OK, says: "answers; certificate is valid until"},
-		"a certificate of another CA":         {authority: other, shows: named("localhost"), config: asks, level: Failed, says: "not of the CA that is trusted here"},
-		"a certificate for another name":      {shows: named("elsewhere"), config: asks, level: Failed, says: "certificates.dnsNames"},
-		"an expired certificate":              {shows: named("localhost"), config: asks, now: now.Add(100 * time.Hour), level: Failed, says: "renew the certificate"},
-		"a certificate that was not renewed":  {shows: named("localhost"), config: asks, now: now.Add(90 * time.Hour), level: Warning, says: "for 9h0m0s"},
-		"a listener that lets strangers in":   {shows: named("localhost"), config: asksNobody, level: Failed, says: "without a certificate"},
-		"a listener that speaks TLS 1.2 only": {shows: named("localhost"), config: &tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}, level: Failed, says: "protocol version"},
+		"a valid certificate":                                   {shows: named("localhost"), config: asks, level: OK, says: "answers; certificate is valid until"},
+		"a certificate of another CA":                           {authority: other, shows: named("localhost"), config: asks, level: Failed, says: "not signed by the trusted CA"},
+		"a certificate for another name":                        {shows: named("elsewhere"), config: asks, level: Failed, says: "certificates.dnsNames"},
+		"an expired certificate":                                {shows: named("localhost"), config: asks, now: now.Add(100 * time.Hour), level: Failed, says: "renew the certificate"},
+		"a certificate that was not renewed":                    {shows: named("localhost"), config: asks, now: now.Add(90 * time.Hour), level: Warning, says: "for 9h0m0s"},
+		"a listener that accepts callers without a certificate": {shows: named("localhost"), config: asksNobody, level: Failed, says: "without a certificate"},
+		"a listener that speaks TLS 1.2 only":                   {shows: named("localhost"), config: &tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}, level: Failed, says: "protocol version"},
 	}
 	roots := filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(roots, ours.CertPEM(), 0o600); err != nil {
@@ -56,10 +56,10 @@ func TestListener(t *testing.T) {
 				at = test.now
 			}
 			listener := Listener{
-				URL: "https://" + listen(t, authority, test.shows, test.config), RootsFile: roots, Mutual: true,
+				URL: "https://" + startListener(t, authority, test.shows, test.config), RootsFile: roots, Mutual: true,
 				Now: func() time.Time { return at },
 			}
-			ctx, cancel := contextOf(t)
+			ctx, cancel := testContext(t)
 			defer cancel()
 			got := listener.Check("listener").Look(ctx)
 			if got.Level != test.level || !strings.Contains(got.Message+got.Advice, test.says) {
@@ -74,11 +74,11 @@ func TestListenerAddress(t *testing.T) {
 		listener Listener
 		level    Level
 	}{
-		"no address":          {Listener{}, Skipped},
-		"an address of http":  {Listener{URL: "http://localhost:1"}, Failed},
-		"no port":             {Listener{URL: "https://localhost"}, Failed},
-		"roots that are away": {Listener{URL: "https://localhost:1", RootsFile: "/nowhere"}, Failed},
-		"nobody listens":      {Listener{URL: "https://localhost:1", Now: time.Now}, Failed},
+		"no address":           {Listener{}, Skipped},
+		"an http address":      {Listener{URL: "http://localhost:1"}, Failed},
+		"no port":              {Listener{URL: "https://localhost"}, Failed},
+		"a missing roots file": {Listener{URL: "https://localhost:1", RootsFile: "/nowhere"}, Failed},
+		"nobody listens":       {Listener{URL: "https://localhost:1", Now: time.Now}, Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.listener.Check("listener").Look(t.Context()); got.Level != test.level {
@@ -97,8 +97,8 @@ func newAuthority(t *testing.T, now time.Time) *pki.Authority {
 	return authority
 }
 
-// listen shows a certificate to everybody who comes, and returns where.
-func listen(t *testing.T, authority *pki.Authority, shows *x509.Certificate, config *tls.Config) string {
+// startListener accepts TLS connections with the given certificate and returns its URL.
+func startListener(t *testing.T, authority *pki.Authority, shows *x509.Certificate, config *tls.Config) string {
 	t.Helper()
 	pair, err := authority.Issue(shows)
 	if err != nil {
@@ -114,14 +114,14 @@ func listen(t *testing.T, authority *pki.Authority, shows *x509.Certificate, con
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() }) //nolint:errcheck // the test is over
+	t.Cleanup(func() { listener.Close() }) // the test is over
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go conn.Read(make([]byte, 1)) //nolint:errcheck // it shakes hands and waits
+			go conn.Read(make([]byte, 1)) // completes the handshake
 		}
 	}()
 	return fmt.Sprintf("localhost:%d", listener.Addr().(*net.TCPAddr).Port)

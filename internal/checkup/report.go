@@ -1,5 +1,5 @@
-// Package checkup asks an installation how it is, and says it in lines that people
-// read: what is well, what is not, and what to do about it. It changes nothing.
+// Package checkup checks an installation and prints one line per check: what works, what does
+// not, and what to do about it. It changes nothing.
 package checkup
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 )
 
-// perCheck is how long one check may take.
+// perCheck is the timeout of one check.
 const perCheck = 15 * time.Second
 
 // Level is how serious a finding is.
@@ -24,51 +24,51 @@ type Level string
 
 // Levels of findings.
 const (
-	// OK: as it should be.
+	// OK: it works.
 	OK Level = "ok"
-	// Skipped: it could not be looked at, or is not in use.
+	// Skipped: it could not be checked, or is not in use.
 	Skipped Level = "skip"
-	// Warning: it works, and somebody should look.
+	// Warning: it works, but needs attention.
 	Warning Level = "warn"
 	// Failed: it does not work.
 	Failed Level = "FAIL"
 )
 
-// Finding is what one check says.
+// Finding is the result of one check.
 type Finding struct {
 	Level Level
 	// Message says what was found, Advice what to do about it.
 	Message, Advice string
 }
 
-// Found says that all is well.
+// Found returns a finding of level OK.
 func Found(format string, args ...any) Finding {
 	return Finding{Level: OK, Message: fmt.Sprintf(format, args...)}
 }
 
-// Skip says why nothing was looked at.
+// Skip returns a finding that says why the check did not run.
 func Skip(format string, args ...any) Finding {
 	return Finding{Level: Skipped, Message: fmt.Sprintf(format, args...)}
 }
 
-// Warn says what may become a failure.
+// Warn returns a finding about something that may become a failure.
 func Warn(advice, format string, args ...any) Finding {
 	return Finding{Level: Warning, Message: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-// Fail says what does not work.
+// Fail returns a finding about something that does not work.
 func Fail(advice, format string, args ...any) Finding {
 	return Finding{Level: Failed, Message: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-// Check looks at one thing.
+// Check is one check and the part of the installation it covers.
 type Check struct {
-	// Subject is what is looked at.
+	// Subject names what is checked.
 	Subject string
 	Look    func(context.Context) Finding
 }
 
-// Body is that of a command which looks at its cluster and prints what it finds.
+// Body makes the body of a command that runs checks on its cluster and prints the findings.
 func Body(
 	kinds func() (*runtime.Scheme, error), checks func(*rest.Config, client.Client) ([]Check, error),
 ) func(*cobra.Command, []string) error {
@@ -81,8 +81,8 @@ func Body(
 	})
 }
 
-// Run does the checks in order and writes a line for each, as soon as it is known.
-// The error counts the failures.
+// Run runs the checks in order and prints each finding as soon as it is known. The error counts
+// the failures.
 func Run(ctx context.Context, out io.Writer, checks []Check) error {
 	failed := 0
 	for _, check := range checks {
@@ -92,7 +92,7 @@ func Run(ctx context.Context, out io.Writer, checks []Check) error {
 		if finding.Level == Failed {
 			failed++
 		}
-		if err := write(out, check.Subject, finding); err != nil {
+		if err := printFinding(out, check.Subject, finding); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func Run(ctx context.Context, out io.Writer, checks []Check) error {
 	return nil
 }
 
-func write(out io.Writer, subject string, f Finding) error {
+func printFinding(out io.Writer, subject string, f Finding) error {
 	_, err := fmt.Fprintf(out, "%-4s  %s: %s\n", f.Level, subject, f.Message)
 	if err == nil && f.Advice != "" {
 		_, err = fmt.Fprintf(out, "      -> %s\n", f.Advice)

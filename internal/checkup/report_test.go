@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRunWritesALineForEachCheckAndCountsFailures(t *testing.T) {
+func TestRunPrintsEachCheckAndCountsFailures(t *testing.T) {
 	says := func(f Finding) func(context.Context) Finding {
 		return func(context.Context) Finding { return f }
 	}

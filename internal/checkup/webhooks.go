@@ -15,42 +15,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Webhooks looks whether the API server can trust and reach the validating webhooks of a
+// Webhooks checks that the API server can trust and reach the validating webhooks of a
 // configuration.
 func Webhooks(c client.Reader, name string, now func() time.Time) Check {
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	missing := Warn("set webhook.enabled=true in the chart, or leave it: what is wrong is refused later",
-		"ValidatingWebhookConfiguration %q is missing: objects are not checked when they are written", name)
-	look := lookAt(c, name, now, configuration, missing, func() (hooks []called) {
+	missing := Warn("set webhook.enabled=true in the chart; without webhooks, invalid objects are refused later, by the controllers",
+		"ValidatingWebhookConfiguration %q is missing: objects are not validated when they are written", name)
+	look := checkWebhooks(c, name, now, configuration, missing, func() (hooks []webhookClient) {
 		for _, hook := range configuration.Webhooks {
-			hooks = append(hooks, called{hook.Name, hook.ClientConfig})
+			hooks = append(hooks, webhookClient{hook.Name, hook.ClientConfig})
 		}
 		return hooks
 	})
 	return Check{"webhooks", look}
 }
 
-// MutatingWebhooks does the same for mutating ones, which mend what peers write.
+// MutatingWebhooks does the same for mutating webhooks.
 func MutatingWebhooks(c client.Reader, name string, now func() time.Time) Check {
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	missing := Warn("set guard.enabled=true and webhook.enabled=true in the chart where clusters lend to each other",
-		"MutatingWebhookConfiguration %q is missing: a namespace that is offloaded both ways is mistaken", name)
-	look := lookAt(c, name, now, configuration, missing, func() (hooks []called) {
+		"MutatingWebhookConfiguration %q is missing: a namespace that two clusters offload to each other is not handled correctly", name)
+	look := checkWebhooks(c, name, now, configuration, missing, func() (hooks []webhookClient) {
 		for _, hook := range configuration.Webhooks {
-			hooks = append(hooks, called{hook.Name, hook.ClientConfig})
+			hooks = append(hooks, webhookClient{hook.Name, hook.ClientConfig})
 		}
 		return hooks
 	})
 	return Check{"mending", look}
 }
 
-// called is where the API server finds a webhook.
-type called struct {
+// webhookClient is a webhook and how the API server reaches it.
+type webhookClient struct {
 	name   string
 	config admissionregistrationv1.WebhookClientConfig
 }
 
-func lookAt(c client.Reader, name string, now func() time.Time, configuration client.Object, missing Finding, all func() []called) func(context.Context) Finding {
+func checkWebhooks(c client.Reader, name string, now func() time.Time, configuration client.Object, missing Finding, all func() []webhookClient) func(context.Context) Finding {
 	return func(ctx context.Context) Finding {
 		if name == "" {
 			return Skip("no webhook configuration is named")
@@ -60,26 +60,26 @@ func lookAt(c client.Reader, name string, now func() time.Time, configuration cl
 			return missing
 		}
 		if err != nil {
-			return unreadable(err)
+			return readFailure(err)
 		}
 		hooks := all()
 		if len(hooks) == 0 {
 			return Warn("", "webhook configuration %q names no webhook", name)
 		}
 		for _, hook := range hooks {
-			if finding := webhook(ctx, hook, now); finding.Level != OK {
+			if finding := checkWebhook(ctx, hook, now); finding.Level != OK {
 				return finding
 			}
 		}
-		return Found("%d, all trusted and reached", len(hooks))
+		return Found("%d trusted and reachable", len(hooks))
 	}
 }
 
-func webhook(ctx context.Context, hook called, now func() time.Time) Finding {
+func checkWebhook(ctx context.Context, hook webhookClient, now func() time.Time) Finding {
 	bundle, service := hook.config.CABundle, hook.config.Service
 	if len(bundle) == 0 {
-		return Fail("does cert-manager's cainjector run? Its log tells; without cert-manager set webhook.caBundle",
-			"%s has no CA bundle: the API server refuses every object it is asked about", hook.name)
+		return Fail("check that cert-manager's cainjector runs, and its log; without cert-manager set webhook.caBundle",
+			"%s has no CA bundle: the API server refuses every object the webhook covers", hook.name)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(bundle) {
@@ -93,30 +93,30 @@ func webhook(ctx context.Context, hook called, now func() time.Time) Finding {
 		port = *service.Port
 	}
 	name := fmt.Sprintf("%s.%s.svc", service.Name, service.Namespace)
-	if !inCluster() && !resolves(ctx, name) {
-		return Skip("a CA bundle is there; whether %s answers can be seen in a pod alone: its name is known in the cluster", name)
+	if !inCluster() && !canResolve(ctx, name) {
+		return Skip("the CA bundle is set; run the check in a pod to see whether %s answers: the name resolves only inside the cluster", name)
 	}
-	leaf, finding := Listener{Now: now}.dial(ctx, fmt.Sprintf("%s:%d", name, port), name, roots)
+	leaf, finding := Listener{Now: now}.fetchCertificate(ctx, fmt.Sprintf("%s:%d", name, port), name, roots)
 	if leaf == nil {
 		return finding
 	}
 	return Validity(leaf, now())
 }
 
-// inCluster tells whether this runs in a pod, where the names of Services are known.
+// inCluster reports whether this runs in a pod, where the names of Services resolve.
 func inCluster() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
-func resolves(ctx context.Context, name string) bool {
+func canResolve(ctx context.Context, name string) bool {
 	_, err := net.DefaultResolver.LookupHost(ctx, name)
 	unknown, ok := errors.AsType[*net.DNSError](err)
 	return !ok || !unknown.IsNotFound
 }
 
-// unreadable says that rights are missing, or more.
-func unreadable(err error) Finding {
+// readFailure words a failed read; a missing permission is no failure of the installation.
+func readFailure(err error) Finding {
 	if apierrors.IsForbidden(err) {
 		_, what, _ := strings.Cut(err.Error(), "forbidden: ")
-		return Skip("this account may not look: %s", what)
+		return Skip("this account lacks the permission: %s", what)
 	}
 	return Fail("", "%v", err)
 }

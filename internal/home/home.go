@@ -1,5 +1,5 @@
-// Package home reaches the cluster that a program of this product runs in, or that
-// somebody points it at with --kubeconfig.
+// Package home connects a program of this product to its cluster: the one it runs in, or the
+// one that --kubeconfig names.
 package home
 
 import (
@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// BindKubeconfig adds the flag that Config follows, which controller-runtime defines
-// for the process.
+// BindKubeconfig adds the flag that Config follows. controller-runtime defines it once per
+// process.
 func BindKubeconfig(fs *pflag.FlagSet) {
 	fs.AddGoFlag(flag.CommandLine.Lookup("kubeconfig"))
 }
 
-// Namespace is that of the pod this runs in, told by POD_NAMESPACE; default outside one.
+// Namespace returns the pod's namespace from POD_NAMESPACE, or "default" outside a pod.
 func Namespace() string {
 	if ns := os.Getenv("POD_NAMESPACE"); ns != "" {
 		return ns
@@ -30,19 +30,19 @@ func Namespace() string {
 	return "default"
 }
 
-// Config is the connection to the cluster.
+// Config returns the connection to the cluster.
 func Config() (*rest.Config, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("no cluster to run in: give --kubeconfig, set KUBECONFIG or run in a pod: %w", err)
 	}
-	// The API server limits us by priority and fairness; a second limit here would
-	// only add latency.
+	// The API server limits clients by priority and fairness. A second limit here would only add
+	// latency.
 	config.QPS = -1
 	return config, nil
 }
 
-// Kinds makes a scheme of Kubernetes' own kinds and of those that are added.
+// Kinds returns a scheme of the Kubernetes types and the added ones.
 func Kinds(added ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range append(added, clientgoscheme.AddToScheme) {
@@ -53,8 +53,8 @@ func Kinds(added ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Visit makes the body of a command that works on the cluster once, of what it does
-// there. The client asks the API server itself, without a cache.
+// Visit makes the body of a command that does one thing on the cluster and ends. Its client
+// reads from the API server, without a cache.
 func Visit(
 	kinds func() (*runtime.Scheme, error),
 	do func(cmd *cobra.Command, args []string, config *rest.Config, c client.Client) error,

@@ -1,5 +1,5 @@
-// Package metrics says how a binary serves its metrics: in the clear, or over TLS to
-// those who may read them.
+// Package metrics configures the metrics endpoint of a binary: plain HTTP, or TLS for
+// authorized callers.
 package metrics
 
 import (
@@ -16,27 +16,27 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Listener is where and to whom metrics are served.
+// Listener configures where metrics are served, and to whom.
 type Listener struct {
-	// Address to listen on; "0" for none.
+	// Address to listen on; "0" turns metrics off.
 	Address string
-	// Secure serves over TLS, to callers whose token the API server knows (TokenReview)
-	// and who may get the URL /metrics there (SubjectAccessReview).
+	// Secure serves over TLS, only to callers whose token passes a TokenReview and whose
+	// SubjectAccessReview allows get on the URL /metrics.
 	Secure bool
-	// CertDir holds tls.crt and tls.key, which are reread when they change. Without it a
-	// certificate that nobody has signed is made at every start. Only for Secure.
+	// CertDir holds tls.crt and tls.key, which are reread when they change. If empty, the listener
+	// makes a self-signed certificate at every start. Only used with Secure.
 	CertDir string
 }
 
 // Bind adds the flags.
 func (l *Listener) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&l.Address, "metrics-bind-address", l.Address, "address of /metrics; 0 turns it off")
-	fs.BoolVar(&l.Secure, "metrics-secure", l.Secure, "serve /metrics over TLS, to callers whose token this cluster knows and who may get that URL")
-	fs.StringVar(&l.CertDir, "metrics-cert-path", l.CertDir, "folder with tls.crt and tls.key for --metrics-secure; a self-signed certificate if unset")
+	fs.StringVar(&l.Address, "metrics-bind-address", l.Address, "address of the metrics endpoint; 0 turns it off")
+	fs.BoolVar(&l.Secure, "metrics-secure", l.Secure, "serve /metrics over TLS, only to callers with a valid token of this cluster and the right to get that URL")
+	fs.StringVar(&l.CertDir, "metrics-cert-path", l.CertDir, "directory with tls.crt and tls.key for --metrics-secure; if unset, the certificate is self-signed")
 }
 
-// Options of the listener for controller-runtime. The error names the file that is
-// missing, which controller-runtime would silently do without.
+// Options returns the listener's settings for controller-runtime. The error names a missing
+// file; controller-runtime would silently fall back to a self-signed certificate.
 func (l Listener) Options() (metricsserver.Options, error) {
 	options := metricsserver.Options{BindAddress: l.Address}
 	if !l.Secure {
@@ -57,7 +57,7 @@ func (l Listener) Options() (metricsserver.Options, error) {
 	options.FilterProvider = filters.WithAuthenticationAndAuthorization
 	options.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
 		c.MinVersion = tls.VersionTLS13
-		// Scrapes gain nothing from HTTP/2, which lets one connection ask for much at once.
+		// HTTP/2 gives a scraper nothing, and lets one connection open many requests.
 		c.NextProtos = []string{"http/1.1"}
 	}}
 	return options, nil

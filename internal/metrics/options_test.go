@@ -24,16 +24,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
-func TestWrongFlagsAreNamed(t *testing.T) {
+func TestOptionsErrorNamesWrongFlag(t *testing.T) {
 	empty := t.TempDir()
 	tests := map[string]struct {
 		listener Listener
 		want     string
 	}{
-		"in the clear":                    {listener: Listener{Address: ":8080"}},
-		"over TLS without a certificate":  {listener: Listener{Address: ":8080", Secure: true}},
-		"a certificate that nobody shows": {listener: Listener{CertDir: empty}, want: "add --metrics-secure"},
-		"a folder without certificate":    {listener: Listener{Secure: true, CertDir: empty}, want: "tls.crt"},
+		"in the clear":                                     {listener: Listener{Address: ":8080"}},
+		"over TLS without a certificate":                   {listener: Listener{Address: ":8080", Secure: true}},
+		"a certificate directory without --metrics-secure": {listener: Listener{CertDir: empty}, want: "add --metrics-secure"},
+		"a directory without a certificate":                {listener: Listener{Secure: true, CertDir: empty}, want: "tls.crt"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -45,14 +45,14 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	}
 }
 
-func TestWhoMayReadMetrics(t *testing.T) {
+func TestSecureMetricsRequireAuthorizedToken(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	clients, err := kubernetes.NewForConfig(plane.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	allow(t, clients, "prometheus")
-	site := serve(t, plane.RESTConfig())
+	allowMetrics(t, clients, "prometheus")
+	site := startListener(t, plane.RESTConfig())
 
 	tests := map[string]struct {
 		token string
@@ -60,14 +60,14 @@ func TestWhoMayReadMetrics(t *testing.T) {
 		body  string
 	}{
 		"no token": {want: http.StatusUnauthorized},
-		// controller-runtime tells an unknown token from a broken API server by nothing.
-		"a token that nobody gave":         {token: "invented", want: http.StatusInternalServerError},
-		"a token without the right to it":  {token: tokenOf(t, clients, "curious"), want: http.StatusForbidden},
-		"a token with the right to get it": {token: tokenOf(t, clients, "prometheus"), want: http.StatusOK, body: "certwatcher_read_certificate_total"},
+		// controller-runtime answers 500 both for an unknown token and for a failing API server.
+		"an unknown token":          {token: "invented", want: http.StatusInternalServerError},
+		"a token without the right": {token: tokenOf(t, clients, "curious"), want: http.StatusForbidden},
+		"a token with the right":    {token: tokenOf(t, clients, "prometheus"), want: http.StatusOK, body: "certwatcher_read_certificate_total"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			status, body := site.get(t, test.token)
+			status, body := site.mustScrape(t, test.token)
 			if status != test.want || !strings.Contains(body, test.body) {
 				t.Errorf("got %d %.80q, want %d with %q", status, body, test.want, test.body)
 			}
@@ -83,14 +83,14 @@ func TestWhoMayReadMetrics(t *testing.T) {
 	t.Run("a certificate that was replaced", func(t *testing.T) {
 		site.replaceCertificate(t)
 		runtest.Await(t, "the new certificate to be in use", func() bool {
-			status, _, _ := site.try("")
+			status, _, _ := site.scrape("")
 			return status == http.StatusUnauthorized
 		})
 	})
 }
 
-// allow gives a ServiceAccount of the namespace default the right to read metrics.
-func allow(t *testing.T, clients kubernetes.Interface, account string) {
+// allowMetrics grants the ServiceAccount in namespace default the right to read metrics.
+func allowMetrics(t *testing.T, clients kubernetes.Interface, account string) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
@@ -122,14 +122,14 @@ func tokenOf(t *testing.T, clients kubernetes.Interface, account string) string 
 	return token.Status.Token
 }
 
-// site is a metrics listener with a certificate of an authority of its own.
+// startListener serves metrics with a certificate of its own test CA.
 type site struct {
 	address string
 	dir     string
 	roots   *x509.CertPool
 }
 
-func serve(t *testing.T, config *rest.Config) *site {
+func startListener(t *testing.T, config *rest.Config) *site {
 	t.Helper()
 	s := &site{address: freeAddress(t), dir: t.TempDir()}
 	s.replaceCertificate(t)
@@ -147,7 +147,7 @@ func serve(t *testing.T, config *rest.Config) *site {
 	}
 	runtest.Start(t, listener)
 	runtest.Await(t, "the listener to answer", func() bool {
-		_, _, err := s.try("")
+		_, _, err := s.scrape("")
 		return err == nil
 	})
 	return s
@@ -169,16 +169,16 @@ func (s *site) replaceCertificate(t *testing.T) {
 	s.roots = authority.Pool()
 }
 
-func (s *site) get(t *testing.T, token string) (int, string) {
+func (s *site) mustScrape(t *testing.T, token string) (int, string) {
 	t.Helper()
-	status, body, err := s.try(token)
+	status, body, err := s.scrape(token)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return status, body
 }
 
-func (s *site) try(token string) (int, string, error) {
+func (s *site) scrape(token string) (int, string, error) {
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: s.roots, ServerName: "metrics", MinVersion: tls.VersionTLS13},
 		DisableKeepAlives: true,

@@ -22,38 +22,38 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// certManagerAnnotation is on every Secret that cert-manager wrote; others of the
-// same name were made by somebody else and are not ours to delete.
+// certManagerAnnotation is on every Secret that cert-manager wrote. A Secret of the same name
+// without it belongs to someone else and must not be deleted.
 const certManagerAnnotation = "cert-manager.io/certificate-name"
 
-// Made selects what a binary of ours made.
+// Made selects the objects that our binaries created.
 func Made() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": "liqo-resource-broker"})
 }
 
-// CertificateRequests are those of cert-manager.
+// CertificateRequests returns an empty list of cert-manager's CertificateRequests.
 func CertificateRequests() client.ObjectList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "CertificateRequestList"})
 	return list
 }
 
-// Step is a part of a cleanup.
+// Step is one part of a cleanup.
 type Step func(context.Context) error
 
-// Cleanup removes what Helm does not know of, once the controllers are gone. What is
-// gone already, and kinds that are not installed, are no errors.
+// Cleanup removes what Helm does not know about, after the controllers are gone. Missing
+// objects and missing CRDs are no errors.
 type Cleanup struct {
-	// Client of the cluster; it must not cache.
+	// Client must not cache.
 	Client client.Client
 	// Namespace of the release.
 	Namespace string
-	// Out is told what is removed.
+	// Out receives a line for everything removed.
 	Out io.Writer
 }
 
-// awaitPods waits until no pod of the controllers is left: one that still runs would
-// set its finalizers again. An empty selector selects none.
+// awaitPods waits until the controllers' pods are gone: a running controller would set its
+// finalizers again. It does not wait if the selector is empty.
 func (c *Cleanup) awaitPods(ctx context.Context, selector labels.Selector) error {
 	if selector.Empty() {
 		return nil
@@ -66,7 +66,7 @@ func (c *Cleanup) awaitPods(ctx context.Context, selector labels.Selector) error
 		}
 		left = left[:0]
 		for i := range pods.Items {
-			if !finished(&pods.Items[i]) {
+			if !hasFinished(&pods.Items[i]) {
 				left = append(left, pods.Items[i].Name)
 			}
 		}
@@ -78,42 +78,42 @@ func (c *Cleanup) awaitPods(ctx context.Context, selector labels.Selector) error
 	return nil
 }
 
-func finished(pod *corev1.Pod) bool {
+func hasFinished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Release takes a finalizer off every object of a kind, in all namespaces. The
-// objects stay, unless somebody has deleted them already.
+// Release removes a finalizer from every object of a kind, in all namespaces. It does not
+// delete the objects.
 func (c *Cleanup) Release(list client.ObjectList, finalizer string) Step {
 	return func(ctx context.Context) error {
-		return c.each(ctx, list, func(obj client.Object) error {
+		return c.forEach(ctx, list, func(obj client.Object) error {
 			if !slices.Contains(obj.GetFinalizers(), finalizer) {
 				return nil
 			}
-			if err := c.release(ctx, obj, finalizer); err != nil {
+			if err := c.removeFinalizer(ctx, obj, finalizer); err != nil {
 				return err
 			}
-			return c.say("finalizer %s taken off %s", finalizer, c.name(obj))
+			return c.printf("removed finalizer %s from %s", finalizer, c.describe(obj))
 		})
 	}
 }
 
-// DeletePods deletes the pods of the release's namespace that carry a label.
+// DeletePods deletes the pods with a label in the release's namespace.
 func (c *Cleanup) DeletePods(label string) Step {
 	return func(ctx context.Context) error {
-		return c.each(ctx, &corev1.PodList{}, func(pod client.Object) error {
+		return c.forEach(ctx, &corev1.PodList{}, func(pod client.Object) error {
 			if err := client.IgnoreNotFound(c.Client.Delete(ctx, pod)); err != nil {
-				return fmt.Errorf("deleting %s: %w", c.name(pod), err)
+				return fmt.Errorf("deleting %s: %w", c.describe(pod), err)
 			}
-			return c.say("%s deleted", c.name(pod))
+			return c.printf("deleted %s", c.describe(pod))
 		}, client.InNamespace(c.Namespace), client.HasLabels{label})
 	}
 }
 
-// each lists a kind and calls do for every object.
-func (c *Cleanup) each(ctx context.Context, list client.ObjectList, do func(client.Object) error, options ...client.ListOption) error {
+// forEach lists a kind and calls do for every object.
+func (c *Cleanup) forEach(ctx context.Context, list client.ObjectList, do func(client.Object) error, options ...client.ListOption) error {
 	err := c.Client.List(ctx, list, options...)
-	if absent(err) {
+	if isAbsent(err) {
 		return nil
 	}
 	if err != nil {
@@ -122,17 +122,18 @@ func (c *Cleanup) each(ctx context.Context, list client.ObjectList, do func(clie
 	return meta.EachListItem(list, func(item runtime.Object) error {
 		obj, ok := item.(client.Object)
 		if !ok {
-			return fmt.Errorf("%T is no object", item)
+			return fmt.Errorf("%T is not a client.Object", item)
 		}
 		return do(obj)
 	})
 }
 
-// absent says that an object or its kind is not there.
-func absent(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
+// isAbsent reports whether the error means that the object or its CRD does not exist.
+func isAbsent(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
-// release writes the other finalizers, if they are still those that were read.
-func (c *Cleanup) release(ctx context.Context, obj client.Object, finalizer string) error {
+// removeFinalizer writes the remaining finalizers. The resource version guards against a
+// concurrent change.
+func (c *Cleanup) removeFinalizer(ctx context.Context, obj client.Object, finalizer string) error {
 	left := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == finalizer })
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": obj.GetUID(), "resourceVersion": obj.GetResourceVersion(), "finalizers": left,
@@ -142,27 +143,27 @@ func (c *Cleanup) release(ctx context.Context, obj client.Object, finalizer stri
 	}
 	err = c.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("taking the finalizer off %s: %w", c.name(obj), err)
+		return fmt.Errorf("removing the finalizer from %s: %w", c.describe(obj), err)
 	}
 	return nil
 }
 
-// Delete removes one object of the release's namespace.
+// Delete removes one object from the release's namespace.
 func (c *Cleanup) Delete(obj client.Object, name string) Step {
 	return func(ctx context.Context) error {
 		err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, obj)
-		if absent(err) {
+		if isAbsent(err) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return c.delete(ctx, obj)
+		return c.deleteObject(ctx, obj)
 	}
 }
 
-// DeleteIssued removes the Secrets <release>-<suffix> that cert-manager filled.
-// Others of such a name are somebody else's.
+// DeleteIssued removes the Secrets <release>-<suffix> that cert-manager filled, and keeps
+// Secrets of that name that someone else created.
 func (c *Cleanup) DeleteIssued(release string, suffixes ...string) Step {
 	return c.deleteSecrets(release, suffixes, func(secret client.Object) bool {
 		_, issued := secret.GetAnnotations()[certManagerAnnotation]
@@ -170,27 +171,27 @@ func (c *Cleanup) DeleteIssued(release string, suffixes ...string) Step {
 	})
 }
 
-// DeleteMade removes the Secrets <release>-<suffix> that a binary of ours made.
+// DeleteMade removes the Secrets <release>-<suffix> that our binaries created.
 func (c *Cleanup) DeleteMade(release string, suffixes ...string) Step {
 	return c.deleteSecrets(release, suffixes, func(secret client.Object) bool {
 		return Made().Matches(labels.Set(secret.GetLabels()))
 	})
 }
 
-// deleteSecrets reads no Secret's content.
+// deleteSecrets reads only metadata, never the content of a Secret.
 func (c *Cleanup) deleteSecrets(release string, suffixes []string, ours func(client.Object) bool) Step {
 	return func(ctx context.Context) error {
 		if release == "" {
-			return c.say("Secrets %q are kept: --name does not tell whose they are", suffixes)
+			return c.printf("keeping Secrets %q: --name is not set, so their owner is unknown", suffixes)
 		}
 		for _, suffix := range suffixes {
 			secret := &metav1.PartialObjectMetadata{}
 			secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 			err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: release + "-" + suffix}, secret)
 			if err == nil && ours(secret) {
-				err = c.delete(ctx, secret)
+				err = c.deleteObject(ctx, secret)
 			}
-			if err != nil && !absent(err) {
+			if err != nil && !isAbsent(err) {
 				return err
 			}
 		}
@@ -198,26 +199,25 @@ func (c *Cleanup) deleteSecrets(release string, suffixes []string, ours func(cli
 	}
 }
 
-// DeleteAll removes the objects of a kind in the release's namespace that have the
-// labels.
+// DeleteAll removes the objects of a kind with the given labels from the release's namespace.
 func (c *Cleanup) DeleteAll(list client.ObjectList, with labels.Selector) Step {
 	return func(ctx context.Context) error {
-		return c.each(ctx, list, func(obj client.Object) error { return c.delete(ctx, obj) },
+		return c.forEach(ctx, list, func(obj client.Object) error { return c.deleteObject(ctx, obj) },
 			client.InNamespace(c.Namespace), client.MatchingLabelsSelector{Selector: with})
 	}
 }
 
-func (c *Cleanup) delete(ctx context.Context, obj client.Object) error {
+func (c *Cleanup) deleteObject(ctx context.Context, obj client.Object) error {
 	uid := obj.GetUID()
 	err := c.Client.Delete(ctx, obj, client.Preconditions{UID: &uid})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting %s: %w", c.name(obj), err)
+		return fmt.Errorf("deleting %s: %w", c.describe(obj), err)
 	}
-	return c.say("%s deleted", c.name(obj))
+	return c.printf("deleted %s", c.describe(obj))
 }
 
-// name of an object for people.
-func (c *Cleanup) name(obj client.Object) string {
+// describe returns kind, namespace and name of an object.
+func (c *Cleanup) describe(obj client.Object) string {
 	kind := fmt.Sprintf("%T", obj)
 	if gvk, err := apiutil.GVKForObject(obj, c.Client.Scheme()); err == nil {
 		kind = gvk.Kind
@@ -225,7 +225,7 @@ func (c *Cleanup) name(obj client.Object) string {
 	return fmt.Sprintf("%s %s", kind, client.ObjectKeyFromObject(obj))
 }
 
-func (c *Cleanup) say(format string, args ...any) error {
+func (c *Cleanup) printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
 	return err
 }

@@ -12,33 +12,33 @@ import (
 )
 
 const (
-	// shown is how much of what is in use is named; the rest is counted.
+	// shown is the number of entries in use that are printed; the rest is counted.
 	shown = 10
-	// lookEvery is how often a drain looks what is left.
-	lookEvery = time.Second
-	// tellEvery is how often a drain that comes to nothing new says so.
-	tellEvery = 15 * time.Second
+	// pollInterval is how often a drain checks what is still in use.
+	pollInterval = time.Second
+	// tellEvery is how often a drain without progress prints what is left.
+	progressInterval = 15 * time.Second
 )
 
-// Departure is what comes before an installation is deleted.
+// Departure runs before an installation is deleted.
 type Departure struct {
 	Policy Policy
-	// Timeout is how long a drain may take.
+	// Timeout bounds a drain.
 	Timeout time.Duration
-	// InUse says what would be lost, a line each.
+	// InUse returns what an uninstallation would destroy, one line each.
 	InUse func(context.Context) ([]string, error)
-	// End asks for the end of everything in use. It is repeated until nothing is.
+	// End asks for the end of everything in use. Drain repeats it until nothing is left.
 	End func(context.Context) error
-	// Advice says how to end it by hand.
+	// Advice tells the user how to end it by hand.
 	Advice string
-	// Clock of the drain.
+	// Clock measures the drain.
 	Clock clock.WithTicker
 }
 
 // Run returns nil if the installation may be deleted now.
 func (d Departure) Run(ctx context.Context, out io.Writer) error {
 	if d.Policy == Ignore {
-		_, err := fmt.Fprintln(out, "policy Ignore: whatever is in use stays as it is")
+		_, err := fmt.Fprintln(out, "policy Ignore: leaving everything in use as it is")
 		return err
 	}
 	inUse, err := d.InUse(ctx)
@@ -55,28 +55,28 @@ func (d Departure) Run(ctx context.Context, out io.Writer) error {
 }
 
 func (d Departure) refuse(out io.Writer, inUse []string) error {
-	if _, err := fmt.Fprintf(out, "in use:\n%s\n%s\n", list(inUse), d.Advice); err != nil {
+	if _, err := fmt.Fprintf(out, "in use:\n%s\n%s\n", indentLines(inUse), d.Advice); err != nil {
 		return err
 	}
 	return fmt.Errorf("not uninstalled: %d in use, the first: %s (policy Refuse)", len(inUse), inUse[0])
 }
 
-// drain goes on asking: while it waits, something new may come into use.
+// drain repeats End, because new entries may appear while it waits.
 func (d Departure) drain(ctx context.Context, out io.Writer, inUse []string) error {
 	deadline := d.Clock.Now().Add(d.Timeout)
-	look := d.Clock.NewTicker(lookEvery)
+	look := d.Clock.NewTicker(pollInterval)
 	defer look.Stop()
 	told, tell := -1, time.Time{}
 	for len(inUse) > 0 {
 		now := d.Clock.Now()
 		if !now.Before(deadline) {
-			return fmt.Errorf("not uninstalled: after %s still in use:\n%s\n%s", d.Timeout, list(inUse), d.Advice)
+			return fmt.Errorf("not uninstalled: after %s still in use:\n%s\n%s", d.Timeout, indentLines(inUse), d.Advice)
 		}
 		if len(inUse) != told || !now.Before(tell) {
-			if _, err := fmt.Fprintf(out, "%d in use, waiting %s at most:\n%s\n", len(inUse), deadline.Sub(now).Round(time.Second), list(inUse)); err != nil {
+			if _, err := fmt.Fprintf(out, "%d in use, waiting %s at most:\n%s\n", len(inUse), deadline.Sub(now).Round(time.Second), indentLines(inUse)); err != nil {
 				return err
 			}
-			told, tell = len(inUse), now.Add(tellEvery)
+			told, tell = len(inUse), now.Add(progressInterval)
 		}
 		trouble := d.End(ctx)
 		select {
@@ -94,12 +94,12 @@ func (d Departure) drain(ctx context.Context, out io.Writer, inUse []string) err
 			}
 		}
 	}
-	_, err := fmt.Fprintln(out, "drained: nothing is in use any more")
+	_, err := fmt.Fprintln(out, "drained: nothing is in use")
 	return err
 }
 
-// list names the first of many, a line each.
-func list(lines []string) string {
+// indent returns the first lines, indented, and counts the rest.
+func indentLines(lines []string) string {
 	rest := ""
 	if len(lines) > shown {
 		rest = fmt.Sprintf("\n  and %d more", len(lines)-shown)

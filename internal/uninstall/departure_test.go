@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// site has so many things in use, of which every pass of End takes some away.
+// site counts what is in use; every call of End takes some away.
 type site struct {
 	inUse, perPass int
 	asked          int
@@ -46,25 +46,25 @@ func TestDeparture(t *testing.T) {
 		asked  int
 	}{
 		"nothing is in use": {policy: Refuse, output: "nothing is in use\n"},
-		"refused, and the first ten are named": {
+		"Refuse fails and prints the first ten entries": {
 			site: site{inUse: 12}, policy: Refuse, wrong: "not uninstalled: 12 in use, the first: Reservation default/r0: Active (policy Refuse)",
 			output: "in use:\n  Reservation default/r0: Active\n  Reservation default/r1: Active\n  Reservation default/r2: Active\n" +
 				"  Reservation default/r3: Active\n  Reservation default/r4: Active\n  Reservation default/r5: Active\n" +
 				"  Reservation default/r6: Active\n  Reservation default/r7: Active\n  Reservation default/r8: Active\n" +
 				"  Reservation default/r9: Active\n  and 2 more\ndelete them\n",
 		},
-		"drained, with progress": {
+		"Drain prints its progress": {
 			site: site{inUse: 2, perPass: 1}, policy: Drain, took: 2 * time.Second, asked: 2,
 			output: "2 in use, waiting 1m0s at most:\n  Reservation default/r0: Active\n  Reservation default/r1: Active\n" +
-				"1 in use, waiting 59s at most:\n  Reservation default/r0: Active\ndrained: nothing is in use any more\n",
+				"1 in use, waiting 59s at most:\n  Reservation default/r0: Active\ndrained: nothing is in use\n",
 		},
-		"a drain that comes to nothing tells every 15 s, and then what is left": {
+		"a drain without progress prints every 15 s, and fails with what is left": {
 			site: site{inUse: 1}, policy: Drain, took: time.Minute, asked: 60,
 			output: "1 in use, waiting 1m0s at most:\n  Reservation default/r0: Active\n1 in use, waiting 45s at most:\n  Reservation default/r0: Active\n" +
 				"1 in use, waiting 30s at most:\n  Reservation default/r0: Active\n1 in use, waiting 15s at most:\n  Reservation default/r0: Active\n",
 			wrong: "not uninstalled: after 1m0s still in use:\n  Reservation default/r0: Active\ndelete them",
 		},
-		"ignored": {site: site{inUse: 3}, policy: Ignore, output: "policy Ignore: whatever is in use stays as it is\n"},
+		"ignored": {site: site{inUse: 3}, policy: Ignore, output: "policy Ignore: leaving everything in use as it is\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestDeparture(t *testing.T) {
 	}
 }
 
-func TestPolicyIsAFlag(t *testing.T) {
+func TestPolicySetParsesFlag(t *testing.T) {
 	var p Policy
 	if err := p.Set("Drain"); err != nil || p != Drain {
 		t.Errorf("got %q, %v", p, err)

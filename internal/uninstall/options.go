@@ -17,41 +17,41 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 )
 
-// Remedy is how a Helm user has everything ended that stands in the way.
-const Remedy = "Or have all of it ended for you: helm rollback RELEASE REVISION (Helm takes a release that would not go for half gone; helm history names its revision), helm upgrade --reuse-values --set uninstall.policy=Drain, and uninstall again."
+// Remedy tells a Helm user how to end everything that blocks the uninstallation.
+const Remedy = "To end everything automatically: helm rollback RELEASE REVISION (Helm marks a release whose uninstallation failed as uninstalling; helm history shows its revision), helm upgrade --reuse-values --set uninstall.policy=Drain, and uninstall again."
 
-// Options are what both uses have in common, whichever program is uninstalled.
+// Options are shared by the uninstall commands of broker and agent.
 type Options struct {
-	// Policy of the departure; Refuse.
+	// Policy of the departure; Refuse by default.
 	Policy Policy
-	// Timeout of what is waited for; 10 min.
+	// Timeout of every wait; 10 minutes by default.
 	Timeout time.Duration
-	// Cleanup asks for what comes after the program is gone.
+	// Cleanup selects the second run, after the program is gone.
 	Cleanup bool
 	// Namespace of the release.
 	Namespace string
-	// Name that the release's objects begin with.
+	// Name is the prefix of the release's objects.
 	Name string
-	// Pods are the labels of the program's pods; nothing is waited for if empty.
+	// Pods is a label selector of the program's pods; if empty, the cleanup does not wait for them.
 	Pods string
 }
 
-// Defaults are the options of a release in a namespace.
+// Defaults returns the options of a release in a namespace.
 func Defaults(namespace string) Options {
 	return Options{Policy: Refuse, Timeout: 10 * time.Minute, Namespace: namespace}
 }
 
-// Bind adds the flags; program is what they call it.
+// Bind adds the flags; program is the name that their descriptions use.
 func (o *Options) Bind(fs *pflag.FlagSet, program string) {
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace of the "+program+"; POD_NAMESPACE if set")
-	fs.Var(&o.Policy, "policy", "what becomes of what is in use: Refuse, Drain or Ignore")
-	fs.DurationVar(&o.Timeout, "timeout", o.Timeout, "how long to wait until nothing is in use any more, or until the "+program+" is gone")
-	fs.BoolVar(&o.Cleanup, "cleanup", o.Cleanup, "remove what is left after the "+program+" is gone")
-	fs.StringVar(&o.Name, "name", o.Name, "what the release's objects are named, for --cleanup")
-	fs.StringVar(&o.Pods, "pod-selector", o.Pods, "labels of the "+program+"'s pods, which --cleanup waits for; not waited for if unset")
+	fs.Var(&o.Policy, "policy", "what to do with everything in use: Refuse, Drain or Ignore")
+	fs.DurationVar(&o.Timeout, "timeout", o.Timeout, "how long to wait until nothing is in use, or until the "+program+" is gone")
+	fs.BoolVar(&o.Cleanup, "cleanup", o.Cleanup, "remove leftover objects after the "+program+" is gone")
+	fs.StringVar(&o.Name, "name", o.Name, "name prefix of the release's objects, for --cleanup")
+	fs.StringVar(&o.Pods, "pod-selector", o.Pods, "label selector of the "+program+"'s pods; --cleanup waits until they are gone, or does not wait if unset")
 }
 
-// Body is that of a command which does what the options ask for.
+// Body makes the body of the uninstall command.
 func (o *Options) Body(
 	kinds func() (*runtime.Scheme, error),
 	departure func(client.Client) Departure, cleanUp func(context.Context, client.Client, io.Writer) error,
@@ -64,12 +64,12 @@ func (o *Options) Body(
 	})
 }
 
-// Departure by these options, which needs to be told what is in use.
+// Departure returns a departure by these options; the caller sets InUse and End.
 func (o *Options) Departure() Departure {
 	return Departure{Policy: o.Policy, Timeout: o.Timeout, Clock: clock.RealClock{}}
 }
 
-// CleanUp waits until the program is gone and then takes the steps.
+// CleanUp waits until the program is gone and then runs the steps.
 func (o *Options) CleanUp(ctx context.Context, c client.Client, out io.Writer, steps func(*Cleanup) []Step) error {
 	pods, err := labels.Parse(o.Pods)
 	if err != nil {

@@ -1,21 +1,21 @@
-// Package uninstall lets an installation go without losing what people hold through
-// it, and without leaving behind what nobody would clean up.
+// Package uninstall removes an installation without destroying what users hold through it, and
+// without leaving objects behind.
 //
-// It runs twice, as hooks of the charts: before anything is deleted, while the
-// controllers still work (Departure), and after they are gone (Cleanup).
+// It runs twice, as hooks of the charts: before anything is deleted, while the controllers
+// still work (Departure), and after they are gone (Cleanup).
 package uninstall
 
 import "fmt"
 
-// Policy says what happens to what is in use when an installation is to go. It is a
+// Policy decides what happens to everything in use when an installation is removed. It is a
 // flag.
 type Policy string
 
 // Policies.
 const (
-	// Refuse stops the uninstallation and says what is in use.
+	// Refuse stops the uninstallation and prints what is in use.
 	Refuse Policy = "Refuse"
-	// Drain ends what is in use, and waits until it has ended.
+	// Drain ends everything in use, and waits until it has ended.
 	Drain Policy = "Drain"
 	// Ignore leaves everything as it is.
 	Ignore Policy = "Ignore"
@@ -34,5 +34,5 @@ func (p *Policy) Set(text string) error {
 		*p = policy
 		return nil
 	}
-	return fmt.Errorf("%q is unknown: use %s, %s or %s", text, Refuse, Drain, Ignore)
+	return fmt.Errorf("unknown policy %q: use %s, %s or %s", text, Refuse, Drain, Ignore)
 }

@@ -273,7 +273,7 @@ func (o *checkOptions) checkPolicies(ctx context.Context, c client.Reader) check
 			case apierrors.IsNotFound(err):
 				return checkup.Warn("set guard.enabled=true in the chart", "%q is missing: a peer may take more than it reserved", name)
 			case apierrors.IsForbidden(err):
-				return checkup.Skip("this account may not look: %v", err)
+				return checkup.Skip("this account lacks the permission: %v", err)
 			case err != nil:
 				return checkup.Fail("", "%v", err)
 			}

@@ -42,7 +42,7 @@ func (o *checkOptions) checkMailboxes(ctx context.Context, c client.Reader, now 
 		boxes, err := mailboxesIn(ctx, c, namespace)
 		switch {
 		case apierrors.IsForbidden(err):
-			return checkup.Skip("this account may not look: %v", err)
+			return checkup.Skip("this account lacks the permission: %v", err)
 		case apierrors.IsNotFound(err):
 			return checkup.Fail("list the cluster in mailboxes.clusters of the chart, or make the account as docs/kubernetes-transport.md says",
 				"cluster %q has no account: %v in namespace %q", clusters[namespace], err, namespace)
@@ -113,7 +113,7 @@ func (o *checkOptions) checkMailboxPolicy(ctx context.Context, c client.Reader) 
 			return checkup.Warn("upgrade the release, whose chart has it",
 				"admission policy %q or its binding is missing: whoever may make ClusterMailboxes in a cluster's namespace speaks for it", key.Name)
 		case apierrors.IsForbidden(err):
-			return checkup.Skip("this account may not look: %v", err)
+			return checkup.Skip("this account lacks the permission: %v", err)
 		case err != nil:
 			return checkup.Fail("", "%v", err)
 		}

@@ -72,7 +72,7 @@ func TestMailboxesAreLookedAt(t *testing.T) {
 		},
 		"without the right to look": {
 			mailboxes: both, objects: speaking(), refused: apierrors.NewForbidden(schema.GroupResource{Resource: "clustermailboxes"}, "", errors.New("no")),
-			level: checkup.Skipped, says: "may not look",
+			level: checkup.Skipped, says: "lacks the permission",
 		},
 		"an API server that is away": {mailboxes: both, objects: speaking(), refused: errors.New("connection refused"), level: checkup.Failed, says: "connection refused"},
 	} {

@@ -43,7 +43,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 			t.Errorf("got %v, want the missing listener to fail", err)
 		}
 		for _, line := range []string{
-			"ok    API server: Kubernetes v1.", "ok    kinds of broker.fluidos.eu: ", "ok    journal: ", "ok    configuration: there is no BrokerConfig",
+			"ok    API server: Kubernetes v1.", "ok    CRDs of broker.fluidos.eu: ", "ok    journal: ", "ok    configuration: there is no BrokerConfig",
 			"ok    clusters: 1, all fresh", "skip  mailboxes: ", "skip  certificates: ", "FAIL  listener for agents: ", "webhooks: ",
 		} {
 			if !strings.Contains(output, line) {
@@ -65,7 +65,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 
 	t.Run("a drain gives back what they hold", func(t *testing.T) {
 		o.Policy = uninstall.Drain
-		if output, err := o.run(t, c, o.depart); err != nil || !strings.HasSuffix(output, "drained: nothing is in use any more\n") {
+		if output, err := o.run(t, c, o.depart); err != nil || !strings.HasSuffix(output, "drained: nothing is in use\n") {
 			t.Errorf("got %v and output:\n%s", err, output)
 		}
 		b.awaitAvailable("local-cluster-adv", "8950m", "")
