@@ -89,6 +89,38 @@ func Up(ctx context.Context, o Options) (_ *Environment, err error) {
 // Stop ends everything and keeps the state.
 func (e *Environment) Stop() error { return e.Playground.Stop() }
 
+// Clusters are those of the playground.
+func (e *Environment) Clusters() *e2e.Environment { return e.Environment }
+
+// Logs are the files that broker and agents write to.
+func (e *Environment) Logs() []string {
+	var logs []string
+	for _, name := range e.Playground.Names() {
+		for _, pod := range e.Product.Pods(name) {
+			logs = append(logs, pod.Process().Log())
+		}
+	}
+	return logs
+}
+
+// Environment variables that UpForTests heeds.
+const (
+	// dirVariable names the folder that keeps the playground's state; that of the
+	// checkout if unset.
+	dirVariable = "LRB_PLAYGROUND_DIR"
+	// raceVariable, if 1, has broker and agents built with the race detector.
+	raceVariable = "LRB_E2E_RACE"
+)
+
+// UpForTests is Up with the options that the environment variables name. Processes that
+// crash come back soon.
+func UpForTests(ctx context.Context, report func(step string)) (*Environment, error) {
+	return Up(ctx, Options{
+		Dir: os.Getenv(dirVariable), Race: os.Getenv(raceVariable) == "1", Backoff: 200 * time.Millisecond,
+		Progress: progress.Func(report),
+	})
+}
+
 func environment(p *playground.Playground, running *product.Product) (*e2e.Environment, error) {
 	env := &e2e.Environment{Members: map[string]*e2e.Cluster{}, BrokerNamespace: product.Namespace, InstructionNamespace: "default"}
 	for _, name := range p.Names() {

@@ -106,7 +106,3 @@ func unlabelled(t *testing.T, replica *unstructured.Unstructured) {
 		t.Errorf("the replicated NamespaceMap is labelled as one for %q", id)
 	}
 }
-
-func note(namespace, name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"note": name}}
-}

@@ -16,6 +16,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e/e2etest"
 )
 
 // rightsEndWithin is how long an identity may outlive what it was made for.
@@ -87,7 +88,9 @@ func (ids *identities) endOf(t *testing.T, r *agentv1alpha1.ResourceRequest, rel
 		"a deletion": func(ctx context.Context) error {
 			return thief.Delete(ctx, note(left.Namespace, left.Name), client.DryRunAll)
 		},
-		"a ShadowPod": func(ctx context.Context) error { return thief.Create(ctx, shadowPod(r.Status.NodeName, "stolen")) },
+		"a ShadowPod": func(ctx context.Context) error {
+			return thief.Create(ctx, e2etest.ShadowPod("rome", r.Status.NodeName, offloaded, "stolen"))
+		},
 	}
 	for kind, obj := range loot("stolen") {
 		writes["a "+kind] = func(ctx context.Context) error {

@@ -1,0 +1,278 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+)
+
+// overFor is how long a consumer may have one pod above its grant.
+const overFor = 2 * time.Second
+
+// observer watches the pods of a provider and checks invariant E1 at every event: what a
+// consumer runs is at most its grant, but for one pod that is evicted within two seconds.
+// It computes usage on its own, from pods alone, and shares no code with the product.
+type observer struct {
+	grants map[string]corev1.ResourceList // by consumer
+	now    func() time.Time
+
+	mu sync.Mutex // guards the following
+	// landings are offloaded namespaces by name, with their consumers.
+	landings map[string]string
+	pods     map[types.UID]*corev1.Pod
+	// overSince is since when a consumer has had more than its grant.
+	overSince map[string]time.Time
+	// most is the largest usage of CPU seen of each consumer.
+	most       map[string]resource.Quantity
+	events     int
+	violations []string
+}
+
+// observe follows the provider's pods until the test is over.
+func observe(t *testing.T, provider *e2e.Cluster, grants map[string]corev1.ResourceList) *observer {
+	t.Helper()
+	o := newObserver(grants, time.Now)
+	clients, err := kubernetes.NewForConfig(provider.Config)
+	check(t, err)
+	factory := informers.NewSharedInformerFactory(clients, 0)
+	_, err = factory.Core().V1().Namespaces().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { o.seeNamespace(obj.(*corev1.Namespace)) },
+		UpdateFunc: func(_, obj any) { o.seeNamespace(obj.(*corev1.Namespace)) },
+	})
+	check(t, err)
+	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { o.seePod(obj.(*corev1.Pod)) },
+		UpdateFunc: func(_, obj any) { o.seePod(obj.(*corev1.Pod)) },
+		DeleteFunc: o.losePod,
+	})
+	check(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	// An excess that lasts causes no further events.
+	go func() {
+		for tick := time.NewTicker(100 * time.Millisecond); ; {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+				o.mu.Lock()
+				o.judge()
+				o.mu.Unlock()
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	return o
+}
+
+func newObserver(grants map[string]corev1.ResourceList, now func() time.Time) *observer {
+	return &observer{
+		grants: grants, now: now, landings: map[string]string{}, pods: map[types.UID]*corev1.Pod{},
+		overSince: map[string]time.Time{}, most: map[string]resource.Quantity{},
+	}
+}
+
+func (o *observer) seeNamespace(ns *corev1.Namespace) {
+	consumer, offloaded := ns.Labels["liqo.io/remote-cluster-id"]
+	_, office := ns.Labels["liqo.io/tenant-namespace"]
+	if !offloaded || office {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.landings[ns.Name] = consumer
+	o.judge()
+}
+
+func (o *observer) seePod(pod *corev1.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events++
+	o.pods[pod.UID] = pod
+	o.judge()
+}
+
+func (o *observer) losePod(obj any) {
+	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = last.Obj
+	}
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events++
+	delete(o.pods, pod.UID)
+	o.judge()
+}
+
+// judge compares usage with the grants. The caller holds mu.
+func (o *observer) judge() {
+	now := o.now()
+	for consumer, granted := range o.grants {
+		used, largest, names := o.usage(consumer)
+		if most := o.most[consumer]; used.Cpu().Cmp(most) > 0 {
+			o.most[consumer] = used.Cpu().DeepCopy()
+		}
+		if fits(used, granted) {
+			delete(o.overSince, consumer)
+			continue
+		}
+		since, over := o.overSince[consumer]
+		if !over {
+			o.overSince[consumer] = now
+			since = now
+		}
+		without := subtract(used, largest)
+		switch {
+		case !fits(without, granted):
+			o.violate("%s runs %s, more than one pod above its grant: %v", consumer, words(used), names)
+		case now.Sub(since) > overFor:
+			o.violate("%s has run %s for %s, its grant is %s: %v", consumer, words(used), now.Sub(since).Round(time.Millisecond), words(granted), names)
+		}
+	}
+}
+
+// violate notes a violation; the first few are enough to find the cause.
+func (o *observer) violate(format string, args ...any) {
+	if len(o.violations) < 5 {
+		o.violations = append(o.violations, fmt.Sprintf(format, args...))
+	}
+}
+
+// usage sums the requests of the pods of a consumer that hold a node, and returns those of
+// the largest pod too.
+func (o *observer) usage(consumer string) (used, largest corev1.ResourceList, names []string) {
+	used, largest = corev1.ResourceList{}, corev1.ResourceList{}
+	for _, pod := range o.pods {
+		if o.landings[pod.Namespace] != consumer || pod.Spec.NodeName == "" || isOver(pod) {
+			continue
+		}
+		wanted := demandOf(&pod.Spec)
+		add(used, wanted)
+		if len(names) == 0 || largerThan(wanted, largest) {
+			largest = wanted
+		}
+		names = append(names, pod.Namespace+"/"+pod.Name+" "+words(wanted))
+	}
+	return used, largest, names
+}
+
+func isOver(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// largerThan compares by CPU, and by memory where that is equal.
+func largerThan(a, b corev1.ResourceList) bool {
+	if by := a.Cpu().Cmp(*b.Cpu()); by != 0 {
+		return by > 0
+	}
+	return a.Memory().Cmp(*b.Memory()) > 0
+}
+
+// demandOf returns what the scheduler keeps for a pod: the larger of what its containers
+// request together and what each init container requests beside the sidecars that were
+// started before it, and the overhead.
+func demandOf(spec *corev1.PodSpec) corev1.ResourceList {
+	running, sidecars, starting := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(sidecars, c.Resources.Requests)
+			raise(starting, sidecars)
+			continue
+		}
+		step := sidecars.DeepCopy()
+		add(step, c.Resources.Requests)
+		raise(starting, step)
+	}
+	for i := range spec.Containers {
+		add(running, spec.Containers[i].Resources.Requests)
+	}
+	add(running, sidecars)
+	raise(running, starting)
+	if spec.Resources != nil {
+		for name, amount := range spec.Resources.Requests {
+			running[name] = amount.DeepCopy()
+		}
+	}
+	add(running, spec.Overhead)
+	return running
+}
+
+func add(sum, more corev1.ResourceList) {
+	for name, amount := range more {
+		total := sum[name]
+		total.Add(amount)
+		sum[name] = total
+	}
+}
+
+func raise(most, other corev1.ResourceList) {
+	for name, amount := range other {
+		if now := most[name]; amount.Cmp(now) > 0 {
+			most[name] = amount.DeepCopy()
+		}
+	}
+}
+
+func subtract(list, less corev1.ResourceList) corev1.ResourceList {
+	out := list.DeepCopy()
+	for name, amount := range less {
+		left := out[name]
+		left.Sub(amount)
+		out[name] = left
+	}
+	return out
+}
+
+// fits reports whether usage is within a grant. What the grant does not name is granted
+// to nobody.
+func fits(used, granted corev1.ResourceList) bool {
+	for name, amount := range used {
+		if amount.Cmp(granted[name]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func words(list corev1.ResourceList) string {
+	text := list.Cpu().String() + " CPU, " + list.Memory().String()
+	for name, amount := range list {
+		if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
+			text += fmt.Sprintf(", %s %s", amount.String(), name)
+		}
+	}
+	return text
+}
+
+// verify fails the test if a consumer ever ran more than E1 allows.
+func (o *observer) verify(t testing.TB) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t.Logf("observed %d changes of pods; at most %v CPU of rome, %v of berlin", o.events, text(o.most["rome"]), text(o.most["berlin"]))
+	for _, v := range o.violations {
+		t.Errorf("E1: %s", v)
+	}
+}
+
+func text(q resource.Quantity) string { return q.String() }

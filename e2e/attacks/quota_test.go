@@ -1,0 +1,156 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e/e2etest"
+)
+
+func nameOf(prefix string, i int) string { return fmt.Sprintf("%s-%d", prefix, i) }
+
+// heavy is a pod of nearly the whole grant.
+func (c *tenant) heavy(name string) *unstructured.Unstructured {
+	return c.podWith(name, requests("450m", "200Mi"))
+}
+
+// Liqo's webhook subtracts a ShadowPod from the quota at every DELETE request. What it then
+// admits must not run beyond the grant.
+func TestRepeatedDeletionsFreeNoCapacity(t *testing.T) {
+	ways := map[string]func(ctx context.Context, c *tenant, shadow *unstructured.Unstructured){
+		"forty parallel deletions": func(ctx context.Context, c *tenant, shadow *unstructured.Unstructured) {
+			together(40, func(int) { _ = c.kubelet.Delete(ctx, shadow.DeepCopy()) })
+		},
+		"forty deletions with a grace period": func(ctx context.Context, c *tenant, shadow *unstructured.Unstructured) {
+			together(40, func(int) { _ = c.kubelet.Delete(ctx, shadow.DeepCopy(), client.GracePeriodSeconds(600)) })
+		},
+		"thirty deletions in the foreground": func(ctx context.Context, c *tenant, shadow *unstructured.Unstructured) {
+			for range 30 {
+				_ = c.kubelet.Delete(ctx, shadow.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationForeground))
+			}
+		},
+		"thirty deletions of a ShadowPod with a finalizer": func(ctx context.Context, c *tenant, shadow *unstructured.Unstructured) {
+			held := shadow.DeepCopy()
+			held.SetFinalizers([]string{"rome.example.com/stay"})
+			_ = c.kubelet.Update(ctx, held)
+			for range 30 {
+				_ = c.kubelet.Delete(ctx, shadow.DeepCopy())
+			}
+		},
+		"deletions of another UID": func(ctx context.Context, c *tenant, shadow *unstructured.Unstructured) {
+			wrong := shadow.GetUID() + "x"
+			together(20, func(int) { _ = c.kubelet.Delete(ctx, shadow.DeepCopy(), client.Preconditions{UID: &wrong}) })
+		},
+		"dry runs of deletions": func(ctx context.Context, c *tenant, shadow *unstructured.Unstructured) {
+			together(20, func(int) { _ = c.kubelet.Delete(ctx, shadow.DeepCopy(), client.DryRunAll) })
+		},
+	}
+	s := open(t)
+	for name, free := range ways {
+		t.Run(name, func(t *testing.T) {
+			for round := range 3 {
+				shadow := s.rome.heavy(nameOf("freed", round))
+				if err := s.rome.kubelet.Create(t.Context(), shadow); err == nil {
+					free(t.Context(), s.rome, shadow)
+				}
+				for i := range 4 {
+					_ = s.rome.kubelet.Create(t.Context(), s.rome.heavy(fmt.Sprintf("beyond-%d-%d", round, i)))
+				}
+			}
+			s.settleExcess(t, s.rome)
+		})
+	}
+}
+
+// settleExcess gives pods that were let in a moment to run, fails if the provider did not
+// contain them, and removes them.
+func (s *scene) settleExcess(t *testing.T, c *tenant) {
+	t.Helper()
+	// Pods that were admitted run within a moment; the observer sees what is too much.
+	select {
+	case <-time.After(overFor + time.Second):
+	case <-t.Context().Done():
+	}
+	s.observer.verify(t)
+	s.removeAll(t, c)
+}
+
+// together calls f n times at once.
+func together(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { f(i) })
+	}
+	wg.Wait()
+}
+
+// Many requests at the same instant must be counted one after the other.
+func TestParallelCreationsStayWithinTheGrant(t *testing.T) {
+	s := open(t)
+	t.Run("forty pods of nearly the whole grant", func(t *testing.T) {
+		together(40, func(i int) { _ = s.rome.kubelet.Create(t.Context(), s.rome.heavy(nameOf("race", i))) })
+		s.settleExcess(t, s.rome)
+	})
+	t.Run("the same name, created and deleted over and over", func(t *testing.T) {
+		together(8, func(int) {
+			for range 10 {
+				shadow := s.rome.heavy("same")
+				_ = s.rome.kubelet.Create(t.Context(), shadow)
+				_ = s.rome.kubelet.Delete(t.Context(), s.rome.heavy("same"))
+			}
+		})
+		s.settleExcess(t, s.rome)
+	})
+	t.Run("two namespaces", func(t *testing.T) {
+		second := s.secondLanding(t)
+		together(20, func(i int) {
+			landing := s.rome.landing
+			if i%2 == 0 {
+				landing = second
+			}
+			shadow := e2etest.ShadowPod("rome", s.rome.slice, landing, nameOf("spread", i))
+			requests("450m", "200Mi")(podOf(shadow))
+			_ = s.rome.kubelet.Create(t.Context(), shadow)
+		})
+		s.settleExcess(t, s.rome)
+	})
+}
+
+// secondLanding has rome offload a second namespace by hand, and returns its name at the
+// provider.
+func (s *scene) secondLanding(t *testing.T) string {
+	t.Helper()
+	const name = "e2e-second"
+	check(t, s.env.EnsureNamespace(t.Context(), s.rome.home, name))
+	offloading := e2e.Object(e2e.OffloadingKind, name, "offloading")
+	offloading.Object["spec"] = map[string]any{"namespaceMappingStrategy": "DefaultName", "podOffloadingStrategy": "LocalAndRemote",
+		"clusterSelector": map[string]any{"nodeSelectorTerms": []any{}}}
+	check(t, s.rome.home.Create(t.Context(), offloading))
+	t.Cleanup(func() {
+		ctx := context.Background()
+		check(t, s.rome.home.DeleteAndWait(ctx, offloading, time.Minute))
+		check(t, s.rome.home.DeleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, time.Minute))
+	})
+	landing := name + "-rome"
+	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+		return "", s.rome.kubelet.Create(ctx, e2etest.ShadowPod("rome", s.rome.slice, landing, "probe"), client.DryRunAll)
+	}))
+	t.Cleanup(func() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(e2e.ShadowPodKind.GroupVersion().WithKind(e2e.ShadowPodKind.Kind + "List"))
+		check(t, client.IgnoreNotFound(s.paris.List(context.Background(), list, client.InNamespace(landing))))
+		for i := range list.Items {
+			check(t, client.IgnoreNotFound(s.paris.Delete(context.Background(), &list.Items[i])))
+		}
+	})
+	return landing
+}

@@ -1,0 +1,304 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e/e2etest"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
+)
+
+const (
+	// namespace is where the consumers keep requests and pods.
+	namespace = "e2e"
+	// provider is the cluster that is attacked.
+	provider = "paris"
+	// readyWithin is for a machine that is busy with other things.
+	readyWithin = 90 * time.Second
+	// replicator is the process of Liqo that removes replicas it did not make.
+	replicator = "liqo-crd-replicator"
+)
+
+var stage = e2etest.Stage[*local.Environment]{Boot: local.UpForTests, Ensured: []string{namespace}, Emptied: []string{namespace}}
+
+func TestMain(m *testing.M) { os.Exit(stage.Run(m)) }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	e2etest.Check(t, err)
+}
+
+func refused(t testing.TB, err error) {
+	t.Helper()
+	e2etest.Refused(t, err)
+}
+
+// grant is what each consumer reserves.
+func grant() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
+}
+
+// tenant is a consumer with one reservation at the provider, and the credentials that
+// Liqo issued to it there.
+type tenant struct {
+	id      string
+	home    *e2e.Cluster
+	request *agentv1alpha1.ResourceRequest
+	// slice names the ResourceSlice, the virtual node and the placement.
+	slice string
+	// plane is the identity of the consumer's control plane, kubelet that of the slice.
+	plane, kubelet *e2e.Cluster
+	// landing is the consumer's namespace at the provider, office its tenant namespace.
+	landing, office string
+}
+
+// scene is two consumers with a reservation each at one provider.
+type scene struct {
+	env          *local.Environment
+	paris        *e2e.Cluster // with an administrator's rights
+	rome, berlin *tenant
+	observer     *observer
+}
+
+// open makes a scene. When the test is over, an honest workload must still live on rome's
+// slice, and neither consumer may ever have run more than its grant.
+func open(t *testing.T) *scene {
+	t.Helper()
+	s := openWith(t, stage.Open(t))
+	t.Cleanup(func() {
+		if !t.Failed() {
+			s.liveHonestly(t, s.rome)
+		}
+		s.observer.verify(t)
+	})
+	return s
+}
+
+// openWith makes a scene on a playground whose settings the test chose.
+func openWith(t *testing.T, env *local.Environment) *scene {
+	t.Helper()
+	s := &scene{env: env, paris: env.Member(provider)}
+	s.observer = observe(t, s.paris, map[string]corev1.ResourceList{"rome": grant(), "berlin": grant()})
+	s.rome, s.berlin = s.consumer(t, "rome"), s.consumer(t, "berlin")
+	for _, c := range []*tenant{s.rome, s.berlin} {
+		s.awaitIdentities(t, c)
+	}
+	return s
+}
+
+// consumer reserves capacity at the provider.
+func (s *scene) consumer(t *testing.T, id string) *tenant {
+	t.Helper()
+	c := &tenant{id: id, home: s.env.Member(id), landing: namespace + "-" + id, office: e2e.TenantNamespace(id)}
+	var err error
+	c.request, err = c.home.Request(t.Context(), namespace, "honest", grant(), atProvider)
+	check(t, err)
+	return c
+}
+
+// atProvider has a request served by the cluster that is attacked.
+func atProvider(spec *agentv1alpha1.ResourceRequestSpec) {
+	spec.Constraints = &brokerv1alpha1.Constraints{IncludeClusters: []string{provider}}
+}
+
+// awaitIdentities waits until an honest virtual kubelet could write.
+func (s *scene) awaitIdentities(t *testing.T, c *tenant) {
+	t.Helper()
+	check(t, c.home.AwaitReady(t.Context(), c.request, readyWithin))
+	c.slice = c.request.Status.NodeName
+	var err error
+	c.plane, err = s.env.Identity(t.Context(), c.id, provider)
+	check(t, err)
+	c.kubelet, err = s.env.SliceIdentity(t.Context(), c.id, provider, c.slice)
+	check(t, err)
+	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+		return "", c.kubelet.Create(ctx, c.pod("probe"), client.DryRunAll)
+	}))
+}
+
+// pod returns an ordinary ShadowPod of the consumer, 100m and 16Mi.
+func (c *tenant) pod(name string) *unstructured.Unstructured {
+	return e2etest.ShadowPod(c.id, c.slice, c.landing, name)
+}
+
+// podWith returns a ShadowPod whose pod was changed.
+func (c *tenant) podWith(name string, change func(pod map[string]any)) *unstructured.Unstructured {
+	shadow := c.pod(name)
+	change(podOf(shadow))
+	return shadow
+}
+
+// podOf returns the pod's spec within a ShadowPod.
+func podOf(shadow *unstructured.Unstructured) map[string]any {
+	return shadow.Object["spec"].(map[string]any)["pod"].(map[string]any)
+}
+
+// mainOf returns the first container of a pod's spec.
+func mainOf(pod map[string]any) map[string]any { return pod["containers"].([]any)[0].(map[string]any) }
+
+// requests sets requests and limits of the first container.
+func requests(cpu, memory string) func(pod map[string]any) {
+	return func(pod map[string]any) {
+		amounts := map[string]any{"cpu": cpu, "memory": memory}
+		mainOf(pod)["resources"] = map[string]any{"requests": amounts, "limits": amounts}
+	}
+}
+
+// set sets a field of a pod's spec.
+func set(value any, path ...string) func(pod map[string]any) {
+	return func(pod map[string]any) {
+		if err := unstructured.SetNestedField(pod, value, path...); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// onMain sets a field of the first container.
+func onMain(value any, path ...string) func(pod map[string]any) {
+	return func(pod map[string]any) { set(value, path...)(mainOf(pod)) }
+}
+
+// attack is a request to the API server that must be refused.
+type attack func(ctx context.Context) error
+
+// refuseAll tries attacks, each in a subtest.
+func refuseAll(t *testing.T, attacks map[string]attack) {
+	t.Helper()
+	for name, try := range attacks {
+		t.Run(name, func(t *testing.T) { refused(t, try(t.Context())) })
+	}
+}
+
+// refusePods tries to create ShadowPods, each in a subtest.
+func refusePods(t *testing.T, c *tenant, changes map[string]func(pod map[string]any)) {
+	t.Helper()
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			shadow := c.podWith("stolen", change)
+			err := c.kubelet.Create(t.Context(), shadow)
+			refused(t, err)
+			if err == nil {
+				c.drop(t, shadow)
+			}
+		})
+	}
+}
+
+// drop deletes what an attack made, so that the next one starts afresh.
+func (c *tenant) drop(t testing.TB, obj client.Object) {
+	t.Helper()
+	_ = c.kubelet.Delete(context.Background(), obj) // the attack may have taken this right away
+}
+
+// pause stops a process of Liqo in a cluster until the test is over or resume is called.
+func (s *scene) pause(t *testing.T, cluster, process string) (resume func()) {
+	t.Helper()
+	p, ok := s.env.Playground.Clusters[cluster].Processes().Process(process)
+	if !ok {
+		t.Fatalf("%s has no process %q", cluster, process)
+	}
+	pid, paused := p.Pid(), true
+	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	resume = func() {
+		if paused {
+			paused = false
+			check(t, syscall.Kill(pid, syscall.SIGCONT))
+		}
+	}
+	t.Cleanup(resume)
+	return resume
+}
+
+// withValues upgrades an agent to other values of its chart until the test is over.
+func withValues(t *testing.T, env *local.Environment, member string, values map[string]any) {
+	t.Helper()
+	before, changed := env.Product.Values(member), env.Product.Values(member)
+	for name, value := range values {
+		changed[name] = value
+	}
+	check(t, env.Product.Upgrade(t.Context(), member, changed))
+	t.Cleanup(func() { check(t, env.Product.Upgrade(context.Background(), member, before)) })
+}
+
+// awaitNoPods waits until the provider has no pods of a consumer.
+func (s *scene) awaitNoPods(t testing.TB, c *tenant) {
+	t.Helper()
+	check(t, e2e.Await(context.Background(), time.Minute, func(ctx context.Context) (string, error) {
+		list := &corev1.PodList{}
+		if err := s.paris.List(ctx, list, client.InNamespace(c.landing)); err != nil || len(list.Items) == 0 {
+			return "", err
+		}
+		return fmt.Sprintf("%d pods of %s to leave %s", len(list.Items), c.id, s.paris.Name), nil
+	}))
+}
+
+// removeAll deletes the consumer's ShadowPods as the provider's administrator would, and
+// waits until their pods are gone.
+func (s *scene) removeAll(t testing.TB, c *tenant) {
+	t.Helper()
+	ctx := context.Background()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(e2e.ShadowPodKind.GroupVersion().WithKind(e2e.ShadowPodKind.Kind + "List"))
+	check(t, s.paris.List(ctx, list, client.InNamespace(c.landing)))
+	for i := range list.Items {
+		shadow := &list.Items[i]
+		if len(shadow.GetFinalizers()) > 0 {
+			shadow.SetFinalizers(nil)
+			check(t, client.IgnoreNotFound(s.paris.Update(ctx, shadow)))
+		}
+		check(t, client.IgnoreNotFound(s.paris.Delete(ctx, shadow)))
+	}
+	s.awaitNoPods(t, c)
+}
+
+// ownSlice reads the replica of a consumer's slice at the provider.
+func (c *tenant) ownSlice(t testing.TB) *unstructured.Unstructured {
+	t.Helper()
+	slice := e2e.Object(e2e.SliceKind, c.office, c.slice)
+	check(t, c.plane.Get(context.Background(), client.ObjectKeyFromObject(slice), slice))
+	return slice
+}
+
+// ownMap reads the replica of the consumer's NamespaceMap at the provider.
+func (c *tenant) ownMap(t testing.TB) *unstructured.Unstructured {
+	t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(e2e.NamespaceMapKind.GroupVersion().WithKind(e2e.NamespaceMapKind.Kind + "List"))
+	check(t, c.plane.List(context.Background(), list, client.InNamespace(c.office)))
+	for i := range list.Items {
+		if list.Items[i].GetLabels()["liqo.io/originID"] == c.id {
+			return &list.Items[i]
+		}
+	}
+	t.Fatalf("%s has no replicated NamespaceMap in %s", c.id, c.office)
+	return nil
+}
+
+// forge returns a slice like the consumer's own under another name, with changes.
+func (c *tenant) forge(t testing.TB, name string, change func(spec map[string]any)) *unstructured.Unstructured {
+	t.Helper()
+	genuine := c.ownSlice(t)
+	slice := e2e.Object(e2e.SliceKind, c.office, name)
+	slice.SetLabels(genuine.GetLabels())
+	spec := genuine.Object["spec"].(map[string]any)
+	change(spec)
+	slice.Object["spec"] = spec
+	return slice
+}
+
+func named(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}

@@ -1,0 +1,111 @@
+package e2etest
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+)
+
+// Environment is a running playground.
+type Environment interface {
+	// Clusters of the playground.
+	Clusters() *e2e.Environment
+	// Logs are the files that broker and agents write to.
+	Logs() []string
+	// Stop ends all processes.
+	Stop() error
+}
+
+// Stage gives the tests of a package one playground, which boots with the first test that
+// asks for it. Tests use it one after the other.
+type Stage[E Environment] struct {
+	// Boot starts the playground; report logs its steps.
+	Boot func(ctx context.Context, report func(step string)) (E, error)
+	// Ensured are namespaces that every member has.
+	Ensured []string
+	// Emptied are namespaces whose Deployments end with the test.
+	Emptied []string
+
+	once   sync.Once
+	env    E
+	booted bool
+	err    error
+}
+
+// advertisedWithin is how long the clusters may take until the broker can choose them.
+const advertisedWithin = 2 * time.Minute
+
+// Run runs the tests of a package and stops the playground. It returns the exit code.
+func (s *Stage[E]) Run(m *testing.M) int {
+	code := m.Run()
+	if s.booted && s.env.Stop() != nil && code == 0 {
+		code = 1
+	}
+	return code
+}
+
+// Open returns the playground with no reservations in it. After the test every reservation
+// is given back, and the test fails if a peering left anything behind.
+func (s *Stage[E]) Open(t *testing.T) E {
+	t.Helper()
+	s.once.Do(func() {
+		s.env, s.err = s.Boot(context.Background(), func(step string) { t.Log(step) })
+		s.booted = s.err == nil
+	})
+	Check(t, s.err)
+	clusters := s.env.Clusters()
+	for _, c := range clusters.Members {
+		for _, namespace := range s.Ensured {
+			Check(t, clusters.EnsureNamespace(t.Context(), c, namespace))
+		}
+	}
+	s.settle(t)
+	Check(t, clusters.AwaitAdvertised(t.Context(), advertisedWithin))
+	Check(t, clusters.AwaitIdle(t.Context(), time.Minute))
+	said := logSizes(t, s.env.Logs())
+	t.Cleanup(func() {
+		defer checkLogs(t, said)
+		if t.Failed() {
+			showLogs(t, said)
+		}
+		s.settle(t)
+	})
+	return s.env
+}
+
+func (s *Stage[E]) settle(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // the test's own is over
+	defer cancel()
+	Check(t, s.env.Clusters().Settle(ctx, time.Minute, s.Emptied...))
+	Check(t, s.env.Clusters().AwaitClean(ctx, time.Minute))
+}
+
+// Check ends the test if err is not nil.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// IsRefused reports whether the API server refused a request by right, by policy or by a
+// webhook.
+func IsRefused(err error) bool {
+	byPolicy := apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
+	return byPolicy || apierrors.IsForbidden(err)
+}
+
+// Refused fails the test unless the API server refused a request.
+func Refused(t testing.TB, err error) {
+	t.Helper()
+	if !IsRefused(err) {
+		t.Errorf("got %v, want it forbidden", err)
+	}
+}
