@@ -1,0 +1,220 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e/e2etest"
+)
+
+// Environment variables that the adversary heeds.
+const (
+	// forVariable says how long it goes on, 45s if unset.
+	forVariable = "LRB_ADVERSARY"
+	// seedVariable repeats the operations of a run, which logs its seed.
+	seedVariable = "LRB_SEED"
+)
+
+// adversary does random things that Liqo's roles allow a consumer.
+type adversary struct {
+	c      *tenant
+	second string // another namespace of its own at the provider
+	taken  atomic.Int64
+	tried  atomic.Int64
+}
+
+// Thousands of random operations of a consumer, many at once: invariant E1 holds all the time,
+// the sibling consumer is not disturbed, and the consumer's own honest workload runs afterwards.
+func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
+	s := open(t)
+	lasts, seed := 45*time.Second, uint64(time.Now().UnixNano())
+	if text := os.Getenv(forVariable); text != "" {
+		var err error
+		lasts, err = time.ParseDuration(text)
+		check(t, err)
+	}
+	if text := os.Getenv(seedVariable); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		check(t, err)
+	}
+	t.Logf("%s=%d repeats these operations", seedVariable, seed)
+	s.pause(t, "rome", replicator)
+	a := &adversary{c: s.rome, second: s.secondLandingUnpaused(t)}
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	together(6, func(i int) {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		for ctx.Err() == nil {
+			a.act(ctx, r)
+		}
+	})
+	t.Logf("%d operations, %d of them taken", a.tried.Load(), a.taken.Load())
+	if a.taken.Load() < 100 {
+		t.Errorf("only %d of %d operations were taken: this attacks nothing", a.taken.Load(), a.tried.Load())
+	}
+	s.observer.verify(t)
+	s.removeAll(t, s.rome)
+	s.liveHonestly(t, s.berlin)
+}
+
+// secondLandingUnpaused is where rome's other namespace would be; without the replicator the
+// adversary maps it itself.
+func (s *scene) secondLandingUnpaused(t *testing.T) string {
+	t.Helper()
+	const landing = "adversary-rome"
+	m := s.rome.ownMap(t)
+	_ = s.rome.plane.Patch(t.Context(), e2e.Object(e2e.NamespaceMapKind, s.rome.office, m.GetName()),
+		merge(`{"spec":{"desiredMapping":{"adversary":"`+landing+`"}}}`))
+	return landing
+}
+
+// act tries one operation.
+func (a *adversary) act(ctx context.Context, r *rand.Rand) {
+	actions := []func(context.Context, *rand.Rand) error{a.create, a.create, a.create, a.remove, a.remove, a.remove, a.update, a.burst, a.slice, a.mapping}
+	a.tried.Add(1)
+	if actions[r.IntN(len(actions))](ctx, r) == nil {
+		a.taken.Add(1)
+	}
+}
+
+// target is one of few ShadowPods, so that operations meet.
+func (a *adversary) target(r *rand.Rand) *unstructured.Unstructured {
+	landing := a.c.landing
+	if r.IntN(4) == 0 {
+		landing = a.second
+	}
+	return e2etest.ShadowPod(a.c.id, a.c.slice, landing, nameOf("random", r.IntN(12)))
+}
+
+func (a *adversary) create(ctx context.Context, r *rand.Rand) error {
+	shadow := a.target(r)
+	randomize(podOf(shadow), r)
+	switch r.IntN(12) {
+	case 0:
+		shadow.SetFinalizers([]string{"rome.example.com/stay"})
+	case 1:
+		shadow.SetLabels(map[string]string{"offloading.liqo.io/origin": a.c.id, "offloading.liqo.io/nodename": "res-other00000-1"})
+	}
+	return a.c.kubelet.Create(ctx, shadow)
+}
+
+// cpus are requests that a quota could misjudge.
+var cpus = []string{"1m", "100m", "100m", "250m", "450m", "499m", "500m", "501m", "1", "0", "-1", "-100m", "0.1", "1e-3", "100e-3", "999999999n", "1e3"}
+
+// memories are the same for memory.
+var memories = []string{"16Mi", "16Mi", "1", "64M", "256Mi", "257Mi", "0", "-1Gi", "1e6", "128974848k"}
+
+func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
+
+// randomize gives a pod random containers.
+func randomize(pod map[string]any, r *rand.Rand) {
+	container := func(name string) map[string]any {
+		c := e2etest.Container(name, map[string]any{"cpu": pick(r, cpus), "memory": pick(r, memories)})
+		switch r.IntN(10) {
+		case 0:
+			delete(c["resources"].(map[string]any), "limits")
+		case 1:
+			delete(c["resources"].(map[string]any), "requests")
+		}
+		return c
+	}
+	var containers, inits []any
+	for i := range 1 + r.IntN(2) {
+		containers = append(containers, container(nameOf("main", i)))
+	}
+	for i := range max(0, r.IntN(4)-1) {
+		c := container(nameOf("init", i))
+		if r.IntN(2) == 0 {
+			c["restartPolicy"] = "Always"
+		}
+		inits = append(inits, c)
+	}
+	pod["containers"] = containers
+	if len(inits) > 0 {
+		pod["initContainers"] = inits
+	}
+	if r.IntN(4) == 0 {
+		pod["terminationGracePeriodSeconds"] = int64(r.IntN(600))
+	}
+}
+
+// removal is a random way to delete.
+func removal(r *rand.Rand) []client.DeleteOption {
+	var options []client.DeleteOption
+	switch r.IntN(4) {
+	case 0:
+		options = append(options, client.PropagationPolicy(pick(r, []client.PropagationPolicy{"Foreground", "Background", "Orphan"})))
+	case 1:
+		options = append(options, client.GracePeriodSeconds(r.IntN(600)))
+	case 2:
+		options = append(options, client.DryRunAll)
+	}
+	return options
+}
+
+func (a *adversary) remove(ctx context.Context, r *rand.Rand) error {
+	return a.c.kubelet.Delete(ctx, a.target(r), removal(r)...)
+}
+
+// burst deletes one ShadowPod several times at once.
+func (a *adversary) burst(ctx context.Context, r *rand.Rand) error {
+	target, options := a.target(r), removal(r)
+	var taken atomic.Bool
+	together(8, func(int) {
+		if a.c.kubelet.Delete(ctx, target.DeepCopy(), options...) == nil {
+			taken.Store(true)
+		}
+	})
+	if !taken.Load() {
+		return fmt.Errorf("none of the deletions was taken")
+	}
+	return nil
+}
+
+// update changes what a ShadowPod says.
+func (a *adversary) update(ctx context.Context, r *rand.Rand) error {
+	return a.c.kubelet.Patch(ctx, a.target(r), merge(pick(r, []string{
+		`{"metadata":{"labels":{"a":"b"}}}`,
+		`{"metadata":{"labels":{"offloading.liqo.io/nodename":"res-other00000-1"}}}`,
+		`{"metadata":{"labels":{"offloading.liqo.io/nodename":null}}}`,
+		`{"metadata":{"finalizers":["rome.example.com/stay"]}}`,
+		`{"metadata":{"annotations":{"a":"b"}}}`,
+		`{"spec":{"pod":{"terminationGracePeriodSeconds":1000}}}`,
+		`{"spec":{"pod":{"containers":[{"name":"main","image":"registry.k8s.io/pause:3.10","resources":{"requests":{"cpu":"4","memory":"16Mi"},"limits":{"cpu":"4","memory":"16Mi"}}}]}}}`,
+	})))
+}
+
+// slice changes the consumer's slice.
+func (a *adversary) slice(ctx context.Context, r *rand.Rand) error {
+	return a.c.plane.Patch(ctx, e2e.Object(e2e.SliceKind, a.c.office, a.c.slice), merge(pick(r, []string{
+		`{"spec":{"resources":{"cpu":"1000","memory":"4Ti"}}}`,
+		`{"spec":{"resources":{"cpu":"500m","memory":"256Mi"}}}`,
+		`{"metadata":{"annotations":{"a":"b"}}}`,
+		`{"spec":{"class":"default"}}`,
+	})))
+}
+
+// mapping changes the consumer's other namespace.
+func (a *adversary) mapping(ctx context.Context, r *rand.Rand) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(e2e.NamespaceMapKind.GroupVersion().WithKind(e2e.NamespaceMapKind.Kind + "List"))
+	if err := a.c.plane.List(ctx, list, client.InNamespace(a.c.office)); err != nil || len(list.Items) == 0 {
+		return err
+	}
+	return a.c.plane.Patch(ctx, &list.Items[0], merge(pick(r, []string{
+		`{"spec":{"desiredMapping":{"adversary":"` + a.second + `"}}}`,
+		`{"spec":{"desiredMapping":{"adversary":null}}}`,
+		`{"spec":{"desiredMapping":{"stolen":"kube-system"}}}`,
+	})))
+}

@@ -1,0 +1,308 @@
+package attacks
+
+import (
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e/e2etest"
+)
+
+// liqoKey reads the private key that a cluster's Liqo proves itself with.
+func liqoKey(t testing.TB, home *e2e.Cluster) crypto.Signer {
+	t.Helper()
+	secret := &corev1.Secret{}
+	check(t, home.Get(context.Background(), client.ObjectKey{Namespace: "liqo", Name: "authentication-keys"}, secret))
+	block, _ := pem.Decode(secret.Data["privateKey"])
+	if block == nil {
+		t.Fatalf("no private key of Liqo in %s", home.Name)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	check(t, err)
+	return key.(crypto.Signer)
+}
+
+// userOf is the name in the certificate of a consumer's slice.
+func userOf(slice, consumer string) string {
+	sum := sha256.Sum256([]byte(consumer))
+	return fmt.Sprintf("%s-%x", slice, sum[:6])
+}
+
+// request makes a certificate request, as spec.csr holds it.
+func request(t testing.TB, key crypto.Signer, template x509.CertificateRequest) string {
+	t.Helper()
+	der, err := x509.CreateCertificateRequest(rand.Reader, &template, key)
+	check(t, err)
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+}
+
+// subjects are requests for certificates that Liqo would sign though they say more than, or
+// something else than, the name of a slice.
+func subjects(t testing.TB, key crypto.Signer, slice string) map[string]string {
+	t.Helper()
+	name := userOf(slice, "rome")
+	_, other, err := ed25519.GenerateKey(rand.Reader)
+	check(t, err)
+	plain := pkix.Name{CommonName: name, Organization: []string{"rome"}}
+	of := func(organisations ...string) x509.CertificateRequest {
+		return x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: organisations}}
+	}
+	return map[string]string{
+		"the group of another consumer":        request(t, key, of("rome", "berlin")),
+		"the administrators of kubeadm":        request(t, key, of("rome", "kubeadm:cluster-admins")),
+		"the masters":                          request(t, key, of("rome", "system:masters")),
+		"a control plane":                      request(t, key, of("rome", "liqo.io")),
+		"the nodes":                            request(t, key, of("rome", "system:nodes")),
+		"the accounts of kube-system":          request(t, key, of("rome", "system:serviceaccounts:kube-system")),
+		"its own group twice":                  request(t, key, of("rome", "rome")),
+		"no group, which Liqo does not expect": request(t, key, of()),
+		"an organisational unit":               request(t, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: []string{"rome"}, OrganizationalUnit: []string{"x"}}}),
+		"a DNS name":                           request(t, key, x509.CertificateRequest{Subject: plain, DNSNames: []string{"kubernetes.default.svc"}}),
+		"an extension":                         request(t, key, x509.CertificateRequest{Subject: plain, ExtraExtensions: []pkix.Extension{{Id: []int{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}}),
+		"the name of another slice":            request(t, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: userOf("res-other00000-1", "rome"), Organization: []string{"rome"}}}),
+		"the control plane's own name":         request(t, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: "rome", Organization: []string{"liqo.io"}}}),
+		"another key":                          request(t, other, x509.CertificateRequest{Subject: plain}),
+		"no request at all":                    base64.StdEncoding.EncodeToString([]byte("no certificate request")),
+		"a request with something behind it":   appended(request(t, key, of("rome")), request(t, key, of("rome", "berlin"))),
+	}
+}
+
+func appended(a, b string) string {
+	first, _ := base64.StdEncoding.DecodeString(a)
+	second, _ := base64.StdEncoding.DecodeString(b)
+	return base64.StdEncoding.EncodeToString(append(first, second...))
+}
+
+// A consumer's Liqo asks for certificates of groups that are not its own. rome's replicator
+// is paused meanwhile, as a hostile operator would.
+func TestCertificatesForOtherGroupsAreNotSigned(t *testing.T) {
+	s := open(t)
+	resume := s.pause(t, "rome", replicator)
+	key, rome := liqoKey(t, s.rome.home), s.rome
+	secret := &corev1.Secret{ObjectMeta: named(s.berlin.landing, "treasure"), StringData: map[string]string{"password": "hunter2"}}
+	check(t, s.paris.Create(t.Context(), secret))
+	t.Cleanup(func() { check(t, s.paris.Delete(context.Background(), secret)) })
+
+	const forged = "res-forged0000-1"
+	for what, csr := range subjects(t, key, forged) {
+		t.Run("a slice without a reservation, for "+what, func(t *testing.T) {
+			slice := rome.forge(t, forged, func(spec map[string]any) { spec["csr"] = csr })
+			err := rome.plane.Create(t.Context(), slice)
+			refused(t, err)
+			if err == nil {
+				s.unsigned(t, slice)
+				check(t, s.paris.DeleteAndWait(t.Context(), slice, time.Minute))
+			}
+		})
+	}
+	for what, csr := range subjects(t, key, rome.slice) {
+		t.Run("its own slice, changed to ask for "+what, func(t *testing.T) {
+			refused(t, rome.plane.Patch(t.Context(), e2e.Object(e2e.SliceKind, rome.office, rome.slice), merge(`{"spec":{"csr":"`+csr+`"}}`)))
+		})
+	}
+	t.Run("its own slice, deleted and made anew with more groups", func(t *testing.T) {
+		fresh := rome.forge(t, rome.slice, func(spec map[string]any) { spec["csr"] = subjects(t, key, rome.slice)["the group of another consumer"] })
+		if err := rome.plane.DeleteAndWait(t.Context(), e2e.Object(e2e.SliceKind, rome.office, rome.slice), time.Minute); err != nil {
+			refused(t, err)
+			return
+		}
+		err := rome.plane.Create(t.Context(), fresh)
+		refused(t, err)
+		if err == nil {
+			s.unsigned(t, fresh)
+		}
+	})
+	resume()
+	s.awaitIdentities(t, rome)
+	s.onlyExpectedSubjects(t)
+}
+
+// unsigned fails if the provider signs a certificate for a slice that it let in.
+func (s *scene) unsigned(t *testing.T, slice *unstructured.Unstructured) {
+	t.Helper()
+	err := e2e.Await(t.Context(), 5*time.Second, func(ctx context.Context) (string, error) {
+		if err := s.paris.Get(ctx, client.ObjectKeyFromObject(slice), slice); err != nil {
+			return "", client.IgnoreNotFound(err)
+		}
+		if signed, _, _ := unstructured.NestedString(slice.Object, "status", "authParams", "signedCRT"); signed != "" {
+			return "", nil
+		}
+		return "a certificate", nil
+	})
+	if err == nil {
+		t.Error("the provider signed a certificate for it")
+	}
+}
+
+// onlyExpectedSubjects fails if Liqo had a certificate signed for anybody but a control
+// plane or a slice, with exactly one organisation.
+func (s *scene) onlyExpectedSubjects(t *testing.T) {
+	t.Helper()
+	list := &certificatesv1.CertificateSigningRequestList{}
+	check(t, s.paris.List(t.Context(), list))
+	for i := range list.Items {
+		csr := &list.Items[i]
+		block, _ := pem.Decode(csr.Status.Certificate)
+		if block == nil || csr.Labels["liqo.io/csr"] == "" && !strings.HasPrefix(csr.Name, "liqo-") {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		check(t, err)
+		if len(cert.Subject.Organization) != 1 || len(cert.DNSNames)+len(cert.IPAddresses)+len(cert.EmailAddresses)+len(cert.URIs) > 0 {
+			t.Errorf("a certificate was signed for %s", cert.Subject)
+		}
+	}
+}
+
+// A consumer's Liqo asks for renewals in the name of others, or with other requests.
+func TestRenewalsOfOthersAreNotSigned(t *testing.T) {
+	s := open(t)
+	s.pause(t, "rome", replicator)
+	key, rome := liqoKey(t, s.rome.home), s.rome
+	genuine := &unstructured.UnstructuredList{}
+	genuine.SetGroupVersionKind(e2e.RenewKind.GroupVersion().WithKind(e2e.RenewKind.Kind + "List"))
+	labels := rome.ownSlice(t).GetLabels()
+	for name, spec := range map[string]map[string]any{
+		"the control plane of another consumer": {"consumerClusterID": "berlin", "identityType": "ControlPlane"},
+		"a request with another group": {"consumerClusterID": "rome", "identityType": "ControlPlane",
+			"csr": request(t, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: "rome", Organization: []string{"liqo.io", "berlin"}}})},
+		"another consumer's slice": {"consumerClusterID": "rome", "identityType": "ResourceSlice", "resourceSliceRef": map[string]any{"name": s.berlin.slice}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			renew := e2e.Object(e2e.RenewKind, rome.office, "stolen")
+			renew.SetLabels(labels)
+			renew.Object["spec"] = spec
+			err := rome.plane.Create(t.Context(), renew)
+			if err != nil {
+				refused(t, err)
+				return
+			}
+			t.Cleanup(func() { check(t, s.paris.DeleteAndWait(context.Background(), renew, time.Minute)) })
+			s.notOfAnother(t, renew)
+		})
+	}
+	s.onlyExpectedSubjects(t)
+}
+
+// notOfAnother fails if a Renew gets a certificate that is not the control plane's of rome.
+func (s *scene) notOfAnother(t *testing.T, renew *unstructured.Unstructured) {
+	t.Helper()
+	_ = e2e.Await(t.Context(), 3*time.Second, func(ctx context.Context) (string, error) {
+		check(t, s.paris.Get(ctx, client.ObjectKeyFromObject(renew), renew))
+		signed, _, _ := unstructured.NestedString(renew.Object, "status", "authParams", "signedCRT")
+		raw, err := base64.StdEncoding.DecodeString(signed)
+		check(t, err)
+		block, _ := pem.Decode(raw)
+		if block == nil {
+			return "a certificate", nil
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		check(t, err)
+		if cert.Subject.CommonName != "rome" || len(cert.Subject.Organization) != 1 {
+			t.Errorf("a certificate was signed for %s", cert.Subject)
+		}
+		return "", nil
+	})
+}
+
+// What a consumer may read at the provider is its own.
+func TestOtherTenantsAreNotReadable(t *testing.T) {
+	s := open(t)
+	rome, berlin := s.rome, s.berlin
+	secret := &corev1.Secret{ObjectMeta: named(berlin.landing, "treasure"), StringData: map[string]string{"password": "hunter2"}}
+	check(t, s.paris.Create(t.Context(), secret))
+	t.Cleanup(func() { check(t, s.paris.Delete(context.Background(), secret)) })
+	attacks := map[string]attack{}
+	for who, c := range map[string]*e2e.Cluster{"the slice": rome.kubelet, "the control plane": rome.plane} {
+		for what, list := range map[string]client.ObjectList{
+			"Secrets": &corev1.SecretList{}, "ConfigMaps": &corev1.ConfigMapList{}, "Pods": &corev1.PodList{}, "Services": &corev1.ServiceList{},
+		} {
+			for where, ns := range map[string]string{"of another consumer": berlin.landing, "of the system": "kube-system", "of Liqo": "liqo", "of all": ""} {
+				attacks[fmt.Sprintf("%s reads %s %s", who, what, where)] = func(ctx context.Context) error {
+					return c.List(ctx, list.DeepCopyObject().(client.ObjectList), client.InNamespace(ns))
+				}
+			}
+		}
+		attacks[who+" reads one Secret of another consumer"] = func(ctx context.Context) error {
+			return c.Get(ctx, client.ObjectKeyFromObject(secret), &corev1.Secret{})
+		}
+		attacks[who+" writes into another consumer's namespace"] = func(ctx context.Context) error {
+			return c.Create(ctx, e2etest.Note(berlin.landing, "stolen"))
+		}
+		attacks[who+" asks for a certificate of its own"] = func(ctx context.Context) error {
+			return c.Create(ctx, &certificatesv1.CertificateSigningRequest{ObjectMeta: named("", "stolen"), Spec: certificatesv1.CertificateSigningRequestSpec{
+				Request: []byte("x"), SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+			}})
+		}
+	}
+	attacks["the control plane reads Secrets of its own tenant namespace"] = func(ctx context.Context) error {
+		return rome.plane.List(ctx, &corev1.SecretList{}, client.InNamespace(rome.office))
+	}
+	refuseAll(t, attacks)
+	t.Run("impersonating another consumer", func(t *testing.T) {
+		config := *rome.plane.Config
+		config.Impersonate.UserName, config.Impersonate.Groups = "berlin", []string{"liqo.io"}
+		as, err := client.New(&config, client.Options{})
+		if err == nil {
+			err = as.List(t.Context(), &corev1.SecretList{}, client.InNamespace(berlin.office))
+		}
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("got %v, want it forbidden", err)
+		}
+	})
+}
+
+// An ended slice's certificate is still valid. It must not even read, though a sibling of the
+// slice is alive in the same namespace.
+func TestEndedIdentitiesReadNothingWhileASiblingLives(t *testing.T) {
+	s := open(t)
+	second, err := s.rome.home.Request(t.Context(), namespace, "ends", grant(), atProvider)
+	check(t, err)
+	check(t, s.rome.home.AwaitReady(t.Context(), second, readyWithin))
+	ended, err := s.env.SliceIdentity(t.Context(), "rome", provider, second.Status.NodeName)
+	check(t, err)
+	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+		return "", ended.List(ctx, &corev1.SecretList{}, client.InNamespace(s.rome.landing))
+	}))
+	check(t, s.rome.home.DeleteAndWait(t.Context(), second, time.Minute))
+	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+		for what, try := range map[string]attack{
+			"read Secrets": func(ctx context.Context) error {
+				return ended.List(ctx, &corev1.SecretList{}, client.InNamespace(s.rome.landing))
+			},
+			"read ConfigMaps": func(ctx context.Context) error {
+				return ended.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(s.rome.landing))
+			},
+			"read Pods": func(ctx context.Context) error {
+				return ended.List(ctx, &corev1.PodList{}, client.InNamespace(s.rome.landing))
+			},
+			"write": func(ctx context.Context) error { return ended.Create(ctx, e2etest.Note(s.rome.landing, "stolen")) },
+			"create a pod": func(ctx context.Context) error {
+				return ended.Create(ctx, e2etest.ShadowPod("rome", second.Status.NodeName, s.rome.landing, "stolen"))
+			},
+		} {
+			if err := try(ctx); !apierrors.IsForbidden(err) {
+				return fmt.Sprintf("the ended identity not to %s, it got: %v", what, err), nil
+			}
+		}
+		return "", nil
+	}))
+	check(t, s.rome.kubelet.List(t.Context(), &corev1.SecretList{}, client.InNamespace(s.rome.landing)))
+}
