@@ -77,12 +77,12 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liq
 
 # The tests are short of processors, and not of memory: all Go programs in them collect
 # their garbage less often.
-test test-local test-endings test-waiting test-model test-processes: export GOGC ?= 300
+test test-attacks test-local test-endings test-waiting test-model test-processes: export GOGC ?= 300
 
 .PHONY: test
 test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
 	$(GO_TEST) -timeout 15m $(LONGEST) $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(WAITING) $(LONGEST))")
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-processes test-model test-waiting test-endings
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-attacks test-processes test-model test-waiting test-endings
 
 # The package whose tests take the longest: it begins first, so that nothing waits for it alone.
 LONGEST := ./liqo
@@ -99,12 +99,16 @@ BENCHED = $(addprefix ./,$(sort $(dir $(shell grep -rl '^func Benchmark' --inclu
 
 # They begin in this order, three at a time: one of them computes while the others mostly
 # wait, and the second playground comes when the programs of the first are built.
-.PHONY: test-local test-processes test-model test-waiting test-endings
+.PHONY: test-local test-attacks test-processes test-model test-waiting test-endings
 test-local:
 	$(LOCAL_TEST) -skip '$(ENDINGS)'
 
 test-endings:
 	LRB_PLAYGROUND_DIR=$(CURDIR)/.playground-endings $(LOCAL_TEST) -run '$(ENDINGS)'
+
+test-attacks: ## Attack a provider with the identities that Liqo issued to its consumers; ADVERSARY=10m keeps the random adversary at it, SEED repeats its operations.
+	LRB_PLAYGROUND_DIR=$(CURDIR)/.playground-attacks LRB_E2E_RACE=1 $(if $(ADVERSARY),LRB_ADVERSARY=$(ADVERSARY)) $(if $(SEED),LRB_SEED=$(SEED)) \
+	  go test -count=1 -shuffle=on -timeout 40m -v ./e2e/attacks
 
 test-waiting:
 	$(GO_TEST) -p 1 -timeout 15m $(WAITING)
@@ -170,4 +174,4 @@ verify: generate ## Check what a change must keep: generated files up to date, f
 
 .PHONY: clean
 clean: ## Remove binaries, images and the playground's state; built tools stay in the user's cache folder.
-	rm -rf bin dist .playground .playground-endings
+	rm -rf bin dist .playground .playground-endings .playground-attacks

@@ -65,6 +65,7 @@ func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 	}
 	s.observer.verify(t)
 	s.removeAll(t, s.rome)
+	s.removeIn(t, a.second)
 	s.liveHonestly(t, s.berlin)
 }
 

@@ -32,7 +32,7 @@ func TestPodsThatAreCountedWronglyAreRefused(t *testing.T) {
 		c["restartPolicy"] = "Always"
 		return c
 	}
-	refusePods(t, s.rome, map[string]func(pod map[string]any){
+	s.refusePods(t, s.rome, map[string]func(pod map[string]any){
 		"more than the grant":                       requests("600m", "16Mi"),
 		"more memory than the grant":                requests("100m", "257Mi"),
 		"negative CPU":                              requests("-100", "16Mi"),
@@ -93,7 +93,7 @@ func TestPodsThatReachTheHostAreRefused(t *testing.T) {
 	terms := func(kind string, term map[string]any) func(pod map[string]any) {
 		return set(map[string]any{kind: map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": []any{term}}}, "affinity")
 	}
-	refusePods(t, s.rome, map[string]func(pod map[string]any){
+	s.refusePods(t, s.rome, map[string]func(pod map[string]any){
 		"privileged":                             onMain(true, "securityContext", "privileged"),
 		"all capabilities":                       onMain([]any{"ALL"}, "securityContext", "capabilities", "add"),
 		"the capability to administer":           onMain([]any{"SYS_ADMIN"}, "securityContext", "capabilities", "add"),
@@ -151,17 +151,7 @@ func privileged(name string) map[string]any {
 func TestShadowPodsThatLieAreRefused(t *testing.T) {
 	s := open(t)
 	c := s.rome
-	create := func(change func(shadow *unstructured.Unstructured)) attack {
-		return func(ctx context.Context) error {
-			shadow := c.pod("stolen")
-			change(shadow)
-			err := c.kubelet.Create(ctx, shadow)
-			if err == nil {
-				c.drop(t, shadow)
-			}
-			return err
-		}
-	}
+	create := func(change func(shadow *unstructured.Unstructured)) attack { return s.create(t, c, change) }
 	label := func(name, value string) attack {
 		return create(func(shadow *unstructured.Unstructured) {
 			labels := shadow.GetLabels()

@@ -144,13 +144,6 @@ func (s *scene) secondLanding(t *testing.T) string {
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
 		return "", s.rome.kubelet.Create(ctx, e2etest.ShadowPod("rome", s.rome.slice, landing, "probe"), client.DryRunAll)
 	}))
-	t.Cleanup(func() {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(e2e.ShadowPodKind.GroupVersion().WithKind(e2e.ShadowPodKind.Kind + "List"))
-		check(t, client.IgnoreNotFound(s.paris.List(context.Background(), list, client.InNamespace(landing))))
-		for i := range list.Items {
-			check(t, client.IgnoreNotFound(s.paris.Delete(context.Background(), &list.Items[i])))
-		}
-	})
+	t.Cleanup(func() { s.removeIn(t, landing) })
 	return landing
 }

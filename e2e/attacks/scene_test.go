@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -71,6 +72,8 @@ type scene struct {
 	paris        *e2e.Cluster // with an administrator's rights
 	rome, berlin *tenant
 	observer     *observer
+	// made counts ShadowPods: Liqo refuses a name that it has seen lately.
+	made atomic.Int64
 }
 
 // open makes a scene. When the test is over, an honest workload must still live on rome's
@@ -183,24 +186,27 @@ func refuseAll(t *testing.T, attacks map[string]attack) {
 }
 
 // refusePods tries to create ShadowPods, each in a subtest.
-func refusePods(t *testing.T, c *tenant, changes map[string]func(pod map[string]any)) {
+func (s *scene) refusePods(t *testing.T, c *tenant, changes map[string]func(pod map[string]any)) {
 	t.Helper()
+	attacks := map[string]attack{}
 	for name, change := range changes {
-		t.Run(name, func(t *testing.T) {
-			shadow := c.podWith("stolen", change)
-			err := c.kubelet.Create(t.Context(), shadow)
-			refused(t, err)
-			if err == nil {
-				c.drop(t, shadow)
-			}
-		})
+		attacks[name] = s.create(t, c, func(shadow *unstructured.Unstructured) { change(podOf(shadow)) })
 	}
+	refuseAll(t, attacks)
 }
 
-// drop deletes what an attack made, so that the next one starts afresh.
-func (c *tenant) drop(t testing.TB, obj client.Object) {
-	t.Helper()
-	_ = c.kubelet.Delete(context.Background(), obj) // the attack may have taken this right away
+// create creates a ShadowPod with changes. What is let in is removed again, so that the next
+// attack starts afresh.
+func (s *scene) create(t *testing.T, c *tenant, change func(shadow *unstructured.Unstructured)) attack {
+	return func(ctx context.Context) error {
+		shadow := c.pod(fmt.Sprintf("stolen-%d", s.made.Add(1)))
+		change(shadow)
+		err := c.kubelet.Create(ctx, shadow)
+		if err == nil {
+			s.removeAll(t, c)
+		}
+		return err
+	}
 }
 
 // pause stops a process of Liqo in a cluster until the test is over or resume is called.
@@ -245,14 +251,20 @@ func (s *scene) awaitNoPods(t testing.TB, c *tenant) {
 	}))
 }
 
-// removeAll deletes the consumer's ShadowPods as the provider's administrator would, and
-// waits until their pods are gone.
+// removeAll deletes the consumer's ShadowPods and waits until their pods are gone.
 func (s *scene) removeAll(t testing.TB, c *tenant) {
+	t.Helper()
+	s.removeIn(t, c.landing)
+	s.awaitNoPods(t, c)
+}
+
+// removeIn deletes the ShadowPods of a namespace as the provider's administrator would.
+func (s *scene) removeIn(t testing.TB, landing string) {
 	t.Helper()
 	ctx := context.Background()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(e2e.ShadowPodKind.GroupVersion().WithKind(e2e.ShadowPodKind.Kind + "List"))
-	check(t, s.paris.List(ctx, list, client.InNamespace(c.landing)))
+	check(t, s.paris.List(ctx, list, client.InNamespace(landing)))
 	for i := range list.Items {
 		shadow := &list.Items[i]
 		if len(shadow.GetFinalizers()) > 0 {
@@ -261,7 +273,6 @@ func (s *scene) removeAll(t testing.TB, c *tenant) {
 		}
 		check(t, client.IgnoreNotFound(s.paris.Delete(ctx, shadow)))
 	}
-	s.awaitNoPods(t, c)
 }
 
 // ownSlice reads the replica of a consumer's slice at the provider.

@@ -6,20 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
-	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
 
 // asCluster speaks to the broker with the certificate that a cluster's agent has at
 // every moment.
 func asCluster(t *testing.T, env *Environment, id string) transport.Transport {
 	t.Helper()
-	files, err := pki.OpenFiles(env.Product.Pods(id)[0].Volume("tls"), time.Now)
-	check(t, err)
-	url, err := env.Product.URL()
-	check(t, err)
-	tr, err := httptransport.New(httptransport.Options{URLs: []string{url}, Files: files, UserAgent: "e2e"})
+	tr, err := env.Transport(id)
 	check(t, err)
 	t.Cleanup(func() { check(t, tr.Close()) })
 	return tr

@@ -12,10 +12,13 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
 
 // Options of an environment.
@@ -101,6 +104,24 @@ func (e *Environment) Logs() []string {
 		}
 	}
 	return logs
+}
+
+// Transport speaks to the broker with the certificate that a cluster's agent has.
+func (e *Environment) Transport(id string) (transport.Transport, error) {
+	files, err := e.Certificate(id)
+	if err != nil {
+		return nil, err
+	}
+	url, err := e.Product.URL()
+	if err != nil {
+		return nil, err
+	}
+	return httptransport.New(httptransport.Options{URLs: []string{url}, Files: files, UserAgent: "e2e"})
+}
+
+// Certificate is that of a cluster's agent, with its key.
+func (e *Environment) Certificate(id string) (*pki.Files, error) {
+	return pki.OpenFiles(e.Product.Pods(id)[0].Volume("tls"), time.Now)
 }
 
 // Environment variables that UpForTests heeds.

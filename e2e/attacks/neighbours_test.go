@@ -1,0 +1,89 @@
+package attacks
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+)
+
+// A user of one namespace of a consumer puts pods on capacity that another namespace has
+// reserved.
+func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
+	s := open(t)
+	const team, user = "e2e-team", "alice"
+	home := s.rome.home
+	check(t, s.env.EnsureNamespace(t.Context(), home, team))
+	t.Cleanup(func() {
+		check(t, home.DeleteAndWait(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, time.Minute))
+	})
+	check(t, home.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: named(team, "edit"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}))
+	own, err := home.Request(t.Context(), team, "own", grant(), atProvider)
+	check(t, err)
+	t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), own, time.Minute)) })
+	check(t, home.AwaitReady(t.Context(), own, readyWithin))
+	config := *home.Config
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	alice, err := e2e.NewCluster(user, &config, "")
+	check(t, err)
+
+	tolerate := func(pod *corev1.Pod) {
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	}
+	victim := s.rome.request.Status.ReservationName
+	for name, change := range map[string]func(pod *corev1.Pod){
+		"by the reservation's label": func(pod *corev1.Pod) { pod.Spec.NodeSelector = e2e.OnReservation(victim) },
+		"by the reservation's label and every toleration": func(pod *corev1.Pod) {
+			pod.Spec.NodeSelector = e2e.OnReservation(victim)
+			tolerate(pod)
+		},
+		"by the node's name": func(pod *corev1.Pod) { pod.Spec.NodeName = s.rome.slice },
+		"by an affinity to the node": func(pod *corev1.Pod) {
+			tolerate(pod)
+			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+					{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{s.rome.slice}},
+				}}},
+			}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: named(team, "stolen"), Spec: s.rome.honestPod("stolen").Spec}
+			pod.Spec.NodeSelector = nil
+			change(pod)
+			if err := alice.Create(t.Context(), pod); err != nil {
+				refused(t, err)
+				return
+			}
+			t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), pod, time.Minute)) })
+			s.staysOff(t, pod)
+		})
+	}
+}
+
+// staysOff fails if a pod gets onto rome's reserved node within a while.
+func (s *scene) staysOff(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	err := e2e.Await(t.Context(), 5*time.Second, func(ctx context.Context) (string, error) {
+		if err := s.rome.home.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return "", err
+		}
+		if pod.Spec.NodeName == s.rome.slice && pod.Status.Phase == corev1.PodRunning {
+			return "", nil
+		}
+		return "the pod to run on the node", nil
+	})
+	if err == nil {
+		t.Errorf("a pod of namespace %q runs on %s, which namespace %q reserved", pod.Namespace, pod.Spec.NodeName, namespace)
+	}
+}

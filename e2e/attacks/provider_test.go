@@ -1,0 +1,260 @@
+package attacks
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// hostile plays the agent of a provider with the certificate of the real one, which is
+// stopped.
+type hostile struct {
+	env       *local.Environment
+	broker    transport.Transport
+	cert      *pki.Files
+	placement string
+	request   *agentv1alpha1.ResourceRequest
+}
+
+// playProvider stops the provider's agent, has rome reserve capacity there, and accepts.
+func playProvider(t *testing.T, env *local.Environment) *hostile {
+	t.Helper()
+	h := &hostile{env: env}
+	var err error
+	h.cert, err = env.Certificate(provider)
+	check(t, err)
+	agent := env.Product.Process(provider)
+	agent.Kill()
+	t.Cleanup(func() {
+		if !agent.Alive() {
+			check(t, agent.Start())
+		}
+	})
+	h.broker, err = env.Transport(provider)
+	check(t, err)
+	t.Cleanup(func() { check(t, h.broker.Close()) })
+	h.request, err = env.Member("rome").Request(t.Context(), namespace, "honest", grant(), atProvider)
+	check(t, err)
+	check(t, e2e.Await(t.Context(), readyWithin, func(ctx context.Context) (string, error) {
+		list, err := h.broker.FetchInstructions(ctx, "", 0)
+		if err != nil {
+			return "", err
+		}
+		for _, in := range list.Instructions {
+			if in.ConsumerID == "rome" && in.ProviderID == provider && in.State == v1.InstructionStateHold {
+				h.placement = fmt.Sprintf("%s-%d", in.Reservation, in.Placement)
+				return "", h.broker.ReportStatus(ctx, in.Reservation, &v1.StatusReport{
+					Placement: in.Placement, Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateAcknowledged,
+				})
+			}
+		}
+		return "an instruction of rome's", nil
+	}))
+	return h
+}
+
+// send sends a signed message of the handshake to rome.
+func (h *hostile) send(ctx context.Context, step liqo.Step, epoch, previous string, body any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	payload, err := json.Marshal(liqo.Message{
+		Consumer: "rome", Provider: provider, Placement: h.placement, Epoch: epoch, Step: step, PreviousDigest: previous, Body: raw,
+	})
+	if err != nil {
+		return err
+	}
+	current, err := h.cert.Current()
+	if err != nil {
+		return err
+	}
+	envelope, err := pki.Sign(payload, current.Certificate)
+	if err != nil {
+		return err
+	}
+	return h.broker.SendMessage(ctx, &v1.Message{To: "rome", Slot: fmt.Sprintf("peering/rome/%s/%d", provider, step), Body: envelope})
+}
+
+// answer waits for rome's answer to a challenge of an epoch. It returns the message and its
+// digest; an error if none comes.
+func (h *hostile) answer(ctx context.Context, epoch string, within time.Duration) (answer liqo.Answer, digest string, err error) {
+	err = e2e.Await(ctx, within, func(ctx context.Context) (string, error) {
+		list, err := h.broker.ReceiveMessages(ctx, "", 0)
+		if err != nil {
+			return "", err
+		}
+		for _, m := range list.Messages {
+			var envelope struct{ Payload []byte }
+			var message liqo.Message
+			if json.Unmarshal(m.Body, &envelope) != nil || json.Unmarshal(envelope.Payload, &message) != nil {
+				continue
+			}
+			if message.Step == liqo.StepAnswer && message.Epoch == epoch {
+				sum := sha256.Sum256(envelope.Payload)
+				digest = hex.EncodeToString(sum[:])
+				return "", json.Unmarshal(message.Body, &answer)
+			}
+		}
+		return "rome's answer", nil
+	})
+	return answer, digest, err
+}
+
+// nonce is one as Liqo makes it.
+func nonce(t *testing.T) []byte {
+	t.Helper()
+	raw := make([]byte, 64)
+	_, err := rand.Read(raw)
+	check(t, err)
+	return []byte(base64.StdEncoding.EncodeToString(raw))
+}
+
+// A provider has a consumer's agent sign bytes with the key that the consumer logs in with
+// elsewhere. It signs what Liqo's nonces look like, and nothing else.
+func TestAgentsSignNothingButNonces(t *testing.T) {
+	h := playProvider(t, stage.Open(t))
+	transcript := sha256.Sum256([]byte("a TLS handshake"))
+	key, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "rome"}}, newKey(t))
+	check(t, err)
+	for name, bytes := range map[string][]byte{
+		"a promise":                        []byte("I, rome, owe the holder of this a thousand cores"),
+		"the CertificateVerify of TLS 1.3": append([]byte(strings.Repeat(" ", 64)+"TLS 1.3, client CertificateVerify\x00"), transcript[:]...),
+		"a certificate request":            key,
+		"a token":                          []byte("eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJyb21lIn0"),
+		"nothing":                          {},
+		"a nonce with one byte more":       append(nonce(t), '\n'),
+		"64 bytes that are not encoded":    transcriptOf(64),
+		"a nonce in the alphabet of URLs":  []byte(strings.Repeat("_-", 43) + "=="),
+	} {
+		t.Run(name, func(t *testing.T) {
+			epoch := hex.EncodeToString([]byte(name))
+			check(t, h.send(t.Context(), liqo.StepChallenge, epoch, "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: bytes}))
+			if _, _, err := h.answer(t.Context(), epoch, 2*time.Second); err == nil {
+				t.Error("rome signed it")
+			}
+		})
+	}
+	t.Run("a nonce is signed, so that this test could fail", func(t *testing.T) {
+		check(t, h.send(t.Context(), liqo.StepChallenge, "genuine", "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
+		_, _, err := h.answer(t.Context(), "genuine", 30*time.Second)
+		check(t, err)
+	})
+}
+
+func transcriptOf(n int) []byte { return []byte(strings.Repeat("\x00", n)) }
+
+func newKey(t *testing.T) ed25519.PrivateKey {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	check(t, err)
+	return key
+}
+
+// A provider answers with credentials that lead Liqo of the consumer somewhere else.
+func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
+	env := stage.Open(t)
+	h := playProvider(t, env)
+	check(t, h.send(t.Context(), liqo.StepChallenge, "genuine", "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
+	answer, digest, err := h.answer(t.Context(), "genuine", 30*time.Second)
+	check(t, err)
+	crt := selfSigned(t, answer)
+	proxy, own := "http://127.0.0.1:39081", env.Playground.Clusters[provider].URL()
+	for name, credentials := range map[string]liqo.Credentials{
+		"the metadata service":            {APIServer: "https://169.254.169.254:443"},
+		"loopback":                        {APIServer: "https://127.0.0.1:1"},
+		"the consumer's own API server":   {APIServer: env.Playground.Clusters["rome"].URL()},
+		"another cluster's API server":    {APIServer: env.Playground.Clusters["berlin"].URL()},
+		"its own through a proxy":         {APIServer: own, ProxyURL: &proxy},
+		"an address that is no https":     {APIServer: "http://10.0.0.1"},
+		"an address with a user and path": {APIServer: strings.Replace(own, "https://", "https://user:secret@", 1) + "/api"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			credentials.TenantNamespace, credentials.SignedCRT = "liqo-tenant-rome", crt
+			check(t, h.send(t.Context(), liqo.StepCredentials, "genuine", digest, credentials))
+			h.awaitNoIdentity(t)
+		})
+	}
+}
+
+// selfSigned is a certificate for the key that signed an answer, of a CA of the provider's own.
+func selfSigned(t *testing.T, answer liqo.Answer) []byte {
+	t.Helper()
+	block, _ := pem.Decode(answer.CSR)
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	check(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: csr.Subject, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "hostile"}}, csr.PublicKey, newKey(t))
+	check(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// awaitNoIdentity fails if rome's Liqo is given credentials of the hostile provider.
+func (h *hostile) awaitNoIdentity(t *testing.T) {
+	t.Helper()
+	identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), liqo.IdentityName(provider))
+	rome := h.env.Member("rome")
+	err := e2e.Await(t.Context(), 2*time.Second, func(ctx context.Context) (string, error) {
+		return "", rome.Get(ctx, client.ObjectKeyFromObject(identity), identity)
+	})
+	if err == nil {
+		server, _, _ := unstructured.NestedString(identity.Object, "spec", "authParams", "apiServer")
+		t.Errorf("rome's Liqo was given the API server %q", server)
+		check(t, rome.Delete(context.Background(), identity))
+	}
+}
+
+// A member announces placements that nobody granted to it, in the names of others.
+func TestAnnouncementsOfInventedPlacementsChangeNothing(t *testing.T) {
+	env := stage.Open(t)
+	before, err := env.Available(t.Context())
+	check(t, err)
+	broker, err := env.Transport("berlin")
+	check(t, err)
+	t.Cleanup(func() { check(t, broker.Close()) })
+	for round := range 3 {
+		holdings := &v1.Holdings{Consumes: []v1.ConsumedReservation{}}
+		for i := range 500 {
+			holdings.Provides = append(holdings.Provides, v1.ProvidedPlacement{
+				Reservation: fmt.Sprintf("res-%05d%05d", round, i), Placement: 1, ConsumerID: []string{"rome", "paris", "nobody"}[i%3],
+				Acknowledged: true, Resources: v1.Amounts{"cpu": "1"},
+			})
+		}
+		if err := broker.AnnounceHoldings(t.Context(), holdings); err != nil {
+			t.Logf("refused: %v", err)
+		}
+	}
+	for _, id := range []string{"rome", "paris", "nobody"} {
+		held, err := env.Held(t.Context(), id)
+		check(t, err)
+		if len(held) > 0 {
+			t.Errorf("%d reservations were made in the name of %s: %v", len(held), id, held[:1])
+		}
+	}
+	check(t, env.AwaitAvailable(t.Context(), before, time.Minute))
+}
