@@ -11,7 +11,6 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -160,7 +159,7 @@ func (s *scene) onlyExpectedSubjects(t *testing.T) {
 	for i := range list.Items {
 		csr := &list.Items[i]
 		block, _ := pem.Decode(csr.Status.Certificate)
-		if block == nil || csr.Labels["liqo.io/csr"] == "" && !strings.HasPrefix(csr.Name, "liqo-") {
+		if block == nil || csr.Labels["liqo.io/remote-tenant-csr"] == "" {
 			continue
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)

@@ -10,7 +10,8 @@ import (
 )
 
 // peering is how long it takes from asking for capacity to a Ready virtual node, beside
-// liqoctl on the same two clusters, which run with real Liqo.
+// liqoctl on the same two clusters, which run with real Liqo; and with the guards of both
+// clusters beside without them.
 func peering(ctx context.Context, s settings, t *table) (err error) {
 	dir, err := os.MkdirTemp("", "peering-")
 	if err != nil {
@@ -26,6 +27,10 @@ func peering(ctx context.Context, s settings, t *table) (err error) {
 	if err != nil {
 		return err
 	}
+	guards, err := env.MeasureGuards(ctx, 4*s.peerings)
+	if err != nil {
+		return err
+	}
 	row := func(name string, c local.Comparison) {
 		ours, base := quantile(c.Request, .5), quantile(c.Liqoctl, .5)
 		t.row(name, ours.Seconds()/base.Seconds(), atMost(1.05, .9, ""), "medians of %d: %s and %s", len(c.Request),
@@ -33,5 +38,12 @@ func peering(ctx context.Context, s settings, t *table) (err error) {
 	}
 	row("request to Ready virtual node ÷ liqoctl peer and create resourceslice", times.Cold)
 	row("the same of clusters that are peered ÷ liqoctl create resourceslice", times.Warm)
+	guardRow := func(name string, c local.GuardComparison) {
+		with, without := quantile(c.With, .5), quantile(c.Without, .5)
+		t.row(name, with.Seconds()/without.Seconds(), atMost(1.05, 1, ""), "medians of %d: %s and %s", len(c.With),
+			with.Round(10*time.Millisecond), without.Round(10*time.Millisecond))
+	}
+	guardRow("request to Ready virtual node with guards and webhooks ÷ without", guards.Cold)
+	guardRow("the same of clusters that are peered", guards.Warm)
 	return nil
 }

@@ -2,7 +2,9 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +55,66 @@ func (e *Environment) MeasurePeering(ctx context.Context, turns int) (PeeringTim
 		}
 	}
 	return times, nil
+}
+
+// GuardTimes are PeeringTimes of requests alone, with the guards and without.
+type GuardTimes struct{ Cold, Warm GuardComparison }
+
+// GuardComparison is what a request took with guard.enabled and webhook.enabled, and without.
+type GuardComparison struct{ With, Without []time.Duration }
+
+// MeasureGuards compares requests between clusters with guards and without, in so many turns:
+// with, without, without, with, and again. Nothing may be peered when it begins, and nothing
+// is when it ends.
+func (e *Environment) MeasureGuards(ctx context.Context, turns int) (_ GuardTimes, err error) {
+	var with, without PeeringTimes
+	if err := e.EnsureNamespace(ctx, e.Member(peeredConsumer), namespace); err != nil {
+		return GuardTimes{}, err
+	}
+	defer func() { err = errors.Join(err, e.setGuards(ctx, true)) }()
+	order := [...]bool{true, false, false, true}
+	for i := range turns {
+		guarded, times := order[i%len(order)], &without
+		if guarded {
+			times = &with
+		}
+		if err := e.setGuards(ctx, guarded); err != nil {
+			return GuardTimes{}, err
+		}
+		if err := e.AwaitAdvertised(ctx, time.Minute); err != nil {
+			return GuardTimes{}, err
+		}
+		if err := e.byRequest(ctx, times); err != nil {
+			return GuardTimes{}, err
+		}
+		if err := e.AwaitClean(ctx, time.Minute); err != nil {
+			return GuardTimes{}, err
+		}
+	}
+	return GuardTimes{
+		Cold: GuardComparison{With: with.Cold.Request, Without: without.Cold.Request},
+		Warm: GuardComparison{With: with.Warm.Request, Without: without.Warm.Request},
+	}, nil
+}
+
+// setGuards turns the policies and webhooks of both clusters' agents on or off.
+func (e *Environment) setGuards(ctx context.Context, on bool) error {
+	for _, name := range []string{peeredConsumer, peeredProvider} {
+		values := e.Product.Values(name)
+		for _, guard := range []string{"guard", "webhook"} {
+			part, _ := values[guard].(map[string]any)
+			part = maps.Clone(part)
+			if part == nil {
+				part = map[string]any{}
+			}
+			part["enabled"] = on
+			values[guard] = part
+		}
+		if err := e.Product.Upgrade(ctx, name, values); err != nil {
+			return fmt.Errorf("guards of %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func (e *Environment) byRequest(ctx context.Context, times *PeeringTimes) error {

@@ -1,0 +1,87 @@
+package archtest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// quotedTest is the name of a test or fuzz target that a page quotes, with the subtest if it
+// names one.
+var quotedTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)(?:/([^`\n]+))?`")
+
+// declaredTest begins a test.
+var declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
+
+// A page that claims something names the test that proves it.
+func TestTestsThatPagesQuoteExist(t *testing.T) {
+	declared, sources := testSources(t)
+	quoted := 0
+	for _, page := range pages(t) {
+		content, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, missing := range missingTests(string(content), declared, sources) {
+			t.Errorf("%s quotes %s, which no test file has", page, missing)
+		}
+		quoted += len(quotedTest.FindAllString(string(content), -1))
+	}
+	if quoted == 0 {
+		t.Error("no page quotes a test")
+	}
+}
+
+// missingTests are the tests that a page quotes and nobody declares. A subtest must stand in
+// the file of its test.
+func missingTests(page string, declared map[string]string, sources map[string]string) []string {
+	var missing []string
+	for _, match := range quotedTest.FindAllStringSubmatch(page, -1) {
+		file, ok := declared[match[1]]
+		if !ok || match[2] != "" && !strings.Contains(sources[file], match[2]) {
+			missing = append(missing, match[0])
+		}
+	}
+	return missing
+}
+
+// testSources are the test files of the repository by name, and the tests that they declare.
+func testSources(t *testing.T) (declared, sources map[string]string) {
+	t.Helper()
+	declared, sources = map[string]string{}, map[string]string{}
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != root && strings.HasPrefix(entry.Name(), "."):
+			return filepath.SkipDir
+		case !strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		sources[name] = string(content)
+		for _, match := range declaredTest.FindAllStringSubmatch(string(content), -1) {
+			declared[match[1]] = name
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return declared, sources
+}
+
+func TestMissingTestsAreFound(t *testing.T) {
+	declared := map[string]string{"TestOne": "one_test.go"}
+	sources := map[string]string{"one_test.go": `t.Run("a case", f)`}
+	page := "`TestOne`, `TestOne/a case`, `TestOne/another case` and `TestTwo`"
+	if got := strings.Join(missingTests(page, declared, sources), " "); got != "`TestOne/another case` `TestTwo`" {
+		t.Errorf("got %s", got)
+	}
+}
