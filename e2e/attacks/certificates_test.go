@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
@@ -304,4 +305,13 @@ func TestEndedIdentitiesReadNothingWhileASiblingLives(t *testing.T) {
 		return "", nil
 	}))
 	check(t, s.rome.kubelet.List(t.Context(), &corev1.SecretList{}, client.InNamespace(s.rome.landing)))
+}
+
+// connect asks for a connection to a pod. The rights are checked before the pod is looked for.
+func connect(ctx context.Context, c *e2e.Cluster, namespace, how string) error {
+	clients, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	return clients.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").Name("any").SubResource(how).Do(ctx).Error()
 }

@@ -89,7 +89,10 @@ func TestObjectsThatReachFurtherAreRefused(t *testing.T) {
 		"a ConfigMap that nobody can delete": held(&corev1.ConfigMap{}),
 		"a Secret that nobody can delete":    held(&corev1.Secret{}),
 		"a Service that nobody can delete":   held(&corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}),
-		"a ServiceAccount":                   create(&corev1.ServiceAccount{ObjectMeta: named(c.landing, "stolen")}),
+		"an Event": create(&corev1.Event{
+			ObjectMeta: named(c.landing, "stolen"), InvolvedObject: corev1.ObjectReference{Namespace: c.landing, Kind: "Pod", Name: "any"}, Reason: "Stolen",
+		}),
+		"a ServiceAccount": create(&corev1.ServiceAccount{ObjectMeta: named(c.landing, "stolen")}),
 		"the quota of its namespace": func(ctx context.Context) error {
 			return c.kubelet.DeleteAllOf(ctx, &corev1.ResourceQuota{}, client.InNamespace(c.landing))
 		},

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
@@ -181,6 +182,33 @@ func TestNamespaceMapsStayTheConsumersOwn(t *testing.T) {
 	})
 	t.Run("many maps with many namespaces each", func(t *testing.T) { s.floodMaps(t, own) })
 	resume()
+}
+
+// This cluster keeps objects of its own for a peer in the same namespace. A peer deletes all
+// of a kind at once: what is not its replica stays.
+func TestCollectionsOfOthersStay(t *testing.T) {
+	s := open(t)
+	s.pause(t, "rome", replicator)
+	own := e2e.Object(e2e.NamespaceMapKind, s.rome.office, "of-the-provider")
+	own.Object["spec"] = map[string]any{"desiredMapping": map[string]any{}}
+	check(t, s.paris.Create(t.Context(), own))
+	t.Cleanup(func() { check(t, s.paris.DeleteAndWait(context.Background(), own, time.Minute)) })
+	for what, kind := range map[string]schema.GroupVersionKind{"namespace maps": e2e.NamespaceMapKind, "slices": e2e.SliceKind, "renewals": e2e.RenewKind} {
+		t.Run(what, func(t *testing.T) {
+			for _, of := range []*tenant{s.rome, s.berlin} {
+				err := s.rome.plane.DeleteAllOf(t.Context(), e2e.Object(kind, "", ""), client.InNamespace(of.office), client.MatchingLabels{"liqo.io/originID": "nobody"})
+				if of == s.berlin {
+					refused(t, err)
+				}
+			}
+		})
+	}
+	refused(t, s.rome.plane.Delete(t.Context(), own.DeepCopy()))
+	if err := s.rome.plane.DeleteAllOf(t.Context(), e2e.Object(e2e.NamespaceMapKind, "", ""), client.InNamespace(s.rome.office),
+		client.MatchingFields{"metadata.name": own.GetName()}); err == nil {
+		t.Error("a collection with an object of the provider was deleted")
+	}
+	check(t, s.paris.Get(t.Context(), client.ObjectKeyFromObject(own), own))
 }
 
 // floodMaps writes maps until one is refused: their number must be bounded.

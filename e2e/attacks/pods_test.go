@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,17 +53,47 @@ func TestPodsThatAreCountedWronglyAreRefused(t *testing.T) {
 		"resources of the pod as a whole":           set(map[string]any{"requests": amounts("10")}, "resources"),
 		"an overhead":                               set(map[string]any{"cpu": "10", "memory": "1Gi"}, "overhead"),
 		"a runtime class with an overhead":          set("heavy", "runtimeClassName"),
-		"a large init container behind a small one": set([]any{e2etest.Container("a", amounts("1m")), e2etest.Container("b", amounts("999m"))}, "initContainers"),
 		"a large init container behind rounding":    set([]any{e2etest.Container("a", amounts("600m")), e2etest.Container("b", amounts("1m"))}, "initContainers"),
 		"a negative init container":                 set([]any{e2etest.Container("a", amounts("-10"))}, "initContainers"),
-		"sidecars above the grant":                  set([]any{beside("a", "300m"), beside("b", "300m")}, "initContainers"),
-		"an init container beside sidecars":         set([]any{beside("a", "300m"), e2etest.Container("b", amounts("300m"))}, "initContainers"),
-		"a sidecar beside the containers":           set([]any{beside("a", "450m")}, "initContainers"),
 		"a resource claim":                          set([]any{map[string]any{"name": "gpu", "resourceClaimTemplateName": "any"}}, "resourceClaims"),
 		"an ephemeral container":                    set([]any{map[string]any{"name": "e", "image": "a"}}, "ephemeralContainers"),
 		"a grace period of a year":                  set(int64(365*24*3600), "terminationGracePeriodSeconds"),
 	})
+	s.containPods(t, s.rome, map[string]func(pod map[string]any){
+		"a large init container behind a small one": set([]any{e2etest.Container("a", amounts("1m")), e2etest.Container("b", amounts("999m"))}, "initContainers"),
+		"sidecars above the grant":                  set([]any{beside("a", "300m"), beside("b", "300m")}, "initContainers"),
+		"an init container beside sidecars":         set([]any{beside("a", "300m"), e2etest.Container("b", amounts("300m"))}, "initContainers"),
+		"a sidecar beside the containers":           set([]any{beside("a", "450m")}, "initContainers"),
+	})
 	t.Run("more than the grant in many small pods", func(t *testing.T) { s.fill(t, s.rome) })
+}
+
+// containPods creates ShadowPods that Liqo's quota admits though their pods are too large for
+// the grant. Whether the ShadowPod or its pod is refused: the pod never runs.
+func (s *scene) containPods(t *testing.T, c *tenant, changes map[string]func(pod map[string]any)) {
+	t.Helper()
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			shadow := c.podWith(fmt.Sprintf("stolen-%d", s.made.Add(1)), change)
+			if err := c.kubelet.Create(t.Context(), shadow); err != nil {
+				refused(t, err)
+				return
+			}
+			s.neverRuns(t, shadow)
+			s.removeAll(t, c)
+		})
+	}
+}
+
+// neverRuns fails if the pod of a ShadowPod is made within a while.
+func (s *scene) neverRuns(t *testing.T, shadow client.Object) {
+	t.Helper()
+	err := e2e.Await(t.Context(), overFor, func(ctx context.Context) (string, error) {
+		return "", s.paris.Get(ctx, client.ObjectKeyFromObject(shadow), &corev1.Pod{})
+	})
+	if err == nil {
+		t.Error("its pod was made")
+	}
 }
 
 // fill creates pods until the grant is used up: the rest must be refused, or never run.
@@ -120,7 +151,7 @@ func TestPodsThatReachTheHostAreRefused(t *testing.T) {
 		"a priority class":                       set("system-cluster-critical", "priorityClassName"),
 		"a priority":                             set(int64(2000000000), "priority"),
 		"a scheduler of its choice":              set("another", "schedulerName"),
-		"a ServiceAccount of the provider":       set("default", "serviceAccountName"),
+		"a ServiceAccount of the provider":       set("builder", "serviceAccountName"),
 		"a token of a ServiceAccount":            set(true, "automountServiceAccountToken"),
 		"a projected token": volume(map[string]any{"projected": map[string]any{"sources": []any{
 			map[string]any{"serviceAccountToken": map[string]any{"path": "token"}},

@@ -19,4 +19,10 @@ func TestRequestToReadyNode(t *testing.T) {
 		}
 		t.Logf("%s: requests %v, liqoctl %v", c.kind, c.Request, c.Liqoctl)
 	}
+	guards, err := env.MeasureGuards(t.Context(), 2)
+	check(t, err)
+	if len(guards.Cold.With) != len(guards.Cold.Without) || len(guards.Warm.With) == 0 {
+		t.Errorf("with guards %d and %d, without %d", len(guards.Cold.With), len(guards.Warm.With), len(guards.Cold.Without))
+	}
+	t.Logf("with guards %v, without %v", guards.Cold.With, guards.Cold.Without)
 }
