@@ -103,7 +103,7 @@ func (a *adversary) create(ctx context.Context, r *rand.Rand) error {
 	randomize(podOf(shadow), r)
 	switch r.IntN(12) {
 	case 0:
-		shadow.SetFinalizers([]string{"rome.example.com/stay"})
+		shadow.SetFinalizers([]string{heldBy})
 	case 1:
 		shadow.SetLabels(map[string]string{"offloading.liqo.io/origin": a.c.id, "offloading.liqo.io/nodename": "res-other00000-1"})
 	}

@@ -56,7 +56,7 @@ func TestObjectsThatReachFurtherAreRefused(t *testing.T) {
 	held := func(obj client.Object) attack {
 		obj.SetNamespace(c.landing)
 		obj.SetName("held")
-		obj.SetFinalizers([]string{"rome.example.com/stay"})
+		obj.SetFinalizers([]string{heldBy})
 		return func(ctx context.Context) error {
 			err := c.kubelet.Create(ctx, obj)
 			if err == nil {

@@ -202,7 +202,7 @@ func TestShadowPodsThatLieAreRefused(t *testing.T) {
 		"no slice": create(func(shadow *unstructured.Unstructured) {
 			shadow.SetLabels(map[string]string{"offloading.liqo.io/origin": "rome"})
 		}),
-		"a finalizer of its own":          create(func(shadow *unstructured.Unstructured) { shadow.SetFinalizers([]string{"rome.example.com/stay"}) }),
+		"a finalizer of its own":          create(func(shadow *unstructured.Unstructured) { shadow.SetFinalizers([]string{heldBy}) }),
 		"a finalizer that leaves its pod": create(func(shadow *unstructured.Unstructured) { shadow.SetFinalizers([]string{"orphan"}) }),
 		"a finalizer of Kubernetes":       create(func(shadow *unstructured.Unstructured) { shadow.SetFinalizers([]string{"foregroundDeletion"}) }),
 		"an owner, so that the garbage collector deletes it": create(func(shadow *unstructured.Unstructured) {

@@ -40,7 +40,7 @@ func TestRepeatedDeletionsFreeNoCapacity(t *testing.T) {
 		},
 		"thirty deletions of a ShadowPod with a finalizer": func(ctx context.Context, c *tenant, shadow *unstructured.Unstructured) {
 			held := shadow.DeepCopy()
-			held.SetFinalizers([]string{"rome.example.com/stay"})
+			held.SetFinalizers([]string{heldBy})
 			_ = c.kubelet.Update(ctx, held)
 			for range 30 {
 				_ = c.kubelet.Delete(ctx, shadow.DeepCopy())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -81,6 +83,7 @@ type scene struct {
 func open(t *testing.T) *scene {
 	t.Helper()
 	s := openWith(t, stage.Open(t))
+	t.Cleanup(func() { s.unhold(t) })
 	t.Cleanup(func() {
 		if !t.Failed() {
 			s.liveHonestly(t, s.rome)
@@ -88,6 +91,28 @@ func open(t *testing.T) *scene {
 		s.observer.verify(t)
 	})
 	return s
+}
+
+// heldBy is the finalizer with which attacks try to keep objects.
+const heldBy = "rome.example.com/stay"
+
+// unhold takes the finalizers off that attacks got past the guards, so that the next test can
+// begin.
+func (s *scene) unhold(t *testing.T) {
+	t.Helper()
+	ctx := context.Background()
+	for _, kind := range []schema.GroupVersionKind{e2e.SliceKind, e2e.NamespaceMapKind, e2e.RenewKind, e2e.ShadowPodKind} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		check(t, s.paris.List(ctx, list))
+		for i := range list.Items {
+			finalizers := list.Items[i].GetFinalizers()
+			if kept := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == heldBy }); len(kept) < len(finalizers) {
+				list.Items[i].SetFinalizers(kept)
+				check(t, client.IgnoreNotFound(s.paris.Update(ctx, &list.Items[i])))
+			}
+		}
+	}
 }
 
 // openWith makes a scene on a playground whose settings the test chose.
