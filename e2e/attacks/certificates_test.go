@@ -176,8 +176,6 @@ func TestRenewalsOfOthersAreNotSigned(t *testing.T) {
 	s := open(t)
 	s.pause(t, "rome", replicator)
 	key, rome := liqoKey(t, s.rome.home), s.rome
-	genuine := &unstructured.UnstructuredList{}
-	genuine.SetGroupVersionKind(e2e.RenewKind.GroupVersion().WithKind(e2e.RenewKind.Kind + "List"))
 	labels := rome.ownSlice(t).GetLabels()
 	for name, spec := range map[string]map[string]any{
 		"the control plane of another consumer": {"consumerClusterID": "berlin", "identityType": "ControlPlane"},

@@ -55,6 +55,7 @@ func TestPodsThatAreCountedWronglyAreRefused(t *testing.T) {
 		"a runtime class with an overhead":          set("heavy", "runtimeClassName"),
 		"a large init container behind rounding":    set([]any{e2etest.Container("a", amounts("600m")), e2etest.Container("b", amounts("1m"))}, "initContainers"),
 		"a negative init container":                 set([]any{e2etest.Container("a", amounts("-10"))}, "initContainers"),
+		"two thousand containers":                   set(crowd(2000), "containers"),
 		"a resource claim":                          set([]any{map[string]any{"name": "gpu", "resourceClaimTemplateName": "any"}}, "resourceClaims"),
 		"an ephemeral container":                    set([]any{map[string]any{"name": "e", "image": "a"}}, "ephemeralContainers"),
 		"a grace period of a year":                  set(int64(365*24*3600), "terminationGracePeriodSeconds"),
@@ -66,6 +67,15 @@ func TestPodsThatAreCountedWronglyAreRefused(t *testing.T) {
 		"a sidecar beside the containers":           set([]any{beside("a", "450m")}, "initContainers"),
 	})
 	t.Run("more than the grant in many small pods", func(t *testing.T) { s.fill(t, s.rome) })
+}
+
+// crowd is many containers that request next to nothing each.
+func crowd(n int) []any {
+	var containers []any
+	for i := range n {
+		containers = append(containers, e2etest.Container(nameOf("c", i), map[string]any{"cpu": "1m", "memory": "1Mi"}))
+	}
+	return containers
 }
 
 // containPods creates ShadowPods that Liqo's quota admits though their pods are too large for
