@@ -3,6 +3,7 @@ package attacks
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -152,8 +153,8 @@ func (o *observer) judge() {
 
 // violate notes a violation; the first few are enough to find the cause.
 func (o *observer) violate(format string, args ...any) {
-	if len(o.violations) < 5 {
-		o.violations = append(o.violations, fmt.Sprintf(format, args...))
+	if text := fmt.Sprintf(format, args...); len(o.violations) < 5 && !slices.Contains(o.violations, text) {
+		o.violations = append(o.violations, text)
 	}
 }
 
