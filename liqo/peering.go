@@ -51,6 +51,10 @@ type Options struct {
 	// one's gateway, where networks are connected through Liqo; they are not if it is empty.
 	GatewayService corev1.ServiceType
 
+	// GuardElsewhere has identities signed for reservations alone in tenant namespaces that
+	// the agent did not make, too.
+	GuardElsewhere bool
+
 	Messenger Messenger
 	Sign      Signer
 	Verify    Verifier
@@ -101,6 +105,9 @@ type Peering struct {
 	// departing lets one instruction at a time find out whether it is the last of
 	// its peer: two that leave together would each rely on the other.
 	departing sync.Mutex
+	// opened holds the UIDs of placements whose rights were opened and which the cache may
+	// not show as provided yet.
+	opened sync.Map
 
 	mu      sync.Mutex // guards the following
 	answers map[Pair]answered

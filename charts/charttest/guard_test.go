@@ -7,8 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
 // The webhook that mends what peers write asks about that alone: whoever else writes is
@@ -46,6 +48,80 @@ func TestTheMendingWebhookIsForPeersAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The webhooks that decide what is signed for peers fail closed, for peers alone: whoever
+// else asks for a certificate is not held up.
+func TestSigningWebhooksAreForPeersAlone(t *testing.T) {
+	c := chartsUnderTest["agent"]
+	for name, test := range map[string]struct {
+		values     string
+		configured bool
+		everywhere bool
+	}{
+		"by default":                   {configured: true},
+		"where others are guarded too": {values: `{guard: {elsewhere: enforce}}`, configured: true, everywhere: true},
+		"where webhooks may be away":   {values: `{webhook: {failurePolicy: Ignore}}`, configured: true},
+		"without a webhook":            {values: `{webhook: {enabled: false}}`},
+		"without a guard":              {values: `{guard: {enabled: false}}`},
+		"where nobody peers":           {values: `{peeringMode: none}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hooks := validating(t, c, test.values, webhooksForPeers...)
+			if configured := len(hooks) == len(webhooksForPeers); configured != test.configured || !configured && len(hooks) > 0 {
+				t.Fatalf("%d webhooks", len(hooks))
+			}
+			for _, hook := range hooks {
+				if *hook.FailurePolicy != admissionregistrationv1.Fail || *hook.SideEffects != admissionregistrationv1.SideEffectClassNone {
+					t.Errorf("%s: failurePolicy %s, sideEffects %s", hook.Name, *hook.FailurePolicy, *hook.SideEffects)
+				}
+				if hook.Name == "certificatesigningrequests.liqo.io" {
+					wantLiqosRequests(t, hook.ObjectSelector, hook.Rules)
+					continue
+				}
+				if hook.MatchConditions[0].Expression != "'liqo.io' in request.userInfo.groups" {
+					t.Errorf("asked on these conditions: %+v", hook.MatchConditions)
+				}
+				if everywhere := hook.NamespaceSelector == nil; everywhere != test.everywhere {
+					t.Errorf("namespaces: %+v", hook.NamespaceSelector)
+				}
+			}
+			for _, hook := range mutating(t, c, test.values, "certificatesigningrequests.liqo.io") {
+				if *hook.FailurePolicy != admissionregistrationv1.Fail {
+					t.Errorf("the lifetime may be skipped: failurePolicy %s", *hook.FailurePolicy)
+				}
+				wantLiqosRequests(t, hook.ObjectSelector, hook.Rules)
+			}
+		})
+	}
+}
+
+func wantLiqosRequests(t *testing.T, selector *metav1.LabelSelector, rules []admissionregistrationv1.RuleWithOperations) {
+	t.Helper()
+	want := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: liqo.RemoteTenantCSRLabel, Operator: metav1.LabelSelectorOpExists}}}
+	if diff := cmp.Diff(want, selector); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	if len(rules) != 1 || !slices.Equal(rules[0].Operations, []admissionregistrationv1.OperationType{admissionregistrationv1.Create}) {
+		t.Errorf("rules %+v", rules)
+	}
+}
+
+// validating is the webhooks of these names among what the chart renders with some values.
+func validating(t *testing.T, c tested, values string, names ...string) []admissionregistrationv1.ValidatingWebhook {
+	t.Helper()
+	var hooks []admissionregistrationv1.ValidatingWebhook
+	for _, obj := range mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, values).Objects {
+		if obj.GetKind() != "ValidatingWebhookConfiguration" {
+			continue
+		}
+		for _, hook := range typed[*admissionregistrationv1.ValidatingWebhookConfiguration](t, obj).Webhooks {
+			if slices.Contains(names, hook.Name) {
+				hooks = append(hooks, hook)
+			}
+		}
+	}
+	return hooks
 }
 
 // The webhook of pods is asked for new ones in namespaces that Liqo offloads, and stops none
@@ -118,10 +194,10 @@ func TestTheGuardElsewhere(t *testing.T) {
 // Which names at this cluster a peer's namespaces may have.
 func TestTheGuardOfNames(t *testing.T) {
 	c := chartsUnderTest["agent"]
-	const own = "object.spec.desiredMapping.all(k, object.spec.desiredMapping[k].endsWith('-' + request.userInfo.username)"
+	const own = "object.spec.desiredMapping.all(k, size(k) <= 63 && (object.spec.desiredMapping[k] == k + '-' + request.userInfo.username"
 	for name, test := range map[string]struct{ values, want string }{
-		"their own by default":      {want: own + ")"},
-		"the same, where it is let": {values: `{guard: {sameNames: [shop, web]}}`, want: own + ` || object.spec.desiredMapping[k] == k && k in ["shop","web"])`},
+		"their own by default":      {want: own + "))"},
+		"the same, where it is let": {values: `{guard: {sameNames: [shop, web]}}`, want: own + ` || object.spec.desiredMapping[k] == k && k in ["shop","web"]))`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			release := chart.Release{Name: c.release, Namespace: namespace}

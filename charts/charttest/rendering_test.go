@@ -2,6 +2,7 @@
 package charttest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +93,9 @@ func TestObjectsAreFound(t *testing.T) {
 	})
 }
 
+// webhooksForPeers are asked about what other clusters write, and about nothing else.
+var webhooksForPeers = []string{"resourceslices.authentication.liqo.io", "certificatesigningrequests.liqo.io"}
+
 // A webhook that stands in the way of a finalizer or of the broker itself would never
 // get out of it again.
 func TestWebhooksCannotDeadlock(t *testing.T) {
@@ -102,6 +106,9 @@ func TestWebhooksCannotDeadlock(t *testing.T) {
 				continue
 			}
 			for _, hook := range typed[*admissionregistrationv1.ValidatingWebhookConfiguration](t, obj).Webhooks {
+				if slices.Contains(webhooksForPeers, hook.Name) {
+					continue
+				}
 				conditions := ""
 				for _, c := range hook.MatchConditions {
 					conditions += c.Expression + "\n"

@@ -183,6 +183,12 @@ resources:
 {{- if .Values.leaderElection.enabled }}
 - --leader-elect
 {{- end }}
+{{- if include "liqo-resource-broker-agent.mendsPeers" . }}
+- --peer-certificate-lifetime={{ .Values.guard.certificateLifetime }}
+{{- if eq (include "liqo-resource-broker-agent.elsewhere" .) "enforce" }}
+- --guard-elsewhere
+{{- end }}
+{{- end }}
 {{- if .Values.webhook.enabled }}
 - --webhook-bind-address=:9443
 - --webhook-cert-path=/etc/agent/webhook-tls

@@ -269,7 +269,8 @@ func (a *agent) addPeering(*rest.Config) error {
 		Messenger: a.transport, Sign: a.sign, Verify: a.verify,
 		Rejected: a.watcher.Rejected,
 		Outbox:   a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
-		ReclaimAfter: a.reclaimTimeout, GiveUpAfter: a.giveUpTimeout, DrainTimeout: a.drainTimeout,
+		GuardElsewhere: a.guardElsewhere,
+		ReclaimAfter:   a.reclaimTimeout, GiveUpAfter: a.giveUpTimeout, DrainTimeout: a.drainTimeout,
 	}
 	if a.peeringMode == peeringKubeconfig {
 		others := &kubeconfigs{dir: a.kubeconfigsDir, scheme: a.mgr.GetScheme(), clients: map[string]remote{}}

@@ -87,6 +87,8 @@ type options struct {
 	drainTimeout             time.Duration
 
 	namespaceQuota   bool
+	peerLifetime     time.Duration
+	guardElsewhere   bool
 	hold             string
 	placeholderImage string
 	placeholderClass string
@@ -108,7 +110,8 @@ func defaults() *options {
 		instructionNamespace: "default", acceptBrokerReservations: true,
 		reclaimTimeout: 10 * time.Minute, giveUpTimeout: 10 * time.Minute,
 		expiryNotice: 10 * time.Minute, drainTimeout: 5 * time.Minute,
-		hold: string(agentv1alpha1.HoldLedger), placeholderImage: "registry.k8s.io/pause:3.10.1",
+		peerLifetime: 24 * time.Hour,
+		hold:         string(agentv1alpha1.HoldLedger), placeholderImage: "registry.k8s.io/pause:3.10.1",
 		healthAddress: ":8081", metrics: metrics.Listener{Address: ":8080"},
 	}
 }
@@ -160,6 +163,8 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.expiryNotice, "expiry-notice", o.expiryNotice, "how long before a reservation's duration is over condition Ending of its ResourceRequest says so; 0 for not at all")
 	fs.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long pods are evicted from the virtual node of a reservation that has ended, with respect for PodDisruptionBudgets; the rest is then deleted, with the grace period of each")
 	fs.BoolVar(&o.namespaceQuota, "namespace-quota", o.namespaceQuota, "keep a ResourceQuota in every namespace that a consumer has offloaded here, of what is reserved for it")
+	fs.DurationVar(&o.peerLifetime, "peer-certificate-lifetime", o.peerLifetime, "how long the certificates live that Liqo has signed here for other clusters, from 10m to 8760h; Liqo renews them when two thirds of that are over; with webhooks")
+	fs.BoolVar(&o.guardElsewhere, "guard-elsewhere", o.guardElsewhere, "sign identities for reservations alone in tenant namespaces that the agent did not make, too; with webhooks")
 	fs.StringVar(&o.hold, "hold", o.hold, "how capacity is kept that is reserved here and not used yet: Ledger (in the books) or Placeholder (by pods in POD_NAMESPACE, too, which this cluster's own pods cannot preempt)")
 	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of these pods, which does nothing")
 	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of these pods; with --hold=Placeholder")
@@ -209,10 +214,19 @@ func (o *options) complete() error {
 	default:
 		return fmt.Errorf("--peering-mode: %q is unknown, use brokered, kubeconfig or none", o.peeringMode)
 	}
-	if err := errors.Join(o.checkTimes(), o.checkNetworking()); err != nil {
+	if err := errors.Join(o.checkTimes(), o.checkNetworking(), o.checkLifetime()); err != nil {
 		return err
 	}
 	return o.checkTerms()
+}
+
+// checkLifetime keeps to what the cluster's signer accepts, and to Kubernetes' default.
+func (o *options) checkLifetime() error {
+	const least, most = 10 * time.Minute, 365 * 24 * time.Hour
+	if o.peerLifetime < least || o.peerLifetime > most {
+		return fmt.Errorf("--peer-certificate-lifetime: %s is not between %s and %s", o.peerLifetime, least, most)
+	}
+	return nil
 }
 
 func (o *options) checkNetworking() error {

@@ -56,6 +56,8 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"an interval too short":         {args: append([]string{"--advertisement-requeue-interval=1ms"}, working...), want: "--advertisement-requeue-interval"},
 		"a poll too often":              {args: append([]string{"--instruction-poll-interval=1ms"}, working...), want: "--instruction-poll-interval"},
 		"a notice of less than nothing": {args: append([]string{"--expiry-notice=-1s"}, working...), want: "--expiry-notice"},
+		"certificates for too short":    {args: append([]string{"--peer-certificate-lifetime=9m"}, working...), want: "--peer-certificate-lifetime: 9m0s is not between"},
+		"certificates for too long":     {args: append([]string{"--peer-certificate-lifetime=8761h"}, working...), want: "--peer-certificate-lifetime"},
 		"a drain of less than nothing":  {args: append([]string{"--drain-timeout=-1s"}, working...), want: "--drain-timeout"},
 	}
 	for name, test := range tests {

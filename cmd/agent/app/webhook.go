@@ -17,6 +17,7 @@ func (a *agent) addWebhooks(*rest.Config) error {
 	}
 	if a.peering != nil {
 		agentwebhooks.SetupNamespaceMaps(a.mgr)
+		agentwebhooks.SetupSigning(a.mgr, a.peering, a.peerLifetime)
 		agentwebhooks.SetupPods(a.mgr)
 	}
 	return a.webhook.AddReadyCheck(a.mgr)
