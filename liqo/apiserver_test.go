@@ -14,11 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -52,6 +54,8 @@ type member struct {
 	agent   client.Client
 	peering *liqo.Peering
 	clock   *clocktesting.FakePassiveClock
+	// config is the administrator's.
+	config *rest.Config
 }
 
 func startMember(t *testing.T) *member {
@@ -66,7 +70,7 @@ func startCluster(t *testing.T) *member {
 	t.Helper()
 	plane := controlplanetest.Start(t)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policyv1.AddToScheme, agentv1alpha1.AddToScheme, liqo.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, agentv1alpha1.AddToScheme, liqo.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +79,7 @@ func startCluster(t *testing.T) *member {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &member{Client: admin, T: t, clock: clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))}
+	m := &member{Client: admin, T: t, clock: clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second)), config: plane.RESTConfig()}
 	for _, name := range []string{"liqo", "liqo-resource-broker"} {
 		m.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}

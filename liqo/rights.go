@@ -2,6 +2,8 @@ package liqo
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +31,10 @@ func identityOf(slice, consumer string) string {
 	})
 }
 
+// sliceKey is the key for the slice that a consumer may make here. A slash keeps it from
+// being the name of an identity.
+func sliceKey(slice, consumer string) string { return consumer + "/" + slice }
+
 // Rights is what every identity of the guarded consumers may do: write while its
 // placement stands; from its end, until nothing of it is left here, take its things away.
 // Certificates of Liqo's live for a year and cannot be revoked, and its role is the
@@ -43,13 +49,72 @@ func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) 
 		if !inst.Status.Enforced {
 			continue
 		}
-		user := identityOf(ObjectName(inst.Spec.ReservationName, inst.Spec.Placement), inst.Spec.RequesterClusterID)
-		rights[user] = agentv1alpha1.PeerRightWrite
-		if inst.Ended() {
-			rights[user] = agentv1alpha1.PeerRightDelete
+		for _, key := range keysOf(inst) {
+			rights[key] = agentv1alpha1.PeerRightWrite
+			if inst.Ended() {
+				rights[key] = agentv1alpha1.PeerRightDelete
+			}
 		}
 	}
 	return rights
+}
+
+// keysOf are the keys for the identity and for the slice of a placement.
+func keysOf(inst *agentv1alpha1.ProviderInstruction) [2]string {
+	slice, consumer := ObjectName(inst.Spec.ReservationName, inst.Spec.Placement), inst.Spec.RequesterClusterID
+	return [2]string{identityOf(slice, consumer), sliceKey(slice, consumer)}
+}
+
+// OpenRights writes the rights of a placement that this cluster has decided to provide, so
+// that they are in force before anybody is told. It returns an error while there is no
+// Advertisement.
+func (p *Peering) OpenRights(ctx context.Context, into types.NamespacedName, inst *agentv1alpha1.ProviderInstruction) error {
+	p.opened.Store(inst.UID, struct{}{})
+	adv := &agentv1alpha1.Advertisement{}
+	if err := p.opts.Client.Get(ctx, into, adv); err != nil {
+		return fmt.Errorf("rights of placement %q in Advertisement %q: %w", inst.Name, into.Name, err)
+	}
+	missing := map[string]agentv1alpha1.PeerRight{}
+	for _, key := range keysOf(inst) {
+		if adv.Status.PeerRights[key] != agentv1alpha1.PeerRightWrite {
+			missing[key] = agentv1alpha1.PeerRightWrite
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"peerRights": missing}})
+	if err != nil {
+		return err
+	}
+	if err := p.opts.Client.Status().Patch(ctx, adv, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("rights of placement %q in Advertisement %q: %w", inst.Name, into.Name, err)
+	}
+	return nil
+}
+
+// countOpened has placements count as provided whose rights were opened and which the cache
+// does not show as provided yet.
+func (p *Peering) countOpened(instructions []agentv1alpha1.ProviderInstruction) {
+	known := map[types.UID]bool{}
+	for i := range instructions {
+		inst := &instructions[i]
+		known[inst.UID] = true
+		if _, opened := p.opened.Load(inst.UID); !opened {
+			continue
+		}
+		if inst.Status.Enforced || inst.Ended() {
+			p.opened.Delete(inst.UID)
+			continue
+		}
+		inst.Status.Enforced = true
+	}
+	p.opened.Range(func(uid, _ any) bool {
+		if !known[uid.(types.UID)] {
+			p.opened.Delete(uid)
+		}
+		return true
+	})
 }
 
 // KeepRights writes the rights into the status of an Advertisement, where the policy
@@ -75,6 +140,7 @@ func (p *Peering) KeepRights(ctx context.Context, into types.NamespacedName) err
 		guarded = append(guarded, PeerOf(namespaces.Items[i].Labels))
 	}
 	before := adv.DeepCopy()
+	p.countOpened(instructions.Items)
 	adv.Status.PeerRights = Rights(instructions.Items, guarded)
 	if maps.Equal(before.Status.PeerRights, adv.Status.PeerRights) {
 		return nil

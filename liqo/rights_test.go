@@ -22,17 +22,18 @@ func TestRightsFollowTheReservation(t *testing.T) {
 		want   map[string]agentv1alpha1.PeerRight
 	}{
 		"while it stands its identity writes": {
-			change: func(*agentv1alpha1.ProviderInstruction) {}, want: map[string]agentv1alpha1.PeerRight{"res-a-1" + ofRome: "Write"},
+			change: func(*agentv1alpha1.ProviderInstruction) {}, want: map[string]agentv1alpha1.PeerRight{"res-a-1" + ofRome: "Write", "rome/res-a-1": "Write"},
 		},
 		"one that this cluster has not agreed to has no right": {
 			change: func(i *agentv1alpha1.ProviderInstruction) { i.Status.Enforced = false }, want: map[string]agentv1alpha1.PeerRight{},
 		},
 		"from its release it takes away what it has here": {
-			change: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.Release = true }, want: map[string]agentv1alpha1.PeerRight{"res-a-1" + ofRome: "Delete"},
+			change: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.Release = true },
+			want:   map[string]agentv1alpha1.PeerRight{"res-a-1" + ofRome: "Delete", "rome/res-a-1": "Delete"},
 		},
 		"so it does from the deletion of its instruction": {
 			change: func(i *agentv1alpha1.ProviderInstruction) { i.DeletionTimestamp = new(metav1.Now()) },
-			want:   map[string]agentv1alpha1.PeerRight{"res-a-1" + ofRome: "Delete"},
+			want:   map[string]agentv1alpha1.PeerRight{"res-a-1" + ofRome: "Delete", "rome/res-a-1": "Delete"},
 		},
 		"when nothing is left the right is gone": {
 			change: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.Release, i.Status.Enforced = true, false }, want: map[string]agentv1alpha1.PeerRight{},
@@ -73,9 +74,47 @@ func TestRightsAreKeptWhereThePolicyReadsThem(t *testing.T) {
 	var got agentv1alpha1.Advertisement
 	w.exists("paris", key.Namespace, key.Name, &got)
 	want := agentv1alpha1.AdvertisementStatus{Published: true, PeerRights: map[string]agentv1alpha1.PeerRight{
-		"cluster.rome": "None", "res-a-1" + ofRome: "Write",
+		"cluster.rome": "None", "res-a-1" + ofRome: "Write", "rome/res-a-1": "Write",
 	}}
 	if diff := cmp.Diff(want, got.Status); diff != "" {
 		t.Errorf("rights (-want +got):\n%s", diff)
 	}
+}
+
+// A cache that does not show the decision yet must not shut what was opened.
+func TestOpenedRightsOutliveALateCache(t *testing.T) {
+	w := newWorld(t)
+	paris, key := w.sites["paris"], types.NamespacedName{Namespace: "default", Name: "offer"}
+	w.reserve("rome", "paris", "res-a")
+	inst := &agentv1alpha1.ProviderInstruction{}
+	w.exists("paris", "default", "res-a-1", inst)
+	if err := paris.peering.OpenRights(t.Context(), key, inst); err == nil {
+		t.Error("rights were opened without an Advertisement")
+	}
+	w.check(paris.client.Create(t.Context(), &agentv1alpha1.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+	want := func(step string, want map[string]agentv1alpha1.PeerRight) {
+		t.Helper()
+		var got agentv1alpha1.Advertisement
+		w.exists("paris", key.Namespace, key.Name, &got)
+		if diff := cmp.Diff(want, got.Status.PeerRights); diff != "" {
+			t.Errorf("%s, rights (-want +got):\n%s", step, diff)
+		}
+	}
+	enforce := func(enforced bool) {
+		t.Helper()
+		inst.Status.Enforced = enforced
+		w.check(paris.client.Status().Update(t.Context(), inst))
+	}
+	open := map[string]agentv1alpha1.PeerRight{"res-a-1" + ofRome: "Write", "rome/res-a-1": "Write"}
+	enforce(false)
+	w.check(paris.peering.OpenRights(t.Context(), key, inst))
+	want("when they are opened", open)
+	w.check(paris.peering.KeepRights(t.Context(), key))
+	want("while the cache is late", open)
+	enforce(true)
+	w.check(paris.peering.KeepRights(t.Context(), key))
+	want("once the cache shows it", open)
+	enforce(false)
+	w.check(paris.peering.KeepRights(t.Context(), key))
+	want("when nothing is left", nil)
 }

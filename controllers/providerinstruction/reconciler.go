@@ -52,6 +52,9 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err := r.callBack(ctx, inst); err != nil {
 		return 0, err
 	}
+	if err := r.openRights(ctx, inst); err != nil {
+		return 0, err
+	}
 	state, err := r.carryOut(ctx, inst)
 	if err != nil {
 		return 0, err

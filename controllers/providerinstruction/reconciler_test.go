@@ -213,3 +213,28 @@ func TestAPlacementReleasedBeforeItWasDecidedIsNotAdmitted(t *testing.T) {
 		t.Errorf("more was reported (-want +got):\n%s", diff)
 	}
 }
+
+// The consumer hears of the acknowledgement from the broker, and its slice comes at once.
+func TestRightsAreOpenedBeforeTheAcknowledgement(t *testing.T) {
+	b := &broker{}
+	r := newReconciler(t, b, always(Admission{Admitted: true}), newInstruction())
+	shut := errors.New("no Advertisement")
+	var opened int
+	r.opts.OpenRights = func(_ context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+		if opened++; opened < 3 {
+			return shut
+		}
+		return nil
+	}
+	for range 2 {
+		if err := step(t, r); !errors.Is(err, shut) {
+			t.Fatalf("reconciled with %v, want %v", err, shut)
+		}
+		if len(b.told) > 0 {
+			t.Fatalf("the broker was told %+v before the rights were there", <-b.told)
+		}
+	}
+	if _, report := settled(t, r, b); report != v1.StatusReportStateAcknowledged {
+		t.Errorf("reported %s", report)
+	}
+}

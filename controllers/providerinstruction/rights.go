@@ -10,8 +10,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
+
+// openRights writes what the consumer may do here before the broker, and so the consumer,
+// learns that this cluster provides: its slice must not meet a closed door.
+func (r *Reconciler) openRights(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+	if r.opts.OpenRights == nil || inst.Ended() || !inst.Status.Enforced {
+		return nil
+	}
+	if err := r.opts.OpenRights(ctx, inst); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.ProviderRightsOpened)
+	return nil
+}
 
 // setupRights keeps what the identities of peers may do.
 func setupRights(mgr manager.Manager, opts Options) error {

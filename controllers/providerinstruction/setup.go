@@ -60,6 +60,9 @@ type Options struct {
 	// Rights names the Advertisement in whose status is kept what the identities of
 	// peers may do here.
 	Rights types.NamespacedName
+	// OpenRights writes the rights of a placement that this cluster provides; it is set where
+	// there is a Peering.
+	OpenRights func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error
 	// Place of this cluster becomes labels of the virtual nodes; nil if it is not known.
 	Place func() liqo.Place
 	// NamespaceQuota has a ResourceQuota in every namespace that a consumer has offloaded.
@@ -90,6 +93,11 @@ type Reconciler struct {
 func SetupWithManager(mgr manager.Manager, opts Options) error {
 	if opts.Namespace == "" || opts.Admit == nil || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil {
 		return errors.New("providerinstruction: an option is missing")
+	}
+	if opts.Peering != nil {
+		opts.OpenRights = func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+			return opts.Peering.OpenRights(ctx, opts.Rights, inst)
+		}
 	}
 	r := &Reconciler{
 		client: mgr.GetClient(), opts: opts,

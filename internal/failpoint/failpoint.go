@@ -54,6 +54,7 @@ const (
 // Points of the agent that provides.
 const (
 	ProviderAdmitted         Point = "provider-admitted"
+	ProviderRightsOpened     Point = "provider-rights-opened"
 	ProviderAcknowledged     Point = "provider-acknowledged"
 	ProviderNamespaceMade    Point = "provider-namespace-made"
 	ProviderNonceMade        Point = "provider-nonce-made"
@@ -86,7 +87,7 @@ var Draining = []Point{ConsumerPodsEvicted, ConsumerPodsDeleted}
 
 // Provider lists every point of the agent that provides, in the same order.
 var Provider = []Point{
-	ProviderAdmitted, ProviderAcknowledged, ProviderNamespaceMade, ProviderNonceMade, ProviderChallenged,
+	ProviderAdmitted, ProviderRightsOpened, ProviderAcknowledged, ProviderNamespaceMade, ProviderNonceMade, ProviderChallenged,
 	ProviderTenantMade, ProviderCredentialsSent, ProviderGranted,
 	ProviderChangeDecided, ProviderChangeAgreed,
 	ProviderReleased, ProviderGone, ProviderTenantDeleted, ProviderNamespaceDeleted, ProviderDeleted,

@@ -103,8 +103,9 @@ type AdvertisementStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// peerRights says what the identities of peered clusters may write in the
-	// namespaces that are offloaded here: an admission policy reads it. A key is the
-	// user that Liqo made of a slice, or cluster.<ID> for all others of a cluster.
+	// namespaces that are offloaded here, and which slices they may make: admission
+	// policies read it. A key is the user that Liqo made of a slice, <ID>/<slice> for the
+	// slice itself, or cluster.<ID> for all other users of a cluster.
 	// +optional
 	PeerRights map[string]PeerRight `json:"peerRights,omitempty"`
 

@@ -1,0 +1,241 @@
+package liqo_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// guarded is a provider, paris, whose peers write what they like to the API server, with
+// every right that Liqo gives them and under the policies that are shipped.
+type guarded struct {
+	*member
+	peers map[string]client.Client
+}
+
+func startGuarded(t *testing.T, consumers ...string) *guarded {
+	t.Helper()
+	g := &guarded{member: startCluster(t), peers: map[string]client.Client{}}
+	g.create(&rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "liqo-remote-controlplane"},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"authentication.liqo.io", "offloading.liqo.io"}, Verbs: []string{"*"},
+			Resources: []string{"renews", "renews/status", "resourceslices", "resourceslices/status", "namespacemaps", "namespacemaps/status"},
+		}},
+	})
+	for _, consumer := range consumers {
+		g.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: liqo.TenantNamespaceName(consumer), Labels: map[string]string{
+			agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue, consts.RemoteClusterID: consumer, consts.TenantNamespaceLabel: "true",
+		}}})
+		g.create(&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: liqo.TenantNamespaceName(consumer), Name: "liqo"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "liqo-remote-controlplane"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: consumer}},
+		})
+		config := rest.CopyConfig(g.config)
+		config.QPS = -1
+		config.Impersonate = rest.ImpersonationConfig{UserName: consumer, Groups: []string{liqo.ControlPlaneGroup, "system:authenticated"}}
+		peer, err := client.New(config, client.Options{Scheme: g.Scheme()})
+		g.check(err)
+		g.peers[consumer] = peer
+	}
+	return g
+}
+
+// advertise writes the rights that the policies read.
+func (g *guarded) advertise(rights map[string]agentv1alpha1.PeerRight) {
+	g.Helper()
+	adv := &agentv1alpha1.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cluster-advertisement"}}
+	adv.Spec.ClusterID = "paris"
+	one := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	adv.Spec.Resources.Capacity, adv.Spec.Resources.Allocatable = one, one
+	g.create(adv)
+	adv.Status.PeerRights = rights
+	g.check(g.Status().Update(g.Context(), adv))
+}
+
+func replica(consumer, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: liqo.TenantNamespaceName(consumer), Name: name, Labels: map[string]string{
+		"liqo.io/originID": consumer, "liqo.io/replicated": "true", "liqo.io/replication": "false", "liqo.io/remoteID": "paris",
+	}}
+}
+
+func sliceOf(consumer, name string) *authv1beta1.ResourceSlice {
+	return &authv1beta1.ResourceSlice{ObjectMeta: replica(consumer, name), Spec: authv1beta1.ResourceSliceSpec{
+		Class: "broker", ConsumerClusterID: new(liqov1beta1.ClusterID(consumer)), ProviderClusterID: new(liqov1beta1.ClusterID("paris")),
+		Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+	}}
+}
+
+func renewOf(consumer, name string) *authv1beta1.Renew {
+	return &authv1beta1.Renew{ObjectMeta: replica(consumer, name), Spec: authv1beta1.RenewSpec{
+		ConsumerClusterID: liqov1beta1.ClusterID(consumer), IdentityType: authv1beta1.ControlPlaneIdentityType,
+	}}
+}
+
+func mapOf(consumer, name string, mapping map[string]string) *offloadingv1beta1.NamespaceMap {
+	return &offloadingv1beta1.NamespaceMap{ObjectMeta: replica(consumer, name), Spec: offloadingv1beta1.NamespaceMapSpec{DesiredMapping: mapping}}
+}
+
+// awaitRights waits until the API server has seen the policies and what they read.
+func (g *guarded) awaitRights(allowed, refused client.Object) {
+	g.Helper()
+	rome := g.peers["rome"]
+	err := wait.PollUntilContextTimeout(g.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		open := rome.Create(ctx, allowed.DeepCopyObject().(client.Object), client.DryRunAll) == nil
+		shut := apierrors.IsInvalid(rome.Create(ctx, refused.DeepCopyObject().(client.Object), client.DryRunAll))
+		return open && shut, nil
+	})
+	g.check(err)
+}
+
+const ownSlice = "res-aaaaaaaaaa-1"
+
+// Whoever holds the credentials of a peer's control plane is kept to what Liqo does with them.
+func TestControlPlaneOfAPeerIsBounded(t *testing.T) {
+	g := startGuarded(t, "rome", "west-rome")
+	g.advertise(map[string]agentv1alpha1.PeerRight{
+		"cluster.rome": "None", "cluster.west-rome": "None", "rome/" + ownSlice: "Write", "rome/res-ended-1": "Delete", "west-rome/res-west-1": "Write",
+	})
+	g.awaitRights(sliceOf("rome", ownSlice), sliceOf("rome", "flood-1"))
+	t.Run("what it makes", func(t *testing.T) { g.in(t).boundsCreation() })
+	t.Run("what it changes", func(t *testing.T) { g.in(t).keepsMetadata() })
+	t.Run("without an Advertisement", func(t *testing.T) { g.in(t).shutsWithoutAdvertisement() })
+}
+
+func (g *guarded) in(t *testing.T) *guarded { return &guarded{member: g.member.in(t), peers: g.peers} }
+
+func (g *guarded) boundsCreation() {
+	namespaces := map[string]string{}
+	for i := range 50 {
+		namespaces[fmt.Sprintf("n%d", i)] = fmt.Sprintf("n%d-rome", i)
+	}
+	tooMany := maps.Clone(namespaces)
+	tooMany["n50"] = "n50-rome"
+	with := func(obj client.Object, change func(client.Object)) client.Object { change(obj); return obj }
+	cases := map[string]struct {
+		as     string
+		object client.Object
+		// why is part of the refusal, "" where it is taken.
+		why string
+	}{
+		"a slice with a reservation":    {object: sliceOf("rome", ownSlice)},
+		"a slice without one":           {object: sliceOf("rome", "flood-1"), why: "no live reservation of cluster rome stands behind slice flood-1"},
+		"a slice of one that has ended": {object: sliceOf("rome", "res-ended-1"), why: "no live reservation"},
+		"a slice of another consumer's": {object: sliceOf("rome", "res-west-1"), why: "no live reservation"},
+		"that slice by whose it is":     {as: "west-rome", object: sliceOf("west-rome", "res-west-1")},
+		"less than nothing":             {object: with(sliceOf("rome", ownSlice), func(o client.Object) { o.(*authv1beta1.ResourceSlice).Spec.Resources["cpu"] = resource.MustParse("-1") }), why: "may not be negative"},
+		"a finalizer":                   {object: with(sliceOf("rome", ownSlice), func(o client.Object) { o.SetFinalizers([]string{"a.io/b"}) }), why: "finalizers and owners"},
+		"an owner": {object: with(sliceOf("rome", ownSlice), func(o client.Object) {
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "b"}})
+		}), why: "finalizers and owners"},
+		"annotations of 17 KiB":                    {object: with(sliceOf("rome", ownSlice), func(o client.Object) { o.SetAnnotations(map[string]string{"a": strings.Repeat("x", 17<<10)}) }), why: "16 KiB"},
+		"annotations of 15 KiB":                    {object: with(sliceOf("rome", ownSlice), func(o client.Object) { o.SetAnnotations(map[string]string{"a": strings.Repeat("x", 15<<10)}) })},
+		"its own renewal":                          {object: renewOf("rome", "controlplane-paris")},
+		"another renewal of its own":               {object: renewOf("rome", "controlplane-other"), why: "must be named controlplane-paris"},
+		"a renewal of another consumer's":          {object: with(renewOf("rome", "controlplane-paris"), func(o client.Object) { o.(*authv1beta1.Renew).Spec.ConsumerClusterID = "west-rome" }), why: "must be for the control plane of rome"},
+		"a renewal of a slice's identity":          {object: with(renewOf("rome", "controlplane-paris"), func(o client.Object) { o.(*authv1beta1.Renew).Spec.IdentityType = "ResourceSlice" }), why: "must be for the control plane of rome"},
+		"as many namespaces as are let":            {object: mapOf("rome", "paris", namespaces)},
+		"one more":                                 {object: mapOf("rome", "paris", tooMany), why: "at most 50 namespaces"},
+		"a second map":                             {object: mapOf("rome", "other", nil), why: "must be named paris"},
+		"a name that ends like its own":            {object: mapOf("rome", "paris", map[string]string{"demo": "demo-north-rome"}), why: "must be named NAMESPACE-rome"},
+		"its own name, which is another's as well": {object: mapOf("rome", "paris", map[string]string{"demo-west": "demo-west-rome"}), why: "ID of another consumer: -west-rome"},
+		"that name by whose it is":                 {as: "west-rome", object: mapOf("west-rome", "paris", map[string]string{"demo": "demo-west-rome"})},
+		"the same name as there":                   {object: mapOf("rome", "paris", map[string]string{"demo": "demo"}), why: "must be named NAMESPACE-rome"},
+		"a name that is too long for a namespace":  {object: mapOf("rome", "paris", map[string]string{strings.Repeat("a", 64): strings.Repeat("a", 64) + "-rome"}), why: "must be named NAMESPACE-rome"},
+	}
+	for name, test := range cases {
+		g.Run(name, func(t *testing.T) {
+			as := "rome"
+			if test.as != "" {
+				as = test.as
+			}
+			wantRefusal(t, g.peers[as].Create(t.Context(), test.object, client.DryRunAll), test.why)
+		})
+	}
+}
+
+// wantRefusal wants an error that Liqo's replicator tries again.
+func wantRefusal(t *testing.T, err error, why string) {
+	t.Helper()
+	switch {
+	case why == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case why != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), why)):
+		t.Errorf("got %v, want it invalid for %q", err, why)
+	}
+}
+
+// keepsMetadata: a replica stays what it was made, but for its spec.
+func (g *guarded) keepsMetadata() {
+	rome := g.peers["rome"]
+	slice := sliceOf("rome", ownSlice)
+	slice.Annotations = map[string]string{"liqo.io/create-virtual-node": "true"}
+	g.check(rome.Create(g.Context(), slice))
+	// The agent shuts it, and Liqo keeps a finalizer of its own.
+	g.check(g.Get(g.Context(), client.ObjectKeyFromObject(slice), slice))
+	slice.Annotations[consts.CordonResourceAnnotation] = "true"
+	slice.Finalizers = []string{"liqo.io/finalizer"}
+	g.check(g.Update(g.Context(), slice))
+	for name, test := range map[string]struct {
+		change func(*authv1beta1.ResourceSlice)
+		why    string
+	}{
+		"its resources":           {change: func(s *authv1beta1.ResourceSlice) { s.Spec.Resources["cpu"] = resource.MustParse("2") }},
+		"the cordon":              {change: func(s *authv1beta1.ResourceSlice) { delete(s.Annotations, consts.CordonResourceAnnotation) }, why: "may not change labels and annotations"},
+		"another annotation":      {change: func(s *authv1beta1.ResourceSlice) { s.Annotations["a"] = "b" }, why: "may not change labels and annotations"},
+		"another label":           {change: func(s *authv1beta1.ResourceSlice) { s.Labels["a"] = "b" }, why: "may not change labels and annotations"},
+		"the finalizer":           {change: func(s *authv1beta1.ResourceSlice) { s.Finalizers = nil }, why: "finalizers and owners"},
+		"a finalizer of its own":  {change: func(s *authv1beta1.ResourceSlice) { s.Finalizers = append(s.Finalizers, "a.io/b") }, why: "finalizers and owners"},
+		"resources below nothing": {change: func(s *authv1beta1.ResourceSlice) { s.Spec.Resources["cpu"] = resource.MustParse("-2") }, why: "may not be negative"},
+	} {
+		g.Run(name, func(t *testing.T) {
+			changed := slice.DeepCopy()
+			test.change(changed)
+			wantRefusal(t, rome.Update(t.Context(), changed, client.DryRunAll), test.why)
+		})
+	}
+}
+
+// shutsWithoutAdvertisement: nobody knows of a reservation, so that no peer makes anything,
+// and this cluster's own work goes on.
+func (g *guarded) shutsWithoutAdvertisement() {
+	g.Helper()
+	slice := sliceOf("west-rome", "res-west-1")
+	g.check(g.peers["west-rome"].Create(g.Context(), slice.DeepCopy(), client.DryRunAll))
+	namespaceMap := mapOf("rome", "paris", nil)
+	g.check(g.peers["rome"].Create(g.Context(), namespaceMap))
+	g.check(g.Delete(g.Context(), &agentv1alpha1.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cluster-advertisement"}}))
+	err := wait.PollUntilContextTimeout(g.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return g.peers["west-rome"].Create(ctx, slice.DeepCopy(), client.DryRunAll) != nil, nil
+	})
+	g.check(err)
+	wantRefusal(g.T, g.peers["rome"].Create(g.Context(), sliceOf("rome", "flood-1"), client.DryRunAll), "no params found")
+	own := sliceOf("rome", "res-bbbbbbbbbb-1")
+	own.Labels = map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue}
+	g.check(g.Create(g.Context(), own, client.DryRunAll))
+	namespaceMap.Finalizers = []string{"liqo.io/finalizer"}
+	g.check(g.Update(g.Context(), namespaceMap))
+	namespaceMap.Spec.DesiredMapping = map[string]string{"demo": "demo-rome"}
+	g.check(g.peers["rome"].Update(g.Context(), namespaceMap))
+}
