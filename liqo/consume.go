@@ -48,7 +48,7 @@ func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 		return ConsumerState{}, err
 	}
 	actions, state := PlanConsumer(scene.ConsumerView)
-	state.Again = Soonest(Soonest(state.Again, p.lookAtLost(scene)), scene.Network.again())
+	state.Again = Soonest(Soonest(state.Again, p.lookAtLost(scene)), Soonest(scene.Network.again(), scene.renewal))
 	for _, action := range actions {
 		if err := p.applyConsumer(ctx, scene, action); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)

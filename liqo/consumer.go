@@ -47,6 +47,9 @@ type IdentityView struct {
 	Ready bool
 	// Fits is true when its certificate is for this cluster's present key.
 	Fits bool
+	// Due is true when Liqo should have renewed its certificate, and Expired when that is
+	// worth nothing any longer.
+	Due, Expired bool
 	// Renewing is true while the object through which Liqo renews it is there.
 	Renewing bool
 	// Parted is true when the agent has turned it away from the provider's objects, and
@@ -54,7 +57,10 @@ type IdentityView struct {
 	Parted, Settled bool
 }
 
-func (i IdentityView) works() bool { return i.usable() && i.Ready && i.Fits && !i.Parted }
+// isComplete reports whether Liqo uses the identity, with a certificate of this cluster's.
+func (i IdentityView) isComplete() bool { return i.usable() && i.Ready && i.Fits && !i.Parted }
+
+func (i IdentityView) works() bool { return i.isComplete() && !i.Expired }
 
 // ConsumerHandshake is what came from the provider.
 type ConsumerHandshake struct {
@@ -162,14 +168,22 @@ func planPeering(v ConsumerView) (actions []Action, peered Aspect) {
 	if v.Handshake.Credentials && !v.Handshake.Applied && mayWrite {
 		return append(actions, Action{Do: WriteIdentity}), waiting(agentv1alpha1.ReasonPeering, "waiting for Liqo to use the identity at %q", v.Provider)
 	}
+	if v.Identity.Due && !v.Handshake.Challenged && mayWrite {
+		actions = append(actions, Action{Do: AskCredentials})
+	}
 	switch {
 	case v.Identity.works():
-		return append(actions, Action{Do: StopAsking}), Aspect{True: true, Reason: agentv1alpha1.ReasonPeered, Message: fmt.Sprintf("this cluster has an identity at %q", v.Provider)}
+		if !v.Identity.Due {
+			actions = append(actions, Action{Do: StopAsking})
+		}
+		return actions, Aspect{True: true, Reason: agentv1alpha1.ReasonPeered, Message: fmt.Sprintf("this cluster has an identity at %q", v.Provider)}
 	case v.Handshake.Problem != "":
 		return actions, waiting(agentv1alpha1.ReasonPeering, "%s", v.Handshake.Problem)
 	case v.Identity.Exists && !v.Identity.Ours:
 		return actions, waiting(agentv1alpha1.ReasonPeering,
 			"identity %q was not made by the agent and does not work: repair or delete it", IdentityName(v.Provider))
+	case v.Identity.Expired:
+		return actions, waiting(agentv1alpha1.ReasonPeering, "this cluster's certificate at %q has expired: waiting for %q to send another", v.Provider, v.Provider)
 	case v.Identity.Exists && v.Identity.Fits && !v.Identity.Parted:
 		return actions, waiting(agentv1alpha1.ReasonPeering, "waiting for Liqo to use the identity at %q", v.Provider)
 	}

@@ -90,6 +90,29 @@ func TestConsumerHoldsAPlacement(t *testing.T) {
 			},
 			want: []Verb{WriteIdentity}, phase: agentv1alpha1.InstructionPeering,
 		},
+		"an identity that Liqo did not renew in time is used, and another asked for": {
+			change: func(v *ConsumerView) { v.Identity.Due = true },
+			want:   []Verb{AskCredentials}, phase: agentv1alpha1.InstructionActive,
+		},
+		"a later certificate takes its place": {
+			change: func(v *ConsumerView) { v.Identity.Due, v.Handshake.Credentials = true, true },
+			want:   []Verb{WriteIdentity}, phase: agentv1alpha1.InstructionPeering,
+		},
+		"an identity that has expired is asked for again": {
+			change: func(v *ConsumerView) { v.Identity.Due, v.Identity.Expired = true, true },
+			want:   []Verb{AskCredentials}, phase: agentv1alpha1.InstructionPeering,
+		},
+		"so it is while the provider sends the expired one": {
+			change: func(v *ConsumerView) {
+				v.Identity.Due, v.Identity.Expired = true, true
+				v.Handshake.Credentials, v.Handshake.Applied = true, true
+			},
+			want: []Verb{AskCredentials}, phase: agentv1alpha1.InstructionPeering,
+		},
+		"one that a person made is renewed by whoever made it": {
+			change: func(v *ConsumerView) { v.Identity.Ours, v.Identity.Due = false, true },
+			phase:  agentv1alpha1.InstructionActive,
+		},
 		"an identity that a person made is used": {
 			change: func(v *ConsumerView) { v.Identity.Ours = false; v.Slice = SliceView{}; v.Node = NodeView{} },
 			want:   []Verb{StopAsking, WriteSlice}, phase: agentv1alpha1.InstructionAwaitingNode,

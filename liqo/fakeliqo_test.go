@@ -53,6 +53,9 @@ type world struct {
 	lossy bool
 	// networked clusters run Liqo's networking module.
 	networked bool
+	// lifetime of the certificates that Liqo has signed; 0 for ever. None of them is renewed
+	// through the peering.
+	lifetime time.Duration
 }
 
 // site is a cluster: an API server in memory, the agent's peering, Liqo's key.
@@ -412,7 +415,7 @@ func (w *world) connected(consumer, provider string) bool {
 	w.check(err)
 	return found && identity.Status.KubeconfigSecretRef != nil &&
 		certificateFits(identity.Spec.AuthParams.SignedCRT, w.sites[consumer].key.der, consumer) &&
-		!w.sites[consumer].cut && !w.sites[provider].cut && w.mayReplicate(provider, consumer)
+		time.Now().Before(parseCertificate(identity.Spec.AuthParams.SignedCRT).NotAfter) && !w.sites[consumer].cut && !w.sites[provider].cut && w.mayReplicate(provider, consumer)
 }
 
 // sign fills the status of a Tenant whose signature is good.
@@ -421,7 +424,7 @@ func (w *world) sign(provider, consumer string) {
 	c, ns := w.sites[provider].client, TenantNamespaceName(consumer)
 	var tenant authv1beta1.Tenant
 	var nonce corev1.Secret
-	if found, err := get(w.t.Context(), c, ns, consumer, &tenant); !found || tenant.Status.AuthParams != nil {
+	if found, err := get(w.t.Context(), c, ns, consumer, &tenant); !found || tenant.Status.AuthParams != nil && !w.isDue(&tenant) {
 		w.check(err)
 		return
 	}
@@ -432,9 +435,25 @@ func (w *world) sign(provider, consumer string) {
 	answer := &Answer{PublicKey: tenant.Spec.PublicKey, CSR: tenant.Spec.CSR, Signature: tenant.Spec.Signature}
 	w.check(checkAnswer(answer, nonce.Data[consts.NonceSecretField], consumer))
 	tenant.Status = authv1beta1.TenantStatus{TenantNamespace: ns, AuthParams: &authv1beta1.AuthParams{
-		APIServer: "https://" + provider + ".example", SignedCRT: w.sites[consumer].key.certificate(w.t, consumer),
+		APIServer: "https://" + provider + ".example", SignedCRT: w.certificate(consumer),
 	}}
 	w.check(c.Status().Update(w.t.Context(), &tenant))
+}
+
+func (w *world) certificate(consumer string) []byte {
+	w.t.Helper()
+	if w.lifetime == 0 {
+		return w.sites[consumer].key.certificate(w.t, consumer)
+	}
+	now := time.Now().Truncate(time.Second)
+	return w.sites[consumer].key.certificateFor(w.t, consumer, now, now.Add(w.lifetime))
+}
+
+// isDue is when Liqo has the certificate of a Tenant signed anew.
+func (w *world) isDue(tenant *authv1beta1.Tenant) bool {
+	w.t.Helper()
+	crt := parseCertificate(tenant.Status.AuthParams.SignedCRT)
+	return w.lifetime > 0 && !time.Now().Before(crt.NotAfter.Add(-w.lifetime/3))
 }
 
 // keepsRequest is true where Liqo signs the request: it keeps what it has signed, beyond

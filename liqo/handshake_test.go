@@ -50,9 +50,14 @@ func (k keyPair) answer(t *testing.T, as string, nonce []byte) *Answer {
 // certificate for the key, signed by itself: what is checked here is whose it is.
 func (k keyPair) certificate(t *testing.T, as string) []byte {
 	t.Helper()
+	return k.certificateFor(t, as, time.Unix(0, 0), time.Unix(1<<33, 0))
+}
+
+func (k keyPair) certificateFor(t *testing.T, as string, from, to time.Time) []byte {
+	t.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: as, Organization: []string{"liqo.io"}},
-		NotAfter: time.Unix(1<<33, 0),
+		NotBefore: from, NotAfter: to,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, k.private.Public(), k.private)
 	if err != nil {

@@ -28,11 +28,13 @@ type consumerScene struct {
 	now time.Time
 	all []agentv1alpha1.ReservationInstruction
 
-	namespace   *corev1.Namespace
-	key         *clusterKey
-	identity    *authv1beta1.Identity
-	slice       *authv1beta1.ResourceSlice
-	node        *corev1.Node
+	namespace *corev1.Namespace
+	key       *clusterKey
+	identity  *authv1beta1.Identity
+	slice     *authv1beta1.ResourceSlice
+	node      *corev1.Node
+	// renewal is when to look at the identity's certificate again, from now; 0 for never.
+	renewal     time.Duration
 	challenge   *received
 	answer      answered
 	credentials *Credentials
@@ -171,6 +173,7 @@ func (p *Peering) observeConsumerHandshake(ctx context.Context, s *consumerScene
 	}
 	if s.identity != nil {
 		s.Identity.Fits = certificateFits(s.identity.Spec.AuthParams.SignedCRT, s.key.der, p.opts.ClusterID)
+		s.observeLifetime()
 	}
 	if challenge != nil && s.live(challenge.Placement) {
 		s.challenge, s.Handshake.Challenged = challenge, true
@@ -184,6 +187,22 @@ func (p *Peering) observeConsumerHandshake(ctx context.Context, s *consumerScene
 	return nil
 }
 
+// observeLifetime looks at how much of its life the certificate has left. Liqo renews it
+// when two thirds to three quarters of that are over, through the peering itself: after
+// five sixths something was in the way, and once it has expired Liqo can renew nothing.
+func (s *consumerScene) observeLifetime() {
+	crt := parseCertificate(s.identity.Spec.AuthParams.SignedCRT)
+	if crt == nil {
+		return
+	}
+	due := crt.NotAfter.Add(-crt.NotAfter.Sub(crt.NotBefore) / 6)
+	s.Identity.Due, s.Identity.Expired = !s.now.Before(due), !s.now.Before(crt.NotAfter)
+	s.renewal = max(due.Sub(s.now), 0)
+	if s.Identity.Due {
+		s.renewal = max(crt.NotAfter.Sub(s.now), 0)
+	}
+}
+
 // live says whether placement names one that still stands.
 func (s *consumerScene) live(placement string) bool {
 	return slices.ContainsFunc(s.all, func(i agentv1alpha1.ReservationInstruction) bool {
@@ -193,12 +212,13 @@ func (s *consumerScene) live(placement string) bool {
 
 // continues says whether credentials belong to the handshake this cluster is in.
 // What it forgot in a restart it cannot ask for; then, as after its own request, the
-// provider's word is enough where there is no identity to lose.
+// provider's word is enough where there is no identity to lose: none that works, or one
+// that is due and gives way to a later certificate alone.
 func (s *consumerScene) continues(credentials *received) bool {
 	if s.challenge != nil && credentials.Epoch == s.challenge.Epoch && credentials.PreviousDigest == s.answer.digest {
 		return true
 	}
-	return !s.Identity.works() && (credentials.PreviousDigest == "" || s.challenge == nil)
+	return (!s.Identity.works() || s.Identity.Due) && (credentials.PreviousDigest == "" || s.challenge == nil)
 }
 
 func (p *Peering) readCredentials(s *consumerScene, r *received) {
@@ -212,7 +232,7 @@ func (p *Peering) readCredentials(s *consumerScene, r *received) {
 		return
 	}
 	s.credentials, s.Handshake.Credentials = &c, true
-	if s.Identity.works() && !issuedLater(c.SignedCRT, s.identity.Spec.AuthParams.SignedCRT) {
+	if s.Identity.isComplete() && !issuedLater(c.SignedCRT, s.identity.Spec.AuthParams.SignedCRT) {
 		// Delivered again, and Liqo has renewed the certificate since.
 		s.Handshake.Applied = true
 		return
