@@ -28,7 +28,7 @@ func TestNobodyExceedsTheBounds(t *testing.T) {
 		"a second too long":        {amounts: quantity.Amounts{"cpu": 1000}, duration: 2*time.Hour + time.Second, want: "duration: 2h0m1s is longer than one reservation may be held: the longest is 2h0m0s"},
 		"no cpu for memory":        {amounts: quantity.Amounts{"cpu": 0, "memory": 1}, want: "cpu must be above zero"},
 		"nothing in many words":    {amounts: quantity.Amounts{"cpu": 0, "memory": 0}, want: "above zero"},
-		"what no node can have":    {amounts: quantity.Amounts{"cpus": 1}, want: `no resource is called "cpus"`},
+		"what no node can have":    {amounts: quantity.Amounts{"cpus": 1}, want: `unknown resource "cpus"`},
 		"no cpu beside a GPU":      {amounts: quantity.Amounts{"cpu": 0, "nvidia.com/gpu": 1}},
 		"longer than can be borne": {amounts: quantity.Amounts{"cpu": 1000}, duration: LongestDuration + time.Hour, want: "is too long"},
 	}

@@ -18,29 +18,28 @@ import (
 	"time"
 )
 
-// How long an Authority's certificates are valid. Those it issues are few and
-// local, so nothing renews them.
+// Lifetimes of an Authority's certificates. They are long because nothing renews them.
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	leafLifetime      = 365 * 24 * time.Hour
-	// clockSkew is how far the clocks of the parties may lie apart.
+	// clockSkew is the tolerated difference between the clocks of two parties.
 	clockSkew = 5 * time.Minute
 )
 
-// Authority is a small certificate authority with an ECDSA P-256 key for the
-// playground and for tests. Installations use cert-manager or their own CA.
+// Authority is a small certificate authority with an ECDSA P-256 key, for the playground and
+// for tests. Installations use cert-manager or their own CA.
 type Authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 	now  time.Time
 }
 
-// KeyPair is a certificate and its private key, both PEM.
+// KeyPair is a certificate and its private key, both in PEM form.
 type KeyPair struct {
 	CertPEM, KeyPEM []byte
 }
 
-// NewAuthority makes a self-signed authority. All it issues is valid from now.
+// NewAuthority makes a self-signed authority. Its certificates are valid from now.
 func NewAuthority(commonName string, now time.Time) (*Authority, error) {
 	key, err := newKey()
 	if err != nil {
@@ -54,7 +53,7 @@ func NewAuthority(commonName string, now time.Time) (*Authority, error) {
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 	}
-	cert, err := issue(template, template, key.Public(), key)
+	cert, err := issueCertificate(template, template, key.Public(), key)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +68,7 @@ func LoadAuthority(dir string, now time.Time) (*Authority, error) {
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok || !pair.Leaf.IsCA {
-		return nil, fmt.Errorf("load the authority in %q: %s is no CA certificate", dir, CAFile)
+		return nil, fmt.Errorf("load the authority in %q: %s is not a CA certificate", dir, CAFile)
 	}
 	return &Authority{cert: pair.Leaf, key: key, now: now}, nil
 }
@@ -83,13 +82,13 @@ func (a *Authority) Save(dir string) error {
 	return Replace(dir, map[string][]byte{caKeyFile: key, CAFile: a.CertPEM()})
 }
 
-// CertPEM is the authority's own certificate.
+// CertPEM returns the authority's own certificate.
 func (a *Authority) CertPEM() []byte { return encodeCert(a.cert) }
 
-// Pool holds the authority's certificate alone.
-func (a *Authority) Pool() *x509.CertPool { return pool([]*x509.Certificate{a.cert}) }
+// Pool returns a pool with only the authority's certificate.
+func (a *Authority) Pool() *x509.CertPool { return newCertPool([]*x509.Certificate{a.cert}) }
 
-// IssueServer issues a certificate for a server under the given names and addresses.
+// IssueServer issues a server certificate for the given names and addresses.
 func (a *Authority) IssueServer(dnsNames []string, ips []net.IP) (KeyPair, error) {
 	return a.Issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "broker"},
@@ -99,8 +98,8 @@ func (a *Authority) IssueServer(dnsNames []string, ips []net.IP) (KeyPair, error
 	})
 }
 
-// IssueClient issues the certificate of a cluster's agent. Without a trust domain
-// the certificate has no URI SAN.
+// IssueClient issues the certificate of a cluster's agent. Without a trust domain it has no URI
+// SAN.
 func (a *Authority) IssueClient(clusterID, trustDomain string) (KeyPair, error) {
 	if !ValidClusterID(clusterID) {
 		return KeyPair{}, fmt.Errorf("cluster ID %q: want a lower-case DNS label of at most %d characters", clusterID, MaxClusterIDLength)
@@ -115,9 +114,8 @@ func (a *Authority) IssueClient(clusterID, trustDomain string) (KeyPair, error) 
 	return a.Issue(template)
 }
 
-// Issue signs template with a new key. Serial number, and lifetime and key usage
-// where template leaves them open, are filled in. It is the way to certificates
-// that nobody should have, for tests.
+// Issue signs template with a new key. It fills in the serial number, and lifetime and key
+// usage where template leaves them zero. Tests use it for invalid certificates, too.
 func (a *Authority) Issue(template *x509.Certificate) (KeyPair, error) {
 	key, err := newKey()
 	if err != nil {
@@ -134,7 +132,7 @@ func (a *Authority) Issue(template *x509.Certificate) (KeyPair, error) {
 	return KeyPair{CertPEM: certPEM, KeyPEM: keyPEM}, nil
 }
 
-// Certify is Issue for a key that somebody else has.
+// Certify is Issue for a public key whose private key the caller keeps.
 func (a *Authority) Certify(public crypto.PublicKey, template *x509.Certificate) (certPEM []byte, err error) {
 	leaf := *template
 	if leaf.NotBefore.IsZero() {
@@ -146,21 +144,20 @@ func (a *Authority) Certify(public crypto.PublicKey, template *x509.Certificate)
 	if leaf.KeyUsage == 0 {
 		leaf.KeyUsage = x509.KeyUsageDigitalSignature
 	}
-	cert, err := issue(&leaf, a.cert, public, a.key)
+	cert, err := issueCertificate(&leaf, a.cert, public, a.key)
 	if err != nil {
 		return nil, err
 	}
 	return encodeCert(cert), nil
 }
 
-// TLS parses the pair; the Leaf is set.
+// TLS parses the pair and sets Leaf.
 func (p KeyPair) TLS() (tls.Certificate, error) {
 	return tls.X509KeyPair(p.CertPEM, p.KeyPEM)
 }
 
-// Save lays out dir as Files reads it: the pair, the CA that the peer's server
-// certificate is checked against and, unless empty, the CA of the agents. What dir
-// held is replaced in one step.
+// Save atomically writes the files that Files reads: the pair, the CA of the peer's server
+// certificate and, unless empty, the CA of the agents.
 func (p KeyPair) Save(dir string, ca, agentsCA []byte) error {
 	content := map[string][]byte{KeyFile: p.KeyPEM, CertFile: p.CertPEM, CAFile: ca}
 	if len(agentsCA) > 0 {
@@ -173,7 +170,7 @@ func newKey() (crypto.Signer, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
 
-func issue(template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) (*x509.Certificate, error) {
+func issueCertificate(template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, err
@@ -193,7 +190,7 @@ func encodeCert(cert *x509.Certificate) []byte {
 func encodeKey(key crypto.Signer) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, errors.New("private key of a kind that cannot be written")
+		return nil, errors.New("private key of an unsupported type")
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }

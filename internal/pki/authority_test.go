@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// testTime is the present of these tests.
+// testTime is the current time of these tests.
 var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func newAuthority(t testing.TB) *Authority {
@@ -39,7 +39,7 @@ func parsed(t testing.TB) func(KeyPair, error) tls.Certificate {
 	}
 }
 
-func TestAuthorityIssuesWhatItsNamesSay(t *testing.T) {
+func TestAuthorityIssuesServerAndClientCertificates(t *testing.T) {
 	a := newAuthority(t)
 	server := parsed(t)(a.IssueServer([]string{"broker.example"}, []net.IP{net.IPv4(127, 0, 0, 1)})).Leaf
 	client := parsed(t)(a.IssueClient("rome", "fluidos.eu")).Leaf
@@ -75,7 +75,7 @@ func TestAuthorityIssuesWhatItsNamesSay(t *testing.T) {
 	}
 }
 
-func TestAuthorityOutlivesItsProcess(t *testing.T) {
+func TestLoadAuthorityReadsSavedAuthority(t *testing.T) {
 	dir := t.TempDir()
 	if err := newAuthority(t).Save(dir); err != nil {
 		t.Fatal(err)

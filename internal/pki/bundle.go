@@ -11,9 +11,8 @@ import (
 	"slices"
 )
 
-// ParseBundle reads CA certificates in PEM form: one, or during a rotation more.
-// What is not a certificate in it is an error, so that a damaged root is noticed
-// while the other still serves.
+// ParseBundle reads one or more CA certificates in PEM form. Any other content is an error, so
+// that a damaged root is noticed while the other one still works.
 func ParseBundle(content []byte) ([]*x509.Certificate, error) {
 	var certs []*x509.Certificate
 	rest := content
@@ -23,7 +22,7 @@ func ParseBundle(content []byte) ([]*x509.Certificate, error) {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("a block is %q: put CA certificates there alone", block.Type)
+			return nil, fmt.Errorf("a PEM block is %q: put only CA certificates there", block.Type)
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
@@ -39,7 +38,7 @@ func ParseBundle(content []byte) ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// EncodeBundle is what ParseBundle reads.
+// EncodeBundle is the reverse of ParseBundle.
 func EncodeBundle(certs []*x509.Certificate) []byte {
 	var out bytes.Buffer
 	for _, cert := range certs {
@@ -48,9 +47,9 @@ func EncodeBundle(certs []*x509.Certificate) []byte {
 	return out.Bytes()
 }
 
-// TrustDigest names what is trusted: two parties with the same roots for servers and
-// for agents have the same digest, however the files are written. It is
-// "sha256:" and 64 hexadecimal digits.
+// TrustDigest identifies a set of roots: two parties with the same roots for servers and for
+// agents have the same digest, however the files are written. The digest is "sha256:" and 64
+// hexadecimal digits.
 func TrustDigest(servers, agents []*x509.Certificate) string {
 	whole := sha256.New()
 	for _, bundle := range [][]*x509.Certificate{servers, agents} {
@@ -70,31 +69,31 @@ func bundleDigest(certs []*x509.Certificate) [sha256.Size]byte {
 	return sha256.Sum256(bytes.Join(digests, nil))
 }
 
-// digestPrefix says how a digest was made.
+// digestPrefix names the hash function of a digest.
 const digestPrefix = "sha256:"
 
-// KeyHash is the SHA-256 of a certificate's SubjectPublicKeyInfo, "sha256:" and 64
-// hexadecimal digits: what kubeadm calls a discovery token's CA certificate hash.
-// It stays when the certificate is renewed with the same key.
+// KeyHash returns the SHA-256 of a certificate's SubjectPublicKeyInfo as "sha256:" and 64
+// hexadecimal digits. kubeadm calls it the discovery token CA certificate hash. It survives a
+// renewal with the same key.
 func KeyHash(cert *x509.Certificate) string { return SPKIHash(cert.RawSubjectPublicKeyInfo) }
 
-// SPKIHash is the KeyHash of a SubjectPublicKeyInfo in DER, such as that of a
-// certificate signing request.
+// SPKIHash is KeyHash for a SubjectPublicKeyInfo in DER, such as that of a certificate signing
+// request.
 func SPKIHash(spki []byte) string {
 	digest := sha256.Sum256(spki)
 	return digestPrefix + hex.EncodeToString(digest[:])
 }
 
-// ParseKeyHash checks what somebody gives as a KeyHash.
+// ParseKeyHash validates and normalizes a key hash given by a user.
 func ParseKeyHash(text string) (string, error) {
 	digits, ok := bytes.CutPrefix([]byte(text), []byte(digestPrefix))
 	if raw, err := hex.DecodeString(string(digits)); !ok || err != nil || len(raw) != sha256.Size {
-		return "", fmt.Errorf("%q is no key hash: want sha256: and 64 hexadecimal digits, as `broker enrol` prints it", text)
+		return "", fmt.Errorf("%q is not a key hash: want sha256: and 64 hexadecimal digits, as `broker enrol` prints it", text)
 	}
 	return digestPrefix + string(bytes.ToLower(digits)), nil
 }
 
-func pool(certs []*x509.Certificate) *x509.CertPool {
+func newCertPool(certs []*x509.Certificate) *x509.CertPool {
 	p := x509.NewCertPool()
 	for _, cert := range certs {
 		p.AddCert(cert)

@@ -18,12 +18,12 @@ func TestParseBundle(t *testing.T) {
 		want    []*x509.Certificate
 		refused string
 	}{
-		"one root":                    {content: a.CertPEM(), want: []*x509.Certificate{a.cert}},
-		"two roots":                   {content: slices.Concat(a.CertPEM(), b.CertPEM()), want: []*x509.Certificate{a.cert, b.cert}},
-		"a root twice counts once":    {content: slices.Concat(a.CertPEM(), a.CertPEM()), want: []*x509.Certificate{a.cert}},
-		"text between is passed over": {content: slices.Concat([]byte("# new\n"), a.CertPEM()), want: []*x509.Certificate{a.cert}},
-		"nothing":                     {refused: "no CA certificate"},
-		"a private key":               {content: slices.Concat(a.CertPEM(), pair.KeyPEM), refused: `"PRIVATE KEY"`},
+		"one root":                       {content: a.CertPEM(), want: []*x509.Certificate{a.cert}},
+		"two roots":                      {content: slices.Concat(a.CertPEM(), b.CertPEM()), want: []*x509.Certificate{a.cert, b.cert}},
+		"a duplicate root counts once":   {content: slices.Concat(a.CertPEM(), a.CertPEM()), want: []*x509.Certificate{a.cert}},
+		"text between blocks is ignored": {content: slices.Concat([]byte("# new\n"), a.CertPEM()), want: []*x509.Certificate{a.cert}},
+		"nothing":                        {refused: "no CA certificate"},
+		"a private key":                  {content: slices.Concat(a.CertPEM(), pair.KeyPEM), refused: `"PRIVATE KEY"`},
 		"a damaged root beside a good one": {
 			content: slices.Concat(a.CertPEM(), []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")),
 			refused: "certificate 2",

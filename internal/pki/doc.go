@@ -1,6 +1,6 @@
-// Package pki holds what certificates mean to the broker and its agents: which
-// cluster a certificate speaks for, where certificates lie on disk, and messages
-// signed with them.
+// Package pki defines what certificates mean to the broker and its agents: which cluster a
+// certificate identifies, where certificates lie on disk, and how messages are signed with
+// them.
 //
 //	agents' CA ── signs ──▶ agent's certificate   CN = cluster ID, client auth
 //	                          │ mTLS to the broker        ClusterID

@@ -18,20 +18,21 @@ import (
 	"time"
 )
 
-// Limits of an envelope. The first is what a message body of the REST API holds.
+// Limits of an envelope. MaxEnvelopeSize is what fits into a message body of the REST API.
 const (
 	MaxEnvelopeSize = 48 << 10
 	maxChain        = 8
 	minRSABits      = 2048
 )
 
-// envelopeDomain keeps a signature from meaning anything elsewhere, such as in a
-// TLS handshake made with the same key.
+// envelopeDomain separates these signatures from other uses of the same key, such as TLS
+// handshakes.
 const envelopeDomain = "liqo-resource-broker envelope v1\x00"
 
 var pssOptions = &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: crypto.SHA256}
 
-// envelope is what travels. It is signed, not sealed: whoever carries it can read it.
+// envelope is the wire format. It is signed but not encrypted: anyone who carries it can read
+// it.
 type envelope struct {
 	Payload []byte `json:"payload"`
 	// Certificates is the signer's chain in DER, its own certificate first.
@@ -39,14 +40,14 @@ type envelope struct {
 	Signature    []byte   `json:"signature"`
 }
 
-// Sign wraps payload for the eyes of anyone and the trust of those who know the
-// CA of cert. Its size grows by a third and about 2 KiB per certificate.
+// Sign wraps payload so that anyone who trusts the CA of cert can verify who sent it. The
+// result is a third larger than the payload, plus about 2 KiB per certificate.
 func Sign(payload []byte, cert tls.Certificate) ([]byte, error) {
 	signer, ok := cert.PrivateKey.(crypto.Signer)
 	if !ok || len(cert.Certificate) == 0 {
 		return nil, errors.New("sign an envelope: certificate without a private key that signs")
 	}
-	signature, err := sign(signer, signedBytes(cert.Certificate[0], payload))
+	signature, err := signMessage(signer, signedBytes(cert.Certificate[0], payload))
 	if err != nil {
 		return nil, fmt.Errorf("sign an envelope: %w", err)
 	}
@@ -55,18 +56,18 @@ func Sign(payload []byte, cert tls.Certificate) ([]byte, error) {
 		return nil, err
 	}
 	if len(wrapped) > MaxEnvelopeSize {
-		return nil, fmt.Errorf("sign an envelope: %d bytes, at most %d are carried", len(wrapped), MaxEnvelopeSize)
+		return nil, fmt.Errorf("sign an envelope: %d bytes exceed the limit of %d", len(wrapped), MaxEnvelopeSize)
 	}
 	return wrapped, nil
 }
 
-// Verify returns the payload and the cluster that signed it. The signer's chain
-// must lead to roots at now, for client authentication, and its certificate must
-// speak for a cluster as ClusterID says. Nothing of the content is in the errors.
+// Verify returns the payload and the cluster that signed it. The signer's chain must lead to
+// roots at time now, for client authentication, and its certificate must identify a cluster,
+// see ClusterID. Errors do not contain the payload.
 func Verify(wrapped []byte, roots *x509.CertPool, now time.Time) (clusterID string, payload []byte, err error) {
 	if roots == nil {
-		// x509 would take nil for the CAs of the system.
-		return "", nil, errors.New("envelope: no CA to check it against")
+		// x509 would take nil for the system's CAs.
+		return "", nil, errors.New("envelope: no CA to verify it with")
 	}
 	e, err := openEnvelope(wrapped)
 	if err != nil {
@@ -86,15 +87,15 @@ func Verify(wrapped []byte, roots *x509.CertPool, now time.Time) (clusterID stri
 	return clusterID, e.Payload, nil
 }
 
-// signedBytes binds the certificate beside the payload: without it another
-// certificate could be put in place of the signer's for which the signature also
-// holds. The digest has a fixed length, so no two inputs give the same bytes.
+// signedBytes covers the certificate as well as the payload. Otherwise another certificate for
+// the same key could replace the signer's. The digest has a fixed length, so different inputs
+// never give the same bytes.
 func signedBytes(leaf, payload []byte) []byte {
 	digest := sha256.Sum256(leaf)
 	return slices.Concat([]byte(envelopeDomain), digest[:], payload)
 }
 
-func sign(signer crypto.Signer, message []byte) ([]byte, error) {
+func signMessage(signer crypto.Signer, message []byte) ([]byte, error) {
 	digest := sha256.Sum256(message)
 	switch key := signer.Public().(type) {
 	case ed25519.PublicKey:
@@ -124,23 +125,23 @@ func verifySignature(public crypto.PublicKey, message, signature []byte) error {
 		return errors.New("envelope: signed with a key that is neither ECDSA, Ed25519 nor RSA")
 	}
 	if !good {
-		return errors.New("envelope: signature does not fit payload and certificate")
+		return errors.New("envelope: signature does not match payload and certificate")
 	}
 	return nil
 }
 
 func openEnvelope(wrapped []byte) (*envelope, error) {
 	if len(wrapped) > MaxEnvelopeSize {
-		return nil, fmt.Errorf("envelope: %d bytes, at most %d are read", len(wrapped), MaxEnvelopeSize)
+		return nil, fmt.Errorf("envelope: %d bytes exceed the limit of %d", len(wrapped), MaxEnvelopeSize)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(wrapped))
 	decoder.DisallowUnknownFields()
 	var e envelope
 	if err := decoder.Decode(&e); err != nil {
-		return nil, errors.New("envelope: not a JSON object with payload, certificates and signature alone")
+		return nil, errors.New("envelope: not a JSON object with exactly payload, certificates and signature")
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("envelope: something follows it")
+		return nil, errors.New("envelope: trailing data")
 	}
 	if n := len(e.Certificates); n == 0 || n > maxChain {
 		return nil, fmt.Errorf("envelope: %d certificates, want 1 to %d", n, maxChain)

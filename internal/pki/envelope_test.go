@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-func TestEnvelopeArrivesAsItWasSent(t *testing.T) {
+func TestVerifyReturnsSignedPayload(t *testing.T) {
 	keys := map[string]func() (crypto.Signer, error){
 		"P-256":   func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) },
 		"P-384":   func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P384(), rand.Reader) },
@@ -45,13 +45,13 @@ func TestEnvelopeArrivesAsItWasSent(t *testing.T) {
 	}
 }
 
-func TestEnvelopeWithAnIntermediate(t *testing.T) {
+func TestVerifyAcceptsIntermediate(t *testing.T) {
 	root := newAuthority(t)
 	middleKey, err := newKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	middleCert, err := issue(&x509.Certificate{
+	middleCert, err := issueCertificate(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "middle"}, NotBefore: testTime, NotAfter: testTime.Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}, root.cert, middleKey.Public(), root.key)
@@ -69,11 +69,11 @@ func TestEnvelopeWithAnIntermediate(t *testing.T) {
 	}
 }
 
-func TestTamperedEnvelopesAreRefused(t *testing.T) {
+func TestVerifyRefusesTamperedEnvelope(t *testing.T) {
 	a, foreign := newAuthority(t), newAuthority(t)
 	rome := parsed(t)(a.IssueClient("rome", ""))
 	paris := parsed(t)(a.IssueClient("paris", ""))
-	// twin has another certificate for the very key of rome.
+	// twin has another certificate for rome's key.
 	twin := signedBy(t, a, rome.PrivateKey.(crypto.Signer), "berlin")
 
 	edits := map[string]func(*envelope){
@@ -129,7 +129,7 @@ func TestTamperedEnvelopesAreRefused(t *testing.T) {
 	})
 }
 
-func TestSignRefusesWhatCannotBeCarried(t *testing.T) {
+func TestSignRefusesOversizedPayload(t *testing.T) {
 	a := newAuthority(t)
 	cert := parsed(t)(a.IssueClient("rome", ""))
 	if _, err := Sign(make([]byte, MaxEnvelopeSize), cert); err == nil {
@@ -140,7 +140,7 @@ func TestSignRefusesWhatCannotBeCarried(t *testing.T) {
 	}
 }
 
-func TestErrorsDoNotCarryThePayload(t *testing.T) {
+func TestVerifyErrorOmitsPayload(t *testing.T) {
 	a := newAuthority(t)
 	const canary = "canary-4711"
 	wrapped, err := Sign([]byte(canary), parsed(t)(a.IssueClient("rome", "")))
@@ -160,7 +160,7 @@ func TestErrorsDoNotCarryThePayload(t *testing.T) {
 	}
 }
 
-// Whatever is done to an envelope, it is refused or says what was signed.
+// However an envelope is altered, Verify rejects it or returns what was signed.
 func FuzzVerify(f *testing.F) {
 	a := newAuthority(f)
 	rome, err := a.IssueClient("rome", "fluidos.eu")
@@ -193,7 +193,7 @@ func FuzzVerify(f *testing.F) {
 
 func signedBy(t *testing.T, a *Authority, key crypto.Signer, commonName string) tls.Certificate {
 	t.Helper()
-	leaf, err := issue(&x509.Certificate{
+	leaf, err := issueCertificate(&x509.Certificate{
 		Subject: pkix.Name{CommonName: commonName}, NotBefore: testTime.Add(-time.Minute), NotAfter: testTime.Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, a.cert, key.Public(), a.key)

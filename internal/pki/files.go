@@ -13,21 +13,20 @@ import (
 	"time"
 )
 
-// Names of the files in a certificate directory. The first three are those of a
-// kubernetes.io/tls Secret that cert-manager fills, so it can be mounted as it is.
+// Names of the files in a certificate directory. The first three match a kubernetes.io/tls
+// Secret that cert-manager fills, so such a Secret can be mounted unchanged.
 const (
 	// CertFile is this side's certificate, followed by its intermediates.
 	CertFile = "tls.crt"
 	// KeyFile is the private key of CertFile.
 	KeyFile = "tls.key"
-	// CAFile is the CA that the broker's server certificate is checked against.
+	// CAFile is the CA of the broker's server certificate.
 	CAFile = "ca.crt"
-	// AgentsCAFile is the CA that agents' certificates are checked against, by the
-	// broker and by other agents. Without the file it is CAFile.
+	// AgentsCAFile is the CA of the agents' certificates, used by the broker and by other agents.
+	// If absent, CAFile is used.
 	AgentsCAFile = "agents-ca.crt"
-	// CAAdditionalFile and AgentsCAAdditionalFile hold further roots that are trusted
-	// beside those of CAFile and AgentsCAFile while a CA is rotated. They may be
-	// empty or absent.
+	// CAAdditionalFile and AgentsCAAdditionalFile hold further roots that are trusted while a CA is
+	// rotated. They may be empty or absent.
 	CAAdditionalFile       = "ca-additional.crt"
 	AgentsCAAdditionalFile = "agents-ca-additional.crt"
 
@@ -36,33 +35,31 @@ const (
 
 var watched = [...]string{CertFile, KeyFile, CAFile, AgentsCAFile, CAAdditionalFile, AgentsCAAdditionalFile}
 
-// lookEvery is how often files that are in use are looked at. At every request it would be
-// a third of what a short one costs on both sides.
-const lookEvery = time.Second
+// pollInterval is how often the files are checked for changes. Checking at every request would
+// take a third of the time of a short one on both sides.
+const pollInterval = time.Second
 
-// readTries bounds how often files are read that are replaced meanwhile.
+// readTries bounds the attempts to read files that change while they are read.
 const readTries = 5
 
-// Credentials are the content of a certificate directory at one time. They do not
-// change: whoever holds a pointer can tell newer ones by comparing it.
+// Credentials are the content of a certificate directory at one time. They are immutable: a
+// different pointer means newer content.
 type Credentials struct {
-	// Certificate is this side's own, with Leaf set.
+	// Certificate is this side's certificate, with Leaf set.
 	Certificate tls.Certificate
-	// ServerCA is what the broker's certificate is checked against, and ServerRoots
-	// the certificates in it.
+	// ServerCA verifies the broker's certificate; ServerRoots are its certificates.
 	ServerCA    *x509.CertPool
 	ServerRoots []*x509.Certificate
-	// AgentsCA is what agents' certificates and envelopes are checked against, and
-	// AgentsRoots the certificates in it.
+	// AgentsCA verifies agents' certificates and envelopes; AgentsRoots are its certificates.
 	AgentsCA    *x509.CertPool
 	AgentsRoots []*x509.Certificate
 }
 
-// TrustDigest names the roots in c.
+// TrustDigest identifies the roots in c.
 func (c *Credentials) TrustDigest() string { return TrustDigest(c.ServerRoots, c.AgentsRoots) }
 
-// Files reads a certificate directory and follows its changes: a call of Current looks at
-// the files, once a second at most while all is well, and reads them if one was replaced.
+// Files reads a certificate directory and follows its changes. Current checks the files, at
+// most once a second while all is well, and rereads them after a change.
 type Files struct {
 	dir string
 	now func() time.Time
@@ -75,8 +72,7 @@ type Files struct {
 	problem error
 }
 
-// OpenFiles reads dir. The error names the file, what is wrong with it and what to
-// do.
+// OpenFiles reads dir. The error names the file, the problem and the remedy.
 func OpenFiles(dir string, now func() time.Time) (*Files, error) {
 	f := &Files{dir: dir, now: now}
 	if _, err := f.Current(); err != nil {
@@ -85,9 +81,9 @@ func OpenFiles(dir string, now func() time.Time) (*Files, error) {
 	return f, nil
 }
 
-// Current returns what the directory holds. While new files are broken or only
-// half replaced, the credentials read before them stay in use, as long as their
-// certificate is valid; Problem tells.
+// Current returns the content of the directory. While new files are invalid or only partly
+// replaced, it returns the previous credentials as long as their certificate is valid; Problem
+// says why.
 func (f *Files) Current() (*Credentials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,7 +97,7 @@ func (f *Files) Current() (*Credentials, error) {
 	return f.current, nil
 }
 
-// Problem says why the files as they are now are not in use; nil if they are.
+// Problem says why the present files are not in use; nil if they are.
 func (f *Files) Problem() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +105,7 @@ func (f *Files) Problem() error {
 	return f.problem
 }
 
-// ClusterID is the cluster that the directory's certificate speaks for.
+// ClusterID returns the cluster that the directory's certificate identifies.
 func (f *Files) ClusterID() (string, error) {
 	c, err := f.Current()
 	if err != nil {
@@ -122,8 +118,8 @@ func (f *Files) ClusterID() (string, error) {
 	return id, nil
 }
 
-// ClientTLS is the configuration of connections to the broker made with c: TLS 1.3,
-// this side's certificate, no CA but c.ServerCA.
+// ClientTLS returns the TLS configuration for connections to the broker: TLS 1.3, this side's
+// certificate, and c.ServerCA as the only root.
 func (f *Files) ClientTLS(c *Credentials) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
@@ -133,9 +129,9 @@ func (f *Files) ClientTLS(c *Credentials) *tls.Config {
 	}
 }
 
-// ServerTLS is the configuration of the broker's listener: TLS 1.3, a client
-// certificate signed by AgentsCA, no session tickets because a resumed session
-// skips the check of certificates. protocols are those of ALPN.
+// ServerTLS returns the TLS configuration of the broker's listener. It requires TLS 1.3 and a
+// client certificate signed by AgentsCA. Session tickets are off, because a resumed session
+// skips the certificate check. protocols are those of ALPN.
 func (f *Files) ServerTLS(protocols ...string) *tls.Config {
 	base := &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -158,9 +154,9 @@ func (f *Files) ServerTLS(protocols ...string) *tls.Config {
 	return config
 }
 
-// EnrolmentTLS is the configuration of the listener for clusters without a
-// certificate: TLS 1.3, no client certificate. The server's chain ends with its CA,
-// so that a client which knows no more than the KeyHash of the CA can check it.
+// EnrolmentTLS returns the TLS configuration of the listener for clusters without a
+// certificate: TLS 1.3, no client certificate. The server sends its CA at the end of the chain,
+// so that a client which knows only the KeyHash of the CA can verify it.
 func (f *Files) EnrolmentTLS(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -191,25 +187,24 @@ func (c *Credentials) withRoots() *tls.Certificate {
 
 func (f *Files) path(name string) string { return filepath.Join(f.dir, name) }
 
-// reload needs mu. It leaves current alone unless all files are good, and of one
-// moment.
+// reload needs mu. It replaces current only if all files are valid and belong together.
 func (f *Files) reload() {
 	now := f.now()
-	if ago := now.Sub(f.looked); f.current != nil && f.problem == nil && 0 <= ago && ago < lookEvery {
+	if ago := now.Sub(f.looked); f.current != nil && f.problem == nil && 0 <= ago && ago < pollInterval {
 		return
 	}
 	f.looked = now
-	infos := f.stat()
-	// What is not valid yet becomes so without any change.
-	if (f.current != nil || f.problem != nil) && !errors.Is(f.problem, errEarly) && slices.EqualFunc(infos[:], f.seen[:], sameFile) {
+	infos := f.statFiles()
+	// A certificate that was not valid yet becomes valid without a change of the file.
+	if (f.current != nil || f.problem != nil) && !errors.Is(f.problem, errNotYetValid) && slices.EqualFunc(infos[:], f.seen[:], sameFile) {
 		return
 	}
 	for range readTries {
-		c, err := f.read()
+		c, err := f.readCredentials()
 		f.seen, f.problem = infos, err
-		if infos = f.stat(); !slices.EqualFunc(infos[:], f.seen[:], sameFile) {
-			// What was read may be some old and some new files.
-			f.problem = fmt.Errorf("certificate directory %q changes while it is read: replace its files less often", f.dir)
+		if infos = f.statFiles(); !slices.EqualFunc(infos[:], f.seen[:], sameFile) {
+			// The files may have been read partly before and partly after a change.
+			f.problem = fmt.Errorf("certificate directory %q changes while being read: replace its files less often", f.dir)
 			continue
 		}
 		if err == nil {
@@ -219,10 +214,10 @@ func (f *Files) reload() {
 	}
 }
 
-// stat comes before read: a file that is replaced in between is read again.
-func (f *Files) stat() (infos [len(watched)]os.FileInfo) {
+// statFiles runs before read: a file that is replaced in between is read again.
+func (f *Files) statFiles() (infos [len(watched)]os.FileInfo) {
 	for i, name := range watched {
-		// A file that cannot be looked at counts as absent; read explains.
+		// A file that cannot be inspected counts as absent; read reports the error.
 		infos[i], _ = os.Stat(f.path(name))
 	}
 	return infos
@@ -235,7 +230,7 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-func (f *Files) read() (*Credentials, error) {
+func (f *Files) readCredentials() (*Credentials, error) {
 	certificate, err := f.readPair()
 	if err != nil {
 		return nil, err
@@ -256,8 +251,8 @@ func (f *Files) read() (*Credentials, error) {
 	}
 	return &Credentials{
 		Certificate: certificate,
-		ServerCA:    pool(servers), ServerRoots: servers,
-		AgentsCA: pool(agents), AgentsRoots: agents,
+		ServerCA:    newCertPool(servers), ServerRoots: servers,
+		AgentsCA: newCertPool(agents), AgentsRoots: agents,
 	}, nil
 }
 
@@ -272,13 +267,13 @@ func (f *Files) readPair() (tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("%q and %q are no certificate and its private key: %w: put both from the same issue there",
+		return tls.Certificate{}, fmt.Errorf("%q and %q are not a certificate and its private key: %w: put both from the same issuance there",
 			f.path(CertFile), f.path(KeyFile), err)
 	}
 	return pair, nil
 }
 
-// readRoots reads a bundle and what stands beside it.
+// readRoots reads a bundle and the additional bundle beside it.
 func (f *Files) readRoots(name, additional string) ([]*x509.Certificate, error) {
 	content, err := f.readFile(name)
 	if err != nil {
@@ -319,11 +314,10 @@ func (f *Files) readFile(name string) ([]byte, error) {
 	return content, nil
 }
 
-var errEarly = errors.New("not valid")
+var errNotYetValid = errors.New("not valid")
 
-// checkValidity is about what this side shows. Whether the certificate is valid yet
-// is for the other side's clock to say, so a clock here that is a little late is no
-// reason to do without it.
+// checkValidity checks this side's own certificate. Whether it is valid yet is decided by the
+// other side's clock, so a local clock that is slightly behind is tolerated.
 func (f *Files) checkValidity(leaf *x509.Certificate) error {
 	now := f.now()
 	if now.After(leaf.NotAfter) {
@@ -331,8 +325,8 @@ func (f *Files) checkValidity(leaf *x509.Certificate) error {
 			f.path(CertFile), leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if now.Add(clockSkew).Before(leaf.NotBefore) {
-		return fmt.Errorf("certificate %q is %w before %s, and it is %s here: check the clock of this machine",
-			f.path(CertFile), errEarly, leaf.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return fmt.Errorf("certificate %q is %w before %s, and the clock here shows %s: check the clock of this machine",
+			f.path(CertFile), errNotYetValid, leaf.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestOpenFilesSaysWhatIsWrong(t *testing.T) {
+func TestOpenFilesErrorNamesFileAndRemedy(t *testing.T) {
 	a := newAuthority(t)
 	cases := map[string]struct {
 		edit func(t *testing.T, dir string)
@@ -76,7 +76,7 @@ func TestFilesFollowChanges(t *testing.T) {
 	if files.Problem() != nil {
 		t.Error("files were looked at twice within a second")
 	}
-	now = now.Add(lookEvery)
+	now = now.Add(pollInterval)
 	if got := current(t, files); got != first {
 		t.Error("a half replaced pair was used")
 	}
@@ -97,7 +97,7 @@ func TestFilesFollowChanges(t *testing.T) {
 	}
 
 	remove(CertFile)(t, dir)
-	now = now.Add(lookEvery)
+	now = now.Add(pollInterval)
 	if got := current(t, files); got != second {
 		t.Error("a removed file took what was read away")
 	}
@@ -107,8 +107,8 @@ func TestFilesFollowChanges(t *testing.T) {
 	}
 }
 
-// A Secret that is mounted is replaced by turning a symbolic link.
-func TestFilesFollowAMountedSecret(t *testing.T) {
+// A mounted Secret is replaced by switching a symbolic link.
+func TestFilesFollowMountedSecret(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()
 	for name, cluster := range map[string]string{"v1": "rome", "v2": "paris"} {
@@ -128,13 +128,13 @@ func TestFilesFollowAMountedSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn("v2")
-	now = now.Add(lookEvery)
+	now = now.Add(pollInterval)
 	if id, err := files.ClusterID(); id != "paris" || err != nil {
 		t.Errorf("ClusterID after the turn = %q, %v; want paris", id, err)
 	}
 }
 
-func TestWhatWasNotValidYetIsTakenUpInTime(t *testing.T) {
+func TestFilesUseCertificateOnceItIsValid(t *testing.T) {
 	a := newAuthority(t)
 	dir := certDir(t, a, "rome")
 	now := testTime
@@ -149,7 +149,7 @@ func TestWhatWasNotValidYetIsTakenUpInTime(t *testing.T) {
 	if err := errors.Join(err, late.Save(dir, a.CertPEM(), nil)); err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(lookEvery)
+	now = now.Add(pollInterval)
 	if got := current(t, files); got != first || files.Problem() == nil {
 		t.Errorf("a certificate of the next hour is in use: %v", files.Problem())
 	}
@@ -159,7 +159,7 @@ func TestWhatWasNotValidYetIsTakenUpInTime(t *testing.T) {
 	}
 }
 
-func TestASecondRootIsTrustedBesideTheFirst(t *testing.T) {
+func TestFilesTrustAdditionalRoots(t *testing.T) {
 	a, b, c := newAuthority(t), newAuthority(t), newAuthority(t)
 	dir := t.TempDir()
 	pair, err := a.IssueClient("rome", "")
@@ -174,7 +174,7 @@ func TestASecondRootIsTrustedBesideTheFirst(t *testing.T) {
 	before := current(t, files)
 	write(CAAdditionalFile, c.CertPEM())(t, dir)
 	write(AgentsCAAdditionalFile, slices.Concat(c.CertPEM(), b.CertPEM()))(t, dir)
-	now = now.Add(lookEvery)
+	now = now.Add(pollInterval)
 	after := current(t, files)
 	if before.TrustDigest() == after.TrustDigest() {
 		t.Error("another root left the digest as it was")
@@ -190,13 +190,13 @@ func TestASecondRootIsTrustedBesideTheFirst(t *testing.T) {
 	}
 	remove(CAAdditionalFile)(t, dir)
 	remove(AgentsCAAdditionalFile)(t, dir)
-	now = now.Add(lookEvery)
+	now = now.Add(pollInterval)
 	if got, want := current(t, files).TrustDigest(), before.TrustDigest(); got != want {
 		t.Errorf("digest without additional roots: %s, want %s", got, want)
 	}
 }
 
-func TestFilesOfAServerSpeakForNoCluster(t *testing.T) {
+func TestFilesOfServerHaveNoClusterID(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()
 	pair, err := a.Issue(&x509.Certificate{Subject: pkix.Name{CommonName: "broker"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// MaxClusterIDLength is what Liqo leaves for a cluster ID in the namespace names
-// that it builds.
+// MaxClusterIDLength is how much room Liqo leaves for a cluster ID in the namespace names that
+// it builds.
 const MaxClusterIDLength = 40
 
 var (
@@ -19,19 +19,18 @@ var (
 	oidCommonName    = asn1.ObjectIdentifier{2, 5, 4, 3}
 )
 
-// ClusterID returns the cluster that cert speaks for: its only common name, which
-// must be a lower-case DNS label of at most MaxClusterIDLength characters. A URI
-// SAN, if there is one, must be spiffe://<trust domain>/cluster/<the same ID>.
-// Only client certificates speak for a cluster, CA certificates never do.
+// ClusterID returns the cluster that cert identifies: its only common name, which must be a
+// lower-case DNS label of at most MaxClusterIDLength characters. A URI SAN, if there is one,
+// must be spiffe://<trust domain>/cluster/<the same ID>. CA certificates and certificates
+// without client auth are rejected.
 //
-// ClusterID does not verify the chain. Its errors name what is wrong with the
-// certificate and are fit for the caller to read.
+// ClusterID does not verify the chain. Its errors may be shown to the caller.
 func ClusterID(cert *x509.Certificate) (string, error) {
 	if cert == nil {
 		return "", errors.New("no certificate")
 	}
 	if cert.IsCA || cert.KeyUsage&x509.KeyUsageCertSign != 0 {
-		return "", errors.New("a CA certificate speaks for no cluster: use a client certificate that it signed")
+		return "", errors.New("a CA certificate identifies no cluster: use a client certificate that it signed")
 	}
 	if !slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
 		return "", errors.New("certificate lacks the extended key usage client auth: issue it with that usage")
@@ -41,7 +40,7 @@ func ClusterID(cert *x509.Certificate) (string, error) {
 		return "", err
 	}
 	if !ValidClusterID(id) {
-		return "", fmt.Errorf("common name %q is no cluster ID: want a lower-case DNS label of at most %d characters", id, MaxClusterIDLength)
+		return "", fmt.Errorf("common name %q is not a cluster ID: want a lower-case DNS label of at most %d characters", id, MaxClusterIDLength)
 	}
 	if err := checkURIs(cert.URIs, id); err != nil {
 		return "", err
@@ -49,12 +48,12 @@ func ClusterID(cert *x509.Certificate) (string, error) {
 	return id, nil
 }
 
-// ValidClusterID says whether id has the form of a cluster ID.
+// ValidClusterID reports whether id has the form of a cluster ID.
 func ValidClusterID(id string) bool {
 	return clusterIDPattern.MatchString(id)
 }
 
-// commonName does not use cert.Subject.CommonName: of several it keeps the last.
+// commonName rejects several common names. cert.Subject.CommonName would silently use the last.
 func commonName(cert *x509.Certificate) (string, error) {
 	var names []string
 	for _, attr := range cert.Subject.Names {
@@ -82,10 +81,10 @@ func checkURIs(uris []*url.URL, id string) error {
 		return fmt.Errorf("certificate has %d URI SANs: want at most one", len(uris))
 	}
 	got := uris[0]
-	// Comparing the text leaves no room for escapes, ports, users and queries.
+	// Comparing the whole text also rejects escapes, ports, users and queries.
 	want := "spiffe://" + got.Hostname() + "/cluster/" + id
 	if got.Hostname() == "" || got.String() != want {
-		return fmt.Errorf("URI SAN %q does not agree with common name %q: want spiffe://<trust domain>/cluster/%s", got, id, id)
+		return fmt.Errorf("URI SAN %q does not match common name %q: want spiffe://<trust domain>/cluster/%s", got, id, id)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzClusterID: a certificate that speaks for a cluster has one common name, which is
-// a cluster's ID, and no other name beside it that says anything else.
+// FuzzClusterID: an accepted certificate has exactly one common name, a valid cluster ID, and
+// no other name that contradicts it.
 func FuzzClusterID(f *testing.F) {
 	authority, err := NewAuthority("agents", time.Now())
 	if err != nil {
@@ -70,7 +70,7 @@ func checkIdentity(t *testing.T, cert *x509.Certificate) {
 	}
 }
 
-// FuzzParseBundle: what is read as a bundle is written so that it is read again.
+// FuzzParseBundle: every accepted bundle survives encoding and parsing.
 func FuzzParseBundle(f *testing.F) {
 	for range 2 {
 		authority, err := NewAuthority("servers", time.Now())

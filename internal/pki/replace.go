@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// dataLink is the one symbolic link through which all files of a directory are
-// reached, as in a volume that the kubelet fills.
+// dataLink is the symbolic link through which all files of a directory are reached, as in a
+// volume that the kubelet fills.
 const dataLink = "..data"
 
-// Replace makes content, by file name, what dir holds, in one step: a reader finds
-// the old files or the new ones and never some of each. The directory is made if
-// need be, and files that Replace did not put there are left alone. A process that
-// dies within leaves the old files or the new; the rest of it goes the next time.
+// Replace atomically replaces the files in dir with content, by file name: a reader sees all
+// old files or all new ones. It creates dir if needed and keeps files that Replace did not
+// create. If the process dies halfway, the next Replace removes what it left.
 func Replace(dir string, content map[string][]byte) error {
-	if err := replace(dir, content); err != nil {
+	if err := replaceFiles(dir, content); err != nil {
 		return fmt.Errorf("replace the files in %q: %w", dir, err)
 	}
 	return nil
 }
 
-func replace(dir string, content map[string][]byte) error {
+func replaceFiles(dir string, content map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -36,19 +35,19 @@ func replace(dir string, content map[string][]byte) error {
 			return errors.Join(err, os.RemoveAll(version))
 		}
 	}
-	if err := link(filepath.Base(version), filepath.Join(dir, dataLink)); err != nil {
+	if err := replaceLink(filepath.Base(version), filepath.Join(dir, dataLink)); err != nil {
 		return errors.Join(err, os.RemoveAll(version))
 	}
 	for name := range content {
-		if err := link(filepath.Join(dataLink, name), filepath.Join(dir, name)); err != nil {
+		if err := replaceLink(filepath.Join(dataLink, name), filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
 	return sweep(dir, filepath.Base(version), content)
 }
 
-// link turns the symbolic link at name to target, unless it points there already.
-func link(target, name string) error {
+// replaceLink points the symbolic link at name to target, unless it already does.
+func replaceLink(target, name string) error {
 	if at, err := os.Readlink(name); err == nil && at == target {
 		return nil
 	}
@@ -62,7 +61,7 @@ func link(target, name string) error {
 	return os.Rename(next, name)
 }
 
-// sweep removes older versions, and links to files that are not in this one.
+// sweep removes older versions, and links to files that this version does not contain.
 func sweep(dir, version string, content map[string][]byte) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

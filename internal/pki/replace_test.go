@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestReplaceLeavesWhatItWasGiven(t *testing.T) {
+func TestReplaceLeavesOnlyGivenFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	for _, content := range []map[string][]byte{
 		{CertFile: []byte("1"), KeyFile: []byte("1"), AgentsCAFile: []byte("1")},
@@ -26,7 +26,7 @@ func TestReplaceLeavesWhatItWasGiven(t *testing.T) {
 	}
 }
 
-func TestReplaceTakesOverFilesOfAnotherHand(t *testing.T) {
+func TestReplaceKeepsForeignFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(CertFile, []byte("by hand"))(t, dir)
 	write("notes.txt", []byte("by hand"))(t, dir)
@@ -39,7 +39,7 @@ func TestReplaceTakesOverFilesOfAnotherHand(t *testing.T) {
 	}
 }
 
-func TestReplaceGoesOnWhereAnotherProcessDied(t *testing.T) {
+func TestReplaceRecoversFromKilledProcess(t *testing.T) {
 	dir := t.TempDir()
 	for _, leftover := range []error{
 		os.Symlink("..version-gone", filepath.Join(dir, "..next-"+dataLink)),
@@ -64,8 +64,8 @@ func TestReplaceGoesOnWhereAnotherProcessDied(t *testing.T) {
 	}
 }
 
-// Certificate, key and roots that Files returns are always of the same issue.
-func TestReadersNeverSeeAMixedSet(t *testing.T) {
+// Certificate, key and roots that Files returns always belong together.
+func TestFilesNeverReturnsMixedCredentials(t *testing.T) {
 	authorities := []*Authority{newAuthority(t), newAuthority(t)}
 	dir := t.TempDir()
 	save(t, authorities[0], "rome", dir)

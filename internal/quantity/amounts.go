@@ -1,5 +1,5 @@
-// Package quantity holds amounts of cluster resources as whole numbers, so that
-// the broker can add, subtract and compare them exactly and without allocating.
+// Package quantity holds amounts of cluster resources as whole numbers, so that the broker
+// adds, subtracts and compares them exactly and without allocating.
 package quantity
 
 import (
@@ -10,27 +10,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Limit is the largest amount of one resource that is accepted from outside.
-// Two of them still differ by an int64, and it lies far above what exists:
-// 4 exbibytes, or 4.6 quadrillion cores.
+// Limit is the largest accepted amount of one resource. The difference of two such amounts fits
+// into an int64, and the limit is far above real hardware: 4 exbibytes, or 4.6 quadrillion
+// cores.
 const Limit int64 = 1 << 62
 
-// Amounts maps a resource to how much of it there is, in base units: cpu in
-// millicores, memory and other storage in bytes, anything else counted in units.
-// A resource that is not named counts as zero. The nil map is usable.
+// Amounts maps resources to amounts in base units: cpu in millicores, memory and other storage
+// in bytes, everything else in units. A missing resource counts as zero. The nil map is usable.
 //
-// Arithmetic never wraps. It saturates at the bounds of int64, so a sum of holds
-// that is too large to count stays larger than any offer and is refused; it can
-// never come round as a small number. Amounts that pass FromResourceList are at
-// most Limit, and saturate only in sums no real fleet reaches.
+// Arithmetic saturates at the bounds of int64 instead of wrapping. A sum of holds that
+// overflows therefore stays larger than any offer and is refused. Amounts that pass
+// FromResourceList are at most Limit, so only sums that no real fleet reaches saturate.
 //
-// Sub may go below zero: a shortfall is a fact its caller has to see.
+// Sub may return negative amounts: the caller has to see a shortfall.
 type Amounts map[corev1.ResourceName]int64
 
-// Clone returns a copy that shares nothing with a; nil stays nil.
+// Clone returns an independent copy; nil stays nil.
 func (a Amounts) Clone() Amounts { return maps.Clone(a) }
 
-// IsZero reports whether no resource has an amount other than zero.
+// IsZero reports whether every amount is zero.
 func (a Amounts) IsZero() bool {
 	for _, v := range a {
 		if v != 0 {
@@ -40,8 +38,7 @@ func (a Amounts) IsZero() bool {
 	return true
 }
 
-// Equal reports whether a and b hold the same amounts; a resource at zero equals
-// one that is not named.
+// Equal reports whether a and b hold the same amounts; a zero amount equals a missing resource.
 func (a Amounts) Equal(b Amounts) bool {
 	for name, v := range a {
 		if b[name] != v {
@@ -57,19 +54,18 @@ func (a Amounts) Equal(b Amounts) bool {
 }
 
 // Add returns a + b, saturating.
-func (a Amounts) Add(b Amounts) Amounts { return combine(a, b, addSaturating) }
+func (a Amounts) Add(b Amounts) Amounts { return combineAmounts(a, b, addSaturating) }
 
-// Sub returns a − b, saturating. A resource named by either is named by the result.
-func (a Amounts) Sub(b Amounts) Amounts { return combine(a, b, subSaturating) }
+// Sub returns a − b, saturating. The result names every resource of either.
+func (a Amounts) Sub(b Amounts) Amounts { return combineAmounts(a, b, subSaturating) }
 
-// Max returns the larger of both amounts for every resource that either names.
-// The nil map as b lifts negative amounts to zero.
+// Max returns the larger amount of every resource that either names. With nil as b it lifts
+// negative amounts to zero.
 func (a Amounts) Max(b Amounts) Amounts {
-	return combine(a, b, func(x, y int64) int64 { return max(x, y) })
+	return combineAmounts(a, b, func(x, y int64) int64 { return max(x, y) })
 }
 
-// AtMost returns a, cut to ceiling where ceiling names the resource. What ceiling
-// does not name is not limited.
+// AtMost returns a, limited by ceiling. Resources that ceiling does not name are not limited.
 func (a Amounts) AtMost(ceiling Amounts) Amounts {
 	out := a.Clone()
 	for name, v := range out {
@@ -89,21 +85,21 @@ func (a Amounts) Times(n int64) Amounts {
 	return out
 }
 
-// Names returns the resources that are named, sorted.
+// Names returns the named resources, sorted.
 func (a Amounts) Names() []corev1.ResourceName {
 	return slices.Sorted(maps.Keys(a))
 }
 
-// Shortage is one resource that is asked for in a larger amount than is free.
+// Shortage is a resource whose request exceeds what is free.
 type Shortage struct {
 	Resource corev1.ResourceName
 	Need     int64
 	Have     int64
 }
 
-// Fits reports whether request fits into free. Where it does not, the shortage
-// is that of the first such resource by name, so that the answer is stable.
-// A request for zero or less of a resource always fits.
+// Fits reports whether request fits into free. If not, it returns the shortage of the first
+// such resource by name, so that the result is deterministic. A request of zero or less always
+// fits.
 func Fits(request, free Amounts) (Shortage, bool) {
 	var first Shortage
 	for name, need := range request {
@@ -118,7 +114,7 @@ func Fits(request, free Amounts) (Shortage, bool) {
 	return first, first.Need == 0
 }
 
-func combine(a, b Amounts, op func(x, y int64) int64) Amounts {
+func combineAmounts(a, b Amounts, op func(x, y int64) int64) Amounts {
 	out := make(Amounts, max(len(a), len(b)))
 	for name, v := range a {
 		out[name] = op(v, b[name])

@@ -73,7 +73,7 @@ func TestFits(t *testing.T) {
 		"zero of an unknown resource":    {request: Amounts{gpu: 0}, wantOK: true},
 		"one unit too many does not fit": {request: Amounts{corev1.ResourceCPU: 4001}, want: Shortage{corev1.ResourceCPU, 4001, 4000}},
 		"a resource that is not there":   {request: Amounts{gpu: 1}, want: Shortage{gpu, 1, 0}},
-		"the first shortage by name is told": {
+		"the first shortage by name is returned": {
 			request: Amounts{gpu: 1, corev1.ResourceMemory: 2048, corev1.ResourceCPU: 5000},
 			want:    Shortage{corev1.ResourceCPU, 5000, 4000},
 		},
@@ -144,7 +144,7 @@ func TestAmountsObeyArithmetic(t *testing.T) {
 	})
 }
 
-func TestSumsSaturateWhereIntegersEnd(t *testing.T) {
+func TestArithmeticSaturatesAtInt64Bounds(t *testing.T) {
 	saturated := func(exact *big.Int) int64 {
 		switch {
 		case exact.IsInt64():

@@ -11,13 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Ratios say how many times what there is of a resource may be promised, in hundredths:
-// 150 is one and a half times. A resource that is not named has ratio 1. The nil map is
-// usable.
+// Ratios are over-subscription ratios in hundredths: 150 allows promising one and a half times
+// the capacity. A missing resource has ratio 1. The nil map is usable.
 type Ratios map[corev1.ResourceName]int64
 
 const (
-	// once is what there is and no more.
+	// once is the ratio 1: no over-subscription.
 	once = 100
 	// mostTimes is the highest ratio.
 	mostTimes = 10 * once
@@ -25,20 +24,20 @@ const (
 
 var isRatio = regexp.MustCompile(`^[0-9]{1,2}([.][0-9]{1,2})?$`)
 
-// overSubscribable are the resources of which more may be promised than there is. What
-// is counted in pieces, as devices are, is not among them: it is in use or it is not.
+// overSubscribable lists the resources that may be over-subscribed. Devices are excluded: a
+// device is in use or it is not.
 var overSubscribable = []corev1.ResourceName{
 	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods,
 }
 
-// ParseRatios reads decimal numbers from 1 to 10 with at most two places. Ratios of 1 are
-// left out, so that equal ratios are equal maps.
+// ParseRatios reads decimal numbers from 1 to 10 with at most two decimal places. It omits
+// ratios of 1, so that equal ratios are equal maps.
 func ParseRatios[K, V ~string](texts map[K]V) (Ratios, error) {
 	var out Ratios
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		resource := corev1.ResourceName(name)
 		if !slices.Contains(overSubscribable, resource) {
-			return nil, fmt.Errorf("%q cannot be over-subscribed: name cpu, memory, ephemeral-storage or pods", resource)
+			return nil, fmt.Errorf("%q cannot be over-subscribed: use cpu, memory, ephemeral-storage or pods", resource)
 		}
 		ratio, err := parseRatio(string(texts[name]))
 		if err != nil {
@@ -59,7 +58,7 @@ func parseRatio(text string) (int64, error) {
 	whole, part, _ := strings.Cut(text, ".")
 	hundredths, err := strconv.ParseInt(whole+(part + "00")[:2], 10, 64)
 	if !isRatio.MatchString(text) || err != nil || hundredths < once || hundredths > mostTimes {
-		return 0, fmt.Errorf("%.20q is no ratio: give a decimal number from 1 to 10 with at most two places, for example 1.5", text)
+		return 0, fmt.Errorf("%.20q is not a ratio: give a decimal number from 1 to 10 with at most two places, for example 1.5", text)
 	}
 	return hundredths, nil
 }
@@ -77,17 +76,17 @@ func (r Ratios) Texts() map[corev1.ResourceName]string {
 	return out
 }
 
-// Check refuses ratios that ParseRatios does not give.
+// Check rejects ratios that ParseRatios cannot return.
 func (r Ratios) Check() error {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		if ratio := r[name]; ratio <= once || ratio > mostTimes || !slices.Contains(overSubscribable, name) {
-			return fmt.Errorf("ratio %d/%d of %s, want above 1 and up to 10 of what can be over-subscribed", ratio, once, name)
+			return fmt.Errorf("ratio %d/%d of %s, want above 1 and at most 10, of a resource that can be over-subscribed", ratio, once, name)
 		}
 	}
 	return nil
 }
 
-// With returns r with another ratio of one resource. A ratio of 1 is left out.
+// With returns r with the ratio of one resource replaced. A ratio of 1 is omitted.
 func (r Ratios) With(name corev1.ResourceName, ratio int64) Ratios {
 	out := maps.Clone(r)
 	if ratio <= once {
@@ -101,7 +100,7 @@ func (r Ratios) With(name corev1.ResourceName, ratio int64) Ratios {
 	return out
 }
 
-// Within returns the smaller of both ratios for every resource.
+// Within returns r, limited by ceilings. Without a ceiling for a resource its ratio is 1.
 func (r Ratios) Within(ceilings Ratios) Ratios {
 	var out Ratios
 	for name, ratio := range r {
@@ -116,7 +115,7 @@ func (r Ratios) Within(ceilings Ratios) Ratios {
 }
 
 // Stretched returns a multiplied by ratios, rounded down to whole units and at most Limit.
-// It is a itself where there are none.
+// Without ratios it returns a itself.
 func (a Amounts) Stretched(ratios Ratios) Amounts {
 	if len(ratios) == 0 {
 		return a

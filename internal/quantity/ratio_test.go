@@ -14,20 +14,20 @@ func TestParseRatios(t *testing.T) {
 		want  Ratios
 		says  string
 	}{
-		"none":                       {},
-		"one and a half":             {texts: map[string]string{"cpu": "1.5", "memory": "2"}, want: Ratios{"cpu": 150, "memory": 200}},
-		"two places":                 {texts: map[string]string{"cpu": "1.05"}, want: Ratios{"cpu": 105}},
-		"one is none":                {texts: map[string]string{"cpu": "1", "memory": "1.00"}},
-		"the most":                   {texts: map[string]string{"pods": "10", "ephemeral-storage": "10.00"}, want: Ratios{"pods": 1000, "ephemeral-storage": 1000}},
-		"less than there is":         {texts: map[string]string{"cpu": "0.99"}, says: "cpu: \"0.99\" is no ratio"},
-		"more than the most":         {texts: map[string]string{"cpu": "10.01"}, says: "no ratio"},
-		"three places":               {texts: map[string]string{"cpu": "1.125"}, says: "at most two places"},
-		"a percentage":               {texts: map[string]string{"cpu": "150%"}, says: "for example 1.5"},
-		"an exponent":                {texts: map[string]string{"cpu": "1e0"}, says: "no ratio"},
-		"nothing":                    {texts: map[string]string{"cpu": ""}, says: "no ratio"},
-		"a negative one":             {texts: map[string]string{"cpu": "-2"}, says: "no ratio"},
-		"a GPU":                      {texts: map[string]string{"nvidia.com/gpu": "2"}, says: "cannot be over-subscribed: name cpu, memory"},
-		"a resource nobody heard of": {texts: map[string]string{"beds": "2"}, says: "cannot be over-subscribed"},
+		"none":                      {},
+		"one and a half":            {texts: map[string]string{"cpu": "1.5", "memory": "2"}, want: Ratios{"cpu": 150, "memory": 200}},
+		"two places":                {texts: map[string]string{"cpu": "1.05"}, want: Ratios{"cpu": 105}},
+		"a ratio of one is omitted": {texts: map[string]string{"cpu": "1", "memory": "1.00"}},
+		"the most":                  {texts: map[string]string{"pods": "10", "ephemeral-storage": "10.00"}, want: Ratios{"pods": 1000, "ephemeral-storage": 1000}},
+		"a ratio below one":         {texts: map[string]string{"cpu": "0.99"}, says: "cpu: \"0.99\" is not a ratio"},
+		"a ratio above the highest": {texts: map[string]string{"cpu": "10.01"}, says: "no ratio"},
+		"three places":              {texts: map[string]string{"cpu": "1.125"}, says: "at most two places"},
+		"a percentage":              {texts: map[string]string{"cpu": "150%"}, says: "for example 1.5"},
+		"an exponent":               {texts: map[string]string{"cpu": "1e0"}, says: "no ratio"},
+		"nothing":                   {texts: map[string]string{"cpu": ""}, says: "no ratio"},
+		"a negative ratio":          {texts: map[string]string{"cpu": "-2"}, says: "no ratio"},
+		"a GPU":                     {texts: map[string]string{"nvidia.com/gpu": "2"}, says: "cannot be over-subscribed: use cpu, memory"},
+		"an unknown resource":       {texts: map[string]string{"beds": "2"}, says: "cannot be over-subscribed"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -51,11 +51,11 @@ func TestStretched(t *testing.T) {
 		ratios  Ratios
 		want    Amounts
 	}{
-		"by nothing":                   {Amounts{"cpu": 4000}, nil, Amounts{"cpu": 4000}},
-		"exactly":                      {Amounts{"cpu": 8950, "memory": 7}, Ratios{"cpu": 150}, Amounts{"cpu": 13425, "memory": 7}},
-		"rounded down":                 {Amounts{"cpu": 333}, Ratios{"cpu": 101}, Amounts{"cpu": 336}},
-		"what is not there stays away": {Amounts{"cpu": 1}, Ratios{"memory": 200}, Amounts{"cpu": 1}},
-		"at most what can be counted":  {Amounts{"cpu": Limit}, Ratios{"cpu": 1000}, Amounts{"cpu": Limit}},
+		"by nothing":                       {Amounts{"cpu": 4000}, nil, Amounts{"cpu": 4000}},
+		"exactly":                          {Amounts{"cpu": 8950, "memory": 7}, Ratios{"cpu": 150}, Amounts{"cpu": 13425, "memory": 7}},
+		"rounded down":                     {Amounts{"cpu": 333}, Ratios{"cpu": 101}, Amounts{"cpu": 336}},
+		"a missing resource stays missing": {Amounts{"cpu": 1}, Ratios{"memory": 200}, Amounts{"cpu": 1}},
+		"the result is at most Limit":      {Amounts{"cpu": Limit}, Ratios{"cpu": 1000}, Amounts{"cpu": Limit}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -69,10 +69,10 @@ func TestStretched(t *testing.T) {
 func TestRatiosWithinCeilings(t *testing.T) {
 	offered := Ratios{corev1.ResourceCPU: 150, corev1.ResourceMemory: 120}
 	tests := map[string]struct{ ceilings, want Ratios }{
-		"none is set":       {nil, nil},
-		"a lower one":       {Ratios{"cpu": 120}, Ratios{"cpu": 120}},
-		"a higher one":      {Ratios{"cpu": 900, "memory": 110, "pods": 200}, Ratios{"cpu": 150, "memory": 110}},
-		"of something else": {Ratios{"pods": 200}, nil},
+		"no ceiling means ratio one":                     {nil, nil},
+		"a lower ceiling wins":                           {Ratios{"cpu": 120}, Ratios{"cpu": 120}},
+		"a higher ceiling changes nothing":               {Ratios{"cpu": 900, "memory": 110, "pods": 200}, Ratios{"cpu": 150, "memory": 110}},
+		"the ceiling of another resource does not apply": {Ratios{"pods": 200}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

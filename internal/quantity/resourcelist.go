@@ -9,14 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Errors of FromResourceList; the error returned names the resource and its value.
+// Reasons why FromResourceList rejects a quantity; the returned error wraps one and names the
+// resource and its value.
 var (
 	ErrNegative   = errors.New("is negative")
 	ErrTooLarge   = errors.New("is too large")
 	ErrFractional = errors.New("must be a whole number")
 )
 
-// unit is what one base unit of a resource is.
+// unit is the base unit of a resource.
 type unit uint8
 
 const (
@@ -38,14 +39,14 @@ func unitOf(name corev1.ResourceName) unit {
 	return counted
 }
 
-// InBytes reports whether a resource is measured in bytes (memory, storage,
-// huge pages); such a resource is priced by the GiB.
+// InBytes reports whether a resource is measured in bytes (memory, storage, huge pages); such a
+// resource is priced per GiB.
 func InBytes(name corev1.ResourceName) bool { return unitOf(name) == bytes }
 
-// FromResourceList turns Kubernetes quantities into base units. Fractions of a
-// millicore or of a byte are rounded up, as Kubernetes does; a fraction of a
-// counted resource, a negative amount, and one above Limit are errors. Of several
-// errors the one of the first resource by name is returned.
+// FromResourceList converts Kubernetes quantities to base units. It rounds fractions of a
+// millicore or byte up, as Kubernetes does. It rejects fractions of a counted resource,
+// negative amounts, and amounts above Limit. Of several errors it returns that of the first
+// resource by name.
 func FromResourceList(list corev1.ResourceList) (Amounts, error) {
 	out := make(Amounts, len(list))
 	var firstErr error
@@ -67,8 +68,7 @@ func FromResourceList(list corev1.ResourceList) (Amounts, error) {
 	return out, nil
 }
 
-// ToResourceList is the reverse of FromResourceList, in the form people write:
-// 500m, 4Gi, 2.
+// ToResourceList is the reverse of FromResourceList, in the usual notation: 500m, 4Gi, 2.
 func (a Amounts) ToResourceList() corev1.ResourceList {
 	if a == nil {
 		return nil
@@ -80,7 +80,7 @@ func (a Amounts) ToResourceList() corev1.ResourceList {
 	return out
 }
 
-// ToQuantity turns base units of one resource into a Kubernetes quantity.
+// ToQuantity converts base units of one resource to a Kubernetes quantity.
 func ToQuantity(name corev1.ResourceName, amount int64) resource.Quantity {
 	switch unitOf(name) {
 	case millicores:
@@ -92,7 +92,7 @@ func ToQuantity(name corev1.ResourceName, amount int64) resource.Quantity {
 	}
 }
 
-// Format writes base units of one resource as a Kubernetes quantity, for messages.
+// Format returns base units of one resource as a Kubernetes quantity, for messages.
 func Format(name corev1.ResourceName, amount int64) string {
 	q := ToQuantity(name, amount)
 	return q.String()
@@ -112,9 +112,9 @@ func baseUnits(name corev1.ResourceName, q resource.Quantity) (int64, error) {
 	if u == millicores {
 		limit = limitCPU
 	}
-	// The bound is checked on the quantity: its Value and MilliValue wrap above int64.
+	// The bound is checked on the quantity, because Value and MilliValue overflow above int64.
 	if q.Cmp(limit) > 0 {
-		return 0, fmt.Errorf("%w: at most %s is accepted", ErrTooLarge, limit.String())
+		return 0, fmt.Errorf("%w: the limit is %s", ErrTooLarge, limit.String())
 	}
 	if u == millicores {
 		return q.MilliValue(), nil

@@ -58,7 +58,7 @@ func TestFromResourceList(t *testing.T) {
 	}
 }
 
-func TestOfSeveralErrorsTheFirstByNameIsTold(t *testing.T) {
+func TestFromResourceListReturnsFirstErrorByName(t *testing.T) {
 	list := corev1.ResourceList{
 		corev1.ResourceMemory: resource.MustParse("-1"),
 		corev1.ResourceCPU:    resource.MustParse("-2"),
@@ -72,7 +72,7 @@ func TestOfSeveralErrorsTheFirstByNameIsTold(t *testing.T) {
 	}
 }
 
-func TestToResourceListWritesAsPeopleDo(t *testing.T) {
+func TestToResourceListUsesUsualNotation(t *testing.T) {
 	for name, byValue := range map[corev1.ResourceName][]string{
 		corev1.ResourceCPU:              {"4", "250m", "1500m", "0"},
 		corev1.ResourceMemory:           {"4Gi", "512Mi", "1536Mi", "129000001", "0"},
@@ -97,7 +97,7 @@ func TestToResourceListWritesAsPeopleDo(t *testing.T) {
 	}
 }
 
-func TestListsSurviveTheRoundTrip(t *testing.T) {
+func TestResourceListsSurviveRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAmounts(Limit).Draw(t, "amounts")
 		back, err := FromResourceList(a.ToResourceList())
@@ -116,7 +116,7 @@ func FuzzFromResourceList(f *testing.F) {
 		f.Add("memory", seed)
 		f.Add("nvidia.com/gpu", seed)
 	}
-	// Kinds and REST admit no larger exponents: 1e-100000000 takes minutes to be read.
+	// CRDs and the REST API accept no larger exponents: parsing 1e-100000000 takes minutes.
 	admitted := regexp.MustCompile(`^[^eE]{0,70}([eE][+-]?[0-9]{1,2})?$`)
 	f.Fuzz(func(t *testing.T, name, value string) {
 		if !admitted.MatchString(value) {

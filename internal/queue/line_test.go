@@ -16,9 +16,9 @@ const gpu corev1.ResourceName = "nvidia.com/gpu"
 
 func cpus(n int64) quantity.Amounts { return quantity.Amounts{corev1.ResourceCPU: n} }
 
-func anybody(string) bool { return true }
+func acceptAny(string) bool { return true }
 
-// lineOf lets waiters come one after the other; each is a class of its own.
+// lineOf adds waiters in the given order; each has a class of its own.
 func lineOf(waiters ...Waiter) *Line {
 	l := &Line{}
 	for i, w := range waiters {
@@ -36,7 +36,7 @@ func (l *Line) inOrder() (out []string) {
 	return out
 }
 
-func TestWhoIsServedFirst(t *testing.T) {
+func TestFirstPrefersPriorityThenArrival(t *testing.T) {
 	small := func(id string) Waiter { return Waiter{ID: id, Needs: cpus(1)} }
 	large := func(id string) Waiter { return Waiter{ID: id, Needs: cpus(8)} }
 	urgent := func(w Waiter) Waiter { w.Rank.Priority = 100; return w }
@@ -46,27 +46,27 @@ func TestWhoIsServedFirst(t *testing.T) {
 		accept func(string) bool
 		want   string
 	}{
-		"nobody in an empty line":                   {line: &Line{}, free: cpus(8)},
-		"who came first":                            {line: lineOf(small("a"), small("b")), free: cpus(8), want: "a"},
-		"the higher priority before who came first": {line: lineOf(small("a"), urgent(small("b"))), free: cpus(8), want: "b"},
-		"a later, smaller one where the first one does not fit": {
+		"an empty line serves nobody":            {line: &Line{}, free: cpus(8)},
+		"the earlier waiter first":               {line: lineOf(small("a"), small("b")), free: cpus(8), want: "a"},
+		"higher priority before earlier arrival": {line: lineOf(small("a"), urgent(small("b"))), free: cpus(8), want: "b"},
+		"a later, smaller waiter if the first does not fit": {
 			line: lineOf(large("a"), small("b")), free: cpus(4), want: "b",
 		},
-		"a lower priority where the higher one does not fit": {
+		"a lower priority if the higher one does not fit": {
 			line: lineOf(small("a"), urgent(large("b"))), free: cpus(4), want: "a",
 		},
-		"the first one where it fits just": {line: lineOf(large("a"), small("b")), free: cpus(8), want: "a"},
-		"nobody where nobody fits":         {line: lineOf(large("a"), large("b")), free: cpus(7)},
-		"nobody who needs what is not there": {
+		"the first waiter if it fits exactly": {line: lineOf(large("a"), small("b")), free: cpus(8), want: "a"},
+		"nobody if none fits":                 {line: lineOf(large("a"), large("b")), free: cpus(7)},
+		"nobody who needs a resource that is absent": {
 			line: lineOf(Waiter{ID: "a", Needs: quantity.Amounts{gpu: 1}}), free: cpus(8),
 		},
-		"who needs nothing of what is short": {
+		"a waiter that needs nothing of a scarce resource": {
 			line: lineOf(Waiter{ID: "a", Needs: quantity.Amounts{gpu: 1}}, small("b")), free: quantity.Amounts{corev1.ResourceCPU: -4, gpu: 1}, want: "a",
 		},
-		"the next one of whom the caller takes": {
+		"the next waiter that accept takes": {
 			line: lineOf(small("a"), small("b")), free: cpus(8), accept: func(id string) bool { return id != "a" }, want: "b",
 		},
-		"nobody of a class of which the first one is not taken": {
+		"no member of a class whose head is rejected": {
 			line:   lineOf(Waiter{ID: "a", Class: "same", Needs: cpus(1)}, Waiter{ID: "b", Class: "same", Needs: cpus(1)}),
 			free:   cpus(8),
 			accept: func(id string) bool { return id != "a" },
@@ -75,7 +75,7 @@ func TestWhoIsServedFirst(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if test.accept == nil {
-				test.accept = anybody
+				test.accept = acceptAny
 			}
 			if got := test.line.First(test.free, test.accept); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
@@ -84,7 +84,7 @@ func TestWhoIsServedFirst(t *testing.T) {
 	}
 }
 
-// list is the same line, counted anew at every question.
+// list is a naive line that is sorted again at every question.
 type list []Waiter
 
 func (l list) sorted() []string {
@@ -126,7 +126,7 @@ func anyAmounts(t *rapid.T) quantity.Amounts {
 	return out
 }
 
-func TestALineAgainstAList(t *testing.T) {
+func TestLineMatchesSortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var (
 			line  Line
@@ -178,7 +178,7 @@ func TestALineAgainstAList(t *testing.T) {
 	})
 }
 
-// BenchmarkFirst asks 10,000 waiters, no two of which need the same.
+// BenchmarkFirst searches 10,000 waiters with different needs.
 func BenchmarkFirst(b *testing.B) {
 	const waiters = 10_000
 	line := &Line{}
@@ -197,7 +197,7 @@ func BenchmarkFirst(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				line.First(free, anybody)
+				line.First(free, acceptAny)
 			}
 		})
 	}

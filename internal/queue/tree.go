@@ -1,7 +1,7 @@
 package queue
 
-// tree is a treap: waiters in the order of their ranks, balanced by weights that
-// follow from their positions, so that the same waiters give the same tree.
+// tree is a treap of waiters in the order of their ranks. The weights derive from the
+// positions, so that the same waiters always give the same tree.
 type tree struct{ root *node }
 
 type node struct {
@@ -9,11 +9,12 @@ type node struct {
 	weight      uint64
 	left, right *node
 	size        int
-	// least that anybody in this branch needs, by column; nothing beyond its end.
+	// least is the minimum need of any waiter in this branch, by column; columns beyond the end are
+	// zero.
 	least []int64
 }
 
-// weigh scatters positions (the finalizer of splitmix64).
+// weigh hashes a position (the finalizer of splitmix64).
 func weigh(position uint64) uint64 {
 	x := position + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -23,12 +24,12 @@ func weigh(position uint64) uint64 {
 
 func (t *tree) insert(w *waiter) {
 	before, after := t.root.split(w.Rank)
-	t.root = merge(merge(before, leaf(w)), after)
+	t.root = merge(merge(before, newLeaf(w)), after)
 }
 
-func (t *tree) remove(r Rank) { t.root = t.root.without(r) }
+func (t *tree) remove(r Rank) { t.root = t.root.removeRank(r) }
 
-func (t *tree) has(r Rank) bool {
+func (t *tree) contains(r Rank) bool {
 	n := t.root
 	for n != nil && n.Waiter.Rank != r {
 		n = n.toward(r)
@@ -47,8 +48,8 @@ func (t *tree) first() *waiter {
 	return n.waiter
 }
 
-// before counts those that come before a rank.
-func (t *tree) before(r Rank) int {
+// countBefore counts the waiters that come before a rank.
+func (t *tree) countBefore(r Rank) int {
 	count, n := 0, t.root
 	for n != nil {
 		if n.Waiter.Rank.Before(r) {
@@ -59,8 +60,8 @@ func (t *tree) before(r Rank) int {
 	return count
 }
 
-func leaf(w *waiter) *node {
-	return (&node{waiter: w, weight: weigh(w.Rank.Position)}).summed()
+func newLeaf(w *waiter) *node {
+	return (&node{waiter: w, weight: weigh(w.Rank.Position)}).refresh()
 }
 
 func (n *node) count() int {
@@ -70,7 +71,7 @@ func (n *node) count() int {
 	return n.size
 }
 
-// toward is the branch on the way to a rank; what stands at it lies on the left.
+// toward returns the branch on the way to a rank; a node with that very rank counts as left.
 func (n *node) toward(r Rank) *node {
 	if n.Waiter.Rank.Before(r) {
 		return n.right
@@ -78,8 +79,8 @@ func (n *node) toward(r Rank) *node {
 	return n.left
 }
 
-// summed brings up to date what a node knows of its branches.
-func (n *node) summed() *node {
+// refresh recomputes size and least from the branches.
+func (n *node) refresh() *node {
 	n.size = n.left.count() + n.right.count() + 1
 	n.least = append(n.least[:0], n.needs...)
 	for _, branch := range []*node{n.left, n.right} {
@@ -94,20 +95,20 @@ func (n *node) summed() *node {
 	return n
 }
 
-// split parts a tree into what comes before a rank, and the rest.
+// split divides a tree into the waiters before a rank and the rest.
 func (n *node) split(r Rank) (before, rest *node) {
 	if n == nil {
 		return nil, nil
 	}
 	if n.Waiter.Rank.Before(r) {
 		n.right, rest = n.right.split(r)
-		return n.summed(), rest
+		return n.refresh(), rest
 	}
 	before, n.left = n.left.split(r)
-	return before, n.summed()
+	return before, n.refresh()
 }
 
-// merge joins two trees of which everybody in a comes before everybody in b.
+// merge joins two trees; everything in a must come before everything in b.
 func merge(a, b *node) *node {
 	switch {
 	case a == nil:
@@ -116,46 +117,46 @@ func merge(a, b *node) *node {
 		return a
 	case a.weight > b.weight:
 		a.right = merge(a.right, b)
-		return a.summed()
+		return a.refresh()
 	default:
 		b.left = merge(a, b.left)
-		return b.summed()
+		return b.refresh()
 	}
 }
 
-func (n *node) without(r Rank) *node {
+func (n *node) removeRank(r Rank) *node {
 	switch {
 	case n == nil:
 		return nil
 	case n.Waiter.Rank == r:
 		return merge(n.left, n.right)
 	case n.Waiter.Rank.Before(r):
-		n.right = n.right.without(r)
+		n.right = n.right.removeRank(r)
 	default:
-		n.left = n.left.without(r)
+		n.left = n.left.removeRank(r)
 	}
-	return n.summed()
+	return n.refresh()
 }
 
-// fitting is the first in order, of a priority of least or more, whose needs fit into
-// room and whom accept takes.
-func (n *node) fitting(least int32, room []int64, accept func(id string) bool) *waiter {
-	if n == nil || !fits(n.least, room) {
+// firstFitting returns the first waiter in order, of priority least or higher, whose needs fit
+// into room and that accept takes.
+func (n *node) firstFitting(least int32, room []int64, accept func(id string) bool) *waiter {
+	if n == nil || !fitsInto(n.least, room) {
 		return nil
 	}
-	if w := n.left.fitting(least, room, accept); w != nil {
+	if w := n.left.firstFitting(least, room, accept); w != nil {
 		return w
 	}
 	if n.Waiter.Rank.Priority < least {
 		return nil
 	}
-	if fits(n.needs, room) && accept(n.ID) {
+	if fitsInto(n.needs, room) && accept(n.ID) {
 		return n.waiter
 	}
-	return n.right.fitting(least, room, accept)
+	return n.right.firstFitting(least, room, accept)
 }
 
-func fits(needs, room []int64) bool {
+func fitsInto(needs, room []int64) bool {
 	for i, need := range needs {
 		if need > room[i] && need > 0 {
 			return false

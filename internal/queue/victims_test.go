@@ -14,12 +14,12 @@ import (
 
 var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// holds is one that got its place so many minutes after noon.
+// holds makes a holder that was placed the given minutes after noon.
 func holds(id string, priority int32, minute int, cpu int64) Holder {
 	return Holder{ID: id, Priority: priority, Since: noon.Add(time.Duration(minute) * time.Minute), Amounts: cpus(cpu)}
 }
 
-func TestWhosePlaceIsTaken(t *testing.T) {
+func TestPreemptPicksFewestLowestYoungest(t *testing.T) {
 	site := func(id string, free int64, holders ...Holder) Site {
 		return Site{ID: id, Free: cpus(free), Holders: holders}
 	}
@@ -28,27 +28,27 @@ func TestWhosePlaceIsTaken(t *testing.T) {
 		sites []Site
 		want  string
 	}{
-		"nobody's where there is none lower": {
+		"nobody if no holder has lower priority": {
 			needs: cpus(4), sites: []Site{site("paris", 0, holds("a", 10, 0, 8))},
 		},
-		"nobody's of the same priority, even beside a lower one": {
+		"nobody of the same priority, even beside a lower one": {
 			needs: cpus(8), sites: []Site{site("paris", 0, holds("a", 10, 0, 4), holds("b", 1, 0, 4))},
 		},
-		"nobody's where there is room": {
+		"nobody if the needs already fit": {
 			needs: cpus(4), sites: []Site{site("paris", 4, holds("a", 1, 0, 4))},
 		},
-		"nobody's where all of them do not make enough room": {
+		"nobody if all of them together make too little room": {
 			needs: cpus(9), sites: []Site{site("paris", 0, holds("a", 1, 0, 4), holds("b", 1, 0, 4))},
 		},
-		"the one whose place is enough, not two of a lower priority": {
+		"one sufficient holder rather than two of lower priority": {
 			needs: cpus(8), sites: []Site{site("paris", 0, holds("a", 1, 0, 4), holds("b", 1, 0, 4), holds("c", 9, 0, 8))},
 			want: "paris [c]",
 		},
-		"the lowest of those that are enough": {
+		"the lowest priority among sufficient holders": {
 			needs: cpus(4), sites: []Site{site("paris", 0, holds("a", 5, 0, 8), holds("b", 2, 0, 4), holds("c", 3, 0, 8))},
 			want: "paris [b]",
 		},
-		"the youngest of the lowest": {
+		"the youngest among the lowest": {
 			needs: cpus(4), sites: []Site{site("paris", 0, holds("a", 1, 0, 4), holds("b", 1, 9, 4), holds("c", 1, 5, 4))},
 			want: "paris [b]",
 		},
@@ -56,29 +56,29 @@ func TestWhosePlaceIsTaken(t *testing.T) {
 			needs: cpus(8), sites: []Site{site("paris", 5, holds("a", 1, 0, 2), holds("b", 2, 0, 3))},
 			want: "paris [b]",
 		},
-		"what is short has to be made good": {
+		"negative free capacity must be made up for": {
 			needs: cpus(4), sites: []Site{site("paris", -2, holds("a", 1, 0, 4), holds("b", 1, 1, 2))},
 			want: "paris [b a]",
 		},
-		"where the fewest have to go": {
+		"the site with the fewest victims": {
 			needs: cpus(4), sites: []Site{
 				site("berlin", 0, holds("a", 1, 0, 2), holds("b", 1, 0, 2)), site("paris", 0, holds("c", 9, 0, 4)),
 			},
 			want: "paris [c]",
 		},
-		"then where the lowest have to go": {
+		"then the site with the lowest priorities": {
 			needs: cpus(4), sites: []Site{site("berlin", 0, holds("a", 2, 0, 4)), site("paris", 0, holds("b", 1, 0, 4))},
 			want: "paris [b]",
 		},
-		"then where the youngest have to go": {
+		"then the site with the youngest victims": {
 			needs: cpus(4), sites: []Site{site("berlin", 0, holds("a", 1, 0, 4)), site("paris", 0, holds("b", 1, 1, 4))},
 			want: "paris [b]",
 		},
-		"then on the first by name": {
+		"then the first site by name": {
 			needs: cpus(4), sites: []Site{site("paris", 0, holds("b", 1, 0, 4)), site("berlin", 0, holds("a", 1, 0, 4))},
 			want: "berlin [a]",
 		},
-		"not where something is missing that nobody gives back": {
+		"no site where a missing resource is held by nobody": {
 			needs: quantity.Amounts{"cpu": 4, gpu: 1}, sites: []Site{site("paris", 0, holds("a", 1, 0, 4))},
 		},
 	}
@@ -115,7 +115,7 @@ func anySite(t *rapid.T, id string) Site {
 	return s
 }
 
-// every set of holders of a lower priority that makes room.
+// every returns every set of holders of lower priority that makes room.
 func every(s Site, needs quantity.Amounts, priority int32) (out []Sacrifice) {
 	for set := 1; set < 1<<len(s.Holders); set++ {
 		free, some, allowed := s.Free, []Holder{}, true
@@ -133,7 +133,7 @@ func every(s Site, needs quantity.Amounts, priority int32) (out []Sacrifice) {
 	return out
 }
 
-func TestTheFewestAndLowestGo(t *testing.T) {
+func TestPreemptMatchesExhaustiveSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		needs, priority := anyAmounts(t), rapid.Int32Range(0, 5).Draw(t, "of")
 		var sites []Site
@@ -160,8 +160,8 @@ func TestTheFewestAndLowestGo(t *testing.T) {
 	})
 }
 
-// A search that would take too long ends with victims all the same.
-func TestAManyfoldChoiceIsMadeInTime(t *testing.T) {
+// A search that exceeds its bound still returns victims.
+func TestPreemptReturnsVictimsWhenSearchIsBounded(t *testing.T) {
 	s := Site{ID: "paris"}
 	for i := range 2000 {
 		s.Holders = append(s.Holders, Holder{ID: fmt.Sprintf("h%04d", i), Amounts: quantity.Amounts{

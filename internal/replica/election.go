@@ -23,58 +23,58 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Timing of the lease. It is shorter than usual because a false alarm is cheap: the
-// journal is the fence, and agents connect again.
+// Timing of the lease. It is shorter than usual because a false alarm is cheap: the journal is
+// the fence, and agents reconnect.
 const (
 	leaseDuration = 8 * time.Second
 	renewDeadline = 5 * time.Second
 	retryPeriod   = time.Second
 )
 
-// Options of an Election. All but Address and Log are required.
+// Options of an Election. Address and Log are optional.
 type Options struct {
-	// Config and Cache are the API server that holds the lease.
+	// Config and Cache belong to the API server that holds the lease.
 	Config *rest.Config
 	Cache  cache.Cache
 	// Namespace and Name of the Lease.
 	Namespace, Name string
-	// Address, host:port, is where other replicas reach this one's direct listener;
-	// empty if it has none.
+	// Address, host:port, is this replica's direct listener for other replicas; empty if it has
+	// none.
 	Address string
-	// Follow is called while this replica does not lead, until its context ends, and has
-	// returned before Lead is called.
+	// Follow runs while this replica does not lead. Its context ends, and Follow has returned,
+	// before Lead is called.
 	Follow func(ctx context.Context)
-	// Lead serves until its context ends, and returns once everything is settled.
+	// Lead serves until its context ends, and returns after all work is settled.
 	Lead func(ctx context.Context) error
 	Log  logr.Logger
 	// Clock measures the age of the lease. It must be monotonic.
 	Clock clock.PassiveClock
 }
 
-// Election has this replica stand for leader, again and again, until it is stopped.
-// It is a runnable of a controller-runtime manager.
+// Election makes this replica a candidate for leader again and again, until it is stopped. It
+// is a runnable of a controller-runtime manager.
 type Election struct {
 	options  Options
 	identity string
 	lock     resourcelock.Interface
-	// freed says that the lease was given up by its holder.
+	// freed receives when the holder releases the lease.
 	freed chan struct{}
 
 	// mu guards the following.
 	mu sync.Mutex
-	// synced is true once the lease, or that there is none, is known.
+	// synced is true once the lease has been read, even if it does not exist.
 	synced bool
-	// leading is true from when Lead is called until it returns.
+	// leading is true from the call of Lead until it returns.
 	leading bool
-	// renewed is when the last renewal that succeeded was asked for.
+	// renewed is when the last successful renewal was requested.
 	renewed time.Time
-	// holder of the lease, as it was last seen.
+	// holder of the lease, as last observed.
 	holder string
 	// changed is closed and replaced when Leader changes.
 	changed chan struct{}
 }
 
-// New makes an Election; nothing runs before Start.
+// New returns an Election; nothing runs before Start.
 func New(o Options) (*Election, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -95,36 +95,36 @@ func New(o Options) (*Election, error) {
 	return e, nil
 }
 
-// identityOf is unique to the process: after a restart the lease is another one's.
+// identityOf is unique per process: after a restart, the lease belongs to another identity.
 func identityOf(host, address string) string {
 	return strings.Join([]string{host, string(uuid.NewUUID()), address}, "_")
 }
 
-// addressOf is the address in a holder's identity; an address has no underscore.
+// addressOf returns the address in a holder's identity. An address contains no underscore.
 func addressOf(identity string) string {
 	return identity[strings.LastIndex(identity, "_")+1:]
 }
 
-// precedes says whether a holder is a process that had this replica's address before it.
-func (e *Election) precedes(holder string) bool {
+// isPredecessor reports whether the holder is an earlier process with this replica's address.
+func (e *Election) isPredecessor(holder string) bool {
 	return holder != e.identity && e.options.Address != "" && addressOf(holder) == e.options.Address
 }
 
-// datedLock notes when a renewal was asked for: from then on others wait.
+// datedLock records when a renewal was requested: other candidates wait from that moment.
 type datedLock struct {
 	resourcelock.Interface
 	election *Election
 }
 
 func (l *datedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.dated(r, func() error { return l.Interface.Create(ctx, r) })
+	return l.recordRenewal(r, func() error { return l.Interface.Create(ctx, r) })
 }
 
 func (l *datedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.dated(r, func() error { return l.Interface.Update(ctx, r) })
+	return l.recordRenewal(r, func() error { return l.Interface.Update(ctx, r) })
 }
 
-func (l *datedLock) dated(r resourcelock.LeaderElectionRecord, write func() error) error {
+func (l *datedLock) recordRenewal(r resourcelock.LeaderElectionRecord, write func() error) error {
 	asked := l.election.options.Clock.Now()
 	if err := write(); err != nil {
 		return err
@@ -137,112 +137,112 @@ func (l *datedLock) dated(r resourcelock.LeaderElectionRecord, write func() erro
 	return nil
 }
 
-// Leader is who serves agents.
+// Leader identifies the broker that serves agents.
 type Leader struct {
-	// Here means that it is this replica.
+	// Here means that this replica leads.
 	Here bool
-	// Address of another replica's direct listener; empty if nobody is known.
+	// Address of another replica's direct listener; empty if the leader is unknown.
 	Address string
 }
 
-// Leader returns who leads, and a channel that is closed when that has changed.
+// Leader returns who leads, and a channel that is closed when that changes.
 func (e *Election) Leader() (Leader, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.leader(), e.changed
+	return e.currentLeader(), e.changed
 }
 
-// leader needs mu.
-func (e *Election) leader() Leader {
+// currentLeader needs mu.
+func (e *Election) currentLeader() Leader {
 	switch {
 	case e.leading:
 		return Leader{Here: true}
-	case e.holder == e.identity, e.precedes(e.holder):
-		// It is about to lead, or does not any more, or is no more.
+	case e.holder == e.identity, e.isPredecessor(e.holder):
+		// This replica is about to lead or no longer leads, or the holder is a process that no
+		// longer exists.
 		return Leader{}
 	default:
 		return Leader{Address: addressOf(e.holder)}
 	}
 }
 
-// update changes what is known and wakes those who wait for another leader.
+// update applies a change and wakes those that wait for another leader.
 func (e *Election) update(change func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	before := e.leader()
+	before := e.currentLeader()
 	change()
-	if after := e.leader(); after != before {
+	if after := e.currentLeader(); after != before {
 		e.options.Log.Info("leader changed", "here", after.Here, "address", after.Address)
 		close(e.changed)
 		e.changed = make(chan struct{})
 	}
 }
 
-// Leads says whether no other replica can have taken over by now. A process that was
-// stopped and goes on learns from it that it was away.
+// Leads reports whether no other replica can have taken over yet. A process that was paused
+// learns from it that its lease may have expired.
 func (e *Election) Leads() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.leading && e.options.Clock.Since(e.renewed) < leaseDuration
 }
 
-// Ready is nil while this replica leads or knows who does.
+// Ready returns nil while this replica leads or knows the leader.
 func (e *Election) Ready() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case !e.synced:
-		return errors.New("the lease was not read yet")
-	case e.leader() == Leader{}:
-		return errors.New("no replica is known to lead")
+		return errors.New("the lease has not been read yet")
+	case e.currentLeader() == Leader{}:
+		return errors.New("the leader is not known")
 	default:
 		return nil
 	}
 }
 
-// Start stands for leader until ctx ends. What it leads is then brought to its end
-// before the lease is given up, so that the next leader need not wait.
+// Start campaigns until ctx ends. It settles what it leads before it releases the lease, so
+// that the next leader need not wait.
 func (e *Election) Start(ctx context.Context) error {
-	if err := e.watch(ctx); err != nil {
+	if err := e.watchLease(ctx); err != nil {
 		return err
 	}
-	e.succeed(ctx)
+	e.releasePredecessor(ctx)
 	for ctx.Err() == nil {
-		if err := e.stand(ctx); err != nil {
+		if err := e.campaign(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// succeed gives up the lease of the process before this one. It is no more, so nobody need
-// wait until its time is over. Were it there all the same, the journal would keep it from
-// writing.
-func (e *Election) succeed(ctx context.Context) {
+// releasePredecessor releases the lease of the process that had this address before, so that
+// nobody waits for its expiry. Should that process still run, the journal fences it.
+func (e *Election) releasePredecessor(ctx context.Context) {
 	held, _, err := e.lock.Get(ctx)
-	if err != nil || !e.precedes(held.HolderIdentity) {
+	if err != nil || !e.isPredecessor(held.HolderIdentity) {
 		return
 	}
 	former := held.HolderIdentity
 	held.HolderIdentity, held.LeaseDurationSeconds = "", 1
 	if err := e.lock.Update(ctx, *held); err != nil {
-		e.options.Log.Info("the lease of the process before this one was not given up: waiting for its end", "holder", former, "error", err.Error())
+		e.options.Log.Info("cannot release the lease of the previous process; waiting until it expires", "holder", former, "error", err.Error())
 		return
 	}
-	e.options.Log.Info("succeeding the process before this one", "holder", former)
+	e.options.Log.Info("released the lease of the previous process", "holder", former)
 }
 
-// watch follows the lease.
-func (e *Election) watch(ctx context.Context) error {
+// watchLease follows the lease.
+func (e *Election) watchLease(ctx context.Context) error {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: e.options.Namespace, Name: e.options.Name}}
 	informer, err := e.options.Cache.GetInformer(ctx, lease)
 	if err != nil {
 		return fmt.Errorf("election: watch leases: %w", err)
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    e.seen,
-		UpdateFunc: func(_, obj any) { e.seen(obj) },
-		DeleteFunc: func(obj any) { e.gone(obj) },
+		AddFunc:    e.onLease,
+		UpdateFunc: func(_, obj any) { e.onLease(obj) },
+		DeleteFunc: func(obj any) { e.onLeaseDeleted(obj) },
 	})
 	if err != nil {
 		return fmt.Errorf("election: watch leases: %w", err)
@@ -253,7 +253,7 @@ func (e *Election) watch(ctx context.Context) error {
 	return nil
 }
 
-func (e *Election) ours(obj any) (*coordinationv1.Lease, bool) {
+func (e *Election) ownLease(obj any) (*coordinationv1.Lease, bool) {
 	if final, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = final.Obj
 	}
@@ -261,19 +261,19 @@ func (e *Election) ours(obj any) (*coordinationv1.Lease, bool) {
 	return lease, ok && client.ObjectKeyFromObject(lease) == client.ObjectKey{Namespace: e.options.Namespace, Name: e.options.Name}
 }
 
-func (e *Election) seen(obj any) {
-	if lease, ok := e.ours(obj); ok {
-		e.held(ptr.Deref(lease.Spec.HolderIdentity, ""))
+func (e *Election) onLease(obj any) {
+	if lease, ok := e.ownLease(obj); ok {
+		e.setHolder(ptr.Deref(lease.Spec.HolderIdentity, ""))
 	}
 }
 
-func (e *Election) gone(obj any) {
-	if _, ok := e.ours(obj); ok {
-		e.held("")
+func (e *Election) onLeaseDeleted(obj any) {
+	if _, ok := e.ownLease(obj); ok {
+		e.setHolder("")
 	}
 }
 
-func (e *Election) held(holder string) {
+func (e *Election) setHolder(holder string) {
 	e.update(func() { e.holder = holder })
 	if holder != "" {
 		return
@@ -284,9 +284,9 @@ func (e *Election) held(holder string) {
 	}
 }
 
-// stand is one candidacy. It ends with ctx, with the lease, or, so that the next one
-// comes at once, when the lease was given up by another.
-func (e *Election) stand(ctx context.Context) error {
+// campaign is one candidacy. It ends with ctx, with the lease, or when another holder releases
+// the lease, so that the next candidacy starts immediately.
+func (e *Election) campaign(ctx context.Context) error {
 	// The lease outlives ctx until everything is settled.
 	standing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -307,12 +307,12 @@ func (e *Election) stand(ctx context.Context) error {
 		defer close(over)
 		elector.Run(standing)
 	}()
-	unfollow := e.follow(ctx)
+	unfollow := e.startFollowing(ctx)
 	defer unfollow()
 	select {
 	case leading := <-elected:
 		unfollow()
-		err = e.serve(ctx, leading)
+		err = e.lead(ctx, leading)
 	case <-e.freed:
 	case <-over:
 	case <-ctx.Done():
@@ -322,16 +322,16 @@ func (e *Election) stand(ctx context.Context) error {
 	return err
 }
 
-// follow returns what ends it.
-func (e *Election) follow(ctx context.Context) (end func()) {
+// startFollowing returns a function that ends it.
+func (e *Election) startFollowing(ctx context.Context) (end func()) {
 	following, stop := context.WithCancel(ctx)
 	var followed sync.WaitGroup
 	followed.Go(func() { e.options.Follow(following) })
 	return func() { stop(); followed.Wait() }
 }
 
-// serve leads until the lease is lost or ctx ends.
-func (e *Election) serve(ctx, leading context.Context) error {
+// lead serves until the lease is lost or ctx ends.
+func (e *Election) lead(ctx, leading context.Context) error {
 	leading, end := context.WithCancel(leading)
 	defer end()
 	defer context.AfterFunc(ctx, end)()

@@ -12,40 +12,39 @@ import (
 )
 
 const (
-	// patience is how long a connection waits for a leader. It is less than what
-	// agents wait for a handshake.
-	patience = 1500 * time.Millisecond
+	// leaderTimeout is how long a connection waits for a leader. It is less than agents' handshake
+	// timeout.
+	leaderTimeout = 1500 * time.Millisecond
 	// dialTimeout of a connection to the leader.
 	dialTimeout = time.Second
 	// redial is the pause after a leader that did not answer.
 	redial = 100 * time.Millisecond
-	// linger is what answers under way get when the leader changes, before their
-	// connections are cut and agents connect to the next one.
+	// linger is how long responses in flight may finish after a change of leader, before their
+	// connections are cut and agents connect to the new leader.
 	linger = 250 * time.Millisecond
 )
 
-// Elected tells who leads; an Election does.
+// Elected says who leads; an Election does.
 type Elected interface {
 	Leader() (Leader, <-chan struct{})
 }
 
-// Front is the listener that agents connect to. It is a net.Listener of the
-// connections that this replica serves itself: all while it leads, and those that
-// find no leader, which the server then refuses. All others go on to the leader.
+// Front is the listener that agents connect to. Its Accept returns the connections that this
+// replica serves itself: all while it leads, and those for which no leader is found, which the
+// server then refuses. It forwards all others to the leader.
 //
-// It is a runnable of a controller-runtime manager; Accept returns nothing before
-// Start.
+// It is a runnable of a controller-runtime manager; Accept returns nothing before Start.
 type Front struct {
 	listener net.Listener
 	elected  Elected
 	log      logr.Logger
 	own      chan net.Conn
-	// closed ends with Close.
+	// closed is cancelled by Close.
 	closed context.Context
 	close  context.CancelFunc
 }
 
-// NewFront takes a TCP listener over.
+// NewFront takes over a TCP listener.
 func NewFront(listener net.Listener, elected Elected, log logr.Logger) *Front {
 	closed, closeNow := context.WithCancel(context.Background())
 	return &Front{
@@ -66,49 +65,49 @@ func (f *Front) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr is the listener's.
+// Addr returns the listener's address.
 func (f *Front) Addr() net.Addr { return f.listener.Addr() }
 
-// Close ends the listener, and with it what was passed on.
+// Close closes the listener and cuts the forwarded connections.
 func (f *Front) Close() error {
 	f.close()
 	if err := f.listener.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
 	}
-	return nil // Start was first
+	return nil // Start closed it first
 }
 
-// NeedLeaderElection is false: it is the follower that needs it.
+// NeedLeaderElection is false: followers need the Front most.
 func (*Front) NeedLeaderElection() bool { return false }
 
-// Start accepts until the Front is closed or ctx ends.
+// Start accepts connections until the Front is closed or ctx ends.
 func (f *Front) Start(ctx context.Context) error {
 	defer context.AfterFunc(ctx, f.close)()
-	defer context.AfterFunc(f.closed, func() { _ = f.listener.Close() })() // closed twice at worst
+	defer context.AfterFunc(f.closed, func() { _ = f.listener.Close() })() // a second close at worst
 	var under sync.WaitGroup
 	defer under.Wait()
 	for {
 		c, err := f.listener.Accept()
 		switch {
 		case err == nil:
-			under.Go(func() { f.carry(c) })
+			under.Go(func() { f.route(c) })
 		case f.closed.Err() != nil:
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:
-			// Out of descriptors, or a connection that ended before it was accepted.
-			f.log.Error(err, "no connection was accepted")
+			// Out of file descriptors, or the client disconnected before it was accepted.
+			f.log.Error(err, "accepting a connection failed")
 			pause(f.closed, redial)
 		}
 	}
 }
 
-// carry brings one connection to whoever leads, and cuts it when that changes.
-func (f *Front) carry(c net.Conn) {
-	leader, changed := f.find()
+// route connects one connection to the leader, and cuts it when the leader changes.
+func (f *Front) route(c net.Conn) {
+	leader, changed := f.dialLeader()
 	if leader == nil {
-		f.serve(c, changed)
+		f.serveHere(c, changed)
 		return
 	}
 	ended := make(chan struct{})
@@ -116,19 +115,19 @@ func (f *Front) carry(c net.Conn) {
 		defer close(ended)
 		splice(c, leader)
 	}()
-	f.await(changed, ended)
+	f.awaitEnd(changed, ended)
 	_, _ = c.Close(), leader.Close() // they may have ended by themselves
 	<-ended
 }
 
-// serve hands a connection to this replica's server. Once it has it, ending is the
-// server's business, but for a change of the leader.
-func (f *Front) serve(c net.Conn, changed <-chan struct{}) {
+// serveHere hands a connection to this replica's server, which then owns it; only a change of
+// leader cuts it.
+func (f *Front) serveHere(c net.Conn, changed <-chan struct{}) {
 	own := &ownConn{Conn: c, ended: make(chan struct{})}
 	select {
 	case f.own <- own:
 	case <-f.closed.Done():
-		_ = c.Close() // nothing was said yet
+		_ = c.Close() // nothing was sent yet
 		return
 	}
 	select {
@@ -146,8 +145,8 @@ func (f *Front) serve(c net.Conn, changed <-chan struct{}) {
 	}
 }
 
-// await returns when a connection has ended or is to be cut.
-func (f *Front) await(changed, ended <-chan struct{}) {
+// awaitEnd returns when a connection has ended or must be cut.
+func (f *Front) awaitEnd(changed, ended <-chan struct{}) {
 	select {
 	case <-ended:
 		return
@@ -160,23 +159,23 @@ func (f *Front) await(changed, ended <-chan struct{}) {
 	}
 }
 
-// find connects to the leader. It returns nil where that is this replica, or nobody
-// answers in time; changed is closed when that is no longer so.
-func (f *Front) find() (net.Conn, <-chan struct{}) {
-	ctx, cancel := context.WithTimeout(f.closed, patience)
+// dialLeader connects to the leader. It returns nil if this replica leads, or if no leader
+// answers in time; changed is closed when that changes.
+func (f *Front) dialLeader() (net.Conn, <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(f.closed, leaderTimeout)
 	defer cancel()
 	for {
 		who, changed := f.elected.Leader()
 		if who.Here || ctx.Err() != nil {
 			return nil, changed
 		}
-		wait := patience
+		wait := leaderTimeout
 		if who.Address != "" {
 			c, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", who.Address)
 			if err == nil {
 				return c, changed
 			}
-			f.log.V(1).Info("the leader does not answer", "address", who.Address, "reason", err.Error())
+			f.log.V(1).Info("leader does not answer", "address", who.Address, "reason", err.Error())
 			wait = redial
 		}
 		select {
@@ -187,23 +186,23 @@ func (f *Front) find() (net.Conn, <-chan struct{}) {
 	}
 }
 
-// splice copies both ways until both sides have ended. A side that ends its half is
-// still answered.
+// splice copies in both directions until both sides have ended. After one side half-closes, the
+// other can still respond.
 func splice(a, b net.Conn) {
 	var both sync.WaitGroup
-	both.Go(func() { pass(b, a) })
-	both.Go(func() { pass(a, b) })
+	both.Go(func() { copyHalf(b, a) })
+	both.Go(func() { copyHalf(a, b) })
 	both.Wait()
 }
 
-func pass(to, from net.Conn) {
-	_, _ = io.Copy(to, from) // whoever broke it, both are told
+func copyHalf(to, from net.Conn) {
+	_, _ = io.Copy(to, from) // whichever side failed, both are closed
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
 }
 
-// ownConn tells when the server has closed it.
+// ownConn signals when the server has closed it.
 type ownConn struct {
 	net.Conn
 	once  sync.Once

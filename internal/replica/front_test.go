@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixed says who leads as the test decides.
+// fixed is an election whose result the test sets.
 type fixed struct {
 	mu      sync.Mutex
 	leader  Leader
@@ -47,8 +47,8 @@ func listener(t *testing.T) net.Listener {
 	return l
 }
 
-// parrot names itself and repeats what it hears, until the other side ends its half;
-// then it says goodbye.
+// parrot sends its name and echoes each line until the client half-closes; then it says
+// goodbye.
 func parrot(t *testing.T, name string, l net.Listener) {
 	t.Helper()
 	var under sync.WaitGroup
@@ -87,7 +87,7 @@ func startFront(t *testing.T, e Elected) *Front {
 	return f
 }
 
-// caller is a client's end of a connection.
+// caller is the client side of a connection.
 type caller struct {
 	net.Conn
 	t       *testing.T
@@ -130,7 +130,7 @@ func (c *caller) isCut() {
 	}
 }
 
-func TestWhereAConnectionGoes(t *testing.T) {
+func TestFrontRoutesConnections(t *testing.T) {
 	here, there := Leader{Here: true}, func(l net.Listener) Leader { return Leader{Address: l.Addr().String()} }
 	dead := func(t *testing.T) Leader {
 		l := listener(t)
@@ -138,7 +138,7 @@ func TestWhereAConnectionGoes(t *testing.T) {
 		return there(l)
 	}
 
-	t.Run("here while this replica leads", func(t *testing.T) {
+	t.Run("to this replica while it leads", func(t *testing.T) {
 		f := startFront(t, elect(here))
 		parrot(t, "here", f)
 		c := call(t, f)
@@ -146,7 +146,7 @@ func TestWhereAConnectionGoes(t *testing.T) {
 		c.says("hello")
 		c.hears("hello")
 	})
-	t.Run("to the leader while another leads, and a half that is closed is still answered", func(t *testing.T) {
+	t.Run("to another leader, which still answers after a half-close", func(t *testing.T) {
 		leader := listener(t)
 		parrot(t, "there", leader)
 		f := startFront(t, elect(there(leader)))
@@ -161,7 +161,7 @@ func TestWhereAConnectionGoes(t *testing.T) {
 		c.hears("bye")
 		c.isCut()
 	})
-	t.Run("to the one that is elected while it waits", func(t *testing.T) {
+	t.Run("to the leader that is elected while it waits", func(t *testing.T) {
 		leader := listener(t)
 		parrot(t, "there", leader)
 		e := elect(Leader{})
@@ -170,14 +170,14 @@ func TestWhereAConnectionGoes(t *testing.T) {
 		e.become(there(leader))
 		c.hears("there")
 	})
-	t.Run("here, to be refused, where nobody leads or the leader is dead", func(t *testing.T) {
+	t.Run("to this replica, which refuses it, if nobody leads or the leader is dead", func(t *testing.T) {
 		for _, nobody := range []Leader{{}, dead(t)} {
 			f := startFront(t, elect(nobody))
 			parrot(t, "here", f)
 			call(t, f).hears("here")
 		}
 	})
-	t.Run("to the next one, for it is cut when the leader changes", func(t *testing.T) {
+	t.Run("to the next leader, after a cut when the leader changes", func(t *testing.T) {
 		first, second := listener(t), listener(t)
 		parrot(t, "first", first)
 		parrot(t, "second", second)
@@ -195,7 +195,7 @@ func TestWhereAConnectionGoes(t *testing.T) {
 		}
 		e.become(Leader{})
 	})
-	t.Run("nowhere any more once the front is closed", func(t *testing.T) {
+	t.Run("nowhere after the front is closed", func(t *testing.T) {
 		leader := listener(t)
 		parrot(t, "there", leader)
 		f := startFront(t, elect(there(leader)))

@@ -21,7 +21,7 @@ func TestResourceRequests(t *testing.T) {
 		"one outside":           {spec: `{cpu: "5"}`, errors: []string{"spec.cpu: Invalid value"}},
 		"resources that no node has, and parts of what is counted": {
 			spec:   `{cpu: "1", resources: {gpus: 1}}`,
-			errors: []string{`spec.resources[gpus]: Invalid value: "gpus": no resource is called "gpus"`},
+			errors: []string{`spec.resources[gpus]: Invalid value: "gpus": unknown resource "gpus"`},
 		},
 		"half a GPU": {
 			spec:   `{resources: {nvidia.com/gpu: 500m}}`,

@@ -133,7 +133,7 @@ func (s *site) testBypassed(t *testing.T) {
 		"too-long":       {reservation + `{requesterID: rome, duration: 25h, requestedResources: {cpu: 1}}`, []string{"duration", "the longest is 24h0m0s"}},
 		"denied":         {reservation + `{requesterID: mallory, requestedResources: {cpu: 1}}`, []string{"mallory", "spec.deniedClusters"}},
 		"itself":         {reservation + `{requesterID: milan, targetClusterID: milan, requestedResources: {cpu: 1}}`, []string{"targetClusterID", "is the requester itself"}},
-		"wrong-name":     {reservation + `{requesterID: rome, requestedResources: {cpus: 1}}`, []string{`no resource is called "cpus"`}},
+		"wrong-name":     {reservation + `{requesterID: rome, requestedResources: {cpus: 1}}`, []string{`unknown resource "cpus"`}},
 		"half-a-gpu":     {reservation + `{requesterID: rome, requestedResources: {nvidia.com/gpu: 500m}}`, []string{"must be a whole number"}},
 		"zero":           {reservation + `{requesterID: rome, requestedResources: {memory: "0e1"}}`, []string{"above zero"}},
 		"most-of-one":    {resourceRequest + `{cpu: "9"}`, []string{"spec.cpu", `LimitRange "requests" allows at most 8`}},

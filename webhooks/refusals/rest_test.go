@@ -44,7 +44,7 @@ var calls = map[string]call{
 	"an amount that takes minutes":          reserve(`{"resources": {"cpu": "1e2147483647"}}`, "resources", `"cpu"`, "is not a quantity such as"),
 	"an amount beyond counting":             reserve(`{"resources": {"memory": "5Ei"}}`, "resources", `"memory"`, "is too large"),
 	"half a GPU":                            reserve(`{"resources": {"nvidia.com/gpu": "500m"}}`, "resources", `"nvidia.com/gpu"`, "must be a whole number"),
-	"a resource by a wrong name":            reserve(`{"resources": {"cpus": "1"}}`, "resources", `no resource is called "cpus": name cpu, memory`),
+	"a resource by a wrong name":            reserve(`{"resources": {"cpus": "1"}}`, "resources", `unknown resource "cpus": use cpu, memory`),
 	"eleven resources":                      reserve(`{"resources": {"cpu": "1", "a/1": "1", "a/2": "1", "a/3": "1", "a/4": "1", "a/5": "1", "a/6": "1", "a/7": "1", "a/8": "1", "a/9": "1", "a/10": "1"}}`, "resources: 11 kinds of resource are asked for, the most is 10"),
 	"above the most of one reservation":     reserve(`{"resources": {"cpu": "33"}}`, "resources: 33 of cpu is more than one reservation may ask for: the most is 32, set by BrokerConfig.spec.maxPerReservation; ask for less"),
 	"longer than is allowed":                reserve(`{"resources": {"cpu": "1"}, "durationSeconds": 86401}`, "duration: 24h0m1s is longer than one reservation may be held: the longest is 24h0m0s"),

@@ -108,7 +108,7 @@ var byWebhook = map[string]wrong{
 	},
 	"a reservation of cores by a wrong name": {
 		reservation + `{requesterID: rome, requestedResources: {cpus: 1}}`,
-		[]string{"spec.requestedResources[cpus]", `no resource is called "cpus": name cpu, memory`},
+		[]string{"spec.requestedResources[cpus]", `unknown resource "cpus": use cpu, memory`},
 	},
 	"a reservation of a GPU without its maker": {
 		reservation + `{requesterID: rome, requestedResources: {gpu: 1}}`,
@@ -184,7 +184,7 @@ spec: {requesterID: rome, requestedResources: {cpu: 1}}`,
 	},
 	"a request for cores by a wrong name": {
 		resourceRequest + `{cpu: "1", resources: {vcpu: 1}}`,
-		[]string{"spec.resources[vcpu]", `no resource is called "vcpu"`},
+		[]string{"spec.resources[vcpu]", `unknown resource "vcpu"`},
 	},
 	"a request for a third of a GPU": {
 		resourceRequest + `{cpu: "1", resources: {nvidia.com/gpu: 333m}}`,

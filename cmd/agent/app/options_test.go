@@ -32,7 +32,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"terms of its own":              {args: append([]string{"--cluster-labels=tier=gold", "--claims=availability=99.9", "--node-labels=nvidia.com/gpu.product", "--over-subscription=cpu=1.5,memory=1", "--cpu-cost=0.04", "--resource-costs=nvidia.com/gpu=0.95", "--currency=EUR"}, working...)},
 		"a label that is none":          {args: append([]string{"--cluster-labels=a b=c"}, working...), want: "--cluster-labels"},
 		"a claim that is none":          {args: append([]string{"--claims=a b=c"}, working...), want: "--claims"},
-		"a ratio that is none":          {args: append([]string{"--over-subscription=cpu=150%"}, working...), want: "--over-subscription: cpu: \"150%\" is no ratio"},
+		"a ratio that is none":          {args: append([]string{"--over-subscription=cpu=150%"}, working...), want: "--over-subscription: cpu: \"150%\" is not a ratio"},
 		"devices offered twice":         {args: append([]string{"--over-subscription=nvidia.com/gpu=2"}, working...), want: "cannot be over-subscribed"},
 		"a label of nodes that is none": {args: append([]string{"--node-labels=a b"}, working...), want: "--node-labels"},
 		"a price that is none":          {args: append([]string{"--memory-cost=-1", "--currency=EUR"}, working...), want: "--memory-cost"},
