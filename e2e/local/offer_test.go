@@ -55,7 +55,7 @@ func TestWhatAClusterOffersIsConfiguredWhileItRuns(t *testing.T) {
 	}, "one node of paris of "+fmt.Sprint(len(nodes))))
 
 	offers(map[string]any{"offer": map[string]any{"share": "most"}})
-	check(t, awaitOwnCondition(t.Context(), paris, patience, agentv1alpha1.ConditionConfigured, metav1.ConditionFalse, `offer.share: "most" is no percentage`))
+	check(t, awaitOwnCondition(t.Context(), paris, patience, agentv1alpha1.ConditionConfigured, metav1.ConditionFalse, `offer.share: "most" is not a percentage`))
 	check(t, awaitRefusal(t.Context(), paris))
 	now, err := env.Advertisement(t.Context(), "paris")
 	check(t, err)

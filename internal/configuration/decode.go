@@ -11,30 +11,30 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxSize of a file: a ConfigMap holds no more.
+// maxSize of a file: a ConfigMap cannot hold more.
 const maxSize = 1 << 20
 
-func decode(text []byte) (*file, error) {
+func decodeFile(text []byte) (*file, error) {
 	f := &file{}
 	err := decodeInto(text, f)
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("it is empty: begin with apiVersion: %s and kind: %s", APIVersion, Kind)
+		return nil, fmt.Errorf("the file is empty: begin with apiVersion: %s and kind: %s", APIVersion, Kind)
 	case err != nil:
 		return nil, err
 	case f.APIVersion != APIVersion:
-		return nil, fmt.Errorf("apiVersion: %.80q is not one that this agent reads: write %s", f.APIVersion, APIVersion)
+		return nil, fmt.Errorf("apiVersion: %.80q is not supported by this agent: use %s", f.APIVersion, APIVersion)
 	case f.Kind != Kind:
-		return nil, fmt.Errorf("kind: %.80q is not the agent's: write %s", f.Kind, Kind)
+		return nil, fmt.Errorf("kind: %.80q is not the kind of an agent's configuration: use %s", f.Kind, Kind)
 	}
 	return f, nil
 }
 
-// decodeInto reads one document; io.EOF if there is none. Keys that are unknown or stand
-// there twice are refused with their lines.
+// decodeInto reads one document; io.EOF if there is none. It reports unknown and duplicate keys
+// with their lines.
 func decodeInto(text []byte, out any) error {
 	if len(text) > maxSize {
-		return fmt.Errorf("%d bytes are more than a configuration has: at most %d are read", len(text), maxSize)
+		return fmt.Errorf("%d bytes exceed the limit of %d for a configuration", len(text), maxSize)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
@@ -43,10 +43,10 @@ func decodeInto(text []byte, out any) error {
 		return err
 	}
 	if err != nil {
-		return plain(err)
+		return rewordYAMLError(err)
 	}
 	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		return errors.New("it has more than one document: leave one, and no line of --- after it")
+		return errors.New("the file has more than one document: keep one, without --- after it")
 	}
 	return nil
 }
@@ -57,8 +57,8 @@ var (
 	otherShape   = regexp.MustCompile("^(line \\d+): cannot unmarshal !!\\w+ ?(`.*`)? ?into (\\S+)$")
 )
 
-// plain says what the decoder found without the names of Go's types.
-func plain(err error) error {
+// rewordYAMLError rewords the decoder's errors without the names of Go types.
+func rewordYAMLError(err error) error {
 	wrong, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {
 		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
@@ -68,7 +68,7 @@ func plain(err error) error {
 		if m := unknownKey.FindStringSubmatch(text); m != nil {
 			text = fmt.Sprintf("%s: unknown key %.80q: correct or remove it, docs/configuration.md lists all", m[1], m[2])
 		} else if m := duplicateKey.FindStringSubmatch(text); m != nil {
-			text = fmt.Sprintf("%s: key %.80s stands in %s already: leave one", m[1], m[2], m[3])
+			text = fmt.Sprintf("%s: key %.80s is already set in %s: keep one", m[1], m[2], m[3])
 		} else if m := otherShape.FindStringSubmatch(text); m != nil {
 			want := "keys with values"
 			if m[3] == "string" {

@@ -1,5 +1,5 @@
-// Package configuration reads the agent's configuration file and keeps the last good
-// state of it in force while the file changes.
+// Package configuration reads the agent's configuration file and keeps the last valid state in
+// force while the file changes.
 //
 //	file ──Parse──▶ Configuration ──▶ Keeper ──▶ whoever advertises
 //	                (or an error that names line or field, value and remedy)

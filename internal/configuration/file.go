@@ -1,12 +1,12 @@
 package configuration
 
-// What every file begins with.
+// Header of every file.
 const (
 	APIVersion = "agent.fluidos.eu/v1alpha1"
 	Kind       = "AgentConfiguration"
 )
 
-// file is the configuration file, as text: Parse reads what the texts mean. All of it but
+// file is the configuration file as text; Parse interprets the values. Everything but
 // apiVersion and kind is optional.
 type file struct {
 	APIVersion string  `yaml:"apiVersion"`
@@ -16,27 +16,26 @@ type file struct {
 	Prices     prices  `yaml:"prices"`
 }
 
-// cluster is what the cluster says of itself.
+// cluster describes the cluster.
 type cluster struct {
 	Region string            `yaml:"region"`
 	Zone   string            `yaml:"zone"`
 	Labels map[string]string `yaml:"labels"`
 }
 
-// offer is how much of what is free is lent.
+// readOffer limits how much free capacity is lent.
 type offer struct {
-	// NodeSelector selects the nodes that are lent, as kubectl's --selector does.
+	// NodeSelector selects the nodes to lend from, in the syntax of kubectl's --selector.
 	NodeSelector string `yaml:"nodeSelector"`
-	// Share and Headroom hold for every resource that has none of its own.
+	// Share and Headroom are the defaults for resources that set none.
 	Share     string              `yaml:"share"`
 	Headroom  string              `yaml:"headroom"`
 	Resources map[string]resource `yaml:"resources"`
 }
 
-// resource is how much of one resource is lent.
+// resource limits how much of one resource is lent.
 type resource struct {
-	// Share is a percentage of what is free, Headroom a percentage of allocatable or a
-	// quantity.
+	// Share is a percentage of free capacity, Headroom a percentage of allocatable or a quantity.
 	Share    string `yaml:"share"`
 	Headroom string `yaml:"headroom"`
 	// Cap, Minimum and Step are quantities.
@@ -47,11 +46,11 @@ type resource struct {
 	OverSubscription string `yaml:"overSubscription"`
 }
 
-// prices are decimal numbers, for one hour of a core, a GiB or a piece.
+// readPrices are decimal numbers per hour of a core, a GiB or a device.
 type prices struct {
-	// File has them in place of what stands here, with the same keys.
+	// File holds the prices instead, with the same keys.
 	File string `yaml:"file"`
-	// NodeLabels or OpenCost have those of cores, memory and pieces, node by node.
+	// NodeLabels or OpenCost provide the prices of cores, memory and devices per node.
 	NodeLabels    *nodeLabels       `yaml:"nodeLabels"`
 	OpenCost      *openCost         `yaml:"openCost"`
 	Currency      string            `yaml:"currency"`
@@ -62,14 +61,14 @@ type prices struct {
 	ResourceCosts map[string]string `yaml:"resourceCosts"`
 }
 
-// nodeLabels are the keys of the labels in which nodes have their prices.
+// nodeLabels are the keys of the node labels that hold prices.
 type nodeLabels struct {
 	CPUCost       string            `yaml:"cpuCost"`
 	MemoryCost    string            `yaml:"memoryCost"`
 	ResourceCosts map[string]string `yaml:"resourceCosts"`
 }
 
-// openCost is OpenCost in this cluster.
+// openCost locates OpenCost in this cluster.
 type openCost struct {
 	// URL of its metrics.
 	URL string `yaml:"url"`

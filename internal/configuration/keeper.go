@@ -13,19 +13,18 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// lookEvery is how often the file is read. A kubelet takes up to a minute to bring a
-// ConfigMap into it.
-const lookEvery = 2 * time.Second
+// pollInterval is how often the file is read. The kubelet takes up to a minute to propagate a
+// ConfigMap.
+const pollInterval = 2 * time.Second
 
-// Keeper has what a file said last in force, unless that was wrong: then it is what the
-// file said before. It is safe for concurrent use and is a Runnable of a manager, on
-// every replica.
+// Keeper keeps the last valid configuration of a file in force. It is safe for concurrent use
+// and is a Runnable of a manager, on every replica.
 type Keeper struct {
 	path    string
 	clock   clock.WithTicker
 	log     logr.Logger
 	changed chan struct{}
-	// apply is told of every configuration; nil if nobody is.
+	// apply receives every configuration that comes into force; may be nil.
 	apply func(*Configuration)
 
 	// mu guards the following.
@@ -36,61 +35,61 @@ type Keeper struct {
 	problem error
 }
 
-// Open reads a file. That it is wrong is an error: nothing is in force yet.
+// Open reads a file. An invalid file is an error, because no earlier configuration is in force.
 func Open(path string, c clock.WithTicker, log logr.Logger) (*Keeper, error) {
 	k := &Keeper{path: path, clock: c, log: log, changed: make(chan struct{}, 1)}
-	k.look()
+	k.reload()
 	if k.problem != nil {
 		return nil, k.problem
 	}
 	return k, nil
 }
 
-// Follow has apply told of what is in force now and whenever that changes. It is called
+// Follow calls apply with the configuration in force, and again whenever it changes. Call it
 // before Start.
 func (k *Keeper) Follow(apply func(*Configuration)) {
 	k.apply = apply
 	apply(k.Current())
 }
 
-// Start reads the file until ctx ends.
+// Start rereads the file until ctx ends.
 func (k *Keeper) Start(ctx context.Context) error {
-	tick := k.clock.NewTicker(lookEvery)
+	tick := k.clock.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C():
-			k.look()
+			k.reload()
 		}
 	}
 }
 
-// NeedLeaderElection lets every replica follow the file.
+// NeedLeaderElection is false: every replica follows the file.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
-// Changed receives after another configuration came into force, or one was refused, once
-// for any number of times. It has one reader.
+// Changed receives after a configuration came into force or was refused; several changes may be
+// merged. It has one reader.
 func (k *Keeper) Changed() <-chan struct{} { return k.changed }
 
-// Current is the configuration in force. It is not to be changed.
+// Current returns the configuration in force. Do not modify it.
 func (k *Keeper) Current() *Configuration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.current
 }
 
-// Problem is why what the file says now is not in force, nil if it is.
+// Problem says why the present content of the file is not in force; nil if it is.
 func (k *Keeper) Problem() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.problem
 }
 
-// look takes what the file says, and tells of it.
-func (k *Keeper) look() {
-	news, taken := k.read()
+// reload reads the file and announces a change.
+func (k *Keeper) reload() {
+	news, taken := k.readFile()
 	if taken && k.apply != nil {
 		k.apply(k.Current())
 	}
@@ -103,30 +102,30 @@ func (k *Keeper) look() {
 	}
 }
 
-// read the file again.
-func (k *Keeper) read() (news, taken bool) {
-	parsed, content, err := read(k.path)
+// readFile reads the file again.
+func (k *Keeper) readFile() (news, taken bool) {
+	parsed, content, err := readAll(k.path)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
-		return k.refuse(fmt.Errorf("--config: %w", err)), false
+		return k.recordProblem(fmt.Errorf("--config: %w", err)), false
 	}
 	if k.current != nil && k.problem == nil && bytes.Equal(content, k.content) {
 		return false, false
 	}
 	k.content, k.current, k.problem = content, parsed, nil
-	k.log.Info("configuration is in force", "file", k.path)
+	k.log.Info("configuration loaded", "file", k.path)
 	return true, true
 }
 
-// Read a file, and what it names. Its error is one line, which names the file.
+// Read reads a file and the files that it names. Its error is one line that names the file.
 func Read(path string) (*Configuration, error) {
-	c, _, err := read(path)
+	c, _, err := readAll(path)
 	return c, err
 }
 
-// read also returns the content of all files that were read.
-func read(path string) (c *Configuration, content []byte, err error) {
+// readAll also returns the content of all files read.
+func readAll(path string) (c *Configuration, content []byte, err error) {
 	open := func(path string) ([]byte, error) {
 		text, err := os.ReadFile(path)
 		content = append(content, text...)
@@ -142,14 +141,14 @@ func read(path string) (c *Configuration, content []byte, err error) {
 	return c, content, nil
 }
 
-// refuse says a problem once.
-func (k *Keeper) refuse(problem error) (news bool) {
+// recordProblem records a problem and logs it once.
+func (k *Keeper) recordProblem(problem error) (news bool) {
 	if k.problem != nil && k.problem.Error() == problem.Error() {
 		return false
 	}
 	k.problem = problem
 	if k.current != nil {
-		k.log.Error(problem, "configuration is refused, the one before stays in force")
+		k.log.Error(problem, "configuration refused, the previous one stays in force")
 	}
 	return true
 }

@@ -40,10 +40,10 @@ func (d *desk) write(text string) {
 	}
 }
 
-// expect looks and compares: what is in force, whether somebody is told, what is wrong.
+// expect reloads and compares what is in force, whether a change is announced, and the problem.
 func (d *desk) expect(region string, told bool, problem string) {
 	d.Helper()
-	d.look()
+	d.reload()
 	if got := d.Current().Region; got != region {
 		d.Errorf("region %q is in force, want %q", got, region)
 	}
@@ -63,7 +63,7 @@ func (d *desk) expect(region string, told bool, problem string) {
 
 func region(name string) string { return head + "cluster: {region: " + name + "}\n" }
 
-func TestAnEditIsTakenAndABadOneIsNot(t *testing.T) {
+func TestKeeperAppliesValidEditsOnly(t *testing.T) {
 	d := newDesk(t, region("one"))
 	var applied []string
 	d.Follow(func(c *Configuration) { applied = append(applied, c.Region) })
@@ -89,7 +89,7 @@ func TestAnEditIsTakenAndABadOneIsNot(t *testing.T) {
 	d.expect("two", true, "no such file")
 	d.expect("two", false, "no such file")
 
-	// What is put back as it was is no news but that nothing is wrong any more.
+	// Restoring the previous content is only announced because the problem is gone.
 	d.write(region("two"))
 	d.expect("two", true, "")
 	d.write(region("four"))
@@ -97,12 +97,12 @@ func TestAnEditIsTakenAndABadOneIsNot(t *testing.T) {
 	if got := strings.Join(applied, " "); got != "one two two four" {
 		t.Errorf("applied %s", got)
 	}
-	if !strings.Contains(strings.Join(d.said, "\n"), "the one before stays in force") {
+	if !strings.Contains(strings.Join(d.said, "\n"), "the previous one stays in force") {
 		t.Errorf("the log says %q", d.said)
 	}
 }
 
-func TestPricesAreReadAnewWhereverTheyAre(t *testing.T) {
+func TestKeeperRereadsPriceFile(t *testing.T) {
 	prices := filepath.Join(t.TempDir(), "prices.yaml")
 	price := func(text string) {
 		t.Helper()
@@ -127,7 +127,7 @@ func TestPricesAreReadAnewWhereverTheyAre(t *testing.T) {
 	d.expect("one", true, "")
 }
 
-func TestNothingBeginsWithABadFile(t *testing.T) {
+func TestOpenRefusesInvalidFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.yaml")
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	if _, err := Open(path, clock, logr.Discard()); err == nil || !strings.Contains(err.Error(), path) {

@@ -19,37 +19,36 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// MaxLabels is how many labels a cluster may have; the schema of the Advertisement says
-// the same.
+// MaxLabels is how many labels a cluster may have; the schema of the Advertisement has the same
+// limit.
 const MaxLabels = 64
 
-// Configuration is what a file says.
+// Configuration is a parsed file.
 type Configuration struct {
-	// Region, Zone and Labels of the cluster; empty or nil where the file says nothing.
+	// Region, Zone and Labels of the cluster; empty or nil if the file does not set them.
 	Region, Zone string
 	Labels       map[string]string
-	// Nodes selects those that are lent.
+	// Nodes selects the nodes to lend from.
 	Nodes labels.Selector
-	// Offer is how much of them is lent.
+	// Offer limits how much of them is lent.
 	Offer offering.Terms
-	// Prices of what is lent; nil where the file names none. Where nodes have theirs, it
-	// has the others, and the currency of all.
+	// Prices of lent capacity; nil if the file has none. If nodes provide prices, it holds the
+	// others and the currency.
 	Prices *brokerv1alpha1.Cost
-	// PriceLabels are the keys of the labels in which nodes have their prices, by resource;
-	// nil where they do not.
+	// PriceLabels maps resources to the keys of the node labels that hold their prices; nil if
+	// unused.
 	PriceLabels map[corev1.ResourceName]string
-	// OpenCost is the URL of its metrics, which have the prices of nodes; empty where they
-	// do not.
+	// OpenCost is the URL of OpenCost's metrics, which hold the prices of nodes; empty if unused.
 	OpenCost string
 }
 
-// Default is in force where there is no file.
+// Default is in force if there is no file.
 func Default() *Configuration { return &Configuration{Nodes: labels.Everything()} }
 
-// Parse reads a file, and has others read that it names. Its error names everything that
-// is wrong, by line or field, with what to write there.
+// Parse interprets a file, and reads the files that it names with read. Its error names every
+// problem, by line or field, with the remedy.
 func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration, error) {
-	f, err := decode(text)
+	f, err := decodeFile(text)
 	if err != nil {
 		return nil, err
 	}
@@ -59,12 +58,12 @@ func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration,
 		r.note(wire.CheckLabels(at.field, map[string]string{corev1.LabelTopologyRegion: at.value}, 1))
 	}
 	r.note(wire.CheckLabels("cluster.labels", c.Labels, MaxLabels))
-	c.Nodes = r.selector("offer.nodeSelector", f.Offer.NodeSelector)
-	c.Offer = r.offer(&f.Offer)
+	c.Nodes = r.readSelector("offer.nodeSelector", f.Offer.NodeSelector)
+	c.Offer = r.readOffer(&f.Offer)
 	if f.Prices.File != "" {
-		r.pricesOf(&f.Prices, read, c)
+		r.readPricesFile(&f.Prices, read, c)
 	} else {
-		r.prices("prices.", &f.Prices, c)
+		r.readPrices("prices.", &f.Prices, c)
 	}
 	if len(r.wrong) > 0 {
 		return nil, errors.Join(r.wrong...)
@@ -72,7 +71,7 @@ func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration,
 	return c, nil
 }
 
-// reader collects what is wrong.
+// reader collects problems.
 type reader struct{ wrong []error }
 
 func (r *reader) note(err error) {
@@ -85,21 +84,21 @@ func (r *reader) refuse(format string, args ...any) {
 	r.note(fmt.Errorf(format, args...))
 }
 
-func (r *reader) selector(field, text string) labels.Selector {
+func (r *reader) readSelector(field, text string) labels.Selector {
 	selector, err := labels.Parse(text)
 	if err != nil {
-		r.refuse("%s: %.80q is no selector (%w): write it as kubectl's --selector takes it, for example pool=lend,!spot", field, text, err)
+		r.refuse("%s: %.80q is not a selector (%w): use the syntax of kubectl's --selector, for example pool=lend,!spot", field, text, err)
 		return labels.Nothing()
 	}
 	return selector
 }
 
-func (r *reader) offer(o *offer) offering.Terms {
+func (r *reader) readOffer(o *offer) offering.Terms {
 	t := offering.Terms{
 		Headroom: quantity.Amounts{}, Cap: quantity.Amounts{}, Minimum: quantity.Amounts{}, Step: quantity.Amounts{},
 	}
-	t.Withheld = offering.Percentages{All: 100 - r.percent("offer.share", o.Share, 100), Of: map[corev1.ResourceName]int64{}}
-	t.HeadroomShare = offering.Percentages{All: r.percent("offer.headroom", o.Headroom, 0), Of: map[corev1.ResourceName]int64{}}
+	t.Withheld = offering.Percentages{All: 100 - r.readPercent("offer.share", o.Share, 100), Of: map[corev1.ResourceName]int64{}}
+	t.HeadroomShare = offering.Percentages{All: r.readPercent("offer.headroom", o.Headroom, 0), Of: map[corev1.ResourceName]int64{}}
 	for _, key := range slices.Sorted(maps.Keys(o.Resources)) {
 		name, of, field := corev1.ResourceName(key), o.Resources[key], "offer.resources."+wire.Clip(key, 80)
 		if err := quantity.CheckName(name); err != nil {
@@ -107,14 +106,14 @@ func (r *reader) offer(o *offer) offering.Terms {
 			continue
 		}
 		if of.Share != "" {
-			t.Withheld.Of[name] = 100 - r.percent(field+".share", of.Share, 100)
+			t.Withheld.Of[name] = 100 - r.readPercent(field+".share", of.Share, 100)
 		}
-		r.headroom(field+".headroom", name, of.Headroom, &t)
-		r.amount(field+".cap", name, of.Cap, t.Cap)
-		r.amount(field+".minimum", name, of.Minimum, t.Minimum)
-		r.amount(field+".step", name, of.Step, t.Step)
+		r.readHeadroom(field+".headroom", name, of.Headroom, &t)
+		r.readAmount(field+".cap", name, of.Cap, t.Cap)
+		r.readAmount(field+".minimum", name, of.Minimum, t.Minimum)
+		r.readAmount(field+".step", name, of.Step, t.Step)
 		if limit, capped := t.Cap[name]; capped && limit > 0 && max(t.Minimum[name], t.Step[name]) > limit {
-			r.refuse("%s.cap: %s is less than minimum or step, so that nothing would be lent: raise it, or give a cap of 0 if that is meant", field, of.Cap)
+			r.refuse("%s.cap: %s is less than minimum or step, so nothing would be lent: raise it, or set a cap of 0 to lend nothing", field, of.Cap)
 		}
 		if of.OverSubscription != "" {
 			ratios, err := quantity.ParseRatios(map[string]string{key: of.OverSubscription})
@@ -129,30 +128,31 @@ func (r *reader) offer(o *offer) offering.Terms {
 
 var isPercent = regexp.MustCompile(`^([0-9]{1,2}|100)%?$`)
 
-// percent reads a whole number, with or without its sign.
-func (r *reader) percent(field, text string, unset int64) int64 {
+// readPercent parses a whole number, with or without a percent sign.
+func (r *reader) readPercent(field, text string, unset int64) int64 {
 	if text == "" {
 		return unset
 	}
 	if !isPercent.MatchString(text) {
-		r.refuse("%s: %.40q is no percentage: give a whole number from 0 to 100, for example 80", field, text)
+		r.refuse("%s: %.40q is not a percentage: give a whole number from 0 to 100, for example 80", field, text)
 		return unset
 	}
-	percent, _ := strconv.ParseInt(strings.TrimSuffix(text, "%"), 10, 64) // as was just matched
+	percent, _ := strconv.ParseInt(strings.TrimSuffix(text, "%"), 10, 64) // matched just above
 	return percent
 }
 
-// headroom of one resource takes the place of that of all: a percentage or an amount.
-func (r *reader) headroom(field string, name corev1.ResourceName, text string, t *offering.Terms) {
+// readHeadroom sets the headroom of one resource, a percentage or an amount, which replaces the
+// general one.
+func (r *reader) readHeadroom(field string, name corev1.ResourceName, text string, t *offering.Terms) {
 	if strings.HasSuffix(text, "%") {
-		t.HeadroomShare.Of[name] = r.percent(field, text, 0)
+		t.HeadroomShare.Of[name] = r.readPercent(field, text, 0)
 	} else if text != "" {
 		t.HeadroomShare.Of[name] = 0
-		r.amount(field, name, text, t.Headroom)
+		r.readAmount(field, name, text, t.Headroom)
 	}
 }
 
-func (r *reader) amount(field string, name corev1.ResourceName, text string, into quantity.Amounts) {
+func (r *reader) readAmount(field string, name corev1.ResourceName, text string, into quantity.Amounts) {
 	if text == "" {
 		return
 	}

@@ -21,12 +21,12 @@ import (
 
 const head = "apiVersion: agent.fluidos.eu/v1alpha1\nkind: AgentConfiguration\n"
 
-// noFile is there but the one that is read.
+// noFile has only the file that is read.
 func noFile(path string) ([]byte, error) {
 	return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 }
 
-// someFiles are beside it.
+// someFiles serves the files named in tests.
 func someFiles(path string) ([]byte, error) {
 	text, ok := map[string]string{
 		"prices": "currency: EUR\ncpuCost: 0.5\nresourceCosts: {nvidia.com/gpu: 1}\n", "empty": "# none yet",
@@ -76,8 +76,8 @@ func TestPricesOfNodes(t *testing.T) {
 	}
 }
 
-// Where prices come from otherwise stands in the sample as comments, one line each.
-func TestTheSampleShowsTheOtherSources(t *testing.T) {
+// The sample shows the other sources of prices as comments, one line each.
+func TestSampleShowsOtherPriceSources(t *testing.T) {
 	text := string(config.AgentConfiguration)
 	before, _, _ := strings.Cut(text, "prices:\n")
 	found := 0
@@ -97,7 +97,7 @@ func TestTheSampleShowsTheOtherSources(t *testing.T) {
 	}
 }
 
-func TestTheSampleSaysEverything(t *testing.T) {
+func TestSampleSetsEveryKey(t *testing.T) {
 	text := config.AgentConfiguration
 	c, err := Parse(text, noFile)
 	if err != nil {
@@ -134,7 +134,7 @@ func TestTheSampleSaysEverything(t *testing.T) {
 }
 
 // The page lists every key.
-func TestThePageListsEveryKey(t *testing.T) {
+func TestPageListsEveryKey(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func keys(of reflect.Type) []string {
 	return out
 }
 
-func TestAFileThatSaysNothingLendsEverything(t *testing.T) {
+func TestParseEmptyFileLendsEverything(t *testing.T) {
 	c, err := Parse([]byte(head), noFile)
 	if err != nil {
 		t.Fatal(err)
@@ -175,13 +175,13 @@ func TestAFileThatSaysNothingLendsEverything(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsNamed(t *testing.T) {
+func TestParseErrorNamesFieldAndRemedy(t *testing.T) {
 	cases := map[string]struct {
 		text string
 		want []string
 	}{
-		"an empty file":                            {text: "", want: []string{"it is empty", APIVersion}},
-		"a comment":                                {text: "# later", want: []string{"it is empty"}},
+		"an empty file":                            {text: "", want: []string{"the file is empty", APIVersion}},
+		"a comment":                                {text: "# later", want: []string{"the file is empty"}},
 		"no version":                               {text: "kind: AgentConfiguration", want: []string{`apiVersion: ""`, "write " + APIVersion}},
 		"another version":                          {text: "apiVersion: agent.fluidos.eu/v2\nkind: AgentConfiguration", want: []string{`apiVersion: "agent.fluidos.eu/v2"`}},
 		"another kind":                             {text: "apiVersion: agent.fluidos.eu/v1alpha1\nkind: BrokerConfig", want: []string{`kind: "BrokerConfig"`, "write AgentConfiguration"}},
@@ -190,46 +190,46 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"an unknown key":                           {text: head + "offer:\n  shares: 80\n", want: []string{`line 4: unknown key "shares"`}},
 		"keys of another case":                     {text: head + "Offer: {}\n", want: []string{`line 3: unknown key "Offer"`}},
 		"several unknown keys":                     {text: head + "offer:\n  shares: 80\nprice: 1\n", want: []string{`line 4: unknown key "shares"`, `line 5: unknown key "price"`}},
-		"a key twice":                              {text: head + "offer:\n  share: 80\n  share: 70\n", want: []string{`line 5: key "share" stands in line 4 already`}},
+		"a key twice":                              {text: head + "offer:\n  share: 80\n  share: 70\n", want: []string{`line 5: key "share" is already set in line 4`}},
 		"a resource twice":                         {text: head + "offer:\n  resources:\n    cpu: {cap: 1}\n    cpu: {cap: 2}\n", want: []string{`line 6: key "cpu"`}},
 		"a value where keys belong":                {text: head + "offer: much\n", want: []string{"line 3: keys with values belong here"}},
 		"keys where a value belongs":               {text: head + "offer:\n  share: {cpu: 50}\n", want: []string{"line 4: one value belongs here"}},
-		"a share that is none":                     {text: head + "offer: {share: most}\n", want: []string{`offer.share: "most" is no percentage`, "from 0 to 100"}},
+		"a malformed share":                        {text: head + "offer: {share: most}\n", want: []string{`offer.share: "most" is not a percentage`, "from 0 to 100"}},
 		"a share of more than all":                 {text: head + "offer: {share: 101%}\n", want: []string{`offer.share: "101%"`}},
 		"a share below nothing":                    {text: head + "offer: {share: -1}\n", want: []string{`offer.share: "-1"`}},
-		"an amount as headroom of all":             {text: head + "offer: {headroom: 2Gi}\n", want: []string{`offer.headroom: "2Gi" is no percentage`}},
-		"a headroom that is none":                  {text: head + "offer: {resources: {cpu: {headroom: some}}}\n", want: []string{"offer.resources.cpu.headroom", `"some" is not a quantity`}},
-		"a cap that is none":                       {text: head + "offer: {resources: {memory: {cap: 4 GB}}}\n", want: []string{"offer.resources.memory.cap", `"4 GB" is not a quantity`}},
+		"an amount as headroom of all":             {text: head + "offer: {headroom: 2Gi}\n", want: []string{`offer.headroom: "2Gi" is not a percentage`}},
+		"a malformed headroom":                     {text: head + "offer: {resources: {cpu: {headroom: some}}}\n", want: []string{"offer.resources.cpu.headroom", `"some" is not a quantity`}},
+		"a malformed cap":                          {text: head + "offer: {resources: {memory: {cap: 4 GB}}}\n", want: []string{"offer.resources.memory.cap", `"4 GB" is not a quantity`}},
 		"a cap below nothing":                      {text: head + "offer: {resources: {memory: {cap: -4Gi}}}\n", want: []string{"offer.resources.memory.cap", "is negative"}},
 		"a quantity beyond reason":                 {text: head + "offer: {resources: {memory: {step: 1e2147483647}}}\n", want: []string{"offer.resources.memory.step"}},
 		"a part of a device":                       {text: head + "offer: {resources: {nvidia.com/gpu: {minimum: 500m}}}\n", want: []string{"offer.resources.nvidia.com/gpu.minimum", "whole number"}},
 		"a cap below the least":                    {text: head + "offer: {resources: {cpu: {cap: 1, minimum: 2}}}\n", want: []string{"offer.resources.cpu.cap: 1 is less than minimum or step"}},
-		"a resource that is none":                  {text: head + "offer: {resources: {gpu: {cap: 1}}}\n", want: []string{`offer.resources.gpu: unknown resource "gpu"`}},
-		"a ratio that is none":                     {text: head + "offer: {resources: {cpu: {overSubscription: 150%}}}\n", want: []string{"offer.resources.cpu.overSubscription", `"150%" is not a ratio`}},
-		"devices promised twice":                   {text: head + "offer: {resources: {nvidia.com/gpu: {overSubscription: 2}}}\n", want: []string{"cannot be over-subscribed"}},
-		"a selector that is none":                  {text: head + "offer: {nodeSelector: 'a in b'}\n", want: []string{`offer.nodeSelector: "a in b" is no selector`, "pool=lend"}},
-		"a region that is none":                    {text: head + "cluster: {region: 'eu south'}\n", want: []string{`cluster.region: "eu south"`}},
-		"a label that is none":                     {text: head + "cluster: {labels: {'a b': c}}\n", want: []string{`cluster.labels: "a b" is no key`}},
-		"a price that is none":                     {text: head + "prices: {currency: EUR, cpuCost: cheap}\n", want: []string{`prices.cpuCost: "cheap" is no price`}},
-		"prices of no currency":                    {text: head + "prices: {cpuCost: 1}\n", want: []string{"prices.currency is missing"}},
-		"a price of no resource":                   {text: head + "prices: {currency: EUR, resourceCosts: {gpu: 1}}\n", want: []string{`prices.resourceCosts: unknown resource "gpu"`}},
+		"an unknown resource":                      {text: head + "offer: {resources: {gpu: {cap: 1}}}\n", want: []string{`offer.resources.gpu: unknown resource "gpu"`}},
+		"a malformed ratio":                        {text: head + "offer: {resources: {cpu: {overSubscription: 150%}}}\n", want: []string{"offer.resources.cpu.overSubscription", `"150%" is not a ratio`}},
+		"over-subscribed devices":                  {text: head + "offer: {resources: {nvidia.com/gpu: {overSubscription: 2}}}\n", want: []string{"cannot be over-subscribed"}},
+		"a malformed selector":                     {text: head + "offer: {nodeSelector: 'a in b'}\n", want: []string{`offer.nodeSelector: "a in b" is not a selector`, "pool=lend"}},
+		"an invalid region":                        {text: head + "cluster: {region: 'eu south'}\n", want: []string{`cluster.region: "eu south"`}},
+		"an invalid label":                         {text: head + "cluster: {labels: {'a b': c}}\n", want: []string{`cluster.labels: "a b" is no key`}},
+		"a malformed price":                        {text: head + "prices: {currency: EUR, cpuCost: cheap}\n", want: []string{`prices.cpuCost: "cheap" is not a price`}},
+		"prices without a currency":                {text: head + "prices: {cpuCost: 1}\n", want: []string{"prices.currency is missing"}},
+		"a price of an unknown resource":           {text: head + "prices: {currency: EUR, resourceCosts: {gpu: 1}}\n", want: []string{`prices.resourceCosts: unknown resource "gpu"`}},
 		"prices of two sources":                    {text: head + "prices: {currency: EUR, memoryCost: 1, nodeLabels: {cpuCost: a}}\n", want: []string{"prices.memoryCost and prices.nodeLabels exclude each other"}},
 		"prices of three sources":                  {text: head + "prices: {currency: EUR, resourceCosts: {a/b: 1}, nodeLabels: {cpuCost: a}, openCost: {url: 'http://a'}}\n", want: []string{"prices.resourceCosts and prices.nodeLabels and prices.openCost exclude"}},
 		"a file beside another source":             {text: head + "prices: {file: prices, openCost: {url: 'http://a'}}\n", want: []string{"prices.file", "exclude each other"}},
 		"prices of nodes without currency":         {text: head + "prices: {nodeLabels: {cpuCost: a}}\n", want: []string{"prices.currency is missing"}},
-		"labels of nothing":                        {text: head + "prices: {currency: EUR, nodeLabels: {}}\n", want: []string{"prices.nodeLabels: it names no label"}},
-		"a key of a label that is none":            {text: head + "prices: {currency: EUR, nodeLabels: {cpuCost: 'a b'}}\n", want: []string{`prices.nodeLabels.cpuCost: "a b" is no key of a label`}},
+		"labels of nothing":                        {text: head + "prices: {currency: EUR, nodeLabels: {}}\n", want: []string{"prices.nodeLabels: no label is named"}},
+		"an invalid label key":                     {text: head + "prices: {currency: EUR, nodeLabels: {cpuCost: 'a b'}}\n", want: []string{`prices.nodeLabels.cpuCost: "a b" is not a label key`}},
 		"a label of no resource":                   {text: head + "prices: {currency: EUR, nodeLabels: {resourceCosts: {a/b/c: x}}}\n", want: []string{"prices.nodeLabels.resourceCosts.a/b/c"}},
 		"cores among other resources":              {text: head + "prices: {currency: EUR, nodeLabels: {resourceCosts: {cpu: x}}}\n", want: []string{"prices.nodeLabels.resourceCosts.cpu", "cpuCost"}},
-		"OpenCost nowhere":                         {text: head + "prices: {currency: EUR, openCost: {}}\n", want: []string{"prices.openCost.url: it is not the URL of metrics", "http://opencost.opencost:9003/metrics"}},
+		"OpenCost nowhere":                         {text: head + "prices: {currency: EUR, openCost: {}}\n", want: []string{"prices.openCost.url: not a URL of metrics", "http://opencost.opencost:9003/metrics"}},
 		"OpenCost by a name alone":                 {text: head + "prices: {currency: EUR, openCost: {url: opencost}}\n", want: []string{"prices.openCost.url"}},
 		"OpenCost in a file":                       {text: head + "prices: {currency: EUR, openCost: {url: 'file:///etc/passwd'}}\n", want: []string{"prices.openCost.url"}},
 		"OpenCost with a password":                 {text: head + "prices: {currency: EUR, openCost: {url: 'http://me:secret@opencost'}}\n", want: []string{"prices.openCost.url", "without user and password"}},
 		"prices here and elsewhere":                {text: head + "prices: {file: prices, currency: EUR}\n", want: []string{"prices.file", "exclude each other"}},
-		"prices that are nowhere":                  {text: head + "prices: {file: /nowhere}\n", want: []string{"prices.file: open /nowhere", "put it there"}},
+		"prices that are nowhere":                  {text: head + "prices: {file: /nowhere}\n", want: []string{"prices.file: open /nowhere", "create the file"}},
 		"an unknown price elsewhere":               {text: head + "prices: {file: typo}\n", want: []string{`prices.file: typo: line 2: unknown key "cpucost"`}},
-		"a wrong price elsewhere":                  {text: head + "prices: {file: wrong}\n", want: []string{`wrong: cpuCost: "cheap" is no price`}},
-		"prices that are elsewhere, and elsewhere": {text: head + "prices: {file: chain}\n", want: []string{"prices.file: chain: file: it names another one"}},
+		"a wrong price elsewhere":                  {text: head + "prices: {file: wrong}\n", want: []string{`wrong: cpuCost: "cheap" is not a price`}},
+		"prices that are elsewhere, and elsewhere": {text: head + "prices: {file: chain}\n", want: []string{"prices.file: chain: file: it refers to another file"}},
 		"everything at once":                       {text: head + "offer: {share: most}\nprices: {currency: euro}\n", want: []string{"offer.share", `prices.currency: "euro"`}},
 		"a file beyond reason":                     {text: head + strings.Repeat("#", maxSize), want: []string{"at most 1048576"}},
 	}
@@ -254,7 +254,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is refused, or means terms that can be reckoned with.
+// Every file is refused, or yields usable terms.
 func FuzzParse(f *testing.F) {
 	seeds, err := filepath.Glob("../../config/samples/*/*.yaml")
 	if err != nil || len(seeds) == 0 {

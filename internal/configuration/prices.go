@@ -19,8 +19,8 @@ var (
 	isCurrency = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// WithResources is a cost with prices of other resources than cpu and memory; nil where it
-// then names neither price nor currency.
+// WithResources adds the prices of resources other than cpu and memory to a cost; nil if the
+// result has neither price nor currency.
 func WithResources(cost brokerv1alpha1.Cost, resources map[string]string) *brokerv1alpha1.Cost {
 	for name, price := range resources {
 		if cost.ResourceCosts == nil {
@@ -34,16 +34,16 @@ func WithResources(cost brokerv1alpha1.Cost, resources map[string]string) *broke
 	return &cost
 }
 
-// CheckPrice refuses what is no price as an Advertisement has them.
+// CheckPrice rejects a text that an Advertisement does not accept as a price.
 func CheckPrice(text string) error {
 	if isPrice.MatchString(text) {
 		return nil
 	}
-	return fmt.Errorf("%.40q is no price: give a decimal number with at most nine digits before and after the point, for example 0.05", text)
+	return fmt.Errorf("%.40q is not a price: give a decimal number with at most nine digits before and after the point, for example 0.05", text)
 }
 
-// CheckCost refuses prices that the Advertisement could not hold; nil is none. where names
-// a field of a Cost as it is called where the prices come from.
+// CheckCost rejects prices that an Advertisement cannot hold; nil is valid. where names a field
+// of Cost as it is called in the source of the prices.
 func CheckCost(cost *brokerv1alpha1.Cost, where func(field string) string) error {
 	if cost == nil {
 		return nil
@@ -65,7 +65,7 @@ func CheckCost(cost *brokerv1alpha1.Cost, where func(field string) string) error
 	}
 	switch {
 	case cost.Currency == "":
-		wrong = append(wrong, fmt.Errorf("%s is missing: prices mean nothing without one, give an ISO 4217 code such as EUR", where("currency")))
+		wrong = append(wrong, fmt.Errorf("%s is missing: prices need a currency, give an ISO 4217 code such as EUR", where("currency")))
 	case !isCurrency.MatchString(cost.Currency):
 		wrong = append(wrong, fmt.Errorf("%s: %.40q is not an ISO 4217 code such as EUR", where("currency"), cost.Currency))
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// bindTries bounds how often a token is looked at again that another request
-// changed meanwhile. Its first use is one change, its removal another.
+// bindTries bounds retries when another request changes the token concurrently. A token changes
+// at most twice: at its first use and at its removal.
 const bindTries = 3
 
-// admit decides, and binds the token to the key before anybody hears of it: of two
-// keys that come with one token at the same time, one is refused.
-func (e *Enroller) admit(ctx context.Context, policy access.Policy, a Application) (Outcome, error) {
+// admitApplication decides, and binds the token to the key before it answers: if two keys
+// present one token at the same time, one is refused.
+func (e *Enroller) admitApplication(ctx context.Context, policy access.Policy, a Application) (Outcome, error) {
 	for range bindTries {
 		kept, token, err := e.findToken(ctx, a.Token)
 		if err != nil {
@@ -40,10 +40,10 @@ func (e *Enroller) admit(ctx context.Context, policy access.Policy, a Applicatio
 			return Outcome{}, unavailable("binding token %q to its key: %w", token.ID, err)
 		}
 	}
-	return Outcome{}, unavailable("token of cluster %q: changed %d times while it was used", a.ClusterID, bindTries)
+	return Outcome{}, unavailable("token of cluster %q changed %d times while it was being used", a.ClusterID, bindTries)
 }
 
-// findToken returns nil where no token has the ID of text.
+// findToken returns nil if no token has the ID of text.
 func (e *Enroller) findToken(ctx context.Context, text string) (*corev1.ConfigMap, *Token, error) {
 	id, ok := tokenID(text)
 	if !ok {
@@ -59,29 +59,29 @@ func (e *Enroller) findToken(ctx context.Context, text string) (*corev1.ConfigMa
 	}
 	token, err := tokenOf(kept)
 	if err != nil {
-		// Somebody edited it. It cannot be used, and the sweep removes it.
-		e.Log.Error(err, "An enrolment token cannot be read")
+		// Someone edited it. It is unusable, and the sweep removes it.
+		e.Log.Error(err, "cannot read an enrolment token")
 		return nil, nil, nil
 	}
 	return kept, token, nil
 }
 
-// announceReturn tells that a cluster which the broker knows already begins anew: a
-// reinstalled agent, or somebody who got hold of a token.
+// announceReturn warns that a known cluster enrols again: its agent was reinstalled, or someone
+// stole a token.
 func (e *Enroller) announceReturn(ctx context.Context, a Application) {
 	known := &brokerv1alpha1.ClusterAdvertisement{}
 	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: a.ClusterID}, known); err != nil {
-		return // unknown, and what is not certain is not told
+		return // unknown cluster, or the read failed: do not warn without certainty
 	}
-	e.Log.Info("A cluster that is known enrols anew", "cluster", a.ClusterID, "key", a.Fingerprint)
+	e.Log.Info("known cluster enrols again", "cluster", a.ClusterID, "key", a.Fingerprint)
 	e.Recorder.Eventf(known, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonReEnrolled, "Enrol",
-		"cluster %s enrols anew with a token, key %s: deny it if its administrator did not do this", a.ClusterID, a.Fingerprint)
+		"cluster %s enrols again with a token, key %s: deny the cluster if its administrator did not do this", a.ClusterID, a.Fingerprint)
 }
 
-// unavailable is for what the API server did not do: the log has the cause, the
-// caller is asked to come again.
+// unavailable wraps a failure of the API server: the cause goes to the log, the caller is asked
+// to retry.
 func unavailable(format string, args ...any) error {
-	e := fault.New(fault.Unavailable, "the broker cannot enrol now: try again")
+	e := fault.New(fault.Unavailable, "the broker cannot enrol clusters at the moment: try again")
 	e.RetryAfter = 2 * time.Second
 	return fmt.Errorf("%w: %w", e, fmt.Errorf(format, args...))
 }

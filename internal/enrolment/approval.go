@@ -16,28 +16,29 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// fullRetry is when a cluster may ask again for which there is no room.
+// fullRetry is when a cluster may ask again after the list of waiting clusters was full.
 const fullRetry = 5 * time.Minute
 
-// wait shows an administrator who wants to enrol.
-func (e *Enroller) wait(ctx context.Context, policy access.Policy, r *Request, why string) (*v1.EnrolmentPending, error) {
+// recordPending lists the cluster in the BrokerConfig's status, for an administrator to
+// approve.
+func (e *Enroller) recordPending(ctx context.Context, policy access.Policy, r *Request, why string) (*v1.EnrolmentPending, error) {
 	now := e.Clock.Now()
 	isNew, room := false, true
 	config, err := e.changePending(ctx, func(list pendingList) pendingList {
-		list, isNew, room = noted(current(list, policy, now), r.ClusterID, r.Fingerprint, now)
+		list, isNew, room = addPending(dropStale(list, policy, now), r.ClusterID, r.Fingerprint, now)
 		return list
 	})
 	switch {
 	case err != nil:
-		return nil, unavailable("noting that cluster %q waits: %w", r.ClusterID, err)
+		return nil, unavailable("recording that cluster %q waits for approval: %w", r.ClusterID, err)
 	case !room:
-		full := fault.New(fault.TooManyRequests, "%d clusters wait for approval already: enrol with a token, which broker enrol %s makes", maxPending, r.ClusterID)
+		full := fault.New(fault.TooManyRequests, "%d clusters already wait for approval: enrol with a token, created by broker enrol %s", maxPending, r.ClusterID)
 		full.RetryAfter = fullRetry
 		return nil, full
 	case config == nil:
-		e.Log.Info("A cluster waits for approval, and there is no BrokerConfig to approve it in", "cluster", r.ClusterID, "key", r.Fingerprint)
+		e.Log.Info("cluster waits for approval, but there is no BrokerConfig to approve it in", "cluster", r.ClusterID, "key", r.Fingerprint)
 	case isNew:
-		e.Log.Info("A cluster waits for approval", "cluster", r.ClusterID, "key", r.Fingerprint, "why", why)
+		e.Log.Info("cluster waits for approval", "cluster", r.ClusterID, "key", r.Fingerprint, "why", why)
 		e.Recorder.Eventf(config, nil, corev1.EventTypeNormal, brokerv1alpha1.ReasonEnrolmentPending, "Enrol",
 			"cluster %s with key %s wants to enrol: %s", r.ClusterID, r.Fingerprint, why)
 	}
@@ -47,17 +48,17 @@ func (e *Enroller) wait(ctx context.Context, policy access.Policy, r *Request, w
 	}, nil
 }
 
-// enrolled takes a cluster off the list of those that wait. It is enrolled all the
-// same if that fails: its line goes after an hour.
-func (e *Enroller) enrolled(ctx context.Context, r *Request) {
-	_, err := e.changePending(ctx, func(list pendingList) pendingList { return without(list, r.ClusterID, r.Fingerprint) })
+// removePending removes an enrolled cluster from the waiting list. A failure does not affect
+// the enrolment: the entry expires after an hour.
+func (e *Enroller) removePending(ctx context.Context, r *Request) {
+	_, err := e.changePending(ctx, func(list pendingList) pendingList { return dropPending(list, r.ClusterID, r.Fingerprint) })
 	if err != nil {
-		e.Log.Error(err, "A cluster that is enrolled is still shown as waiting", "cluster", r.ClusterID)
+		e.Log.Error(err, "enrolled cluster is still listed as waiting", "cluster", r.ClusterID)
 	}
 }
 
-// changePending writes the list where change makes it another. It returns nil, nil
-// where there is no BrokerConfig.
+// changePending updates the waiting list if change alters it. It returns nil, nil if there is
+// no BrokerConfig.
 func (e *Enroller) changePending(ctx context.Context, change func(pendingList) pendingList) (*brokerv1alpha1.BrokerConfig, error) {
 	config := &brokerv1alpha1.BrokerConfig{}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {

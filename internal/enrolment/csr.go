@@ -19,7 +19,7 @@ import (
 const (
 	requestBlock = "CERTIFICATE REQUEST"
 	minRSABits   = 2048
-	// maxRSABits bounds what checking a signature costs.
+	// maxRSABits bounds the cost of checking a signature.
 	maxRSABits = 8192
 )
 
@@ -29,38 +29,38 @@ var (
 	oidAlternativeName  = asn1.ObjectIdentifier{2, 5, 29, 17}
 )
 
-// tagURI is that of a uniformResourceIdentifier among alternative names.
+// tagURI is the tag of uniformResourceIdentifier in a SAN.
 const tagURI = 6
 
-// Request is a certificate signing request that asks for what a cluster may have.
+// Request is a validated certificate signing request.
 type Request struct {
 	ClusterID string
-	// PEM is the request alone, without anything that came around it.
+	// PEM is the request alone, without surrounding text.
 	PEM []byte
 	// Fingerprint of its key, see pki.SPKIHash.
 	Fingerprint string
 }
 
-// URIOf is the alternative name of a cluster's certificate.
+// URIOf returns the URI SAN of a cluster's certificate.
 func URIOf(trustDomain, clusterID string) string {
 	return "spiffe://" + trustDomain + "/cluster/" + clusterID
 }
 
-// CheckRequest reads a certificate signing request in PEM form. Whatever signs it
-// may copy everything that is asked for, each in its own way; so what is asked for
-// is compared byte by byte with the one thing that may be. Errors are
-// fault.InvalidCSR and say what to change.
+// CheckRequest parses and validates a certificate signing request in PEM form. Issuers differ
+// in what they copy from a request into the certificate. So the attributes are compared byte by
+// byte with the only allowed encoding. Errors have reason fault.InvalidCSR and say what to
+// change.
 func CheckRequest(text, clusterID, trustDomain string) (*Request, error) {
 	if !pki.ValidClusterID(clusterID) {
-		return nil, invalid("cluster ID %q: want a lower-case DNS label of at most %d characters", clusterID, pki.MaxClusterIDLength)
+		return nil, invalidCSR("cluster ID %q: want a lower-case DNS label of at most %d characters", clusterID, pki.MaxClusterIDLength)
 	}
 	der, err := decodeRequest(text)
 	if err != nil {
-		return nil, invalid("csr: %v", err)
+		return nil, invalidCSR("csr: %v", err)
 	}
 	csr, err := x509.ParseCertificateRequest(der)
 	if err != nil {
-		return nil, invalid("csr: cannot be read: %v", err)
+		return nil, invalidCSR("csr: cannot be parsed: %v", err)
 	}
 	for _, check := range []func() error{
 		func() error { return checkKey(csr) },
@@ -68,7 +68,7 @@ func CheckRequest(text, clusterID, trustDomain string) (*Request, error) {
 		func() error { return checkAttributes(csr, URIOf(trustDomain, clusterID)) },
 	} {
 		if err := check(); err != nil {
-			return nil, invalid("csr: %v", err)
+			return nil, invalidCSR("csr: %v", err)
 		}
 	}
 	return &Request{
@@ -78,7 +78,9 @@ func CheckRequest(text, clusterID, trustDomain string) (*Request, error) {
 	}, nil
 }
 
-func invalid(format string, args ...any) error { return fault.New(fault.InvalidCSR, format, args...) }
+func invalidCSR(format string, args ...any) error {
+	return fault.New(fault.InvalidCSR, format, args...)
+}
 
 func decodeRequest(text string) ([]byte, error) {
 	block, rest := pem.Decode([]byte(text))
@@ -88,12 +90,12 @@ func decodeRequest(text string) ([]byte, error) {
 	case block.Type != requestBlock:
 		return nil, fmt.Errorf("is a PEM block %q, want %q", block.Type, requestBlock)
 	case len(bytes.TrimSpace(rest)) > 0:
-		return nil, errors.New("something follows it")
+		return nil, errors.New("has trailing data")
 	}
 	return block.Bytes, nil
 }
 
-// checkKey comes first: it keeps a key that is expensive to use from being used.
+// checkKey runs first, so that no expensive key is used to check a signature.
 func checkKey(csr *x509.CertificateRequest) error {
 	switch key := csr.PublicKey.(type) {
 	case *ecdsa.PublicKey:
@@ -109,7 +111,7 @@ func checkKey(csr *x509.CertificateRequest) error {
 		return errors.New("key is neither ECDSA, Ed25519 nor RSA")
 	}
 	if err := csr.CheckSignature(); err != nil {
-		return fmt.Errorf("signature is not that of its key: %w", err)
+		return fmt.Errorf("signature does not match its key: %w", err)
 	}
 	return nil
 }
@@ -117,7 +119,7 @@ func checkKey(csr *x509.CertificateRequest) error {
 func checkSubject(csr *x509.CertificateRequest, clusterID string) error {
 	names := csr.Subject.Names
 	if len(names) != 1 || !names[0].Type.Equal(oidCommonName) {
-		return fmt.Errorf("subject %q: want the common name alone, %q", csr.Subject, clusterID)
+		return fmt.Errorf("subject %q: want only the common name %q", csr.Subject, clusterID)
 	}
 	if name, ok := names[0].Value.(string); !ok || name != clusterID {
 		return fmt.Errorf("common name %q: want the cluster ID, %q", names[0].Value, clusterID)
@@ -133,19 +135,18 @@ type tbsRequest struct {
 	Attributes []asn1.RawValue `asn1:"tag:0,set"`
 }
 
-// checkAttributes leaves room for one attribute: the extension request with the
-// alternative name and nothing else.
+// checkAttributes allows exactly one attribute: the extension request with the URI SAN.
 func checkAttributes(csr *x509.CertificateRequest, uri string) error {
 	var tbs tbsRequest
 	if rest, err := asn1.Unmarshal(csr.RawTBSCertificateRequest, &tbs); err != nil || len(rest) > 0 {
-		return errors.New("cannot be read")
+		return errors.New("cannot be parsed")
 	}
 	switch len(tbs.Attributes) {
 	case 1:
 	case 0:
-		return fmt.Errorf("asks for no alternative name: want the URI %q", uri)
+		return fmt.Errorf("has no subject alternative name: want the URI %q", uri)
 	default:
-		return fmt.Errorf("has %d attributes: want the extension request alone", len(tbs.Attributes))
+		return fmt.Errorf("has %d attributes: want only the extension request", len(tbs.Attributes))
 	}
 	for _, critical := range []bool{false, true} {
 		wanted, err := attributeOf(uri, critical)
@@ -156,7 +157,7 @@ func checkAttributes(csr *x509.CertificateRequest, uri string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("asks for %s: want one extension, the alternative name with the URI %q alone", summary(csr), uri)
+	return fmt.Errorf("asks for %s: want one extension, a subject alternative name with only the URI %q", summarize(csr), uri)
 }
 
 type (
@@ -171,7 +172,7 @@ type (
 	}
 )
 
-// attributeOf is the DER of the one attribute that a request may have.
+// attributeOf returns the DER of the only allowed attribute.
 func attributeOf(uri string, critical bool) ([]byte, error) {
 	names, err := asn1.Marshal([]asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: tagURI, Bytes: []byte(uri)}})
 	if err != nil {
@@ -183,8 +184,8 @@ func attributeOf(uri string, critical bool) ([]byte, error) {
 	})
 }
 
-// summary of what a request asks for, as far as it is known how to say it.
-func summary(csr *x509.CertificateRequest) string {
+// summarize lists what a request asks for, as far as Go can parse it.
+func summarize(csr *x509.CertificateRequest) string {
 	var extensions []string
 	for _, e := range csr.Extensions {
 		extensions = append(extensions, e.Id.String())

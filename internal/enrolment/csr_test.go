@@ -53,7 +53,7 @@ func newRSAKey(t testing.TB, bits int) crypto.Signer {
 	return key
 }
 
-// asked is a request in PEM form, by default the right one of rome.
+// asked is a request in PEM form, by default a valid one of rome.
 func asked(t testing.TB, key crypto.Signer, edits ...func(*x509.CertificateRequest)) string {
 	t.Helper()
 	template := &x509.CertificateRequest{
@@ -90,7 +90,7 @@ func TestCheckRequest(t *testing.T) {
 			r.ExtraExtensions = append(r.ExtraExtensions, pkix.Extension{Id: oid, Value: value})
 		}
 	}
-	// A name of a kind that Go's parser passes over.
+	// A name of a type that Go's parser ignores.
 	otherName := func(r *x509.CertificateRequest) {
 		value, err := asn1.Marshal([]asn1.RawValue{
 			{Class: asn1.ClassContextSpecific, Tag: tagURI, Bytes: []byte("spiffe://fluidos.eu/cluster/rome")},
@@ -103,14 +103,14 @@ func TestCheckRequest(t *testing.T) {
 		withExtension(oidAlternativeName, value)(r)
 	}
 	challenge := func(r *x509.CertificateRequest) {
-		r.Attributes = []pkix.AttributeTypeAndValueSET{{ //nolint:staticcheck // what CheckRequest must notice
+		r.Attributes = []pkix.AttributeTypeAndValueSET{{ // //nolint:staticcheck // the field under test
 			Type:  asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 7},
 			Value: [][]pkix.AttributeTypeAndValue{{{Type: asn1.ObjectIdentifier{1, 2, 3}, Value: "secret"}}},
 		}}
 	}
 	cases := map[string]struct {
 		text string
-		// want are parts of the error, none for a good request.
+		// want lists parts of the error; none for a valid request.
 		want []string
 	}{
 		"P-256":         {text: asked(t, key)},
@@ -176,7 +176,7 @@ func TestCheckRequest(t *testing.T) {
 	}
 }
 
-// checkRequestOf compares with what another parser reads.
+// checkRequestOf compares with the result of another parser.
 func checkRequestOf(t *testing.T, got *Request, text string) {
 	t.Helper()
 	block, _ := pem.Decode([]byte(text))
@@ -199,7 +199,7 @@ func twoNames(r *x509.CertificateRequest) {
 	})
 }
 
-// forged has the key of another request in it.
+// forged contains the key of another request.
 func forged(t *testing.T, key crypto.Signer) string {
 	t.Helper()
 	block, _ := pem.Decode([]byte(asked(t, key)))
@@ -210,7 +210,7 @@ func forged(t *testing.T, key crypto.Signer) string {
 	return string(pem.EncodeToMemory(block))
 }
 
-func TestClusterIDsOfRequestsAreLabels(t *testing.T) {
+func TestCheckRequestRefusesInvalidClusterID(t *testing.T) {
 	for _, id := range []string{"", "Rome", "rome.it", "-rome", strings.Repeat("r", 41)} {
 		_, err := CheckRequest("", id, trustDomain)
 		if fault.ReasonOf(err) != fault.InvalidCSR || !strings.Contains(err.Error(), "DNS label") {
@@ -223,7 +223,7 @@ func TestClusterIDsOfRequestsAreLabels(t *testing.T) {
 //
 //	openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout tls.key -out openssl.csr \
 //	  -subj /CN=rome -addext subjectAltName=URI:spiffe://fluidos.eu/cluster/rome
-func TestARequestMadeWithOpenSSL(t *testing.T) {
+func TestCheckRequestAcceptsOpenSSL(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "openssl.csr"))
 	if err != nil {
 		t.Fatal(err)
@@ -233,8 +233,8 @@ func TestARequestMadeWithOpenSSL(t *testing.T) {
 	}
 }
 
-// Whatever is accepted asks for the cluster's certificate and nothing else, also in
-// the eyes of another parser.
+// An accepted request asks for the cluster's certificate and nothing else, according to a
+// second parser as well.
 func FuzzCheckRequest(f *testing.F) {
 	key := newKey(f, elliptic.P256())
 	f.Add(asked(f, key))

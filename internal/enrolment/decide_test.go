@@ -50,38 +50,38 @@ func TestDecide(t *testing.T) {
 		// wantReason of a refusal.
 		wantReason fault.Reason
 	}{
-		"a fresh token is bound and then good for a certificate": {
+		"a fresh token is bound and yields a certificate": {
 			shown: text, known: &token, want: Outcome{Issue: true, Bind: true},
 		},
-		"a token that comes again with its key":                         {shown: text, known: usedBy(keyA), want: Outcome{Issue: true}},
-		"a token in its last moment":                                    {shown: text, known: &token, after: TokenLifetime - time.Second, want: Outcome{Issue: true, Bind: true}},
-		"a token that comes with another key":                           {shown: text, known: usedBy(keyB), wantReason: fault.TokenUsed},
-		"a token that expired":                                          {shown: text, known: &token, after: TokenLifetime, wantReason: fault.TokenExpired},
-		"a token that expired after its key used it":                    {shown: text, known: usedBy(keyA), after: TokenLifetime, wantReason: fault.TokenExpired},
-		"a token that nobody made":                                      {shown: text, wantReason: fault.TokenInvalid},
-		"a wrong secret":                                                {shown: another, known: &token, wantReason: fault.TokenInvalid},
-		"a wrong secret of an expired token says nothing about the age": {shown: another, known: &token, after: TokenLifetime, wantReason: fault.TokenInvalid},
-		"a wrong secret of a used token says nothing about the use":     {shown: another, known: usedBy(keyB), wantReason: fault.TokenInvalid},
-		"something that is no token":                                    {shown: "x", wantReason: fault.TokenInvalid},
-		"a token of another cluster":                                    {shown: text, known: &ofParis, wantReason: fault.TokenInvalid},
-		"a good token of a denied cluster":                              {spec: denied, shown: text, known: &token, wantReason: fault.ClusterDenied},
-		"a denied cluster without token":                                {spec: denied, wantReason: fault.ClusterDenied},
+		"a token is used again by its key":                       {shown: text, known: usedBy(keyA), want: Outcome{Issue: true}},
+		"a token in its last moment":                             {shown: text, known: &token, after: TokenLifetime - time.Second, want: Outcome{Issue: true, Bind: true}},
+		"a used token is refused for another key":                {shown: text, known: usedBy(keyB), wantReason: fault.TokenUsed},
+		"a token that expired":                                   {shown: text, known: &token, after: TokenLifetime, wantReason: fault.TokenExpired},
+		"a token that expired after its key used it":             {shown: text, known: usedBy(keyA), after: TokenLifetime, wantReason: fault.TokenExpired},
+		"an unknown token":                                       {shown: text, wantReason: fault.TokenInvalid},
+		"a wrong secret":                                         {shown: another, known: &token, wantReason: fault.TokenInvalid},
+		"a wrong secret does not reveal that the token expired":  {shown: another, known: &token, after: TokenLifetime, wantReason: fault.TokenInvalid},
+		"a wrong secret does not reveal that the token was used": {shown: another, known: usedBy(keyB), wantReason: fault.TokenInvalid},
+		"malformed token":                                        {shown: "x", wantReason: fault.TokenInvalid},
+		"a token of another cluster":                             {shown: text, known: &ofParis, wantReason: fault.TokenInvalid},
+		"a good token of a denied cluster":                       {spec: denied, shown: text, known: &token, wantReason: fault.ClusterDenied},
+		"a denied cluster without token":                         {spec: denied, wantReason: fault.ClusterDenied},
 		"a denied cluster that is approved": {
 			spec: brokerv1alpha1.BrokerConfigSpec{
 				ApprovedClusters: approve("", "rome", keyA).ApprovedClusters, DeniedClusters: []string{"rome"},
 			},
 			wantReason: fault.ClusterDenied,
 		},
-		"without token or approval it waits":          {want: Outcome{Why: "it has no token"}},
+		"without token or approval the cluster waits": {want: Outcome{Why: "it has no token"}},
 		"approved with its key":                       {spec: approve("", "rome", keyA), want: Outcome{Issue: true}},
 		"approved with its key where that is the way": {spec: approve(brokerv1alpha1.AdmissionApproved, "rome", keyA), want: Outcome{Issue: true}},
-		"approved with another key it waits":          {spec: approve("", "rome", keyB), want: Outcome{Why: "not approved with this key"}},
-		"approved without a key it waits":             {spec: approve("", "rome", ""), want: Outcome{Why: "not approved with this key"}},
+		"a cluster approved with another key waits":   {spec: approve("", "rome", keyB), want: Outcome{Why: "not approved with this key"}},
+		"a cluster approved without a key waits":      {spec: approve("", "rome", ""), want: Outcome{Why: "not approved with this key"}},
 		"its key approved for another cluster":        {spec: approve("", "paris", keyA), want: Outcome{Why: "not approved with this key"}},
-		"a token is as good as another key's approval": {
+		"a token outranks the approval of another key": {
 			spec: approve("", "rome", keyB), shown: text, known: &token, want: Outcome{Issue: true, Bind: true},
 		},
-		"a token where only approved ones take part is bound, and the cluster waits": {
+		"if approval is required a token is bound and the cluster waits": {
 			spec: approve(brokerv1alpha1.AdmissionApproved, "paris", ""), shown: text, known: &token, want: Outcome{Bind: true, Why: "only approved clusters"},
 		},
 		"a token of an approved cluster": {
@@ -111,8 +111,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Whatever comes in whatever order: a certificate is issued for one key per token.
-func TestATokenIsGoodForOneKey(t *testing.T) {
+// Whatever the order of applications, one token yields certificates for one key only.
+func TestTokenYieldsCertificatesForOneKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		token, text := NewToken("rome", noon)
 		issued := map[string]bool{}
@@ -141,7 +141,7 @@ func TestATokenIsGoodForOneKey(t *testing.T) {
 	})
 }
 
-func TestPendingEnrolmentsAreFewAndFresh(t *testing.T) {
+func TestPendingListIsBoundedAndFresh(t *testing.T) {
 	line := func(cluster, key string, since, asked time.Duration) brokerv1alpha1.PendingEnrolment {
 		return brokerv1alpha1.PendingEnrolment{
 			ClusterID: cluster, KeyFingerprint: key,
@@ -161,34 +161,34 @@ func TestPendingEnrolmentsAreFewAndFresh(t *testing.T) {
 		wantNoRoom bool
 	}{
 		"the first one": {cluster: "rome", key: keyA, want: pendingList{line("rome", keyA, 0, 0)}, wantNew: true},
-		"one that asks again soon is left as it is": {
+		"an entry is unchanged if the cluster asks again soon": {
 			list: pendingList{line("rome", keyA, -9*time.Minute, -9*time.Minute)}, cluster: "rome", key: keyA,
 			want: pendingList{line("rome", keyA, -9*time.Minute, -9*time.Minute)},
 		},
-		"one that asks again later keeps its line": {
+		"an entry is updated if the cluster asks again later": {
 			list: pendingList{line("rome", keyA, -50*time.Minute, -10*time.Minute)}, cluster: "rome", key: keyA,
 			want: pendingList{line("rome", keyA, -50*time.Minute, 0)},
 		},
-		"another key under the same name does not take its place": {
+		"another key under the same name gets its own entry": {
 			list: pendingList{line("rome", keyA, -time.Minute, -time.Minute)}, cluster: "rome", key: keyB,
 			want: pendingList{line("rome", keyA, -time.Minute, -time.Minute), line("rome", keyB, 0, 0)}, wantNew: true,
 		},
-		"one that stopped asking makes room": {
+		"a stale entry is removed": {
 			list: pendingList{line("oslo", keyA, -2*time.Hour, -time.Hour)}, cluster: "rome", key: keyA,
 			want: pendingList{line("rome", keyA, 0, 0)}, wantNew: true,
 		},
-		"a denied one is no longer shown": {
+		"a denied cluster is removed": {
 			list: pendingList{line("bonn", keyA, 0, 0)}, cluster: "rome", key: keyA,
 			want: pendingList{line("rome", keyA, 0, 0)}, wantNew: true,
 		},
-		"a full list takes no more":        {list: full, cluster: "rome", key: keyA, want: full, wantNoRoom: true},
-		"one that is in a full list stays": {list: full, cluster: "c3", key: keyA, want: full},
+		"a full list rejects a new cluster": {list: full, cluster: "rome", key: keyA, want: full, wantNoRoom: true},
+		"a full list keeps its entries":     {list: full, cluster: "c3", key: keyA, want: full},
 	}
 	policy := access.PolicyOf(&brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"bonn"}})
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := cmp.Diff(nil, tc.list)
-			got, isNew, room := noted(current(tc.list, policy, noon), tc.cluster, tc.key, noon)
+			got, isNew, room := addPending(dropStale(tc.list, policy, noon), tc.cluster, tc.key, noon)
 			if diff := cmp.Diff(tc.want, got); diff != "" || isNew != tc.wantNew || room == tc.wantNoRoom {
 				t.Errorf("new %v, room %v, list (-want +got):\n%s", isNew, room, diff)
 			}
@@ -199,10 +199,10 @@ func TestPendingEnrolmentsAreFewAndFresh(t *testing.T) {
 	}
 }
 
-func TestWhoEnrolledWaitsNoMore(t *testing.T) {
+func TestDropPendingRemovesEnrolledCluster(t *testing.T) {
 	list := pendingList{{ClusterID: "rome", KeyFingerprint: keyA}, {ClusterID: "rome", KeyFingerprint: keyB}, {ClusterID: "paris", KeyFingerprint: keyA}}
 	want := pendingList{{ClusterID: "rome", KeyFingerprint: keyB}, {ClusterID: "paris", KeyFingerprint: keyA}}
-	if diff := cmp.Diff(want, without(list, "rome", keyA)); diff != "" {
+	if diff := cmp.Diff(want, dropPending(list, "rome", keyA)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -32,13 +32,13 @@ import (
 
 const namespace = "broker"
 
-// patience is for an issuer that answers, impatience for one that does not.
+// longWait suits an issuer that answers, shortWait one that does not.
 const (
-	patience   = time.Minute
-	impatience = 50 * time.Millisecond
+	longWait  = time.Minute
+	shortWait = 50 * time.Millisecond
 )
 
-// signer answers a request when it is watched for; nil is an issuer that does not.
+// signer answers a request when someone watches it; nil never answers.
 type signer func(d *desk, request *cmapi.CertificateRequest)
 
 // desk is an Enroller with an API server in memory.
@@ -53,7 +53,7 @@ type desk struct {
 	// mu guards the following.
 	mu     sync.Mutex
 	signer signer
-	// made are the names of CertificateRequests in the order in which they were made.
+	// made lists the names of CertificateRequests in order of creation.
 	made []string
 	// beforeUpdate runs once before the next update of a ConfigMap.
 	beforeUpdate func()
@@ -80,11 +80,11 @@ func newDesk(t *testing.T, sign signer, objects ...client.Object) *desk {
 		Client: d, Namespace: namespace, Issuer: cmmeta.IssuerReference{Name: "agents", Kind: "Issuer", Group: "cert-manager.io"},
 		TrustDomain: trustDomain, Duration: 24 * time.Hour, BrokerURLs: []string{"https://broker:8443"},
 		EnrolmentURL: "https://broker:8444", Listens: true, Files: files, Access: gate, Recorder: d.recorder, Clock: d.clock,
-		Log: funcr.New(func(_, args string) { d.log.WriteString(args + "\n") }, funcr.Options{Verbosity: 9}), IssueWait: patience,
+		Log: funcr.New(func(_, args string) { d.log.WriteString(args + "\n") }, funcr.Options{Verbosity: 9}), IssueWait: longWait,
 	})
 	d.check(err)
 	if sign == nil {
-		d.IssueWait = impatience
+		d.IssueWait = shortWait
 	}
 	return d
 }
@@ -125,7 +125,7 @@ func (d *desk) update(ctx context.Context, c client.WithWatch, obj client.Object
 	return c.Update(ctx, obj, opts...)
 }
 
-// watch signs once somebody waits: a watch in memory begins where it is opened.
+// watch signs once someone watches: a fake watch starts when it is opened.
 func (d *desk) watch(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
 	w, err := c.Watch(ctx, list, client.InNamespace(namespace))
 	if err != nil || d.signer == nil {
@@ -139,7 +139,7 @@ func (d *desk) watch(ctx context.Context, c client.WithWatch, list client.Object
 	return w, nil
 }
 
-// signs does what the issuer of the chart does, and edits what it signs.
+// signs behaves like the chart's issuer and applies edits to the certificate.
 func signs(edits ...func(*x509.Certificate)) signer {
 	return func(d *desk, request *cmapi.CertificateRequest) {
 		block, _ := pem.Decode(request.Spec.Request)
@@ -162,7 +162,7 @@ func refuses(kind cmapi.CertificateRequestConditionType, status cmmeta.Condition
 	return func(d *desk, request *cmapi.CertificateRequest) { d.end(request, nil, kind, status, reason) }
 }
 
-// end writes the end of a request, once.
+// end finishes a request, once.
 func (d *desk) end(request *cmapi.CertificateRequest, certificate []byte, kind cmapi.CertificateRequestConditionType, status cmmeta.ConditionStatus, reason string) {
 	request.Status.Certificate = certificate
 	request.Status.Conditions = []cmapi.CertificateRequestCondition{{Type: kind, Status: status, Reason: reason, Message: "so it is"}}
@@ -176,11 +176,11 @@ func (d *desk) token(clusterID string) string {
 	return made.Text
 }
 
-func (d *desk) enrol(csr, token string) (*v1.IssuedCertificate, *v1.EnrolmentPending, error) {
+func (d *desk) enrolCluster(csr, token string) (*v1.IssuedCertificate, *v1.EnrolmentPending, error) {
 	return d.Enrol(d.t.Context(), &v1.EnrolmentRequest{ClusterID: "rome", Csr: csr, Token: token})
 }
 
-// requests that are there.
+// requests lists the remaining requests.
 func (d *desk) requests() []cmapi.CertificateRequest {
 	d.t.Helper()
 	var list cmapi.CertificateRequestList

@@ -1,12 +1,8 @@
-// Package enrolment gives clusters their certificates: the first one to a cluster
-// that has a token or was approved, and every later one to a cluster that shows the
-// certificate it has.
+// Package enrolment issues certificates to clusters: the first one to a cluster with a token or
+// an approval, later ones to a cluster that presents its current certificate.
 //
-//	request ─▶ CheckRequest ─▶ decide ─▶ CertificateRequest ─▶ answer
-//	           what it asks     token,     cert-manager signs
-//	           for              lists
+// @
 //
-// cert-manager approves every CertificateRequest unless it is told otherwise, so
-// none is made before the decision. Everything that has to be remembered stands in
-// the API server: any replica can answer any request.
+// cert-manager approves every CertificateRequest by default, so none is created before the
+// decision. All state is in the API server: any replica can answer any request.
 package enrolment

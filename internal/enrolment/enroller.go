@@ -18,51 +18,50 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Options of an Enroller. BrokerURLs, EnrolmentURL, Listens and IssueWait may
-// be left out.
+// Options of an Enroller. BrokerURLs, EnrolmentURL, Listens and IssueWait are optional.
 type Options struct {
-	// Client reads past any cache: a token that was just made, or just used, counts.
+	// Client must bypass caches: a token that was just created or just used must be visible.
 	Client client.WithWatch
 	// Namespace of tokens and CertificateRequests.
 	Namespace string
-	// Issuer is the one of cert-manager that signs agents' certificates.
+	// Issuer is the cert-manager issuer of agents' certificates.
 	Issuer cmmeta.IssuerReference
-	// TrustDomain of the alternative names of agents' certificates.
+	// TrustDomain of the URI SANs of agents' certificates.
 	TrustDomain string
-	// Duration is how long a certificate is asked to be valid.
+	// Duration is the requested lifetime of a certificate.
 	Duration time.Duration
-	// BrokerURLs are where agents reach the broker, EnrolmentURL is where clusters
-	// enrol; what is not known is left empty.
+	// BrokerURLs are the broker's addresses for agents, EnrolmentURL its address for enrolment;
+	// empty if unknown.
 	BrokerURLs   []string
 	EnrolmentURL string
 	// Listens says that clusters can enrol here, and not only renew.
 	Listens bool
-	// Files hold the CAs that agents are given, and that certificates must lead to.
+	// Files hold the CAs that agents receive and that issued certificates must lead to.
 	Files *pki.Files
-	// Access is whose policy decides.
+	// Access holds the policy in force.
 	Access *access.Gate
-	// Recorder tells administrators who waits, and who came with another key.
+	// Recorder emits events about waiting clusters and repeated enrolments.
 	Recorder events.EventRecorder
 	Log      logr.Logger
 	Clock    clock.WithTicker
-	// IssueWait is how long a call waits for the issuer, 8s if zero: less than the
-	// agent waits for its call. The next call goes on where this one ended.
+	// IssueWait is how long a call waits for the issuer, 8s if zero. It must be shorter than the
+	// agent's timeout; the next call continues with the same request.
 	IssueWait time.Duration
 }
 
-// Enroller is the server's Certificates. As a runnable of a manager it also removes
-// what nobody needs any more, and keeps Facts up to date.
+// Enroller implements the server's Certificates. As a runnable of a manager it also removes
+// expired objects and keeps Facts up to date.
 type Enroller struct{ Options }
 
 const defaultIssueWait = 8 * time.Second
 
-// trustDomainPattern is that of the SPIFFE ID specification.
+// trustDomainPattern follows the SPIFFE ID specification.
 var trustDomainPattern = regexp.MustCompile(`^[a-z0-9._-]{1,255}$`)
 
-// New checks the options.
+// New validates the options.
 func New(o Options) (*Enroller, error) {
 	if o.Issuer.Name == "" {
-		return nil, errors.New("enrolment without an issuer of certificates: set --agents-issuer-name")
+		return nil, errors.New("enrolment needs an issuer of certificates: set --agents-issuer-name")
 	}
 	if o.Issuer.Kind != "Issuer" && o.Issuer.Kind != "ClusterIssuer" {
 		return nil, fmt.Errorf("--agents-issuer-kind %q: want Issuer or ClusterIssuer", o.Issuer.Kind)
@@ -70,9 +69,9 @@ func New(o Options) (*Enroller, error) {
 	if !trustDomainPattern.MatchString(o.TrustDomain) {
 		return nil, fmt.Errorf("--trust-domain %q: want lower-case letters, digits, dots, dashes and underscores", o.TrustDomain)
 	}
-	// cert-manager refuses less.
+	// cert-manager refuses shorter durations.
 	if o.Duration < time.Hour {
-		return nil, fmt.Errorf("--agent-certificate-duration %s: the least is 1h", o.Duration)
+		return nil, fmt.Errorf("--agent-certificate-duration %s: the minimum is 1h", o.Duration)
 	}
 	if o.IssueWait == 0 {
 		o.IssueWait = defaultIssueWait
@@ -95,26 +94,27 @@ func (e *Enroller) Enrol(ctx context.Context, req *v1.EnrolmentRequest) (*v1.Iss
 	if err != nil {
 		return nil, nil, err
 	}
-	outcome, err := e.admit(ctx, policy, Application{ClusterID: req.ClusterID, Fingerprint: request.Fingerprint, Token: req.Token})
+	outcome, err := e.admitApplication(ctx, policy, Application{ClusterID: req.ClusterID, Fingerprint: request.Fingerprint, Token: req.Token})
 	if err != nil {
 		return nil, nil, err
 	}
 	if !outcome.Issue {
-		pending, err := e.wait(ctx, policy, request, outcome.Why)
+		pending, err := e.recordPending(ctx, policy, request, outcome.Why)
 		return nil, pending, err
 	}
-	issued, err := e.issue(ctx, request)
+	issued, err := e.issueCertificate(ctx, request)
 	if err != nil {
 		return nil, nil, err
 	}
-	e.Log.Info("Cluster is enrolled", "cluster", request.ClusterID, "key", request.Fingerprint, "token", req.Token != "")
-	e.enrolled(ctx, request)
+	e.Log.Info("cluster enrolled", "cluster", request.ClusterID, "key", request.Fingerprint, "token", req.Token != "")
+	e.removePending(ctx, request)
 	return issued, nil, nil
 }
 
 // Renew implements the server's Certificates.
 func (e *Enroller) Renew(ctx context.Context, clusterID string, req *v1.RenewalRequest) (*v1.IssuedCertificate, error) {
-	// The listener has asked too; a certificate is worth asking again.
+	// The listener checked too. A certificate is worth a second check, because the policy may have
+	// changed.
 	if err := e.Access.Check(clusterID); err != nil {
 		return nil, err
 	}
@@ -122,10 +122,10 @@ func (e *Enroller) Renew(ctx context.Context, clusterID string, req *v1.RenewalR
 	if err != nil {
 		return nil, err
 	}
-	issued, err := e.issue(ctx, request)
+	issued, err := e.issueCertificate(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	e.Log.Info("Certificate is renewed", "cluster", clusterID, "key", request.Fingerprint)
+	e.Log.Info("certificate renewed", "cluster", clusterID, "key", request.Fingerprint)
 	return issued, nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-func TestNewSaysWhichFlagIsWrong(t *testing.T) {
+func TestNewErrorNamesWrongFlag(t *testing.T) {
 	good := newDesk(t, nil).Options
 	cases := map[string]struct {
 		edit func(*Options)
@@ -45,7 +45,7 @@ func TestNewSaysWhichFlagIsWrong(t *testing.T) {
 	}
 }
 
-func TestWhatIsAskedForAndAnswered(t *testing.T) {
+func TestEnrolRequestsAndReturnsCertificate(t *testing.T) {
 	d := newDesk(t, signs())
 	var asked *cmapi.CertificateRequest
 	sign := d.signer
@@ -54,7 +54,7 @@ func TestWhatIsAskedForAndAnswered(t *testing.T) {
 		sign(d, request)
 	}
 	csr := asked256(t)
-	issued, _, err := d.enrol(csr, d.token("rome"))
+	issued, _, err := d.enrolCluster(csr, d.token("rome"))
 	d.check(err)
 	want := cmapi.CertificateRequestSpec{
 		Request: []byte(csr), IssuerRef: d.Issuer, Duration: &metav1.Duration{Duration: 24 * time.Hour},
@@ -80,14 +80,14 @@ func TestWhatIsAskedForAndAnswered(t *testing.T) {
 
 func asked256(t testing.TB) string { return asked(t, newKey(t, elliptic.P256())) }
 
-func TestWhatAnIssuerMayDo(t *testing.T) {
+func TestEnrolRefusesDeviatingIssuer(t *testing.T) {
 	ready := cmapi.CertificateRequestConditionReady
 	cases := map[string]struct {
 		signer signer
 		want   fault.Reason
-		// detail is in what the caller is told, log in what the operator is.
+		// detail is what the caller sees, log what the operator sees.
 		detail, log string
-		// left says that the request stays, for the next call to go on with.
+		// left says that the request stays for the next call.
 		left bool
 	}{
 		"sign":               {signer: signs()},
@@ -151,9 +151,9 @@ func TestWhatAnIssuerMayDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, tc.signer)
 			if tc.left {
-				d.IssueWait = impatience
+				d.IssueWait = shortWait
 			}
-			issued, _, err := d.enrol(asked256(t), d.token("rome"))
+			issued, _, err := d.enrolCluster(asked256(t), d.token("rome"))
 			if got := fault.ReasonOf(err); got != tc.want || (issued == nil) == (tc.want == "") {
 				t.Fatalf("got %+v, %v; want reason %q", issued, err, tc.want)
 			}
@@ -170,48 +170,48 @@ func TestWhatAnIssuerMayDo(t *testing.T) {
 	}
 }
 
-func TestALateCertificateIsFoundByTheNextCall(t *testing.T) {
+func TestEnrolFindsLateCertificateOnNextCall(t *testing.T) {
 	d := newDesk(t, nil)
 	csr, token := asked256(t), d.token("rome")
-	if _, _, err := d.enrol(csr, token); fault.ReasonOf(err) != fault.Unavailable {
+	if _, _, err := d.enrolCluster(csr, token); fault.ReasonOf(err) != fault.Unavailable {
 		t.Fatalf("got %v, want Unavailable", err)
 	}
 	signs()(d, &d.requests()[0])
-	issued, _, err := d.enrol(csr, token)
+	issued, _, err := d.enrolCluster(csr, token)
 	if err != nil || issued == nil || len(d.made) != 1 {
 		t.Errorf("got %+v, %v after %d requests, want one", issued, err, len(d.made))
 	}
 }
 
-func TestAnOldRequestIsNotGoneOnWith(t *testing.T) {
+func TestEnrolReplacesOldRequest(t *testing.T) {
 	d := newDesk(t, nil)
 	csr, token := asked256(t), d.token("rome")
-	_, _, _ = d.enrol(csr, token)
+	_, _, _ = d.enrolCluster(csr, token)
 	signs()(d, &d.requests()[0])
 	d.clock.Step(requestLifetime)
-	d.signer, d.IssueWait = signs(), patience
-	if _, _, err := d.enrol(csr, token); err != nil || len(d.made) != 2 {
+	d.signer, d.IssueWait = signs(), longWait
+	if _, _, err := d.enrolCluster(csr, token); err != nil || len(d.made) != 2 {
 		t.Errorf("%v after %d requests, want two", err, len(d.made))
 	}
 }
 
-func TestNoCertificateIsAskedForBeforeTheDecision(t *testing.T) {
+func TestRefusedEnrolmentCreatesNoRequest(t *testing.T) {
 	d := newDesk(t, signs(), &brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: brokerv1alpha1.BrokerConfigName}})
 	token := d.token("rome")
 	for name, ask := range map[string]func() error{
 		"a wrong token": func() error {
-			_, _, err := d.enrol(asked256(t), token[:len(token)-secretLength]+strings.Repeat("a", secretLength))
+			_, _, err := d.enrolCluster(asked256(t), token[:len(token)-secretLength]+strings.Repeat("a", secretLength))
 			return err
 		},
-		"a wrong request": func() error { _, _, err := d.enrol(asked(t, newKey(t, elliptic.P521())), token); return err },
-		"a wait":          func() error { _, _, err := d.enrol(asked256(t), ""); return err },
+		"a wrong request": func() error { _, _, err := d.enrolCluster(asked(t, newKey(t, elliptic.P521())), token); return err },
+		"a wait":          func() error { _, _, err := d.enrolCluster(asked256(t), ""); return err },
 		"another's renewal": func() error {
 			_, err := d.Renew(t.Context(), "paris", &v1.RenewalRequest{Csr: asked256(t)})
 			return err
 		},
 		"a denied cluster": func() error {
 			d.allow(denied)
-			_, _, err := d.enrol(asked256(t), token)
+			_, _, err := d.enrolCluster(asked256(t), token)
 			return err
 		},
 		"its renewal": func() error {
@@ -227,12 +227,12 @@ func TestNoCertificateIsAskedForBeforeTheDecision(t *testing.T) {
 	}
 }
 
-func TestOfTwoKeysWithOneTokenOneIsRefused(t *testing.T) {
+func TestConcurrentKeysWithOneTokenYieldOneCertificate(t *testing.T) {
 	d := newDesk(t, signs())
 	token, other := d.token("rome"), asked256(t)
 	var first error
-	d.beforeUpdate = func() { _, _, first = d.enrol(other, token) }
-	_, _, err := d.enrol(asked256(t), token)
+	d.beforeUpdate = func() { _, _, first = d.enrolCluster(other, token) }
+	_, _, err := d.enrolCluster(asked256(t), token)
 	if first != nil || fault.ReasonOf(err) != fault.TokenUsed {
 		t.Errorf("the first got %v, the second %v", first, err)
 	}
@@ -241,12 +241,12 @@ func TestOfTwoKeysWithOneTokenOneIsRefused(t *testing.T) {
 	}
 }
 
-func TestAReturnIsTold(t *testing.T) {
+func TestReEnrolmentEmitsEvent(t *testing.T) {
 	known := &brokerv1alpha1.ClusterAdvertisement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "rome"}}
 	d := newDesk(t, signs(), known)
 	csr, token := asked256(t), d.token("rome")
 	for range 2 {
-		_, _, err := d.enrol(csr, token)
+		_, _, err := d.enrolCluster(csr, token)
 		d.check(err)
 	}
 	if got := len(d.recorder.Events); got != 1 {
@@ -257,19 +257,19 @@ func TestAReturnIsTold(t *testing.T) {
 	}
 }
 
-func TestUpkeep(t *testing.T) {
+func TestUpkeepRemovesExpiredObjects(t *testing.T) {
 	config := &brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: brokerv1alpha1.BrokerConfigName}}
 	broken := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: tokenPrefix + "x", Labels: map[string]string{TokenLabel: "rome"}}}
 	stranger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "journal"}}
 	d := newDesk(t, nil, config, broken, stranger)
 	d.token("rome")
-	_, _, _ = d.enrol(asked256(t), d.token("rome"))
-	_, _, err := d.enrol(asked256(t), "")
+	_, _, _ = d.enrolCluster(asked256(t), d.token("rome"))
+	_, _, err := d.enrolCluster(asked256(t), "")
 	d.check(err)
 
 	counts := func() string {
 		t.Helper()
-		d.check(d.upkeep(t.Context()))
+		d.check(d.runUpkeep(t.Context()))
 		var tokens corev1.ConfigMapList
 		d.check(d.List(t.Context(), &tokens, client.HasLabels{TokenLabel}))
 		d.check(d.Get(t.Context(), client.ObjectKeyFromObject(config), config))
@@ -292,7 +292,7 @@ func TestUpkeep(t *testing.T) {
 	d.check(d.Get(t.Context(), client.ObjectKeyFromObject(stranger), stranger))
 }
 
-func TestFactsFollowTheCA(t *testing.T) {
+func TestFactsFollowCA(t *testing.T) {
 	d := newDesk(t, nil)
 	if _, err := ReadFacts(t.Context(), d, namespace); err == nil || !strings.Contains(err.Error(), "--enrolment-bind-address") {
 		t.Errorf("without a broker: %v", err)
@@ -311,7 +311,7 @@ func TestFactsFollowTheCA(t *testing.T) {
 	}
 }
 
-func TestTokensAreForClustersThatMayEnrol(t *testing.T) {
+func TestMakeTokenChecksAccess(t *testing.T) {
 	config := &brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: brokerv1alpha1.BrokerConfigName}}
 	cases := map[string]struct {
 		spec         brokerv1alpha1.BrokerConfigSpec
@@ -344,17 +344,17 @@ func TestTokensAreForClustersThatMayEnrol(t *testing.T) {
 	}
 }
 
-// What is secret is nowhere but in the hands of the cluster.
-func TestSecretsAreNotWritten(t *testing.T) {
+// The secret of a token appears nowhere but in the cluster's hands.
+func TestTokenSecretIsNeverStored(t *testing.T) {
 	known := &brokerv1alpha1.ClusterAdvertisement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "rome"}}
 	d := newDesk(t, signs(), known)
 	token := d.token("rome")
 	_, secret, _ := strings.Cut(token, ".")
 	for _, csr := range []string{asked256(t), asked256(t), "x"} {
-		_, _, _ = d.enrol(csr, token)
-		_, _, _ = d.enrol(csr, token+"a")
+		_, _, _ = d.enrolCluster(csr, token)
+		_, _, _ = d.enrolCluster(csr, token+"a")
 	}
-	d.check(d.upkeep(t.Context()))
+	d.check(d.runUpkeep(t.Context()))
 	var kept corev1.ConfigMapList
 	d.check(d.List(t.Context(), &kept))
 	everything := d.log.String() + fmt.Sprintf("%+v", kept)

@@ -16,8 +16,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// factsName is the ConfigMap in which a broker says how to reach it, for who makes a
-// token elsewhere. Nothing of it is secret.
+// factsName is the ConfigMap in which a broker publishes how to enrol, for `broker enrol` run
+// elsewhere. It contains nothing secret.
 const factsName = "liqo-resource-broker-enrolment"
 
 const (
@@ -25,15 +25,15 @@ const (
 	caHashKey = "caHash"
 )
 
-// Facts are what a cluster must know beside its token.
+// Facts are what a cluster needs besides its token.
 type Facts struct {
-	// URL at which it enrols, "" if the broker was not told.
+	// URL for enrolment; "" if the broker does not know it.
 	URL string
 	// CAHash is the pki.KeyHash of the CA of the broker's certificate.
 	CAHash string
 }
 
-// publishFacts writes down how to enrol here, when it is new.
+// publishFacts writes the facts if they have changed.
 func (e *Enroller) publishFacts(ctx context.Context) error {
 	if !e.Listens {
 		return nil
@@ -58,7 +58,7 @@ func (e *Enroller) publishFacts(ctx context.Context) error {
 			Data: data,
 		})
 		if apierrors.IsAlreadyExists(err) {
-			return nil // another replica's, which says the same
+			return nil // another replica wrote the same facts
 		}
 		return err
 	}
@@ -69,8 +69,7 @@ func (e *Enroller) publishFacts(ctx context.Context) error {
 	return e.Client.Update(ctx, kept)
 }
 
-// signerOf is the one of several CAs that a client has to know to check the broker's
-// certificate as it is now.
+// signerOf returns the root that clients need to verify the broker's present certificate.
 func signerOf(c *pki.Credentials, now time.Time) (*x509.Certificate, error) {
 	intermediates := x509.NewCertPool()
 	for _, der := range c.Certificate.Certificate[1:] {
@@ -80,17 +79,17 @@ func signerOf(c *pki.Credentials, now time.Time) (*x509.Certificate, error) {
 	}
 	chains, err := c.Certificate.Leaf.Verify(x509.VerifyOptions{Roots: c.ServerCA, Intermediates: intermediates, CurrentTime: now})
 	if err != nil {
-		return nil, fmt.Errorf("the broker's certificate does not lead to %s: %w: no cluster can enrol", pki.CAFile, err)
+		return nil, fmt.Errorf("the broker's certificate is not signed by a root in %s, so no cluster can enrol: %w", pki.CAFile, err)
 	}
 	return chains[0][len(chains[0])-1], nil
 }
 
-// ReadFacts reads what a broker in namespace wrote down.
+// ReadFacts reads what a broker in namespace published.
 func ReadFacts(ctx context.Context, c client.Reader, namespace string) (Facts, error) {
 	kept := &corev1.ConfigMap{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: factsName}, kept)
 	if apierrors.IsNotFound(err) {
-		return Facts{}, fmt.Errorf("no broker that enrols runs in namespace %q: is it another one (--namespace), or is its --enrolment-bind-address 0?", namespace)
+		return Facts{}, fmt.Errorf("namespace %q has no broker that enrols clusters: check --namespace, and that its --enrolment-bind-address is not 0", namespace)
 	}
 	if err != nil {
 		return Facts{}, err

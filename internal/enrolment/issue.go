@@ -24,30 +24,29 @@ import (
 const (
 	// requestLabel marks the CertificateRequests made here; its value is the cluster's ID.
 	requestLabel = "broker.fluidos.eu/certificate-of"
-	// requestLifetime is how long a CertificateRequest is gone on with. What it gave
-	// is not a new certificate after that.
+	// requestLifetime is how long a CertificateRequest may be reused. Its certificate would no
+	// longer be fresh after that.
 	requestLifetime = 10 * time.Minute
-	// failedRetry leaves an issuer time to recover.
+	// failedRetry gives an issuer time to recover.
 	failedRetry = 10 * time.Second
 )
 
-// issue has a certificate signed. Whoever calls it has decided that the cluster gets
-// one.
-func (e *Enroller) issue(ctx context.Context, r *Request) (*v1.IssuedCertificate, error) {
+// issueCertificate obtains a certificate. The caller has decided that the cluster gets one.
+func (e *Enroller) issueCertificate(ctx context.Context, r *Request) (*v1.IssuedCertificate, error) {
 	credentials, err := e.Files.Current()
 	if err != nil {
 		return nil, unavailable("the broker's own certificates: %w", err)
 	}
-	asked, err := e.ask(ctx, r)
+	asked, err := e.ensureRequest(ctx, r)
 	if err != nil {
-		return nil, unavailable("asking for the certificate of cluster %q: %w", r.ClusterID, err)
+		return nil, unavailable("creating the CertificateRequest of cluster %q: %w", r.ClusterID, err)
 	}
-	certificate, err := e.await(ctx, asked)
+	certificate, err := e.awaitCertificate(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.checkIssued(r, certificate, credentials.AgentsCA); err != nil {
-		failed := fault.New(fault.IssuanceFailed, "the broker's issuer gave a certificate that is of no use: its log says more")
+		failed := fault.New(fault.IssuanceFailed, "the broker's issuer returned an unusable certificate: see the broker's log")
 		failed.RetryAfter = failedRetry
 		return nil, fmt.Errorf("%w: %s %q: %w", failed, e.Issuer.Kind, e.Issuer.Name, err)
 	}
@@ -59,14 +58,14 @@ func (e *Enroller) issue(ctx context.Context, r *Request) (*v1.IssuedCertificate
 	}, nil
 }
 
-// requestOf has one name for one cluster and key, so that a call that comes again
-// goes on with the request of the one before.
-func (e *Enroller) requestOf(r *Request) *cmapi.CertificateRequest {
+// newCertificateRequest uses one name per cluster and key, so that a repeated call finds the
+// request of the previous one.
+func (e *Enroller) newCertificateRequest(r *Request) *cmapi.CertificateRequest {
 	_, digits, _ := strings.Cut(r.Fingerprint, ":")
 	return &cmapi.CertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: e.Namespace, Name: "agent-" + r.ClusterID + "-" + digits[:16],
-			Labels: labelled(requestLabel, r.ClusterID),
+			Labels: labelsFor(requestLabel, r.ClusterID),
 		},
 		Spec: cmapi.CertificateRequestSpec{
 			Request:   r.PEM,
@@ -77,9 +76,9 @@ func (e *Enroller) requestOf(r *Request) *cmapi.CertificateRequest {
 	}
 }
 
-// ask makes the CertificateRequest, or finds it.
-func (e *Enroller) ask(ctx context.Context, r *Request) (*cmapi.CertificateRequest, error) {
-	wanted := e.requestOf(r)
+// ensureRequest creates the CertificateRequest, or finds the one of an earlier call.
+func (e *Enroller) ensureRequest(ctx context.Context, r *Request) (*cmapi.CertificateRequest, error) {
+	wanted := e.newCertificateRequest(r)
 	err := e.Client.Create(ctx, wanted)
 	if !apierrors.IsAlreadyExists(err) {
 		return wanted, err
@@ -91,34 +90,34 @@ func (e *Enroller) ask(ctx context.Context, r *Request) (*cmapi.CertificateReque
 	if e.Clock.Since(found.CreationTimestamp.Time) < requestLifetime && found.Spec.IssuerRef == wanted.Spec.IssuerRef {
 		return found, nil
 	}
-	if err := e.remove(ctx, found); err != nil {
+	if err := e.deleteRequest(ctx, found); err != nil {
 		return nil, err
 	}
-	again := e.requestOf(r)
+	again := e.newCertificateRequest(r)
 	return again, e.Client.Create(ctx, again)
 }
 
-// remove takes away this very request, not one of the same name that came after.
-func (e *Enroller) remove(ctx context.Context, request *cmapi.CertificateRequest) error {
+// deleteRequest deletes this very request, not a later one of the same name.
+func (e *Enroller) deleteRequest(ctx context.Context, request *cmapi.CertificateRequest) error {
 	return client.IgnoreNotFound(e.Client.Delete(ctx, request, client.Preconditions{UID: &request.UID}))
 }
 
-// await returns the signed certificate. A request that has come to an end is
-// removed, whatever its end; one that has not is there for the next call.
-func (e *Enroller) await(ctx context.Context, asked *cmapi.CertificateRequest) ([]byte, error) {
-	ended, err := e.follow(ctx, asked)
+// awaitCertificate returns the signed certificate. It removes a finished request, whatever its
+// result, and leaves an unfinished one for the next call.
+func (e *Enroller) awaitCertificate(ctx context.Context, asked *cmapi.CertificateRequest) ([]byte, error) {
+	ended, err := e.awaitEnd(ctx, asked)
 	if err != nil {
 		return nil, unavailable("waiting for %s %q to sign CertificateRequest %q: %w", e.Issuer.Kind, e.Issuer.Name, asked.Name, err)
 	}
-	if err := e.remove(ctx, ended); err != nil {
-		e.Log.Error(err, "A CertificateRequest is left over; it is removed later", "request", ended.Name)
+	if err := e.deleteRequest(ctx, ended); err != nil {
+		e.Log.Error(err, "cannot remove a finished CertificateRequest, retrying later", "request", ended.Name)
 	}
 	return resultOf(ended)
 }
 
-// follow watches a request until it has an end.
-func (e *Enroller) follow(ctx context.Context, asked *cmapi.CertificateRequest) (*cmapi.CertificateRequest, error) {
-	if over(asked) {
+// awaitEnd watches a request until it is finished.
+func (e *Enroller) awaitEnd(ctx context.Context, asked *cmapi.CertificateRequest) (*cmapi.CertificateRequest, error) {
+	if hasEnded(asked) {
 		return asked, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.IssueWait)
@@ -143,22 +142,22 @@ func (e *Enroller) follow(ctx context.Context, asked *cmapi.CertificateRequest) 
 			if !ok {
 				return nil, apierrors.FromObject(change.Object)
 			}
-			if over(now) {
+			if hasEnded(now) {
 				return now, nil
 			}
 			if change.Type == watch.Deleted {
-				return nil, errors.New("somebody deleted it")
+				return nil, errors.New("it was deleted")
 			}
 		}
 	}
 }
 
-func over(request *cmapi.CertificateRequest) bool {
+func hasEnded(request *cmapi.CertificateRequest) bool {
 	certificate, err := resultOf(request)
 	return certificate != nil || err != nil
 }
 
-// resultOf is nil, nil while a request is under way.
+// resultOf returns nil, nil while a request is unfinished.
 func resultOf(request *cmapi.CertificateRequest) ([]byte, error) {
 	for _, c := range request.Status.Conditions {
 		if c.Type == cmapi.CertificateRequestConditionDenied && c.Status == cmmeta.ConditionTrue {
@@ -181,8 +180,8 @@ func resultOf(request *cmapi.CertificateRequest) ([]byte, error) {
 	return nil, nil
 }
 
-// checkIssued makes sure that agents and broker will take the certificate for what it
-// is for, and that it is for nothing else: an issuer may do other than it was asked.
+// checkIssued verifies that the certificate is usable for its purpose and for nothing else: an
+// issuer may deviate from the request.
 func (e *Enroller) checkIssued(r *Request, certificate []byte, agentsCA *x509.CertPool) error {
 	chain, err := pki.ParseBundle(certificate)
 	if err != nil {
@@ -197,10 +196,10 @@ func (e *Enroller) checkIssued(r *Request, certificate []byte, agentsCA *x509.Ce
 		return err
 	}
 	if uri := URIOf(e.TrustDomain, r.ClusterID); id != r.ClusterID || len(leaf.URIs) != 1 || leaf.URIs[0].String() != uri {
-		return fmt.Errorf("the certificate is that of cluster %q with URIs %q, want %q with %q", id, leaf.URIs, r.ClusterID, uri)
+		return fmt.Errorf("the certificate names cluster %q with URIs %q, want %q with %q", id, leaf.URIs, r.ClusterID, uri)
 	}
 	if len(leaf.ExtKeyUsage) != 1 || len(leaf.UnknownExtKeyUsage)+len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0 {
-		return errors.New("the certificate is for more than client authentication of a cluster")
+		return errors.New("the certificate allows more than client authentication of a cluster")
 	}
 	return e.checkChain(chain, agentsCA)
 }

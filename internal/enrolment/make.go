@@ -14,19 +14,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Made is a token, as it is handed to who installs the agent.
+// Made is a new token, to be handed to whoever installs the agent.
 type Made struct {
 	Token
-	// Text is the token itself. It is in no other place.
+	// Text is the token itself. It is stored nowhere else.
 	Text string
-	// Approved is false where the cluster has to be approved as well.
+	// Approved is false if the cluster must be approved as well.
 	Approved bool
 }
 
-// MakeToken makes a token for a cluster in the namespace of a broker.
+// MakeToken creates a token for a cluster in the broker's namespace.
 func MakeToken(ctx context.Context, c client.Client, namespace, clusterID string, now time.Time) (*Made, error) {
 	if !pki.ValidClusterID(clusterID) {
-		return nil, fmt.Errorf("cluster ID %q: want a lower-case DNS label of at most %d characters, the one that Liqo was installed with", clusterID, pki.MaxClusterIDLength)
+		return nil, fmt.Errorf("cluster ID %q: want a lower-case DNS label of at most %d characters, as in the installation of Liqo", clusterID, pki.MaxClusterIDLength)
 	}
 	config := &brokerv1alpha1.BrokerConfig{}
 	err := c.Get(ctx, client.ObjectKey{Name: brokerv1alpha1.BrokerConfigName}, config)
@@ -38,11 +38,11 @@ func MakeToken(ctx context.Context, c client.Client, namespace, clusterID string
 		return nil, outside
 	}
 	token, text := NewToken(clusterID, now)
-	if err := c.Create(ctx, token.configMapOf(namespace)); err != nil {
+	if err := c.Create(ctx, token.toConfigMap(namespace)); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("namespace %q: %w", namespace, err)
 		}
-		return nil, fmt.Errorf("keeping the token's hash: %w", err)
+		return nil, fmt.Errorf("storing the token's hash: %w", err)
 	}
 	return &Made{Token: token, Text: text, Approved: outside == nil}, nil
 }

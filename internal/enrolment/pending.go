@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// maxPending bounds what strangers can write. It is that of the API.
+	// maxPending bounds what unauthenticated callers can make the broker write. The API has the
+	// same limit.
 	maxPending = 32
-	// pendingLifetime is how long one that does not ask again is shown.
+	// pendingLifetime is how long an entry stays after the cluster's last request.
 	pendingLifetime = time.Hour
-	// askedEvery is how exactly it is kept when one asked, so that asking again is
-	// not a write every time.
+	// askedEvery is the granularity of LastAsked, so that repeated requests do not cause a write
+	// each.
 	askedEvery = 10 * time.Minute
 )
 
 type pendingList = []brokerv1alpha1.PendingEnrolment
 
-// noted is the list after a cluster asked. There may be one line for each key that
-// asks under a name: nobody takes another's place. room is false where the list is
-// full, and the cluster is then not in it.
-func noted(list pendingList, clusterID, fingerprint string, now time.Time) (after pendingList, isNew, room bool) {
+// addPending returns the list after a request. Each key has its own entry, so nobody can take
+// another's place. room is false if the list is full and the cluster was not added.
+func addPending(list pendingList, clusterID, fingerprint string, now time.Time) (after pendingList, isNew, room bool) {
 	after = slices.Clone(list)
 	same := func(p brokerv1alpha1.PendingEnrolment) bool {
 		return p.ClusterID == clusterID && p.KeyFingerprint == fingerprint
@@ -45,16 +45,15 @@ func noted(list pendingList, clusterID, fingerprint string, now time.Time) (afte
 	}), true, true
 }
 
-// current is what of the list still waits: not those that stopped asking or were
-// denied.
-func current(list pendingList, policy access.Policy, now time.Time) pendingList {
+// dropStale returns the list without clusters that stopped asking or were denied.
+func dropStale(list pendingList, policy access.Policy, now time.Time) pendingList {
 	return slices.DeleteFunc(slices.Clone(list), func(p brokerv1alpha1.PendingEnrolment) bool {
 		return now.Sub(p.LastAsked.Time) >= pendingLifetime || policy.Denied(p.ClusterID)
 	})
 }
 
-// without is the list after a cluster was enrolled with a key.
-func without(list pendingList, clusterID, fingerprint string) pendingList {
+// dropPending returns the list without an enrolled cluster's key.
+func dropPending(list pendingList, clusterID, fingerprint string) pendingList {
 	return slices.DeleteFunc(slices.Clone(list), func(p brokerv1alpha1.PendingEnrolment) bool {
 		return p.ClusterID == clusterID && p.KeyFingerprint == fingerprint
 	})

@@ -21,8 +21,7 @@ import (
 const TokenLifetime = time.Hour
 
 const (
-	// TokenLabel marks the ConfigMaps that tokens are kept in; its value is the
-	// cluster's ID.
+	// TokenLabel marks the ConfigMaps that hold tokens; its value is the cluster's ID.
 	TokenLabel = "broker.fluidos.eu/enrolment-token"
 
 	tokenPrefix = "enrolment-token-"
@@ -33,8 +32,8 @@ const (
 	usedByKey  = "usedBy"
 )
 
-// ID and secret are lower-case letters and digits that nobody takes for each other
-// (base32): 50 bits of the one, 160 of the other.
+// ID and secret consist of unambiguous lower-case letters and digits (base32): 50 bits of ID,
+// 160 bits of secret.
 const (
 	idLength     = 10
 	secretLength = 32
@@ -42,20 +41,18 @@ const (
 
 var tokenPattern = regexp.MustCompile(`^([a-z2-7]{10})\.([a-z2-7]{32})$`)
 
-// Token is what the broker keeps of a token. The secret is not there.
+// Token is the broker's record of a token. It does not contain the secret.
 type Token struct {
 	ID        string
 	ClusterID string
 	// Digest is the SHA-256 of the whole token in hexadecimal digits.
 	Digest  string
 	Expires time.Time
-	// UsedBy is the fingerprint of the key that the token was first used with, "" if
-	// it was not.
+	// UsedBy is the fingerprint of the key that first used the token; "" if unused.
 	UsedBy string
 }
 
-// NewToken makes a token for one cluster. text is what the cluster shows, and is
-// kept nowhere.
+// NewToken creates a token for one cluster. text is the token itself, which is stored nowhere.
 func NewToken(clusterID string, now time.Time) (token Token, text string) {
 	id, secret := rand.Text()[:idLength], (rand.Text() + rand.Text())[:secretLength]
 	text = strings.ToLower(id + "." + secret)
@@ -70,7 +67,7 @@ func digestOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// tokenID is the part of a token that is no secret; false for what is no token.
+// tokenID returns the public part of a token; false if text does not have the form of a token.
 func tokenID(text string) (string, bool) {
 	parts := tokenPattern.FindStringSubmatch(text)
 	if parts == nil {
@@ -79,16 +76,16 @@ func tokenID(text string) (string, bool) {
 	return parts[1], true
 }
 
-// fits says whether text is this token. It takes as long for a near miss as for any.
-func (t *Token) fits(text string) bool {
+// matches reports whether text is this token, in constant time.
+func (t *Token) matches(text string) bool {
 	return subtle.ConstantTimeCompare([]byte(t.Digest), []byte(digestOf(text))) == 1
 }
 
-// configMapOf is how a token is kept.
-func (t *Token) configMapOf(namespace string) *corev1.ConfigMap {
+// toConfigMap returns the ConfigMap that stores the token.
+func (t *Token) toConfigMap(namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: tokenPrefix + t.ID, Labels: labelled(TokenLabel, t.ClusterID),
+			Namespace: namespace, Name: tokenPrefix + t.ID, Labels: labelsFor(TokenLabel, t.ClusterID),
 		},
 		Data: map[string]string{
 			clusterKey: t.ClusterID, digestKey: t.Digest, expiresKey: t.Expires.UTC().Format(time.RFC3339), usedByKey: t.UsedBy,
@@ -96,17 +93,17 @@ func (t *Token) configMapOf(namespace string) *corev1.ConfigMap {
 	}
 }
 
-// labelled are the labels of what is made for a cluster. Uninstalling the broker removes
-// what it made by the first.
-func labelled(name, clusterID string) map[string]string {
+// labelsFor returns the labels of an object that was created for a cluster. Uninstalling the
+// broker selects its objects by the first label.
+func labelsFor(name, clusterID string) map[string]string {
 	return map[string]string{brokerv1alpha1.ManagedByLabel: brokerv1alpha1.ManagedByBroker, name: clusterID}
 }
 
-// tokenOf reads what configMapOf wrote.
+// tokenOf is the reverse of toConfigMap.
 func tokenOf(cm *corev1.ConfigMap) (*Token, error) {
 	id, ok := strings.CutPrefix(cm.Name, tokenPrefix)
 	if !ok {
-		return nil, fmt.Errorf("ConfigMap %q is no enrolment token", cm.Name)
+		return nil, fmt.Errorf("ConfigMap %q is not an enrolment token", cm.Name)
 	}
 	expires, err := time.Parse(time.RFC3339, cm.Data[expiresKey])
 	if err != nil {

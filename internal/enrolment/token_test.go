@@ -7,10 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTokensAreKeptWithoutTheirSecret(t *testing.T) {
+func TestConfigMapOmitsTokenSecret(t *testing.T) {
 	token, text := NewToken("rome", noon)
 	id, secret, _ := strings.Cut(text, ".")
-	kept := token.configMapOf("broker")
+	kept := token.toConfigMap("broker")
 	for _, s := range []string{secret, text} {
 		if strings.Contains(kept.String(), s) {
 			t.Errorf("the secret is in %s", kept)
@@ -23,8 +23,8 @@ func TestTokensAreKeptWithoutTheirSecret(t *testing.T) {
 	if diff := cmp.Diff(&token, read); diff != "" {
 		t.Errorf("read again (-want +got):\n%s", diff)
 	}
-	if got, ok := tokenID(text); !ok || got != id || !read.fits(text) {
-		t.Errorf("token %q: ID %q, %v, fits %v", text, got, ok, read.fits(text))
+	if got, ok := tokenID(text); !ok || got != id || !read.matches(text) {
+		t.Errorf("token %q: ID %q, %v, fits %v", text, got, ok, read.matches(text))
 	}
 }
 
@@ -39,10 +39,10 @@ func TestTokensDiffer(t *testing.T) {
 	}
 }
 
-func TestATokenThatWasEditedIsNone(t *testing.T) {
+func TestTokenOfRefusesEditedConfigMap(t *testing.T) {
 	for key, value := range map[string]string{expiresKey: "never", digestKey: "", clusterKey: ""} {
 		token, _ := NewToken("rome", noon)
-		kept := token.configMapOf("broker")
+		kept := token.toConfigMap("broker")
 		kept.Data[key] = value
 		if got, err := tokenOf(kept); err == nil || !strings.Contains(err.Error(), kept.Name) {
 			t.Errorf("%s=%q: %+v, %v", key, value, got, err)
@@ -50,8 +50,8 @@ func TestATokenThatWasEditedIsNone(t *testing.T) {
 	}
 }
 
-// What is taken for a token has the form of one, and its ID the form of an object's
-// name: it becomes part of one.
+// Everything accepted as a token has the form of a token, and its ID is valid in an object's
+// name.
 func FuzzTokenID(f *testing.F) {
 	_, good := NewToken("rome", noon)
 	f.Add(good)

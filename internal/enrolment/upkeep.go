@@ -12,17 +12,17 @@ import (
 
 const (
 	upkeepEvery = time.Minute
-	// tokenAfterlife is how long a token that expired is told from one that never was.
+	// tokenAfterlife is how long an expired token is kept, so that its user learns that it expired.
 	tokenAfterlife = time.Hour
 )
 
-// Start does the upkeep until ctx ends.
+// Start runs the upkeep until ctx ends.
 func (e *Enroller) Start(ctx context.Context) error {
 	ticker := e.Clock.NewTicker(upkeepEvery)
 	defer ticker.Stop()
 	for {
-		if err := e.upkeep(ctx); err != nil && ctx.Err() == nil {
-			e.Log.Error(err, "Upkeep of enrolment is not done; it is tried again")
+		if err := e.runUpkeep(ctx); err != nil && ctx.Err() == nil {
+			e.Log.Error(err, "enrolment upkeep failed, retrying")
 		}
 		select {
 		case <-ctx.Done():
@@ -35,7 +35,7 @@ func (e *Enroller) Start(ctx context.Context) error {
 // NeedLeaderElection is false: every replica enrols.
 func (*Enroller) NeedLeaderElection() bool { return false }
 
-func (e *Enroller) upkeep(ctx context.Context) error {
+func (e *Enroller) runUpkeep(ctx context.Context) error {
 	return errors.Join(e.publishFacts(ctx), e.sweepTokens(ctx), e.sweepRequests(ctx), e.sweepPending(ctx))
 }
 
@@ -63,7 +63,7 @@ func (e *Enroller) sweepRequests(ctx context.Context) error {
 	var failed error
 	for i := range made.Items {
 		if e.Clock.Since(made.Items[i].CreationTimestamp.Time) >= requestLifetime {
-			failed = errors.Join(failed, e.remove(ctx, &made.Items[i]))
+			failed = errors.Join(failed, e.deleteRequest(ctx, &made.Items[i]))
 		}
 	}
 	return failed
@@ -72,8 +72,8 @@ func (e *Enroller) sweepRequests(ctx context.Context) error {
 func (e *Enroller) sweepPending(ctx context.Context) error {
 	policy, err := e.Access.Policy()
 	if err != nil {
-		return nil //nolint:nilerr // the lists come when the broker has begun
+		return nil // the policy arrives once the broker has started
 	}
-	_, err = e.changePending(ctx, func(list pendingList) pendingList { return current(list, policy, e.Clock.Now()) })
+	_, err = e.changePending(ctx, func(list pendingList) pendingList { return dropStale(list, policy, e.Clock.Now()) })
 	return err
 }

@@ -168,12 +168,12 @@ func (f *Files) EnrolmentTLS(protocols ...string) *tls.Config {
 			if err != nil {
 				return nil, err
 			}
-			return c.withRoots(), nil
+			return c.chainWithRoots(), nil
 		},
 	}
 }
 
-func (c *Credentials) withRoots() *tls.Certificate {
+func (c *Credentials) chainWithRoots() *tls.Certificate {
 	whole := c.Certificate
 	whole.Certificate = slices.Clone(c.Certificate.Certificate)
 	for _, root := range c.ServerRoots {

@@ -31,7 +31,7 @@ func TestOpenFilesErrorNamesFileAndRemedy(t *testing.T) {
 		"a second root":              {edit: write(CAAdditionalFile, newAuthority(t).CertPEM())},
 		"no second root":             {edit: write(AgentsCAAdditionalFile, []byte("\n"))},
 		"second root is no PEM":      {edit: write(CAAdditionalFile, []byte("x")), want: []string{CAAdditionalFile, "no CA certificate"}},
-		"key of another certificate": {edit: write(KeyFile, otherKey(t, a)), want: []string{CertFile, KeyFile, "same issue"}},
+		"key of another certificate": {edit: write(KeyFile, otherKey(t, a)), want: []string{CertFile, KeyFile, "same issuance"}},
 		"expired":                    {now: testTime.Add(leafLifetime + time.Second), want: []string{CertFile, "expired on 2027-03-01T12:00:00Z", "renew"}},
 		"a clock a little late":      {now: testTime.Add(-9 * time.Minute)},
 		"not valid yet":              {now: testTime.Add(-time.Hour), want: []string{CertFile, "2026-03-01T11:55:00Z", "clock"}},

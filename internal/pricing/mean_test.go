@@ -60,7 +60,7 @@ func TestWhatNodesComeTo(t *testing.T) {
 		"one that is wrong too, and is named": {
 			nodes: cores(4, "1", 8, "cheap", 8, ""), want: map[corev1.ResourceName]string{cpu: "1"},
 			status: metav1.ConditionFalse, reason: agentv1alpha1.ReasonPriceInvalid,
-			says: []string{`node "n1": label price: "cheap" is no price: give a decimal`, `node "n2" has no label price`},
+			says: []string{`node "n1": label price: "cheap" is not a price: give a decimal`, `node "n2" has no label price`},
 		},
 		"of many that are wrong some are named": {
 			nodes: cores(1, "1", 1, "-1", 1, "1e3", 1, "NaN", 1, "1.0000000001", 1, ""), want: map[corev1.ResourceName]string{cpu: "1"},
