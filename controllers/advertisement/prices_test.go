@@ -118,7 +118,7 @@ node_ram_hourly_cost{node="n2"} 0.005`)
 	until(agentv1alpha1.ReasonOpenCostUnavailable)
 	b.after(DefaultInterval)
 	expect(agentv1alpha1.ReasonOpenCostUnavailable)
-	if event := <-b.events.Events; !strings.HasPrefix(event, "Warning OpenCostUnavailable OpenCost at "+server.URL+" has said no prices since 2026-03-01T12:00:00Z: it answers 503") {
+	if event := <-b.events.Events; !strings.HasPrefix(event, "Warning OpenCostUnavailable no prices from OpenCost at "+server.URL+" since 2026-03-01T12:00:00Z: the server answers 503") {
 		t.Errorf("event %q", event)
 	}
 

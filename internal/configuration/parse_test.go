@@ -182,9 +182,9 @@ func TestParseErrorNamesFieldAndRemedy(t *testing.T) {
 	}{
 		"an empty file":                            {text: "", want: []string{"the file is empty", APIVersion}},
 		"a comment":                                {text: "# later", want: []string{"the file is empty"}},
-		"no version":                               {text: "kind: AgentConfiguration", want: []string{`apiVersion: ""`, "write " + APIVersion}},
+		"no version":                               {text: "kind: AgentConfiguration", want: []string{`apiVersion: ""`, "use " + APIVersion}},
 		"another version":                          {text: "apiVersion: agent.fluidos.eu/v2\nkind: AgentConfiguration", want: []string{`apiVersion: "agent.fluidos.eu/v2"`}},
-		"another kind":                             {text: "apiVersion: agent.fluidos.eu/v1alpha1\nkind: BrokerConfig", want: []string{`kind: "BrokerConfig"`, "write AgentConfiguration"}},
+		"another kind":                             {text: "apiVersion: agent.fluidos.eu/v1alpha1\nkind: BrokerConfig", want: []string{`kind: "BrokerConfig"`, "use AgentConfiguration"}},
 		"two documents":                            {text: head + "---\n" + head, want: []string{"more than one document"}},
 		"no YAML":                                  {text: head + "offer: {", want: []string{"line 3"}},
 		"an unknown key":                           {text: head + "offer:\n  shares: 80\n", want: []string{`line 4: unknown key "shares"`}},
@@ -215,7 +215,7 @@ func TestParseErrorNamesFieldAndRemedy(t *testing.T) {
 		"a price of an unknown resource":           {text: head + "prices: {currency: EUR, resourceCosts: {gpu: 1}}\n", want: []string{`prices.resourceCosts: unknown resource "gpu"`}},
 		"prices of two sources":                    {text: head + "prices: {currency: EUR, memoryCost: 1, nodeLabels: {cpuCost: a}}\n", want: []string{"prices.memoryCost and prices.nodeLabels exclude each other"}},
 		"prices of three sources":                  {text: head + "prices: {currency: EUR, resourceCosts: {a/b: 1}, nodeLabels: {cpuCost: a}, openCost: {url: 'http://a'}}\n", want: []string{"prices.resourceCosts and prices.nodeLabels and prices.openCost exclude"}},
-		"a file beside another source":             {text: head + "prices: {file: prices, openCost: {url: 'http://a'}}\n", want: []string{"prices.file", "exclude each other"}},
+		"a file beside another source":             {text: head + "prices: {file: prices, openCost: {url: 'http://a'}}\n", want: []string{"prices.file", "cannot be combined"}},
 		"prices of nodes without currency":         {text: head + "prices: {nodeLabels: {cpuCost: a}}\n", want: []string{"prices.currency is missing"}},
 		"labels of nothing":                        {text: head + "prices: {currency: EUR, nodeLabels: {}}\n", want: []string{"prices.nodeLabels: no label is named"}},
 		"an invalid label key":                     {text: head + "prices: {currency: EUR, nodeLabels: {cpuCost: 'a b'}}\n", want: []string{`prices.nodeLabels.cpuCost: "a b" is not a label key`}},
@@ -225,13 +225,13 @@ func TestParseErrorNamesFieldAndRemedy(t *testing.T) {
 		"OpenCost by a name alone":                 {text: head + "prices: {currency: EUR, openCost: {url: opencost}}\n", want: []string{"prices.openCost.url"}},
 		"OpenCost in a file":                       {text: head + "prices: {currency: EUR, openCost: {url: 'file:///etc/passwd'}}\n", want: []string{"prices.openCost.url"}},
 		"OpenCost with a password":                 {text: head + "prices: {currency: EUR, openCost: {url: 'http://me:secret@opencost'}}\n", want: []string{"prices.openCost.url", "without user and password"}},
-		"prices here and elsewhere":                {text: head + "prices: {file: prices, currency: EUR}\n", want: []string{"prices.file", "exclude each other"}},
+		"prices here and elsewhere":                {text: head + "prices: {file: prices, currency: EUR}\n", want: []string{"prices.file", "cannot be combined"}},
 		"prices that are nowhere":                  {text: head + "prices: {file: /nowhere}\n", want: []string{"prices.file: open /nowhere", "create the file"}},
 		"an unknown price elsewhere":               {text: head + "prices: {file: typo}\n", want: []string{`prices.file: typo: line 2: unknown key "cpucost"`}},
 		"a wrong price elsewhere":                  {text: head + "prices: {file: wrong}\n", want: []string{`wrong: cpuCost: "cheap" is not a price`}},
 		"prices that are elsewhere, and elsewhere": {text: head + "prices: {file: chain}\n", want: []string{"prices.file: chain: file: it refers to another file"}},
 		"everything at once":                       {text: head + "offer: {share: most}\nprices: {currency: euro}\n", want: []string{"offer.share", `prices.currency: "euro"`}},
-		"a file beyond reason":                     {text: head + strings.Repeat("#", maxSize), want: []string{"at most 1048576"}},
+		"a file beyond reason":                     {text: head + strings.Repeat("#", maxSize), want: []string{"limit of 1048576"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

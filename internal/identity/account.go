@@ -8,8 +8,9 @@ import (
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
 
-// Account enrols a cluster that the broker knows without a certificate: by its account in
-// the broker's cluster. The first certificate is then asked for as all that follow.
+// Account enrols a cluster that authenticates to the broker with a ServiceAccount of the
+// broker's cluster instead of a certificate. Its first certificate is requested in the same way
+// as a renewal.
 type Account struct{ Broker Renewer }
 
 // Terms implements Enroller.
@@ -19,12 +20,12 @@ func (a Account) Terms(ctx context.Context) (*v1.EnrolmentTerms, error) {
 		return nil, err
 	}
 	if pong.TrustDomain == "" {
-		return nil, errors.New("this broker issues no certificates, or is of an older version: carry one here, or give --enrolment-url")
+		return nil, errors.New("this broker issues no certificates: install a certificate by hand, or set --enrolment-url")
 	}
 	return &v1.EnrolmentTerms{TrustDomain: pong.TrustDomain}, nil
 }
 
-// Enrol implements Enroller. Who has the account was approved with it.
+// Enrol implements Enroller. The account itself is the approval.
 func (a Account) Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1.IssuedCertificate, *httptransport.Approval, error) {
 	issued, err := a.Broker.RenewCertificate(ctx, &v1.RenewalRequest{Csr: request.Csr})
 	return issued, nil, err

@@ -15,25 +15,25 @@ const (
 	longestPause = 5 * time.Minute
 )
 
-// backoff spaces attempts that fail.
+// backoff spaces out failing attempts.
 type backoff struct {
 	failures int
-	// until is when the next attempt may be made.
+	// until is the earliest time of the next attempt.
 	until time.Time
 }
 
-// fail returns when to try again. The broker's own wish counts where it is longer.
-func (b *backoff) fail(now time.Time, err error) time.Time {
+// nextAfterFailure returns when to try again. It honours a longer Retry-After of the broker.
+func (b *backoff) nextAfterFailure(now time.Time, err error) time.Time {
 	pause := min(firstPause<<min(b.failures, 16), longestPause)
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		pause = max(pause, min(f.RetryAfter, longestPause))
 	}
 	b.failures++
-	return b.wait(now, pause)
+	return b.delayNext(now, pause)
 }
 
-// wait puts the next attempt off, a little longer for some than for others.
-func (b *backoff) wait(now time.Time, pause time.Duration) time.Time {
+// delayNext delays the next attempt, with jitter.
+func (b *backoff) delayNext(now time.Time, pause time.Duration) time.Time {
 	b.until = now.Add(wait.Jitter(max(pause, firstPause), 0.2))
 	return b.until
 }

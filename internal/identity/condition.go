@@ -10,9 +10,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Condition says for people how the agent's certificate is, whoever renews it: the
-// credentials in use or why there are none, and why they are not replaced by newer
-// ones. The text changes only with the certificate and with what is wrong.
+// Condition describes the agent's certificate, whoever renews it: the credentials in use, or
+// why there are none, and why they were not replaced. The text changes only with the
+// certificate or the problem.
 func Condition(c *pki.Credentials, invalid, trouble error, now time.Time) metav1.Condition {
 	condition := metav1.Condition{Type: agentv1alpha1.ConditionCertificateValid, Status: metav1.ConditionTrue}
 	if invalid != nil {
@@ -28,11 +28,11 @@ func Condition(c *pki.Credentials, invalid, trouble error, now time.Time) metav1
 	switch {
 	case trouble != nil:
 		condition.Reason = agentv1alpha1.ReasonRenewalFailing
-		condition.Message = fmt.Sprintf("valid until %s, and not replaced: %v", expires, trouble)
-	// Renewed at two thirds, there was time enough.
+		condition.Message = fmt.Sprintf("valid until %s, but renewal fails: %v", expires, trouble)
+	// Renewal at two thirds of the lifetime would be done by now.
 	case now.After(leaf.NotAfter.Add(-life / 6)):
 		condition.Reason = agentv1alpha1.ReasonCertificateExpiring
-		condition.Message = fmt.Sprintf("valid until %s, and nobody renewed it: replace the files in --broker-cert-path", expires)
+		condition.Message = fmt.Sprintf("valid until %s and not renewed yet: replace the files in --broker-cert-path", expires)
 	default:
 		condition.Reason = agentv1alpha1.ReasonCertificateValid
 		condition.Message = fmt.Sprintf("valid until %s", expires)

@@ -26,7 +26,7 @@ func TestCondition(t *testing.T) {
 	}{
 		"young":                        {0, nil, nil, metav1.ConditionTrue, agentv1alpha1.ReasonCertificateValid, []string{"2026-03-02T12:00:00Z"}},
 		"about to be renewed":          {life * 2 / 3, nil, nil, metav1.ConditionTrue, agentv1alpha1.ReasonCertificateValid, []string{"2026-03-02T12:00:00Z"}},
-		"nobody renewed it":            {life * 6 / 7, nil, nil, metav1.ConditionTrue, agentv1alpha1.ReasonCertificateExpiring, []string{"2026-03-02T12:00:00Z", "--broker-cert-path"}},
+		"not renewed yet":              {life * 6 / 7, nil, nil, metav1.ConditionTrue, agentv1alpha1.ReasonCertificateExpiring, []string{"2026-03-02T12:00:00Z", "--broker-cert-path"}},
 		"a renewal fails":              {life * 6 / 7, nil, errors.New("broker away"), metav1.ConditionTrue, agentv1alpha1.ReasonRenewalFailing, []string{"2026-03-02T12:00:00Z", "broker away"}},
 		"expired":                      {2 * life, errors.New("expired"), nil, metav1.ConditionFalse, agentv1alpha1.ReasonCertificateInvalid, []string{"expired"}},
 		"expired, and no way to renew": {2 * life, errors.New("expired"), errors.New("broker away"), metav1.ConditionFalse, agentv1alpha1.ReasonCertificateInvalid, []string{"expired", "broker away"}},

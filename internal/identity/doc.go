@@ -1,18 +1,11 @@
-// Package identity keeps the certificate with which this cluster's agent speaks to
-// the broker: it enrols the cluster, renews the certificate and puts what it has
-// where the agent reads it.
+// Package identity obtains and renews the certificate of this cluster's agent, and writes it to
+// the files that the agent reads.
 //
-//	Secret ──read──▶ State ──Plan──▶ Step
-//	  ▲                                │ Prepare: a new key and its request
-//	  │                                │ Enrol:   send it with the token, or wait for approval
-//	  └──────written before and after──┤ Renew:   send it with the certificate in use
-//	                                   │ Publish: Secret ──▶ files, all at once
-//	                                   └ Wait
+// @
 //
-// The Secret is the only memory. A key is in it before its request is sent, and an
-// answer before it is used, so whatever dies in between is done again with the same
-// key. Replicas need no lock: a Secret is written on the version that was read, and
-// whoever comes second takes what the first one wrote.
+// The Secret holds all state. It contains a key before the request is sent, and an answer
+// before it is used, so a process that dies in between continues with the same key. Replicas
+// need no lock: writes are optimistic, and the slower replica uses what the faster one wrote.
 //
-// Private keys are in the Secret and in the files, and nowhere else.
+// Private keys are only in the Secret and in the files.
 package identity

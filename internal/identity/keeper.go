@@ -15,16 +15,16 @@ import (
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
 
-// idle is the longest time between two looks at the Secret, watched or not.
+// idle is the longest time between two reads of the Secret, watched or not.
 const idle = 10 * time.Minute
 
-// Enroller asks for a certificate without having one.
+// Enroller requests a first certificate.
 type Enroller interface {
 	Terms(ctx context.Context) (*v1.EnrolmentTerms, error)
 	Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1.IssuedCertificate, *httptransport.Approval, error)
 }
 
-// Renewer asks with the certificate in use.
+// Renewer requests a certificate with the current one.
 type Renewer interface {
 	RenewCertificate(ctx context.Context, request *v1.RenewalRequest) (*v1.IssuedCertificate, error)
 	Ping(ctx context.Context) (*v1.Pong, error)
@@ -33,48 +33,48 @@ type Renewer interface {
 // Options of a Keeper. Client, Secret and Dir are required.
 type Options struct {
 	Client kubernetes.Interface
-	// Secret that the identity is kept in.
+	// Secret that stores the identity.
 	Secret types.NamespacedName
 	// Dir is where the agent reads its certificate, see pki.Files.
 	Dir string
-	// ClusterID to enrol as; that of the Secret's certificate if empty, and
-	// DefaultClusterID if there is none.
+	// ClusterID to enrol as. If empty, the Secret's certificate decides, and without one
+	// DefaultClusterID.
 	ClusterID, DefaultClusterID string
-	// Enroller is nil where the broker's enrolment listener is not known.
+	// Enroller is nil if the broker's enrolment address is unknown.
 	Enroller Enroller
-	// Token from `broker enrol`; without one an administrator has to approve.
+	// Token from `broker enrol`; without one an administrator must approve.
 	Token string
 	// Clock is the wall clock if nil.
 	Clock clock.Clock
 	Log   logr.Logger
 }
 
-// Keeper enrols the cluster, and keeps its certificate from expiring. Acquire comes
-// first, then Start as a runnable of a manager.
+// Keeper enrols the cluster and renews its certificate. Call Acquire first, then run Start as a
+// runnable of a manager.
 type Keeper struct {
 	options Options
 	secret  *secret
 	clock   clock.Clock
 	log     logr.Logger
-	// changed has an element when the Secret may have changed.
+	// changed receives when the Secret may have changed.
 	changed chan struct{}
 
-	// renewer is nil while there is no certificate to renew with.
+	// renewer is nil before RenewWith.
 	renewer Renewer
 	// elected is closed once this replica leads.
 	elected <-chan struct{}
 
-	// published is what the files hold, nil if that is not known.
+	// published is the certificate in the files, nil if unknown.
 	published *Certificate
 	received  time.Time
 	backoff   backoff
 	pinged    time.Time
 	untrusted bool
 	outdated  bool
-	// misfit is set when the broker took no request made for the trust domain of the
-	// certificate in use.
+	// misfit is set after the broker rejected a request as invalid; the next request uses the trust
+	// domain that the broker names.
 	misfit bool
-	// told and complained are what the log says of troubles and of the Secret.
+	// told and complained rate-limit log messages about failures and about the Secret.
 	told, complained reminded
 
 	// mu guards the following.
@@ -82,7 +82,7 @@ type Keeper struct {
 	trouble error
 }
 
-// New makes a Keeper; nothing runs before Acquire.
+// New returns a Keeper; nothing runs before Acquire.
 func New(o Options) *Keeper {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -93,40 +93,39 @@ func New(o Options) *Keeper {
 	}
 }
 
-// Acquire returns once the files hold a certificate that has not expired. Until then
-// Trouble says what it waits for.
+// Acquire returns once the files hold a valid certificate. Until then Trouble says what is
+// missing.
 func (k *Keeper) Acquire(ctx context.Context) (*Certificate, error) {
-	return k.keep(ctx, func(c *Certificate) bool { return c != nil })
+	return k.run(ctx, func(c *Certificate) bool { return c != nil })
 }
 
-// RenewWith lets Start renew, on the replica that leads: elected is closed there.
+// RenewWith enables renewal on the leading replica, where elected is closed.
 func (k *Keeper) RenewWith(renewer Renewer, elected <-chan struct{}) {
 	k.renewer, k.elected = renewer, elected
 }
 
-// Start renews, and publishes what another replica renewed, until ctx ends.
+// Start renews the certificate, and publishes what other replicas renewed, until ctx ends.
 func (k *Keeper) Start(ctx context.Context) error {
-	_, _ = k.keep(ctx, func(*Certificate) bool { return false }) // ends with ctx alone
+	_, _ = k.run(ctx, func(*Certificate) bool { return false }) // ends only with ctx
 	return nil
 }
 
 // NeedLeaderElection is false: every replica publishes.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
-// keep makes step after step, until enough is said of the certificate that is in the
-// files.
-func (k *Keeper) keep(ctx context.Context, enough func(*Certificate) bool) (*Certificate, error) {
+// run performs steps until enough returns true for the certificate in the files.
+func (k *Keeper) run(ctx context.Context, enough func(*Certificate) bool) (*Certificate, error) {
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
-	watch.Go(func() { k.secret.watch(watching, k.noteChange) })
+	watch.Go(func() { k.secret.watchChanges(watching, k.noteChange) })
 	defer watch.Wait()
 	defer stop()
 	for {
 		elected := k.elected
 		if k.leading() {
-			elected = nil // that is no news any more
+			elected = nil // already known
 		}
-		use, again := k.pass(ctx)
+		use, again := k.performStep(ctx)
 		if enough(use) {
 			return use, nil
 		}
@@ -143,7 +142,7 @@ func (k *Keeper) keep(ctx context.Context, enough func(*Certificate) bool) (*Cer
 	}
 }
 
-// leading says that this replica is the one that renews.
+// leading reports whether this replica renews.
 func (k *Keeper) leading() bool {
 	select {
 	case <-k.elected:
@@ -160,35 +159,35 @@ func (k *Keeper) noteChange() {
 	}
 }
 
-// pass makes one step. It returns the certificate in the files, nil if there is none
-// that is valid, and when the next step is due.
-func (k *Keeper) pass(ctx context.Context) (use *Certificate, again time.Time) {
-	state, read, err := k.secret.load(ctx)
+// performStep performs one step. It returns the valid certificate in the files, or nil, and
+// when the next step is due.
+func (k *Keeper) performStep(ctx context.Context) (use *Certificate, again time.Time) {
+	state, read, err := k.secret.loadState(ctx)
 	if err != nil {
-		k.note(err)
-		return nil, k.backoff.fail(k.clock.Now(), err)
+		k.reportTrouble(err)
+		return nil, k.backoff.nextAfterFailure(k.clock.Now(), err)
 	}
-	k.ping(ctx, state.Certificate)
-	situation := k.situate(state)
-	if c := state.Certificate; c != nil && c.same(k.published) && !c.expired(situation.Now) {
+	k.pingBroker(ctx, state.Certificate)
+	situation := k.currentSituation(state)
+	if c := state.Certificate; c != nil && c.equals(k.published) && !c.hasExpired(situation.Now) {
 		use = c
 	}
 	plan := Decide(situation)
-	if plan.asks() && situation.Now.Before(k.backoff.until) {
+	if plan.needsBroker() && situation.Now.Before(k.backoff.until) {
 		return use, k.backoff.until
 	}
-	again, err = k.apply(ctx, plan, situation, read)
+	again, err = k.applyPlan(ctx, plan, situation, read)
 	switch {
-	case overtaken(err):
+	case isOvertaken(err):
 		again = situation.Now
 	case err != nil:
-		again = k.backoff.fail(k.clock.Now(), err)
-		k.note(err)
+		again = k.backoff.nextAfterFailure(k.clock.Now(), err)
+		k.reportTrouble(err)
 	}
 	return use, again
 }
 
-func (k *Keeper) situate(state State) Situation {
+func (k *Keeper) currentSituation(state State) Situation {
 	s := Situation{
 		State: state, Now: k.clock.Now(), ClusterID: cmp.Or(k.options.ClusterID, k.options.DefaultClusterID),
 		Published: k.published, Received: k.received,

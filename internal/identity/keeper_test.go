@@ -29,7 +29,7 @@ import (
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
 
-// TestKeeper runs what needs a real API server, on one.
+// TestKeeper groups the tests that need a real API server.
 func TestKeeper(t *testing.T) {
 	cluster := controlplanetest.Start(t)
 	clientset, err := kubernetes.NewForConfig(cluster.RESTConfig())
@@ -67,7 +67,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// home is a cluster with an agent, and the broker that it belongs to.
+// home is a cluster with an agent, and its broker.
 type home struct {
 	*identitytest.Site
 	clock     *clocktesting.FakeClock
@@ -94,7 +94,7 @@ func (h *home) options(t *testing.T) Options {
 	}
 }
 
-// keeper is one that was just started; edits change its options.
+// keeper starts a Keeper; edits change its options.
 func (h *home) keeper(t *testing.T, edits ...func(*Options)) *Keeper {
 	t.Helper()
 	o := h.options(t)
@@ -104,7 +104,7 @@ func (h *home) keeper(t *testing.T, edits ...func(*Options)) *Keeper {
 	return New(o)
 }
 
-// enrolled is a keeper that has its certificate, and renews it.
+// enrolled is a Keeper with a certificate, which it renews.
 func (h *home) enrolled(t *testing.T, edits ...func(*Options)) *Keeper {
 	t.Helper()
 	k := h.keeper(t, edits...)
@@ -130,18 +130,18 @@ func (h *home) renewing(t *testing.T, k *Keeper) {
 	k.RenewWith(tr, elected())
 }
 
-// elected is what the replica that leads sees.
+// elected is the signal of a leading replica.
 func elected() <-chan struct{} {
 	closed := make(chan struct{})
 	close(closed)
 	return closed
 }
 
-// settle makes steps until the next one is for later, and returns when.
+// settle performs steps until the next one is due later, and returns when.
 func (h *home) settle(t *testing.T, k *Keeper) time.Time {
 	t.Helper()
 	for range 20 {
-		if _, again := k.pass(t.Context()); again.After(h.clock.Now()) {
+		if _, again := k.performStep(t.Context()); again.After(h.clock.Now()) {
 			return again
 		}
 	}
@@ -149,7 +149,7 @@ func (h *home) settle(t *testing.T, k *Keeper) time.Time {
 	return time.Time{}
 }
 
-// until turns the clock on to each next step until the condition holds.
+// until advances the clock to each next step until the condition holds.
 func (h *home) until(t *testing.T, k *Keeper, holds func() bool) {
 	t.Helper()
 	for range 50 {
@@ -176,7 +176,7 @@ func (h *home) data(t *testing.T) map[string][]byte {
 	return object.Data
 }
 
-// overwrite is what a person does to the Secret.
+// overwrite edits the Secret as a person would.
 func (h *home) overwrite(t *testing.T, edit func(data map[string][]byte)) {
 	t.Helper()
 	secrets := h.clientset.CoreV1().Secrets(h.secret.Namespace)
@@ -194,7 +194,7 @@ func (h *home) overwrite(t *testing.T, edit func(data map[string][]byte)) {
 	}
 }
 
-// wantIdentity checks that Secret and files hold the same good certificate.
+// wantIdentity checks that Secret and files hold the same valid certificate.
 func (h *home) wantIdentity(t *testing.T) *Certificate {
 	t.Helper()
 	state := h.state(t)
@@ -244,14 +244,14 @@ func testToken(t *testing.T, h *home) {
 	if diff := cmp.Diff([]string{h.URL}, c.BrokerURLs); diff != "" {
 		t.Errorf("broker's addresses (-want +got):\n%s", diff)
 	}
-	// Another process finds everything there.
+	// A new process finds everything in place.
 	h.settle(t, h.keeper(t))
 	if h.Issued() != 1 {
 		t.Error("a restart asked for another certificate")
 	}
 }
 
-// account is a cluster that the broker knows without a certificate.
+// account is a cluster that authenticates without a certificate.
 type account struct {
 	*identitytest.Registry
 	domain string
@@ -266,7 +266,7 @@ func (a account) Ping(context.Context) (*v1.Pong, error) { return &v1.Pong{Trust
 func testAccount(t *testing.T, h *home) {
 	k := h.keeper(t, func(o *Options) { o.Token, o.Enroller = "", Account{account{Registry: h.Registry}} })
 	h.settle(t, k)
-	wantTrouble(t, k, "", "issues no certificates", "carry one here")
+	wantTrouble(t, k, "", "issues no certificates", "install a certificate by hand")
 
 	k = h.keeper(t, func(o *Options) { o.Token, o.Enroller = "", Account{account{h.Registry, identitytest.TrustDomain}} })
 	h.settle(t, k)
@@ -319,7 +319,7 @@ func testUsedToken(t *testing.T, h *home) {
 func testDenied(t *testing.T, h *home) {
 	h.Failure = fault.New(fault.ClusterDenied, "an administrator shut rome out")
 	k := h.keeper(t)
-	// The trust domain is refused first, then the request.
+	// The request for the trust domain is refused first, then the enrolment.
 	for range 12 {
 		h.clock.SetTime(h.settle(t, k))
 	}
@@ -381,7 +381,7 @@ func testUselessAnswer(t *testing.T, h *home) {
 	h.clock.SetTime(RenewalTime(before))
 	h.settle(t, k)
 	wantTrouble(t, k, "", "ca.crt", "no CA certificate")
-	if got := h.state(t).Certificate; !got.same(before) {
+	if got := h.state(t).Certificate; !got.equals(before) {
 		t.Error("the certificate in use was replaced")
 	}
 	h.Edit(func(r *identitytest.Registry) { r.ServersCA = good })
@@ -424,7 +424,7 @@ func testRestore(t *testing.T, h *home) {
 	} {
 		lose()
 		h.settle(t, k)
-		if got := h.wantIdentity(t); !got.same(before) {
+		if got := h.wantIdentity(t); !got.equals(before) {
 			t.Errorf("without %s: another certificate", name)
 		}
 	}
@@ -436,9 +436,9 @@ func testRestore(t *testing.T, h *home) {
 func testEdited(t *testing.T, h *home) {
 	k := h.enrolled(t)
 	by := certified(t, "rome", h.clock.Now(), time.Hour)
-	h.overwrite(t, func(data map[string][]byte) { maps.Copy(data, State{Certificate: by}.data()) })
+	h.overwrite(t, func(data map[string][]byte) { maps.Copy(data, State{Certificate: by}.secretData()) })
 	h.settle(t, k)
-	if got := h.wantIdentity(t); !got.same(by) {
+	if got := h.wantIdentity(t); !got.equals(by) {
 		t.Error("the edited certificate is not in use")
 	}
 }
@@ -455,7 +455,7 @@ func testRenewal(t *testing.T, h *home) {
 		}
 		h.clock.SetTime(RenewalTime(before))
 		h.settle(t, k)
-		if after := h.wantIdentity(t); after.same(before) || len(h.Renewed()) != i+1 {
+		if after := h.wantIdentity(t); after.equals(before) || len(h.Renewed()) != i+1 {
 			t.Fatalf("%d renewals", len(h.Renewed()))
 		}
 		keys[h.Renewed()[i]] = true
@@ -507,7 +507,7 @@ func testOutdated(t *testing.T, h *home) {
 
 func testUntrusted(t *testing.T, h *home) {
 	k := h.enrolled(t)
-	// Another agents' CA, and nobody had the time to renew.
+	// The agents' CA changes before anyone could renew.
 	h.Edit(func(r *identitytest.Registry) {
 		r.Agents = identitytest.NewAuthority(t, h.clock)
 		r.Tokens["second.token"] = ""
@@ -541,7 +541,7 @@ func testExpired(t *testing.T, h *home) {
 	h.Edit(func(r *identitytest.Registry) { r.Tokens["second.token"] = "" })
 	k = h.keeper(t, func(o *Options) { o.Token = "second.token" })
 	h.settle(t, k)
-	if got := h.wantIdentity(t); got.expired(h.clock.Now()) {
+	if got := h.wantIdentity(t); got.hasExpired(h.clock.Now()) {
 		t.Error("still the one that expired")
 	}
 }
@@ -550,7 +550,7 @@ func testClockAhead(t *testing.T, h *home) {
 	k := h.enrolled(t)
 	first := h.wantIdentity(t)
 	life := first.Leaf.NotAfter.Sub(first.Leaf.NotBefore)
-	// The issuer's clock stays behind by three quarters of a life.
+	// The issuer's clock stays three quarters of a lifetime behind.
 	behind := life * 3 / 4
 	h.Edit(func(r *identitytest.Registry) { r.Now = func() time.Time { return h.clock.Now().Add(-behind) } })
 	h.clock.SetTime(RenewalTime(first))
@@ -564,7 +564,7 @@ func testClockAhead(t *testing.T, h *home) {
 	}
 }
 
-// Two processes enrol and renew at once, with real clocks and watches.
+// Two processes enrol and renew concurrently, with real clocks and watches.
 func testReplicas(t *testing.T, h *home) {
 	h.Site = identitytest.New(t, clock.RealClock{})
 	h.Edit(func(r *identitytest.Registry) { r.Life = 3 * time.Second })

@@ -25,8 +25,8 @@ import (
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
 
-// envAgent makes the test's binary an agent that ends when it has the certificate that it
-// is told to get: kubeconfig, Secret, folder, enrolment URL, CA hash, token, broker's URL.
+// envAgent makes the test binary an agent that exits once it has the certificate: kubeconfig,
+// Secret, directory, enrolment URL, CA hash, token, broker's URL.
 const envAgent = "LRB_TEST_AGENT"
 
 func TestMain(m *testing.M) {
@@ -77,12 +77,12 @@ func runAgent(a []string) error {
 		return err
 	}
 	k.RenewWith(tr, elected())
-	_, err = k.keep(ctx, func(c *Certificate) bool { return c != nil && (!c.same(first) || !RenewalTime(c).Before(time.Now())) })
+	_, err = k.run(ctx, func(c *Certificate) bool { return c != nil && (!c.equals(first) || !RenewalTime(c).Before(time.Now())) })
 	return err
 }
 
-// testKilled kills an agent at every step of enrolment and renewal. Each time the next
-// process goes on with the key that was stored, so a token that is bound to it serves.
+// testKilled kills an agent at every step of enrolment and renewal. Each time the next process
+// continues with the stored key, so the token bound to that key works.
 func testKilled(t *testing.T, h *home, kubeconfig string) {
 	h.Site = identitytest.New(t, clock.RealClock{})
 	h.overwrite(t, func(map[string][]byte) {})
@@ -114,11 +114,11 @@ func testKilled(t *testing.T, h *home, kubeconfig string) {
 		}
 	})
 	t.Run("renewal", func(t *testing.T) {
-		// Two thirds of its life are over.
+		// Two thirds of its lifetime are over.
 		old := certifiedBy(t, h.Registry, "rome", time.Now().Add(-50*time.Minute), time.Hour)
 		h.overwrite(t, func(data map[string][]byte) {
 			clear(data)
-			maps.Copy(data, State{Certificate: old}.data())
+			maps.Copy(data, State{Certificate: old}.secretData())
 		})
 		enrolled, renewed := len(h.Enrolled()), len(h.Renewed())
 		run(t, h.URL)

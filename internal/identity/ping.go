@@ -9,11 +9,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 )
 
-// pingInterval is how often the broker is asked which roots it trusts.
+// pingInterval is how often the agent asks the broker which roots it trusts.
 const pingInterval = time.Minute
 
-// ping learns which roots the broker trusts, and whether it takes the certificate.
-func (k *Keeper) ping(ctx context.Context, c *Certificate) {
+// pingBroker learns which roots the broker trusts, and whether it accepts the certificate.
+func (k *Keeper) pingBroker(ctx context.Context, c *Certificate) {
 	now := k.clock.Now()
 	if c == nil || !k.leading() || now.Before(k.pinged.Add(pingInterval)) {
 		return
@@ -21,20 +21,20 @@ func (k *Keeper) ping(ctx context.Context, c *Certificate) {
 	k.pinged = now
 	pong, err := k.renewer.Ping(ctx)
 	if err != nil {
-		// A broker that is away says nothing about certificates.
-		k.untrusted = distrust(err)
+		// An unreachable broker reveals nothing about certificates.
+		k.untrusted = isUntrusted(err)
 		return
 	}
 	k.untrusted = false
 	k.outdated = pong.TrustDigest != "" && pong.TrustDigest != c.trustDigest
 }
 
-// distrust says that the certificate was refused, by TLS or by the broker.
-func distrust(err error) bool {
+// isUntrusted reports whether TLS or the broker rejected the certificate.
+func isUntrusted(err error) bool {
 	return errors.Is(err, transport.ErrUntrusted) || fault.ReasonOf(err) == fault.Forbidden
 }
 
-// pauseUntil leaves room for the next ping.
+// pauseUntil shortens a pause so that the next ping happens in time.
 func (k *Keeper) pauseUntil(until, now time.Time) time.Time {
 	if !k.leading() {
 		return until

@@ -12,8 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// certified returns a certificate of a cluster that is valid from a time for a life,
-// from a CA of its own.
+// certified returns a certificate with the given start and lifetime, from its own CA.
 func certified(t *testing.T, clusterID string, from time.Time, life time.Duration) *Certificate {
 	t.Helper()
 	return certifiedBy(t, identitytest.NewRegistry(t, clocktesting.NewFakePassiveClock(from)), clusterID, from, life)
@@ -32,7 +31,7 @@ func certifiedBy(t *testing.T, r *identitytest.Registry, clusterID string, from 
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate, err := request.accept(issued, from)
+	certificate, err := request.acceptAnswer(issued, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +74,7 @@ func TestDecide(t *testing.T) {
 		"a young certificate waits for two thirds of its life": {
 			Situation{State: State{Certificate: c}, Published: c, Now: at(0), Leading: true, CanEnrol: true}, Plan{Step: Wait, Until: due},
 		},
-		"who does not lead waits for the leader": {
+		"a follower waits for the leader": {
 			Situation{State: State{Certificate: c}, Published: c, Now: at(life * 9 / 10), CanEnrol: true}, Plan{Step: Wait, Until: c.Leaf.NotAfter},
 		},
 		"a renewal begins with a new key": {
@@ -88,23 +87,23 @@ func TestDecide(t *testing.T) {
 			Situation{State: State{Certificate: c}, Published: c, Now: at(life * 9 / 10), Received: at(life*9/10 - time.Minute), Leading: true},
 			Plan{Step: Wait, Until: at(life*9/10 - time.Minute + life/3)},
 		},
-		"other roots of the broker are fetched": {
+		"new roots of the broker cause a renewal": {
 			Situation{State: State{Certificate: c, Request: request}, Published: c, Now: at(trustPause), Leading: true, Outdated: true}, Plan{Step: Renew},
 		},
-		"other roots just after a renewal are waited for": {
+		"new roots just after a renewal are delayed": {
 			Situation{State: State{Certificate: c}, Published: c, Now: at(time.Minute), Leading: true, Outdated: true}, Plan{Step: Wait, Until: at(trustPause)},
 		},
-		"a certificate that is not accepted is replaced without it": {
+		"a rejected certificate is replaced by enrolling": {
 			Situation{State: State{Certificate: c, Request: request}, Published: c, Now: at(time.Minute), Leading: true, CanEnrol: true, Untrusted: true},
 			Plan{Step: Enrol},
 		},
-		"a certificate that is not accepted waits where there is no other way": {
+		"a rejected certificate waits if the cluster cannot enrol": {
 			Situation{State: State{Certificate: c}, Published: c, Now: at(time.Minute), Leading: true, Untrusted: true}, Plan{Step: Wait, Until: due},
 		},
 		"an expired certificate is replaced by enrolling, whoever leads": {
 			Situation{State: State{Certificate: c, Request: request}, Published: c, Now: at(life + time.Second), CanEnrol: true}, Plan{Step: Enrol},
 		},
-		"an expired certificate without a way is stuck": {
+		"an expired certificate is stuck if the cluster cannot enrol": {
 			Situation{State: State{Certificate: c}, Published: c, Now: at(life + time.Second), Leading: true}, Plan{Step: Stuck},
 		},
 		"a secret that lost its certificate gets it back": {
@@ -124,7 +123,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestClustersRenewApart(t *testing.T) {
+func TestRenewalTimeSpreadsClusters(t *testing.T) {
 	const life = 30 * time.Hour
 	start := time.Now().Truncate(time.Second)
 	seen := map[time.Time]bool{}
@@ -141,7 +140,7 @@ func TestClustersRenewApart(t *testing.T) {
 	}
 }
 
-func TestWhatTheSecretHoldsIsReadAsFarAsItGoes(t *testing.T) {
+func TestReadStateKeepsUsableParts(t *testing.T) {
 	c := certified(t, "rome", time.Now(), time.Hour)
 	c.BrokerURLs = []string{"https://a:8443", "https://b:8443"}
 	request, err := NewRequest("rome", identitytest.TrustDomain)
@@ -173,10 +172,10 @@ func TestWhatTheSecretHoldsIsReadAsFarAsItGoes(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			data := whole.data()
+			data := whole.secretData()
 			tc.edit(data)
 			state := ReadState(data)
-			if state.Certificate != nil && !state.Certificate.same(c) || state.Request != nil && string(state.Request.PEM) != string(request.PEM) {
+			if state.Certificate != nil && !state.Certificate.equals(c) || state.Request != nil && string(state.Request.PEM) != string(request.PEM) {
 				t.Error("something else came back")
 			}
 			if (state.Certificate != nil) != tc.certificate || (state.Request != nil) != tc.request || len(state.Problems) != tc.problems {

@@ -22,17 +22,17 @@ const requestBlock = "CERTIFICATE REQUEST"
 type Request struct {
 	// KeyPEM is the private key, PKCS #8.
 	KeyPEM []byte
-	// PEM is the request, PKCS #10. It is sent as it is each time: another signature
-	// would make another request of it.
+	// PEM is the request, PKCS #10. It is stored and resent unchanged, because a new signature
+	// would make it a different request.
 	PEM []byte
 	// ClusterID and TrustDomain are those in the request.
 	ClusterID, TrustDomain string
-	// Fingerprint of the key, see pki.SPKIHash: by it an administrator of the broker
-	// knows whom to approve.
+	// Fingerprint of the key, see pki.SPKIHash. The broker's administrator identifies the cluster
+	// by it.
 	Fingerprint string
 }
 
-// NewRequest makes an ECDSA P-256 key and a request for the certificate of a cluster.
+// NewRequest creates an ECDSA P-256 key and a request for a cluster's certificate.
 func NewRequest(clusterID, trustDomain string) (*Request, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -47,7 +47,7 @@ func NewRequest(clusterID, trustDomain string) (*Request, error) {
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, errors.New("private key that cannot be written")
+		return nil, errors.New("private key cannot be encoded")
 	}
 	return parseRequest(
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
@@ -67,7 +67,7 @@ func readRequest(data map[string][]byte) (*Request, error) {
 	return r, nil
 }
 
-// parseRequest says nothing of the key's content in its errors.
+// parseRequest never includes key material in its errors.
 func parseRequest(keyPEM, requestPEM []byte) (*Request, error) {
 	key, err := parseKey(keyPEM)
 	if err != nil {
@@ -75,7 +75,7 @@ func parseRequest(keyPEM, requestPEM []byte) (*Request, error) {
 	}
 	block, rest := pem.Decode(requestPEM)
 	if block == nil || block.Type != requestBlock || len(bytes.TrimSpace(rest)) > 0 {
-		return nil, errors.New("no certificate signing request in PEM form")
+		return nil, errors.New("not a certificate signing request in PEM form")
 	}
 	request, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
@@ -102,11 +102,11 @@ func parseKey(content []byte) (crypto.Signer, error) {
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, errors.New("private key that cannot be read")
+		return nil, errors.New("private key cannot be parsed")
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return nil, errors.New("private key that does not sign")
+		return nil, errors.New("private key cannot sign")
 	}
 	return signer, nil
 }

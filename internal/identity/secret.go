@@ -16,15 +16,15 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// secret is the identity Secret, made when there is something to keep. The rights it
-// takes are create, and get, list, watch and update of that one name.
+// secret is the identity Secret, created when there is something to store. It needs the rights
+// create, and get, list, watch and update of that one name.
 type secret struct {
 	client kubernetes.Interface
 	types.NamespacedName
 }
 
-// load returns the state and the Secret it was read from, nil where there is none.
-func (s *secret) load(ctx context.Context) (State, *corev1.Secret, error) {
+// loadState returns the state and the Secret it was read from, nil if there is none.
+func (s *secret) loadState(ctx context.Context) (State, *corev1.Secret, error) {
 	object, err := s.client.CoreV1().Secrets(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return State{}, nil, nil
@@ -35,9 +35,9 @@ func (s *secret) load(ctx context.Context) (State, *corev1.Secret, error) {
 	return ReadState(object.Data), object, nil
 }
 
-// save writes state over what load returned. It fails with a conflict, see
-// overtaken, where somebody else wrote in between.
-func (s *secret) save(ctx context.Context, read *corev1.Secret, state State) error {
+// saveState replaces the state that load returned. If someone else wrote in between, it fails
+// with an error for which isOvertaken is true.
+func (s *secret) saveState(ctx context.Context, read *corev1.Secret, state State) error {
 	secrets := s.client.CoreV1().Secrets(s.Namespace)
 	var err error
 	if read == nil {
@@ -46,7 +46,7 @@ func (s *secret) save(ctx context.Context, read *corev1.Secret, state State) err
 				Name: s.Name, Namespace: s.Namespace,
 				Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
 			},
-			Data: state.data(),
+			Data: state.secretData(),
 		}, metav1.CreateOptions{})
 	} else {
 		object := read.DeepCopy()
@@ -56,7 +56,7 @@ func (s *secret) save(ctx context.Context, read *corev1.Secret, state State) err
 		if object.Data == nil {
 			object.Data = map[string][]byte{}
 		}
-		maps.Copy(object.Data, state.data())
+		maps.Copy(object.Data, state.secretData())
 		_, err = secrets.Update(ctx, object, metav1.UpdateOptions{})
 	}
 	if err != nil {
@@ -65,13 +65,13 @@ func (s *secret) save(ctx context.Context, read *corev1.Secret, state State) err
 	return nil
 }
 
-// overtaken says that another replica, or a person, was faster.
-func overtaken(err error) bool {
+// isOvertaken reports whether another replica or a person wrote first.
+func isOvertaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// watch calls changed whenever the Secret may have changed, until ctx ends.
-func (s *secret) watch(ctx context.Context, changed func()) {
+// watchChanges calls changed whenever the Secret may have changed, until ctx ends.
+func (s *secret) watchChanges(ctx context.Context, changed func()) {
 	source := cache.NewListWatchFromClient(s.client.CoreV1().RESTClient(), "secrets", s.Namespace,
 		fields.OneTermEqualSelector(metav1.ObjectNameField, s.Name))
 	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{

@@ -14,38 +14,37 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Entries of the Secret beside those named like the files of package pki.
+// Entries of the Secret besides those named like the files of package pki.
 const (
-	// pendingKeyEntry and pendingRequestEntry are a private key and its certificate
-	// signing request, sent or about to be.
+	// pendingKeyEntry and pendingRequestEntry hold a private key and its certificate signing
+	// request until the answer arrives.
 	pendingKeyEntry     = "pending.key"
 	pendingRequestEntry = "pending.csr"
-	// brokerURLsEntry is where the broker says it serves agents, one address a line.
+	// brokerURLsEntry lists the broker's addresses for agents, one a line.
 	brokerURLsEntry = "broker-urls"
 )
 
-// entries are all that this package writes; others are left as they are.
+// entries lists everything this package writes; other entries are kept.
 var entries = []string{
 	pki.CertFile, pki.KeyFile, pki.CAFile, pki.AgentsCAFile, brokerURLsEntry, pendingKeyEntry, pendingRequestEntry,
 }
 
-// State is what the Secret holds, as far as it can be used.
+// State is the usable content of the Secret.
 type State struct {
-	// Certificate is nil where there is none that can be used.
+	// Certificate is nil if there is no usable one.
 	Certificate *Certificate
-	// Request waits for its answer; nil if none does.
+	// Request awaits its answer; nil if there is none.
 	Request *Request
-	// Problems say what in the Secret cannot be used, and is replaced in time.
+	// Problems describe unusable content of the Secret, which will be replaced.
 	Problems []error
 }
 
-// Certificate is what the broker issued, and the key that belongs to it. It may have
-// expired.
+// Certificate is an issued certificate with its key. It may have expired.
 type Certificate struct {
 	pki.KeyPair
-	// CA and AgentsCA are the bundles of roots that came with it, PEM.
+	// CA and AgentsCA are the root bundles issued with it, PEM.
 	CA, AgentsCA []byte
-	// BrokerURLs is where the broker serves agents; empty if it did not say.
+	// BrokerURLs are the broker's addresses for agents; empty if unknown.
 	BrokerURLs []string
 
 	Leaf        *x509.Certificate
@@ -53,8 +52,8 @@ type Certificate struct {
 	trustDigest string
 }
 
-// ReadState takes the data of a Secret. Whatever somebody did to it, the result is
-// something to go on with.
+// ReadState reads the data of a Secret. It tolerates any content; unusable parts become
+// Problems.
 func ReadState(data map[string][]byte) State {
 	var state State
 	var err error
@@ -82,17 +81,17 @@ func readCertificate(data map[string][]byte) (*Certificate, error) {
 		CA:      data[pki.CAFile], AgentsCA: data[pki.AgentsCAFile],
 		BrokerURLs: strings.Fields(string(data[brokerURLsEntry])),
 	}
-	if err := c.parse(); err != nil {
+	if err := c.parseFields(); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// parse fills in what follows from the rest.
-func (c *Certificate) parse() error {
+// parseFields fills in the derived fields.
+func (c *Certificate) parseFields() error {
 	pair, err := c.TLS()
 	if err != nil {
-		return fmt.Errorf("%s and %s are no pair: %w", pki.CertFile, pki.KeyFile, err)
+		return fmt.Errorf("%s and %s do not match: %w", pki.CertFile, pki.KeyFile, err)
 	}
 	c.Leaf = pair.Leaf
 	if c.ClusterID, err = pki.ClusterID(c.Leaf); err != nil {
@@ -110,8 +109,8 @@ func (c *Certificate) parse() error {
 	return nil
 }
 
-// data is the state as a Secret holds it.
-func (s State) data() map[string][]byte {
+// secretData returns the entries of the Secret.
+func (s State) secretData() map[string][]byte {
 	data := map[string][]byte{}
 	if c := s.Certificate; c != nil {
 		maps.Copy(data, c.files())
@@ -125,21 +124,21 @@ func (s State) data() map[string][]byte {
 	return data
 }
 
-// files are what the agent reads, by name.
+// files returns the files that the agent reads, by name.
 func (c *Certificate) files() map[string][]byte {
 	return map[string][]byte{
 		pki.CertFile: c.CertPEM, pki.KeyFile: c.KeyPEM, pki.CAFile: c.CA, pki.AgentsCAFile: c.AgentsCA,
 	}
 }
 
-// same says that b is c, with the same roots.
-func (c *Certificate) same(b *Certificate) bool {
+// equals reports whether b has the same certificate, key and roots.
+func (c *Certificate) equals(b *Certificate) bool {
 	return b != nil && maps.EqualFunc(c.files(), b.files(), bytes.Equal)
 }
 
-func (c *Certificate) expired(now time.Time) bool { return now.After(c.Leaf.NotAfter) }
+func (c *Certificate) hasExpired(now time.Time) bool { return now.After(c.Leaf.NotAfter) }
 
-// trustDomain of the certificate's URI, empty if it has none.
+// trustDomain returns the trust domain in the certificate's URI, or "".
 func (c *Certificate) trustDomain() string {
 	if len(c.Leaf.URIs) == 0 {
 		return ""
@@ -147,39 +146,39 @@ func (c *Certificate) trustDomain() string {
 	return c.Leaf.URIs[0].Hostname()
 }
 
-// accept joins a request's key with the broker's answer to it. What does not fit is
-// an error, and leaves what is in use in use.
-func (r *Request) accept(answer *v1.IssuedCertificate, now time.Time) (*Certificate, error) {
+// acceptAnswer combines a request's key with the broker's answer. It returns an error for a
+// mismatched certificate; the current one stays in use.
+func (r *Request) acceptAnswer(answer *v1.IssuedCertificate, now time.Time) (*Certificate, error) {
 	c := &Certificate{
 		KeyPair: pki.KeyPair{CertPEM: []byte(answer.Certificate), KeyPEM: r.KeyPEM},
 		CA:      []byte(answer.Ca), AgentsCA: []byte(answer.AgentsCA), BrokerURLs: answer.BrokerURLs,
 	}
-	if err := c.parse(); err != nil {
-		return nil, fmt.Errorf("the broker's answer is of no use: %w", err)
+	if err := c.parseFields(); err != nil {
+		return nil, fmt.Errorf("the broker's answer is unusable: %w", err)
 	}
 	switch {
 	case c.ClusterID != r.ClusterID:
-		return nil, fmt.Errorf("the broker issued a certificate of cluster %q, asked for was %q", c.ClusterID, r.ClusterID)
-	case c.expired(now):
-		return nil, fmt.Errorf("the broker issued a certificate that expired on %s, and it is %s here: check the clocks of both clusters",
+		return nil, fmt.Errorf("the broker issued a certificate for cluster %q, requested was %q", c.ClusterID, r.ClusterID)
+	case c.hasExpired(now):
+		return nil, fmt.Errorf("the broker issued a certificate that expired on %s, and the clock here shows %s: check the clocks of both clusters",
 			c.Leaf.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
-	if err := c.verify(); err != nil {
+	if err := c.verifyChain(); err != nil {
 		return nil, fmt.Errorf("the broker issued a certificate that its own agents' CA did not sign: %w", err)
 	}
 	return c, nil
 }
 
-// verify looks at the chain alone: at its own beginning, since the clock here may be
-// late.
-func (c *Certificate) verify() error {
+// verifyChain checks only the chain, at the beginning of the certificate's lifetime, because
+// the local clock may be slow.
+func (c *Certificate) verifyChain() error {
 	pair, err := c.TLS()
 	if err != nil {
 		return err
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(c.AgentsCA) {
-		return errors.New("no root")
+		return errors.New("no CA certificate")
 	}
 	intermediates := x509.NewCertPool()
 	for _, der := range pair.Certificate[1:] {

@@ -14,51 +14,52 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// apply makes the plan's step. The next is due at once, unless it says otherwise.
-func (k *Keeper) apply(ctx context.Context, plan Plan, s Situation, read *corev1.Secret) (again time.Time, err error) {
-	if problem := errors.Join(s.Problems...); problem != nil && k.complained.again(problem.Error(), s.Now) {
-		k.log.Info("Part of the identity secret cannot be used and is replaced", "secret", k.secret.String(), "problem", problem.Error())
+// applyPlan performs the plan's step. The next step is due immediately, unless apply returns a
+// later time.
+func (k *Keeper) applyPlan(ctx context.Context, plan Plan, s Situation, read *corev1.Secret) (again time.Time, err error) {
+	if problem := errors.Join(s.Problems...); problem != nil && k.complained.isDue(problem.Error(), s.Now) {
+		k.log.Info("replacing unusable content of the identity secret", "secret", k.secret.String(), "problem", problem.Error())
 	}
 	again = s.Now
 	switch plan.Step {
 	case Publish:
-		err = k.publish(s.Certificate)
+		err = k.publishCertificate(s.Certificate)
 	case Restore:
-		err = k.secret.save(ctx, read, State{Certificate: s.Published, Request: s.Request})
+		err = k.secret.saveState(ctx, read, State{Certificate: s.Published, Request: s.Request})
 	case Prepare:
-		err = k.prepare(ctx, s, read)
+		err = k.prepareRequest(ctx, s, read)
 	case Enrol:
-		return k.enrol(ctx, s, read)
+		return k.requestEnrolment(ctx, s, read)
 	case Renew:
-		err = k.renew(ctx, s, read)
+		err = k.requestRenewal(ctx, s, read)
 	case Stuck:
-		err = fmt.Errorf("%s and there is no way to another: run `broker enrol %s` in the broker's cluster and give this agent the --enrolment-url, --enrolment-ca-hash and --enrolment-token that it prints",
-			lack(s.Certificate), s.ClusterID)
+		err = fmt.Errorf("%s and cannot be replaced automatically: run `broker enrol %s` in the broker's cluster and give this agent the --enrolment-url, --enrolment-ca-hash and --enrolment-token that it prints",
+			describeLack(s.Certificate), s.ClusterID)
 	case Wait:
-		k.recovered()
+		k.clearTrouble()
 		again = k.pauseUntil(plan.Until, s.Now)
 	}
 	return again, err
 }
 
-func lack(c *Certificate) string {
+func describeLack(c *Certificate) string {
 	if c == nil {
 		return "there is no certificate"
 	}
 	return fmt.Sprintf("the certificate of cluster %q expired on %s", c.ClusterID, c.Leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
-func (k *Keeper) publish(c *Certificate) error {
+func (k *Keeper) publishCertificate(c *Certificate) error {
 	if err := pki.Replace(k.options.Dir, c.files()); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.IdentityPublished)
 	k.published = c
-	k.log.Info("Certificate is in use", "cluster", c.ClusterID, "serial", c.Leaf.SerialNumber.Text(16), "expires", c.Leaf.NotAfter.UTC())
+	k.log.Info("certificate in use", "cluster", c.ClusterID, "serial", c.Leaf.SerialNumber.Text(16), "expires", c.Leaf.NotAfter.UTC())
 	return nil
 }
 
-func (k *Keeper) prepare(ctx context.Context, s Situation, read *corev1.Secret) error {
+func (k *Keeper) prepareRequest(ctx context.Context, s Situation, read *corev1.Secret) error {
 	domain, err := k.trustDomain(ctx, s)
 	if err != nil {
 		return err
@@ -67,62 +68,62 @@ func (k *Keeper) prepare(ctx context.Context, s Situation, read *corev1.Secret) 
 	if err != nil {
 		return err
 	}
-	if err := k.secret.save(ctx, read, State{Certificate: s.Certificate, Request: request}); err != nil {
+	if err := k.secret.saveState(ctx, read, State{Certificate: s.Certificate, Request: request}); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.IdentityPrepared)
-	k.log.Info("Key and certificate signing request are made", "cluster", s.ClusterID, "key", request.Fingerprint)
+	k.log.Info("created key and certificate signing request", "cluster", s.ClusterID, "key", request.Fingerprint)
 	return nil
 }
 
-// trustDomain is that of the certificate in use as long as the broker takes it.
+// trustDomain returns that of the current certificate, unless the broker rejected it.
 func (k *Keeper) trustDomain(ctx context.Context, s Situation) (string, error) {
 	if c := s.Certificate; c != nil && c.trustDomain() != "" && !k.misfit {
 		return c.trustDomain(), nil
 	}
 	if k.options.Enroller == nil {
-		return "", errors.New("the broker's trust domain is not known: give --enrolment-url and --enrolment-ca-hash")
+		return "", errors.New("the broker's trust domain is unknown: set --enrolment-url and --enrolment-ca-hash")
 	}
 	terms, err := k.options.Enroller.Terms(ctx)
 	if err != nil {
-		return "", fmt.Errorf("ask the broker for its trust domain: %w", err)
+		return "", fmt.Errorf("asking the broker for its trust domain: %w", err)
 	}
 	return terms.TrustDomain, nil
 }
 
-func (k *Keeper) enrol(ctx context.Context, s Situation, read *corev1.Secret) (again time.Time, err error) {
+func (k *Keeper) requestEnrolment(ctx context.Context, s Situation, read *corev1.Secret) (again time.Time, err error) {
 	issued, approval, err := k.options.Enroller.Enrol(ctx, &v1.EnrolmentRequest{
 		ClusterID: s.ClusterID, Csr: string(s.Request.PEM), Token: k.options.Token,
 	})
 	if err != nil {
-		return s.Now, errors.Join(fmt.Errorf("enrolment of cluster %q with key %s: %w", s.ClusterID, s.Request.Fingerprint, remedied(err, s.ClusterID)),
-			k.discard(ctx, s, read, err))
+		return s.Now, errors.Join(fmt.Errorf("enrolment of cluster %q with key %s: %w", s.ClusterID, s.Request.Fingerprint, addRemedy(err, s.ClusterID)),
+			k.discardInvalidRequest(ctx, s, read, err))
 	}
 	if approval != nil {
-		k.note(fmt.Errorf("cluster %q waits to be approved, with key %s: %s", s.ClusterID, s.Request.Fingerprint, approval.Message))
-		return k.backoff.wait(k.clock.Now(), approval.RetryAfter), nil
+		k.reportTrouble(fmt.Errorf("cluster %q with key %s waits for approval: %s", s.ClusterID, s.Request.Fingerprint, approval.Message))
+		return k.backoff.delayNext(k.clock.Now(), approval.RetryAfter), nil
 	}
-	return s.Now, k.store(ctx, s, read, issued)
+	return s.Now, k.storeIssued(ctx, s, read, issued)
 }
 
-func (k *Keeper) renew(ctx context.Context, s Situation, read *corev1.Secret) error {
+func (k *Keeper) requestRenewal(ctx context.Context, s Situation, read *corev1.Secret) error {
 	issued, err := k.renewer.RenewCertificate(ctx, &v1.RenewalRequest{Csr: string(s.Request.PEM)})
 	if err != nil {
-		k.untrusted = k.untrusted || distrust(err)
+		k.untrusted = k.untrusted || isUntrusted(err)
 		return errors.Join(fmt.Errorf("renewal of the certificate that expires on %s: %w",
-			s.Certificate.Leaf.NotAfter.UTC().Format(time.RFC3339), err), k.discard(ctx, s, read, err))
+			s.Certificate.Leaf.NotAfter.UTC().Format(time.RFC3339), err), k.discardInvalidRequest(ctx, s, read, err))
 	}
-	return k.store(ctx, s, read, issued)
+	return k.storeIssued(ctx, s, read, issued)
 }
 
-// store keeps what the broker issued, before it is used.
-func (k *Keeper) store(ctx context.Context, s Situation, read *corev1.Secret, issued *v1.IssuedCertificate) error {
+// storeIssued saves what the broker issued, before it is used.
+func (k *Keeper) storeIssued(ctx context.Context, s Situation, read *corev1.Secret, issued *v1.IssuedCertificate) error {
 	failpoint.Hit(failpoint.IdentityAnswered)
-	certificate, err := s.Request.accept(issued, k.clock.Now())
+	certificate, err := s.Request.acceptAnswer(issued, k.clock.Now())
 	if err != nil {
 		return err
 	}
-	if err := k.secret.save(ctx, read, State{Certificate: certificate}); err != nil {
+	if err := k.secret.saveState(ctx, read, State{Certificate: certificate}); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.IdentityStored)
@@ -132,21 +133,21 @@ func (k *Keeper) store(ctx context.Context, s Situation, read *corev1.Secret, is
 	return nil
 }
 
-// discard drops a request that the broker will never take as it is: the next one asks
-// for what the broker says it signs.
-func (k *Keeper) discard(ctx context.Context, s Situation, read *corev1.Secret, err error) error {
+// discardInvalidRequest removes a request that the broker rejected as invalid. The next request
+// uses the trust domain that the broker names.
+func (k *Keeper) discardInvalidRequest(ctx context.Context, s Situation, read *corev1.Secret, err error) error {
 	if fault.ReasonOf(err) != fault.InvalidCSR {
 		return nil
 	}
 	k.misfit = true
-	if err := k.secret.save(ctx, read, State{Certificate: s.Certificate}); !overtaken(err) {
+	if err := k.secret.saveState(ctx, read, State{Certificate: s.Certificate}); !isOvertaken(err) {
 		return err
 	}
 	return nil
 }
 
-// remedied adds what to do where the broker's own words cannot know it.
-func remedied(err error, clusterID string) error {
+// addRemedy adds the remedy for token errors, which the broker cannot know.
+func addRemedy(err error, clusterID string) error {
 	switch fault.ReasonOf(err) {
 	case fault.TokenInvalid, fault.TokenExpired, fault.TokenUsed:
 		return fmt.Errorf("%w: run `broker enrol %s` in the broker's cluster again and give this agent the new --enrolment-token", err, clusterID)

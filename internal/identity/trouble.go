@@ -4,19 +4,18 @@ import (
 	"time"
 )
 
-// reminder is how often a trouble that stays the same is logged.
+// reminder is how often an unchanged problem is logged.
 const reminder = 10 * time.Minute
 
-// Trouble says why there is no certificate, or why it is not renewed; nil if all is
-// well.
+// Trouble says why there is no certificate, or why it is not renewed; nil if all is well.
 func (k *Keeper) Trouble() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.trouble
 }
 
-// recovered forgets troubles.
-func (k *Keeper) recovered() {
+// clearTrouble forgets problems after a success.
+func (k *Keeper) clearTrouble() {
 	k.backoff = backoff{}
 	k.told = reminded{}
 	k.mu.Lock()
@@ -24,24 +23,24 @@ func (k *Keeper) recovered() {
 	k.trouble = nil
 }
 
-// note shows a trouble, and logs it when it is new and now and then.
-func (k *Keeper) note(err error) {
+// reportTrouble publishes a problem, and logs it when it is new and then every reminder.
+func (k *Keeper) reportTrouble(err error) {
 	k.mu.Lock()
 	k.trouble = err
 	k.mu.Unlock()
-	if k.told.again(err.Error(), k.clock.Now()) {
-		k.log.Info("Not enrolled, or not renewed, yet", "cause", err.Error())
+	if k.told.isDue(err.Error(), k.clock.Now()) {
+		k.log.Info("not enrolled or renewed yet", "cause", err.Error())
 	}
 }
 
-// reminded is what was said last, and when.
+// reminded is the last logged text, and when it was logged.
 type reminded struct {
 	text string
 	at   time.Time
 }
 
-// again says whether text is worth saying now.
-func (r *reminded) again(text string, now time.Time) bool {
+// isDue reports whether text should be logged now, and remembers it.
+func (r *reminded) isDue(text string, now time.Time) bool {
 	if r.text == text && now.Before(r.at.Add(reminder)) {
 		return false
 	}

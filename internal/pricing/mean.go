@@ -14,37 +14,37 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// places after the point that a price has.
+// places is the number of decimal places of a price.
 const places = 9
 
-// node is one that is lent, and what it says.
+// node is a lent node with its prices.
 type node struct {
 	name        string
 	allocatable quantity.Amounts
-	// says what each resource costs, as the source has it.
+	// says maps resources to prices, as written in the source.
 	says map[corev1.ResourceName]string
 }
 
-// tariff is what the nodes come to.
+// tariff is the result for all nodes.
 type tariff struct {
-	// prices by resource; nil where unpriced names one.
+	// prices by resource; nil if unpriced is not empty.
 	prices map[corev1.ResourceName]string
-	// unpriced are resources that lent nodes have and none says the price of.
+	// unpriced lists resources that lent nodes have, but no node has a price for.
 	unpriced []corev1.ResourceName
-	// silent nodes and wrong ones are left out of the mean of a resource.
+	// silent and wrong list the nodes that are left out of the mean of a resource.
 	silent, wrong []remark
 }
 
-// remark on what a node says of a resource.
+// remark is a missing or invalid price of a node.
 type remark struct {
 	resource corev1.ResourceName
 	node     string
 	problem  error
 }
 
-// mean reckons the prices of the given resources. It is exact, and rounded once to the
-// nearest of nine places, halves up. What no node has is left out.
-func mean(nodes []node, resources []corev1.ResourceName) tariff {
+// meanPrices computes the prices of the given resources. The computation is exact and rounds
+// once, half up, to nine places. Resources that no node has are omitted.
+func meanPrices(nodes []node, resources []corev1.ResourceName) tariff {
 	t := tariff{prices: map[corev1.ResourceName]string{}}
 	for _, name := range slices.Sorted(slices.Values(resources)) {
 		sum, weight, there := decimal.Zero, decimal.Zero, false
@@ -54,7 +54,7 @@ func mean(nodes []node, resources []corev1.ResourceName) tariff {
 				continue
 			}
 			there = true
-			price, ok := t.read(&nodes[i], name)
+			price, ok := t.readPrice(&nodes[i], name)
 			if ok {
 				sum = sum.Add(price.Mul(decimal.NewFromInt(amount)))
 				weight = weight.Add(decimal.NewFromInt(amount))
@@ -77,8 +77,8 @@ func mean(nodes []node, resources []corev1.ResourceName) tariff {
 	return t
 }
 
-// read what a node says of a resource, with a remark where it is no price.
-func (t *tariff) read(n *node, name corev1.ResourceName) (price decimal.Decimal, ok bool) {
+// readPrice parses a node's price and records a remark if it is missing or invalid.
+func (t *tariff) readPrice(n *node, name corev1.ResourceName) (price decimal.Decimal, ok bool) {
 	text, ok := n.says[name]
 	if !ok {
 		t.silent = append(t.silent, remark{resource: name, node: n.name})
@@ -88,14 +88,15 @@ func (t *tariff) read(n *node, name corev1.ResourceName) (price decimal.Decimal,
 		t.wrong = append(t.wrong, remark{resource: name, node: n.name, problem: err})
 		return price, false
 	}
-	return decimal.RequireFromString(text), true // CheckPrice let it pass
+	return decimal.RequireFromString(text), true // CheckPrice accepted it
 }
 
-// shown is how many remarks a person is told.
+// shown is how many remarks a message names.
 const shown = 3
 
-// told says what is left out of the mean, by where nodes say it.
-func (t *tariff) told(where map[corev1.ResourceName]string) string {
+// describeOmissions says what is left out of the mean; where names the label or metric of each
+// resource.
+func (t *tariff) describeOmissions(where map[corev1.ResourceName]string) string {
 	var words []string
 	for _, r := range t.wrong[:min(len(t.wrong), shown)] {
 		words = append(words, fmt.Sprintf("node %q: %s: %v", r.node, where[r.resource], r.problem))
@@ -110,7 +111,7 @@ func (t *tariff) told(where map[corev1.ResourceName]string) string {
 	for _, name := range slices.Sorted(maps.Keys(silent)) {
 		nodes := silent[name]
 		if slices.Contains(t.unpriced, name) {
-			continue // no lent node has it, which is said already
+			continue // no lent node has a price, which the message says already
 		}
 		text := fmt.Sprintf("node %q has no %s", nodes[0], where[name])
 		if more := len(nodes) - 1; more > 0 {

@@ -20,7 +20,7 @@ import (
 
 const cpu, gpu = corev1.ResourceCPU, corev1.ResourceName("nvidia.com/gpu")
 
-// cores are nodes n0, n1, … with as many cores, and what they say of one.
+// cores are nodes n0, n1, … with the given numbers of cores and prices.
 func cores(pairs ...any) (nodes []node) {
 	for i := 0; i < len(pairs); i += 2 {
 		n := node{name: fmt.Sprintf("n%d", i/2), allocatable: quantity.Amounts{cpu: int64(pairs[i].(int)) * 1000}, says: map[corev1.ResourceName]string{}}
@@ -32,7 +32,7 @@ func cores(pairs ...any) (nodes []node) {
 	return nodes
 }
 
-func TestWhatNodesComeTo(t *testing.T) {
+func TestMeanPrices(t *testing.T) {
 	mixed := cores(4, "0.04")
 	mixed[0].allocatable[gpu], mixed[0].says[gpu] = 2, "1.50"
 	cases := map[string]struct {
@@ -69,11 +69,11 @@ func TestWhatNodesComeTo(t *testing.T) {
 		},
 		"none says a price": {
 			nodes: cores(4, "", 4, ""), status: metav1.ConditionFalse, reason: agentv1alpha1.ReasonPriceMissing,
-			says: []string{"no lent node names the price of cpu (label price)", "spec.cost"},
+			says: []string{"no lent node has a price of cpu (label price)", "spec.cost"},
 		},
 		"none says one that is right": {
 			nodes: cores(4, "cheap"), status: metav1.ConditionFalse, reason: agentv1alpha1.ReasonPriceMissing,
-			says: []string{"no lent node names the price of cpu", `node "n0": label price: "cheap"`},
+			says: []string{"no lent node has a price of cpu", `node "n0": label price: "cheap"`},
 		},
 		"none is lent for nothing beside priced ones": {
 			nodes:  []node{{name: "n0", allocatable: quantity.Amounts{cpu: 1000, gpu: 1}, says: map[corev1.ResourceName]string{cpu: "1"}}},
@@ -82,7 +82,7 @@ func TestWhatNodesComeTo(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := mean(tc.nodes, []corev1.ResourceName{gpu, cpu})
+			got := meanPrices(tc.nodes, []corev1.ResourceName{gpu, cpu})
 			if diff := cmp.Diff(tc.want, got.prices); diff != "" {
 				t.Errorf("prices (-want +got):\n%s", diff)
 			}
@@ -105,9 +105,9 @@ func TestWhatNodesComeTo(t *testing.T) {
 	}
 }
 
-// The mean is what whole numbers of any size come to, lies between the least and the
-// greatest price, and does not depend on the order of nodes.
-func TestTheMeanOfNodes(t *testing.T) {
+// The mean equals exact integer arithmetic, lies between the lowest and highest price, and does
+// not depend on the order of nodes.
+func TestMeanMatchesIntegerArithmetic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes []node
 		sum, weight := new(big.Int), new(big.Int)
@@ -127,11 +127,11 @@ func TestTheMeanOfNodes(t *testing.T) {
 				greatest = price
 			}
 		}
-		got := mean(nodes, []corev1.ResourceName{cpu}).prices[cpu]
+		got := meanPrices(nodes, []corev1.ResourceName{cpu}).prices[cpu]
 		if err := configuration.CheckPrice(got); err != nil {
 			t.Fatal(err)
 		}
-		// Rounded to the nearest: twice the sum and once the weight, of twice the weight.
+		// Rounding to nearest, computed as (2·sum + weight) / (2·weight).
 		twice := new(big.Int).Lsh(sum, 1)
 		want := new(big.Int).Div(twice.Add(twice, weight), new(big.Int).Lsh(weight, 1))
 		parsed, err := billionthsOf(got)
@@ -142,7 +142,7 @@ func TestTheMeanOfNodes(t *testing.T) {
 			t.Fatalf("%s is not between %s and %s billionths", got, least, greatest)
 		}
 		shuffled := rapid.Permutation(nodes).Draw(t, "order")
-		if again := mean(shuffled, []corev1.ResourceName{cpu}).prices[cpu]; again != got {
+		if again := meanPrices(shuffled, []corev1.ResourceName{cpu}).prices[cpu]; again != got {
 			t.Fatalf("in another order it is %s, not %s", again, got)
 		}
 	})
@@ -157,14 +157,14 @@ func billionthsOf(price string) (*big.Int, error) {
 	return n, nil
 }
 
-// What is left out is told in one order, so that a condition does not change for nothing.
-func TestRemarksDoNotDependOnTheOrder(t *testing.T) {
+// Remarks have a fixed order, so that a condition does not change without reason.
+func TestRemarksDoNotDependOnNodeOrder(t *testing.T) {
 	nodes := cores(1, "1", 1, "", 1, "x", 1, "y", 1, "", 1, "z", 1, "w")
 	where := map[corev1.ResourceName]string{cpu: "label price"}
-	one := mean(nodes, []corev1.ResourceName{cpu})
+	one := meanPrices(nodes, []corev1.ResourceName{cpu})
 	slices.Reverse(nodes)
-	other := mean(nodes, []corev1.ResourceName{cpu})
-	if diff := cmp.Diff(one.told(where), other.told(where)); diff != "" {
+	other := meanPrices(nodes, []corev1.ResourceName{cpu})
+	if diff := cmp.Diff(one.describeOmissions(where), other.describeOmissions(where)); diff != "" {
 		t.Error(diff)
 	}
 }

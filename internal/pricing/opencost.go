@@ -21,28 +21,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// metrics of OpenCost that are read, by what they are the price of: one hour of a core, a
-// GiB or a GPU of a node. Of GPUs it knows those of NVIDIA's device plugin.
-// See https://opencost.io/docs/integrations/metrics.
+// metrics maps resources to the OpenCost metric of their hourly price per core, GiB or GPU.
+// OpenCost knows only the GPUs of NVIDIA's device plugin. See
+// https://opencost.io/docs/integrations/metrics.
 var metrics = map[corev1.ResourceName]string{
 	corev1.ResourceCPU: "node_cpu_hourly_cost", corev1.ResourceMemory: "node_ram_hourly_cost", "nvidia.com/gpu": "node_gpu_hourly_cost",
 }
 
 const (
-	// askTimeout bounds one answer, as that of a Prometheus server does.
+	// askTimeout bounds one scrape; it is Prometheus' default.
 	askTimeout = 10 * time.Second
-	// maxAnswer bounds what is read: OpenCost tells of every container too. What is kept
-	// of it are three lines a node, in at most maxKept bytes.
+	// maxAnswer bounds what is read: OpenCost also exports metrics of every container. At most
+	// maxKept bytes of it, three lines a node, are kept.
 	maxAnswer = 512 << 20
 	maxKept   = 16 << 20
 	maxLine   = 1 << 20
 )
 
-// said is what OpenCost says of each node.
+// said maps nodes to the prices in OpenCost's metrics.
 type said map[string]map[corev1.ResourceName]string
 
-// newClient trusts the system's roots. It goes nowhere that it is not told to go, and keeps
-// no connection: the next question is a minute away.
+// newClient returns a client that trusts the system's roots, follows no redirects, and keeps no
+// connection, because the next scrape is a minute away.
 func newClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableKeepAlives = true
@@ -52,13 +52,13 @@ func newClient() *http.Client {
 	}
 }
 
-// Ask OpenCost how many nodes it says the price of.
+// Ask returns how many nodes have a price in OpenCost's metrics.
 func Ask(ctx context.Context, address string) (nodes int, err error) {
-	s, err := ask(ctx, newClient(), address)
+	s, err := fetchPrices(ctx, newClient(), address)
 	return len(s), err
 }
 
-func ask(ctx context.Context, client *http.Client, address string) (said, error) {
+func fetchPrices(ctx context.Context, client *http.Client, address string) (said, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
@@ -66,35 +66,35 @@ func ask(ctx context.Context, client *http.Client, address string) (said, error)
 	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, reason(err)
+		return nil, shortReason(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close() // only read from
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %s", response.Status)
+		return nil, fmt.Errorf("the server answers %s", response.Status)
 	}
-	s, err := parse(response.Body, maxAnswer)
+	s, err := parseMetrics(response.Body, maxAnswer)
 	if err != nil {
-		return nil, reason(err)
+		return nil, shortReason(err)
 	}
 	if len(s) == 0 {
-		return nil, errors.New("it names no node_cpu_hourly_cost of any node: is it OpenCost, and has it been up for some minutes?")
+		return nil, errors.New("the answer has no node_cpu_hourly_cost: check that the address is OpenCost's, and that it has run for some minutes")
 	}
 	return s, nil
 }
 
-// reason of a failure, without the address, which is said beside it.
-func reason(err error) error {
+// shortReason strips the address from a failure; the message names it already.
+func shortReason(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
 	}
 	if failed, ok := errors.AsType[net.Error](err); ok && failed.Timeout() {
-		return fmt.Errorf("no whole answer within %s", askTimeout)
+		return fmt.Errorf("no complete answer within %s", askTimeout)
 	}
 	return err
 }
 
-// parse metrics in Prometheus' text format. Of the thousands of others nothing is kept.
-func parse(in io.Reader, most int64) (said, error) {
+// parseMetrics reads metrics in the Prometheus text format and keeps only those of prices.
+func parseMetrics(in io.Reader, most int64) (said, error) {
 	limited := &io.LimitedReader{R: in, N: most}
 	lines := bufio.NewScanner(limited)
 	lines.Buffer(nil, maxLine)
@@ -105,14 +105,14 @@ func parse(in io.Reader, most int64) (said, error) {
 			kept.WriteByte('\n')
 		}
 		if kept.Len() > maxKept {
-			return nil, fmt.Errorf("more than %d bytes of prices", maxKept)
+			return nil, fmt.Errorf("prices exceed %d bytes", maxKept)
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
 	if limited.N <= 0 {
-		return nil, fmt.Errorf("an answer of %d bytes or more", most)
+		return nil, fmt.Errorf("the answer has %d bytes or more", most)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(&kept)
@@ -122,14 +122,14 @@ func parse(in io.Reader, most int64) (said, error) {
 	s := said{}
 	for resource, metric := range metrics {
 		for _, sample := range families[metric].GetMetric() {
-			s.take(nodeOf(sample), resource, sample.GetUntyped().GetValue())
+			s.record(nodeOf(sample), resource, sample.GetUntyped().GetValue())
 		}
 	}
 	return s, nil
 }
 
-// isRead tells the lines of the metrics that are read. Comments are left out, so that all
-// are of no type.
+// isRead reports whether the line belongs to a metric of prices. Comments are dropped, so that
+// all metrics are untyped.
 func isRead(line []byte) bool {
 	name, _, _ := bytes.Cut(bytes.TrimLeft(line, " \t"), []byte("{"))
 	for _, metric := range metrics {
@@ -140,7 +140,8 @@ func isRead(line []byte) bool {
 	return false
 }
 
-// nodeOf a sample: OpenCost has the name twice and means to give up instance.
+// nodeOf returns the node of a sample. OpenCost exports the name in two labels and plans to
+// remove instance.
 func nodeOf(sample *dto.Metric) string {
 	for _, label := range []string{"node", "instance"} {
 		at := slices.IndexFunc(sample.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == label })
@@ -151,9 +152,9 @@ func nodeOf(sample *dto.Metric) string {
 	return ""
 }
 
-// take a price with the places that are kept. OpenCost names a node twice for a while after
-// another one came under its name: the dearer holds, and what is no number before all.
-func (s said) take(node string, resource corev1.ResourceName, price float64) {
+// record stores a price. After a node was replaced under the same name, OpenCost exports both
+// for a while: the higher price wins, and an invalid one before all.
+func (s said) record(node string, resource corev1.ResourceName, price float64) {
 	if node == "" {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// exported is what OpenCost exports of two nodes, among other things.
+// exported is what OpenCost exports for two nodes, among other metrics.
 const exported = `# HELP container_cpu_allocation container_cpu_allocation Percent of a single CPU used in a minute
 # TYPE container_cpu_allocation gauge
 container_cpu_allocation{container="a",instance="n1",namespace="default",node="n1",pod="p",uid="1"} 0.25
@@ -35,7 +35,7 @@ func prices(cpu, memory, gpu string) map[corev1.ResourceName]string {
 	return map[corev1.ResourceName]string{"cpu": cpu, "memory": memory, "nvidia.com/gpu": gpu}
 }
 
-func TestWhatOpenCostSaysIsRead(t *testing.T) {
+func TestParseMetricsReadsNodePrices(t *testing.T) {
 	one := func(price string) said { return said{"n1": {"cpu": price}} }
 	cases := map[string]struct {
 		text string
@@ -55,7 +55,7 @@ func TestWhatOpenCostSaysIsRead(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := parse(strings.NewReader(tc.text), maxAnswer)
+			got, err := parseMetrics(strings.NewReader(tc.text), maxAnswer)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,32 +66,32 @@ func TestWhatOpenCostSaysIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsRefused(t *testing.T) {
+func TestParseMetricsRefusesMalformedAnswer(t *testing.T) {
 	for name, text := range map[string]string{
 		"no number":   `node_cpu_hourly_cost{node="n1"} cheap`,
 		"half a line": `node_cpu_hourly_cost{node="n1`,
 		"a long line": `node_cpu_hourly_cost{node="` + strings.Repeat("n", maxLine) + `"} 1`,
 		"too much":    exported + strings.Repeat("#\n", 4000),
 	} {
-		if got, err := parse(strings.NewReader(text), 8000); err == nil {
+		if got, err := parseMetrics(strings.NewReader(text), 8000); err == nil {
 			t.Errorf("%s: read as %v", name, got)
 		}
 	}
 	line := `node_cpu_hourly_cost{node="n1",pad="` + strings.Repeat("x", maxLine/2) + "\"} 1\n"
-	if got, err := parse(strings.NewReader(strings.Repeat(line, maxKept/len(line)+2)), maxAnswer); err == nil {
+	if got, err := parseMetrics(strings.NewReader(strings.Repeat(line, maxKept/len(line)+2)), maxAnswer); err == nil {
 		t.Errorf("too many prices: read as %v", got)
 	}
 }
 
-func TestWhoIsNotOpenCostIsTold(t *testing.T) {
+func TestFetchPricesNamesProblem(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"another server":  {answer: http.NotFound, want: "it answers 404 Not Found"},
-		"other metrics":   {answer: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "up 1") }, want: "is it OpenCost"},
-		"a page":          {answer: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "<html>") }, want: "is it OpenCost"},
-		"another address": {answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, want: "it answers 302 Found"},
+		"another server":  {answer: http.NotFound, want: "the server answers 404 Not Found"},
+		"other metrics":   {answer: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "up 1") }, want: "is OpenCost's"},
+		"a page":          {answer: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "<html>") }, want: "is OpenCost's"},
+		"another address": {answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, want: "the server answers 302 Found"},
 		"half an answer": {answer: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "9")
 			fmt.Fprint(w, "#")
@@ -106,7 +106,7 @@ func TestWhoIsNotOpenCostIsTold(t *testing.T) {
 			}
 		})
 	}
-	// A certificate that the system's roots do not vouch for.
+	// The server's certificate is not signed by the system's roots.
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
 	if _, err := Ask(t.Context(), server.URL); err == nil || !strings.Contains(err.Error(), "certificate") {
@@ -114,8 +114,8 @@ func TestWhoIsNotOpenCostIsTold(t *testing.T) {
 	}
 }
 
-// Whatever is read, it is refused, or says of named nodes what can be told from prices; and
-// what other metrics say does not matter.
+// Every answer is refused, or yields valid prices of named nodes that do not depend on other
+// metrics.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		exported, "", "node_cpu_hourly_cost{node=\"a\\n\\\"b\"} +Inf\n", "node_ram_hourly_cost{} 1\n", " node_gpu_hourly_cost {node=\"x\",} -0 1\n",
@@ -124,7 +124,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		got, err := parse(strings.NewReader(string(text)), 1<<20)
+		got, err := parseMetrics(strings.NewReader(string(text)), 1<<20)
 		if err != nil {
 			return
 		}
@@ -133,13 +133,13 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("node %q says %v", name, says)
 			}
 			one := node{name: name, allocatable: quantity.Amounts{cpu: 1, gpu: 1}, says: says}
-			for of, price := range mean([]node{one}, []corev1.ResourceName{cpu, gpu}).prices {
+			for of, price := range meanPrices([]node{one}, []corev1.ResourceName{cpu, gpu}).prices {
 				if err := configuration.CheckPrice(price); err != nil {
 					t.Fatalf("%s: %v", of, err)
 				}
 			}
 		}
-		again, err := parse(strings.NewReader("# TYPE node_cpu_hourly_cost histogram\nup 1\n"+string(text)), 1<<20)
+		again, err := parseMetrics(strings.NewReader("# TYPE node_cpu_hourly_cost histogram\nup 1\n"+string(text)), 1<<20)
 		if diff := cmp.Diff(got, again); err != nil || diff != "" {
 			t.Fatalf("beside other metrics it means something else (%v):\n%s", err, diff)
 		}

@@ -20,45 +20,45 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/configuration"
 )
 
-// askEvery is how often OpenCost is asked, which is how often Prometheus asks it.
+// askEvery is how often OpenCost is scraped; Prometheus' default.
 const askEvery = time.Minute
 
-// Nodes that are lent.
+// Nodes provides the lent nodes.
 type Nodes interface {
 	Lent(seen int64) (nodes []capacity.LentNode, revision int64)
 }
 
 var _ Nodes = (*capacity.Watcher)(nil)
 
-// Pricer has the prices of the configuration that it follows. It is safe for concurrent
+// Pricer computes the prices of the configuration that it follows. It is safe for concurrent
 // use and is a Runnable of a manager, on every replica.
 type Pricer struct {
 	nodes  Nodes
 	clock  clock.WithTicker
 	log    logr.Logger
 	client *http.Client
-	// changed receives after another OpenCost is to be asked.
+	// changed receives when the address of OpenCost has changed.
 	changed chan struct{}
 
 	// mu guards the following.
 	mu     sync.Mutex
 	follow *configuration.Configuration
-	// said is what OpenCost said last; nil if it has not said anything. problem is why it
-	// says nothing now, and since when it does not.
+	// said is OpenCost's last answer, nil before the first. problem is why the last scrape failed;
+	// since is when the state last changed.
 	said    said
 	problem error
 	since   time.Time
-	// tariff is of the nodes at a revision; 0 is of none.
+	// tariff was computed from the nodes at revision; 0 if none.
 	tariff   tariff
 	revision int64
 }
 
-// New makes a Pricer of nodes. It follows nothing yet.
+// New returns a Pricer. It follows no configuration yet.
 func New(nodes Nodes, c clock.WithTicker, log logr.Logger) *Pricer {
 	return &Pricer{nodes: nodes, clock: c, log: log, client: newClient(), changed: make(chan struct{}, 1), follow: configuration.Default()}
 }
 
-// Follow a configuration from now on.
+// Follow switches to a configuration.
 func (p *Pricer) Follow(c *configuration.Configuration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Pricer) Follow(c *configuration.Configuration) {
 	p.follow, p.revision = c, 0
 }
 
-// Start asks OpenCost, while the configuration names it, until ctx ends.
+// Start scrapes OpenCost, if the configuration names it, until ctx ends.
 func (p *Pricer) Start(ctx context.Context) error {
 	tick := p.clock.NewTicker(askEvery)
 	defer tick.Stop()
@@ -83,23 +83,23 @@ func (p *Pricer) Start(ctx context.Context) error {
 		case <-tick.C():
 		case <-p.changed:
 		}
-		p.ask(ctx)
+		p.scrape(ctx)
 	}
 }
 
-// NeedLeaderElection lets every replica know the prices, so that a new leader can advertise
+// NeedLeaderElection is false: every replica knows the prices, so that a new leader advertises
 // them at once.
 func (p *Pricer) NeedLeaderElection() bool { return false }
 
-// ask OpenCost once. What it said last holds where it does not answer.
-func (p *Pricer) ask(ctx context.Context) {
+// scrape asks OpenCost once. If it fails, the last answer stays in use.
+func (p *Pricer) scrape(ctx context.Context) {
 	p.mu.Lock()
 	address := p.follow.OpenCost
 	p.mu.Unlock()
 	if address == "" {
 		return
 	}
-	said, err := ask(ctx, p.client, address)
+	said, err := fetchPrices(ctx, p.client, address)
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *Pricer) ask(ctx context.Context) {
 	}
 	if err != nil {
 		if p.problem == nil {
-			p.log.Error(err, "OpenCost says no prices, those before stay in force", "address", address)
+			p.log.Error(err, "cannot read prices from OpenCost, the previous ones stay in force", "address", address)
 		}
 		p.problem = err
 		return
@@ -116,15 +116,15 @@ func (p *Pricer) ask(ctx context.Context) {
 	p.said, p.problem, p.since, p.revision = said, nil, p.clock.Now(), 0
 }
 
-// Cost is what the cluster asks for; nil where that is not known, so that what stands in
-// the Advertisement holds.
+// Cost returns the cluster's prices; nil if they are unknown, so that the Advertisement keeps
+// its present ones.
 func (p *Pricer) Cost() *brokerv1alpha1.Cost {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.where() == nil {
+	if p.priceSources() == nil {
 		return p.follow.Prices
 	}
-	if !p.reckon() || len(p.tariff.prices) == 0 {
+	if !p.refreshTariff() || len(p.tariff.prices) == 0 {
 		return nil
 	}
 	cost := *p.follow.Prices
@@ -142,8 +142,9 @@ func (p *Pricer) Cost() *brokerv1alpha1.Cost {
 	return configuration.WithResources(cost, others)
 }
 
-// where a node says the price of each resource; nil where nodes say none.
-func (p *Pricer) where() map[corev1.ResourceName]string {
+// priceSources names the label or metric with the price of each resource; nil if nodes have no
+// prices.
+func (p *Pricer) priceSources() map[corev1.ResourceName]string {
 	names, kind := p.follow.PriceLabels, "label"
 	if p.follow.OpenCost != "" {
 		names, kind = metrics, "metric"
@@ -158,9 +159,9 @@ func (p *Pricer) where() map[corev1.ResourceName]string {
 	return out
 }
 
-// reckon with the nodes as they are; it costs something only where they, or what is said of
-// them, have changed. It reports whether there is anything to reckon with.
-func (p *Pricer) reckon() (known bool) {
+// refreshTariff recomputes the prices after a change of the nodes or of their prices. It
+// reports whether prices are known.
+func (p *Pricer) refreshTariff() (known bool) {
 	if p.follow.OpenCost != "" && p.said == nil {
 		return false
 	}
@@ -172,15 +173,15 @@ func (p *Pricer) reckon() (known bool) {
 	for i, n := range lent {
 		nodes[i] = node{name: n.Name, allocatable: n.Allocatable, says: p.said[n.Name]}
 		if p.follow.OpenCost == "" {
-			nodes[i].says = labelled(n.Labels, p.follow.PriceLabels)
+			nodes[i].says = labelPrices(n.Labels, p.follow.PriceLabels)
 		}
 	}
-	p.tariff, p.revision = mean(nodes, slices.Collect(maps.Keys(p.where()))), revision
+	p.tariff, p.revision = meanPrices(nodes, slices.Collect(maps.Keys(p.priceSources()))), revision
 	return true
 }
 
-// labelled is what the labels of a node say.
-func labelled(labels map[string]string, keys map[corev1.ResourceName]string) map[corev1.ResourceName]string {
+// labelPrices returns the prices in a node's labels.
+func labelPrices(labels map[string]string, keys map[corev1.ResourceName]string) map[corev1.ResourceName]string {
 	says := map[corev1.ResourceName]string{}
 	for resource, key := range keys {
 		if text, ok := labels[key]; ok {
@@ -190,18 +191,17 @@ func labelled(labels map[string]string, keys map[corev1.ResourceName]string) map
 	return says
 }
 
-// Condition says how the prices are that nodes name; nil where they name none, or where
-// that is not known yet.
+// Condition describes the prices of nodes; nil if nodes have none, or before they are known.
 func (p *Pricer) Condition() *metav1.Condition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	where := p.where()
+	where := p.priceSources()
 	if where == nil {
 		return nil
 	}
-	known := p.reckon()
+	known := p.refreshTariff()
 	if p.problem != nil {
-		return p.unavailable()
+		return p.unavailableCondition()
 	}
 	if !known {
 		return nil
@@ -209,32 +209,32 @@ func (p *Pricer) Condition() *metav1.Condition {
 	return p.tariff.condition(where)
 }
 
-// unavailable tells of an OpenCost that does not say prices.
-func (p *Pricer) unavailable() *metav1.Condition {
-	holds := "what it said then stays in force"
+// unavailableCondition is the condition of a failing OpenCost.
+func (p *Pricer) unavailableCondition() *metav1.Condition {
+	holds := "its last prices stay in force"
 	if p.said == nil {
-		holds = "what stands in spec.cost of the Advertisement stays in force"
+		holds = "spec.cost of the Advertisement stays in force"
 	}
 	return &metav1.Condition{
 		Type: agentv1alpha1.ConditionPriced, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonOpenCostUnavailable,
-		Message: fmt.Sprintf("OpenCost at %s has said no prices since %s: %v; %s", p.follow.OpenCost, p.since.UTC().Format(time.RFC3339), p.problem, holds),
+		Message: fmt.Sprintf("no prices from OpenCost at %s since %s: %v; %s", p.follow.OpenCost, p.since.UTC().Format(time.RFC3339), p.problem, holds),
 	}
 }
 
-// condition of a tariff whose prices stand where nodes say them.
+// condition of a tariff; where names the label or metric of each resource.
 func (t *tariff) condition(where map[corev1.ResourceName]string) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionPriced, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPriced,
-		Message: "prices are the means of what the lent nodes name",
+		Message: "prices are the means of the lent nodes' prices",
 	}
-	left := t.told(where)
+	left := t.describeOmissions(where)
 	switch {
 	case len(t.unpriced) > 0:
 		c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonPriceMissing
-		c.Message = fmt.Sprintf("no lent node names the price of %s (%s): what stands in spec.cost of the Advertisement stays in force", t.unpriced[0], where[t.unpriced[0]])
+		c.Message = fmt.Sprintf("no lent node has a price of %s (%s): spec.cost of the Advertisement stays in force", t.unpriced[0], where[t.unpriced[0]])
 	case len(t.wrong) > 0:
 		c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonPriceInvalid
-		c.Message = "prices are the means of what the other lent nodes name"
+		c.Message = "prices are the means of the other lent nodes' prices"
 	}
 	if left != "" {
 		c.Message += "; left out: " + left

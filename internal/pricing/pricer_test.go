@@ -21,7 +21,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// rack is a Pricer, nodes and an OpenCost.
+// rack is a Pricer with nodes and an OpenCost.
 type rack struct {
 	*testing.T
 	*Pricer
@@ -29,7 +29,7 @@ type rack struct {
 	nodes    []capacity.LentNode
 	revision int64
 	listed   int
-	// answer of OpenCost; empty if it is away.
+	// answer of OpenCost; empty if it is down.
 	answer string
 	server *httptest.Server
 	asked  chan struct{}
@@ -58,7 +58,7 @@ func newRack(t *testing.T) *rack {
 	return r
 }
 
-// lend nodes from now on.
+// lend replaces the lent nodes.
 func (r *rack) lend(nodes ...capacity.LentNode) {
 	r.nodes = nodes
 	r.revision++
@@ -68,7 +68,7 @@ func lentNode(name string, cpu, memory int64, labels map[string]string) capacity
 	return capacity.LentNode{Name: name, Allocatable: quantity.Amounts{"cpu": cpu * 1000, "memory": memory << 30}, Labels: labels}
 }
 
-// expect prices and a condition of a reason, empty if there is none, that says something.
+// expect compares prices and condition; reason "" means no condition.
 func (r *rack) expect(want *brokerv1alpha1.Cost, reason, says string) {
 	r.Helper()
 	if diff := cmp.Diff(want, r.Cost()); diff != "" {
@@ -87,7 +87,7 @@ func euro(cpu, memory string) *brokerv1alpha1.Cost {
 	return &brokerv1alpha1.Cost{CPUCost: cpu, MemoryCost: memory, Currency: "EUR", EgressCost: "0.02"}
 }
 
-func TestPricesOfTheFileAreThePrices(t *testing.T) {
+func TestCostOfConfigurationFile(t *testing.T) {
 	r := newRack(t)
 	r.expect(nil, "", "")
 	r.Follow(&configuration.Configuration{Prices: euro("1", "2")})
@@ -97,10 +97,10 @@ func TestPricesOfTheFileAreThePrices(t *testing.T) {
 	}
 }
 
-func TestPricesOfLabels(t *testing.T) {
+func TestCostOfNodeLabels(t *testing.T) {
 	r := newRack(t)
 	r.Follow(&configuration.Configuration{Prices: euro("", ""), PriceLabels: map[corev1.ResourceName]string{"cpu": "c", "memory": "m", "nvidia.com/gpu": "g"}})
-	r.expect(nil, "", "") // nodes are not known yet
+	r.expect(nil, "", "") // the nodes are not known yet
 
 	r.lend(lentNode("n1", 4, 8, map[string]string{"c": "0.04", "m": "0.004", "g": "9"}), lentNode("n2", 12, 8, map[string]string{"c": "0.08", "m": "0.006"}))
 	r.expect(euro("0.07", "0.005"), agentv1alpha1.ReasonPriced, "")
@@ -121,7 +121,7 @@ func TestPricesOfLabels(t *testing.T) {
 	r.lend()
 	r.expect(nil, agentv1alpha1.ReasonPriced, "")
 
-	// Other labels: the nodes are as they were.
+	// Other labels on the same nodes.
 	r.lend(lentNode("n1", 4, 8, map[string]string{"c": "0.04", "d": "0.05"}))
 	r.Follow(&configuration.Configuration{Prices: euro("", ""), PriceLabels: map[corev1.ResourceName]string{"cpu": "d"}})
 	r.expect(euro("0.05", ""), agentv1alpha1.ReasonPriced, "")
@@ -129,43 +129,43 @@ func TestPricesOfLabels(t *testing.T) {
 	r.expect(nil, "", "")
 }
 
-// What OpenCost said last holds while it is away, for the nodes as they are.
-func TestPricesOfOpenCost(t *testing.T) {
+// OpenCost's last answer stays in use while it is down, with the present nodes.
+func TestCostOfOpenCost(t *testing.T) {
 	r := newRack(t)
 	r.lend(lentNode("n1", 4, 8, nil), lentNode("n2", 4, 24, nil))
 	r.Follow(&configuration.Configuration{Prices: euro("", ""), OpenCost: r.server.URL})
 	r.expect(nil, "", "")
-	r.ask(t.Context())
-	r.expect(nil, agentv1alpha1.ReasonOpenCostUnavailable, "since 2026-03-01T12:00:00Z: it answers 503 Service Unavailable; what stands in spec.cost")
+	r.scrape(t.Context())
+	r.expect(nil, agentv1alpha1.ReasonOpenCostUnavailable, "since 2026-03-01T12:00:00Z: the server answers 503 Service Unavailable; spec.cost")
 
 	r.clock.Step(askEvery)
 	r.answer = exported
-	r.ask(t.Context())
-	first := euro("0.031611", "0.004237092") // of 0.004237 once and 0.004237123 three times
+	r.scrape(t.Context())
+	first := euro("0.031611", "0.004237092") // 0.004237 once and 0.004237123 three times
 	r.expect(first, agentv1alpha1.ReasonPriced, "")
 
 	r.clock.Step(askEvery)
 	r.answer = ""
-	r.ask(t.Context())
-	r.expect(first, agentv1alpha1.ReasonOpenCostUnavailable, "since 2026-03-01T12:01:00Z: it answers 503 Service Unavailable; what it said then stays in force")
+	r.scrape(t.Context())
+	r.expect(first, agentv1alpha1.ReasonOpenCostUnavailable, "since 2026-03-01T12:01:00Z: the server answers 503 Service Unavailable; its last prices stay in force")
 	r.lend(lentNode("n1", 4, 8, nil), lentNode("n9", 4, 8, nil))
 	r.expect(euro("0.031611", "0.004237"), agentv1alpha1.ReasonOpenCostUnavailable, "")
 
 	r.answer = exported
-	r.ask(t.Context())
+	r.scrape(t.Context())
 	r.expect(euro("0.031611", "0.004237"), agentv1alpha1.ReasonPriced, `node "n9" has no metric node_cpu_hourly_cost`)
 
-	// Another OpenCost has said nothing yet, and one that answers too late is not heard.
+	// A new OpenCost has not answered yet, and an answer that arrives too late is ignored.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r.Follow(&configuration.Configuration{Prices: euro("", ""), OpenCost: r.server.URL + "/other"})
-	r.ask(ctx)
+	r.scrape(ctx)
 	r.expect(nil, "", "")
-	r.ask(t.Context())
+	r.scrape(t.Context())
 	r.expect(euro("0.031611", "0.004237"), agentv1alpha1.ReasonPriced, "")
 }
 
-func TestOpenCostIsAskedEveryMinuteAndWhenItIsNamed(t *testing.T) {
+func TestPricerScrapesEveryMinuteAndOnChange(t *testing.T) {
 	r := newRack(t)
 	r.answer = exported
 	ctx, stop := context.WithCancel(t.Context())
