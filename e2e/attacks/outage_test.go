@@ -217,15 +217,18 @@ func unprivileged(pod map[string]any) {
 // A peering that an administrator made by hand is guarded as guard.elsewhere says.
 func TestGuardElsewhereModes(t *testing.T) {
 	env := stage.Open(t)
+	peerByHand(t, env)
+	plane, err := env.Identity(t.Context(), "rome", provider)
+	check(t, err)
+	steal := func(ctx context.Context) error {
+		return plane.Status().Patch(ctx, e2e.Object(e2e.SliceKind, e2e.TenantNamespace("rome"), "by-hand"),
+			merge(`{"status":{"resources":{"cpu":"7"}}}`), client.DryRunAll)
+	}
 	for mode, wantRefused := range map[string]bool{"off": false, "audit": false, "enforce": true} {
 		t.Run(mode, func(t *testing.T) {
 			withValues(t, env, provider, map[string]any{"guard": map[string]any{"elsewhere": mode}})
-			peerByHand(t, env)
-			plane, err := env.Identity(t.Context(), "rome", provider)
-			check(t, err)
-			office := e2e.TenantNamespace("rome")
 			check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
-				err := plane.Status().Patch(ctx, e2e.Object(e2e.SliceKind, office, "by-hand"), merge(`{"status":{"resources":{"cpu":"7"}}}`), client.DryRunAll)
+				err := steal(ctx)
 				if (err != nil) == wantRefused {
 					return "", nil
 				}
