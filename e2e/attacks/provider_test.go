@@ -151,7 +151,7 @@ func TestAgentsSignNothingButNonces(t *testing.T) {
 		"a nonce in the alphabet of URLs":  []byte(strings.Repeat("_-", 43) + "=="),
 	} {
 		t.Run(name, func(t *testing.T) {
-			epoch := hex.EncodeToString([]byte(name))
+			epoch := newEpoch(t)
 			check(t, h.send(t.Context(), liqo.StepChallenge, epoch, "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: bytes}))
 			if _, _, err := h.answer(t.Context(), epoch, 2*time.Second); err == nil {
 				t.Error("rome signed it")
@@ -159,8 +159,9 @@ func TestAgentsSignNothingButNonces(t *testing.T) {
 		})
 	}
 	t.Run("a nonce is signed, so that this test could fail", func(t *testing.T) {
-		check(t, h.send(t.Context(), liqo.StepChallenge, "genuine", "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
-		_, _, err := h.answer(t.Context(), "genuine", 30*time.Second)
+		epoch := newEpoch(t)
+		check(t, h.send(t.Context(), liqo.StepChallenge, epoch, "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
+		_, _, err := h.answer(t.Context(), epoch, 30*time.Second)
 		check(t, err)
 	})
 }
@@ -178,8 +179,9 @@ func newKey(t *testing.T) ed25519.PrivateKey {
 func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 	env := stage.Open(t)
 	h := playProvider(t, env)
-	check(t, h.send(t.Context(), liqo.StepChallenge, "genuine", "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
-	answer, digest, err := h.answer(t.Context(), "genuine", 30*time.Second)
+	epoch := newEpoch(t)
+	check(t, h.send(t.Context(), liqo.StepChallenge, epoch, "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
+	answer, digest, err := h.answer(t.Context(), epoch, 30*time.Second)
 	check(t, err)
 	crt := selfSigned(t, answer)
 	proxy, own := "http://127.0.0.1:39081", env.Playground.Clusters[provider].URL()
@@ -194,10 +196,27 @@ func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			credentials.TenantNamespace, credentials.SignedCRT = "liqo-tenant-rome", crt
-			check(t, h.send(t.Context(), liqo.StepCredentials, "genuine", digest, credentials))
+			check(t, h.send(t.Context(), liqo.StepCredentials, epoch, digest, credentials))
 			h.awaitNoIdentity(t)
 		})
 	}
+	t.Run("those that lead to the advertised API server are taken, so that this test could fail", func(t *testing.T) {
+		credentials := liqo.Credentials{TenantNamespace: "liqo-tenant-rome", SignedCRT: crt, APIServer: own}
+		check(t, h.send(t.Context(), liqo.StepCredentials, epoch, digest, credentials))
+		identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), liqo.IdentityName(provider))
+		check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) {
+			return "", env.Member("rome").Get(ctx, client.ObjectKeyFromObject(identity), identity)
+		}))
+	})
+}
+
+// newEpoch names a handshake. The broker keeps the last message of a step, and tests share it.
+func newEpoch(t *testing.T) string {
+	t.Helper()
+	raw := make([]byte, 16)
+	_, err := rand.Read(raw)
+	check(t, err)
+	return hex.EncodeToString(raw)
 }
 
 // selfSigned is a certificate for the key that signed an answer, of a CA of the provider's own.
