@@ -98,8 +98,10 @@ func Check(t testing.TB, err error) {
 // IsRefused reports whether the API server refused a request by right, by policy or by a
 // webhook.
 func IsRefused(err error) bool {
-	byPolicy := apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
-	return byPolicy || apierrors.IsForbidden(err)
+	if apierrors.IsForbidden(err) {
+		return true
+	}
+	return apierrors.IsInvalid(err) && (strings.Contains(err.Error(), "ValidatingAdmissionPolicy") || strings.Contains(err.Error(), "admission webhook"))
 }
 
 // Refused fails the test unless the API server refused a request.
