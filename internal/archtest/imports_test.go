@@ -15,7 +15,7 @@ var rows = [][]string{
 	// it makes of instructions, and how it keeps its certificate.
 	{"internal/broker", "internal/inbox", "internal/bounds", "internal/consent", "internal/enrolment", "internal/identity"},
 	{
-		"liqo", "internal/capacity", "internal/pricing", "internal/placeholder", "internal/reach", "internal/transport/http", "internal/transport/kubernetes",
+		"liqo", "internal/capacity", "internal/pricing", "internal/placeholder", "internal/enforcement", "internal/reach", "internal/transport/http", "internal/transport/kubernetes",
 		"internal/transport/fake", "internal/transport/transporttest", "internal/journal", "internal/pki", "internal/replica",
 	},
 	{"internal/configuration"},

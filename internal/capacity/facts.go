@@ -24,6 +24,8 @@ const (
 	shadowPodGroup  = "offloading.liqo.io/"
 	creatorLabel    = "liqo.io/creator-user"
 	originNodeLabel = "offloading.liqo.io/nodename"
+	// controlPlaneRole is a label and a taint of Kubernetes.
+	controlPlaneRole = "node-role.kubernetes.io/control-plane"
 	// rejectedReason is that of a pod on a virtual node that the provider does not take.
 	rejectedReason = "OffloadingBackOff"
 )
@@ -45,6 +47,9 @@ type nodeFacts struct {
 	allocatable quantity.Amounts
 	ours        bool
 	counts      bool
+	// barred is true for a node that takes no ordinary pods, controlPlane for one that is
+	// labelled as part of the control plane.
+	barred, controlPlane bool
 	// labels are those that are shown; nil if the node has none of them.
 	labels map[string]string
 	// kept are those that Lend asks for; nil if the node has none of them.
@@ -52,19 +57,22 @@ type nodeFacts struct {
 }
 
 func (f nodeFacts) equal(g nodeFacts) bool {
-	return f.ours == g.ours && f.counts == g.counts && maps.Equal(f.labels, g.labels) && maps.Equal(f.kept, g.kept) &&
+	return f.ours == g.ours && f.counts == g.counts && f.barred == g.barred && f.controlPlane == g.controlPlane && maps.Equal(f.labels, g.labels) && maps.Equal(f.kept, g.kept) &&
 		f.capacity.Equal(g.capacity) && f.allocatable.Equal(g.allocatable)
 }
 
 func factsOfNode(node *corev1.Node, shown []string, lent *lendable) nodeFacts {
-	ours := node.Labels[nodeTypeLabel] != virtualNode
+	ours, barred := node.Labels[nodeTypeLabel] != virtualNode, isControlPlaneOnly(node)
+	_, controlPlane := node.Labels[controlPlaneRole]
 	return nodeFacts{
-		capacity:    bounded(node.Status.Capacity),
-		allocatable: bounded(node.Status.Allocatable),
-		ours:        ours,
-		counts:      ours && lent.nodes.Matches(labels.Set(node.Labels)) && !node.Spec.Unschedulable && isReady(node) && !isControlPlaneOnly(node),
-		labels:      some(node.Labels, shown),
-		kept:        some(node.Labels, lent.labels),
+		capacity:     bounded(node.Status.Capacity),
+		allocatable:  bounded(node.Status.Allocatable),
+		ours:         ours,
+		counts:       ours && lent.nodes.Matches(labels.Set(node.Labels)) && !node.Spec.Unschedulable && isReady(node) && !barred,
+		barred:       barred,
+		controlPlane: controlPlane,
+		labels:       some(node.Labels, shown),
+		kept:         some(node.Labels, lent.labels),
 	}
 }
 
@@ -99,7 +107,7 @@ func isReady(node *corev1.Node) bool {
 func isControlPlaneOnly(node *corev1.Node) bool {
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]
-		if t.Key == "node-role.kubernetes.io/control-plane" && t.Effect != corev1.TaintEffectPreferNoSchedule {
+		if t.Key == controlPlaneRole && t.Effect != corev1.TaintEffectPreferNoSchedule {
 			return true
 		}
 	}

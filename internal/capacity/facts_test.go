@@ -187,8 +187,8 @@ func readyNode(edit func(*corev1.Node)) *corev1.Node {
 
 func TestWhichNodesCount(t *testing.T) {
 	cases := map[string]struct {
-		edit         func(*corev1.Node)
-		ours, counts bool
+		edit                 func(*corev1.Node)
+		ours, counts, barred bool
 	}{
 		"a ready node counts": {edit: func(*corev1.Node) {}, ours: true, counts: true},
 		"one that is not ready is ours but does not count": {
@@ -203,7 +203,7 @@ func TestWhichNodesCount(t *testing.T) {
 		"a node kept for the control plane does not count": {
 			edit: func(n *corev1.Node) {
 				n.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
-			}, ours: true,
+			}, ours: true, barred: true,
 		},
 		"a taint that devices carry does not matter": {
 			edit: func(n *corev1.Node) {
@@ -213,7 +213,7 @@ func TestWhichNodesCount(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			want := nodeFacts{capacity: quantity.Amounts{"cpu": 4000}, allocatable: quantity.Amounts{"cpu": 3000}, ours: tc.ours, counts: tc.counts}
+			want := nodeFacts{capacity: quantity.Amounts{"cpu": 4000}, allocatable: quantity.Amounts{"cpu": 3000}, ours: tc.ours, counts: tc.counts, barred: tc.barred}
 			if diff := cmp.Diff(want, factsOfNode(readyNode(tc.edit), nil, everything), cmp.AllowUnexported(nodeFacts{})); diff != "" {
 				t.Errorf("facts (-want +got):\n%s", diff)
 			}

@@ -1,6 +1,8 @@
 package capacity
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -38,4 +40,36 @@ func (w *Watcher) Lent(seen int64) (nodes []LentNode, revision int64) {
 		}
 	}
 	return nodes, w.accounts.revision
+}
+
+// Lendable says which nodes of this cluster may run pods of others, whether they are Ready
+// and schedulable now or not.
+type Lendable struct {
+	// Nodes is what Lend selects.
+	Nodes labels.Selector
+	// ControlPlanes is true where a node that is labelled as part of the control plane takes
+	// ordinary pods.
+	ControlPlanes bool
+	// Barred are the other nodes that take no ordinary pods, sorted.
+	Barred []string
+}
+
+// Lendable reads the nodes; ok is false while they are not known.
+func (w *Watcher) Lendable() (l Lendable, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.nodesKnown {
+		return Lendable{}, false
+	}
+	l.Nodes = w.lent.nodes
+	for _, n := range w.accounts.nodes {
+		l.ControlPlanes = l.ControlPlanes || n.known && n.facts.ours && n.facts.controlPlane && !n.facts.barred
+	}
+	for name, n := range w.accounts.nodes {
+		if n.known && n.facts.ours && n.facts.barred && (l.ControlPlanes || !n.facts.controlPlane) {
+			l.Barred = append(l.Barred, name)
+		}
+	}
+	slices.Sort(l.Barred)
+	return l, true
 }

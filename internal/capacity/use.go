@@ -2,6 +2,7 @@ package capacity
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -26,3 +27,6 @@ func UseOf(pod *corev1.Pod) (u Use, ok bool) {
 	u.Over = Finished(pod)
 	return u, true
 }
+
+// PlacementOf names the placement that a pod runs for, "" if it runs for none.
+func PlacementOf(pod *metav1.ObjectMeta) string { return placementOf(pod) }

@@ -276,3 +276,45 @@ func TestLabelsOfLentNodesAreKeptOnceAskedFor(t *testing.T) {
 		}
 	})
 }
+
+func TestNodesOfTheControlPlaneAreLendableWhereTheyTakeOrdinaryPods(t *testing.T) {
+	plane := func(name string, labelled, tainted bool) *corev1.Node {
+		return readyNode(func(n *corev1.Node) {
+			n.Name = name
+			if labelled {
+				n.Labels[controlPlaneRole] = ""
+			}
+			if tainted {
+				n.Spec.Taints = []corev1.Taint{{Key: controlPlaneRole, Effect: corev1.TaintEffectNoSchedule}}
+			}
+		})
+	}
+	for name, tc := range map[string]struct {
+		nodes []*corev1.Node
+		want  Lendable
+	}{
+		"workers alone":                                  {[]*corev1.Node{plane("w", false, false)}, Lendable{}},
+		"a control plane of its own":                     {[]*corev1.Node{plane("w", false, false), plane("c", true, true)}, Lendable{}},
+		"one node that is everything":                    {[]*corev1.Node{plane("c", true, false)}, Lendable{ControlPlanes: true}},
+		"a barred node without the label":                {[]*corev1.Node{plane("x", false, true)}, Lendable{Barred: []string{"x"}}},
+		"one control plane takes pods, another does not": {[]*corev1.Node{plane("c", true, false), plane("d", true, true)}, Lendable{ControlPlanes: true, Barred: []string{"d"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := New(fake.NewClientset())
+			if _, known := w.Lendable(); known {
+				t.Error("before the first list nothing is known")
+			}
+			facts := map[string]nodeFacts{}
+			for _, n := range tc.nodes {
+				facts[n.Name] = factsOfNode(n, nil, everything)
+			}
+			w.nodesKnown = true
+			w.accounts.replaceNodes(facts)
+			got, known := w.Lendable()
+			got.Nodes = nil
+			if diff := cmp.Diff(tc.want, got); diff != "" || !known {
+				t.Errorf("known %t (-want +got):\n%s", known, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package enforcement
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+const (
+	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
+	nodeTypeLabel     = "liqo.io/type"
+	virtualNode       = "virtual-node"
+)
+
+// LentNodes says on which nodes pods of consumers may run.
+type LentNodes struct {
+	// Selector is the operator's; no virtual node is ever lent.
+	Selector labels.Selector
+	// ControlPlanes is true where a node of the control plane takes ordinary pods.
+	ControlPlanes bool
+	// Barred are nodes that take no ordinary pods, by name.
+	Barred []string
+}
+
+// operators of node affinity, by those of label selectors.
+var operators = map[selection.Operator]corev1.NodeSelectorOperator{
+	selection.In: corev1.NodeSelectorOpIn, selection.Equals: corev1.NodeSelectorOpIn, selection.DoubleEquals: corev1.NodeSelectorOpIn,
+	selection.NotIn: corev1.NodeSelectorOpNotIn, selection.NotEquals: corev1.NodeSelectorOpNotIn,
+	selection.Exists: corev1.NodeSelectorOpExists, selection.DoesNotExist: corev1.NodeSelectorOpDoesNotExist,
+	selection.GreaterThan: corev1.NodeSelectorOpGt, selection.LessThan: corev1.NodeSelectorOpLt,
+}
+
+// term requires a lent node.
+func (l *LentNodes) term() corev1.NodeSelectorTerm {
+	t := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: nodeTypeLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{virtualNode}},
+	}}
+	if !l.ControlPlanes {
+		t.MatchExpressions = append(t.MatchExpressions, corev1.NodeSelectorRequirement{Key: controlPlaneLabel, Operator: corev1.NodeSelectorOpDoesNotExist})
+	}
+	requirements, any := l.Selector.Requirements()
+	if !any { // it selects nothing: neither does an expression that contradicts itself
+		t.MatchExpressions = append(t.MatchExpressions,
+			corev1.NodeSelectorRequirement{Key: nodeTypeLabel, Operator: corev1.NodeSelectorOpIn, Values: []string{virtualNode}})
+	}
+	for _, r := range requirements {
+		values := r.ValuesUnsorted()
+		slices.Sort(values)
+		t.MatchExpressions = append(t.MatchExpressions, corev1.NodeSelectorRequirement{Key: r.Key(), Operator: operators[r.Operator()], Values: values})
+	}
+	for _, name := range l.Barred {
+		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{name},
+		})
+	}
+	return t
+}
+
+// NodeSelector selects the nodes that are lent.
+func (l *LentNodes) NodeSelector() *corev1.NodeSelector {
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{l.term()}}
+}
+
+// Confine requires a lent node of a pod, beside what the pod requires itself, and reports
+// whether that changed the pod.
+func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
+	if spec.Affinity == nil {
+		spec.Affinity = &corev1.Affinity{}
+	}
+	if spec.Affinity.NodeAffinity == nil {
+		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = l.NodeSelector()
+		return true
+	}
+	lent := l.term()
+	for i := range required.NodeSelectorTerms {
+		term := &required.NodeSelectorTerms[i]
+		if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
+			continue // an empty term matches no node, and has to stay empty for that
+		}
+		changed = join(&term.MatchExpressions, lent.MatchExpressions) || changed
+		changed = join(&term.MatchFields, lent.MatchFields) || changed
+	}
+	return changed
+}
+
+// join adds the requirements that are not there yet.
+func join(to *[]corev1.NodeSelectorRequirement, more []corev1.NodeSelectorRequirement) (changed bool) {
+	for _, r := range more {
+		if !slices.ContainsFunc(*to, func(have corev1.NodeSelectorRequirement) bool { return equality.Semantic.DeepEqual(have, r) }) {
+			*to, changed = append(*to, r), true
+		}
+	}
+	return changed
+}

@@ -1,0 +1,114 @@
+package enforcement
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"pgregory.net/rapid"
+)
+
+func lent(t interface{ Fatal(...any) }, selector string, barred ...string) LentNodes {
+	s, err := labels.Parse(selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return LentNodes{Selector: s, Barred: barred}
+}
+
+func node(name string, labels map[string]string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+func TestConfineAllowsLentNodesOnly(t *testing.T) {
+	nodes := []*corev1.Node{
+		node("lent", map[string]string{"pool": "lend", "zone": "a"}),
+		node("lent-b", map[string]string{"pool": "lend", "zone": "b"}),
+		node("kept", map[string]string{"pool": "own", "zone": "a"}),
+		node("spot", map[string]string{"pool": "lend", "spot": "", "zone": "a"}),
+		node("virtual", map[string]string{"pool": "lend", "liqo.io/type": "virtual-node"}),
+		node("master", map[string]string{"pool": "lend", "node-role.kubernetes.io/control-plane": ""}),
+		node("barred", map[string]string{"pool": "lend", "zone": "a"}),
+	}
+	pool := lent(t, "pool=lend,!spot", "barred")
+	everything := lent(t, "")
+	planes := lent(t, "")
+	planes.ControlPlanes = true
+	nothing := LentNodes{Selector: labels.Nothing()}
+	for name, tc := range map[string]struct {
+		lent LentNodes
+		spec string
+		want []string
+	}{
+		"no affinity of its own":                 {pool, `{}`, []string{"lent", "lent-b"}},
+		"its node selector still counts":         {pool, `{nodeSelector: {zone: b}}`, []string{"lent-b"}},
+		"a node selector opens nothing":          {pool, `{nodeSelector: {pool: own}}`, nil},
+		"each of its own terms is confined":      {pool, `{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}, {matchExpressions: [{key: pool, operator: Exists}]}]}}}}`, []string{"lent", "lent-b"}},
+		"a term by name is confined":             {pool, `{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [kept]}]}]}}}}`, nil},
+		"an empty term still matches nothing":    {pool, `{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{}]}}}}`, nil},
+		"preferences stay":                       {pool, `{affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: zone, operator: In, values: [a]}]}}]}}}`, []string{"lent", "lent-b"}},
+		"everything is lent":                     {everything, `{}`, []string{"lent", "lent-b", "kept", "spot", "barred"}},
+		"control planes that take ordinary pods": {planes, `{}`, []string{"lent", "lent-b", "kept", "spot", "master", "barred"}},
+		"nothing is lent":                        {nothing, `{}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &corev1.Pod{}
+			if err := yaml.Unmarshal([]byte("{spec: "+tc.spec+"}"), p); err != nil {
+				t.Fatal(err)
+			}
+			tc.lent.Confine(&p.Spec)
+			var got []string
+			for _, n := range nodes {
+				if ok, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); err != nil {
+					t.Fatal(err)
+				} else if ok {
+					got = append(got, n.Name)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("nodes (-want +got):\n%s", diff)
+			}
+			if again := p.DeepCopy(); tc.lent.Confine(&again.Spec) {
+				t.Errorf("a second look changes the pod:\n%s", cmp.Diff(p.Spec, again.Spec))
+			}
+		})
+	}
+}
+
+// A confined pod may run exactly where it could before and where the operator lends.
+func TestConfineProperty(t *testing.T) {
+	keys, values := []string{"pool", "zone", "size"}, []string{"1", "2", "3"}
+	rapid.Check(t, func(t *rapid.T) {
+		set := rapid.MapOf(rapid.SampledFrom(keys), rapid.SampledFrom(values))
+		selector := rapid.SampledFrom([]string{"", "pool", "!pool", "pool=1", "pool!=1", "pool in (1,2)", "pool notin (1,2)", "size>1", "size<3", "pool=1,!zone"}).Draw(t, "selector")
+		l := lent(t, selector)
+		p := &corev1.Pod{}
+		p.Spec.NodeSelector = set.Draw(t, "node selector")
+		if rapid.Bool().Draw(t, "affinity") {
+			required := &corev1.NodeSelector{}
+			for range rapid.IntRange(1, 3).Draw(t, "terms") {
+				var term corev1.NodeSelectorTerm
+				for k, v := range set.Draw(t, "term") {
+					term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: k, Operator: corev1.NodeSelectorOpIn, Values: []string{v}})
+				}
+				required.NodeSelectorTerms = append(required.NodeSelectorTerms, term)
+			}
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
+		}
+		before := p.DeepCopy()
+		l.Confine(&p.Spec)
+		n := node("any", set.Draw(t, "node"))
+		could, err := nodeaffinity.GetRequiredNodeAffinity(before).Match(n)
+		can, err2 := nodeaffinity.GetRequiredNodeAffinity(p).Match(n)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		if want := could && l.Selector.Matches(labels.Set(n.Labels)); can != want {
+			t.Fatalf("node %v with selector %q: %t, want %t", n.Labels, selector, can, want)
+		}
+	})
+}
