@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -38,6 +39,20 @@ func (r *Reports) Answer(reservation string, placement int32, change int64, stat
 	}, fmt.Sprintf("%s/%d", state, change), taken)
 }
 
+// SayExcess has it reported, once for each version, that a consumer ran more than it was
+// granted. It stands beside what is said of the placement's state.
+func (r *Reports) SayExcess(reservation string, placement int32, excess *v1.Excess, version string) {
+	report := &v1.StatusReport{
+		Placement: placement, Role: r.Role, State: v1.StatusReportStateAcknowledged, Reason: agentv1alpha1.ReasonExceedsGrant, Excess: excess,
+	}
+	send := func(ctx context.Context) error {
+		return r.settle(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
+	}
+	r.Outbox.Post(excessKey(r.key(reservation, placement)), version, send, nil)
+}
+
+func excessKey(report string) string { return report + "/excess" }
+
 func (r *Reports) say(reservation string, report *v1.StatusReport, version string, taken func()) {
 	send := func(ctx context.Context) error {
 		return r.settle(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
@@ -52,7 +67,9 @@ func (r *Reports) Heard(reservation string, placement int32, state v1.StatusRepo
 
 // Forget drops what was said of a placement.
 func (r *Reports) Forget(reservation string, placement int32) {
-	r.Outbox.Drop(r.key(reservation, placement))
+	key := r.key(reservation, placement)
+	r.Outbox.Drop(key)
+	r.Outbox.Drop(excessKey(key))
 }
 
 func (r *Reports) key(reservation string, placement int32) string {

@@ -61,12 +61,30 @@ func describeChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now me
 	inst.Status.Change = inst.Spec.Change
 	aspect := liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "what is wanted now is kept"}
 	if a.Admitted {
+		noteReduction(inst, now)
 		inst.Status.Granted = inst.Spec.Resources.DeepCopy()
 	} else {
 		inst.Status.Granted = inst.Kept().DeepCopy()
 		aspect = liqo.Aspect{Reason: orRefused(a.Reason), Message: fmt.Sprintf("%s; what was kept before is kept", a.Message)}
 	}
 	set(inst, agentv1alpha1.ConditionChanged, aspect, now)
+}
+
+// noteReduction keeps what was granted until now where less is kept from now on: pods that
+// run stay. The enforcement drops it once they fit.
+func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
+	if !grows(inst.Spec.Resources, inst.Kept()) {
+		return
+	}
+	before := inst.Kept().DeepCopy()
+	if earlier := inst.Status.Reduced; earlier != nil {
+		for name, amount := range earlier.Resources {
+			if had := before[name]; amount.Cmp(had) > 0 {
+				before[name] = amount
+			}
+		}
+	}
+	inst.Status.Reduced = &agentv1alpha1.ReducedGrant{Resources: before, At: now}
 }
 
 // sayChange answers the broker: yes as soon as nothing more than what is kept is given.

@@ -65,6 +65,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if withdraws(inst) {
 		return state.Again, r.withdraw(ctx, inst)
 	}
+	r.sayExcess(inst)
 	return state.Again, r.settle(ctx, inst, state)
 }
 

@@ -21,6 +21,7 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	before := inst.DeepCopy()
 	describe(inst, state, r.now())
 	r.describeHold(inst)
+	r.describeExcess(inst)
 	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
 		return nil
 	}

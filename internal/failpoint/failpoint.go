@@ -69,6 +69,10 @@ const (
 	ProviderTenantDeleted    Point = "provider-tenant-deleted"
 	ProviderNamespaceDeleted Point = "provider-namespace-deleted"
 	ProviderDeleted          Point = "provider-deleted"
+	ExcessNoted              Point = "excess-noted"
+	ExcessCordoned           Point = "excess-cordoned"
+	ExcessShadowPodDeleted   Point = "excess-shadowpod-deleted"
+	ExcessPodEvicted         Point = "excess-pod-evicted"
 )
 
 // Consumer lists every point of the agent that consumes, in the order of a
@@ -92,6 +96,9 @@ var Provider = []Point{
 	ProviderChangeDecided, ProviderChangeAgreed,
 	ProviderReleased, ProviderGone, ProviderTenantDeleted, ProviderNamespaceDeleted, ProviderDeleted,
 }
+
+// Excess lists the points of that agent at which pods exceed what was granted.
+var Excess = []Point{ExcessNoted, ExcessCordoned, ExcessShadowPodDeleted, ExcessPodEvicted}
 
 // Points of the broker.
 const (

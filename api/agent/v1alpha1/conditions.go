@@ -77,6 +77,9 @@ const (
 	// ConditionHeld is true when placeholder pods keep all of a placement's capacity that
 	// is not used. It is absent where nothing but the ledger holds it.
 	ConditionHeld = "Held"
+	// ConditionWithinGrant of a ProviderInstruction is false while the pods of its placement use
+	// more than was granted. It is absent until they do so for the first time.
+	ConditionWithinGrant = "WithinGrant"
 	// ConditionGranted is true when the ResourceSlice of a placement is granted.
 	ConditionGranted = "Granted"
 )
@@ -174,6 +177,10 @@ const (
 	ReasonHeld    = "Held"
 	// ReasonHoldIncomplete: placeholders find no room, because other pods have taken it.
 	ReasonHoldIncomplete = "HoldIncomplete"
+	// ReasonExceedsGrant: pods use more than was granted, the newest are evicted.
+	ReasonExceedsGrant = "ExceedsGrant"
+	// ReasonWithinGrant: they did, and fit again.
+	ReasonWithinGrant = "WithinGrant"
 
 	ReasonCertificateValid    = "CertificateValid"
 	ReasonCertificateExpiring = "CertificateExpiring"

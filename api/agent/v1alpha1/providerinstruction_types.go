@@ -83,6 +83,43 @@ type RecalledPlacement struct {
 	Message string `json:"message,omitempty"`
 }
 
+// ReducedGrant is what was granted before a reduction that pods have not followed yet.
+type ReducedGrant struct {
+	// resources that were granted before. Pods that were created until at may use them up.
+	// +required
+	Resources corev1.ResourceList `json:"resources"`
+
+	// at is when less was agreed to.
+	// +required
+	At metav1.Time `json:"at"`
+}
+
+// GrantExcess is how far the pods of a placement went beyond what was granted. It stays for
+// the life of the placement.
+type GrantExcess struct {
+	// resources by which pods exceed the grant now; empty when they fit.
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+
+	// largest excess of each resource that was seen.
+	// +optional
+	Largest corev1.ResourceList `json:"largest,omitempty"`
+
+	// evictedPods counts the pods that the agent evicted for it.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	EvictedPods int32 `json:"evictedPods,omitempty"`
+
+	// lastSeen is when excess was seen last.
+	// +required
+	LastSeen metav1.Time `json:"lastSeen"`
+
+	// cordoned is true while the agent keeps new pods of the placement out: until a minute
+	// after its pods fit again.
+	// +optional
+	Cordoned bool `json:"cordoned,omitempty"`
+}
+
 // ProviderInstructionStatus is how far the provider is.
 type ProviderInstructionStatus struct {
 	// phase of the instruction.
@@ -109,6 +146,16 @@ type ProviderInstructionStatus struct {
 	// +optional
 	ReleasingSince *metav1.Time `json:"releasingSince,omitempty"`
 
+	// reduced is set while pods may still use more than granted, because the consumer agreed
+	// to less than they used: nothing is evicted for that.
+	// +optional
+	Reduced *ReducedGrant `json:"reduced,omitempty"`
+
+	// excess is set once the placement's pods have used more than granted. The agent evicts
+	// the newest of them until the others fit.
+	// +optional
+	Excess *GrantExcess `json:"excess,omitempty"`
+
 	// recalled is set while the operator wants the placement back, see LendingPolicy.
 	// +optional
 	Recalled *RecalledPlacement `json:"recalled,omitempty"`
@@ -123,8 +170,8 @@ type ProviderInstructionStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Acknowledged, Granted, after a change of resources Changed, and
-	// with placeholders Held.
+	// conditions are Ready, Acknowledged, Granted, after a change of resources Changed, with
+	// placeholders Held, and once pods have used more than granted WithinGrant.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -1,0 +1,76 @@
+package providerinstruction
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// describeExcess adds to the status whether the pods of the placement use more than was
+// granted. The enforcement controller writes status.excess, which this goes by.
+func (r *Reconciler) describeExcess(inst *agentv1alpha1.ProviderInstruction) {
+	if inst.Status.Excess == nil {
+		meta.RemoveStatusCondition(&inst.Status.Conditions, agentv1alpha1.ConditionWithinGrant)
+		return
+	}
+	set(inst, agentv1alpha1.ConditionWithinGrant, excessAspect(inst), r.now())
+}
+
+func excessAspect(inst *agentv1alpha1.ProviderInstruction) liqo.Aspect {
+	excess, consumer := inst.Status.Excess, inst.Spec.RequesterClusterID
+	if len(excess.Resources) > 0 {
+		return liqo.Aspect{Reason: agentv1alpha1.ReasonExceedsGrant, Message: fmt.Sprintf(
+			"pods of %q exceed what was granted by %s: new pods are kept out and the newest are evicted until the others fit, %d so far; if it continues, stop lending to %q (LendingPolicy)",
+			consumer, amountsInWords(excess.Resources), excess.EvictedPods, consumer)}
+	}
+	message := fmt.Sprintf("pods fit what was granted; they exceeded it until %s, by up to %s, and %d were evicted",
+		excess.LastSeen.UTC().Format("2006-01-02T15:04:05Z"), amountsInWords(excess.Largest), excess.EvictedPods)
+	if excess.Cordoned {
+		message += "; new pods are kept out for a minute"
+	}
+	return liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonWithinGrant, Message: message}
+}
+
+func amountsInWords(list corev1.ResourceList) string {
+	amounts, err := quantity.FromResourceList(list)
+	if err != nil {
+		return "amounts that cannot be read"
+	}
+	var words []string
+	for _, name := range amounts.Names() {
+		words = append(words, fmt.Sprintf("%s of %s", quantity.Format(name, amounts[name]), name))
+	}
+	return strings.Join(words, " and ")
+}
+
+// mostReported is how many resources the broker takes in one report.
+const mostReported = 16
+
+// sayExcess reports to the broker when pods begin to exceed the grant, and when they fit
+// again with how many were evicted.
+func (r *Reconciler) sayExcess(inst *agentv1alpha1.ProviderInstruction) {
+	excess := inst.Status.Excess
+	if excess == nil || refused(inst) || inst.Ended() || !inst.Status.Enforced {
+		return
+	}
+	largest := corev1.ResourceList{}
+	for name, amount := range excess.Largest {
+		if len(largest) < mostReported {
+			largest[name] = amount
+		}
+	}
+	report := &v1.Excess{Pods: excess.EvictedPods, Resources: wire.FromResourceList(largest)}
+	version := fmt.Sprintf("%d/%d", excess.LastSeen.Unix(), excess.EvictedPods)
+	if len(excess.Resources) > 0 {
+		version = "begun" // what comes in between is told at its end
+	}
+	r.reports.SayExcess(inst.Spec.ReservationName, inst.Spec.Placement, report, version)
+}
