@@ -110,7 +110,7 @@ func PodOf(pod *corev1.Pod) Pod {
 		Placement: capacity.PlacementOf(&pod.ObjectMeta), Created: pod.CreationTimestamp.Time, Request: RequestOf(pod),
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-		p.Owner = owner.Name
+		p.Owner = owner.UID
 	}
 	grace := pod.DeletionGracePeriodSeconds
 	p.Evicted = pod.DeletionTimestamp != nil && grace != nil && *grace <= int64(EvictionGrace.Seconds())
@@ -127,6 +127,14 @@ func (b *Book) Subscribe(f func(placement string)) {
 	for _, placement := range known {
 		f(placement)
 	}
+}
+
+// Has reports whether a watch has shown a pod of a placement.
+func (b *Book) Has(pod types.NamespacedName) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.placements[pod]
+	return ok
 }
 
 // Verdict is the answer to a pod that is to run for a placement.

@@ -27,8 +27,8 @@ const EvictionGrace = time.Second
 type Pod struct {
 	types.NamespacedName
 	UID types.UID
-	// Owner is the name of its ShadowPod.
-	Owner string
+	// Owner is the UID of its ShadowPod, which has the same name.
+	Owner types.UID
 	// Placement that the pod runs for.
 	Placement string
 	Created   time.Time
