@@ -11,7 +11,9 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -96,6 +98,37 @@ func TestObjectsAreFound(t *testing.T) {
 // webhooksForPeers are asked about what other clusters write, and about nothing else.
 var webhooksForPeers = []string{"resourceslices.authentication.liqo.io", "certificatesigningrequests.liqo.io"}
 
+// checkOffloadedPodsHook wants the hook to be asked about new pods of consumers and about
+// nothing else: an absent agent keeps these from starting, and holds up nobody's finalizers
+// and none of the cluster's own pods.
+func checkOffloadedPodsHook(t *testing.T, hook *admissionregistrationv1.ValidatingWebhook) {
+	t.Helper()
+	for _, rule := range hook.Rules {
+		if !slices.Equal(rule.Operations, []admissionregistrationv1.OperationType{admissionregistrationv1.Create}) || !slices.Equal(rule.Resources, []string{"pods"}) {
+			t.Errorf("%s is asked about %v of %v", hook.Name, rule.Operations, rule.Resources)
+		}
+	}
+	selector, err := metav1.LabelSelectorAsSelector(hook.NamespaceSelector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for namespace, want := range map[string]bool{"liqo.io/remote-cluster-id": true, "team": false, "liqo.io/remote-cluster-id liqo.io/tenant-namespace": false} {
+		set := labels.Set{}
+		for _, key := range strings.Fields(namespace) {
+			set[key] = "rome"
+		}
+		if selector.Matches(set) != want {
+			t.Errorf("%s is asked about namespaces with labels %q: %t", hook.Name, namespace, !want)
+		}
+	}
+	if len(hook.MatchConditions) != 1 || !strings.Contains(hook.MatchConditions[0].Expression, "'ShadowPod'") {
+		t.Errorf("%s is asked about pods that no ShadowPod controls: %v", hook.Name, hook.MatchConditions)
+	}
+	if *hook.FailurePolicy != admissionregistrationv1.Fail || *hook.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun {
+		t.Errorf("%s has failurePolicy %s and sideEffects %s", hook.Name, *hook.FailurePolicy, *hook.SideEffects)
+	}
+}
+
 // A webhook that stands in the way of a finalizer or of the broker itself would never
 // get out of it again.
 func TestWebhooksCannotDeadlock(t *testing.T) {
@@ -106,6 +139,10 @@ func TestWebhooksCannotDeadlock(t *testing.T) {
 				continue
 			}
 			for _, hook := range typed[*admissionregistrationv1.ValidatingWebhookConfiguration](t, obj).Webhooks {
+				if hook.Name == "offloaded-pods.liqo.io" {
+					checkOffloadedPodsHook(t, &hook)
+					continue
+				}
 				if slices.Contains(webhooksForPeers, hook.Name) {
 					continue
 				}

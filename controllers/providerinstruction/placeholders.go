@@ -32,6 +32,8 @@ type Placeholders struct {
 	Pods cache.Cache
 	// Room is what pods can still request on nodes, placeholders not counted.
 	Room func(nodes []string) map[string]quantity.Amounts
+	// Nodes are those that pods of consumers may run on.
+	Nodes func() *corev1.NodeSelector
 }
 
 // placeholderKeeper keeps all placeholders in step with all placements.
@@ -172,7 +174,7 @@ func (p *Placeholders) pod(h placeholder.Placeholder) *corev1.Pod {
 				RunAsNonRoot: new(true), RunAsUser: new(int64(65535)), RunAsGroup: new(int64(65535)),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
-			Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: liqo.OwnNodes()}},
+			Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: p.Nodes()}},
 			Containers: []corev1.Container{{
 				Name: "pause", Image: p.Image,
 				Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits},

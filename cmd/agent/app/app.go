@@ -97,6 +97,8 @@ type agent struct {
 	outbox    *liqo.Outbox
 	requests  *resourcerequest.Reconciler
 	peering   *liqo.Peering
+	// offloaded is nil where nobody peers.
+	offloaded *offloaded
 	// scout is nil where nobody peers.
 	scout *reach.Scout
 	// withoutLiqo is whether nobody peers because there was no Liqo when the agent started.
@@ -131,7 +133,7 @@ func run(ctx context.Context, o *options) error {
 	if err := a.settleNetworking(ctx, config); err != nil {
 		return err
 	}
-	for _, add := range []func(*rest.Config) error{a.addTransport, a.addIdentity, a.addCapacity, a.addPeering, a.addControllers, a.addInbox, a.addChecks, a.addWebhooks} {
+	for _, add := range []func(*rest.Config) error{a.addTransport, a.addIdentity, a.addCapacity, a.addPeering, a.addOffloaded, a.addControllers, a.addEnforcement, a.addInbox, a.addChecks, a.addWebhooks} {
 		if err := add(config); err != nil {
 			return err
 		}
@@ -354,15 +356,11 @@ func (a *agent) addControllers(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	placeholders, err := a.placeholders(config)
-	if err != nil {
-		return err
-	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
 		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.terms.offer).admit,
 		Peering: a.peering, Place: a.terms.place,
 		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
-		Placeholders: placeholders, NamespaceQuota: a.namespaceQuota,
+		Placeholders: a.placeholders(), NamespaceQuota: a.namespaceQuota,
 		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
 	})
 }

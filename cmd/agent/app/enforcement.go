@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	enforcementcontroller "github.com/mehdiazizian/liqo-resource-broker/controllers/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	agentwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/agent"
+)
+
+// offloaded is a cache of the few pods that matter, those of consumers and placeholders,
+// with what they use of each placement.
+type offloaded struct {
+	pods cache.Cache
+	book *enforcement.Book
+	// synced reports whether book has every pod.
+	synced func() bool
+}
+
+// addOffloaded watches the pods of consumers on every replica.
+func (a *agent) addOffloaded(config *rest.Config) error {
+	if a.peering == nil {
+		return nil
+	}
+	made, err := labels.Parse(agentv1alpha1.PlaceholderLabel)
+	if err != nil {
+		return err
+	}
+	shadowed, err := labels.Parse(liqo.ShadowPodPods)
+	if err != nil {
+		return err
+	}
+	namespaces := map[string]cache.Config{metav1.NamespaceAll: {LabelSelector: shadowed}}
+	if a.podNamespace != "" {
+		namespaces[a.podNamespace] = cache.Config{LabelSelector: made}
+	}
+	pods, err := cache.New(config, cache.Options{
+		Scheme: a.mgr.GetScheme(), Mapper: a.mgr.GetRESTMapper(), HTTPClient: a.mgr.GetHTTPClient(),
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Namespaces: namespaces}},
+	})
+	if err != nil {
+		return fmt.Errorf("watching pods of consumers: %w", err)
+	}
+	informer, err := pods.GetInformer(context.Background(), &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watching pods of consumers: %w", err)
+	}
+	a.offloaded = &offloaded{pods: pods, book: enforcement.NewBook()}
+	registration, err := informer.AddEventHandler(a.offloaded.book)
+	if err != nil {
+		return fmt.Errorf("watching pods of consumers: %w", err)
+	}
+	a.offloaded.synced = registration.HasSynced
+	return a.mgr.Add(pods)
+}
+
+// lentNodes are the nodes that pods of consumers may run on.
+func (a *agent) lentNodes() (enforcement.LentNodes, bool) {
+	l, known := a.watcher.Lendable()
+	return enforcement.LentNodes{Selector: l.Nodes, ControlPlanes: l.ControlPlanes, Barred: l.Barred}, known
+}
+
+func (a *agent) addEnforcement(*rest.Config) error {
+	if a.peering == nil {
+		return nil
+	}
+	if !a.webhook.Enabled() {
+		a.log.Info("WARNING: webhooks are off: pods of consumers that exceed what was granted start, and are evicted afterwards; they may run on nodes that are not lent")
+	}
+	return enforcementcontroller.SetupWithManager(a.mgr, enforcementcontroller.Options{
+		Namespace: a.instructionNamespace, Book: a.offloaded.book, Peering: a.peering,
+		Recorder: a.mgr.GetEventRecorder("enforcement"), Clock: clock.RealClock{},
+	})
+}
+
+// addOffloadedWebhooks serves the webhooks of offloaded pods, and keeps the replica from
+// being asked before it has counted them.
+func (a *agent) addOffloadedWebhooks() error {
+	err := agentwebhooks.SetupOffloadedPods(a.mgr, agentwebhooks.OffloadedPods{
+		InstructionNamespace: a.instructionNamespace, Book: a.offloaded.book, Synced: a.offloaded.synced,
+		Nodes: a.lentNodes, Guards: a.peering.Guards, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return err
+	}
+	return a.mgr.AddReadyzCheck("offloaded-pods", func(*http.Request) error {
+		if _, known := a.lentNodes(); !known || !a.offloaded.synced() {
+			return errors.New("pods of consumers and nodes are not read yet")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,210 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// Paths of the webhooks for pods that Liqo creates in offloaded namespaces.
+const (
+	OffloadedPodPath = "/validate--v1-pod-offloaded"
+	ConfinedPodPath  = "/mutate--v1-pod-offloaded"
+)
+
+// OffloadedPods is what the webhooks of offloaded pods judge by.
+type OffloadedPods struct {
+	// InstructionNamespace holds the ProviderInstructions.
+	InstructionNamespace string
+	// Book counts the pods of every placement; Synced reports whether it has read them all.
+	Book   *enforcement.Book
+	Synced func() bool
+	// Nodes says which nodes are lent; false while that is not known.
+	Nodes func() (enforcement.LentNodes, bool)
+	// Guards reports whether all that a consumer runs here belongs to placements.
+	Guards func(ctx context.Context, consumer string) (bool, error)
+	Clock  clock.PassiveClock
+}
+
+// SetupOffloadedPods serves the webhooks that hold consumers to what was granted, and to
+// the nodes that are lent. They judge pods that a ShadowPod controls: no consumer can create
+// any other pod, and what an administrator creates there is not the consumer's.
+func SetupOffloadedPods(mgr ctrl.Manager, o OffloadedPods) error {
+	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "agent_pods_refused_total",
+		Help: "Attempts to create a pod of a consumer that were refused because it exceeds what was granted.",
+	}, []string{"consumer"})
+	if err := metrics.Registry.Register(refused); err != nil {
+		return err
+	}
+	j := &podJudge{OffloadedPods: o, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), refused: refused}
+	server := mgr.GetWebhookServer()
+	server.Register(OffloadedPodPath, &admission.Webhook{Handler: admission.HandlerFunc(j.judge)})
+	server.Register(ConfinedPodPath, &admission.Webhook{Handler: admission.HandlerFunc(j.confine)})
+	return nil
+}
+
+// podJudge answers for offloaded pods.
+type podJudge struct {
+	OffloadedPods
+	cache, reader client.Reader
+	refused       *prometheus.CounterVec
+}
+
+// judge admits a pod that fits what was granted beside the others of its placement.
+func (j *podJudge) judge(ctx context.Context, req admission.Request) admission.Response {
+	pod, err := offloadedPod(req)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if pod == nil {
+		return admission.Allowed("")
+	}
+	if !j.Synced() {
+		return admission.Errored(http.StatusServiceUnavailable, errors.New("the agent has not read all pods yet, it is asked again"))
+	}
+	consumer, err := j.consumerOf(ctx, req.Namespace)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	p := enforcement.PodOf(pod)
+	if p.Placement == "" {
+		return j.judgeOther(ctx, consumer)
+	}
+	inst := &agentv1alpha1.ProviderInstruction{}
+	err = j.cache.Get(ctx, client.ObjectKey{Namespace: j.InstructionNamespace, Name: p.Placement}, inst)
+	if client.IgnoreNotFound(err) != nil {
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("reading ProviderInstruction %q: %w", p.Placement, err))
+	}
+	if err != nil || inst.Spec.RequesterClusterID != consumer || inst.Ended() || !inst.Status.Enforced {
+		return admission.Denied(fmt.Sprintf("no live reservation of cluster %q stands behind placement %q: ask for one, or delete the pod", consumer, p.Placement))
+	}
+	if why := malformed(pod); why != "" {
+		return admission.Denied(why)
+	}
+	limits, err := enforcement.LimitsOf(inst.Kept())
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("placement %q: %w", p.Placement, err))
+	}
+	verdict := j.Book.Admit(p, limits, j.Clock.Now(), req.DryRun != nil && *req.DryRun)
+	if !verdict.Fits {
+		j.refused.WithLabelValues(consumer).Inc()
+		return admission.Denied(exceeds(p.Placement, verdict, limits))
+	}
+	return admission.Allowed("")
+}
+
+// judgeOther answers for a pod that belongs to no placement. Where somebody else made the
+// peering, it may be of a slice that the agent has nothing to do with.
+func (j *podJudge) judgeOther(ctx context.Context, consumer string) admission.Response {
+	guarded, err := j.Guards(ctx, consumer)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	if guarded {
+		return admission.Denied(fmt.Sprintf("pods of cluster %q belong to a placement of a reservation, this one names none", consumer))
+	}
+	return admission.Allowed("")
+}
+
+// malformed says what keeps a pod from being counted or confined.
+func malformed(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" {
+		return fmt.Sprintf("a pod of a consumer leaves the choice of its node to the scheduler, this one names node %q", pod.Spec.NodeName)
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			if _, err := quantity.FromResourceList(containers[i].Resources.Requests); err != nil {
+				return fmt.Sprintf("container %q: %s", containers[i].Name, err)
+			}
+		}
+	}
+	return ""
+}
+
+// exceeds says what is granted, what is used, and what to do.
+func exceeds(placement string, v enforcement.Verdict, limits quantity.Amounts) string {
+	name := v.Short.Resource
+	granted := limits[name]
+	if granted == 0 {
+		return fmt.Sprintf("placement %q is granted no %s, the pod requests %s: ask for it in the ResourceRequest, or request none",
+			placement, name, quantity.Format(name, v.Short.Need))
+	}
+	return fmt.Sprintf("placement %q is granted %s of %s, its other %d pods use %s (terminating ones count until they have ended) and this one requests %s: it is created once they leave enough, or ask for more in the ResourceRequest",
+		placement, quantity.Format(name, granted), name, v.Used[corev1.ResourcePods], quantity.Format(name, v.Used[name]), quantity.Format(name, v.Short.Need))
+}
+
+// confine requires a lent node of a pod.
+func (j *podJudge) confine(_ context.Context, req admission.Request) admission.Response {
+	pod, err := offloadedPod(req)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if pod == nil {
+		return admission.Allowed("")
+	}
+	nodes, known := j.Nodes()
+	if !known {
+		return admission.Errored(http.StatusServiceUnavailable, errors.New("the agent has not read all nodes yet, it is asked again"))
+	}
+	// Both sides of the patch are written by the same types: a field that these do not know
+	// is in neither, and stays.
+	before, err := json.Marshal(pod)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	if !nodes.Confine(&pod.Spec) {
+		return admission.Allowed("")
+	}
+	after, err := json.Marshal(pod)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return admission.PatchResponseFromRaw(before, after)
+}
+
+// offloadedPod reads a pod; nil if no ShadowPod controls it.
+func offloadedPod(req admission.Request) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
+		return nil, err
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind != "ShadowPod" || !strings.HasPrefix(owner.APIVersion, "offloading.liqo.io/") {
+		return nil, nil
+	}
+	pod.Namespace = req.Namespace
+	return pod, nil
+}
+
+// consumerOf names the cluster that a namespace is offloaded for. One that was just made may
+// not be in the cache yet.
+func (j *podJudge) consumerOf(ctx context.Context, namespace string) (string, error) {
+	ns, key := &corev1.Namespace{}, client.ObjectKey{Name: namespace}
+	err := j.cache.Get(ctx, key, ns)
+	if apierrors.IsNotFound(err) {
+		err = j.reader.Get(ctx, key, ns)
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading namespace %q: %w", namespace, err)
+	}
+	return liqo.OffloadedFor(ns), nil
+}

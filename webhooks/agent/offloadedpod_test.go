@@ -1,0 +1,224 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/enforcement"
+)
+
+const (
+	placement = "res-0123456789-1"
+	landing   = "demo-rome"
+)
+
+// offloadedPodOf is the pod that Liqo makes for a ShadowPod of the placement.
+func offloadedPodOf(name, cpu string, changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: landing, Name: name, UID: types.UID(name),
+			Labels:          map[string]string{"liqo.io/creator-user": placement + "-0123456789ab"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "offloading.liqo.io/v1beta1", Kind: "ShadowPod", Name: name, Controller: new(true)}},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{}}}}},
+	}
+	if cpu != "" {
+		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(cpu)
+	}
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+func newPodJudge(t *testing.T, change func(*agentv1alpha1.ProviderInstruction)) *podJudge {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{agentv1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inst := &agentv1alpha1.ProviderInstruction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: placement, Finalizers: []string{"liqo.io/broker-peering"}},
+		Spec:       agentv1alpha1.ProviderInstructionSpec{RequesterClusterID: "rome"},
+		Status: agentv1alpha1.ProviderInstructionStatus{Enforced: true, Granted: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("256Mi"),
+		}},
+	}
+	if change != nil {
+		change(inst)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(inst, &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: landing, Labels: map[string]string{"liqo.io/remote-cluster-id": "rome"}},
+	}).Build()
+	return &podJudge{
+		OffloadedPods: OffloadedPods{
+			InstructionNamespace: "default", Book: enforcement.NewBook(), Synced: func() bool { return true },
+			Nodes: func() (enforcement.LentNodes, bool) {
+				selector, _ := labels.Parse("pool=lend")
+				return enforcement.LentNodes{Selector: selector}, true
+			},
+			Guards: func(context.Context, string) (bool, error) { return true, nil },
+			Clock:  clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
+		},
+		cache: c, reader: c, refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "refused"}, []string{"consumer"}),
+	}
+}
+
+func requestFor(t *testing.T, pod *corev1.Pod) admission.Request {
+	t.Helper()
+	raw, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Namespace: pod.Namespace, Name: pod.Name, Object: runtime.RawExtension{Raw: raw},
+	}}
+}
+
+func TestOffloadedPodsAreJudged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		inst func(*agentv1alpha1.ProviderInstruction)
+		pod  *corev1.Pod
+		// before is another pod that runs.
+		before *corev1.Pod
+		judge  func(*podJudge)
+		code   int32
+		// says is in the message of a refusal; "" admits.
+		says string
+	}{
+		"a pod that fits": {pod: offloadedPodOf("a", "500m")},
+		"a pod that does not fit beside another": {
+			pod: offloadedPodOf("a", "300m"), before: offloadedPodOf("b", "250m"), code: 403,
+			says: `placement "res-0123456789-1" is granted 500m of cpu, its other 1 pods use 250m (terminating ones count until they have ended) and this one requests 300m`,
+		},
+		"a resource that is not granted": {
+			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
+			}),
+			code: 403, says: `is granted no nvidia.com/gpu, the pod requests 1`,
+		},
+		"the reservation has ended": {
+			inst: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.Release = true }, pod: offloadedPodOf("a", "1m"),
+			code: 403, says: `no live reservation of cluster "rome" stands behind placement "res-0123456789-1"`,
+		},
+		"the reservation is not acknowledged": {
+			inst: func(i *agentv1alpha1.ProviderInstruction) { i.Status.Enforced = false }, pod: offloadedPodOf("a", "1m"),
+			code: 403, says: `no live reservation`,
+		},
+		"a placement of another consumer": {
+			inst: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.RequesterClusterID = "berlin" }, pod: offloadedPodOf("a", "1m"),
+			code: 403, says: `no live reservation of cluster "rome"`,
+		},
+		"a placement that nobody knows": {
+			pod:  offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Labels["liqo.io/creator-user"] = "res-9999999999-1-0123456789ab" }),
+			code: 403, says: `no live reservation of cluster "rome" stands behind placement "res-9999999999-1"`,
+		},
+		"a pod of no placement": {
+			pod:  offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Labels["liqo.io/creator-user"] = "someone" }),
+			code: 403, says: `this one names none`,
+		},
+		"a pod of no placement, of a peering that somebody else made": {
+			pod:   offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Labels["liqo.io/creator-user"] = "someone" }),
+			judge: func(j *podJudge) { j.Guards = func(context.Context, string) (bool, error) { return false, nil } },
+		},
+		"a pod of an administrator": {pod: offloadedPodOf("a", "64", func(p *corev1.Pod) { p.OwnerReferences = nil })},
+		"a pod that has chosen its node": {
+			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Spec.NodeName = "paris-1" }), code: 403, says: `names node "paris-1"`,
+		},
+		"a negative request": {pod: offloadedPodOf("a", "-1"), code: 403, says: `container "a": resource "cpu": "-1"`},
+		"an agent that has not read all pods": {
+			pod: offloadedPodOf("a", "1m"), judge: func(j *podJudge) { j.Synced = func() bool { return false } }, code: 503, says: "has not read all pods yet",
+		},
+		"a namespace that is gone": {
+			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Namespace = "other" }), code: 500, says: `reading namespace "other"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newPodJudge(t, tc.inst)
+			if tc.judge != nil {
+				tc.judge(j)
+			}
+			if tc.before != nil {
+				j.Book.OnAdd(tc.before, false)
+			}
+			got := j.judge(t.Context(), requestFor(t, tc.pod))
+			if got.Allowed != (tc.says == "") {
+				t.Fatalf("allowed %t: %+v", got.Allowed, got.Result)
+			}
+			if !got.Allowed && (got.Result.Code != tc.code || !strings.Contains(got.Result.Message, tc.says)) {
+				t.Errorf("code %d, message %q", got.Result.Code, got.Result.Message)
+			}
+		})
+	}
+}
+
+func TestRefusedPodsAreCountedAndDryRunsAreNot(t *testing.T) {
+	j := newPodJudge(t, nil)
+	dry := requestFor(t, offloadedPodOf("a", "500m"))
+	dry.DryRun = new(true)
+	for _, req := range []admission.Request{dry, requestFor(t, offloadedPodOf("b", "500m"))} {
+		if !j.judge(t.Context(), req).Allowed {
+			t.Fatal("a dry run takes nothing")
+		}
+	}
+	if j.judge(t.Context(), requestFor(t, offloadedPodOf("c", "1m"))).Allowed {
+		t.Error("a pod that was just admitted takes what it requests")
+	}
+	if got := testutil.ToFloat64(j.refused.WithLabelValues("rome")); got != 1 {
+		t.Errorf("%v refusals are counted", got)
+	}
+}
+
+func TestOffloadedPodsAreConfinedToLentNodes(t *testing.T) {
+	j := newPodJudge(t, nil)
+	pod := offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "a"} })
+	req := requestFor(t, pod)
+	got := j.confine(t.Context(), req)
+	if !got.Allowed || len(got.Patches) == 0 {
+		t.Fatalf("%+v", got)
+	}
+	if len(got.Patches) != 1 || got.Patches[0].Path != "/spec/affinity" {
+		t.Fatalf("patches %+v", got.Patches)
+	}
+	text, err := json.Marshal(got.Patches[0].Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	confined := pod.DeepCopy()
+	if err := json.Unmarshal(text, &confined.Spec.Affinity); err != nil {
+		t.Fatal(err)
+	}
+	terms := confined.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	if len(terms) != 1 || len(terms[0].MatchExpressions) != 3 {
+		t.Errorf("confined to %+v", terms)
+	}
+	if again := j.confine(t.Context(), requestFor(t, confined)); !again.Allowed || len(again.Patches) != 0 {
+		t.Errorf("asked again it changes what it has changed: %+v", again.Patches)
+	}
+	j.Nodes = func() (enforcement.LentNodes, bool) { return enforcement.LentNodes{}, false }
+	if j.confine(t.Context(), req).Allowed {
+		t.Error("a pod waits until the nodes are known")
+	}
+	if own := j.confine(t.Context(), requestFor(t, offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.OwnerReferences = nil }))); !own.Allowed || len(own.Patches) != 0 {
+		t.Error("a pod of an administrator runs where it likes")
+	}
+}
