@@ -203,7 +203,7 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(lending.LendingPaused),
 			"nothing new is placed here: the LendingPolicy of the cluster pauses lending, what runs stays"
 	}
-	for _, c := range []metav1.Condition{ready, fresh, plausible(v)} {
+	for _, c := range append([]metav1.Condition{ready, fresh, plausible(v)}, conductConditions(v, obj)...) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}

@@ -24,6 +24,10 @@ func byModel(says ...string) finder {
 	return finder{folder: "../../internal/broker", test: "TestSimulation", says: says}
 }
 
+func byLedger(says ...string) finder {
+	return finder{folder: "../../internal/ledger", test: "TestSimulation", says: says}
+}
+
 var finders = map[mutant.Mutant]finder{
 	mutant.StaleGrant:       byModel("is to give", "is to hold", "can give it", "overbooked"),
 	mutant.ForgetKey:        byModel("has the reservations", "asking again with"),
@@ -39,6 +43,9 @@ var finders = map[mutant.Mutant]finder{
 	mutant.OutOfOrder:       byModel(" waits"),
 	mutant.EqualVictim:      byModel("has to make room for one of priority"),
 	mutant.LateTake:         byModel("over: true"),
+	mutant.ShortPause:       byLedger("it is suspended"),
+	mutant.OneWord:          byLedger("it is suspended"),
+	mutant.Accomplice:       byLedger("it is suspended"),
 	mutant.SkipSwap:         {folder: ".", test: "TestAPausedLeader", says: []string{"records are lost"}, slow: true},
 	mutant.HastyAnswer:      {folder: ".", test: "TestKilledAtEveryPoint", says: []string{"the journal has"}, slow: true},
 }

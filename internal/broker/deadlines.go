@@ -130,6 +130,9 @@ func (t *term) expire() (time.Time, bool) {
 		if id, ok := strings.CutPrefix(name, linksDue); ok {
 			t.expireLinks(id)
 		}
+		if placement, ok := strings.CutPrefix(name, excessDue); ok {
+			t.expireExcess(placement)
+		}
 	}
 	for _, name := range due {
 		if !strings.Contains(name, "/") {

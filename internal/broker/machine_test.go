@@ -139,6 +139,7 @@ func (m *machine) compare(why cause) error {
 	}
 	clear(m.left)
 	m.earlier = m.stays
+	m.before, m.suspended = m.suspended, m.suspensionsNow(now)
 	changed := drain(m.feed, m.feed.reservations)
 	slices.SortStableFunc(changed, func(a, b string) int { return cmp.Compare(m.changedAt(a), m.changedAt(b)) })
 	for _, name := range changed {
@@ -272,6 +273,8 @@ var kinds = []struct {
 	{"hold again", 2, (*machine).holdAgain},
 	{"take over", 5, (*machine).takeOver},
 	{"let go", 2, (*machine).letGoOne},
+	{"exceed", 3, (*machine).exceed},
+	{"lie", 3, (*machine).lie},
 	{"configure", 1, (*machine).configure},
 	{"restart", 1, (*machine).restart},
 }

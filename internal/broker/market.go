@@ -91,6 +91,9 @@ func (t *term) relist(clusterID string) {
 		t.market.SetAvailable(clusterID, t.offers(c))
 		t.shaped.add(clusterID)
 	}
+	if p := t.presenceOf(clusterID); c.Providing != nil || p.standing != nil {
+		t.judge(clusterID)
+	}
 	t.rate(c)
 	t.b.feed.cluster(clusterID)
 }
@@ -120,7 +123,7 @@ func (t *term) judge(clusterID string) {
 	if t.unmet(c) {
 		next = t.listenUntil
 	}
-	t.due.set(clusterDue+clusterID, next)
+	t.due.set(clusterDue+clusterID, sooner(next, t.setStanding(c)))
 }
 
 // shutOut clusters take nothing new. Where no agent speaks for a cluster an

@@ -137,7 +137,7 @@ func (o *oracle) takes(id string, amounts quantity.Amounts, by *told) bool {
 
 // mayServe is whether a lender may be asked for what waits.
 func (o *oracle) mayServe(id string, r *told, now time.Time) bool {
-	if id == r.requester || r.request.TargetClusterID != "" && r.request.TargetClusterID != id || !o.lends(id, now) || !o.reaches(r.requester, id, now) {
+	if id == r.requester || r.request.TargetClusterID != "" && r.request.TargetClusterID != id || !o.lends(id, now) || !o.reaches(r.requester, id, now) || o.suspended.keep(r.requester, id) {
 		return false
 	}
 	return !slices.ContainsFunc(r.placements, func(p promise) bool { return p.provider == id && !p.mayReturn() })

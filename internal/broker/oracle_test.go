@@ -35,6 +35,8 @@ type oracle struct {
 	left map[string]uint64
 	// shutWays is when a cluster told last that it cannot reach another one.
 	shutWays map[way]time.Time
+	// suspended is who is kept away from whom after this step, before after the one before.
+	suspended, before suspensions
 }
 
 type keyOf struct{ requester, key string }
@@ -165,7 +167,7 @@ func (o *oracle) lends(id string, now time.Time) bool {
 func (o *oracle) candidates(requester string, amounts quantity.Amounts, now time.Time) []string {
 	var out []string
 	for id := range o.lenders {
-		if id != requester && o.lends(id, now) && o.reaches(requester, id, now) && o.takes(id, amounts, nil) {
+		if id != requester && o.lends(id, now) && o.reaches(requester, id, now) && !o.suspended.keep(requester, id) && o.takes(id, amounts, nil) {
 			out = append(out, id)
 		}
 	}
@@ -278,6 +280,9 @@ func (o *oracle) placedRightly(known *told, provider string, now time.Time) erro
 	}
 	if !held && !o.reaches(known.requester, provider, now) {
 		return fmt.Errorf("%s cannot reach %s", known.requester, provider)
+	}
+	if why := o.suspended.lasting(o.before, known.requester, provider); !held && why != "" {
+		return fmt.Errorf("%s gets a placement on %s, from which it is kept away: %s", known.requester, provider, why)
 	}
 	if slices.ContainsFunc(known.placements, func(q promise) bool { return q.provider == provider && !q.mayReturn() }) {
 		return fmt.Errorf("%s is asked again, which gave it up before", provider)

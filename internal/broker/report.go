@@ -13,10 +13,11 @@ import (
 // ReportStatus implements the server's Broker. A report that says what is known
 // already changes nothing.
 func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error {
-	if _, err := excessOf(report); err != nil {
+	excess, err := excessOf(report)
+	if err != nil {
 		return err
 	}
-	err := b.change(ctx, func(t *term) error {
+	err = b.change(ctx, func(t *term) error {
 		r := t.state.Reservation(reservation)
 		if r == nil {
 			return errNoPlacement(clusterID, reservation, report)
@@ -26,6 +27,11 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 			return errNoPlacement(clusterID, reservation, report)
 		}
 		if report.Role == v1.StatusReportRoleProvider {
+			if report.Excess != nil {
+				if err := t.exceeded(r, p, report.Excess.Pods, excess); err != nil {
+					return faultOf(err)
+				}
+			}
 			return faultOf(t.providerReports(r, p, report))
 		}
 		return faultOf(t.consumerReports(r, p, report))

@@ -41,6 +41,8 @@ type term struct {
 	objects objects
 	// healAgain is, by reservation, when another provider is looked for again.
 	healAgain map[string]time.Time
+	// exceeding is, by placement, an excess that was reported within a minute of the last.
+	exceeding map[string]*ledger.Exceed
 	// healHurried is when that was, or is to be, done for who had more room; healTried is
 	// whether it was done for anybody since that was set.
 	healHurried time.Time
@@ -82,6 +84,9 @@ type presence struct {
 	// raw is what it had left when that was looked at last, below zero where it promised
 	// more than it has, free what of it is for everybody.
 	raw, free quantity.Amounts
+	// standing and excess are the pauses in force, as decisions know them; nil for none.
+	standing *decision.Standing
+	excess   *decision.Excess
 }
 
 func newTerm(b *Broker, book *book, j *journal.Journal) *term {
@@ -98,6 +103,7 @@ func newTerm(b *Broker, book *book, j *journal.Journal) *term {
 		objects:  objects{},
 
 		healAgain: map[string]time.Time{},
+		exceeding: map[string]*ledger.Exceed{},
 	}
 }
 
@@ -218,6 +224,10 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 		}
 	case e.Reach != nil:
 		t.touchAll(t.state.Cluster(e.Reach.ClusterID))
+	case e.Exceed != nil:
+		r := t.state.Reservation(e.Exceed.Name)
+		t.touched(r)
+		t.judgeRequester(r.Requester)
 	case e.Keep != nil:
 		t.followHold(t.state.Quote(e.Keep.Name))
 	case e.LetGo != nil:
@@ -237,6 +247,9 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 		t.affect(&r.Reserve)
 		for _, v := range victims {
 			t.touched(v)
+		}
+		if e.ProviderGone != nil {
+			t.judgeRequester(r.Requester) // it may have kept within its grant
 		}
 		leaves := e.ProviderGone != nil || e.Withdraw != nil || e.End != nil
 		for i := range r.Placements {

@@ -35,6 +35,11 @@ type ClusterView struct {
 	Unreachable []Shut
 	// Doubts are what is implausible in the offer.
 	Doubts []string
+	// Standing is why nothing new is placed here, Excess why the cluster gets nothing new;
+	// nil for no reason. OnTrial reports whether one placement is on trial.
+	Standing *decision.Standing
+	Excess   *decision.Excess
+	OnTrial  bool
 	// Heard is when the cluster's word was last received.
 	Heard time.Time
 }
@@ -54,6 +59,10 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
 			Doubts: t.doubtsOf(c), Record: c.Record,
 			Unreachable: t.presenceOf(id).shutTo(),
+			Standing:    t.presenceOf(id).standing, Excess: t.presenceOf(id).excess,
+		}
+		if s := c.Providing.Suspended(t.now()); s != nil {
+			view.OnTrial = s.Trial != ""
 		}
 		if share, known := c.Record.Share(t.now()); known {
 			view.Reliability = &share

@@ -22,6 +22,8 @@ type contest struct {
 	linkAt []int32
 	needs  []need
 	gates  [2]gate
+	// exceeded says who does not serve the requester; nil where all may.
+	exceeded *Excess
 
 	// What constraints were resolved to; some is scratch.
 	constrained   bool
@@ -94,6 +96,7 @@ func (m *Market) begin(r *Request) *contest {
 		}
 	}
 	c.links = m.links[r.Requester]
+	c.exceeded = m.exceeded[r.Requester]
 	for k := range c.links {
 		c.linkAt[c.links[k].provider] = int32(k) + 1
 	}
@@ -125,7 +128,7 @@ func (c *contest) end() {
 	for k := range c.links {
 		c.linkAt[c.links[k].provider] = 0
 	}
-	c.request, c.links, c.nodeLabels = nil, nil, nil
+	c.request, c.links, c.nodeLabels, c.exceeded = nil, nil, nil, nil
 }
 
 // resolve appends the needs sorted by name: the first one that is not met is the
@@ -188,7 +191,7 @@ func (c *contest) appoint(w Weights) {
 // that is about a resource it also returns which of the needs is not met.
 func (c *contest) check(i int) (Reason, int) {
 	m := c.market
-	if m.marks[i]&(vacant|stale|denied|choosy) != 0 || c.linkAt[i] != 0 || len(c.excluded) > 0 || int32(i) == c.self {
+	if m.marks[i]&(vacant|stale|denied|choosy|suspended) != 0 || c.linkAt[i] != 0 || c.exceeded != nil || len(c.excluded) > 0 || int32(i) == c.self {
 		if reason := c.checkStanding(i); reason != "" {
 			return reason, 0
 		}
@@ -244,7 +247,12 @@ func (c *contest) checkStanding(i int) Reason {
 		return c.refused(i)
 	case marks&stale != 0:
 		return Stale
-	case l.Unreachable:
+	case marks&suspended != 0 || c.exceeded != nil:
+		if reason, _ := c.suspension(i); reason != "" {
+			return reason
+		}
+	}
+	if l.Unreachable {
 		return Unreachable
 	}
 	return ""
@@ -267,6 +275,8 @@ func (c *contest) rejection(i int, reason Reason, which int) Rejection {
 		out.Detail = lending.Reason(reason).Message(c.request.Requester)
 	case Unreachable:
 		out.Detail = c.link(i).Detail
+	case Paused, ExceededGrant:
+		_, out.Detail = c.suspension(i)
 	case NoPrice, TooExpensive:
 		out.Detail = c.tellPrice(i)
 	case NodesDoNotMatch:

@@ -83,6 +83,10 @@ type Market struct {
 	lends  []*lending.Terms
 	shapes [][]shape
 	links  map[string]links
+	// standings are nil for candidates that nothing is held against.
+	standings []*Standing
+	// exceeded says, by requester, why it is not served.
+	exceeded map[string]*Excess
 
 	scratch contest
 }
@@ -97,6 +101,8 @@ const (
 	rated
 	// choosy candidates do not lend to everybody.
 	choosy
+	// suspended candidates take nothing new of some requesters, see Standing.
+	suspended
 )
 
 // ErrCandidate is matched by every error of Upsert.
@@ -110,6 +116,7 @@ func NewMarket() *Market {
 		links:      map[string]links{},
 		currencies: []currency{{}},
 		index:      index{},
+		exceeded:   map[string]*Excess{},
 	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
 		m.intern(name)
@@ -268,7 +275,7 @@ func (m *Market) Remove(id string) bool {
 	m.marks[i] = vacant
 	m.availability[i] = 0
 	m.setFacts(i, facts{})
-	m.ids[i], m.shapes[i], m.lends[i] = "", nil, nil
+	m.ids[i], m.shapes[i], m.lends[i], m.standings[i] = "", nil, nil, nil
 	delete(m.row, id)
 	m.free = append(m.free, i)
 	return true
@@ -303,6 +310,7 @@ func (m *Market) grow() {
 	m.facts = append(m.facts, facts{})
 	m.shapes = append(m.shapes, nil)
 	m.lends = append(m.lends, nil)
+	m.standings = append(m.standings, nil)
 	m.scratch.linkAt = append(m.scratch.linkAt, 0)
 	for k := range m.columns {
 		col := &m.columns[k]

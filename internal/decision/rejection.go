@@ -26,6 +26,10 @@ const (
 	ConsumerDenied = Reason(lending.ConsumerDenied)
 	// Stale: the candidate has missed advertisements.
 	Stale Reason = "Stale"
+	// ExceededGrant: the requester ran more than it was granted, lately and repeatedly.
+	ExceededGrant Reason = "ExceededGrant"
+	// Paused: the candidate failed too often, lately, to deliver what it promised.
+	Paused Reason = "Paused"
 	// Unreachable: the requester cannot reach the candidate's API server.
 	Unreachable Reason = "Unreachable"
 	// AffinityNotMet: the requester's reservations to be near to are elsewhere.
@@ -92,6 +96,10 @@ func (r Rejection) Message() string {
 		return "does not lend, or not to this requester"
 	case Stale:
 		return "has stopped advertising"
+	case ExceededGrant:
+		return "takes nothing new of a requester that ran more than it was granted"
+	case Paused:
+		return "is paused after failures in a row"
 	case Unreachable:
 		return "cannot be reached from the requester"
 	case NeverAdvertised:

@@ -35,7 +35,9 @@ var ErrWeights = errors.New("invalid weights")
 
 var presets = map[string]Weights{
 	PresetAvailability:  {Availability: 100},
-	PresetBalanced:      {Availability: 70, Cost: 30},
+	// Availability and cost stay at 70 to 30 whatever else counts: weights need not add up
+	// to 100.
+	PresetBalanced:      {Availability: 70, Cost: 30, Reliability: 15},
 	PresetMultiCriteria: {Availability: 70, Cost: 20, Latency: 5, Reliability: 5},
 }
 

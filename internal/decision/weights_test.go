@@ -37,7 +37,7 @@ func TestWeightsAreValidated(t *testing.T) {
 func TestPresets(t *testing.T) {
 	for name, want := range map[string]Weights{
 		"availability":   {Availability: 100},
-		"balanced":       {Availability: 70, Cost: 30},
+		"balanced":       {Availability: 70, Cost: 30, Reliability: 15},
 		"multi-criteria": {Availability: 70, Cost: 20, Latency: 5, Reliability: 5},
 	} {
 		got, err := Preset(name)

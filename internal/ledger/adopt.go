@@ -136,19 +136,19 @@ func (s *State) applyAdopt(at time.Time, a *Adopt) {
 		r.remember(func(h *History) { h.GrantedAt = at })
 	}
 	r.Provider, r.Changed = r.Current().Provider, s.position
-	s.supersede(r)
+	s.supersede(at, r)
 	if !r.Stands(p) {
-		s.giveUp(r, p)
+		s.giveUp(at, r, p)
 	}
 }
 
 // supersede gives up what stands beside the current placement.
-func (s *State) supersede(r *Reservation) {
+func (s *State) supersede(at time.Time, r *Reservation) {
 	current := r.Current()
 	for i := range r.Placements {
 		if p := &r.Placements[i]; p != current && p.Withdrawn == "" {
 			p.Withdrawn, p.Ready = Superseded, false
-			s.giveUp(r, p)
+			s.giveUp(at, r, p)
 		}
 	}
 }

@@ -26,13 +26,14 @@ func (s *State) Apply(position uint64, e *Event) error {
 	case e.Move != nil:
 		s.applyMove(e.At, e.Move)
 	case e.Acknowledge != nil:
-		s.touch(*e.Acknowledge, func(p *Placement) { p.acknowledge(e.At) })
+		s.applyAcknowledge(e.At, e.Acknowledge)
 	case e.NodeReady != nil:
 		s.applyNodeReady(e.At, e.NodeReady)
 	case e.Withdraw != nil:
 		s.applyWithdraw(e.At, e.Withdraw)
 	case e.ProviderGone != nil:
 		r, p := s.placement(*e.ProviderGone)
+		s.keptWithin(e.At, r, p)
 		s.free(r, p)
 	case e.ConsumerGone != nil:
 		s.touch(*e.ConsumerGone, func(p *Placement) { p.ConsumerGone = true })
@@ -53,6 +54,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		s.applyRecall(e.Recall)
 	case e.Close != nil:
 		s.applyClose(e.Close)
+	case e.Exceed != nil:
+		s.applyExceed(e.At, e.Exceed)
 	case e.Ceilings != nil:
 		s.applyCeilings(e.Ceilings)
 	case e.Shut != nil:
@@ -123,14 +126,25 @@ func (s *State) place(at time.Time, r *Reservation, provider string) {
 	number := int32(len(r.Placements) + 1)
 	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.clusters[provider].ClusterID, AssignedAt: instantOf(at)})
 	r.Changed = s.position
-	s.clusters[provider].hold(PlacementName(r.Name, number), r.Amounts)
+	name := PlacementName(r.Name, number)
+	s.clusters[provider].hold(name, r.Amounts)
 	s.clusters[provider].Record.Granted++
+	s.providing(at, provider, false, func(c *Conduct) { c.try(at, r.Requester, name) })
 }
 
 func (s *State) touch(ref PlacementRef, change func(*Placement)) {
 	r, p := s.placement(ref)
 	change(p)
 	r.Changed = s.position
+}
+
+// applyAcknowledge counts as a success where no agent can report that the node is Ready.
+func (s *State) applyAcknowledge(at time.Time, ref *PlacementRef) {
+	r, p := s.placement(*ref)
+	if p.AcknowledgedAt.IsZero() && !s.HasAgent(r.Requester) {
+		s.served(at, r, p)
+	}
+	s.touch(*ref, func(p *Placement) { p.acknowledge(at) })
 }
 
 // acknowledge keeps the first instant: a provider that repeats itself must not put
@@ -143,13 +157,13 @@ func (p *Placement) acknowledge(at time.Time) {
 
 func (s *State) applyWithdraw(at time.Time, w *Withdraw) {
 	r, p := s.placement(w.PlacementRef)
-	s.recordLeft(at, p, w)
+	s.recordLeft(at, r, p, w)
 	p.Withdrawn, p.Ready = w.Reason, false
 	if int(p.Number) < len(r.Placements) || r.History != nil {
 		r.remember(func(h *History) { h.Left = p.Number })
 	}
 	r.Provider, r.Changed = r.Current().Provider, s.position
-	s.giveUp(r, p)
+	s.giveUp(at, r, p)
 }
 
 func (s *State) applyEnd(at time.Time, e *End) {
@@ -162,14 +176,15 @@ func (s *State) applyEnd(at time.Time, e *End) {
 	}
 	r.Changed = s.position
 	for i := range r.Placements {
-		s.giveUp(r, &r.Placements[i])
+		s.giveUp(at, r, &r.Placements[i])
 	}
 }
 
 // giveUp settles the sides of a placement that no agent speaks for: nobody made
 // anything there, and nobody would ever confirm that it is gone. It is recorded
 // now because an agent that enrols later must not bring an old placement back.
-func (s *State) giveUp(r *Reservation, p *Placement) {
+func (s *State) giveUp(at time.Time, r *Reservation, p *Placement) {
+	s.providing(at, p.Provider, false, func(c *Conduct) { c.settle(at, r.Requester, PlacementName(r.Name, p.Number)) })
 	if r.Notice != nil && r.Notice.Placement == p.Number {
 		r.Notice = nil
 	}

@@ -65,6 +65,8 @@ func (s *State) Check(e *Event) error {
 		return s.checkRecall(e.Recall)
 	case e.Close != nil:
 		return s.checkClose(e.Close)
+	case e.Exceed != nil:
+		return s.checkExceed(e.Exceed)
 	case e.Ceilings != nil:
 		return checkCeilings(e.Ceilings)
 	case e.Shut != nil:
@@ -89,7 +91,7 @@ func (e *Event) changes() int {
 		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
 		e.Enqueue != nil, e.Grant != nil, e.Preempt != nil,
 		e.Settle != nil, e.Restate != nil, e.Reach != nil, e.Heal != nil, e.Keep != nil, e.Take != nil, e.LetGo != nil, e.Ceilings != nil, e.Recall != nil,
-		e.Close != nil,
+		e.Close != nil, e.Exceed != nil,
 	} {
 		if set {
 			n++

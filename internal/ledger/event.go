@@ -43,6 +43,7 @@ type Event struct {
 	Ceilings     *Ceilings     `json:"ceilings,omitempty"`
 	Recall       *Recall       `json:"recall,omitempty"`
 	Close        *Close        `json:"close,omitempty"`
+	Exceed       *Exceed       `json:"exceed,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces
@@ -267,6 +268,8 @@ func (e *Event) Reservation() string {
 		return e.Recall.Name
 	case e.Close != nil:
 		return e.Close.Name
+	case e.Exceed != nil:
+		return e.Exceed.Name
 	default:
 		return ""
 	}

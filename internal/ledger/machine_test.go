@@ -243,6 +243,7 @@ var kinds = []struct {
 	{"heal", 8, (*machine).anyHeal},
 	{"recall", 4, (*machine).anyRecall},
 	{"close", 5, (*machine).anyClose},
+	{"exceed", 6, (*machine).anyExceed},
 	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
 	{"forget", 3, (*machine).anyForget},
 	{"lineage", 1, (*machine).anyLineage},
@@ -294,6 +295,9 @@ func (m *machine) anyAmounts(c choose) quantity.Amounts {
 // and the requester get an agent late or never.
 func (m *machine) anyOffer(c choose) Event {
 	id := oneOf(c, paris, paris, berlin, berlin, oslo, rome)
+	if c(10) == 0 {
+		m.now = m.now.Add(time.Duration(c(30)) * time.Hour)
+	}
 	late := map[string]int{oslo: 8, rome: 2}
 	o := &Offer{ClusterID: id, Agent: late[id] == 0 || c(late[id]) == 0, Allocatable: quantity.Amounts{
 		corev1.ResourceCPU: int64(c(13)) * 1000, gpu: int64(c(5)),
@@ -345,7 +349,7 @@ func (m *machine) anyWithdraw(c choose) Event {
 	if c(20) == 0 {
 		e.Withdraw.Reason = ""
 	} else {
-		e.Withdraw.Reason = oneOf(c, e.Withdraw.Reason, "NeverReady", "Unacknowledged", "ProviderLost", "ProviderBack")
+		e.Withdraw.Reason = oneOf(c, e.Withdraw.Reason, "NeverReady", "Unacknowledged", "Unacknowledged", "ProviderLost", "ProviderBack")
 	}
 	e.Withdraw.Refused = e.Withdraw.Reason != "" && c(4) == 0
 	return e

@@ -22,6 +22,7 @@ var weights = map[string]struct{ kept, broken float64 }{
 // blame for that.
 func (n *naive) delivered(g *naiveGrant, at time.Time) {
 	n.outcomes = append(n.outcomes, naiveOutcome{g.provider, "ready", at, at.Sub(g.assigned)})
+	n.deal(naiveParty{g.provider, false}, naiveDealing{at, g.entry.requester, g.name(), "good", 0})
 	for number := g.number - 1; number > 0; number-- {
 		before := n.grant(PlacementRef{Name: g.entry.name, Placement: number})
 		if before.readyOnce {
@@ -29,12 +30,14 @@ func (n *naive) delivered(g *naiveGrant, at time.Time) {
 		}
 		if n.why[before] == "NeverReady" {
 			n.outcomes = append(n.outcomes, naiveOutcome{provider: before.provider, kind: "never ready", at: at})
+			n.deal(naiveParty{before.provider, false}, naiveDealing{at, g.entry.requester, before.name(), "bad", 2})
 		}
 	}
 }
 
 func (n *naive) leave(g *naiveGrant, e *Event) {
 	n.why[g] = e.Withdraw.Reason
+	n.blame(g, e)
 	kind := ""
 	switch {
 	case e.Withdraw.Reason == "ProviderLost", e.Withdraw.Refused && g.readyOnce:

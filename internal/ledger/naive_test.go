@@ -26,6 +26,10 @@ type naive struct {
 	// outcomes are what became of grants, and why is why one was withdrawn.
 	outcomes []naiveOutcome
 	why      map[*naiveGrant]string
+	// dealings are what clusters did to each other, by the one that is to blame or praise.
+	dealings map[naiveParty][]naiveDealing
+	// exceeded is what a requester ran beyond a grant.
+	exceeded map[*naiveGrant]naiveExcess
 	// lineage is the present one, and restored whether it is not the first.
 	lineage  string
 	restored bool
@@ -69,7 +73,7 @@ type naiveGrant struct {
 }
 
 func newNaive() *naive {
-	return &naive{clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}, kept: map[*naiveGrant]quantity.Amounts{}, why: map[*naiveGrant]string{}}
+	return &naive{clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}, kept: map[*naiveGrant]quantity.Amounts{}, why: map[*naiveGrant]string{}, dealings: map[naiveParty][]naiveDealing{}, exceeded: map[*naiveGrant]naiveExcess{}}
 }
 
 func (g *naiveGrant) stands() bool { return g.entry.end == "" && !g.withdrawn }
@@ -222,6 +226,8 @@ func (n *naive) refusals(e *Event) []error {
 		no = append(no, n.refusalsToHeal(e.Heal)...)
 	case e.Recall != nil:
 		no = append(no, n.refusalsToRecall(e.Recall)...)
+	case e.Exceed != nil:
+		no = append(no, n.refusalsToExceed(e.Exceed)...)
 	case e.Close != nil:
 		entry := n.entry(e.Close.Name)
 		refuse(entry == nil, ErrUnknown)
@@ -336,6 +342,9 @@ func (n *naive) record(e *Event) {
 	case e.Acknowledge != nil:
 		if g := n.grant(*e.Acknowledge); g.acked.IsZero() {
 			g.acked = e.At
+			if !n.speaks(g.entry.requester) {
+				n.deal(naiveParty{g.provider, false}, naiveDealing{e.At, g.entry.requester, g.name(), "good", 0})
+			}
 		}
 	case e.NodeReady != nil:
 		g := n.grant(e.NodeReady.PlacementRef)
@@ -348,16 +357,20 @@ func (n *naive) record(e *Event) {
 		g := n.grant(e.Withdraw.PlacementRef)
 		n.leave(g, e)
 		g.withdrawn, g.ready = true, false
-		n.giveUp(g)
+		n.giveUp(g, e.At)
 	case e.ProviderGone != nil:
-		n.grant(*e.ProviderGone).left = true
+		g := n.grant(*e.ProviderGone)
+		if _, beyond := n.exceeded[g]; !beyond {
+			n.deal(naiveParty{g.entry.requester, true}, naiveDealing{e.At, g.provider, g.name(), "good", 0})
+		}
+		g.left = true
 	case e.ConsumerGone != nil:
 		n.grant(*e.ConsumerGone).leftToo = true
 	case e.End != nil:
 		entry := n.entry(e.End.Name)
 		entry.end = e.End.Reason
 		for _, g := range n.grantsOf(entry) {
-			n.giveUp(g)
+			n.giveUp(g, e.At)
 		}
 	case e.Renew != nil:
 		n.entry(e.Renew.Name).until = e.Renew.Until
@@ -386,6 +399,8 @@ func (n *naive) record(e *Event) {
 		n.give(&naiveGrant{entry: entry, number: number, provider: e.Heal.Provider, assigned: e.At})
 	case e.Recall != nil:
 		n.grant(e.Recall.PlacementRef).recalled = e.Recall.Ends
+	case e.Exceed != nil:
+		n.exceed(e)
 	case e.Close != nil:
 		n.entry(e.Close.Name).closed = true
 	case e.Shut != nil:
@@ -445,11 +460,11 @@ func (n *naive) adopt(e *Event) {
 	for _, g := range n.grantsOf(entry) {
 		if g != current && !g.withdrawn {
 			g.withdrawn, g.ready = true, false
-			n.giveUp(g)
+			n.giveUp(g, e.At)
 		}
 	}
 	if !adopted.stands() {
-		n.giveUp(adopted)
+		n.giveUp(adopted, e.At)
 	}
 }
 
@@ -457,9 +472,11 @@ func (n *naive) give(g *naiveGrant) {
 	n.grants = append(n.grants, g)
 	n.kept[g] = g.entry.amounts
 	n.outcomes = append(n.outcomes, naiveOutcome{provider: g.provider, kind: "granted"})
+	n.deal(naiveParty{g.provider, false}, naiveDealing{g.assigned, g.entry.requester, g.name(), "try", 0})
 }
 
-func (n *naive) giveUp(g *naiveGrant) {
+func (n *naive) giveUp(g *naiveGrant, at time.Time) {
+	n.deal(naiveParty{g.provider, false}, naiveDealing{at, g.entry.requester, g.name(), "end", 0})
 	n.unanswered(g)
 	g.left = g.left || !n.speaks(g.provider)
 	g.leftToo = g.leftToo || !n.speaks(g.entry.requester) || g.entry.unclaimed
@@ -557,7 +574,7 @@ func (n *naive) clusterDiffers(s *State, id string) error {
 	if want := n.restored && n.speaks(id) && n.clusters[id].announced != n.lineage; s.Awaits(id) != want {
 		return fmt.Errorf("awaited: %v, want %v", s.Awaits(id), want)
 	}
-	if err := n.recordDiffers(s, id); err != nil {
+	if err := errors.Join(n.recordDiffers(s, id), n.conductDiffers(s, id)); err != nil {
 		return err
 	}
 	held, claimed, free := c.Held(), c.Claimed(), c.Available()

@@ -83,6 +83,7 @@ func (s *State) applyNodeReady(at time.Time, e *NodeReady) {
 		return
 	}
 	p.EverReady = true
+	s.served(at, r, p)
 	record := s.recordOf(p)
 	record.keep(at)
 	record.Ready++
@@ -95,12 +96,13 @@ func (s *State) applyNodeReady(at time.Time, e *NodeReady) {
 		if earlier.Withdrawn == string(DueReady) {
 			in := s.recordOf(earlier)
 			in.fail(at, &in.NeverReady, promise)
+			s.failed(at, r, earlier, failurePoints)
 		}
 	}
 }
 
 // recordLeft counts a placement that is given up, where its provider is to blame.
-func (s *State) recordLeft(at time.Time, p *Placement, w *Withdraw) {
+func (s *State) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
 	in := s.recordOf(p)
 	switch {
 	case w.Reason == ProviderLost, w.Refused && p.EverReady:
@@ -109,5 +111,25 @@ func (s *State) recordLeft(at time.Time, p *Placement, w *Withdraw) {
 		in.fail(at, &in.Refused, promise/2)
 	case w.Reason == string(DueAcknowledgement):
 		in.fail(at, &in.Unanswered, promise)
+	}
+	if points := s.pointsOf(r, p, w); points > 0 {
+		s.failed(at, r, p, points)
+	}
+}
+
+// pointsOf is what giving a placement up adds to its provider's tally. A silent provider
+// takes nothing new anyway, and a provider may refuse clusters to which it does not lend.
+func (s *State) pointsOf(r *Reservation, p *Placement, w *Withdraw) int32 {
+	switch {
+	case w.Reason == ProviderLost:
+		return 0
+	case !w.Refused && w.Reason == string(DueAcknowledgement):
+		return failurePoints
+	case !w.Refused, s.clusters[p.Provider].Lending.Refuses(r.Requester) != "":
+		return 0
+	case p.AcknowledgedAt.IsZero():
+		return refusalPoints
+	default:
+		return failurePoints
 	}
 }

@@ -30,6 +30,8 @@ type snapshotCluster struct {
 	AnnouncedIn string    `json:"announcedIn,omitempty"`
 	LostSince   time.Time `json:"lostSince,omitzero"`
 	Record      Record    `json:"record,omitzero"`
+	Providing   *Conduct  `json:"providing,omitempty"`
+	Consuming   *Conduct  `json:"consuming,omitempty"`
 }
 
 type snapshotShut struct {
@@ -45,7 +47,7 @@ type Frozen struct{ snapshot }
 func (s *State) Freeze() *Frozen {
 	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.frozen(), Ceilings: s.ceilings}
 	for _, c := range s.clusters {
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record})
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.clone(), c.Consuming.clone()})
 	}
 	// One piece of memory for all of them.
 	copies := make([]Reservation, 0, len(s.reservations))
@@ -172,6 +174,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 	}
 	restored := &Cluster{
 		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince, Record: c.Record,
+		Providing: c.Providing, Consuming: c.Consuming,
 		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
 		stretch: s.stretchOf(&c.Offer),
 	}
@@ -223,6 +226,9 @@ func (s *State) restorePlacements(r *Reservation) error {
 		}
 		if err := checkAmounts(p.Amounts); err != nil {
 			return fmt.Errorf("placement %d of reservation %q: %w", p.Number, r.Name, err)
+		}
+		if x := p.Excess; x != nil && checkAmounts(x.Amounts) != nil {
+			return fmt.Errorf("placement %d of reservation %q: excess: %w", p.Number, r.Name, ErrMalformed)
 		}
 		p.Provider = c.ClusterID
 		if !p.ProviderGone {

@@ -54,6 +54,9 @@ type Cluster struct {
 	AnnouncedIn string
 	// Record of what was granted here.
 	Record Record
+	// Providing is how the cluster kept its promises lately, Consuming how it kept within
+	// what it was granted. Each is nil where nothing went wrong.
+	Providing, Consuming *Conduct
 	// holds is what each live placement holds here, by placement name.
 	holds map[string]quantity.Amounts
 	// quoted are the quotes for which capacity is held here, by name.
@@ -191,6 +194,8 @@ type Placement struct {
 	Withdrawn string
 	// Amounts that it holds where these are others than the reservation's, else nil.
 	Amounts quantity.Amounts `json:",omitempty"`
+	// Excess is what its requester ran beyond it; nil, as nearly always, for nothing.
+	Excess *Excess `json:",omitempty"`
 }
 
 // PlacementName names slice, virtual node and instruction of a placement.

@@ -45,6 +45,12 @@ const (
 	EqualVictim Mutant = "equal-victim"
 	// LateTake: a quote is taken over that is not held any more.
 	LateTake Mutant = "late-take"
+	// ShortPause: a provider that fails again and again is never paused for longer.
+	ShortPause Mutant = "short-pause"
+	// OneWord: the reports of one requester pause a provider for everybody.
+	OneWord Mutant = "one-word"
+	// Accomplice: one success makes up for all failures, whoever reports it.
+	Accomplice Mutant = "accomplice"
 )
 
 // All lists them.
@@ -65,4 +71,7 @@ var All = []Mutant{
 	OutOfOrder,
 	EqualVictim,
 	LateTake,
+	ShortPause,
+	OneWord,
+	Accomplice,
 }

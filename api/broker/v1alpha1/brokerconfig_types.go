@@ -28,7 +28,7 @@ type ScoringPreset string
 const (
 	// PresetAvailability weighs free resources alone: CPU 50, memory 50.
 	PresetAvailability ScoringPreset = "availability"
-	// PresetBalanced weighs resources 70 and cost 30.
+	// PresetBalanced weighs resources 70 and cost 30, and reliability 15 beside them.
 	PresetBalanced ScoringPreset = "balanced"
 	// PresetMultiCriteria weighs resources 70, cost 20, latency 5, reliability 5.
 	PresetMultiCriteria ScoringPreset = "multi-criteria"

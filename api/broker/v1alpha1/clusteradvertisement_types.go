@@ -22,6 +22,12 @@ const (
 	// ConditionPlausible is false while figures of the cluster cannot be right, or grew
 	// more than fourfold within minutes. They are reckoned with all the same.
 	ConditionPlausible = "Plausible"
+	// ConditionReliable is false while the broker places nothing new in the cluster, for
+	// some or all requesters, because the cluster failed to deliver.
+	ConditionReliable = "Reliable"
+	// ConditionWithinGrants is false while the cluster gets nothing new from some or all
+	// others, because it ran more there than they granted.
+	ConditionWithinGrants = "WithinGrants"
 )
 
 // ReasonFiguresIgnored is the reason of the event that tells that somebody else
@@ -30,6 +36,18 @@ const ReasonFiguresIgnored = "FiguresIgnored"
 
 // ReasonImplausible is of the condition Plausible, and of the event when it turns false.
 const ReasonImplausible = "Implausible"
+
+// Reasons of the conditions Reliable and WithinGrants, and of the events when they change.
+const (
+	// ReasonPaused: nothing new is placed in the cluster before an instant.
+	ReasonPaused = "Paused"
+	// ReasonOnTrial: one placement is in the cluster on trial.
+	ReasonOnTrial = "OnTrial"
+	// ReasonPausedForSome: nothing new is placed in the cluster for some requesters.
+	ReasonPausedForSome = "PausedForSome"
+	// ReasonExceededGrant: the cluster gets nothing new, from some or all others.
+	ReasonExceededGrant = "ExceededGrant"
+)
 
 // ReasonAwaitingHoldings is why a cluster takes nothing new after the broker was
 // restored from an older state: its agent has not announced yet what it holds.
@@ -157,7 +175,8 @@ type ClusterAdvertisementStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Fresh and Plausible.
+	// conditions are Ready, Fresh and Plausible, and Reliable and WithinGrants once something
+	// went wrong.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

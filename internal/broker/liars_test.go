@@ -1,0 +1,315 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// liarFleet is a broker with ten clusters that request from each other. Some of them
+// advertise ten times what they have, at the lowest price.
+type liarFleet struct {
+	*fleet
+	random *rand.Rand
+	ids    []string
+	liars  map[string]bool
+	lie    string
+	// granted counts placements by provider, after the first ones.
+	granted map[string]int
+	// advertised is when all did last.
+	advertised time.Time
+}
+
+const (
+	neverAcknowledges = "never acknowledges"
+	neverReady        = "acknowledges, and its node never becomes Ready"
+	refuses           = "refuses"
+	withdraws         = "withdraws what it acknowledged"
+	sometimesServes   = "serves one of two, and does not answer the other"
+)
+
+func (f *liarFleet) advertiseAll() {
+	for _, id := range f.ids {
+		if f.liars[id] {
+			f.advertise(id, "640", "2560Gi", atPrice("0.0001"))
+		} else {
+			f.advertise(id, "64", "256Gi", atPrice("1"))
+		}
+	}
+}
+
+func atPrice(price string) func(*v1.Advertisement) {
+	return func(a *v1.Advertisement) {
+		a.Cost = v1.Cost{CpuCost: price, MemoryCost: price, Currency: "EUR"}
+	}
+}
+
+// settle plays both sides of every placement until one is Ready, and gives it back.
+func (f *liarFleet) settle(requester string, r *v1.Reservation) {
+	for number := 1; ; number++ {
+		now := f.get(requester, r.Name)
+		if now.EndReason != "" || len(now.Placements) < number {
+			break
+		}
+		provider := now.Placements[number-1].ClusterID
+		f.granted[provider]++
+		if !f.liars[provider] || f.lie == sometimesServes && f.random.IntN(2) == 0 {
+			f.deliver(requester, provider, r, number)
+			break
+		}
+		f.betray(provider, r, number)
+	}
+	for number, p := range f.get(requester, r.Name).Placements {
+		f.mustReport(requester, r, number+1, consumer, v1.StatusReportStateGone)
+		f.mustReport(p.ClusterID, r, number+1, provider, v1.StatusReportStateGone)
+	}
+}
+
+func (f *liarFleet) deliver(requester, from string, r *v1.Reservation, number int) {
+	f.mustReport(from, r, number, provider, v1.StatusReportStateAcknowledged)
+	f.mustReport(requester, r, number, consumer, v1.StatusReportStateReady)
+	if _, err := f.ReleaseReservation(context.Background(), requester, r.Name); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *liarFleet) betray(from string, r *v1.Reservation, number int) {
+	switch f.lie {
+	case neverReady:
+		f.mustReport(from, r, number, provider, v1.StatusReportStateAcknowledged)
+		for range 3 {
+			time.Sleep(limits.Ready / 3)
+			f.keepFresh()
+		}
+		time.Sleep(time.Second)
+	case refuses:
+		f.mustReport(from, r, number, provider, v1.StatusReportStateRefused)
+	case withdraws:
+		f.mustReport(from, r, number, provider, v1.StatusReportStateAcknowledged)
+		f.mustReport(from, r, number, provider, v1.StatusReportStateRefused)
+	default:
+		time.Sleep(limits.Acknowledge + time.Second)
+		f.keepFresh()
+	}
+}
+
+// keepFresh advertises as often as agents do.
+func (f *liarFleet) keepFresh() {
+	if time.Since(f.advertised) >= advertiseEvery {
+		f.advertised = time.Now()
+		f.advertiseAll()
+	}
+}
+
+// run makes so many requests, from one honest cluster after the other.
+func (f *liarFleet) run(requests int) {
+	honest := slices.DeleteFunc(slices.Clone(f.ids), func(id string) bool { return f.liars[id] })
+	for n := range requests {
+		time.Sleep(time.Second)
+		f.keepFresh()
+		id := honest[n%len(honest)]
+		f.settle(id, f.reserve(id, fmt.Sprintf("request-%06d", f.sequence*1000+int64(n)), request("1", "1Gi")))
+	}
+}
+
+func weightings() map[string]decision.Weights {
+	out := map[string]decision.Weights{}
+	for _, name := range []string{decision.PresetAvailability, decision.PresetBalanced, decision.PresetMultiCriteria} {
+		out[name], _ = decision.Preset(name) // they exist
+	}
+	random := rand.New(rand.NewPCG(6, 0))
+	for range 2 {
+		w := decision.Weights{}
+		for _, criterion := range decision.Criteria() {
+			w[criterion] = random.IntN(101)
+		}
+		out[fmt.Sprint(w)] = w
+	}
+	out["cost alone"] = decision.Weights{decision.Cost: 100}
+	return out
+}
+
+// T6 of the threat model: after a few failures a liar gets less than one request of a
+// hundred, whatever decides.
+func TestLiarsGetNoNewRequests(t *testing.T) {
+	const first, requests = 200, 800
+	for _, lie := range []string{neverAcknowledges, neverReady, refuses, withdraws, sometimesServes} {
+		for name, weights := range weightings() {
+			for _, liars := range []int{1, 3} {
+				if liars == 3 && name != decision.PresetBalanced {
+					continue
+				}
+				t.Run(fmt.Sprintf("%d of 10 %s, by %s", liars, lie, name), func(t *testing.T) {
+					inFleet(t, func(base *fleet) {
+						f := &liarFleet{fleet: base, random: rand.New(rand.NewPCG(7, 0)), liars: map[string]bool{}, lie: lie, granted: map[string]int{}}
+						for i := range 10 {
+							f.ids = append(f.ids, fmt.Sprintf("cluster-%d", i))
+							f.liars[f.ids[i]] = i < liars
+						}
+						config := DefaultConfig()
+						config.Weights = weights
+						f.SetConfig(context.Background(), config)
+						f.run(first)
+						atFirst := f.count()
+						clear(f.granted)
+						f.run(requests)
+						got := f.count()
+						t.Logf("of the first %d requests %d went to liars, of the next %d placements %d", first, atFirst, f.total(), got)
+						if 100*got >= f.total()*liars {
+							t.Errorf("%d of %d placements went to %d liars, want less than 1 %% each", got, f.total(), liars)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func (f *liarFleet) count() (n int) {
+	for id, granted := range f.granted {
+		if f.liars[id] {
+			n += granted
+		}
+	}
+	return n
+}
+
+func (f *liarFleet) total() (n int) {
+	for _, granted := range f.granted {
+		n += granted
+	}
+	return n
+}
+
+func (f *fleet) fails(requester, key string, from string) *v1.Reservation {
+	f.t.Helper()
+	q := request("1", "1Gi")
+	q.TargetClusterID = from
+	r := f.reserve(requester, key, q)
+	f.mustReport(from, r, 1, provider, v1.StatusReportStateAcknowledged)
+	f.mustReport(from, r, 1, provider, v1.StatusReportStateRefused)
+	return r
+}
+
+func (f *fleet) refusal(requester, key, from string) string {
+	f.t.Helper()
+	q := request("1", "1Gi")
+	q.TargetClusterID = from
+	_, err := f.RequestReservation(context.Background(), requester, key, q)
+	if fault.ReasonOf(err) != fault.NoCandidate {
+		f.t.Fatalf("%s asks %s: %v, want NoCandidate", requester, from, err)
+	}
+	return err.Error()
+}
+
+func TestOneRequesterCannotPauseAProviderForOthers(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		for _, id := range []string{"rome", "paris", "berlin"} {
+			f.advertise(id, "64", "256Gi")
+		}
+		for n := range 3 {
+			f.fails("rome", fmt.Sprintf("request-%d", n), "paris")
+		}
+		if got := f.refusal("rome", "request-9", "paris"); !strings.Contains(got, "3 failures in a row for rome, tries again at ") {
+			t.Errorf("rome is told %q", got)
+		}
+		f.reserve("berlin", "request-1", func() *v1.ReservationRequest {
+			q := request("1", "1Gi")
+			q.TargetClusterID = "paris"
+			return q
+		}())
+		for range 2 {
+			view, err := f.Cluster(context.Background(), "paris")
+			if err != nil || view.Standing == nil || view.Standing.Paused != "" || view.Standing.PausedFor["rome"] == "" {
+				t.Errorf("paris is paused for %+v, %v; want rome alone", view.Standing, err)
+			}
+			f.kill() // whoever takes over knows
+			f.advertise("paris", "64", "256Gi")
+		}
+	})
+}
+
+func TestAPauseEndsWithATrial(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "64", "256Gi")
+		f.advertise("paris", "64", "256Gi")
+		for n := range 3 {
+			f.fails("rome", fmt.Sprintf("request-%d", n), "paris")
+		}
+		q := request("1", "1Gi")
+		q.QueuePolicy = v1.ReservationRequestQueuePolicyQueue
+		first, second := f.reserve("rome", "request-7", q), f.reserve("rome", "request-8", q)
+		for _, r := range []*v1.Reservation{first, second} {
+			if r.Phase != v1.ReservationPhaseQueued {
+				t.Fatalf("phase %s, want Queued", r.Phase)
+			}
+		}
+		time.Sleep(time.Minute + time.Second)
+		if a, b := f.get("rome", first.Name).Phase, f.get("rome", second.Name).Phase; a != v1.ReservationPhaseReserved || b != v1.ReservationPhaseQueued {
+			t.Fatalf("after a minute %s and %s, want one on trial", a, b)
+		}
+		f.mustReport("paris", first, 1, provider, v1.StatusReportStateAcknowledged)
+		f.mustReport("rome", first, 1, consumer, v1.StatusReportStateReady)
+		if got := f.get("rome", second.Name).Phase; got != v1.ReservationPhaseReserved {
+			t.Errorf("after the trial %s, want Reserved", got)
+		}
+	})
+}
+
+func TestExceededGrantsKeepAConsumerFromTheProviderThatSaysSo(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		for _, id := range []string{"rome", "paris", "berlin", "oslo"} {
+			f.advertise(id, "64", "256Gi")
+		}
+		exceed := func(from string, reports int32) {
+			q := request("1", "1Gi")
+			q.TargetClusterID = from
+			r := f.reserve("rome", "request-"+from, q)
+			f.mustReport(from, r, 1, provider, v1.StatusReportStateAcknowledged)
+			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
+			for pods := range reports {
+				err := f.ReportStatus(context.Background(), from, r.Name, &v1.StatusReport{
+					Placement: 1, Role: provider, State: v1.StatusReportStateAcknowledged,
+					Excess: &v1.Excess{Pods: pods + 1, Resources: v1.Amounts{"cpu": "2"}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(excessEvery)
+				for _, id := range []string{"rome", "paris", "berlin", "oslo"} {
+					f.advertise(id, "64", "256Gi")
+				}
+			}
+		}
+		view := func() *ClusterView {
+			v, err := f.Cluster(context.Background(), "rome")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		exceed("paris", 3)
+		if x := view().Excess; x != nil && x.All != "" {
+			t.Fatalf("the word of paris alone keeps rome away from all: %+v", x)
+		}
+		f.reserve("rome", "request-2", request("1", "1Gi")) // others serve it
+		exceed("berlin", 2)
+		if x := view().Excess; x == nil || x.All == "" {
+			t.Errorf("two providers report excess, and rome is kept away by %+v, want by all", x)
+		}
+		if got := f.refusal("rome", "request-oslo-2", "oslo"); !strings.Contains(got, "rome ran more than several clusters granted it") {
+			t.Errorf("rome is told %q", got)
+		}
+		if r := f.get("rome", "request-berlin"); r.Phase != v1.ReservationPhaseActive {
+			t.Errorf("what was granted is %s, want Active", r.Phase)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// suspensions say who is kept away from whom, in a text that is the same for as long as
+// the same pause or trial lasts. That the ledger pauses whom it should is checked against
+// the naive book there. Here it is checked that decisions respect it.
+type suspensions map[way]string
+
+// keep reports whether a requester is kept away from a provider.
+func (s suspensions) keep(requester, provider string) bool {
+	return s[way{requester, provider}]+s[way{"", provider}]+s[way{requester, ""}] != ""
+}
+
+// lasting returns what keeps a requester away both now and before, "" for nothing. What
+// began or ended within the step may have done so after the placement.
+func (s suspensions) lasting(before suspensions, requester, provider string) string {
+	for _, w := range []way{{requester, provider}, {"", provider}, {requester, ""}} {
+		if why := s[w]; why != "" && why == before[w] {
+			return why
+		}
+	}
+	return ""
+}
+
+func (m *machine) suspensionsNow(now time.Time) suspensions {
+	out := suspensions{}
+	text := func(s *ledger.Suspension) string { return fmt.Sprintf("until %s, trial %q", s.Until, s.Trial) }
+	m.term.state.Clusters(func(c *ledger.Cluster) {
+		if s := c.Providing.Suspended(now); s != nil {
+			out[way{"", c.ClusterID}] += text(s)
+		}
+		if s := c.Consuming.Suspended(now); s != nil {
+			out[way{c.ClusterID, ""}] += text(s)
+		}
+		c.Providing.SuspendedFor(now, func(requester string, s *ledger.Suspension) {
+			out[way{requester, c.ClusterID}] += "fails: " + text(s)
+		})
+	})
+	m.term.state.Clusters(func(c *ledger.Cluster) {
+		c.Consuming.SuspendedFor(now, func(provider string, s *ledger.Suspension) {
+			out[way{c.ClusterID, provider}] += "exceeds: " + text(s)
+		})
+	})
+	return out
+}
+
+// exceed has a provider report that more runs than it granted.
+func (m *machine) exceed(c choose) (cause, error) {
+	r := m.anyTold(c)
+	if r == nil || len(r.placements) == 0 {
+		return cause{}, nil
+	}
+	n := c(len(r.placements))
+	err := m.ReportStatus(context.Background(), r.placements[n].provider, r.name, &v1.StatusReport{
+		Placement: int32(n + 1), Role: provider, State: v1.StatusReportStateAcknowledged,
+		Excess: &v1.Excess{Pods: int32(c(20)), Resources: v1.Amounts{"cpu": "1"}},
+	})
+	if fault.ReasonOf(err) == fault.Conflict {
+		err = nil
+	}
+	return cause{}, err
+}
+
+// lie has a provider withdraw what it has just acknowledged.
+func (m *machine) lie(c choose) (cause, error) {
+	r := m.anyTold(c)
+	if r == nil || r.newest() < 0 {
+		return cause{}, nil
+	}
+	n := r.newest()
+	report := v1.StatusReport{Placement: int32(n + 1), Role: provider, State: v1.StatusReportStateAcknowledged}
+	if err := m.ReportStatus(context.Background(), r.placements[n].provider, r.name, &report); err != nil {
+		return cause{}, err
+	}
+	if err := m.catchUp(cause{}); err != nil || r.newest() != n {
+		return cause{}, err
+	}
+	report.State = v1.StatusReportStateRefused
+	return cause{}, m.ReportStatus(context.Background(), r.placements[n].provider, r.name, &report)
+}

@@ -1,0 +1,125 @@
+package broker
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// setStanding tells decisions which pauses of a cluster are in force, as a provider and as
+// a requester, and returns when time alone changes that; zero for never.
+func (t *term) setStanding(c *ledger.Cluster) time.Time {
+	now, p := t.now(), t.presenceOf(c.ClusterID)
+	if c.Providing != nil || p.standing != nil {
+		if standing := standingOf(c.Providing, now); !reflect.DeepEqual(standing, p.standing) {
+			t.market.SetStanding(c.ClusterID, standing)
+			p.standing = standing
+			t.grew(c.ClusterID) // it may serve somebody again
+			t.b.feed.cluster(c.ClusterID)
+		}
+	}
+	if c.Consuming != nil || p.excess != nil {
+		if excess := excessTexts(c.ClusterID, c.Consuming, now); !reflect.DeepEqual(excess, p.excess) {
+			t.market.SetExcess(c.ClusterID, excess)
+			p.excess = excess
+			t.allGrew() // whoever has room may serve it again
+			t.b.feed.cluster(c.ClusterID)
+		}
+	}
+	return sooner(c.Providing.Next(now), c.Consuming.Next(now))
+}
+
+// judgeRequester brings decisions up to date on a requester with a conduct.
+func (t *term) judgeRequester(id string) {
+	if c := t.state.Cluster(id); c != nil && (c.Consuming != nil || t.presenceOf(id).excess != nil) {
+		t.judge(id)
+	}
+}
+
+// standingOf returns the pauses of a provider in words, nil where it has none.
+func standingOf(c *ledger.Conduct, now time.Time) *decision.Standing {
+	out := &decision.Standing{}
+	if s := c.Suspended(now); s != nil {
+		out.Paused = pauseText(s, "")
+	}
+	c.SuspendedFor(now, func(requester string, s *ledger.Suspension) {
+		if out.PausedFor == nil {
+			out.PausedFor = map[string]string{}
+		}
+		out.PausedFor[requester] = pauseText(s, " for "+requester)
+	})
+	if out.Paused == "" && out.PausedFor == nil {
+		return nil
+	}
+	return out
+}
+
+// pauseText names an instant and no delay: it is stored with decisions and read later.
+func pauseText(s *ledger.Suspension, whom string) string {
+	text := fmt.Sprintf("%d failures in a row%s", s.Failures, whom)
+	if s.Failures < 2 {
+		text = "a placement on trial failed" + whom
+	}
+	if s.Trial != "" {
+		return text + ", one placement is on trial now"
+	}
+	return text + ", tries again at " + s.Until.Format(time.RFC3339)
+}
+
+// excessTexts says who takes nothing new of a requester that ran more than it was granted;
+// nil where all do.
+func excessTexts(requester string, c *ledger.Conduct, now time.Time) *decision.Excess {
+	out := &decision.Excess{}
+	if s := c.Suspended(now); s != nil {
+		out.All = fmt.Sprintf("%s ran more than several clusters granted it: no cluster takes anything new of it before %s",
+			requester, s.Until.Format(time.RFC3339))
+	}
+	c.SuspendedFor(now, func(provider string, s *ledger.Suspension) {
+		if out.By == nil {
+			out.By = map[string]string{}
+		}
+		out.By[provider] = fmt.Sprintf("%s ran more than %s granted it: %s takes nothing new of it before %s",
+			requester, provider, provider, s.Until.Format(time.RFC3339))
+	})
+	if out.All == "" && out.By == nil {
+		return nil
+	}
+	return out
+}
+
+// sooner returns the earlier of two instants, of which zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Paused counts the clusters in which nothing new is placed after failures.
+func (b *Broker) Paused() float64 {
+	return b.count(func(p *presence) bool { return p.standing != nil && p.standing.Paused != "" })
+}
+
+// Exceeding counts the clusters that get nothing new because they ran more than they were
+// granted.
+func (b *Broker) Exceeding() float64 {
+	return b.count(func(p *presence) bool { return p.excess != nil && p.excess.All != "" })
+}
+
+func (b *Broker) count(which func(*presence) bool) float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0.0
+	if b.term == nil {
+		return n
+	}
+	for _, p := range b.term.presence {
+		if which(p) {
+			n++
+		}
+	}
+	return n
+}

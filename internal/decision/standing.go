@@ -1,0 +1,71 @@
+package decision
+
+// Standing is why a candidate takes nothing new although it has room. Every text is what
+// the requester is told.
+type Standing struct {
+	// Paused says why the candidate is paused for everybody, "" where it is not.
+	Paused string
+	// PausedFor says why it is paused for one requester, by the requester's ID.
+	PausedFor map[string]string
+}
+
+func (s *Standing) isNone() bool {
+	return s == nil || s.Paused == "" && len(s.PausedFor) == 0
+}
+
+// reason returns why the requester is not served, with the text; "" where it may be.
+func (s *Standing) reason(requester string) (Reason, string) {
+	if s.Paused != "" {
+		return Paused, s.Paused
+	}
+	if text := s.PausedFor[requester]; text != "" {
+		return Paused, text
+	}
+	return "", ""
+}
+
+// SetStanding replaces what keeps requests away from a candidate, nil for nothing, and
+// reports whether the candidate is in the market.
+func (m *Market) SetStanding(id string, s *Standing) bool {
+	i, ok := m.row[id]
+	if !ok {
+		return false
+	}
+	if s.isNone() {
+		s = nil
+	}
+	m.standings[i] = s
+	m.setMark(i, suspended, s != nil)
+	return true
+}
+
+// Excess is why a requester is not served that ran more than it was granted. Every text is
+// what the requester is told.
+type Excess struct {
+	// All says why no candidate serves it, "" where some may.
+	All string
+	// By says why one candidate does not, by the candidate's ID.
+	By map[string]string
+}
+
+// SetExcess replaces what is held against a requester, nil for nothing.
+func (m *Market) SetExcess(requester string, x *Excess) {
+	if x == nil || x.All == "" && len(x.By) == 0 {
+		delete(m.exceeded, requester)
+		return
+	}
+	m.exceeded[requester] = x
+}
+
+// suspension returns why the candidate takes nothing new of the requester.
+func (c *contest) suspension(i int) (Reason, string) {
+	if x := c.exceeded; x != nil && x.All != "" {
+		return ExceededGrant, x.All
+	} else if x != nil && x.By[c.market.ids[i]] != "" {
+		return ExceededGrant, x.By[c.market.ids[i]]
+	}
+	if s := c.market.standings[i]; s != nil {
+		return s.reason(c.request.Requester)
+	}
+	return "", ""
+}

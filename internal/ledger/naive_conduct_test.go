@@ -1,0 +1,298 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// naiveParty is a cluster in one of its roles.
+type naiveParty struct {
+	id       string
+	consumes bool
+}
+
+// naiveDealing is what a counterpart saw of a party.
+type naiveDealing struct {
+	at         time.Time
+	peer, name string
+	what       string // try, good, bad or end
+	points     int
+}
+
+type naiveExcess struct {
+	pods    int32
+	amounts quantity.Amounts
+}
+
+// naiveSpell is a pause: who is out, until when, and how often before.
+type naiveSpell struct {
+	until time.Time
+	level int
+	trial string
+}
+
+type naiveScore struct {
+	points  int
+	served  bool
+	changed time.Time
+	naiveSpell
+}
+
+func (n *naive) deal(p naiveParty, d naiveDealing) {
+	if n.clusters[p.id] != nil {
+		n.dealings[p] = append(n.dealings[p], d)
+	}
+}
+
+// blame is of a provider whose placement is withdrawn.
+func (n *naive) blame(g *naiveGrant, e *Event) {
+	points := 0
+	if e.Withdraw.Reason != "ProviderLost" {
+		switch {
+		case e.Withdraw.Refused && g.acked.IsZero():
+			points = 1
+		case e.Withdraw.Refused, e.Withdraw.Reason == "Unacknowledged":
+			points = 2
+		}
+	}
+	if points > 0 {
+		n.deal(naiveParty{g.provider, false}, naiveDealing{e.At, g.entry.requester, g.name(), "bad", points})
+	}
+}
+
+func (n *naive) refusalsToExceed(e *Exceed) (no []error) {
+	if e.Pods < 0 {
+		no = append(no, ErrMalformed)
+	}
+	g := n.grant(e.PlacementRef)
+	if g == nil {
+		return append(no, ErrUnknown)
+	}
+	if g.left {
+		no = append(no, ErrOver)
+	}
+	more := e.Pods > n.exceeded[g].pods
+	for name, amount := range e.Amounts {
+		more = more || amount > n.exceeded[g].amounts[name]
+	}
+	if !more {
+		no = append(no, ErrTaken)
+	}
+	return no
+}
+
+func (n *naive) exceed(e *Event) {
+	g := n.grant(e.Exceed.PlacementRef)
+	known := n.exceeded[g]
+	most := quantity.Amounts{}
+	for _, from := range []quantity.Amounts{known.amounts, e.Exceed.Amounts} {
+		for name, amount := range from {
+			most[name] = max(most[name], amount)
+		}
+	}
+	n.exceeded[g] = naiveExcess{max(known.pods, e.Exceed.Pods), most}
+	n.deal(naiveParty{g.entry.requester, true}, naiveDealing{e.At, g.provider, g.name(), "bad", 2})
+}
+
+// naiveBook is what all dealings of a party come to, from the first one on.
+type naiveBook struct {
+	all    naiveSpell
+	scores map[string]naiveScore
+}
+
+func (b *naiveBook) points(at time.Time) int {
+	sum := 0
+	for _, s := range b.scores {
+		switch {
+		case at.Sub(s.changed) >= 24*time.Hour:
+		case s.points > 0:
+			sum += min(s.points, 4)
+		case s.served:
+			sum -= 2
+		}
+	}
+	return max(sum, 0)
+}
+
+// remaining is how much of the length of earlier pauses still counts.
+func (p naiveSpell) remaining(at time.Time) int {
+	level := p.level
+	for t := p.until.Add(2 * time.Hour); level > 0 && !t.After(at); t = t.Add(2 * time.Hour) {
+		level--
+	}
+	return level
+}
+
+func (p naiveSpell) longer(at time.Time) naiveSpell {
+	if at.Before(p.until) {
+		return p
+	}
+	minutes := []int{1, 2, 4, 8, 16, 32, 60}
+	level := min(p.remaining(at)+1, 7)
+	return naiveSpell{until: at.Add(time.Duration(minutes[level-1]) * time.Minute), level: level}
+}
+
+func (p naiveSpell) done(at time.Time) bool {
+	return p.trial == "" && !at.Before(p.until) && p.remaining(at) == 0
+}
+
+func (b *naiveBook) add(d naiveDealing) {
+	if d.what != "bad" && len(b.scores) == 0 && b.all.done(d.at) {
+		*b = naiveBook{}
+		return
+	}
+	if b.scores == nil {
+		b.scores = map[string]naiveScore{}
+	}
+	s, known := b.scores[d.peer]
+	if d.at.Sub(s.changed) >= 24*time.Hour {
+		s.points = 0
+	}
+	before, tried := b.points(d.at), b.all.trial == d.name
+	switch d.what {
+	case "try":
+		if b.all.trial == "" && before >= 6 && !d.at.Before(b.all.until) {
+			b.all.trial = d.name
+		}
+		if known && s.trial == "" && s.points >= 6 && !d.at.Before(s.until) {
+			s.trial = d.name
+			b.scores[d.peer] = s
+		}
+		return
+	case "bad":
+		s.points, s.changed, s.served = min(s.points+d.points, 6), d.at, false
+		if s.points == 6 {
+			s.naiveSpell = s.longer(d.at)
+		}
+	case "good":
+		s.points, s.changed = max(s.points-1, 0), d.at
+		s.served = s.points == 0
+	case "end":
+		if !known && !tried {
+			return
+		}
+		if tried {
+			s.naiveSpell, s.changed = s.longer(d.at), d.at
+		}
+	}
+	if d.what != "bad" {
+		if s.trial == d.name {
+			s.trial = ""
+		}
+		if tried {
+			b.all.trial = ""
+		}
+	}
+	b.scores[d.peer] = s
+	b.clean(d.at)
+	if after := b.points(d.at); d.what == "bad" && after >= 6 && (after > before || tried) {
+		b.all = b.all.longer(d.at)
+	}
+}
+
+func (b *naiveBook) clean(at time.Time) {
+	bad := false
+	for _, s := range b.scores {
+		bad = bad || s.points > 0 && at.Sub(s.changed) < 24*time.Hour
+	}
+	for peer, s := range b.scores {
+		if at.Sub(s.changed) >= 24*time.Hour {
+			s.points, s.served = 0, false
+		}
+		s.served = s.served && bad
+		b.scores[peer] = s
+		if s.points == 0 && !s.served && s.done(at) {
+			delete(b.scores, peer)
+		}
+	}
+}
+
+func (p naiveSpell) out(points int, now time.Time) string {
+	switch {
+	case now.Before(p.until):
+		return fmt.Sprint("until ", p.until.Unix())
+	case points >= 6 && p.trial != "":
+		return "on trial " + p.trial
+	default:
+		return "open"
+	}
+}
+
+// conductDiffers counts all that was seen of a cluster anew, and wants it kept away from
+// the same counterparts for as long.
+func (n *naive) conductDiffers(s *State, id string) error {
+	for _, consumes := range []bool{false, true} {
+		party := naiveParty{id, consumes}
+		all := n.dealings[party]
+		if len(all) == 0 {
+			continue
+		}
+		var b naiveBook
+		for _, d := range all {
+			b.add(d)
+		}
+		c, now := s.Cluster(id).Providing, all[len(all)-1].at
+		if consumes {
+			c = s.Cluster(id).Consuming
+		}
+		for _, later := range []time.Duration{0, 90 * time.Second, 45 * time.Minute, 25 * time.Hour} {
+			if err := b.differs(c, now.Add(later)); err != nil {
+				return fmt.Errorf("%s later, consuming %t: %w", later, consumes, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (b *naiveBook) differs(c *Conduct, now time.Time) error {
+	shown := func(s *Suspension) string {
+		switch {
+		case s == nil:
+			return "open"
+		case s.Trial != "":
+			return "on trial " + s.Trial
+		default:
+			return fmt.Sprint("until ", s.Until.Unix())
+		}
+	}
+	if got, want := shown(c.Suspended(now)), b.all.out(b.points(now), now); got != want {
+		return fmt.Errorf("it is suspended: %s, want %s (%d points, %+v)", got, want, b.points(now), b.scores)
+	}
+	var got, want []string
+	c.SuspendedFor(now, func(peer string, s *Suspension) { got = append(got, peer+" "+shown(s)) })
+	for peer, s := range b.scores {
+		points := s.points
+		if now.Sub(s.changed) >= 24*time.Hour {
+			points = 0
+		}
+		if out := s.out(points, now); out != "open" {
+			want = append(want, peer+" "+out)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("it is suspended for %v, want %v", got, want)
+	}
+	return nil
+}
+
+// anyExceed is usually of a placement that stands, and of more than before.
+func (m *machine) anyExceed(c choose) Event {
+	e := &Exceed{PlacementRef: m.anyPlacement(c), Pods: int32(c(20))}
+	if c(2) == 0 {
+		e.Amounts = m.anyAmounts(c)
+	}
+	for _, g := range m.naive.grants {
+		if g.stands() && c(3) == 0 {
+			e.PlacementRef, e.Pods = at(g.entry.name, g.number), m.naive.exceeded[g].pods+1
+		}
+	}
+	if c(30) == 0 {
+		e.Pods = -1
+	}
+	return Event{Exceed: e}
+}
