@@ -57,6 +57,17 @@ images: ## Build the images of broker and agent, with SBOMs, in dist/; BASE=scra
 	cd hack/images && go run . $(if $(BASE),-base=$(BASE)) $(if $(PLATFORM),-platform=$(PLATFORM)) $(if $(REPOSITORY),-repository=$(REPOSITORY)) \
 	  -push=$(PUSH) -tag=$(TAG) -version="$(VERSION)" -revision="$$(git rev-parse HEAD)" -created="$$(git log -1 --format=%ct)" ./cmd/broker ./cmd/agent
 
+# The container engine of "make docker": docker, podman or another with the same flags.
+ENGINE ?= docker
+
+.PHONY: docker
+docker: ## Build the images of broker and agent from Dockerfile with a container engine (ENGINE=docker) and access to a registry.
+	for program in broker agent; do \
+	  $(ENGINE) build --target $$program --tag $(or $(REPOSITORY),ghcr.io/mehdiazizian/liqo-resource-broker)/$$program:$(TAG) \
+	    --build-arg VERSION="$(VERSION)" --build-arg REVISION="$$(git rev-parse HEAD)" \
+	    --build-arg CREATED="$$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ)" .; \
+	done
+
 ##@ Change it
 
 .PHONY: manifests

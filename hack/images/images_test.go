@@ -70,6 +70,9 @@ func checkImage(t *testing.T, dir, name string) {
 	if config.Config.User != "65532:65532" {
 		t.Errorf("runs as %q, want 65532:65532", config.Config.User)
 	}
+	if diff := cmp.Diff([]string{"/ko-app/" + name}, config.Config.Entrypoint); diff != "" {
+		t.Fatalf("entrypoint (-want +got):\n%s", diff)
+	}
 	for label, want := range map[string]string{
 		"org.opencontainers.image.version":  "v1.2.3",
 		"org.opencontainers.image.source":   "https://github.com/mehdiazizian/liqo-resource-broker",
