@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -93,4 +94,13 @@ func (t *term) expireExcess(name string) {
 	if err := t.recordExcess(e); err != nil {
 		t.b.opts.Log.Error(err, "an excess could not be written down; it is lost unless it is reported again", "placement", name)
 	}
+}
+
+// excessMessage tells the requester what its provider took down, "" for nothing.
+func excessMessage(p *ledger.Placement) string {
+	if p.Excess == nil {
+		return ""
+	}
+	return fmt.Sprintf("; %s evicted %d pods that exceeded the grant by %s: run no more than is granted, or ask for more",
+		p.Provider, p.Excess.Pods, describe(p.Excess.Amounts))
 }

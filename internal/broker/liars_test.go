@@ -308,8 +308,8 @@ func TestExceededGrantsKeepAConsumerFromTheProviderThatSaysSo(t *testing.T) {
 		if got := f.refusal("rome", "request-oslo-2", "oslo"); !strings.Contains(got, "rome ran more than several clusters granted it") {
 			t.Errorf("rome is told %q", got)
 		}
-		if r := f.get("rome", "request-berlin"); r.Phase != v1.ReservationPhaseActive {
-			t.Errorf("what was granted is %s, want Active", r.Phase)
+		if r := f.get("rome", "request-berlin"); r.Phase != v1.ReservationPhaseActive || !strings.Contains(r.Message, "berlin evicted 2 pods that exceeded the grant by cpu=2") {
+			t.Errorf("what was granted is %s, %q; want it Active, and the pods told", r.Phase, r.Message)
 		}
 	})
 }

@@ -327,7 +327,7 @@ func (t *term) message(r *ledger.Reservation) string {
 	case r.Beside(p) != nil:
 		return t.healingMessage(r)
 	case phase == ledger.Active:
-		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider)
+		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider) + excessMessage(p)
 	case phase == ledger.Releasing:
 		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(t.waitingFor(r), " and "))
 	case len(r.Placements) == 0:

@@ -34,7 +34,7 @@ type Weights map[string]int
 var ErrWeights = errors.New("invalid weights")
 
 var presets = map[string]Weights{
-	PresetAvailability:  {Availability: 100},
+	PresetAvailability: {Availability: 100},
 	// Availability and cost stay at 70 to 30 whatever else counts: weights need not add up
 	// to 100.
 	PresetBalanced:      {Availability: 70, Cost: 30, Reliability: 15},
