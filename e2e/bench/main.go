@@ -99,6 +99,7 @@ func command(ctx context.Context, args []string) error {
 	flags.IntVar(&s.clusters, "clusters", s.clusters, "clusters of a large fleet")
 	flags.IntVar(&s.reservations, "reservations", s.reservations, "reservations of a large fleet")
 	flags.IntVar(&s.backlog, "backlog", s.backlog, "reservations that wait to be shown")
+	flags.IntVar(&s.peerings, "peerings", s.peerings, "peerings made and undone by either side, twice a round")
 	flags.IntVar(&s.pods, "pods", s.pods, "pods of a large cluster")
 	flags.IntVar(&s.nodes, "nodes", s.nodes, "nodes of a large cluster")
 	flags.DurationVar(&s.window, "window", s.window, "how long the agent of a large cluster is looked at")
