@@ -1,0 +1,96 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+)
+
+// A slice without room for one more pod is no hindrance to a rolling update.
+func TestADeploymentRollsOutOnAFullSlice(t *testing.T) {
+	s := open(t)
+	const name = "full"
+	five, one := int32(5), intstr.FromInt32(1)
+	d := &appsv1.Deployment{
+		ObjectMeta: named(namespace, name),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &five, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: s.rome.honestPod(name),
+			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &one, MaxUnavailable: &one}},
+		},
+	}
+	check(t, s.rome.home.Create(t.Context(), d))
+	s.awaitRolledOut(t, s.rome, d)
+	s.change(t, s.rome, d, func() { d.Spec.Template.Annotations = map[string]string{"rolled-out": "twice"} })
+	s.awaitRolledOut(t, s.rome, d)
+	check(t, s.rome.home.DeleteDeployments(t.Context(), namespace))
+	s.awaitNoPods(t, s.rome)
+}
+
+// Liqo counts a pod no longer once its ShadowPod is deleted, and pauses ever longer between
+// its attempts at a pod that is refused. The agent counts the pod until it has ended, and
+// then has Liqo try again at once.
+func TestARefusedPodStartsOnceItsPredecessorHasEnded(t *testing.T) {
+	s := open(t)
+	ctx := t.Context()
+	first, second := s.rome.heavy("first"), s.rome.heavy("second")
+	check(t, s.rome.kubelet.Create(ctx, first))
+	pod := &corev1.Pod{ObjectMeta: named(s.rome.landing, "first")}
+	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		if err := client.IgnoreNotFound(s.paris.Get(ctx, client.ObjectKeyFromObject(pod), pod)); err != nil || pod.UID == "" {
+			return "the first pod to be created", err
+		}
+		pod.Finalizers = []string{heldBy} // it takes its time to end
+		return "", s.paris.Update(ctx, pod)
+	}))
+	release := func() {
+		_ = s.paris.Patch(context.Background(), pod, merge(`{"metadata":{"finalizers":null}}`))
+	}
+	t.Cleanup(release)
+	check(t, s.rome.kubelet.Delete(ctx, first))
+	check(t, s.rome.kubelet.Create(ctx, second))
+	s.awaitRefusals(t, "second", 10)
+	release()
+	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		running := &corev1.Pod{ObjectMeta: named(s.rome.landing, "second")}
+		if err := client.IgnoreNotFound(s.paris.Get(ctx, client.ObjectKeyFromObject(running), running)); err != nil || running.UID == "" {
+			return "the second pod to be created", err
+		}
+		return "", nil
+	}))
+	check(t, s.paris.Get(ctx, client.ObjectKeyFromObject(second), second))
+	if !slices.ContainsFunc(second.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "agent" && f.Subresource == "status" }) {
+		t.Errorf("the agent did not wake Liqo: %+v", second.GetManagedFields())
+	}
+	s.removeAll(t, s.rome)
+}
+
+// awaitRefusals waits until Liqo has tried so often to create the pod of a ShadowPod.
+func (s *scene) awaitRefusals(t *testing.T, name string, attempts int32) {
+	t.Helper()
+	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+		list := &corev1.EventList{}
+		if err := s.paris.List(ctx, list, client.InNamespace(s.rome.landing)); err != nil {
+			return "", err
+		}
+		seen := int32(0)
+		for i := range list.Items {
+			if e := &list.Items[i]; e.InvolvedObject.Kind == "ShadowPod" && e.InvolvedObject.Name == name && e.Reason == "FailedCreatePod" {
+				seen += e.Count
+			}
+		}
+		if seen >= attempts {
+			return "", nil
+		}
+		return fmt.Sprintf("%d refusals of pod %q, there are %d", attempts, name, seen), nil
+	}))
+}
