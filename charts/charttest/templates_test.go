@@ -132,7 +132,7 @@ func walkValues(values map[string]any, above []string, visit func(key []string))
 func free(key []string) bool {
 	return slices.Contains([]string{
 		"affinity", "dnsConfig", "nodeSelector", "podSecurityContext", "securityContext", "resources", "strategy",
-		"probes.startup", "probes.liveness", "probes.readiness",
+		"probes.startup", "probes.liveness", "probes.readiness", "guard.limits.offloaded", "guard.limits.tenant",
 	}, strings.Join(key, "."))
 }
 

@@ -103,6 +103,8 @@ var agentValues = with(shared, map[string]string{
 	"capacity kept by pods":                  `{hold: {mode: Placeholder, placeholder: {image: "mirror.example.com/pause:1", priority: 100}}}`,
 	"no guard":                               `{guard: {enabled: false}}`,
 	"a guard of other peerings":              `{guard: {elsewhere: enforce, sameNames: [shop, web-1]}}`,
+	"a guard that allows more":               `{guard: {podSecurity: restricted, volumes: [configMap, hostPath], tolerations: [node-role.kubernetes.io/control-plane], runtimeClasses: [gvisor], serviceAccounts: [deployer, other], services: [ClusterIP, LoadBalancer], ingress: {hosts: [shop.example.com, "*.rome.example.com"], classes: [nginx], annotations: [example.com/a]}, storage: {classes: [fast, ""], maxSize: 1Ti}, endpoints: {deniedCIDRs: [10.0.0.0/8, "fd00::/8"]}, limits: {terminationGracePeriodSeconds: 0, objectSize: 1, offloaded: {count/secrets: null, count/jobs.batch: 1, requests.storage: 1Ti}, tenant: {count/secrets: 100}}}}`,
+	"a guard that allows everything":         `{guard: {podSecurity: off, volumes: [], services: [], ingress: {classes: []}, limits: {offloaded: null, tenant: null}}, webhook: {enabled: false}}`,
 	"a guard of its own peerings alone":      `{guard: {elsewhere: off}}`,
 	"a guard that warns, by an earlier name": `{guard: {elsewhere: Audit}, webhook: {enabled: false}}`,
 	"objects in a namespace of their own":    `{advertisement: {name: mine, namespace: brokering, interval: 1m}, instructions: {namespace: brokering, pollInterval: 10s}}`,

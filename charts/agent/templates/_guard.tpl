@@ -37,3 +37,57 @@ matchConditions:
       has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,
       o.kind == 'ShadowPod' && o.apiVersion.startsWith('offloading.liqo.io/') && o.?controller.orValue(false))
 {{- end -}}
+
+{{/* The Pod Security Standard of offloaded pods: baseline, restricted or off, which YAML reads as false. */}}
+{{- define "liqo-resource-broker-agent.podSecurity" -}}
+{{- ternary "off" (toString .Values.guard.podSecurity) (eq (toString .Values.guard.podSecurity) "false") -}}
+{{- end -}}
+
+{{/*
+Variables of every policy about offloaded namespaces: whose namespace it is, whether the
+agent guards that consumer, and whether the caller is one of its identities. Variables are
+computed when a rule asks for them.
+*/}}
+{{- define "liqo-resource-broker-agent.offloadedPeer" -}}
+- name: consumer
+  expression: "namespaceObject.metadata.labels['liqo.io/remote-cluster-id']"
+- name: offloaded
+  expression: >-
+    has(params.status) && has(params.status.peerRights) && ('cluster.' + variables.consumer) in params.status.peerRights
+- name: resident
+  expression: "request.userInfo.username.startsWith('system:')"
+- name: guarded
+  expression: "variables.offloaded && !variables.resident && variables.consumer in request.userInfo.groups"
+{{- end -}}
+
+{{/* Service accounts of offloaded namespaces that the operator trusts, as the end of a CEL expression. */}}
+{{- define "liqo-resource-broker-agent.trustedResidents" -}}
+{{- range .Values.guard.serviceAccounts }} || request.userInfo.username.endsWith(':{{ . }}'){{ end -}}
+{{- end -}}
+
+{{/* Whether h is a host that consumers may use in an Ingress, as a CEL expression. */}}
+{{- define "liqo-resource-broker-agent.allowedHost" -}}
+{{- $terms := list -}}
+{{- range .Values.guard.ingress.hosts -}}
+{{- $terms = append $terms (printf "h == '%s'" .) -}}
+{{- if hasPrefix "*." . -}}
+{{- $terms = append $terms (printf "h.endsWith('%s') && h.split('.').size() == %d" (trimPrefix "*" .) (len (splitList "." .))) -}}
+{{- end -}}
+{{- end -}}
+{{- join " || " $terms | default "false" -}}
+{{- end -}}
+
+{{/* Networks of this cluster in which a has no business, as the end of a CEL expression. */}}
+{{- define "liqo-resource-broker-agent.deniedAddresses" -}}
+{{- range .Values.guard.endpoints.deniedCIDRs }} && !cidr('{{ . }}').containsIP(ip(a)){{ end -}}
+{{- end -}}
+
+{{/* A list of strings as CEL writes it, without the double quotes that YAML would take. */}}
+{{- define "liqo-resource-broker-agent.celList" -}}
+[{{ range $i, $item := . }}{{ if $i }}, {{ end }}'{{ $item }}'{{ end }}]
+{{- end -}}
+
+{{/* Whether the agent bounds how many objects peers may have. */}}
+{{- define "liqo-resource-broker-agent.objectLimits" -}}
+{{- if and (include "liqo-resource-broker-agent.guardsPeers" .) (or .Values.guard.limits.offloaded .Values.guard.limits.tenant) }}true{{ end -}}
+{{- end -}}

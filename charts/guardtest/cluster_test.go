@@ -1,0 +1,348 @@
+// Package guardtest holds the admission policies of the agent's chart against what an honest
+// and a hostile consumer write, on a real API server with Liqo's kinds and Liqo's roles.
+package guardtest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+)
+
+const (
+	consumer = "rome"
+	slice    = "res-aaaaaaaaaa-1"
+	user     = slice + "-0123456789ab"
+	// virtualKubeletRole is the role that Liqo binds to a consumer in an offloaded namespace.
+	virtualKubeletRole = "liqo-virtual-kubelet-remote"
+)
+
+// cluster is a provider without controllers.
+type cluster struct {
+	*testing.T
+	client.Client
+	config *rest.Config
+	scheme *runtime.Scheme
+}
+
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, agentv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := controlplanetest.Start(t).RESTConfig()
+	config.QPS = -1
+	admin, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{T: t, Client: admin, config: config, scheme: scheme}
+	c.check(manifest.Install(t.Context(), admin, c.kindsOfLiqo()))
+	c.check(manifest.Install(t.Context(), admin, render(t, "").CRDs))
+	c.createRole()
+	return c
+}
+
+func (c *cluster) check(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *cluster) create(obj client.Object) {
+	c.Helper()
+	c.check(c.Create(c.Context(), obj))
+}
+
+// liqoFolder is where the source of Liqo is on this machine.
+func liqoFolder(t *testing.T) string {
+	t.Helper()
+	folder, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(folder))
+}
+
+func (c *cluster) kindsOfLiqo() (kinds []manifest.Object) {
+	c.Helper()
+	files, err := filepath.Glob(filepath.Join(liqoFolder(c.T), "deployments/liqo/charts/liqo-crds/crds/offloading.liqo.io_shadow*.yaml"))
+	c.check(err)
+	if len(files) != 2 {
+		c.Fatalf("%d kinds of shadows in Liqo's chart, want 2", len(files))
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		c.check(err)
+		read, err := manifest.Read(text)
+		c.check(err)
+		kinds = append(kinds, read...)
+	}
+	return kinds
+}
+
+// createRole makes Liqo's role with the rules of its chart.
+func (c *cluster) createRole() {
+	c.Helper()
+	text, err := os.ReadFile(filepath.Join(liqoFolder(c.T), "deployments/liqo/files", virtualKubeletRole+"-ClusterRole.yaml"))
+	c.check(err)
+	role := &rbacv1.ClusterRole{}
+	c.check(yaml.UnmarshalStrict(text, role))
+	role.Name = virtualKubeletRole
+	c.create(role)
+}
+
+func render(t *testing.T, values string) *chart.Rendered {
+	t.Helper()
+	loaded, err := chart.LoadFS(charts.Agent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := chart.Release{Name: "agent", Namespace: "liqo-resource-broker", Values: map[string]any{}}
+	if err := yaml.UnmarshalStrict([]byte(values), &release.Values); err != nil {
+		t.Fatalf("the values of this test: %v", err)
+	}
+	rendered, err := chart.Render(loaded, release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rendered
+}
+
+// site is a namespace that rome has offloaded, with the policies for some values.
+type site struct {
+	*cluster
+	namespace string
+	// peer is the identity of rome's slice.
+	peer client.Client
+}
+
+// openSite installs the policies for values. They hold in the namespace of that name alone.
+// Only keeps policies whose names end with one of the given ends; all without any.
+func (c *cluster) openSite(name, values string, only ...string) *site {
+	c.Helper()
+	s := &site{cluster: c, namespace: name + "-" + consumer}
+	labels := map[string]string{"liqo.io/remote-cluster-id": consumer, "site": name}
+	c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: labels}})
+	c.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "liqo"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: virtualKubeletRole},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: consumer}},
+	})
+	s.advertise(name, map[string]agentv1alpha1.PeerRight{"cluster." + consumer: agentv1alpha1.PeerRightNone, user: agentv1alpha1.PeerRightWrite})
+	s.peer = c.as(user, consumer)
+	overrides := "{fullnameOverride: " + name + ", advertisement: {name: " + name + "}}"
+	policies := slices.DeleteFunc(render(c.T, mergeYAML(c.T, values, overrides)).Objects, func(obj *unstructured.Unstructured) bool {
+		ours := strings.HasPrefix(obj.GetKind(), "ValidatingAdmissionPolicy") && aboutSlices(obj.GetName()) &&
+			(len(only) == 0 || slices.ContainsFunc(only, func(end string) bool { return strings.HasSuffix(obj.GetName(), end) }))
+		return !ours
+	})
+	for _, obj := range policies {
+		if obj.GetKind() == "ValidatingAdmissionPolicyBinding" {
+			c.check(unstructured.SetNestedStringMap(obj.Object, map[string]string{"site": name}, "spec", "matchResources", "namespaceSelector", "matchLabels"))
+		}
+		c.create(obj)
+	}
+	s.awaitPolicies(policies)
+	return s
+}
+
+// aboutSlices reports whether a policy of that name is about offloaded namespaces.
+func aboutSlices(name string) bool {
+	return slices.ContainsFunc([]string{"-slices", "-pods", "-pod-security", "-objects"}, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+func mergeYAML(t *testing.T, texts ...string) string {
+	t.Helper()
+	merged := map[string]any{}
+	for _, text := range texts {
+		values := map[string]any{}
+		if err := yaml.UnmarshalStrict([]byte(text), &values); err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(merged, values)
+	}
+	text, err := yaml.Marshal(merged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// advertise says what each identity may do.
+func (s *site) advertise(name string, rights map[string]agentv1alpha1.PeerRight) {
+	s.Helper()
+	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	adv := &agentv1alpha1.Advertisement{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       agentv1alpha1.AdvertisementSpec{ClusterID: "paris", Resources: brokerv1alpha1.ResourceMetrics{Capacity: capacity}},
+	}
+	if err := s.Create(s.Context(), adv); client.IgnoreAlreadyExists(err) != nil {
+		s.Fatal(err)
+	}
+	s.check(s.Get(s.Context(), client.ObjectKeyFromObject(adv), adv))
+	adv.Status.PeerRights = rights
+	s.check(s.Status().Update(s.Context(), adv))
+}
+
+// as is a client of a user.
+func (c *cluster) as(user string, groups ...string) client.Client {
+	c.Helper()
+	config := rest.CopyConfig(c.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	peer, err := client.New(config, client.Options{Scheme: c.scheme})
+	c.check(err)
+	return peer
+}
+
+// awaitPolicies waits until the API server applies each policy.
+func (s *site) awaitPolicies(policies []*unstructured.Unstructured) {
+	s.Helper()
+	for _, policy := range policies {
+		if policy.GetKind() != "ValidatingAdmissionPolicy" {
+			continue
+		}
+		canary := s.canaryOf(policy.GetName())
+		err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			err := s.peer.Create(ctx, canary.DeepCopy(), client.DryRunAll)
+			return refusedBy(err) == policy.GetName(), nil
+		})
+		if err != nil {
+			s.Fatalf("policy %s does not refuse %s: %v", policy.GetName(), canary.GetName(), s.peer.Create(s.Context(), canary, client.DryRunAll))
+		}
+	}
+}
+
+// canaryOf is an object that one policy refuses and no other.
+func (s *site) canaryOf(policy string) *unstructured.Unstructured {
+	switch {
+	case strings.HasSuffix(policy, "-slices"):
+		obj := s.object("v1", "ConfigMap", "canary")
+		obj.SetFinalizers([]string{"example.com/canary"})
+		return obj
+	case strings.HasSuffix(policy, "-pods"):
+		return s.shadowPod("canary", set("a", "nodeName"))
+	case strings.HasSuffix(policy, "-pod-security"):
+		return s.shadowPod("canary", inContainer(map[string]any{"privileged": true}, "securityContext"))
+	default:
+		obj := s.object("v1", "Service", "canary")
+		obj.Object["spec"] = map[string]any{"externalIPs": []any{"192.0.2.1"}, "ports": []any{map[string]any{"port": int64(80)}}}
+		return obj
+	}
+}
+
+// refusedBy is the policy that refused, "" if none did.
+func refusedBy(err error) string {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		return ""
+	}
+	_, after, found := strings.Cut(status.Status().Message, "ValidatingAdmissionPolicy '")
+	if !found {
+		return ""
+	}
+	name, _, _ := strings.Cut(after, "'")
+	return name
+}
+
+func (s *site) object(apiVersion, kind, name string) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	obj.SetAPIVersion(apiVersion)
+	obj.SetKind(kind)
+	obj.SetNamespace(s.namespace)
+	obj.SetName(name)
+	return obj
+}
+
+type change func(t testing.TB, pod map[string]any)
+
+// shadowPod is what a virtual kubelet writes for a small pod, changed.
+func (s *site) shadowPod(name string, changes ...change) *unstructured.Unstructured {
+	s.Helper()
+	obj := s.object("offloading.liqo.io/v1beta1", "ShadowPod", name)
+	obj.SetLabels(map[string]string{"offloading.liqo.io/origin": consumer, "offloading.liqo.io/nodename": slice, "app": name})
+	pod := map[string]any{
+		"automountServiceAccountToken": false,
+		"containers":                   []any{container("main")},
+		"tolerations": []any{
+			map[string]any{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(300)},
+			map[string]any{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(300)},
+		},
+		"dnsPolicy": "ClusterFirst", "enableServiceLinks": true, "restartPolicy": "Always",
+		"securityContext": map[string]any{}, "terminationGracePeriodSeconds": int64(30),
+	}
+	for _, f := range changes {
+		f(s.T, pod)
+	}
+	obj.Object["spec"] = map[string]any{"pod": pod}
+	return obj
+}
+
+// container is one that requests a little, with changes.
+func container(name string, changes ...map[string]any) map[string]any {
+	amounts := map[string]any{"cpu": "100m", "memory": "64Mi"}
+	c := map[string]any{
+		"name": name, "image": "registry.k8s.io/pause:3.10",
+		"resources": map[string]any{"requests": amounts, "limits": maps.Clone(amounts)},
+	}
+	for _, more := range changes {
+		maps.Copy(c, more)
+	}
+	return c
+}
+
+func requests(cpu, memory string) map[string]any {
+	amounts := map[string]any{"cpu": cpu, "memory": memory}
+	return map[string]any{"resources": map[string]any{"requests": amounts, "limits": maps.Clone(amounts)}}
+}
+
+// set sets a field of the pod.
+func set(value any, path ...string) change {
+	return func(t testing.TB, pod map[string]any) {
+		t.Helper()
+		if err := unstructured.SetNestedField(pod, runtime.DeepCopyJSONValue(value), path...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// inContainer sets a field of the first container.
+func inContainer(value any, path ...string) change {
+	return func(t testing.TB, pod map[string]any) {
+		t.Helper()
+		first := pod["containers"].([]any)[0].(map[string]any)
+		if err := unstructured.SetNestedField(first, runtime.DeepCopyJSONValue(value), path...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
