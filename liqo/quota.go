@@ -76,17 +76,18 @@ func (p *Peering) KeepQuotas(ctx context.Context) error {
 		if consumer == "" || ns.DeletionTimestamp != nil {
 			continue
 		}
-		if err := p.keepQuota(ctx, ns.Name, quotas[consumer]); err != nil {
+		if err := p.keepQuota(ctx, ns.Name, NamespaceQuotaName, quotas[consumer]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *Peering) keepQuota(ctx context.Context, namespace string, hard corev1.ResourceList) error {
+// keepQuota creates, updates or, with nothing in hard, deletes a ResourceQuota of the agent.
+func (p *Peering) keepQuota(ctx context.Context, namespace, name string, hard corev1.ResourceList) error {
 	quota := &corev1.ResourceQuota{}
 	// The agent keeps no cache of quotas.
-	found, err := get(ctx, p.opts.Reader, namespace, NamespaceQuotaName, quota)
+	found, err := get(ctx, p.opts.Reader, namespace, name, quota)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (p *Peering) keepQuota(ctx context.Context, namespace string, hard corev1.R
 	case !found:
 		return p.create(ctx, &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: NamespaceQuotaName,
+				Namespace: namespace, Name: name,
 				Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
 			},
 			Spec: corev1.ResourceQuotaSpec{Hard: hard},

@@ -1,6 +1,7 @@
 package providerinstruction
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,4 +25,18 @@ func setupQuotas(mgr manager.Manager, opts Options) error {
 	return wholeController(mgr, "namespacequota").
 		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(offloaded)).
 		Complete(whole{keep: opts.Peering.KeepQuotas, again: reassertQuotas})
+}
+
+// setupObjectQuotas keeps a ResourceQuota of objects in every namespace that peers write to.
+func setupObjectQuotas(mgr manager.Manager, opts Options) error {
+	limits := opts.ObjectLimits
+	if len(limits.Offloaded) == 0 && len(limits.Tenant) == 0 {
+		return nil
+	}
+	return wholeController(mgr, "objectquota").
+		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(predicate.NewPredicateFuncs(liqo.BoundsObjects))).
+		Complete(whole{
+			keep:  func(ctx context.Context) error { return opts.Peering.KeepObjectQuotas(ctx, limits) },
+			again: reassertQuotas,
+		})
 }

@@ -67,6 +67,8 @@ type Options struct {
 	Place func() liqo.Place
 	// NamespaceQuota has a ResourceQuota in every namespace that a consumer has offloaded.
 	NamespaceQuota bool
+	// ObjectLimits bound how many objects peers may have in each namespace.
+	ObjectLimits liqo.ObjectLimits
 	// Placeholders keeps capacity with pods; nil where nothing but the ledger can.
 	Placeholders *Placeholders
 	// Reporter tells the broker; Outbox carries that and is started by its maker.
@@ -126,6 +128,9 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 			return err
 		}
 		if err := setupQuotas(mgr, opts); err != nil {
+			return err
+		}
+		if err := setupObjectQuotas(mgr, opts); err != nil {
 			return err
 		}
 		if err := r.setupPlaceholders(mgr); err != nil {

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,6 +64,7 @@ func awaitQuota(ctx context.Context, c *e2e.Cluster, cpu string) error {
 	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
 		var list corev1.ResourceQuotaList
 		err := c.List(ctx, &list, client.MatchingLabels{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue})
+		list.Items = slices.DeleteFunc(list.Items, func(q corev1.ResourceQuota) bool { return q.Name == liqo.ObjectQuotaName })
 		if err != nil || cpu == "" && len(list.Items) == 0 {
 			return "", err
 		}

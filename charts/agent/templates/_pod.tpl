@@ -169,6 +169,14 @@ resources:
 {{- if and .Values.namespaceQuota (include "liqo-resource-broker-agent.peers" .) }}
 - --namespace-quota
 {{- end }}
+{{- if include "liqo-resource-broker-agent.objectLimits" . }}
+{{- range $name, $limit := .Values.guard.limits.offloaded }}
+- --offloaded-object-limits={{ $name }}={{ $limit }}
+{{- end }}
+{{- range $name, $limit := .Values.guard.limits.tenant }}
+- --tenant-object-limits={{ $name }}={{ $limit }}
+{{- end }}
+{{- end }}
 {{- if include "liqo-resource-broker-agent.placeholders" . }}
 - --hold=Placeholder
 - --placeholder-image={{ .Values.hold.placeholder.image }}

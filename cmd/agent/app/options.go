@@ -10,12 +10,14 @@ import (
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -86,6 +88,9 @@ type options struct {
 	expiryNotice             time.Duration
 	drainTimeout             time.Duration
 
+	offloadedLimits  map[string]string
+	tenantLimits     map[string]string
+	objectLimits     liqo.ObjectLimits
 	namespaceQuota   bool
 	peerLifetime     time.Duration
 	guardElsewhere   bool
@@ -165,6 +170,8 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.namespaceQuota, "namespace-quota", o.namespaceQuota, "keep a ResourceQuota in every namespace that a consumer has offloaded here, of what is reserved for it")
 	fs.DurationVar(&o.peerLifetime, "peer-certificate-lifetime", o.peerLifetime, "how long the certificates live that Liqo has signed here for other clusters, from 10m to 8760h; Liqo renews them when two thirds of that are over; with webhooks")
 	fs.BoolVar(&o.guardElsewhere, "guard-elsewhere", o.guardElsewhere, "sign identities for reservations alone in tenant namespaces that the agent did not make, too; with webhooks")
+	fs.StringToStringVar(&o.offloadedLimits, "offloaded-object-limits", o.offloadedLimits, "limits of a ResourceQuota that the agent keeps in every namespace that a consumer has offloaded here, for example count/configmaps=100,requests.storage=100Gi")
+	fs.StringToStringVar(&o.tenantLimits, "tenant-object-limits", o.tenantLimits, "the same for every tenant namespace of Liqo that the agent has made, for example count/resourceslices.authentication.liqo.io=256")
 	fs.StringVar(&o.hold, "hold", o.hold, "how capacity is kept that is reserved here and not used yet: Ledger (in the books) or Placeholder (by pods in POD_NAMESPACE, too, which this cluster's own pods cannot preempt)")
 	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of these pods, which does nothing")
 	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of these pods; with --hold=Placeholder")
@@ -214,7 +221,7 @@ func (o *options) complete() error {
 	default:
 		return fmt.Errorf("--peering-mode: %q is unknown, use brokered, kubeconfig or none", o.peeringMode)
 	}
-	if err := errors.Join(o.checkTimes(), o.checkNetworking(), o.checkLifetime()); err != nil {
+	if err := errors.Join(o.checkTimes(), o.checkNetworking(), o.checkLifetime(), o.completeLimits()); err != nil {
 		return err
 	}
 	return o.checkTerms()
@@ -225,6 +232,28 @@ func (o *options) checkLifetime() error {
 	const least, most = 10 * time.Minute, 365 * 24 * time.Hour
 	if o.peerLifetime < least || o.peerLifetime > most {
 		return fmt.Errorf("--peer-certificate-lifetime: %s is not between %s and %s", o.peerLifetime, least, most)
+	}
+	return nil
+}
+
+// completeLimits reads what peers may have in each namespace.
+func (o *options) completeLimits() error {
+	for flag, read := range map[string]struct {
+		given map[string]string
+		into  *corev1.ResourceList
+	}{
+		"--offloaded-object-limits": {o.offloadedLimits, &o.objectLimits.Offloaded},
+		"--tenant-object-limits":    {o.tenantLimits, &o.objectLimits.Tenant},
+	} {
+		limits := corev1.ResourceList{}
+		for name, text := range read.given {
+			limit, err := resource.ParseQuantity(text)
+			if err != nil || limit.Sign() < 0 {
+				return fmt.Errorf("%s: %s=%q is no amount: use a number such as 100 or 100Gi", flag, name, text)
+			}
+			limits[corev1.ResourceName(name)] = limit
+		}
+		*read.into = limits
 	}
 	return nil
 }
