@@ -1,5 +1,5 @@
-// Package transport names what an agent can say to the broker, whatever carries
-// it. Controllers depend on these interfaces alone.
+// Package transport defines what an agent can say to the broker, independent of the protocol.
+// Controllers depend only on these interfaces.
 package transport
 
 import (
@@ -10,69 +10,68 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// BrokerCommunicator is the conversation every transport carries. All calls can
-// be repeated: the broker answers a repetition with the current state.
+// BrokerCommunicator is the part of the protocol that every transport supports. All calls are
+// idempotent: the broker answers a repetition with the current state.
 //
-// Errors: ErrUnreachable where the broker was not reached or cannot answer now;
-// *fault.Error where it answered no.
+// Errors wrap ErrUnreachable if the broker was not reached or cannot answer now, and are a
+// *fault.Error if it refused.
 type BrokerCommunicator interface {
-	// PublishAdvertisement says what this cluster offers.
+	// PublishAdvertisement publishes what this cluster offers.
 	PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error)
-	// RequestReservation asks for capacity. key makes repetitions harmless.
+	// RequestReservation asks for capacity. key makes repetitions idempotent.
 	RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
-	// FetchInstructions returns what is new since the cursor, and waits up to
-	// wait for something new.
+	// FetchInstructions returns what is new since the cursor; it waits up to wait for something
+	// new.
 	FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error)
-	// Ping says who the broker is.
+	// Ping returns the broker's identity and version.
 	Ping(ctx context.Context) (*v1.Pong, error)
-	// Close gives connections back.
+	// Close closes idle connections.
 	Close() error
 }
 
-// Releaser gives reservations back.
+// Releaser releases reservations.
 type Releaser interface {
-	// ReleaseReservation ends a reservation by its name or its idempotency key. It
-	// returns nil, nil where the broker knew of none; the key is then shut.
+	// ReleaseReservation ends a reservation by its name or idempotency key. If the broker knew
+	// none, it returns nil, nil, and the key can no longer be used.
 	ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error)
 }
 
 // Changer changes reservations in place.
 type Changer interface {
-	// ChangeReservation changes how long a reservation is held that was asked for with
-	// a key. change.Generation tells changes that are repeated or overtaken.
+	// ChangeReservation changes the reservation with an idempotency key. change.Generation
+	// identifies repeated and outdated changes.
 	ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error)
 }
 
-// Quoter asks without taking.
+// Quoter asks for quotes.
 type Quoter interface {
-	// RequestQuote returns what a request would be decided to now. Nothing is held, unless
-	// req.HoldSeconds asks for it; only then key counts, and one key is one hold.
+	// RequestQuote returns the decision that a request would get now. It holds capacity only if
+	// req.HoldSeconds is set; key then identifies the hold.
 	RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error)
-	// ReleaseQuote gives back what is held, by the quote's name or its key.
+	// ReleaseQuote releases a hold by the quote's name or key.
 	ReleaseQuote(ctx context.Context, nameOrKey string) error
 }
 
-// StatusReporter tells the broker how far this cluster is with a placement.
+// StatusReporter reports the progress of a placement in this cluster.
 type StatusReporter interface {
 	ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error
 }
 
-// Announcer tells the broker what this cluster has.
+// Announcer announces this cluster's holdings.
 type Announcer interface {
-	// AnnounceHoldings says everything that this cluster provides and consumes.
+	// AnnounceHoldings lists everything that this cluster provides and consumes.
 	AnnounceHoldings(ctx context.Context, h *v1.Holdings) error
 }
 
-// Messenger carries signed envelopes to other clusters. Delivery is not durable:
-// senders repeat until they are answered.
+// Messenger carries signed envelopes to other clusters. Delivery is not durable: senders repeat
+// until they are answered.
 type Messenger interface {
 	SendMessage(ctx context.Context, msg *v1.Message) error
-	// ReceiveMessages returns the envelopes newer than the cursor, and waits up to
-	// wait for one.
+	// ReceiveMessages returns the envelopes newer than the cursor; it waits up to wait for one.
 	ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error)
 }
 
-// Transport is everything an agent needs of a broker.
+// Transport is everything an agent needs from a broker.
 type Transport interface {
 	BrokerCommunicator
 	Releaser
@@ -83,10 +82,10 @@ type Transport interface {
 	Messenger
 }
 
-// ErrUnreachable is wrapped by every error that says nothing about what was
-// asked: the broker was not reached, or could not answer now. Try again later.
+// ErrUnreachable means that the broker did not decide: it was not reached, or could not answer
+// now. Retry later.
 var ErrUnreachable = errors.New("broker unreachable")
 
-// ErrUntrusted is wrapped beside ErrUnreachable where one side does not take the
-// other's certificate: waiting alone does not help.
+// ErrUntrusted accompanies ErrUnreachable when one side rejects the other's certificate:
+// retrying alone does not help.
 var ErrUntrusted = errors.New("certificate not accepted")

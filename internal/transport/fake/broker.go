@@ -1,5 +1,5 @@
-// Package fake holds a broker in memory, for tests of what talks to one. It
-// grants whatever is asked, or what a script says, and keeps what it was told.
+// Package fake is an in-memory broker for tests of its clients. It grants every request, unless
+// a script says otherwise, and records what it receives.
 package fake
 
 import (
@@ -18,12 +18,12 @@ import (
 
 // Broker is usable as its zero value and safe for concurrent use.
 type Broker struct {
-	// Decide answers the first request with a key; nil grants on cluster paris.
-	// An error leaves no reservation.
+	// Decide answers the first request with a key; nil grants on cluster paris. An error leaves no
+	// reservation.
 	Decide func(name string, req *v1.ReservationRequest) (*v1.Reservation, error)
-	// Receipt answers advertisements; nil asks for nothing.
+	// Receipt answers advertisements; nil means an empty one.
 	Receipt *v1.AdvertisementReceipt
-	// RefuseChange answers every change; nil makes it.
+	// RefuseChange is the answer to every change; nil accepts them.
 	RefuseChange error
 	// mu guards the following.
 	mu           sync.Mutex
@@ -31,7 +31,7 @@ type Broker struct {
 	beforeAnswer func(ctx context.Context) error
 	news         chan struct{}
 	byKey        map[string]*v1.Reservation
-	asked        map[string]string // what a key was used for
+	asked        map[string]string // the request of each key
 	shut         map[string]bool
 	requests     []string
 	advertised   []*v1.Advertisement
@@ -45,7 +45,7 @@ type Broker struct {
 
 var _ transport.Transport = (*Broker)(nil)
 
-// Report is a StatusReport and the reservation it is about.
+// Report is a StatusReport and its reservation.
 type Report struct {
 	Reservation string
 	v1.StatusReport
@@ -56,34 +56,34 @@ func (b *Broker) SetDown(down bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.down = down
-	b.wake()
+	b.notifyPolls()
 }
 
-// SetBeforeAnswer sets what runs after a reservation is durable and before its
-// requester hears of it; nil for nothing. An error loses the answer.
+// SetBeforeAnswer sets what runs after a reservation is stored and before the requester gets
+// the answer. An error loses the answer.
 func (b *Broker) SetBeforeAnswer(f func(ctx context.Context) error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.beforeAnswer = f
 }
 
-// Instruct appends an instruction for the caller to find.
+// Instruct appends an instruction for the caller.
 func (b *Broker) Instruct(in v1.Instruction) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.instructions = append(b.instructions, in)
-	b.wake()
+	b.notifyPolls()
 }
 
-// Post appends a message for the caller to find.
+// Post appends a message for the caller.
 func (b *Broker) Post(m v1.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.messages = append(b.messages, m)
-	b.wake()
+	b.notifyPolls()
 }
 
-// Requests returns the keys of all requests, repetitions too.
+// Requests returns the keys of all requests, including repetitions.
 func (b *Broker) Requests() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,7 +104,7 @@ func (b *Broker) Reports() []Report {
 	return slices.Clone(b.reports)
 }
 
-// Held returns the keys of reservations that hold capacity, sorted.
+// Held returns, sorted, the keys of reservations that hold capacity.
 func (b *Broker) Held() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,7 +123,7 @@ func (b *Broker) PublishAdvertisement(_ context.Context, adv *v1.Advertisement) 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
-		return nil, unreachable()
+		return nil, newUnreachable()
 	}
 	b.advertised = append(b.advertised, adv)
 	if b.Receipt == nil {
@@ -134,7 +134,7 @@ func (b *Broker) PublishAdvertisement(_ context.Context, adv *v1.Advertisement) 
 
 // RequestReservation implements transport.BrokerCommunicator.
 func (b *Broker) RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
-	answer, err := b.reserve(key, req)
+	answer, err := b.reserveKey(key, req)
 	b.mu.Lock()
 	before := b.beforeAnswer
 	b.mu.Unlock()
@@ -147,11 +147,11 @@ func (b *Broker) RequestReservation(ctx context.Context, key string, req *v1.Res
 	return answer, nil
 }
 
-func (b *Broker) reserve(key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+func (b *Broker) reserveKey(key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
-		return nil, unreachable()
+		return nil, newUnreachable()
 	}
 	b.requests = append(b.requests, key)
 	if b.shut[key] {
@@ -182,7 +182,7 @@ func (b *Broker) reserve(key string, req *v1.ReservationRequest) (*v1.Reservatio
 	return &answer, nil
 }
 
-// Grant gives what is asked, on cluster paris, to be renewed every minute.
+// Grant grants the request on cluster paris, to be renewed every minute.
 func Grant(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	r := &v1.Reservation{
 		Name: name, Phase: v1.ReservationPhaseReserved, RequesterID: req.RequesterID, Resources: req.Resources,
@@ -203,12 +203,12 @@ func Grant(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	return r, nil
 }
 
-// RequestQuote implements transport.Quoter: what a request would get.
+// RequestQuote implements transport.Quoter.
 func (b *Broker) RequestQuote(_ context.Context, _ string, req *v1.ReservationRequest) (*v1.Quote, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
-		return nil, unreachable()
+		return nil, newUnreachable()
 	}
 	granted, err := Grant("quote", req)
 	if err != nil {
@@ -220,12 +220,12 @@ func (b *Broker) RequestQuote(_ context.Context, _ string, req *v1.ReservationRe
 	}, nil
 }
 
-// ReleaseQuote implements transport.Quoter: nothing is held.
+// ReleaseQuote implements transport.Quoter. The fake holds nothing.
 func (b *Broker) ReleaseQuote(context.Context, string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
-		return unreachable()
+		return newUnreachable()
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (b *Broker) ChangeReservation(_ context.Context, key string, change *v1.Res
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
-		return nil, unreachable()
+		return nil, newUnreachable()
 	}
 	b.changes = append(b.changes, *change)
 	if b.RefuseChange != nil {
@@ -260,7 +260,7 @@ func (b *Broker) ChangeReservation(_ context.Context, key string, change *v1.Res
 	return &answer, nil
 }
 
-// Agree has the provider agree to every change of resources that it has not answered.
+// Agree makes the provider agree to every pending change of resources.
 func (b *Broker) Agree() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,7 +273,7 @@ func (b *Broker) Agree() {
 
 func bodyOf(seconds int64, resources v1.Amounts) string { return fmt.Sprint(seconds, resources) }
 
-// Changes that were asked for so far.
+// Changes returns the requested changes.
 func (b *Broker) Changes() []v1.ReservationChange {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -285,7 +285,7 @@ func (b *Broker) ReleaseReservation(_ context.Context, nameOrKey string) (*v1.Re
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
-		return nil, unreachable()
+		return nil, newUnreachable()
 	}
 	for key, r := range b.byKey {
 		if key == nameOrKey || r.Name == nameOrKey {
@@ -306,21 +306,21 @@ func (b *Broker) ReportStatus(_ context.Context, reservation string, report *v1.
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
-		return unreachable()
+		return newUnreachable()
 	}
 	b.reports = append(b.reports, Report{Reservation: reservation, StatusReport: *report})
 	return nil
 }
 
-// AskHoldings has the next poll told to announce, until that was done.
+// AskHoldings makes polls ask for holdings until they are announced.
 func (b *Broker) AskHoldings() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.announce = true
-	b.wake()
+	b.notifyPolls()
 }
 
-// Announced returns all holdings that were announced.
+// Announced returns all announced holdings.
 func (b *Broker) Announced() []*v1.Holdings {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -332,7 +332,7 @@ func (b *Broker) AnnounceHoldings(_ context.Context, h *v1.Holdings) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
-		return unreachable()
+		return newUnreachable()
 	}
 	b.announce = false
 	b.holdings = append(b.holdings, h)
@@ -344,10 +344,10 @@ func (b *Broker) SendMessage(_ context.Context, msg *v1.Message) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
-		return unreachable()
+		return newUnreachable()
 	}
 	b.messages = append(b.messages, *msg)
-	b.wake()
+	b.notifyPolls()
 	return nil
 }
 
@@ -355,7 +355,7 @@ func (b *Broker) SendMessage(_ context.Context, msg *v1.Message) error {
 func (b *Broker) FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error) {
 	var out *v1.InstructionList
 	err := b.poll(ctx, wait, func() bool {
-		from := position(cursor, len(b.instructions))
+		from := parsePosition(cursor, len(b.instructions))
 		out = &v1.InstructionList{Cursor: strconv.Itoa(len(b.instructions)), Instructions: slices.Clone(b.instructions[from:]), Announce: b.announce}
 		return len(out.Instructions) > 0 || b.announce
 	})
@@ -366,7 +366,7 @@ func (b *Broker) FetchInstructions(ctx context.Context, cursor string, wait time
 func (b *Broker) ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error) {
 	var out *v1.MessageList
 	err := b.poll(ctx, wait, func() bool {
-		from := position(cursor, len(b.messages))
+		from := parsePosition(cursor, len(b.messages))
 		out = &v1.MessageList{Cursor: strconv.Itoa(len(b.messages)), Messages: slices.Clone(b.messages[from:])}
 		return len(out.Messages) > 0
 	})
@@ -378,7 +378,7 @@ func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
-		return nil, unreachable()
+		return nil, newUnreachable()
 	}
 	return &v1.Pong{ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: "fake", Version: "fake"}, nil
 }
@@ -386,7 +386,7 @@ func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 // Close implements transport.BrokerCommunicator.
 func (b *Broker) Close() error { return nil }
 
-// poll calls look until it finds something, at every change until wait is over.
+// poll calls look at every change until it finds something or wait is over.
 func (b *Broker) poll(ctx context.Context, wait time.Duration, look func() bool) error {
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
@@ -395,7 +395,7 @@ func (b *Broker) poll(ctx context.Context, wait time.Duration, look func() bool)
 		down, found, news := b.down, !b.down && look(), b.subscribe()
 		b.mu.Unlock()
 		if down {
-			return unreachable()
+			return newUnreachable()
 		}
 		if found {
 			return nil
@@ -417,14 +417,14 @@ func (b *Broker) subscribe() <-chan struct{} {
 	return b.news
 }
 
-func (b *Broker) wake() {
+func (b *Broker) notifyPolls() {
 	if b.news != nil {
 		close(b.news)
 		b.news = nil
 	}
 }
 
-func position(cursor string, length int) int {
+func parsePosition(cursor string, length int) int {
 	n, err := strconv.Atoi(cursor)
 	if err != nil || n < 0 || n > length {
 		return 0
@@ -432,6 +432,6 @@ func position(cursor string, length int) int {
 	return n
 }
 
-func unreachable() error {
+func newUnreachable() error {
 	return fmt.Errorf("%w: connection refused", transport.ErrUnreachable)
 }

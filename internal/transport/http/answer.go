@@ -16,17 +16,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 )
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer bounds the size of a response body.
 const maxAnswer = 16 << 20
 
-// read takes an answer. Fields that it does not know are those of a newer broker
-// and are passed over.
-func read[T any](response *nethttp.Response) (*T, error) {
-	defer func() { _ = response.Body.Close() }() // read to its end, or of no use
+// readAnswer decodes a response. It ignores unknown fields, which a newer broker may send.
+func readAnswer[T any](response *nethttp.Response) (*T, error) {
+	defer func() { _ = response.Body.Close() }() // already read, or unusable
 	broker := response.Request.URL.Scheme + "://" + response.Request.URL.Host
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("%w: answer of %s was cut off: %w", transport.ErrUnreachable, broker, err)
+		return nil, fmt.Errorf("%w: response of %s was cut off: %w", transport.ErrUnreachable, broker, err)
 	}
 	switch response.StatusCode {
 	case nethttp.StatusNoContent:
@@ -34,13 +33,13 @@ func read[T any](response *nethttp.Response) (*T, error) {
 	case nethttp.StatusOK, nethttp.StatusAccepted:
 		answer := new(T)
 		if err := json.Unmarshal(body, answer); err != nil {
-			return nil, fmt.Errorf("%w: answer of %s cannot be read: %w", transport.ErrUnreachable, broker, err)
+			return nil, fmt.Errorf("%w: cannot decode the response of %s: %w", transport.ErrUnreachable, broker, err)
 		}
 		return answer, nil
 	}
-	refusal := problem(response, body)
+	refusal := problemOf(response, body)
 	if refusal == nil {
-		return nil, fmt.Errorf("%w: %s answered %q without a problem document: is that a broker? Check --broker-url",
+		return nil, fmt.Errorf("%w: %s answered %q without a problem document: check that --broker-url is a broker's",
 			transport.ErrUnreachable, broker, response.Status)
 	}
 	if response.StatusCode >= nethttp.StatusInternalServerError || refusal.Temporary() {
@@ -49,8 +48,8 @@ func read[T any](response *nethttp.Response) (*T, error) {
 	return nil, refusal
 }
 
-// problem is nil where the answer holds no problem document of a broker.
-func problem(response *nethttp.Response, body []byte) *fault.Error {
+// problemOf returns the broker's problem document, or nil if the response has none.
+func problemOf(response *nethttp.Response, body []byte) *fault.Error {
 	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if err != nil || mediaType != "application/problem+json" {
 		return nil
@@ -68,8 +67,7 @@ func problem(response *nethttp.Response, body []byte) *fault.Error {
 	}
 }
 
-// retryAfter is 0 where the header is absent or, as the broker never writes it, a
-// date.
+// retryAfter returns 0 if the header is absent, or is a date, which the broker never sends.
 func retryAfter(response *nethttp.Response) time.Duration {
 	seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
 	if err != nil || seconds < 0 {
@@ -78,7 +76,7 @@ func retryAfter(response *nethttp.Response) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// withoutURL drops the request's URL: the error within names the replica.
+// withoutURL removes the request's URL: the wrapped error names the replica.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err

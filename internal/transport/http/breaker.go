@@ -11,54 +11,55 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// After tripAfter attempts in a row that got no answer the broker is left alone for
-// leftAlone. Then one attempt finds out whether it is back, while the others still fail.
-// That is two calls with all their retries, and little against the seconds that agents
-// wait between two calls.
+// After tripAfter consecutive attempts without an answer, calls fail immediately for pauseTime.
+// Then one attempt probes the broker, while the others still fail. tripAfter equals two calls
+// with all their retries, and the pause is short compared to the seconds between an agent's
+// calls.
 const (
 	tripAfter = 2 * (1 + retries)
-	leftAlone = 2 * time.Second
+	pauseTime = 2 * time.Second
 )
 
-var errLeftAlone = errors.New("left alone for a moment")
+var errPausing = errors.New("pausing before the next attempt")
 
-// breaker has calls fail at once while the broker answers nobody, so that a hundred requests
-// do not wait for their timeouts one after the other. Polls get past it: there are two, which
-// pause by themselves, and one of them would say for a minute nothing of the broker.
+// breaker fails calls immediately while the broker is down, so that a hundred requests do not
+// wait for their timeouts one after the other. Polls bypass it: there are only two, they pause
+// by themselves, and a poll that waits for a minute would tell nothing about the broker
+// meanwhile.
 type breaker struct {
 	Carrier
 	circuit *gobreaker.CircuitBreaker[*nethttp.Response]
-	// last is why there was no answer.
+	// last is the last error without an answer.
 	last atomic.Pointer[error]
 }
 
 func newBreaker(c Carrier) *breaker {
-	return &breaker{Carrier: c, circuit: gobreaker.NewCircuitBreaker[*nethttp.Response](gobreaker.Settings{ //nolint:bodyclose // none is opened here
-		Timeout:     leftAlone,
+	return &breaker{Carrier: c, circuit: gobreaker.NewCircuitBreaker[*nethttp.Response](gobreaker.Settings{ // //nolint:bodyclose // none is opened here
+		Timeout:     pauseTime,
 		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= tripAfter },
-		IsExcluded:  saysNothing,
+		IsExcluded:  isNeutral,
 	})}
 }
 
-// saysNothing of the broker: a caller that gave up, and certificates that somebody has to
-// change.
-func saysNothing(err error) bool { return errors.Is(err, context.Canceled) || permanent(err) }
+// isNeutral reports whether an error tells nothing about the broker: the caller gave up, or a
+// certificate must be replaced.
+func isNeutral(err error) bool { return errors.Is(err, context.Canceled) || isPermanent(err) }
 
-// RoundTrip is one attempt. Whatever a broker answers is an answer.
+// RoundTrip is one attempt. Any response, even an error status, counts as an answer.
 func (b *breaker) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) {
 	if isPoll(request) {
 		return b.Carrier.RoundTrip(request)
 	}
 	response, err := b.circuit.Execute(func() (*nethttp.Response, error) {
 		response, err := b.Carrier.RoundTrip(request)
-		if err != nil && !saysNothing(err) {
+		if err != nil && !isNeutral(err) {
 			b.last.Store(&err)
 		}
 		return response, err
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		closeBody(request)
-		return nil, fmt.Errorf("%w after %d attempts without an answer, the last: %v", errLeftAlone, tripAfter, *b.last.Load()) //nolint:errorlint // this call did not wait itself, and must not look like a timeout
+		return nil, fmt.Errorf("%w after %d attempts without an answer, the last: %v", errPausing, tripAfter, *b.last.Load()) // //nolint:errorlint // this call did not wait itself, and must not look like a timeout
 	}
 	return response, err
 }

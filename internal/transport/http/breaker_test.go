@@ -89,7 +89,7 @@ func TestABrokerThatAnswersNobodyIsLeftAlone(t *testing.T) {
 		}
 
 		s.away.Store(false)
-		time.Sleep(leftAlone)
+		time.Sleep(pauseTime)
 		for range 3 {
 			if _, err := tr.Ping(t.Context()); err != nil {
 				t.Errorf("the broker is back: %v", err)
@@ -113,7 +113,7 @@ func TestALeftBrokerIsNotSaidToHaveBeenWaitedFor(t *testing.T) {
 			_, _ = tr.Ping(t.Context())
 		}
 		_, err = tr.Ping(t.Context())
-		if !errors.Is(err, errLeftAlone) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "within") {
+		if !errors.Is(err, errPausing) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "within") {
 			t.Errorf("Ping: %v", err)
 		}
 	})

@@ -23,37 +23,37 @@ const issueTimeout = 45 * time.Second
 type EnrollerOptions struct {
 	// URL of the broker's enrolment listener, https://host[:port].
 	URL string
-	// CAHashes are the pki.KeyHash of CAs, one of which must have signed the
-	// listener's certificate.
+	// CAHashes are pki.KeyHash values of CAs; one of them must have signed the listener's
+	// certificate.
 	CAHashes []string
-	// Now is the present, for the certificate's validity.
+	// Now is the current time, for the validity of certificates.
 	Now func() time.Time
-	// UserAgent names the agent and its version in the broker's sight.
+	// UserAgent identifies the agent and its version to the broker.
 	UserAgent string
 }
 
-// Enroller asks for a cluster's first certificate. It has none to show, and knows
-// the broker by the hash of its CA's key alone.
+// Enroller requests a cluster's first certificate. It has no certificate itself, and
+// authenticates the broker by the key hash of its CA.
 type Enroller struct {
 	api *v1.Client
 	url string
 }
 
-// Approval is what a cluster without a token waits for.
+// Approval says what a cluster without a token waits for.
 type Approval struct {
 	v1.EnrolmentPending
 	// RetryAfter is when to ask again.
 	RetryAfter time.Duration
 }
 
-// NewEnroller checks the options; it does not connect.
+// NewEnroller validates the options; it does not connect.
 func NewEnroller(o EnrollerOptions) (*Enroller, error) {
 	bases, err := parseURLs("--enrolment-url", []string{o.URL})
 	if err != nil {
 		return nil, err
 	}
 	if len(o.CAHashes) == 0 {
-		return nil, errors.New("--enrolment-ca-hash is not set: give what `broker enrol` prints, so that nobody else can pose as the broker")
+		return nil, errors.New("--enrolment-ca-hash is not set: set it to what `broker enrol` prints, so that no other server can impersonate the broker")
 	}
 	pins := make([]string, len(o.CAHashes))
 	for i, text := range o.CAHashes {
@@ -61,8 +61,8 @@ func NewEnroller(o EnrollerOptions) (*Enroller, error) {
 			return nil, fmt.Errorf("--enrolment-ca-hash: %w", err)
 		}
 	}
-	to := &stranger{
-		transport: newTransport(pinned(pins, bases[0].Hostname(), o.Now)), url: bases[0].String(), userAgent: o.UserAgent,
+	to := &anonymous{
+		transport: newTransport(pinnedTLS(pins, bases[0].Hostname(), o.Now)), url: bases[0].String(), userAgent: o.UserAgent,
 	}
 	api, err := v1.NewClient(to.url, v1.WithHTTPClient(newRetrier(to)))
 	if err != nil {
@@ -71,48 +71,48 @@ func NewEnroller(o EnrollerOptions) (*Enroller, error) {
 	return &Enroller{api: api, url: to.url}, nil
 }
 
-// Terms says what a request has to hold.
+// Terms returns what a certificate signing request must contain.
 func (e *Enroller) Terms(ctx context.Context) (*v1.EnrolmentTerms, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	response, err := e.api.GetEnrolmentTerms(ctx) //nolint:bodyclose // read closes it
+	response, err := e.api.GetEnrolmentTerms(ctx) // //nolint:bodyclose // readAnswer closes it
 	if err != nil {
-		return nil, e.failure(err)
+		return nil, e.explain(err)
 	}
-	return read[v1.EnrolmentTerms](response)
+	return readAnswer[v1.EnrolmentTerms](response)
 }
 
-// Enrol returns a certificate, or what the cluster waits for.
+// Enrol returns a certificate, or an Approval while the cluster waits for one.
 func (e *Enroller) Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1.IssuedCertificate, *Approval, error) {
 	ctx, cancel := context.WithTimeout(ctx, issueTimeout)
 	defer cancel()
-	response, err := e.api.Enrol(ctx, *request) //nolint:bodyclose // read closes it
+	response, err := e.api.Enrol(ctx, *request) // //nolint:bodyclose // readAnswer closes it
 	if err != nil {
-		return nil, nil, e.failure(err)
+		return nil, nil, e.explain(err)
 	}
 	if response.StatusCode != nethttp.StatusAccepted {
-		issued, err := read[v1.IssuedCertificate](response)
+		issued, err := readAnswer[v1.IssuedCertificate](response)
 		return issued, nil, err
 	}
 	after := retryAfter(response)
-	pending, err := read[v1.EnrolmentPending](response)
+	pending, err := readAnswer[v1.EnrolmentPending](response)
 	if err != nil {
 		return nil, nil, err
 	}
 	return nil, &Approval{EnrolmentPending: *pending, RetryAfter: after}, nil
 }
 
-func (e *Enroller) failure(err error) error {
+func (e *Enroller) explain(err error) error {
 	return fmt.Errorf("%w: %w", transport.ErrUnreachable, withoutURL(err))
 }
 
-// stranger sends requests without a client certificate.
-type stranger struct {
+// anonymous sends requests without a client certificate.
+type anonymous struct {
 	transport      *nethttp.Transport
 	url, userAgent string
 }
 
-func (s *stranger) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) {
+func (s *anonymous) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) {
 	aimed := request.Clone(request.Context())
 	if s.userAgent != "" {
 		aimed.Header.Set("User-Agent", s.userAgent)
@@ -125,16 +125,15 @@ func (s *stranger) RoundTrip(request *nethttp.Request) (*nethttp.Response, error
 	return response, nil
 }
 
-// pinned takes a server whose chain leads to a CA with one of the key hashes. The
-// CA is in the chain, as kubeadm finds it beside the cluster that it joins; that it
-// is the right one is known by the hash alone.
-func pinned(hashes []string, host string, now func() time.Time) *tls.Config {
+// pinnedTLS accepts a server whose chain leads to a CA with one of the key hashes. The server
+// sends the CA in its chain, as for kubeadm join; only the hash authenticates it.
+func pinnedTLS(hashes []string, host string, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ServerName: host,
 		Time:       now,
-		// The chain is checked below, against the pinned CA in place of the system's.
-		InsecureSkipVerify: true, //nolint:gosec // see VerifyConnection
+		// VerifyConnection verifies the chain against the pinned CA instead of the system's roots.
+		InsecureSkipVerify: true, // //nolint:gosec // see VerifyConnection
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if err := verifyPinned(state.PeerCertificates, hashes, host, now()); err != nil {
 				return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
@@ -159,7 +158,7 @@ func verifyPinned(chain []*x509.Certificate, hashes []string, host string, now t
 		shown = append(shown, hash)
 	}
 	if !found {
-		return fmt.Errorf("none of the CAs it shows (%s) has the key hash %s: this is not the broker that --enrolment-ca-hash is for, or its CA was replaced; `broker enrol` prints the hash",
+		return fmt.Errorf("none of the CAs in its chain (%s) has the key hash %s: it is not the broker that --enrolment-ca-hash identifies, or its CA was replaced; `broker enrol` prints the current hash",
 			strings.Join(shown, ", "), strings.Join(hashes, " or "))
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{

@@ -15,49 +15,49 @@ import (
 )
 
 const (
-	// callTimeout bounds a call with all its retries. A poll gets it beside its wait.
+	// callTimeout bounds a call with all its retries. A poll gets it in addition to its wait.
 	callTimeout = 10 * time.Second
-	// maxWait is the longest poll of the API.
+	// maxWait is the longest poll that the API allows.
 	maxWait = 60 * time.Second
 )
 
 // Options of a Transport. URLs and Files are required.
 type Options struct {
-	// URLs of the broker's replicas, https://host[:port]. The first is used until it
-	// does not answer, then the next.
+	// URLs of the broker's replicas, https://host[:port]. The first is used until it fails, then
+	// the next.
 	URLs []string
-	// Files hold the agent's certificate and the CA of the broker. What replaces them is
-	// in use a second later; calls under way end on the old ones.
+	// Files hold the agent's certificate and the broker's CA. A replacement is used within a
+	// second; calls in flight finish with the old one.
 	Files *pki.Files
-	// UserAgent names the agent and its version in the broker's sight.
+	// UserAgent identifies the agent and its version to the broker.
 	UserAgent string
 }
 
-// Carrier takes requests to a broker and brings its answers. Each RoundTrip is one
-// attempt; requests keep their path, query, headers and body whatever carries them.
+// Carrier transports requests to a broker. Each RoundTrip is one attempt and preserves path,
+// query, headers and body.
 type Carrier interface {
 	nethttp.RoundTripper
-	// Close gives back what the carrier keeps open.
+	// Close releases the carrier's resources.
 	Close()
 }
 
-// Transport speaks to the broker's REST API. It is safe for concurrent use.
+// Transport calls the broker's REST API. It is safe for concurrent use.
 type Transport struct {
 	api     *v1.Client
 	carrier Carrier
-	// urls are where the broker is, for people.
+	// urls of the broker, for error messages.
 	urls []string
-	// cursor of the last instructions, which every call shows: a broker that was
-	// restored from an older state learns from it that it was.
+	// cursor of the last instructions is sent with every call: a broker restored from an older
+	// state learns from it that it was.
 	cursor atomic.Pointer[string]
-	// closed ends with Close, and every call with it.
+	// closeEndsCalls is cancelled by Close, which ends every call.
 	closed context.Context
 	close  context.CancelFunc
 }
 
 var _ transport.Transport = (*Transport)(nil)
 
-// New checks the URLs; it does not connect.
+// New validates the URLs; it does not connect.
 func New(o Options) (*Transport, error) {
 	bases, err := parseURLs("--broker-url", o.URLs)
 	if err != nil {
@@ -66,26 +66,25 @@ func New(o Options) (*Transport, error) {
 	if o.Files == nil {
 		return nil, errors.New("broker transport without certificates: set --broker-cert-path")
 	}
-	// Which replica is asked is the connector's choice, at every attempt.
+	// The connector chooses a replica at every attempt.
 	return Over(&connector{bases: bases, files: o.Files, userAgent: o.UserAgent}, o.URLs...)
 }
 
-// Over makes the transport of requests that c carries to the first of urls; they are
-// what errors name.
+// Over returns a transport whose requests c carries to the first of urls. Errors name all urls.
 func Over(c Carrier, urls ...string) (*Transport, error) {
 	closed, closeNow := context.WithCancel(context.Background())
 	c = newBreaker(c)
 	t := &Transport{carrier: c, urls: urls, closed: closed, close: closeNow}
 	var err error
-	t.api, err = v1.NewClient(urls[0], v1.WithHTTPClient(newRetrier(c)), v1.WithRequestEditorFn(t.show))
+	t.api, err = v1.NewClient(urls[0], v1.WithHTTPClient(newRetrier(c)), v1.WithRequestEditorFn(t.addHeaders))
 	if err != nil {
 		return nil, fmt.Errorf("address of the broker: %w", err)
 	}
 	return t, nil
 }
 
-// show adds what every call tells of its caller.
-func (t *Transport) show(_ context.Context, request *nethttp.Request) error {
+// addHeaders adds the headers that every call carries.
+func (t *Transport) addHeaders(_ context.Context, request *nethttp.Request) error {
 	request.Header.Set(v1.MinorHeader, minor)
 	if cursor := t.cursor.Load(); cursor != nil {
 		request.Header.Set(v1.CursorHeader, *cursor)
@@ -93,31 +92,31 @@ func (t *Transport) show(_ context.Context, request *nethttp.Request) error {
 	return nil
 }
 
-// Addresses are where the broker is looked for.
+// Addresses returns the broker's addresses.
 func (t *Transport) Addresses() []string { return t.urls }
 
-// Close ends calls under way and gives connections back. Later calls fail.
+// Close ends calls in flight and closes idle connections. Later calls fail.
 func (t *Transport) Close() error {
 	t.close()
 	t.carrier.Close()
 	return nil
 }
 
-// Ping says who the broker is.
+// Ping implements transport.BrokerCommunicator.
 func (t *Transport) Ping(ctx context.Context) (*v1.Pong, error) {
 	return call[v1.Pong](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.Ping(ctx)
 	})
 }
 
-// PublishAdvertisement says what this cluster offers.
+// PublishAdvertisement implements transport.BrokerCommunicator.
 func (t *Transport) PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	return call[v1.AdvertisementReceipt](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.PublishAdvertisement(ctx, *adv)
 	})
 }
 
-// RequestReservation asks for capacity.
+// RequestReservation implements transport.BrokerCommunicator.
 func (t *Transport) RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	params := &v1.RequestReservationParams{IdempotencyKey: key}
 	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
@@ -125,7 +124,7 @@ func (t *Transport) RequestReservation(ctx context.Context, key string, req *v1.
 	})
 }
 
-// RequestQuote asks without taking.
+// RequestQuote implements transport.Quoter.
 func (t *Transport) RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
 	params := &v1.RequestQuoteParams{IdempotencyKey: key}
 	return call[v1.Quote](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
@@ -133,7 +132,7 @@ func (t *Transport) RequestQuote(ctx context.Context, key string, req *v1.Reserv
 	})
 }
 
-// ReleaseQuote gives back what is held.
+// ReleaseQuote implements transport.Quoter.
 func (t *Transport) ReleaseQuote(ctx context.Context, nameOrKey string) error {
 	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.ReleaseQuote(ctx, nameOrKey)
@@ -141,21 +140,21 @@ func (t *Transport) ReleaseQuote(ctx context.Context, nameOrKey string) error {
 	return err
 }
 
-// ReleaseReservation ends a reservation; nil, nil where there was none.
+// ReleaseReservation implements transport.Releaser.
 func (t *Transport) ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error) {
 	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.ReleaseReservation(ctx, nameOrKey)
 	})
 }
 
-// ChangeReservation changes how long a reservation is held.
+// ChangeReservation implements transport.Changer.
 func (t *Transport) ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
 	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.ChangeReservation(ctx, key, *change)
 	})
 }
 
-// ReportStatus tells how far this cluster is with a placement.
+// ReportStatus implements transport.StatusReporter.
 func (t *Transport) ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error {
 	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.ReportStatus(ctx, reservation, *report)
@@ -163,7 +162,8 @@ func (t *Transport) ReportStatus(ctx context.Context, reservation string, report
 	return err
 }
 
-// FetchInstructions waits up to wait, rounded up to seconds and at most 60 s.
+// FetchInstructions implements transport.BrokerCommunicator. It rounds wait up to seconds, at
+// most 60.
 func (t *Transport) FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error) {
 	params := &v1.FetchInstructionsParams{Wait: waitSeconds(wait), After: cursor}
 	list, err := call[v1.InstructionList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
@@ -175,7 +175,7 @@ func (t *Transport) FetchInstructions(ctx context.Context, cursor string, wait t
 	return list, err
 }
 
-// AnnounceHoldings says what this cluster has.
+// AnnounceHoldings implements transport.Announcer.
 func (t *Transport) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error {
 	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.AnnounceHoldings(ctx, *h)
@@ -183,7 +183,7 @@ func (t *Transport) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error 
 	return err
 }
 
-// SendMessage passes an envelope on.
+// SendMessage implements transport.Messenger.
 func (t *Transport) SendMessage(ctx context.Context, msg *v1.Message) error {
 	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.SendMessage(ctx, *msg)
@@ -191,7 +191,7 @@ func (t *Transport) SendMessage(ctx context.Context, msg *v1.Message) error {
 	return err
 }
 
-// ReceiveMessages waits as FetchInstructions does.
+// ReceiveMessages implements transport.Messenger. It rounds wait as FetchInstructions does.
 func (t *Transport) ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error) {
 	params := &v1.ReceiveMessagesParams{Wait: waitSeconds(wait), After: cursor}
 	return call[v1.MessageList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
@@ -199,54 +199,53 @@ func (t *Transport) ReceiveMessages(ctx context.Context, cursor string, wait tim
 	})
 }
 
-// RenewCertificate gets a new certificate with the one in use.
+// RenewCertificate requests a new certificate with the current one.
 func (t *Transport) RenewCertificate(ctx context.Context, request *v1.RenewalRequest) (*v1.IssuedCertificate, error) {
 	return call[v1.IssuedCertificate](ctx, t, issueTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.RenewCertificate(ctx, *request)
 	})
 }
 
-// waitSeconds rounds up: a wait below a second must not become a poll that never
-// waits.
+// waitSeconds rounds up: a wait below a second must not become a poll that never waits.
 func waitSeconds(wait time.Duration) int {
 	wait = min(max(wait, 0), maxWait)
 	return int((wait + time.Second - 1) / time.Second)
 }
 
-// call sends one request and reads its answer. It returns nil for an answer
-// without content.
+// call sends one request and decodes its response. It returns nil for a response without
+// content.
 func call[T any](ctx context.Context, t *Transport, timeout time.Duration,
 	send func(context.Context) (*nethttp.Response, error)) (*T, error) {
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer context.AfterFunc(t.closed, cancel)()
 	if t.closed.Err() != nil {
-		return nil, t.failure(ctx, t.closed.Err(), timeout)
+		return nil, t.explain(ctx, t.closed.Err(), timeout)
 	}
-	response, err := send(bounded) //nolint:bodyclose // read closes it
+	response, err := send(bounded) // //nolint:bodyclose // readAnswer closes it
 	if err != nil {
-		return nil, t.failure(ctx, err, timeout)
+		return nil, t.explain(ctx, err, timeout)
 	}
-	answer, err := read[T](response)
+	answer, err := readAnswer[T](response)
 	if bounded.Err() != nil && err != nil {
-		return nil, t.failure(ctx, err, timeout)
+		return nil, t.explain(ctx, err, timeout)
 	}
 	return answer, err
 }
 
-// failure explains a call without an answer. A caller that gave up hears that, and
-// nothing about the broker.
-func (t *Transport) failure(ctx context.Context, err error, timeout time.Duration) error {
+// explain words the error of a call without an answer. A cancelled call is the caller's own
+// decision and does not count as unreachable.
+func (t *Transport) explain(ctx context.Context, err error, timeout time.Duration) error {
 	if t.closed.Err() != nil {
 		return fmt.Errorf("broker transport is closed: %w", net.ErrClosed)
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("call to the broker was given up: %w", ctx.Err())
+		return fmt.Errorf("call to the broker was cancelled: %w", ctx.Err())
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: no answer from %q within %s: %w", transport.ErrUnreachable, t.urls, timeout, err)
 	}
-	if untrusted(err) {
+	if isUntrusted(err) {
 		return fmt.Errorf("%w: %w: %w", transport.ErrUnreachable, transport.ErrUntrusted, withoutURL(err))
 	}
 	return fmt.Errorf("%w: %w", transport.ErrUnreachable, withoutURL(err))

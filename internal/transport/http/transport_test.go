@@ -125,7 +125,7 @@ func TestAnswersOfAllKinds(t *testing.T) {
 		},
 		"an answer that is no JSON is unreachable": {
 			answer:   func(w nethttp.ResponseWriter, _ int32) { _, _ = io.WriteString(w, "<html>") },
-			attempts: 1, unreachable: true, want: "cannot be read",
+			attempts: 1, unreachable: true, want: "cannot decode",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

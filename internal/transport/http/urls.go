@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// parseURLs wants https://host[:port] and nothing more: the API's paths are fixed,
-// and TLS ends at the broker itself. Errors name the flag.
+// parseURLs accepts only https://host[:port]: the API's paths are fixed, and TLS ends at the
+// broker. Errors name the flag.
 func parseURLs(flag string, texts []string) ([]*url.URL, error) {
 	if len(texts) == 0 {
 		return nil, fmt.Errorf("%s is not set: want https://host[:port] of the broker", flag)
@@ -15,9 +15,9 @@ func parseURLs(flag string, texts []string) ([]*url.URL, error) {
 	for _, text := range texts {
 		u, err := url.Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s %q: no URL: want https://host[:port]", flag, text)
+			return nil, fmt.Errorf("%s %q: not a URL: want https://host[:port]", flag, text)
 		}
-		if problem := problemOf(u); problem != "" {
+		if problem := urlProblem(u); problem != "" {
 			return nil, fmt.Errorf("%s %q: %s: want https://host[:port]", flag, u.Redacted(), problem)
 		}
 		u.Path = ""
@@ -26,14 +26,14 @@ func parseURLs(flag string, texts []string) ([]*url.URL, error) {
 	return urls, nil
 }
 
-func problemOf(u *url.URL) string {
+func urlProblem(u *url.URL) string {
 	switch {
 	case u.Scheme != "https":
 		return fmt.Sprintf("scheme is %q", u.Scheme)
 	case u.Hostname() == "":
 		return "no host"
 	case u.User != nil:
-		return "user and password have no use beside certificates"
+		return "user and password are not supported, the broker authenticates by certificate"
 	case u.Path != "" && u.Path != "/":
 		return fmt.Sprintf("path %q", u.Path)
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":

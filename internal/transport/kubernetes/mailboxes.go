@@ -1,10 +1,9 @@
-// Package kubernetes carries what an agent says to its broker through ClusterMailboxes
-// in the broker's cluster: for agents that reach that cluster's API server and nothing
-// else of it.
+// Package kubernetes carries an agent's calls to its broker through ClusterMailboxes in the
+// broker's cluster, for agents that reach nothing there but the API server.
 //
-// One request is one ClusterMailbox in the namespace of the agent's cluster. The broker
-// answers in its status; the agent watches for that, and deletes it. Everything above is
-// that of the http transport.
+// One request is one ClusterMailbox in the namespace of the agent's cluster. The broker answers
+// in its status; the agent watches for the answer and deletes the mailbox. Everything above is
+// shared with the http transport.
 package kubernetes
 
 import (
@@ -32,19 +31,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// discardTimeout bounds the deletion of a mailbox. What stays the broker deletes.
+// discardTimeout bounds the deletion of a mailbox. The broker deletes what remains.
 const discardTimeout = 5 * time.Second
 
 // Options of a transport. Both are required.
 type Options struct {
-	// Config reaches the API server of the broker's cluster, as the account that the
-	// broker's administrator made for this cluster.
+	// Config reaches the API server of the broker's cluster with the account of this cluster there.
 	Config *rest.Config
 	// Namespace of this cluster there.
 	Namespace string
 }
 
-// New makes a transport; it does not connect. The broker knows its callers by their
+// New returns a transport; it does not connect. The broker identifies callers by their
 // namespace.
 func New(o Options) (*http.Transport, error) {
 	scheme := runtime.NewScheme()
@@ -59,60 +57,60 @@ func New(o Options) (*http.Transport, error) {
 	return http.Over(&mailboxes{client: c, namespace: o.Namespace}, "kubernetes://"+o.Namespace)
 }
 
-// mailboxes are those of one cluster.
+// mailboxes are the mailboxes of one cluster.
 type mailboxes struct {
 	client    client.WithWatch
 	namespace string
-	// discards are deletions under way.
+	// discards counts deletions in flight.
 	discards sync.WaitGroup
 }
 
-// RoundTrip is one mailbox.
+// RoundTrip sends one request in one mailbox.
 func (m *mailboxes) RoundTrip(r *nethttp.Request) (*nethttp.Response, error) {
 	ctx := r.Context()
 	box := &brokerv1alpha1.ClusterMailbox{}
-	// The name is chosen here: a mailbox of which nobody heard that it was made can be
-	// deleted, too.
+	// The client chooses the name, so that it can delete a mailbox even if the response to its
+	// creation was lost.
 	box.Namespace, box.Name = m.namespace, "call-"+string(uuid.NewUUID())
 	var err error
 	box.Spec, err = wire.PackRequest(r)
 	if r.Body != nil {
-		_ = r.Body.Close() // read to its end, or of no use
+		_ = r.Body.Close() // already read, or unusable
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, err)
 	}
 	if err := m.client.Create(ctx, box); err != nil {
 		m.discard(ctx, box)
-		return nil, fmt.Errorf("creating a ClusterMailbox in namespace %q of the broker's cluster: %w", m.namespace, cause(ctx, err))
+		return nil, fmt.Errorf("creating a ClusterMailbox in namespace %q of the broker's cluster: %w", m.namespace, endCause(ctx, err))
 	}
 	defer m.discard(ctx, box)
-	answered, err := m.await(ctx, box)
+	answered, err := m.awaitAnswer(ctx, box)
 	if err != nil {
-		return nil, fmt.Errorf("waiting for the broker's answer in ClusterMailbox %s/%s: %w", box.Namespace, box.Name, cause(ctx, err))
+		return nil, fmt.Errorf("waiting for the broker's answer in ClusterMailbox %s/%s: %w", box.Namespace, box.Name, endCause(ctx, err))
 	}
 	return wire.OpenAnswer(r, &answered.Status)
 }
 
-// Close waits until no mailbox is left.
+// Close waits until all deletions have ended.
 func (m *mailboxes) Close() { m.discards.Wait() }
 
-// await returns the mailbox with its answer.
-func (m *mailboxes) await(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) (*brokerv1alpha1.ClusterMailbox, error) {
+// awaitAnswer returns the mailbox with its answer.
+func (m *mailboxes) awaitAnswer(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) (*brokerv1alpha1.ClusterMailbox, error) {
 	this := &client.ListOptions{Namespace: box.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", box.Name)}
 	changes := &toolscache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 		options := *this
 		options.Raw = &o
 		return m.client.Watch(ctx, &brokerv1alpha1.ClusterMailboxList{}, &options)
 	}}
-	event, err := toolswatch.Until(ctx, box.ResourceVersion, changes, answered)
+	event, err := toolswatch.Until(ctx, box.ResourceVersion, changes, hasAnswer)
 	if err != nil {
 		return nil, err
 	}
 	return event.Object.(*brokerv1alpha1.ClusterMailbox), nil
 }
 
-func answered(event watch.Event) (bool, error) {
+func hasAnswer(event watch.Event) (bool, error) {
 	box, ok := event.Object.(*brokerv1alpha1.ClusterMailbox)
 	switch {
 	case event.Type == watch.Error:
@@ -126,19 +124,18 @@ func answered(event watch.Event) (bool, error) {
 	}
 }
 
-// discard deletes a mailbox that nobody reads any more; a broker that is still at work
-// on it stops.
+// discard deletes a mailbox that is no longer needed; a broker still working on it stops.
 func (m *mailboxes) discard(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
 	m.discards.Go(func() {
 		defer cancel()
-		// One that stays, or never was, is no loss.
+		// a mailbox that remains does no harm
 		_ = m.client.Delete(ctx, box)
 	})
 }
 
-// cause is why a call ended, of which not every client speaks.
-func cause(ctx context.Context, err error) error {
+// endCause returns the context's error if it ended, which some clients hide.
+func endCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -1,5 +1,4 @@
-// Package transporttest holds what every transport must do, as tests, and a broker
-// in memory to do it with.
+// Package transporttest is a conformance suite for transports, with an in-memory broker.
 package transporttest
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Operation of a broker, as the API description names it.
+// Operation of a broker, as named in the API description.
 type Operation string
 
 // Operations.
@@ -37,7 +36,7 @@ const (
 	ReceiveMessages      Operation = "receiveMessages"
 )
 
-// Call is what reached the broker. What an operation does not have is zero.
+// Call is a recorded call. Fields that an operation lacks are zero.
 type Call struct {
 	Operation Operation
 	ClusterID string
@@ -49,12 +48,11 @@ type Call struct {
 	Body any
 }
 
-// Provider is the cluster that Broker places every reservation on.
+// Provider is the cluster on which Broker places every reservation.
 const Provider = "paris"
 
-// Broker grants everything, keeps one reservation a key, and passes instructions
-// and messages on. It records its calls and fails on demand. It is safe for
-// concurrent use.
+// Broker grants everything, keeps one reservation per key, and forwards instructions and
+// messages. It records calls and fails on demand. It is safe for concurrent use.
 type Broker struct {
 	// mu guards the following.
 	mu           sync.Mutex
@@ -66,11 +64,11 @@ type Broker struct {
 	instructions map[string][]entry[v1.Instruction]
 	messages     map[string][]entry[v1.Message]
 	shown        map[string]string
-	// changed is closed, and replaced, with every call and every piece of news.
+	// changed is closed and replaced at every call and every piece of news.
 	changed chan struct{}
 }
 
-// reservation is kept under "<cluster>/<key>"; one without a state is a tombstone.
+// reservation is stored under "<cluster>/<key>"; without a state it is a tombstone.
 type reservation struct {
 	request    v1.ReservationRequest
 	state      *v1.Reservation
@@ -83,7 +81,7 @@ type entry[T any] struct {
 	news     T
 }
 
-// NewBroker makes a broker that nobody has talked to yet.
+// NewBroker returns an empty broker.
 func NewBroker() *Broker {
 	return &Broker{
 		failures:     map[Operation][]error{},
@@ -96,31 +94,30 @@ func NewBroker() *Broker {
 	}
 }
 
-// Fail makes the next calls of an operation fail with errs, one each.
+// Fail makes the next calls of an operation fail, one per error.
 func (b *Broker) Fail(operation Operation, errs ...error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures[operation] = append(b.failures[operation], errs...)
 }
 
-// Instruct gives a cluster something to do.
+// Instruct adds an instruction for a cluster.
 func (b *Broker) Instruct(clusterID string, instruction v1.Instruction) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.position++
 	b.instructions[clusterID] = append(b.instructions[clusterID], entry[v1.Instruction]{b.position, instruction})
-	b.announce()
+	b.notifyChange()
 }
 
-// ChangeJournal makes every cursor given out so far one of another journal, as a
-// restored broker would.
+// ChangeJournal invalidates all cursors, as a restored broker would.
 func (b *Broker) ChangeJournal() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.journal++
 }
 
-// Calls of one operation so far, in their order.
+// Calls returns the calls of one operation in order.
 func (b *Broker) Calls(operation Operation) []Call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +141,7 @@ func (b *Broker) AwaitCalls(ctx context.Context, operation Operation, n int) err
 	}
 }
 
-// Reservations that are not tombstones, by name.
+// Reservations returns the names of reservations that are not tombstones.
 func (b *Broker) Reservations() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +156,7 @@ func (b *Broker) Reservations() []string {
 
 // Ping answers.
 func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
-	if err := b.record(Call{Operation: Ping}); err != nil {
+	if err := b.recordCall(Call{Operation: Ping}); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
@@ -167,9 +164,9 @@ func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	return &v1.Pong{Version: "test", ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: strconv.Itoa(b.journal)}, nil
 }
 
-// PublishAdvertisement holds nothing against it.
+// PublishAdvertisement reports nothing as reserved.
 func (b *Broker) PublishAdvertisement(_ context.Context, clusterID string, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
-	if err := b.record(Call{Operation: PublishAdvertisement, ClusterID: clusterID, Body: adv}); err != nil {
+	if err := b.recordCall(Call{Operation: PublishAdvertisement, ClusterID: clusterID, Body: adv}); err != nil {
 		return nil, err
 	}
 	return &v1.AdvertisementReceipt{NextSeconds: 30, Reserved: v1.Amounts{}, Available: maps.Clone(adv.Allocatable)}, nil
@@ -177,7 +174,7 @@ func (b *Broker) PublishAdvertisement(_ context.Context, clusterID string, adv *
 
 // RequestReservation grants on Provider.
 func (b *Broker) RequestReservation(_ context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
-	if err := b.record(Call{Operation: RequestReservation, ClusterID: clusterID, Name: key, Body: req}); err != nil {
+	if err := b.recordCall(Call{Operation: RequestReservation, ClusterID: clusterID, Name: key, Body: req}); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
@@ -190,7 +187,7 @@ func (b *Broker) RequestReservation(_ context.Context, clusterID, key string, re
 	case !reflect.DeepEqual(known.request, *req):
 		return nil, fault.New(fault.KeyReused, "key %q came with another request before", key)
 	default:
-		return clone(known.state), nil
+		return cloneReservation(known.state), nil
 	}
 	state := &v1.Reservation{
 		Name:        fmt.Sprintf("res-%010d", len(b.reservations)),
@@ -204,12 +201,12 @@ func (b *Broker) RequestReservation(_ context.Context, clusterID, key string, re
 		ConsumerID: clusterID, ProviderID: Provider, Resources: state.Resources,
 	}
 	b.reservations[clusterID+"/"+key] = &reservation{request: *req, state: state}
-	return clone(state), nil
+	return cloneReservation(state), nil
 }
 
-// RequestQuote would always grant on Provider.
+// RequestQuote always quotes Provider.
 func (b *Broker) RequestQuote(_ context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
-	if err := b.record(Call{Operation: RequestQuote, ClusterID: clusterID, Name: key, Body: req}); err != nil {
+	if err := b.recordCall(Call{Operation: RequestQuote, ClusterID: clusterID, Name: key, Body: req}); err != nil {
 		return nil, err
 	}
 	return &v1.Quote{
@@ -218,32 +215,32 @@ func (b *Broker) RequestQuote(_ context.Context, clusterID, key string, req *v1.
 	}, nil
 }
 
-// ReleaseQuote takes everything.
+// ReleaseQuote accepts everything.
 func (b *Broker) ReleaseQuote(_ context.Context, clusterID, nameOrKey string) error {
-	return b.record(Call{Operation: ReleaseQuote, ClusterID: clusterID, Name: nameOrKey})
+	return b.recordCall(Call{Operation: ReleaseQuote, ClusterID: clusterID, Name: nameOrKey})
 }
 
-// GetReservation finds the requester's own.
+// GetReservation finds the caller's own reservation.
 func (b *Broker) GetReservation(_ context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
-	if err := b.record(Call{Operation: GetReservation, ClusterID: clusterID, Name: nameOrKey}); err != nil {
+	if err := b.recordCall(Call{Operation: GetReservation, ClusterID: clusterID, Name: nameOrKey}); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r := b.find(clusterID, nameOrKey); r != nil && r.state != nil {
-		return clone(r.state), nil
+	if r := b.findReservation(clusterID, nameOrKey); r != nil && r.state != nil {
+		return cloneReservation(r.state), nil
 	}
 	return nil, fault.New(fault.NotFound, "no reservation %q of cluster %q", nameOrKey, clusterID)
 }
 
-// ChangeReservation takes every change that is newer than the last.
+// ChangeReservation accepts every change newer than the last.
 func (b *Broker) ChangeReservation(_ context.Context, clusterID, nameOrKey string, change *v1.ReservationChange) (*v1.Reservation, error) {
-	if err := b.record(Call{Operation: ChangeReservation, ClusterID: clusterID, Name: nameOrKey, Body: change}); err != nil {
+	if err := b.recordCall(Call{Operation: ChangeReservation, ClusterID: clusterID, Name: nameOrKey, Body: change}); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := b.find(clusterID, nameOrKey)
+	r := b.findReservation(clusterID, nameOrKey)
 	switch {
 	case r == nil || r.state == nil:
 		return nil, fault.New(fault.NotFound, "no reservation %q of cluster %q", nameOrKey, clusterID)
@@ -252,17 +249,17 @@ func (b *Broker) ChangeReservation(_ context.Context, clusterID, nameOrKey strin
 	}
 	left := float64(change.DurationSeconds)
 	r.generation, r.request.DurationSeconds, r.state.RemainingSeconds = change.Generation, change.DurationSeconds, &left
-	return clone(r.state), nil
+	return cloneReservation(r.state), nil
 }
 
-// ReleaseReservation ends it at once.
+// ReleaseReservation ends the reservation at once.
 func (b *Broker) ReleaseReservation(_ context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
-	if err := b.record(Call{Operation: ReleaseReservation, ClusterID: clusterID, Name: nameOrKey}); err != nil {
+	if err := b.recordCall(Call{Operation: ReleaseReservation, ClusterID: clusterID, Name: nameOrKey}); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := b.find(clusterID, nameOrKey)
+	r := b.findReservation(clusterID, nameOrKey)
 	if r == nil {
 		b.reservations[clusterID+"/"+nameOrKey] = &reservation{}
 		return nil, nil
@@ -271,12 +268,12 @@ func (b *Broker) ReleaseReservation(_ context.Context, clusterID, nameOrKey stri
 		return nil, nil
 	}
 	r.state.Phase = v1.ReservationPhaseReleased
-	return clone(r.state), nil
+	return cloneReservation(r.state), nil
 }
 
-// ReportStatus knows the requester's own reservations, and those on Provider.
+// ReportStatus accepts reports on the caller's own reservations, and those of Provider.
 func (b *Broker) ReportStatus(_ context.Context, clusterID, name string, report *v1.StatusReport) error {
-	if err := b.record(Call{Operation: ReportStatus, ClusterID: clusterID, Name: name, Body: report}); err != nil {
+	if err := b.recordCall(Call{Operation: ReportStatus, ClusterID: clusterID, Name: name, Body: report}); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -290,28 +287,28 @@ func (b *Broker) ReportStatus(_ context.Context, clusterID, name string, report 
 	return fault.New(fault.NotFound, "no reservation %q for cluster %q", name, clusterID)
 }
 
-// AnnounceHoldings takes everything.
+// AnnounceHoldings accepts everything.
 func (b *Broker) AnnounceHoldings(_ context.Context, clusterID string, h *v1.Holdings) error {
-	return b.record(Call{Operation: AnnounceHoldings, ClusterID: clusterID, Body: h})
+	return b.recordCall(Call{Operation: AnnounceHoldings, ClusterID: clusterID, Body: h})
 }
 
-// Witness keeps the cursor.
+// Witness stores the cursor.
 func (b *Broker) Witness(clusterID, cursor string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.shown[clusterID] = cursor
 }
 
-// Shown is the cursor that a cluster has shown last.
+// Shown returns the last cursor that a cluster sent.
 func (b *Broker) Shown(clusterID string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.shown[clusterID]
 }
 
-// FetchInstructions returns what Instruct gave since cursor.
+// FetchInstructions returns the instructions since cursor.
 func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.InstructionList, error) {
-	if err := b.record(Call{Operation: FetchInstructions, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
+	if err := b.recordCall(Call{Operation: FetchInstructions, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
 		return nil, err
 	}
 	news, next, err := poll(ctx, b, cursor, wait, func() []entry[v1.Instruction] { return b.instructions[clusterID] })
@@ -321,9 +318,9 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	return &v1.InstructionList{Cursor: next, Instructions: news}, nil
 }
 
-// SendMessage puts a message in place of an earlier one of its slot.
+// SendMessage replaces an earlier message of the same slot.
 func (b *Broker) SendMessage(_ context.Context, clusterID string, msg *v1.Message) error {
-	if err := b.record(Call{Operation: SendMessage, ClusterID: clusterID, Body: msg}); err != nil {
+	if err := b.recordCall(Call{Operation: SendMessage, ClusterID: clusterID, Body: msg}); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -335,13 +332,13 @@ func (b *Broker) SendMessage(_ context.Context, clusterID string, msg *v1.Messag
 	kept := *msg
 	kept.From = clusterID
 	b.messages[msg.To] = append(box, entry[v1.Message]{b.position, kept})
-	b.announce()
+	b.notifyChange()
 	return nil
 }
 
-// ReceiveMessages returns what was sent to the cluster since cursor.
+// ReceiveMessages returns the messages to the cluster since cursor.
 func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.MessageList, error) {
-	if err := b.record(Call{Operation: ReceiveMessages, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
+	if err := b.recordCall(Call{Operation: ReceiveMessages, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
 		return nil, err
 	}
 	news, next, err := poll(ctx, b, cursor, wait, func() []entry[v1.Message] { return b.messages[clusterID] })
@@ -351,14 +348,13 @@ func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, 
 	return &v1.MessageList{Cursor: next, Messages: news}, nil
 }
 
-// poll returns the entries behind cursor, and waits for the first. all is called
-// with mu held.
+// poll returns the entries after cursor, and waits for the first. all is called with mu held.
 func poll[T any](ctx context.Context, b *Broker, cursor string, wait time.Duration, all func() []entry[T]) ([]T, string, error) {
 	enough := time.NewTimer(wait)
 	defer enough.Stop()
 	for {
 		b.mu.Lock()
-		after, next, changed := b.parse(cursor), fmt.Sprintf("%d/%d", b.journal, b.position), b.changed
+		after, next, changed := b.parsePosition(cursor), fmt.Sprintf("%d/%d", b.journal, b.position), b.changed
 		var news []T
 		for _, e := range all() {
 			if e.position > after {
@@ -379,9 +375,9 @@ func poll[T any](ctx context.Context, b *Broker, cursor string, wait time.Durati
 	}
 }
 
-// parse needs mu. A cursor of another journal, or ahead of this one, means from
-// the start.
-func (b *Broker) parse(cursor string) int {
+// parsePosition needs mu. A cursor of another journal, or ahead of this one, means from the
+// start.
+func (b *Broker) parsePosition(cursor string) int {
 	journal, position, _ := strings.Cut(cursor, "/")
 	after, err := strconv.Atoi(position)
 	if err != nil || journal != strconv.Itoa(b.journal) || after > b.position {
@@ -390,11 +386,11 @@ func (b *Broker) parse(cursor string) int {
 	return after
 }
 
-func (b *Broker) record(call Call) error {
+func (b *Broker) recordCall(call Call) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls = append(b.calls, call)
-	b.announce()
+	b.notifyChange()
 	planned := b.failures[call.Operation]
 	if len(planned) == 0 {
 		return nil
@@ -403,8 +399,8 @@ func (b *Broker) record(call Call) error {
 	return planned[0]
 }
 
-// announce needs mu.
-func (b *Broker) announce() {
+// notifyChange needs mu.
+func (b *Broker) notifyChange() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
@@ -420,8 +416,8 @@ func (b *Broker) callsOf(operation Operation) []Call {
 	return calls
 }
 
-// find needs mu.
-func (b *Broker) find(clusterID, nameOrKey string) *reservation {
+// findReservation needs mu.
+func (b *Broker) findReservation(clusterID, nameOrKey string) *reservation {
 	if r, ok := b.reservations[clusterID+"/"+nameOrKey]; ok {
 		return r
 	}
@@ -433,7 +429,7 @@ func (b *Broker) find(clusterID, nameOrKey string) *reservation {
 	return nil
 }
 
-func clone(r *v1.Reservation) *v1.Reservation {
+func cloneReservation(r *v1.Reservation) *v1.Reservation {
 	c := *r
 	c.Resources = maps.Clone(r.Resources)
 	c.Placements = slices.Clone(r.Placements)

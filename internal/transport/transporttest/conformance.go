@@ -14,23 +14,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 )
 
-// Harness is one broker and a way to it.
+// Harness is a broker and a way to reach it.
 type Harness struct {
 	// Broker is behind the transport.
 	Broker *Broker
-	// Open connects a cluster; the test closes what it opened.
+	// Open connects a cluster; the test closes it.
 	Open func(t *testing.T, clusterID string) transport.Transport
 }
 
 const (
 	consumer = "rome"
 	key      = "0b2f7c1e-rome.1"
-	// promptly is how long anything may take that does not wait for something.
+	// promptly bounds everything that does not wait for something.
 	promptly = 10 * time.Second
 )
 
-// Run tests a transport against everything the transport package promises. setup
-// is called for every test and cleans up through t.
+// Run tests a transport against the contract of package transport. setup runs for every test
+// and cleans up through t.
 func Run(t *testing.T, setup func(t *testing.T) Harness) {
 	t.Helper()
 	tests := map[string]func(*testing.T, *bench){
@@ -39,12 +39,12 @@ func Run(t *testing.T, setup func(t *testing.T) Harness) {
 		"a key with another request is refused":                    reusedKey,
 		"a released key stays shut":                                releasedKey,
 		"a release that nobody asked for shuts the key":            unknownRelease,
-		"a change can be repeated and not overtaken":               changes,
+		"a change can be repeated and not overtaken":               changeRepeats,
 		"a release can be repeated":                                repeatedRelease,
 		"a call that failed for now succeeds when it is repeated":  temporaryFailure,
-		"refusals keep their reason and detail":                    refusals,
+		"refusals keep their reason and detail":                    refusalKeepsReason,
 		"a broker that cannot answer is unreachable":               cannotAnswer,
-		"a defect of the broker stays in its log":                  defect,
+		"a defect of the broker stays in its log":                  defectStaysHidden,
 		"a cluster speaks for itself alone":                        foreignIdentity,
 		"a poll returns what is there at once":                     pollReturnsAtOnce,
 		"a poll returns on news":                                   pollReturnsOnNews,
@@ -57,9 +57,9 @@ func Run(t *testing.T, setup func(t *testing.T) Harness) {
 		"a poll for messages returns on news":                      messagePoll,
 		"a caller that gives up is answered at once":               givenUp,
 		"a caller that gave up before is answered at once":         givenUpBefore,
-		"a closed transport ends its calls and refuses further":    closed,
-		"calls side by side do not disturb each other":             concurrent,
-		"a deadline of the caller counts as a broker out of reach": deadline,
+		"a closed transport ends its calls and refuses further":    closeEndsCalls,
+		"calls side by side do not disturb each other":             concurrentCalls,
+		"a deadline of the caller counts as a broker out of reach": deadlineExceeded,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -80,10 +80,10 @@ func newBench(t *testing.T, h Harness) *bench {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*promptly)
 	t.Cleanup(cancel)
-	return &bench{Harness: h, Transport: open(t, h, consumer), ctx: ctx}
+	return &bench{Harness: h, Transport: openTransport(t, h, consumer), ctx: ctx}
 }
 
-func open(t *testing.T, h Harness, clusterID string) transport.Transport {
+func openTransport(t *testing.T, h Harness, clusterID string) transport.Transport {
 	t.Helper()
 	tr := h.Open(t, clusterID)
 	t.Cleanup(func() {
@@ -95,7 +95,7 @@ func open(t *testing.T, h Harness, clusterID string) transport.Transport {
 }
 
 func callsArrive(t *testing.T, b *bench) {
-	adv, req, report := advertisement(consumer), request(), &v1.StatusReport{
+	adv, req, report := newAdvertisement(consumer), newRequest(), &v1.StatusReport{
 		Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateNotReady, Reason: "Peering", Message: "no route \"yet\"\n",
 	}
 	pong := must(b.Ping(b.ctx))(t)
@@ -139,9 +139,9 @@ func callsArrive(t *testing.T, b *bench) {
 }
 
 func repeatedRequest(t *testing.T, b *bench) {
-	first := must(b.RequestReservation(b.ctx, key, request()))(t)
+	first := must(b.RequestReservation(b.ctx, key, newRequest()))(t)
 	for range 3 {
-		again := must(b.RequestReservation(b.ctx, key, request()))(t)
+		again := must(b.RequestReservation(b.ctx, key, newRequest()))(t)
 		if diff := cmp.Diff(first, again); diff != "" {
 			t.Errorf("repetition (-first +again):\n%s", diff)
 		}
@@ -152,24 +152,24 @@ func repeatedRequest(t *testing.T, b *bench) {
 }
 
 func reusedKey(t *testing.T, b *bench) {
-	must(b.RequestReservation(b.ctx, key, request()))(t)
-	other := request()
+	must(b.RequestReservation(b.ctx, key, newRequest()))(t)
+	other := newRequest()
 	other.Resources["cpu"] = "9"
 	_, err := b.RequestReservation(b.ctx, key, other)
 	wantReason(t, err, fault.KeyReused)
 }
 
 func releasedKey(t *testing.T, b *bench) {
-	must(b.RequestReservation(b.ctx, key, request()))(t)
+	must(b.RequestReservation(b.ctx, key, newRequest()))(t)
 	released := must(b.ReleaseReservation(b.ctx, key))(t)
 	if released == nil || released.Phase != v1.ReservationPhaseReleased {
 		t.Errorf("ReleaseReservation = %+v; want it Released", released)
 	}
-	_, err := b.RequestReservation(b.ctx, key, request())
+	_, err := b.RequestReservation(b.ctx, key, newRequest())
 	wantReason(t, err, fault.Released)
 }
 
-func changes(t *testing.T, b *bench) {
+func changeRepeats(t *testing.T, b *bench) {
 	must(b.RequestReservation(b.ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}, DurationSeconds: 600}))(t)
 	longer := &v1.ReservationChange{Generation: 2, DurationSeconds: 1200}
 	for range 2 {
@@ -187,12 +187,12 @@ func unknownRelease(t *testing.T, b *bench) {
 	if r := must(b.ReleaseReservation(b.ctx, key))(t); r != nil {
 		t.Errorf("ReleaseReservation of nothing = %+v; want nil", r)
 	}
-	_, err := b.RequestReservation(b.ctx, key, request())
+	_, err := b.RequestReservation(b.ctx, key, newRequest())
 	wantReason(t, err, fault.Released)
 }
 
 func repeatedRelease(t *testing.T, b *bench) {
-	name := must(b.RequestReservation(b.ctx, key, request()))(t).Name
+	name := must(b.RequestReservation(b.ctx, key, newRequest()))(t).Name
 	first := must(b.ReleaseReservation(b.ctx, name))(t)
 	again := must(b.ReleaseReservation(b.ctx, name))(t)
 	if diff := cmp.Diff(first, again); diff != "" {
@@ -203,7 +203,7 @@ func repeatedRelease(t *testing.T, b *bench) {
 func temporaryFailure(t *testing.T, b *bench) {
 	b.Broker.Fail(RequestReservation, fault.New(fault.Unavailable, "journal"), fault.New(fault.Internal, "defect"))
 	for range 3 {
-		r, err := b.RequestReservation(b.ctx, key, request())
+		r, err := b.RequestReservation(b.ctx, key, newRequest())
 		if err == nil {
 			if names := b.Broker.Reservations(); len(names) != 1 || names[0] != r.Name {
 				t.Errorf("reservations %q; want %q alone", names, r.Name)
@@ -217,7 +217,7 @@ func temporaryFailure(t *testing.T, b *bench) {
 	t.Error("three repetitions after two failures did not succeed")
 }
 
-func refusals(t *testing.T, b *bench) {
+func refusalKeepsReason(t *testing.T, b *bench) {
 	for _, want := range []*fault.Error{
 		fault.New(fault.Invalid, "cpu %q is no quantity", "four"),
 		fault.New(fault.KeyReused, "other body"),
@@ -232,7 +232,7 @@ func refusals(t *testing.T, b *bench) {
 		},
 	} {
 		b.Broker.Fail(RequestReservation, want)
-		_, err := b.RequestReservation(b.ctx, key, request())
+		_, err := b.RequestReservation(b.ctx, key, newRequest())
 		got, ok := errors.AsType[*fault.Error](err)
 		if !ok || errors.Is(err, transport.ErrUnreachable) {
 			t.Errorf("%s: got %v; want a refusal, not an unreachable broker", want.Reason, err)
@@ -250,7 +250,7 @@ func refusals(t *testing.T, b *bench) {
 func cannotAnswer(t *testing.T, b *bench) {
 	for _, reason := range []fault.Reason{fault.Unavailable, fault.TooManyRequests} {
 		b.Broker.Fail(PublishAdvertisement, &fault.Error{Reason: reason, Detail: "later", RetryAfter: time.Hour})
-		_, err := b.PublishAdvertisement(b.ctx, advertisement(consumer))
+		_, err := b.PublishAdvertisement(b.ctx, newAdvertisement(consumer))
 		if !errors.Is(err, transport.ErrUnreachable) {
 			t.Errorf("%s: %v does not wrap ErrUnreachable", reason, err)
 		}
@@ -261,8 +261,8 @@ func cannotAnswer(t *testing.T, b *bench) {
 	}
 }
 
-func defect(t *testing.T, b *bench) {
-	for range 8 { // more than any transport repeats by itself
+func defectStaysHidden(t *testing.T, b *bench) {
+	for range 8 { // more often than any transport retries
 		b.Broker.Fail(Ping, errors.New("canary-4711"))
 	}
 	_, err := b.Ping(b.ctx)
@@ -273,9 +273,9 @@ func defect(t *testing.T, b *bench) {
 }
 
 func foreignIdentity(t *testing.T, b *bench) {
-	_, err := b.PublishAdvertisement(b.ctx, advertisement("berlin"))
+	_, err := b.PublishAdvertisement(b.ctx, newAdvertisement("berlin"))
 	wantReason(t, err, fault.Forbidden)
-	req := request()
+	req := newRequest()
 	req.RequesterID = "berlin"
 	_, err = b.RequestReservation(b.ctx, key, req)
 	wantReason(t, err, fault.Forbidden)
@@ -289,14 +289,14 @@ func foreignIdentity(t *testing.T, b *bench) {
 
 	req.RequesterID = consumer
 	must(b.RequestReservation(b.ctx, key, req))(t)
-	_, err = open(t, b.Harness, "berlin").RequestReservation(b.ctx, key, request())
+	_, err = openTransport(t, b.Harness, "berlin").RequestReservation(b.ctx, key, newRequest())
 	if err != nil || len(b.Broker.Reservations()) != 2 {
 		t.Errorf("another cluster's request with the same key: %v; want a reservation of its own", err)
 	}
 }
 
 func pollReturnsAtOnce(t *testing.T, b *bench) {
-	want := instruction("res-1")
+	want := newInstruction("res-1")
 	b.Broker.Instruct(consumer, want)
 	list := must(b.FetchInstructions(b.ctx, "", time.Minute))(t)
 	if diff := cmp.Diff([]v1.Instruction{want}, list.Instructions); diff != "" {
@@ -306,10 +306,10 @@ func pollReturnsAtOnce(t *testing.T, b *bench) {
 
 func pollReturnsOnNews(t *testing.T, b *bench) {
 	cursor := must(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
-	got := start(func() (*v1.InstructionList, error) { return b.FetchInstructions(b.ctx, cursor, time.Minute) })
-	await(t, b, FetchInstructions, 2)
-	b.Broker.Instruct(consumer, instruction("res-1"))
-	list := must(finish(t, got))(t)
+	got := startCall(func() (*v1.InstructionList, error) { return b.FetchInstructions(b.ctx, cursor, time.Minute) })
+	awaitCalls(t, b, FetchInstructions, 2)
+	b.Broker.Instruct(consumer, newInstruction("res-1"))
+	list := must(awaitResult(t, got))(t)
 	if len(list.Instructions) != 1 || list.Cursor == cursor {
 		t.Errorf("poll = %+v; want the news and a new cursor", list)
 	}
@@ -327,19 +327,19 @@ func pollEndsEmpty(t *testing.T, b *bench) {
 }
 
 func cursorLeavesOut(t *testing.T, b *bench) {
-	b.Broker.Instruct(consumer, instruction("res-1"))
+	b.Broker.Instruct(consumer, newInstruction("res-1"))
 	cursor := must(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
-	b.Broker.Instruct(consumer, instruction("res-2"))
-	for range 2 { // asking again with a cursor gives the same again
+	b.Broker.Instruct(consumer, newInstruction("res-2"))
+	for range 2 { // repeating a cursor returns the same
 		list := must(b.FetchInstructions(b.ctx, cursor, 0))(t)
-		if diff := cmp.Diff([]v1.Instruction{instruction("res-2")}, list.Instructions); diff != "" {
+		if diff := cmp.Diff([]v1.Instruction{newInstruction("res-2")}, list.Instructions); diff != "" {
 			t.Errorf("instructions since the cursor (-want +got):\n%s", diff)
 		}
 	}
 }
 
 func foreignCursor(t *testing.T, b *bench) {
-	b.Broker.Instruct(consumer, instruction("res-1"))
+	b.Broker.Instruct(consumer, newInstruction("res-1"))
 	cursor := must(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
 	b.Broker.ChangeJournal()
 	if list := must(b.FetchInstructions(b.ctx, cursor, time.Minute))(t); len(list.Instructions) != 1 {
@@ -348,7 +348,7 @@ func foreignCursor(t *testing.T, b *bench) {
 }
 
 func ownInstructions(t *testing.T, b *bench) {
-	b.Broker.Instruct(Provider, instruction("res-1"))
+	b.Broker.Instruct(Provider, newInstruction("res-1"))
 	if list := must(b.FetchInstructions(b.ctx, "", 0))(t); len(list.Instructions) != 0 {
 		t.Errorf("instructions of another cluster: %+v", list.Instructions)
 	}
@@ -359,7 +359,7 @@ func messagesArrive(t *testing.T, b *bench) {
 	if err := b.SendMessage(b.ctx, &v1.Message{To: Provider, Slot: "nonce", Body: body}); err != nil {
 		t.Fatal(err)
 	}
-	list := must(open(t, b.Harness, Provider).ReceiveMessages(b.ctx, "", time.Minute))(t)
+	list := must(openTransport(t, b.Harness, Provider).ReceiveMessages(b.ctx, "", time.Minute))(t)
 	want := []v1.Message{{From: consumer, To: Provider, Slot: "nonce", Body: body}}
 	if diff := cmp.Diff(want, list.Messages); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
@@ -378,7 +378,7 @@ func messageSlots(t *testing.T, b *bench) {
 		}
 	}
 	var got []string
-	for _, m := range must(open(t, b.Harness, Provider).ReceiveMessages(b.ctx, "", 0))(t).Messages {
+	for _, m := range must(openTransport(t, b.Harness, Provider).ReceiveMessages(b.ctx, "", 0))(t).Messages {
 		got = append(got, m.Slot+string(m.Body))
 	}
 	if diff := cmp.Diff([]string{"b2", "a3"}, got); diff != "" {
@@ -387,12 +387,12 @@ func messageSlots(t *testing.T, b *bench) {
 }
 
 func messagePoll(t *testing.T, b *bench) {
-	got := start(func() (*v1.MessageList, error) { return b.ReceiveMessages(b.ctx, "", time.Minute) })
-	await(t, b, ReceiveMessages, 1)
-	if err := open(t, b.Harness, Provider).SendMessage(b.ctx, &v1.Message{To: consumer, Slot: "s", Body: []byte("x")}); err != nil {
+	got := startCall(func() (*v1.MessageList, error) { return b.ReceiveMessages(b.ctx, "", time.Minute) })
+	awaitCalls(t, b, ReceiveMessages, 1)
+	if err := openTransport(t, b.Harness, Provider).SendMessage(b.ctx, &v1.Message{To: consumer, Slot: "s", Body: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	list := must(finish(t, got))(t)
+	list := must(awaitResult(t, got))(t)
 	if len(list.Messages) != 1 {
 		t.Errorf("poll = %+v; want the message", list)
 	}
@@ -403,10 +403,10 @@ func messagePoll(t *testing.T, b *bench) {
 
 func givenUp(t *testing.T, b *bench) {
 	ctx, cancel := context.WithCancel(b.ctx)
-	got := start(func() (*v1.InstructionList, error) { return b.FetchInstructions(ctx, "", time.Minute) })
-	await(t, b, FetchInstructions, 1)
+	got := startCall(func() (*v1.InstructionList, error) { return b.FetchInstructions(ctx, "", time.Minute) })
+	awaitCalls(t, b, FetchInstructions, 1)
 	cancel()
-	_, err := finish(t, got)
+	_, err := awaitResult(t, got)
 	if !errors.Is(err, context.Canceled) || errors.Is(err, transport.ErrUnreachable) {
 		t.Errorf("poll that was given up: %v; want context.Canceled, and no word on the broker", err)
 	}
@@ -420,7 +420,7 @@ func givenUpBefore(t *testing.T, b *bench) {
 	}
 }
 
-func deadline(t *testing.T, b *bench) {
+func deadlineExceeded(t *testing.T, b *bench) {
 	ctx, cancel := context.WithTimeout(b.ctx, 100*time.Millisecond)
 	defer cancel()
 	_, err := b.FetchInstructions(ctx, "", time.Minute)
@@ -429,16 +429,16 @@ func deadline(t *testing.T, b *bench) {
 	}
 }
 
-func closed(t *testing.T, b *bench) {
+func closeEndsCalls(t *testing.T, b *bench) {
 	tr := b.Open(t, consumer)
-	got := start(func() (*v1.InstructionList, error) { return tr.FetchInstructions(b.ctx, "", time.Minute) })
-	await(t, b, FetchInstructions, 1)
+	got := startCall(func() (*v1.InstructionList, error) { return tr.FetchInstructions(b.ctx, "", time.Minute) })
+	awaitCalls(t, b, FetchInstructions, 1)
 	for range 2 {
 		if err := tr.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 	}
-	if _, err := finish(t, got); err == nil {
+	if _, err := awaitResult(t, got); err == nil {
 		t.Error("a poll outlived its transport")
 	}
 	before := len(b.Broker.Calls(Ping))
@@ -447,25 +447,25 @@ func closed(t *testing.T, b *bench) {
 	}
 }
 
-func concurrent(t *testing.T, b *bench) {
-	poll := start(func() (*v1.InstructionList, error) { return b.FetchInstructions(b.ctx, "", time.Minute) })
+func concurrentCalls(t *testing.T, b *bench) {
+	poll := startCall(func() (*v1.InstructionList, error) { return b.FetchInstructions(b.ctx, "", time.Minute) })
 	var asked []chan result[v1.Reservation]
 	for i := range 16 {
-		asked = append(asked, start(func() (*v1.Reservation, error) {
-			return b.RequestReservation(b.ctx, key+string(rune('a'+i%8)), request())
+		asked = append(asked, startCall(func() (*v1.Reservation, error) {
+			return b.RequestReservation(b.ctx, key+string(rune('a'+i%8)), newRequest())
 		}))
 	}
 	for _, a := range asked {
-		must(finish(t, a))(t)
+		must(awaitResult(t, a))(t)
 	}
 	if names := b.Broker.Reservations(); len(names) != 8 {
 		t.Errorf("%d reservations for 8 keys asked twice each", len(names))
 	}
-	b.Broker.Instruct(consumer, instruction("res-1"))
-	must(finish(t, poll))(t)
+	b.Broker.Instruct(consumer, newInstruction("res-1"))
+	must(awaitResult(t, poll))(t)
 }
 
-func advertisement(clusterID string) *v1.Advertisement {
+func newAdvertisement(clusterID string) *v1.Advertisement {
 	return &v1.Advertisement{
 		ClusterID: clusterID, ClusterName: "Roma", EndpointURL: "https://rome.example:6443", Epoch: 1 << 40, Sequence: 7,
 		Timestamp:   time.Date(2026, 3, 1, 12, 0, 0, 5000, time.UTC),
@@ -479,11 +479,11 @@ func advertisement(clusterID string) *v1.Advertisement {
 	}
 }
 
-func request() *v1.ReservationRequest {
+func newRequest() *v1.ReservationRequest {
 	return &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "4", "memory": "8Gi"}, DurationSeconds: 3600, Priority: 10, Tenant: "lab"}
 }
 
-func instruction(reservation string) v1.Instruction {
+func newInstruction(reservation string) v1.Instruction {
 	remaining := 59.5
 	return v1.Instruction{
 		Reservation: reservation, Placement: 2, Role: v1.InstructionRoleProvider, State: v1.InstructionStateHold,
@@ -513,7 +513,7 @@ type result[T any] struct {
 	err error
 }
 
-func start[T any](call func() (*T, error)) chan result[T] {
+func startCall[T any](call func() (*T, error)) chan result[T] {
 	done := make(chan result[T], 1)
 	go func() {
 		got, err := call()
@@ -522,7 +522,7 @@ func start[T any](call func() (*T, error)) chan result[T] {
 	return done
 }
 
-func finish[T any](t *testing.T, done chan result[T]) (*T, error) {
+func awaitResult[T any](t *testing.T, done chan result[T]) (*T, error) {
 	t.Helper()
 	select {
 	case r := <-done:
@@ -533,7 +533,7 @@ func finish[T any](t *testing.T, done chan result[T]) (*T, error) {
 	}
 }
 
-func await(t *testing.T, b *bench, operation Operation, n int) {
+func awaitCalls(t *testing.T, b *bench, operation Operation, n int) {
 	t.Helper()
 	if err := b.Broker.AwaitCalls(b.ctx, operation, n); err != nil {
 		t.Fatal(err)

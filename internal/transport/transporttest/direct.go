@@ -12,9 +12,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 )
 
-// Direct is the transport of one cluster to a Broker in the same process: the
-// shortest way through the conformance suite, and a transport for tests of what
-// stands above one.
+// Direct is a transport to a Broker in the same process, for the conformance suite and for
+// tests of a transport's users.
 type Direct struct {
 	broker    *Broker
 	clusterID string
@@ -24,13 +23,13 @@ type Direct struct {
 
 var _ transport.Transport = (*Direct)(nil)
 
-// Connect makes the transport of clusterID.
+// Connect returns the transport of clusterID.
 func Connect(broker *Broker, clusterID string) *Direct {
 	closed, closeNow := context.WithCancel(context.Background())
 	return &Direct{broker: broker, clusterID: clusterID, closed: closed, close: closeNow}
 }
 
-// Close ends calls under way; later ones fail.
+// Close ends calls in flight; later ones fail.
 func (d *Direct) Close() error {
 	d.close()
 	return nil
@@ -38,33 +37,33 @@ func (d *Direct) Close() error {
 
 // Ping asks the broker.
 func (d *Direct) Ping(ctx context.Context) (*v1.Pong, error) {
-	return ask(ctx, d, "", d.broker.Ping)
+	return dispatch(ctx, d, "", d.broker.Ping)
 }
 
 // PublishAdvertisement asks the broker.
 func (d *Direct) PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
-	return ask(ctx, d, adv.ClusterID, func(ctx context.Context) (*v1.AdvertisementReceipt, error) {
+	return dispatch(ctx, d, adv.ClusterID, func(ctx context.Context) (*v1.AdvertisementReceipt, error) {
 		return d.broker.PublishAdvertisement(ctx, d.clusterID, adv)
 	})
 }
 
 // RequestReservation asks the broker.
 func (d *Direct) RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
-	return ask(ctx, d, req.RequesterID, func(ctx context.Context) (*v1.Reservation, error) {
+	return dispatch(ctx, d, req.RequesterID, func(ctx context.Context) (*v1.Reservation, error) {
 		return d.broker.RequestReservation(ctx, d.clusterID, key, req)
 	})
 }
 
 // RequestQuote asks the broker.
 func (d *Direct) RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
-	return ask(ctx, d, req.RequesterID, func(ctx context.Context) (*v1.Quote, error) {
+	return dispatch(ctx, d, req.RequesterID, func(ctx context.Context) (*v1.Quote, error) {
 		return d.broker.RequestQuote(ctx, d.clusterID, key, req)
 	})
 }
 
 // ReleaseQuote tells the broker.
 func (d *Direct) ReleaseQuote(ctx context.Context, nameOrKey string) error {
-	_, err := ask(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
+	_, err := dispatch(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
 		return nil, d.broker.ReleaseQuote(ctx, d.clusterID, nameOrKey)
 	})
 	return err
@@ -72,21 +71,21 @@ func (d *Direct) ReleaseQuote(ctx context.Context, nameOrKey string) error {
 
 // ChangeReservation asks the broker.
 func (d *Direct) ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
-	return ask(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
+	return dispatch(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
 		return d.broker.ChangeReservation(ctx, d.clusterID, key, change)
 	})
 }
 
 // ReleaseReservation asks the broker.
 func (d *Direct) ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error) {
-	return ask(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
+	return dispatch(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
 		return d.broker.ReleaseReservation(ctx, d.clusterID, nameOrKey)
 	})
 }
 
 // ReportStatus asks the broker.
 func (d *Direct) ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error {
-	_, err := ask(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
+	_, err := dispatch(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
 		return nil, d.broker.ReportStatus(ctx, d.clusterID, reservation, report)
 	})
 	return err
@@ -94,14 +93,14 @@ func (d *Direct) ReportStatus(ctx context.Context, reservation string, report *v
 
 // FetchInstructions asks the broker.
 func (d *Direct) FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error) {
-	return ask(ctx, d, "", func(ctx context.Context) (*v1.InstructionList, error) {
+	return dispatch(ctx, d, "", func(ctx context.Context) (*v1.InstructionList, error) {
 		return d.broker.FetchInstructions(ctx, d.clusterID, cursor, wait)
 	})
 }
 
 // AnnounceHoldings asks the broker.
 func (d *Direct) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error {
-	_, err := ask(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
+	_, err := dispatch(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
 		return nil, d.broker.AnnounceHoldings(ctx, d.clusterID, h)
 	})
 	return err
@@ -109,7 +108,7 @@ func (d *Direct) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error {
 
 // SendMessage asks the broker.
 func (d *Direct) SendMessage(ctx context.Context, msg *v1.Message) error {
-	_, err := ask(ctx, d, msg.From, func(ctx context.Context) (*struct{}, error) {
+	_, err := dispatch(ctx, d, msg.From, func(ctx context.Context) (*struct{}, error) {
 		return nil, d.broker.SendMessage(ctx, d.clusterID, msg)
 	})
 	return err
@@ -117,14 +116,13 @@ func (d *Direct) SendMessage(ctx context.Context, msg *v1.Message) error {
 
 // ReceiveMessages asks the broker.
 func (d *Direct) ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error) {
-	return ask(ctx, d, "", func(ctx context.Context) (*v1.MessageList, error) {
+	return dispatch(ctx, d, "", func(ctx context.Context) (*v1.MessageList, error) {
 		return d.broker.ReceiveMessages(ctx, d.clusterID, cursor, wait)
 	})
 }
 
-// ask keeps the rules that a server keeps. named is the cluster that the body says
-// it is from, "" if it does not say.
-func ask[T any](ctx context.Context, d *Direct, named string, call func(context.Context) (*T, error)) (*T, error) {
+// dispatch applies the server's rules. named is the sender that the body names, "" if none.
+func dispatch[T any](ctx context.Context, d *Direct, named string, call func(context.Context) (*T, error)) (*T, error) {
 	if d.closed.Err() != nil {
 		return nil, fmt.Errorf("transport is closed: %w", net.ErrClosed)
 	}
