@@ -140,7 +140,7 @@ func weightings() map[string]decision.Weights {
 // T6 of the threat model: after a few failures a liar gets less than one request of a
 // hundred, whatever decides.
 func TestLiarsGetNoNewRequests(t *testing.T) {
-	const first, requests = 200, 800
+	const first, requests = 100, 400
 	for _, lie := range []string{neverAcknowledges, neverReady, refuses, withdraws, sometimesServes} {
 		for name, weights := range weightings() {
 			for _, liars := range []int{1, 3} {
@@ -148,6 +148,7 @@ func TestLiarsGetNoNewRequests(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%d of 10 %s, by %s", liars, lie, name), func(t *testing.T) {
+					t.Parallel()
 					inFleet(t, func(base *fleet) {
 						f := &liarFleet{fleet: base, random: rand.New(rand.NewPCG(7, 0)), liars: map[string]bool{}, lie: lie, granted: map[string]int{}}
 						for i := range 10 {
