@@ -26,6 +26,8 @@ type Limits struct {
 	// PerSecond is the sustained request rate, Burst the size of a burst, and InFlight the number
 	// of concurrent requests.
 	PerSecond, Burst, InFlight int
+	// Connections is how many it may have open.
+	Connections int
 }
 
 // PolicyOf reads the admission lists and limits of a BrokerConfig.
@@ -42,7 +44,7 @@ func PolicyOf(spec *brokerv1alpha1.BrokerConfigSpec) Policy {
 		p.denied[id] = struct{}{}
 	}
 	if l := spec.RateLimits; l != nil {
-		p.Limits = Limits{int(l.RequestsPerSecond), int(l.Burst), int(l.InFlight)}
+		p.Limits = Limits{PerSecond: int(l.RequestsPerSecond), Burst: int(l.Burst), InFlight: int(l.InFlight)}
 	}
 	return p
 }

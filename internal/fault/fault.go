@@ -112,6 +112,9 @@ type Error struct {
 	Candidates []v1.Candidate
 	// Rejected counts a NoCandidate's candidates by reason.
 	Rejected map[string]int32
+	// Figure names what of its budget the caller has used up; "" where no budget stopped it.
+	// It stays in the broker.
+	Figure string
 }
 
 // New makes an Error with a formatted detail.

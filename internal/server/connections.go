@@ -28,7 +28,7 @@ type connections struct {
 // take theirs.
 func (cs *connections) begin(ctx context.Context, c net.Conn) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
-	connected := &connection{shut: func(why error) {
+	connected := &connection{raw: rawConn(c), shut: func(why error) {
 		cancel(why)
 		// Idle ones have nobody to answer, but closing them at once would cut off the
 		// answers of the others.
@@ -41,6 +41,13 @@ func (cs *connections) begin(ctx context.Context, c net.Conn) context.Context {
 	}
 	cs.open[c] = connected
 	return context.WithValue(ctx, connectionKey{}, connected)
+}
+
+// of returns an open connection, nil for one that has ended.
+func (cs *connections) of(c net.Conn) *connection {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.open[c]
 }
 
 func (cs *connections) end(c net.Conn) {
@@ -75,6 +82,23 @@ func (c *connection) end() {
 	if c.leave != nil {
 		c.leave()
 	}
+	if c.forget != nil {
+		c.forget()
+	}
+}
+
+// recognise counts the connection for the cluster whose certificate it has shown, once.
+// It returns which cluster has lost a connection for that, and how many it may have.
+func (c *connection) recognise(m *members, lobby *lobby, id string) (over string, most int) {
+	c.mu.Lock()
+	if c.forget != nil || c.over {
+		c.mu.Unlock()
+		return "", 0
+	}
+	c.forget = func() { m.leave(id, c.raw) }
+	c.mu.Unlock()
+	lobby.leave(c.raw)
+	return m.join(id, c.raw)
 }
 
 // explainShut answers what was under way when its cluster was shut out with the

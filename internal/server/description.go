@@ -23,10 +23,14 @@ import (
 )
 
 // Limits of a request body. An advertisement of a cluster with 4096 placements
-// takes about half of the size.
+// takes about half of maxBody.
 const (
-	maxBody            = 1 << 20
+	maxBody = 1 << 20
+	// smallBody is for operations whose largest body is small.
+	smallBody          = 128 << 10
 	defaultBodyTimeout = 10 * time.Second
+	// strayBody is what a body may have where none is wanted.
+	strayBody = 4 << 10
 	// maxFindings is how many mistakes one refusal lists.
 	maxFindings = 5
 )
@@ -39,6 +43,9 @@ type description struct {
 	operations  map[string]operation
 	bodyTimeout time.Duration
 	maxBody     int64
+	bodies      *bodies
+	// arrived is asked before an operation whose body has arrived is carried out.
+	arrived func(*http.Request) (done func(), err error)
 }
 
 // operation is keyed by its pattern in http.ServeMux.
@@ -46,6 +53,8 @@ type operation struct {
 	id string
 	// enrolment marks what is for clusters without a certificate.
 	enrolment bool
+	// large marks operations whose bodies grow with a cluster.
+	large bool
 	// tolerant marks bodies of which a newer caller may say more than is described.
 	tolerant   bool
 	body       *jsonschema.Schema
@@ -70,6 +79,8 @@ type (
 		RequestBody *struct{}          `json:"requestBody"`
 		// NewerCallers is "tolerated" or empty.
 		NewerCallers string `json:"x-newer-callers"`
+		// Body is "large" or empty.
+		Body string `json:"x-body"`
 	}
 	openAPIParameter struct {
 		Name     string `json:"name"`
@@ -93,7 +104,8 @@ func newDescription(openAPIYAML []byte) (*description, error) {
 	if err := json.Unmarshal(document, &api); err != nil {
 		return nil, fmt.Errorf("API description: %w", err)
 	}
-	d := &description{document: document, minor: v1.Minor, operations: map[string]operation{}, bodyTimeout: defaultBodyTimeout, maxBody: maxBody}
+	d := &description{document: document, minor: v1.Minor, operations: map[string]operation{}, bodyTimeout: defaultBodyTimeout, maxBody: maxBody,
+		bodies: newBodies(), arrived: func(*http.Request) (func(), error) { return func() {}, nil }}
 	for path, item := range api.Paths {
 		if err := d.addPath(path, item, schemas); err != nil {
 			return nil, fmt.Errorf("API description: path %q: %w", path, err)
@@ -160,7 +172,7 @@ func compileOperation(at string, raw json.RawMessage, schemas *jsonschema.Compil
 	}
 	o := operation{
 		id: described.OperationID, enrolment: slices.Contains(described.Tags, enrolmentTag),
-		tolerant: described.NewerCallers == "tolerated",
+		tolerant: described.NewerCallers == "tolerated", large: described.Body == "large",
 	}
 	var err error
 	if o.parameters, err = compileParameters(at, described.Parameters, schemas); err != nil {
@@ -198,13 +210,20 @@ func (d *description) check(next http.Handler) http.Handler {
 			return
 		}
 		if o.body != nil {
-			body, err := d.readBody(w, r, o)
+			body, done, err := d.readBody(w, r, o)
 			if err != nil {
 				refuse(w, r, err)
 				return
 			}
+			defer done()
 			r.Body = body
 		}
+		done, err := d.arrived(r)
+		if err != nil {
+			refuse(w, r, err)
+			return
+		}
+		defer done()
 		next.ServeHTTP(w, r)
 	})
 }
@@ -258,9 +277,40 @@ type checkedBody struct {
 func (checkedBody) Close() error          { return nil }
 func (b checkedBody) ValidatedValue() any { return b.value }
 
-func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operation) (io.ReadCloser, error) {
-	raw, err := d.readAll(w, r)
+// mostOf is how large the body of an operation may be.
+func (d *description) mostOf(o operation) int64 {
+	if o.large {
+		return d.maxBody
+	}
+	return min(d.maxBody, smallBody)
+}
+
+// takesBody reports whether what is served at a pattern reads a body.
+func (d *description) takesBody(pattern string) bool { return d.operations[pattern].body != nil }
+
+// readBody returns the body with the value in it. It counts for its caller until done is
+// called.
+func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operation) (body io.ReadCloser, done func(), err error) {
+	size := d.mostOf(o)
+	if r.ContentLength >= 0 && r.ContentLength < size {
+		size = r.ContentLength
+	}
+	if done, err = d.bodies.take(callerOf(r.Context()), size); err != nil {
+		return nil, nil, err
+	}
+	if body, err = d.parseBody(w, r, o); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return body, done, nil
+}
+
+func (d *description) parseBody(w http.ResponseWriter, r *http.Request, o operation) (io.ReadCloser, error) {
+	raw, err := d.readAll(w, r, d.mostOf(o))
 	if err != nil {
+		return nil, err
+	}
+	if err := checkDensity(raw); err != nil {
 		return nil, err
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
@@ -282,16 +332,26 @@ func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operati
 	return checkedBody{Reader: bytes.NewReader(raw), value: value}, nil
 }
 
+// dropBody reads a body that nobody wants: net/http would do so before it answers, and
+// would wait for one that never ends.
+func (d *description) dropBody(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	_, err := d.readAll(w, r, strayBody)
+	return err
+}
+
 // readAll gives the whole body bodyTimeout to arrive. The server's ReadTimeout
 // would do that too, but end long polls over HTTP/1.1 as well.
-func (d *description) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (d *description) readAll(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	control := http.NewResponseController(w)
 	late := time.AfterFunc(d.bodyTimeout, func() {
 		// A deadline in the past ends the read; without support for it, WriteTimeout does.
 		_ = control.SetReadDeadline(time.Unix(1, 0))
 	})
 	defer late.Stop()
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, d.maxBody))
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if tooBig, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, &statusError{http.StatusRequestEntityTooLarge,
 			fault.New(fault.Invalid, "body is bigger than %d bytes", tooBig.Limit)}
@@ -299,6 +359,10 @@ func (d *description) readAll(w http.ResponseWriter, r *http.Request) ([]byte, e
 	if err != nil {
 		return nil, &statusError{http.StatusRequestTimeout,
 			fault.New(fault.Invalid, "body did not arrive within %s", d.bodyTimeout)}
+	}
+	if late.Stop() {
+		// What was said of the body says nothing of the work that follows.
+		_ = control.SetReadDeadline(time.Time{})
 	}
 	return raw, nil
 }
@@ -321,7 +385,14 @@ func findings(err error) string {
 	return strings.Join(texts, "; ")
 }
 
+// mostFound ends the search for mistakes: nobody reads more, and a body can have as many as
+// it has bytes.
+const mostFound = 1000
+
 func collect(e *jsonschema.ValidationError, found map[string]bool) {
+	if len(found) >= mostFound {
+		return
+	}
 	for _, cause := range e.Causes {
 		collect(cause, found)
 	}

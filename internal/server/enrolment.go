@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -33,6 +32,9 @@ const (
 	// enrolmentConnections keep strangers from using up what agents connect with.
 	enrolmentConnections = 256
 	enrolmentIdle        = 5 * time.Second
+	enrolmentStreams     = 4
+	// enrolmentRead is how long a whole request may take to arrive: nothing polls here.
+	enrolmentRead = 10 * time.Second
 	// enrolmentBody is enough for the largest request that the description admits.
 	enrolmentBody = 64 << 10
 	// enrolmentWrite leaves an issuer time to sign.
@@ -81,12 +83,34 @@ func NewEnrolment(o Options) (*Server, error) {
 	s.limits.total = rate.NewLimiter(enrolmentTotal, enrolmentTotalBurst)
 	s.description.maxBody = enrolmentBody
 	s.identify = addressOf
-	s.wrap = func(l net.Listener) net.Listener { return netutil.LimitListener(l, enrolmentConnections) }
+	s.lobby.room = enrolmentConnections
+	// Its connections bound the bodies of an address: those that never end must not keep
+	// out others behind the same address.
+	s.description.bodies.each = s.description.bodies.total
+	s.http.HTTP2.MaxConcurrentStreams = enrolmentStreams
+	// What never arrives must not use up what an address may ask.
+	s.admitsLate, s.description.arrived = true, s.admitArrived
 	s.route(operations{certificates: o.Certificates}, func(op operation) bool { return op.enrolment })
 	s.http.TLSConfig = s.files.EnrolmentTLS("h2", "http/1.1")
 	s.http.IdleTimeout = enrolmentIdle
+	s.http.ReadTimeout = enrolmentRead
 	s.http.WriteTimeout = enrolmentWrite
 	return s, nil
+}
+
+// admitArrived counts a request of which everything has arrived, and keeps its connection
+// until it is answered.
+func (s *Server) admitArrived(r *http.Request) (func(), error) {
+	done, err := s.limits.admit(callerOf(r.Context()), s.clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	c, ok := r.Context().Value(connectionKey{}).(*connection)
+	if !ok {
+		return done, nil
+	}
+	unseat := s.lobby.seat(c.raw)
+	return func() { unseat(); done() }, nil
 }
 
 // addressOf stands for a caller that has nothing else to be known by.

@@ -52,6 +52,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	start := s.clock.Now()
 	x := &exchange{}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	if r.ContentLength != 0 {
+		r.Body = &incoming{ReadCloser: r.Body, now: s.clock.Now}
+	}
 	a := &answer{ResponseWriter: w}
 	defer func() { s.account(r, x, a, s.clock.Since(start)) }()
 	defer rescue(a, r)
@@ -65,15 +68,23 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(a, r, err)
 		return
 	}
-	done, err := s.limits.admit(x.cluster, start)
-	if err != nil {
-		refuse(a, r, err)
-		return
+	if !s.admitsLate {
+		done, err := s.limits.admit(x.cluster, start)
+		if err != nil {
+			refuse(a, r, err)
+			return
+		}
+		defer done()
 	}
-	defer done()
 	if pattern == "" {
 		refuseRoute(a, r, handler)
 		return
+	}
+	if !s.description.takesBody(pattern) {
+		if err := s.description.dropBody(a, r); err != nil {
+			refuse(a, r, err)
+			return
+		}
 	}
 	if cursor := r.Header.Get(v1.CursorHeader); cursor != "" && len(cursor) <= maxCursor {
 		s.witness(x.cluster, cursor)
@@ -134,10 +145,18 @@ func (s *Server) account(r *http.Request, x *exchange, a *answer, took time.Dura
 		code = statusCallerGone
 	}
 	s.metrics.observe(x.operation, code, took)
+	s.noteRefusal(x)
+	suppressed, ok := s.limits.mayLog(x.cluster, s.clock.Now())
+	if !ok && x.reason != fault.Internal {
+		return
+	}
 	pairs := []any{"method", r.Method, "operation", x.operation, "cluster", x.cluster,
 		"status", code, "duration", took.Round(time.Microsecond).String()}
 	if x.reason != "" {
 		pairs = append(pairs, "reason", x.reason)
+	}
+	if suppressed > 0 {
+		pairs = append(pairs, "unlogged", suppressed)
 	}
 	switch {
 	case x.gone:

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -19,6 +20,8 @@ import (
 type connection struct {
 	// shut ends everything that goes on over the connection, with the reason for it.
 	shut func(error)
+	// raw is the connection below TLS.
+	raw net.Conn
 
 	// mu guards the following; HTTP/2 runs requests of a connection side by side.
 	mu        sync.Mutex
@@ -29,6 +32,8 @@ type connection struct {
 	// leave is set once the connection was let in; over says that it was closed.
 	leave func()
 	over  bool
+	// forget is set once the connection counts for its cluster.
+	forget func()
 }
 
 type connectionKey struct{}

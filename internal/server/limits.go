@@ -46,6 +46,9 @@ type limits struct {
 type client struct {
 	limiter *rate.Limiter
 	running int
+	// lines bounds the log; suppressed counts the requests without a line since the last.
+	lines      *rate.Limiter
+	suppressed int
 }
 
 func newLimits(r rate.Limit, burst int) *limits {
@@ -68,16 +71,16 @@ func (l *limits) admit(caller string, now time.Time) (done func(), err error) {
 	defer l.mu.Unlock()
 	c := l.client(caller, now)
 	if c.running >= inFlight {
-		return nil, tooMany(time.Second, "%s %q has %d requests under way, the most it may have: wait for their answers", l.noun, caller, c.running)
+		return nil, tooMany("inFlight", time.Second, "%s %q has %d requests under way, the most it may have: wait for their answers", l.noun, caller, c.running)
 	}
 	c.bound(perSecond, burst, now)
 	if !c.limiter.AllowN(now, 1) {
 		missing := 1 - c.limiter.TokensAt(now)
 		wait := time.Duration(missing / float64(perSecond) * float64(time.Second))
-		return nil, tooMany(wait, "%s %q asks more often than %v times a second: ask less often", l.noun, caller, float64(perSecond))
+		return nil, tooMany("rate", wait, "%s %q asks more often than %v times a second: ask less often", l.noun, caller, float64(perSecond))
 	}
 	if l.total != nil && !l.total.AllowN(now, 1) {
-		return nil, tooMany(time.Second, "too many ask at once: ask again")
+		return nil, tooMany("", time.Second, "too many ask at once: ask again")
 	}
 	c.running++
 	return func() {
@@ -106,7 +109,7 @@ func (l *limits) client(caller string, now time.Time) *client {
 		l.sweep(now)
 	}
 	perSecond, burst, _ := l.inForce()
-	c := &client{limiter: rate.NewLimiter(perSecond, burst)}
+	c := &client{limiter: rate.NewLimiter(perSecond, burst), lines: rate.NewLimiter(logRate, logBurst)}
 	l.clients[caller] = c
 	return c
 }
@@ -126,8 +129,8 @@ func (l *limits) sweep(now time.Time) {
 	}
 }
 
-func tooMany(wait time.Duration, format string, args ...any) error {
+func tooMany(figure string, wait time.Duration, format string, args ...any) error {
 	refusal := fault.New(fault.TooManyRequests, format, args...)
-	refusal.RetryAfter = wait
+	refusal.RetryAfter, refusal.Figure = wait, figure
 	return refusal
 }

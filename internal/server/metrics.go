@@ -6,12 +6,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 // metrics have bounded labels: operations of the API description and status codes.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	refusals *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -26,6 +29,10 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			// Decisions take milliseconds, long polls up to a minute.
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"operation"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "broker_member_refusals_total",
+			Help: "Times that a budget stopped one member, by the figure of the budget. The ClusterAdvertisement of the member says more.",
+		}, []string{"figure"}),
 	}
 	if registerer == nil {
 		return m, nil
@@ -34,7 +41,10 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	if m.requests, err = register(registerer, m.requests); err != nil {
 		return nil, err
 	}
-	m.duration, err = register(registerer, m.duration)
+	if m.duration, err = register(registerer, m.duration); err != nil {
+		return nil, err
+	}
+	m.refusals, err = register(registerer, m.refusals)
 	return m, err
 }
 
@@ -52,4 +62,22 @@ func register[C prometheus.Collector](registerer prometheus.Registerer, c C) (C,
 func (m *metrics) observe(operation string, code int, took time.Duration) {
 	m.requests.WithLabelValues(operation, strconv.Itoa(code)).Inc()
 	m.duration.WithLabelValues(operation).Observe(took.Seconds())
+}
+
+// noteRefusal tells of a request that a budget stopped.
+func (s *Server) noteRefusal(x *exchange) {
+	if stopped, ok := errors.AsType[*fault.Error](x.err); ok && stopped.Figure != "" {
+		s.overBudget(x.cluster, stopped.Figure, stopped.Detail)
+	}
+}
+
+// overBudget counts that a budget stopped a member, and tells whoever shows it.
+func (s *Server) overBudget(member, figure, detail string) {
+	s.metrics.refusals.WithLabelValues(figure).Inc()
+	if _, ok := s.limits.mayLog(member, s.clock.Now()); ok && figure == "connections" {
+		s.log.Info("Connection closed", "cluster", member, "detail", detail)
+	}
+	if s.onRefusal != nil {
+		s.onRefusal(member, figure, detail)
+	}
 }

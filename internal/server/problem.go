@@ -59,6 +59,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if err != nil {
 		panic(err) // strings and numbers alone
 	}
+	stopReading(w, r)
 	w.Header().Set("Content-Type", "application/problem+json")
 	if after := retryAfter(f); after > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(after))

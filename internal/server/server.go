@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	stdlog "log"
@@ -31,6 +32,9 @@ const (
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 16 << 10
 	maxStreams     = 100
+	// Of a connection over HTTP/2 so much is buffered that no handler has read.
+	maxStreamBuffer     = 64 << 10
+	maxConnectionBuffer = 256 << 10
 	// shutdownGrace is what requests under way get to end; polls end at once. It is
 	// less than what the manager waits for the server.
 	shutdownGrace = 8 * time.Second
@@ -60,6 +64,9 @@ type Options struct {
 	Access *access.Gate
 	// Certificates issues certificates; without it none is renewed.
 	Certificates Certificates
+	// OnRefusal is told whenever a budget stops a member: which figure of it, and the words
+	// that the member got. It must not block.
+	OnRefusal func(member, figure, detail string)
 	// Log gets one line per request; those that agents repeat are at V(1).
 	Log logr.Logger
 	// Registerer of the metrics; without one they are not shown.
@@ -84,18 +91,24 @@ type Server struct {
 	clock    clock.PassiveClock
 
 	// identify names the caller, for limits, logs and operations.
-	identify func(*http.Request) (string, error)
-	// wrap bounds the listener.
-	wrap        func(net.Listener) net.Listener
+	identify    func(*http.Request) (string, error)
 	description *description
 	connections connections
-	limits      *limits
-	access      *access.Gate
-	metrics     *metrics
-	mux         *http.ServeMux
-	http        *http.Server
-	drain       context.CancelFunc
-	witness     func(clusterID, cursor string)
+	// lobby holds connections of unknown callers, members counts those of known ones; the
+	// latter is nil where no caller is known.
+	lobby   *lobby
+	members *members
+	limits  *limits
+	// admitsLate has a request count against the limits once its body has arrived.
+	admitsLate bool
+	// onRefusal is told of members that a budget stopped; nil where nobody wants to know.
+	onRefusal func(member, figure, detail string)
+	access    *access.Gate
+	metrics   *metrics
+	mux       *http.ServeMux
+	http      *http.Server
+	drain     context.CancelFunc
+	witness   func(clusterID, cursor string)
 	// certificateProblem is the one that was logged last.
 	certificateProblem atomic.Value
 }
@@ -113,8 +126,11 @@ func New(o Options) (*Server, error) {
 	draining, drain := context.WithCancel(context.Background())
 	s.drain = drain
 	s.identify = s.clusterOf
+	s.onRefusal = o.OnRefusal
+	s.members = newMembers(func() int { return defaultConnections })
 	if o.Access != nil {
 		s.limits.set = o.Access.Limits
+		s.members.each = func() int { return cmp.Or(o.Access.Limits().Connections, defaultConnections) }
 	}
 	s.witness = o.Broker.Witness
 	s.route(operations{
@@ -155,7 +171,7 @@ func newServer(o Options, name string) (*Server, error) {
 		access:      o.Access,
 		drain:       func() {},
 		witness:     func(string, string) {},
-		wrap:        func(l net.Listener) net.Listener { return l },
+		lobby:       newLobby(lobbyRoom, o.Clock),
 	}
 	s.http = s.newHTTPServer()
 	s.certificateProblem.Store("")
@@ -208,8 +224,10 @@ func (s *Server) newHTTPServer() *http.Server {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		ErrorLog:          stdlog.New(connectionLog{s.log}, "", 0),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: maxStreamBuffer, MaxReceiveBufferPerConnection: maxConnectionBuffer,
+		},
+		ErrorLog: stdlog.New(connectionLog{s.log}, "", 0),
 	}
 }
 
@@ -223,7 +241,7 @@ func (s *Server) Start(ctx context.Context) error {
 	served := make(chan error, len(listeners))
 	for _, listener := range listeners {
 		s.log.Info(s.name+" API is served", "address", listener.Addr().String())
-		go func() { served <- s.http.ServeTLS(s.wrap(listener), "", "") }()
+		go func() { served <- s.http.ServeTLS(s.lobby.listener(listener), "", "") }()
 	}
 	select {
 	case err := <-served:
@@ -269,8 +287,33 @@ func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
 }
 
 func (s *Server) connState(c net.Conn, state http.ConnState) {
-	if state == http.StateClosed || state == http.StateHijacked {
+	switch state {
+	case http.StateActive:
+		s.recognise(c)
+	case http.StateClosed, http.StateHijacked:
+		s.lobby.leave(rawConn(c))
 		s.connections.end(c)
+	}
+}
+
+// recognise counts a connection for its cluster as soon as the handshake has shown which
+// one that is: over HTTP/2 a request may never follow.
+func (s *Server) recognise(c net.Conn) {
+	secured, ok := c.(*tls.Conn)
+	connected := s.connections.of(c)
+	if !ok || s.members == nil || connected == nil {
+		return
+	}
+	certificates := secured.ConnectionState().PeerCertificates
+	if len(certificates) == 0 {
+		return
+	}
+	id, err := pki.ClusterID(certificates[0])
+	if err != nil {
+		return // its first request is refused
+	}
+	if over, most := connected.recognise(s.members, s.lobby, id); over != "" {
+		s.overBudget(over, "connections", fmt.Sprintf("member %q holds %d of %d connections; its oldest was closed", over, most, most))
 	}
 }
 

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// lobbyRoom is how many connections may be open whose cluster is not known yet.
+	lobbyRoom = 1024
+	// lobbyGrace is how long such a connection has a right to its place. A handshake takes
+	// milliseconds; three seconds leave room for a machine that is busy.
+	lobbyGrace = 3 * time.Second
+)
+
+// lobby bounds the connections that nobody has authenticated on yet. While it is full, the
+// address with the most of them loses its oldest one as soon as that one's grace is over;
+// until then new connections wait in the backlog of the operating system. So an address
+// that opens many connections and says nothing delays others by the grace at most.
+type lobby struct {
+	room  int
+	grace time.Duration
+	clock clock.PassiveClock
+
+	// mu guards the following.
+	mu     sync.Mutex
+	guests map[net.Conn]*guest
+	// changed is closed and replaced when a guest leaves.
+	changed chan struct{}
+}
+
+type guest struct {
+	address string
+	since   time.Time
+	// seated guests keep their place: their request has arrived and is being served.
+	seated bool
+}
+
+func newLobby(room int, clock clock.PassiveClock) *lobby {
+	return &lobby{room: room, grace: lobbyGrace, clock: clock, guests: map[net.Conn]*guest{}, changed: make(chan struct{})}
+}
+
+// enter waits until there is room for c, or until closed ends.
+func (l *lobby) enter(c net.Conn, closed <-chan struct{}) {
+	for !l.tryEnter(c) {
+		l.mu.Lock()
+		changed := l.changed
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-time.After(l.grace / 20):
+		case <-closed:
+			return
+		}
+	}
+}
+
+func (l *lobby) tryEnter(c net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.guests) >= l.room {
+		out := l.victim()
+		if out == nil {
+			return false
+		}
+		delete(l.guests, out)
+		_ = out.Close() // it said nothing in time
+	}
+	l.guests[c] = &guest{address: hostOf(c), since: l.clock.Now()}
+	return true
+}
+
+// victim is the oldest guest of the address that has the most, nil while none has outlived
+// its grace.
+func (l *lobby) victim() net.Conn {
+	count := map[string]int{}
+	for _, g := range l.guests {
+		count[g.address]++
+	}
+	var out net.Conn
+	var chosen *guest
+	for c, g := range l.guests {
+		if g.seated || l.clock.Since(g.since) < l.grace {
+			continue
+		}
+		more := chosen == nil || count[g.address] > count[chosen.address]
+		if more || count[g.address] == count[chosen.address] && g.since.Before(chosen.since) {
+			out, chosen = c, g
+		}
+	}
+	return out
+}
+
+// leave takes c out, because it is known or closed.
+func (l *lobby) leave(c net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.guests[c] == nil {
+		return
+	}
+	delete(l.guests, c)
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// seat keeps c from being shown out until the returned function is called.
+func (l *lobby) seat(c net.Conn) (done func()) {
+	set := func(seated bool) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if g := l.guests[c]; g != nil {
+			g.seated, g.since = seated, l.clock.Now()
+		}
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// listener lets the connections of another listener in as there is room for them.
+func (l *lobby) listener(inner net.Listener) net.Listener {
+	return &lobbyListener{Listener: inner, lobby: l, closed: make(chan struct{})}
+}
+
+type lobbyListener struct {
+	net.Listener
+	lobby  *lobby
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *lobbyListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.lobby.enter(c, l.closed)
+	return c, nil
+}
+
+func (l *lobbyListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// hostOf is the address a connection comes from, without its port.
+func hostOf(c net.Conn) string {
+	address := c.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
+
+// rawConn is the connection below TLS, which is what a listener accepted.
+func rawConn(c net.Conn) net.Conn {
+	if secured, ok := c.(interface{ NetConn() net.Conn }); ok {
+		return secured.NetConn()
+	}
+	return c
+}
