@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -47,6 +48,8 @@ const (
 	lost = "Lost"
 	// maxAdopted bounds the numbers of placements that are entered on somebody's word.
 	maxAdopted = 100
+	// maxLost bounds how many numbers of which nothing is known one adoption brings with it.
+	maxLost = 16
 )
 
 // adoptedKey is one that nobody can ask with: a key has no slash.
@@ -95,6 +98,10 @@ func (s *State) checkAdopt(a *Adopt) error {
 		if p := r.Placement(a.Placement); r.Requester != a.Requester || p != nil && !p.isLost() {
 			return fmt.Errorf("placement %s: %w", a.PlacementRef, ErrTaken)
 		}
+		if n := r.missing(a.Placement); n > maxLost {
+			return fmt.Errorf("placement %s: %w: nothing is known of %d placements beside it, at most %d are left open",
+				a.PlacementRef, ErrMalformed, n, maxLost)
+		}
 		amounts = r.Amounts
 	} else if err := s.checkKeyFree(a.Requester, adoptedKey(a.Name)); err != nil {
 		return err
@@ -117,11 +124,7 @@ func (s *State) applyAdopt(at time.Time, a *Adopt) {
 		}}
 		s.enter(r)
 	}
-	for n := int32(len(r.Placements)) + 1; n <= a.Placement; n++ {
-		r.Placements = append(r.Placements, Placement{
-			Number: n, Provider: a.Provider, Withdrawn: lost, ProviderGone: true, ConsumerGone: true,
-		})
-	}
+	r.makeRoom(a.Placement, a.Provider)
 	p := r.Placement(a.Placement)
 	*p = Placement{Number: a.Placement, Provider: a.Provider, AssignedAt: instantOf(at), Withdrawn: a.Withdrawn}
 	if a.Acknowledged {
@@ -139,6 +142,36 @@ func (s *State) applyAdopt(at time.Time, a *Adopt) {
 	s.supersede(at, r)
 	if !r.Stands(p) {
 		s.giveUp(at, r, p)
+	}
+}
+
+// missing counts the numbers between a new placement and those in the book.
+func (r *Reservation) missing(number int32) int32 {
+	switch first, last := r.Skipped+1, r.last(); {
+	case len(r.Placements) == 0:
+		return 0
+	case number < first:
+		return first - number - 1
+	default:
+		return max(number-last-1, 0)
+	}
+}
+
+// makeRoom has a placement with that number in the book. Numbers before the first one that
+// is known take no room; those between it and the others are lost.
+func (r *Reservation) makeRoom(number int32, provider string) {
+	if len(r.Placements) == 0 {
+		r.Skipped = number - 1
+	}
+	gone := func(n int32) Placement {
+		return Placement{Number: n, Provider: provider, Withdrawn: lost, ProviderGone: true, ConsumerGone: true}
+	}
+	for n := r.Skipped; n >= number; n-- {
+		r.Placements = slices.Insert(r.Placements, 0, gone(n))
+		r.Skipped--
+	}
+	for n := r.last() + 1; n <= number; n++ {
+		r.Placements = append(r.Placements, gone(n))
 	}
 }
 

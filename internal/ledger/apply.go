@@ -123,7 +123,7 @@ func (s *State) applyMove(at time.Time, m *Move) {
 }
 
 func (s *State) place(at time.Time, r *Reservation, provider string) {
-	number := int32(len(r.Placements) + 1)
+	number := r.last() + 1
 	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.clusters[provider].ClusterID, AssignedAt: instantOf(at)})
 	r.Changed = s.position
 	name := PlacementName(r.Name, number)
@@ -159,7 +159,7 @@ func (s *State) applyWithdraw(at time.Time, w *Withdraw) {
 	r, p := s.placement(w.PlacementRef)
 	s.recordLeft(at, r, p, w)
 	p.Withdrawn, p.Ready = w.Reason, false
-	if int(p.Number) < len(r.Placements) || r.History != nil {
+	if p.Number < r.last() || r.History != nil {
 		r.remember(func(h *History) { h.Left = p.Number })
 	}
 	r.Provider, r.Changed = r.Current().Provider, s.position

@@ -419,7 +419,7 @@ func (m *machine) anyLineage(c choose) Event {
 // anyAdopt is often one more placement of a reservation, at times with a gap.
 func (m *machine) anyAdopt(c choose) Event {
 	a := &Adopt{
-		PlacementRef: at(m.anyName(c), int32(c(4))), Provider: oneOf(c, paris, berlin, oslo, "nowhere"),
+		PlacementRef: at(m.anyName(c), int32(c(4)*oneOf(c, 1, 1, 1, 8))), Provider: oneOf(c, paris, berlin, oslo, "nowhere"),
 		Requester: oneOf(c, rome, rome, rome, "athens"), Amounts: m.anyAmounts(c),
 		Acknowledged: c(2) == 0, Until: m.now.Add(time.Hour), Withdrawn: oneOf(c, "", "", "Released"),
 	}

@@ -145,7 +145,7 @@ func (n *naive) recordQueue(e *Event) {
 		entry := n.entry(e.Grant.Name)
 		n.waits(entry).left = true
 		entry.until = e.Grant.Until
-		number := int32(len(n.grantsOf(entry)) + 1)
+		number := n.newestNumber(entry) + 1
 		n.give(&naiveGrant{entry: entry, number: number, provider: e.Grant.Provider, assigned: e.At})
 	default:
 		w := n.waits(n.entry(e.Preempt.Name))

@@ -25,7 +25,7 @@ func (n *naive) delivered(g *naiveGrant, at time.Time) {
 	n.deal(naiveParty{g.provider, false}, naiveDealing{at, g.entry.requester, g.name(), "good", 0})
 	for number := g.number - 1; number > 0; number-- {
 		before := n.grant(PlacementRef{Name: g.entry.name, Placement: number})
-		if before.readyOnce {
+		if before == nil || before.readyOnce {
 			return
 		}
 		if n.why[before] == "NeverReady" {

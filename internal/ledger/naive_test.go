@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,6 +103,15 @@ func (n *naive) grantsOf(entry *naiveEntry) []*naiveGrant {
 		}
 	}
 	return out
+}
+
+// newestNumber is 0 before the first grant.
+func (n *naive) newestNumber(entry *naiveEntry) int32 {
+	all := n.grantsOf(entry)
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1].number
 }
 
 func (n *naive) grant(ref PlacementRef) *naiveGrant {
@@ -275,6 +285,9 @@ func (n *naive) refusalsToAdopt(a *Adopt) (no []error) {
 		if g := n.grant(a.PlacementRef); entry.requester != a.Requester || g != nil && !g.lost {
 			no = append(no, ErrTaken)
 		}
+		if all := n.grantsOf(entry); len(all) > 0 && (all[0].number-a.Placement > 17 || a.Placement-n.newestNumber(entry) > 17) {
+			no = append(no, ErrMalformed)
+		}
 	}
 	for resource, amount := range amounts {
 		if n.held(a.Provider, resource) > quantity.Limit-amount {
@@ -337,7 +350,7 @@ func (n *naive) record(e *Event) {
 		n.give(&naiveGrant{entry: entry, number: 1, provider: r.Provider, assigned: e.At})
 	case e.Move != nil:
 		entry := n.entry(e.Move.Name)
-		number := int32(len(n.grantsOf(entry)) + 1)
+		number := n.newestNumber(entry) + 1
 		n.give(&naiveGrant{entry: entry, number: number, provider: e.Move.Provider, assigned: e.At})
 	case e.Acknowledge != nil:
 		if g := n.grant(*e.Acknowledge); g.acked.IsZero() {
@@ -395,7 +408,7 @@ func (n *naive) record(e *Event) {
 		n.restate(e.Restate)
 	case e.Heal != nil:
 		entry := n.entry(e.Heal.Name)
-		number := int32(len(n.grantsOf(entry)) + 1)
+		number := n.newestNumber(entry) + 1
 		n.give(&naiveGrant{entry: entry, number: number, provider: e.Heal.Provider, assigned: e.At})
 	case e.Recall != nil:
 		n.grant(e.Recall.PlacementRef).recalled = e.Recall.Ends
@@ -432,7 +445,7 @@ func (n *naive) record(e *Event) {
 	}
 }
 
-// adopt fills the number in, and those before it that nobody has announced.
+// adopt fills the number in, and those between it and others that nobody has announced.
 func (n *naive) adopt(e *Event) {
 	a := e.Adopt
 	entry := n.entry(a.Name)
@@ -442,10 +455,18 @@ func (n *naive) adopt(e *Event) {
 		}
 		n.entries = append(n.entries, entry)
 	}
-	for number := int32(len(n.grantsOf(entry)) + 1); number <= a.Placement; number++ {
-		n.grants = append(n.grants, &naiveGrant{
-			entry: entry, number: number, provider: a.Provider, withdrawn: true, left: true, leftToo: true, lost: true,
-		})
+	gone := func(number int32) *naiveGrant {
+		return &naiveGrant{entry: entry, number: number, provider: a.Provider, withdrawn: true, left: true, leftToo: true, lost: true}
+	}
+	if all := n.grantsOf(entry); len(all) == 0 {
+		n.grants = append(n.grants, gone(a.Placement))
+	} else {
+		for number := all[0].number - 1; number >= a.Placement; number-- {
+			n.grants = slices.Insert(n.grants, 0, gone(number))
+		}
+		for number := n.newestNumber(entry) + 1; number <= a.Placement; number++ {
+			n.grants = append(n.grants, gone(number))
+		}
 	}
 	adopted := n.grant(a.PlacementRef)
 	*adopted = naiveGrant{entry: entry, number: a.Placement, provider: a.Provider, assigned: e.At, withdrawn: a.Withdrawn != ""}

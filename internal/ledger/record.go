@@ -88,7 +88,7 @@ func (s *State) applyNodeReady(at time.Time, e *NodeReady) {
 	record.keep(at)
 	record.Ready++
 	record.ToReady += max(at.Sub(p.AssignedAt.Time()), 0)
-	for n := p.Number - 1; n >= 1; n-- {
+	for n := p.Number - 1; n > r.Skipped; n-- {
 		earlier := r.Placement(n)
 		if earlier.EverReady {
 			return

@@ -220,9 +220,9 @@ func (s *State) restorePlacements(r *Reservation) error {
 	for i := range r.Placements {
 		p := &r.Placements[i]
 		c := s.clusters[p.Provider]
-		if c == nil || int(p.Number) != i+1 {
+		if c == nil || r.Skipped < 0 || p.Number != r.Skipped+int32(i)+1 {
 			return fmt.Errorf("%w: placement %d of reservation %q is number %d on provider %q",
-				ErrMalformed, i+1, r.Name, p.Number, p.Provider)
+				ErrMalformed, r.Skipped+int32(i)+1, r.Name, p.Number, p.Provider)
 		}
 		if err := checkAmounts(p.Amounts); err != nil {
 			return fmt.Errorf("placement %d of reservation %q: %w", p.Number, r.Name, err)

@@ -128,8 +128,12 @@ type Reservation struct {
 	Reserve
 	CreatedAt Instant
 	// EndReason is "" while it stands.
-	EndReason  EndReason
+	EndReason EndReason
+	// Placements have consecutive numbers.
 	Placements []Placement
+	// Skipped is the number before the first of them: 0, unless placements before it are
+	// lost and nobody announced them.
+	Skipped int32 `json:",omitempty"`
 	// Waiting is its place in the queue; nil where it does not wait.
 	Waiting *Waiting `json:",omitempty"`
 	// Notice says that its placement has to make room; nil if it has not.
@@ -214,15 +218,18 @@ func (r *Reservation) Current() *Placement {
 	if r.History != nil && r.Left != 0 {
 		return r.Placement(r.Left)
 	}
-	return r.Placement(int32(len(r.Placements)))
+	return r.Placement(r.last())
 }
+
+// last is the number of the newest placement, 0 before the first.
+func (r *Reservation) last() int32 { return r.Skipped + int32(len(r.Placements)) }
 
 // Placement returns the placement with that number, nil if there is none.
 func (r *Reservation) Placement(number int32) *Placement {
-	if number < 1 || int(number) > len(r.Placements) {
+	if number <= r.Skipped || number > r.last() {
 		return nil
 	}
-	return &r.Placements[number-1]
+	return &r.Placements[number-r.Skipped-1]
 }
 
 // Stands is whether the placement is still wanted; none, nil, never is.
