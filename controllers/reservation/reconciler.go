@@ -12,9 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
@@ -115,8 +117,11 @@ func (r *Reconciler) show(ctx context.Context, key types.NamespacedName) error {
 		return nil
 	}
 	view, err := r.broker.Reservation(ctx, key.Name)
-	if err != nil || view == nil || view.Object != nil || view.Over() {
-		return err
+	if err != nil || view == nil || view.Object != nil || view.Over() || view.Unclaimed {
+		return err // what no requester has claimed may be nobody's
+	}
+	if problems := validation.IsDNS1123Subdomain(key.Name); len(problems) > 0 {
+		return reconcile.TerminalError(fmt.Errorf("reservation %q cannot be shown as an object: %s", key.Name, problems[0]))
 	}
 	obj := &brokerv1alpha1.Reservation{
 		ObjectMeta: metav1.ObjectMeta{
@@ -130,7 +135,11 @@ func (r *Reconciler) show(ctx context.Context, key types.NamespacedName) error {
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
-		return fmt.Errorf("showing reservation %q: %w", key.Name, err)
+		err = fmt.Errorf("showing reservation %q: %w", key.Name, err)
+		if apierrors.IsInvalid(err) {
+			return reconcile.TerminalError(err) // it will be no more valid the next time
+		}
+		return err
 	}
 	failpoint.Hit(failpoint.BrokerShown)
 	return r.project(ctx, obj, view)

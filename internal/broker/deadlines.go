@@ -3,6 +3,7 @@ package broker
 import (
 	"container/heap"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -182,6 +183,9 @@ func (t *term) deadline(r *ledger.Reservation) time.Time {
 // deadlineOf a reservation that is not over, but for its healing.
 func (t *term) deadlineOf(r *ledger.Reservation) time.Time {
 	at := t.patientDeadline(r)
+	if t.isStranger(r) {
+		at = t.strangerDeadline(r)
+	}
 	if r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && r.Until.Before(at) {
 		return r.Until
 	}
@@ -251,6 +255,9 @@ func (t *term) carryOut(r *ledger.Reservation) error {
 	}
 	if t.isAbandoned(r) {
 		return t.record(ledger.Event{Close: &ledger.Close{Name: r.Name}})
+	}
+	if t.isStranger(r) && !t.strangerDeadline(r).After(t.now()) {
+		return t.release(r, fmt.Sprintf("nothing was heard of %q, in whose name %s announced it", r.Requester, r.Provider))
 	}
 	if t.heals(r) {
 		return t.heal(r)

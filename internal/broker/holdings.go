@@ -87,6 +87,9 @@ func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v
 }
 
 func (t *term) takeHoldings(clusterID string, h *holdings) error {
+	if !t.wants(clusterID) {
+		return nil // nobody asked: what the cluster has is in the book
+	}
 	if len(h.provided) > 0 && !t.state.HasAgent(clusterID) {
 		e := fault.New(fault.Unavailable, "cluster %q provides and was not heard of: advertise first, then announce", clusterID)
 		e.RetryAfter = time.Second
@@ -94,6 +97,7 @@ func (t *term) takeHoldings(clusterID string, h *holdings) error {
 	}
 	// What was lost is settled once; later announcements only repeat claims.
 	first := t.state.Awaits(clusterID)
+	delete(t.recovery.void, clusterID) // what it claims now is looked at anew
 	steps := []func() error{
 		func() error { return t.takeProvided(clusterID, h.provided, first) },
 		func() error { return t.takeClaims(clusterID, h.claims, first) },
@@ -110,6 +114,7 @@ func (t *term) takeHoldings(clusterID string, h *holdings) error {
 		}
 	}
 	delete(t.recovery.waiting, clusterID)
+	delete(t.recovery.asked, clusterID)
 	t.meet(clusterID)
 	t.recovery.told[clusterID], t.recovery.claims[clusterID] = true, h.claims
 	err := t.settle()
@@ -137,10 +142,11 @@ func (t *term) reopen(clusterID string) {
 // takeProvided is the provider's part of an announcement.
 func (t *term) takeProvided(clusterID string, provided []provision, first bool) error {
 	listed := map[ledger.PlacementRef]bool{}
+	room := t.adoptionRoom(clusterID, provided)
 	for i := range provided {
 		p := &provided[i]
 		listed[p.PlacementRef] = true
-		if err := t.takeProvision(clusterID, p, first); err != nil {
+		if err := t.takeProvision(clusterID, p, first, room); err != nil {
 			return err
 		}
 	}
@@ -150,9 +156,13 @@ func (t *term) takeProvided(clusterID string, provided []provision, first bool) 
 	return t.endUnprovided(clusterID, listed)
 }
 
-func (t *term) takeProvision(clusterID string, p *provision, first bool) error {
+func (t *term) takeProvision(clusterID string, p *provision, first bool, room *adoptionRoom) error {
 	r := t.state.Reservation(p.Name)
 	if r == nil || r.Requester == p.requester && r.Adoptable(p.Placement) {
+		if why := room.refuses(p); why != "" {
+			t.b.opts.Log.Error(nil, "an announced placement is not entered", "cluster", clusterID, "placement", p.String(), "consumer", p.requester, "why", why)
+			return nil
+		}
 		if err := t.adopt(clusterID, p); err != nil || r == nil {
 			return err
 		}
@@ -224,6 +234,7 @@ func (t *term) adopt(clusterID string, p *provision) error {
 		return nil
 	}
 	if err == nil {
+		t.askRequester(p.requester)
 		t.b.opts.Log.Info("placement is known again", "placement", p.String(), "target", clusterID, "requester", p.requester)
 	}
 	return err

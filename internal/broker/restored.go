@@ -18,6 +18,9 @@ import (
 type recovery struct {
 	// waiting are the clusters that take nothing new before they have announced.
 	waiting map[string]bool
+	// asked are requesters that are to announce, as a provider has announced something in
+	// their names.
+	asked map[string]bool
 	// told are those that have announced in this term.
 	told map[string]bool
 	// claims are what they said they had asked for.
@@ -28,7 +31,7 @@ type recovery struct {
 
 func newRecovery() recovery {
 	return recovery{
-		waiting: map[string]bool{}, told: map[string]bool{},
+		waiting: map[string]bool{}, asked: map[string]bool{}, told: map[string]bool{},
 		claims: map[string][]claim{}, void: map[string][]ledger.PlacementRef{},
 	}
 }
@@ -174,7 +177,7 @@ func (t *term) awaits(clusterID string) bool { return t.recovery.waiting[cluster
 
 // wants is whether a cluster is to announce now.
 func (t *term) wants(clusterID string) bool {
-	return t.awaits(clusterID) || !t.recovery.told[clusterID] && t.recovering()
+	return t.awaits(clusterID) || t.recovery.asked[clusterID] || !t.recovery.told[clusterID] && t.recovering()
 }
 
 // recovering is whether a cluster that was there before the journal was restored has
