@@ -339,11 +339,13 @@ type Advertisement struct {
 
 	// Claims What the cluster claims of itself by name, for example availability 99.9 or
 	// gdpr true; a request can require it.
-	Claims      map[string]string `json:"claims,omitempty,omitzero"`
-	ClusterID   string            `json:"clusterID"`
-	ClusterName string            `json:"clusterName,omitempty,omitzero"`
-	Cost        Cost              `json:"cost,omitempty,omitzero"`
-	EndpointURL string            `json:"endpointURL,omitempty,omitzero"`
+	Claims map[string]string `json:"claims,omitempty,omitzero"`
+
+	// ClusterID Name of a cluster, a DNS label.
+	ClusterID   ClusterID `json:"clusterID"`
+	ClusterName string    `json:"clusterName,omitempty,omitzero"`
+	Cost        Cost      `json:"cost,omitempty,omitzero"`
+	EndpointURL string    `json:"endpointURL,omitempty,omitzero"`
 
 	// Epoch Grows with every start of the agent.
 	Epoch int64 `json:"epoch"`
@@ -380,6 +382,10 @@ type Advertisement struct {
 type AdvertisementReceipt struct {
 	// Available Amount by Kubernetes resource name, each a quantity.
 	Available Amounts `json:"available"`
+
+	// LeftOut Resources that decisions leave out, because the cluster names more of them than
+	// its budget allows or the broker knows too many. All else of it counts.
+	LeftOut []string `json:"leftOut,omitempty,omitzero"`
 
 	// NextSeconds When the broker wants the next one.
 	NextSeconds int32 `json:"nextSeconds"`
@@ -440,6 +446,9 @@ type ChangeState struct {
 // ChangeStateState defines model for ChangeState.State.
 type ChangeStateState string
 
+// ClusterID Name of a cluster, a DNS label.
+type ClusterID = string
+
 // Constraints What a provider has to meet. What is left out does not restrict.
 type Constraints struct {
 	// Affinity Groups of the caller's reservations; where some stand, only their providers.
@@ -453,11 +462,11 @@ type Constraints struct {
 	DataLocality string `json:"dataLocality,omitempty,omitzero"`
 
 	// ExcludeClusters None of these clusters.
-	ExcludeClusters []string `json:"excludeClusters,omitempty,omitzero"`
+	ExcludeClusters []ClusterID `json:"excludeClusters,omitempty,omitzero"`
 
 	// IncludeClusters Only these clusters.
-	IncludeClusters []string `json:"includeClusters,omitempty,omitzero"`
-	MaxPrice        *Money   `json:"maxPrice,omitempty"`
+	IncludeClusters []ClusterID `json:"includeClusters,omitempty,omitzero"`
+	MaxPrice        *Money      `json:"maxPrice,omitempty"`
 
 	// NodeSelector Only nodes with these labels count as free, for example nvidia.com/gpu.product.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty,omitzero"`
@@ -483,7 +492,7 @@ type ConsumedReservation struct {
 	Releasing bool               `json:"releasing,omitempty,omitzero"`
 	Request   ReservationRequest `json:"request,omitempty,omitzero"`
 
-	// Reservation Its name
+	// Reservation Its name, if the broker ever answered.
 	Reservation string `json:"reservation,omitempty,omitzero"`
 }
 
@@ -530,7 +539,8 @@ type EnrolmentPending struct {
 
 // EnrolmentRequest defines model for EnrolmentRequest.
 type EnrolmentRequest struct {
-	ClusterID string `json:"clusterID"`
+	// ClusterID Name of a cluster, a DNS label.
+	ClusterID ClusterID `json:"clusterID"`
 
 	// Csr PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: the common name alone, the
 	// cluster ID. Alternative names: exactly one, the URI
@@ -662,10 +672,10 @@ type Labels map[string]string
 // now on, and is told to nobody but a requester that is refused, as the reason.
 type Lending struct {
 	// Allow The only clusters that it lends to; all if empty.
-	Allow []string `json:"allow,omitempty,omitzero"`
+	Allow []ClusterID `json:"allow,omitempty,omitzero"`
 
 	// Deny Clusters that it does not lend to, whatever allow says.
-	Deny []string `json:"deny,omitempty,omitzero"`
+	Deny []ClusterID `json:"deny,omitempty,omitzero"`
 
 	// Paused Nothing new is granted to anybody.
 	Paused bool `json:"paused,omitempty,omitzero"`
@@ -673,7 +683,8 @@ type Lending struct {
 
 // Link defines model for Link.
 type Link struct {
-	ClusterID string `json:"clusterID"`
+	// ClusterID Name of a cluster, a DNS label.
+	ClusterID ClusterID `json:"clusterID"`
 
 	// EndpointURL The address that was dialled. The result counts while it is the cluster's.
 	EndpointURL string `json:"endpointURL"`
@@ -698,7 +709,9 @@ type Message struct {
 
 	// Slot A message replaces an earlier one of the same sender, receiver and slot.
 	Slot string `json:"slot"`
-	To   string `json:"to"`
+
+	// To Name of a cluster, a DNS label.
+	To ClusterID `json:"to"`
 }
 
 // MessageList defines model for MessageList.
@@ -746,8 +759,9 @@ type NoticeReason string
 
 // Peer defines model for Peer.
 type Peer struct {
-	ClusterID   string `json:"clusterID"`
-	EndpointURL string `json:"endpointURL"`
+	// ClusterID Name of a cluster, a DNS label.
+	ClusterID   ClusterID `json:"clusterID"`
+	EndpointURL string    `json:"endpointURL"`
 }
 
 // Placement defines model for Placement.
@@ -808,16 +822,20 @@ type Problem struct {
 // ProvidedPlacement defines model for ProvidedPlacement.
 type ProvidedPlacement struct {
 	// Acknowledged The caller has accepted it.
-	Acknowledged bool   `json:"acknowledged,omitempty,omitzero"`
-	ConsumerID   string `json:"consumerID"`
-	Placement    int32  `json:"placement"`
+	Acknowledged bool `json:"acknowledged,omitempty,omitzero"`
+
+	// ConsumerID A cluster ID, or the name that a Reservation of the broker's cluster gave as its requester.
+	ConsumerID string `json:"consumerID"`
+	Placement  int32  `json:"placement"`
 
 	// Releasing It has ended and is being taken down.
 	Releasing bool `json:"releasing,omitempty,omitzero"`
 
 	// RemainingSeconds Time until it expires; absent while it is renewed by the requester.
 	RemainingSeconds *float64 `json:"remainingSeconds,omitempty"`
-	Reservation      string   `json:"reservation"`
+
+	// Reservation Name that the broker gave a reservation.
+	Reservation ReservationName `json:"reservation"`
 
 	// Resources Amount by Kubernetes resource name, each a quantity.
 	Resources Amounts `json:"resources"`
@@ -970,6 +988,9 @@ type ReservationChange struct {
 	Resources Amounts `json:"resources,omitempty,omitzero"`
 }
 
+// ReservationName Name that the broker gave a reservation.
+type ReservationName = string
+
 // ReservationRequest defines model for ReservationRequest.
 type ReservationRequest struct {
 	// Constraints What a provider has to meet. What is left out does not restrict.
@@ -1077,8 +1098,10 @@ type Usage struct {
 
 	// Recall The caller wants the placement back; absent where it does not, or no more. What is
 	// said last counts.
-	Recall      *Recall `json:"recall,omitempty"`
-	Reservation string  `json:"reservation"`
+	Recall *Recall `json:"recall,omitempty"`
+
+	// Reservation Name that the broker gave a reservation.
+	Reservation ReservationName `json:"reservation"`
 
 	// Used Amount by Kubernetes resource name, each a quantity.
 	Used Amounts `json:"used"`
