@@ -1,12 +1,16 @@
 package decision
 
 import (
-	"fmt"
+	"cmp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// column holds one resource of every row.
+// column holds one resource of every row. One that no candidate names is vacant: its name
+// is "", and the next new resource takes its place.
 type column struct {
 	name        corev1.ResourceName
 	allocatable []int64
@@ -14,6 +18,8 @@ type column struct {
 	available []int64
 	price     []float64
 	priced    int
+	// named counts the candidates that name the resource.
+	named int
 }
 
 const neverAdvertised int64 = -1
@@ -23,16 +29,30 @@ const (
 	cpuColumn int32 = iota
 	memoryColumn
 	podsColumn
+	builtinColumns
 )
 
-// MaxResources bounds how many different resource names candidates can bring in,
-// each of which costs 24 bytes for every candidate.
-const MaxResources = 1024
+const (
+	// MaxResources bounds how many different resource names candidates can bring in,
+	// each of which costs 24 bytes for every candidate.
+	MaxResources = 1024
+	// DefaultResourceNames is how many names one candidate may bring in beside cpu, memory
+	// and pods.
+	DefaultResourceNames = 32
+	// maxLeftOut is how many names are remembered that found no column.
+	maxLeftOut = 64
+)
 
 // intern returns the column of a resource, which is made when it is new. The
 // pointer holds until the next column is made.
 func (m *Market) intern(name corev1.ResourceName) *column {
 	if k, ok := m.columnOf[name]; ok {
+		return &m.columns[k]
+	}
+	if n := len(m.vacant); n > 0 {
+		k := m.vacant[n-1]
+		m.vacant = m.vacant[:n-1]
+		m.columns[k].name, m.columnOf[name] = name, k
 		return &m.columns[k]
 	}
 	col := column{
@@ -49,35 +69,107 @@ func (m *Market) intern(name corev1.ResourceName) *column {
 	return &m.columns[len(m.columns)-1]
 }
 
-func (m *Market) mayIntern(name corev1.ResourceName) bool {
-	_, known := m.columnOf[name]
-	return known || len(m.columns) < MaxResources
+// names are what a row names beside the builtin columns: its columns, and the resources that
+// have none.
+type names struct {
+	columns []int32
+	leftOut []corev1.ResourceName
 }
 
-func (m *Market) hasRoomFor(c Candidate) error {
-	fresh := map[corev1.ResourceName]bool{}
-	note := func(name corev1.ResourceName) {
-		if _, known := m.columnOf[name]; !known {
-			fresh[name] = true
+// name gives a row columns for resources, in their order. What is beyond the budget of the
+// row or finds no column is left out.
+func (m *Market) name(i int32, resources []corev1.ResourceName) {
+	row := &m.named[i]
+	for _, name := range resources {
+		k, known := m.columnOf[name]
+		switch {
+		case known && (k < builtinColumns || slices.Contains(row.columns, k)):
+		case len(row.columns) >= m.budget, !known && len(m.vacant) == 0 && len(m.columns) >= MaxResources:
+			if len(row.leftOut) < maxLeftOut {
+				row.leftOut = append(row.leftOut, name)
+			}
+		default:
+			m.intern(name).named++
+			row.columns = append(row.columns, m.columnOf[name])
 		}
 	}
-	for name := range c.Allocatable {
-		note(name)
+}
+
+// unname empties the columns of a row. Those that no other candidate names become vacant.
+func (m *Market) unname(i int32) {
+	for _, k := range m.named[i].columns {
+		col := &m.columns[k]
+		col.allocatable[i], col.available[i] = 0, neverAdvertised
+		if col.named--; col.named == 0 {
+			delete(m.columnOf, col.name)
+			col.name = ""
+			m.vacant = append(m.vacant, k)
+		}
 	}
-	for name := range c.Available {
-		note(name)
+	m.named[i] = names{}
+}
+
+// columnIn returns the column of a resource, nil where the row has none for it.
+func (m *Market) columnIn(i int32, name corev1.ResourceName) *column {
+	k, known := m.columnOf[name]
+	if !known || k >= builtinColumns && !slices.Contains(m.named[i].columns, k) {
+		return nil
+	}
+	return &m.columns[k]
+}
+
+// resourcesOf are what a candidate names: what it offers before what it only has a price for,
+// and what Kubernetes itself knows before what others have added.
+func resourcesOf(c *Candidate) []corev1.ResourceName {
+	offered, rest := map[corev1.ResourceName]bool{}, map[corev1.ResourceName]bool{}
+	for _, amounts := range []quantity.Amounts{c.Allocatable, c.Available} {
+		for name, v := range amounts {
+			offered[name] = offered[name] || v > 0
+		}
 	}
 	for name := range c.Prices {
-		note(name)
+		rest[name] = !offered[name]
 	}
-	for _, s := range c.Shapes {
-		for name := range s.Free {
-			note(name)
+	order := func(a, b corev1.ResourceName) int {
+		return cmp.Or(cmp.Compare(rankOf(a), rankOf(b)), cmp.Compare(a, b))
+	}
+	var first, last []corev1.ResourceName
+	for name, some := range offered {
+		if some {
+			first = append(first, name)
+		} else {
+			rest[name] = true
 		}
 	}
-	if len(m.columns)+len(fresh) > MaxResources {
-		return fmt.Errorf("%w: %q brings %d new resource names where %d of %d are in use",
-			ErrCandidate, c.ID, len(fresh), len(m.columns), MaxResources)
+	for name, only := range rest {
+		if only {
+			last = append(last, name)
+		}
 	}
-	return nil
+	slices.SortFunc(first, order)
+	slices.SortFunc(last, order)
+	return append(first, last...)
 }
+
+func rankOf(name corev1.ResourceName) int {
+	if quantity.IsExtended(name) {
+		return 1
+	}
+	return 0
+}
+
+// SetBudget bounds how many resources each candidate can bring in from its next Upsert on.
+func (m *Market) SetBudget(names int) { m.budget = names }
+
+// LeftOut are the resources of a candidate that decisions do not know of: it names more
+// than its budget allows, or all columns are in use. All else of it counts.
+func (m *Market) LeftOut(id string) []corev1.ResourceName {
+	i, ok := m.row[id]
+	if !ok {
+		return nil
+	}
+	return m.named[i].leftOut
+}
+
+// Resources is how many resource names are in use.
+func (m *Market) Resources() int { return len(m.columnOf) }

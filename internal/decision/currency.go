@@ -1,7 +1,5 @@
 package decision
 
-import "slices"
-
 type currency struct {
 	code  string
 	count int
@@ -16,19 +14,38 @@ func (m *Market) setPrices(i int32, c Candidate) {
 	}
 	m.storage[i], m.egress[i] = float64(max(c.StoragePrice, 0)), float64(max(c.EgressPrice, 0))
 	for name, p := range c.Prices {
-		col := m.intern(name)
+		col := m.columnIn(i, name)
+		if col == nil {
+			continue
+		}
 		col.price[i] = float64(max(p, 0))
 		if p > 0 {
 			col.priced++
 		}
 	}
-	k := slices.IndexFunc(m.currencies, func(known currency) bool { return known.code == c.Currency })
-	if k < 0 {
-		k = len(m.currencies)
-		m.currencies = append(m.currencies, currency{code: c.Currency})
-	}
+	k := m.currencyAt(c.Currency)
 	m.currencies[k].count++
 	m.currency[i] = uint16(k)
+}
+
+// currencyAt is the place of a currency. One that nobody uses any more gives its place away:
+// every decision looks at all of them.
+func (m *Market) currencyAt(code string) int {
+	unused := -1
+	for k := range m.currencies {
+		switch {
+		case m.currencies[k].code == code:
+			return k
+		case m.currencies[k].count == 0 && uint16(k) != noCurrency:
+			unused = k
+		}
+	}
+	if unused < 0 {
+		unused = len(m.currencies)
+		m.currencies = append(m.currencies, currency{})
+	}
+	m.currencies[unused] = currency{code: code}
+	return unused
 }
 
 // IsCurrency keeps codes to three capital letters, of which there are fewer than a

@@ -66,6 +66,11 @@ type Market struct {
 	marks    []mark
 	columns  []column
 	columnOf map[corev1.ResourceName]int32
+	// vacant are the columns that no candidate names, and named is what each row names,
+	// budget of them at most.
+	vacant []int32
+	named  []names
+	budget int
 
 	availability []int64
 	reliability  []int64
@@ -117,6 +122,7 @@ func NewMarket() *Market {
 		currencies: []currency{{}},
 		index:      index{},
 		exceeded:   map[string]*Excess{},
+		budget:     DefaultResourceNames,
 	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
 		m.intern(name)
@@ -158,25 +164,26 @@ func (m *Market) Upsert(c Candidate) error {
 	if c.Currency != "" && !IsCurrency(c.Currency) {
 		return fmt.Errorf("%w: %q has prices in %q: give an ISO 4217 code such as EUR", ErrCandidate, c.ID, c.Currency)
 	}
-	if err := m.hasRoomFor(c); err != nil {
-		return err
-	}
 	i, known := m.row[c.ID]
 	if !known {
 		i = m.occupy(c.ID)
 	}
 	m.clearPrices(i)
-	for k := range m.columns {
-		col := &m.columns[k]
-		col.allocatable[i], col.available[i] = 0, neverAdvertised
+	m.unname(i)
+	for k := range builtinColumns {
+		m.columns[k].allocatable[i], m.columns[k].available[i] = 0, neverAdvertised
 	}
+	m.name(i, resourcesOf(&c))
 	for name, v := range c.Allocatable {
-		col := m.intern(name)
-		col.allocatable[i] = max(v, 0)
-		col.available[i] = max(col.available[i], 0)
+		if col := m.columnIn(i, name); col != nil {
+			col.allocatable[i] = max(v, 0)
+			col.available[i] = max(col.available[i], 0)
+		}
 	}
 	for name, v := range c.Available {
-		m.intern(name).available[i] = max(v, 0)
+		if col := m.columnIn(i, name); col != nil {
+			col.available[i] = max(v, 0)
+		}
 	}
 	m.setPrices(i, c)
 	m.setMark(i, stale, c.Stale)
@@ -185,36 +192,31 @@ func (m *Market) Upsert(c Candidate) error {
 	m.lends[i] = c.Lending
 	m.setReliability(i, c.Reliability)
 	m.setFacts(i, facts{c.Region, c.Zone, c.Labels, c.Claims})
-	m.shapes[i] = m.internShapes(c.Shapes)
+	m.shapes[i] = m.readShapes(i, c.Shapes)
 	m.rate(i)
 	return nil
 }
 
 // SetAvailable replaces what a candidate has free and reports whether it is in the
-// market. Advertised resources that are not named have nothing left; new resource
-// names beyond MaxResources are left out.
+// market. Advertised resources that are not named have nothing left; for new ones LeftOut
+// holds.
 func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 	i, ok := m.row[id]
 	if !ok {
 		return false
 	}
-	seen := 0
 	for k := range m.columns {
 		col := &m.columns[k]
-		v, named := available[col.name]
-		switch {
-		case named:
-			seen++
-			col.available[i] = max(v, 0)
-		case col.available[i] > 0:
+		if _, named := available[col.name]; !named && col.available[i] > 0 {
 			col.available[i] = 0
 		}
 	}
-	if seen < len(available) {
-		for name, v := range available {
-			if m.mayIntern(name) {
-				m.intern(name).available[i] = max(v, 0)
-			}
+	for name, v := range available {
+		if m.columnIn(i, name) == nil && v > 0 && !slices.Contains(m.named[i].leftOut, name) {
+			m.name(i, []corev1.ResourceName{name})
+		}
+		if col := m.columnIn(i, name); col != nil {
+			col.available[i] = max(v, 0)
 		}
 	}
 	m.rate(i)
@@ -222,11 +224,11 @@ func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 }
 
 // SetShapes replaces the histogram of a candidate and reports whether it is in the
-// market. New resource names beyond MaxResources are left out.
+// market. Of the shapes counts what the candidate names itself.
 func (m *Market) SetShapes(id string, shapes []Shape) bool {
 	i, ok := m.row[id]
 	if ok {
-		m.shapes[i] = m.internShapes(shapes)
+		m.shapes[i] = m.readShapes(i, shapes)
 	}
 	return ok
 }
@@ -268,6 +270,7 @@ func (m *Market) Remove(id string) bool {
 		return false
 	}
 	m.clearPrices(i)
+	m.unname(i)
 	m.setReliability(i, nil)
 	m.forgetLinks(id, i)
 	m.byName = slices.Delete(m.byName, int(m.rank[i]), int(m.rank[i])+1)
@@ -311,6 +314,7 @@ func (m *Market) grow() {
 	m.shapes = append(m.shapes, nil)
 	m.lends = append(m.lends, nil)
 	m.standings = append(m.standings, nil)
+	m.named = append(m.named, names{})
 	m.scratch.linkAt = append(m.scratch.linkAt, 0)
 	for k := range m.columns {
 		col := &m.columns[k]

@@ -6,16 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 func TestUpsertRefusesWhatItCannotHold(t *testing.T) {
-	tooMany := quantity.Amounts{}
-	for i := range MaxResources {
-		tooMany[corev1.ResourceName(fmt.Sprintf("example.com/r%d", i))] = 1
-	}
 	cases := map[string]struct {
 		candidate Candidate
 		want      string
@@ -23,8 +20,6 @@ func TestUpsertRefusesWhatItCannotHold(t *testing.T) {
 		"no ID":                    {Candidate{}, "no ID"},
 		"a currency by its name":   {Candidate{ID: "paris", Currency: "euro"}, `"paris" has prices in "euro"`},
 		"a currency in lower case": {Candidate{ID: "paris", Currency: "eur"}, `"eur"`},
-		"too many resources":       {Candidate{ID: "paris", Available: tooMany}, "1024 new resource names where 3 of 1024 are in use"},
-		"too many in its shapes":   {Candidate{ID: "paris", Shapes: []Shape{{Count: 1, Free: tooMany}}}, "1024 new resource names"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -40,19 +35,115 @@ func TestUpsertRefusesWhatItCannotHold(t *testing.T) {
 	}
 }
 
-func TestResourceNamesBeyondTheBoundAreLeftOut(t *testing.T) {
-	m := market(t, cluster("berlin", 1, 1, 1, 1))
-	for i := range 2 * MaxResources {
-		name := corev1.ResourceName(fmt.Sprintf("example.com/r%d", i))
-		m.SetAvailable("berlin", quantity.Amounts{name: 1})
-		m.SetShapes("berlin", []Shape{{Count: 1, Free: quantity.Amounts{name: 1}}})
+// named are so many resources that only one cluster has, from a number on.
+func named(owner string, from, n int) quantity.Amounts {
+	out := size(1, 1)
+	for i := range n {
+		out[corev1.ResourceName(fmt.Sprintf("%s.example.com/r%04d", owner, from+i))] = 1
+	}
+	return out
+}
+
+func offering(id string, amounts quantity.Amounts) Candidate {
+	return Candidate{ID: id, Allocatable: amounts, Available: amounts}
+}
+
+func TestResourceNamesBeyondTheBudgetOfACandidateAreLeftOut(t *testing.T) {
+	m := market(t, offering("evil", named("evil", 0, DefaultResourceNames+2)))
+	if diff := cmp.Diff([]corev1.ResourceName{"evil.example.com/r0032", "evil.example.com/r0033"}, m.LeftOut("evil")); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	m.SetAvailable("evil", named("evil", 5000, 100))
+	m.SetShapes("evil", []Shape{{Count: 1, Free: named("evil", 9000, 100)}})
+	if got := m.Resources(); got != int(builtinColumns)+DefaultResourceNames {
+		t.Errorf("%d columns are in use", got)
+	}
+	if _, ok := Decide(m, &Request{Requester: "rome", Amounts: size(1, 1)}); !ok {
+		t.Error("a cluster with too many names vanished for cpu and memory as well")
+	}
+}
+
+// Whatever one cluster names, one after the other, the next one finds a column.
+func TestColumnsAreGivenBack(t *testing.T) {
+	m := market(t)
+	for i := range 100 {
+		if err := m.Upsert(offering("evil", named("evil", 1000*i, DefaultResourceNames))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(m.columns); n > int(builtinColumns)+2*DefaultResourceNames {
+		t.Errorf("%d columns were made", n)
+	}
+	if err := m.Upsert(offering("paris", quantity.Amounts{corev1.ResourceCPU: 5000, "paris.example.com/npu": 2})); err != nil {
+		t.Fatal(err)
+	}
+	if !m.Remove("evil") || m.Resources() != int(builtinColumns)+1 {
+		t.Errorf("%d names are in use after the cluster left", m.Resources())
+	}
+	if got, ok := Decide(m, &Request{Requester: "rome", Amounts: quantity.Amounts{"paris.example.com/npu": 1}}); !ok || got != "paris" {
+		t.Errorf("%q won, want paris", got)
+	}
+}
+
+func TestOneResourceIsLeftOutWhenAllColumnsAreInUseAndNotTheCluster(t *testing.T) {
+	m := market(t)
+	for i := range MaxResources / DefaultResourceNames {
+		owner := fmt.Sprintf("owner-%d", i)
+		if err := m.Upsert(offering(owner, named(owner, 0, DefaultResourceNames))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if len(m.columns) != MaxResources {
-		t.Errorf("%d columns", len(m.columns))
+		t.Fatalf("%d columns", len(m.columns))
 	}
-	last := quantity.Amounts{corev1.ResourceName(fmt.Sprintf("example.com/r%d", 2*MaxResources-1)): 1}
-	if got, ok := Decide(m, &Request{Requester: "rome", Amounts: last}); ok {
-		t.Errorf("%q won with a resource that was left out", got)
+	if err := m.Upsert(offering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]corev1.ResourceName{"paris.example.com/npu"}, m.LeftOut("paris")); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	if got, ok := Decide(m, &Request{Requester: "rome", Amounts: quantity.Amounts{corev1.ResourceCPU: 1 << 39}}); !ok || got != "paris" {
+		t.Errorf("%q won, want paris", got)
+	}
+	m.Remove("owner-0")
+	if err := m.Upsert(offering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})); err != nil {
+		t.Fatal(err)
+	}
+	if left := m.LeftOut("paris"); left != nil {
+		t.Errorf("%q are left out though there is room", left)
+	}
+}
+
+// A column that goes from one resource to another keeps nothing of the former: a market with
+// a past decides as one that is new.
+func TestAColumnThatIsReusedForgetsWhatItHeld(t *testing.T) {
+	m := market(t, offering("berlin", named("old", 0, 3)), offering("paris", size(4, 4)))
+	m.SetShapes("berlin", []Shape{{Count: 3, Free: named("old", 0, 3)}})
+	for _, c := range []Candidate{offering("berlin", size(2, 2)), offering("paris", named("new", 0, 3))} {
+		if err := m.Upsert(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, amounts := range map[string]quantity.Amounts{"old": {"old.example.com/r0001": 1}, "new": {"new.example.com/r0001": 1}} {
+		got, ok := Decide(m, &Request{Requester: "rome", Amounts: amounts})
+		if want := name == "new"; ok != want || ok && got != "paris" {
+			t.Errorf("%s: %q, %t", name, got, ok)
+		}
+	}
+}
+
+func TestCurrenciesNobodyUsesTakeNoRoom(t *testing.T) {
+	m := market(t)
+	for i := range 200 {
+		code := string([]byte{'A' + byte(i/26), 'A' + byte(i%26), 'X'})
+		c := offering("evil", size(1, 1))
+		c.Currency, c.Prices = code, map[corev1.ResourceName]Price{corev1.ResourceCPU: 1}
+		if err := m.Upsert(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(m.currencies); n > 3 {
+		t.Errorf("%d currencies are kept of one cluster", n)
 	}
 }
 

@@ -28,27 +28,34 @@ type shape struct {
 
 const notNamed int64 = -1
 
-func (m *Market) internShapes(shapes []Shape) []shape {
+// readShapes are the shapes of a row, of which only the resources count that it names.
+func (m *Market) readShapes(i int32, shapes []Shape) []shape {
 	out := make([]shape, 0, len(shapes))
 	for _, s := range shapes {
 		if s.Count <= 0 {
 			continue
 		}
-		for name := range s.Free {
-			if m.mayIntern(name) {
-				m.intern(name)
-			}
-		}
-		free := make([]int64, len(m.columns))
+		free := make([]int64, m.shapeWidth(i))
 		for k := range free {
 			free[k] = notNamed
-			if v, ok := s.Free[m.columns[k].name]; ok {
+		}
+		for name, v := range s.Free {
+			if k, known := m.columnOf[name]; known && int(k) < len(free) && m.columnIn(i, name) != nil {
 				free[k] = max(v, 0)
 			}
 		}
 		out = append(out, shape{s.Count, free, maps.Clone(s.Labels)})
 	}
 	return out
+}
+
+// shapeWidth is how many columns the shapes of a row need: up to the last one that it names.
+func (m *Market) shapeWidth(i int32) int {
+	width := builtinColumns
+	for _, k := range m.named[i].columns {
+		width = max(width, k+1)
+	}
+	return int(width)
 }
 
 // fits reports whether the wanted pods fit on the nodes of a row, and how many do.

@@ -78,7 +78,7 @@ func TestRotationUnderLoadLosesNoRequest(t *testing.T) {
 		t.Errorf("%d requests and %d failed, want at least %d and none", calls, failed.Load(), least)
 	}
 	for cluster := range clients {
-		r.served.Instruct(cluster, v1.Instruction{Reservation: "res-1", Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold})
+		r.served.Instruct(cluster, v1.Instruction{Reservation: "res-0000000001", Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold})
 	}
 	for range clients {
 		if err := <-polls; err != nil {

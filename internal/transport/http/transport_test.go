@@ -171,11 +171,11 @@ func TestRetriesSendTheBodyAgain(t *testing.T) {
 			w.WriteHeader(nethttp.StatusBadGateway)
 			return
 		}
-		_, _ = io.WriteString(w, `{"name":"res-1"}`)
+		_, _ = io.WriteString(w, `{"name":"res-0000000001"}`)
 	})
 	tr := s.connect(t, s.clientDir(t, "rome"), url)
 	r, err := tr.RequestReservation(t.Context(), key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}})
-	if err != nil || r.Name != "res-1" {
+	if err != nil || r.Name != "res-0000000001" {
 		t.Errorf("RequestReservation = %+v, %v; want the reservation at the second attempt", r, err)
 	}
 }
@@ -277,7 +277,7 @@ func TestReplacedCertificatesLoseNoCall(t *testing.T) {
 	if last := calls[len(calls)-1].ClusterID; last != "rome-9" {
 		t.Errorf("last call came from %q; want rome-9", last)
 	}
-	broker.Instruct("rome", v1.Instruction{Reservation: "res-1", Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold})
+	broker.Instruct("rome", v1.Instruction{Reservation: "res-0000000001", Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold})
 	if err := <-poll; err != nil {
 		t.Errorf("poll over the first certificate: %v", err)
 	}
@@ -320,7 +320,7 @@ func TestPollsMoveToAnotherReplicaWhenTheirsStops(t *testing.T) {
 	if err := broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 2); err != nil {
 		t.Fatal(err)
 	}
-	broker.Instruct("rome", v1.Instruction{Reservation: "res-1", Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold})
+	broker.Instruct("rome", v1.Instruction{Reservation: "res-0000000001", Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold})
 	if err := <-poll; err != nil {
 		t.Errorf("poll: %v", err)
 	}

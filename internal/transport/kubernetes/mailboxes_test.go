@@ -115,7 +115,7 @@ func pollGoesOn(t *testing.T, s *site) {
 	stop()
 	s.serve(t)
 	await(t, s, transporttest.FetchInstructions, 2)
-	s.broker.Instruct("rome", v1.Instruction{Reservation: "res-1", Placement: 1})
+	s.broker.Instruct("rome", v1.Instruction{Reservation: "res-0000000001", Placement: 1})
 	if got := <-polled; got.err != nil || len(got.list.Instructions) != 1 {
 		t.Errorf("poll over a restart = %+v, %v; want the instruction", got.list, got.err)
 	}

@@ -296,7 +296,7 @@ func foreignIdentity(t *testing.T, b *bench) {
 }
 
 func pollReturnsAtOnce(t *testing.T, b *bench) {
-	want := newInstruction("res-1")
+	want := newInstruction("res-0000000001")
 	b.Broker.Instruct(consumer, want)
 	list := must(b.FetchInstructions(b.ctx, "", time.Minute))(t)
 	if diff := cmp.Diff([]v1.Instruction{want}, list.Instructions); diff != "" {
@@ -308,7 +308,7 @@ func pollReturnsOnNews(t *testing.T, b *bench) {
 	cursor := must(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
 	got := startCall(func() (*v1.InstructionList, error) { return b.FetchInstructions(b.ctx, cursor, time.Minute) })
 	awaitCalls(t, b, FetchInstructions, 2)
-	b.Broker.Instruct(consumer, newInstruction("res-1"))
+	b.Broker.Instruct(consumer, newInstruction("res-0000000001"))
 	list := must(awaitResult(t, got))(t)
 	if len(list.Instructions) != 1 || list.Cursor == cursor {
 		t.Errorf("poll = %+v; want the news and a new cursor", list)
@@ -327,7 +327,7 @@ func pollEndsEmpty(t *testing.T, b *bench) {
 }
 
 func cursorLeavesOut(t *testing.T, b *bench) {
-	b.Broker.Instruct(consumer, newInstruction("res-1"))
+	b.Broker.Instruct(consumer, newInstruction("res-0000000001"))
 	cursor := must(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
 	b.Broker.Instruct(consumer, newInstruction("res-2"))
 	for range 2 { // repeating a cursor returns the same
@@ -339,7 +339,7 @@ func cursorLeavesOut(t *testing.T, b *bench) {
 }
 
 func foreignCursor(t *testing.T, b *bench) {
-	b.Broker.Instruct(consumer, newInstruction("res-1"))
+	b.Broker.Instruct(consumer, newInstruction("res-0000000001"))
 	cursor := must(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
 	b.Broker.ChangeJournal()
 	if list := must(b.FetchInstructions(b.ctx, cursor, time.Minute))(t); len(list.Instructions) != 1 {
@@ -348,7 +348,7 @@ func foreignCursor(t *testing.T, b *bench) {
 }
 
 func ownInstructions(t *testing.T, b *bench) {
-	b.Broker.Instruct(Provider, newInstruction("res-1"))
+	b.Broker.Instruct(Provider, newInstruction("res-0000000001"))
 	if list := must(b.FetchInstructions(b.ctx, "", 0))(t); len(list.Instructions) != 0 {
 		t.Errorf("instructions of another cluster: %+v", list.Instructions)
 	}
@@ -461,7 +461,7 @@ func concurrentCalls(t *testing.T, b *bench) {
 	if names := b.Broker.Reservations(); len(names) != 8 {
 		t.Errorf("%d reservations for 8 keys asked twice each", len(names))
 	}
-	b.Broker.Instruct(consumer, newInstruction("res-1"))
+	b.Broker.Instruct(consumer, newInstruction("res-0000000001"))
 	must(awaitResult(t, poll))(t)
 }
 
@@ -475,7 +475,7 @@ func newAdvertisement(clusterID string) *v1.Advertisement {
 		Allocated:   v1.Amounts{},
 		NodeShapes:  []v1.NodeShape{{Count: 2, Free: v1.Amounts{"cpu": "3"}}},
 		Cost:        v1.Cost{CpuCost: "0.04", Currency: "EUR", ResourceCosts: map[string]string{"example.com/gpu": "1.5"}},
-		Usage:       []v1.Usage{{Reservation: "res-1", Placement: 1, Used: v1.Amounts{"cpu": "1"}}},
+		Usage:       []v1.Usage{{Reservation: "res-0000000001", Placement: 1, Used: v1.Amounts{"cpu": "1"}}},
 	}
 }
 
