@@ -1,6 +1,7 @@
 package brokerconfig
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -92,6 +93,7 @@ func ConfigOf(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 		}
 	}
 	config.Headroom = int(spec.Headroom)
+	config.Budget = budgetOf(spec.MemberBudget, config.Budget)
 	if v := spec.Visibility; v != nil {
 		config.Visibility = broker.Visibility{Candidates: v.Candidates, HidePrices: v.HidePrices}
 	}
@@ -119,6 +121,19 @@ func ConfigOf(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 		config.DefaultTTL = min(config.DefaultTTL, longest)
 	}
 	return config, nil
+}
+
+func budgetOf(set *brokerv1alpha1.MemberBudget, budget broker.Budget) broker.Budget {
+	if set == nil {
+		return budget
+	}
+	budget.Reservations = cmp.Or(int(set.Reservations), budget.Reservations)
+	budget.Waiting = cmp.Or(int(set.Waiting), budget.Waiting)
+	budget.ResourceNames = cmp.Or(int(set.ResourceNames), budget.ResourceNames)
+	if set.JournalPerHour != nil {
+		budget.JournalPerHour = set.JournalPerHour.Value()
+	}
+	return budget
 }
 
 func ratesOf(table *brokerv1alpha1.ExchangeRates) (decision.Rates, error) {

@@ -28,6 +28,14 @@ func (r *Reconciler) tellImplausible(before, after *brokerv1alpha1.ClusterAdvert
 	}
 }
 
+// tellOverBudget records an event when a cluster exceeds its budget.
+func (r *Reconciler) tellOverBudget(before, after *brokerv1alpha1.ClusterAdvertisement) {
+	is := meta.FindStatusCondition(after.Status.Conditions, brokerv1alpha1.ConditionWithinBudget)
+	if is != nil && is.Reason == brokerv1alpha1.ReasonOverBudget && !meta.IsStatusConditionFalse(before.Status.Conditions, brokerv1alpha1.ConditionWithinBudget) {
+		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonOverBudget, "Limit", "%s", wire.Clip(is.Message, wire.MaxNote))
+	}
+}
+
 // awaited is the message of the condition that says so, "" if none does.
 func awaited(obj *brokerv1alpha1.ClusterAdvertisement) string {
 	c := meta.FindStatusCondition(obj.Status.Conditions, brokerv1alpha1.ConditionFresh)

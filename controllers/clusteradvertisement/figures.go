@@ -203,7 +203,7 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(lending.LendingPaused),
 			"nothing new is placed here: the LendingPolicy of the cluster pauses lending, what runs stays"
 	}
-	for _, c := range append([]metav1.Condition{ready, fresh, plausible(v)}, conductConditions(v, obj)...) {
+	for _, c := range append([]metav1.Condition{ready, fresh, plausible(v), withinBudget(v)}, conductConditions(v, obj)...) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
@@ -251,6 +251,21 @@ func plausible(v *broker.ClusterView) metav1.Condition {
 	}
 	return c
 }
+
+func withinBudget(v *broker.ClusterView) metav1.Condition {
+	c := metav1.Condition{
+		Type: brokerv1alpha1.ConditionWithinBudget, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ConditionWithinBudget,
+		Message: "the cluster keeps within its budget of the broker",
+	}
+	if len(v.OverBudget) > 0 {
+		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonOverBudget
+		c.Message = wire.Clip(strings.Join(v.OverBudget, "; "), maxBudgetMessage)
+	}
+	return c
+}
+
+// maxBudgetMessage is what a condition may say.
+const maxBudgetMessage = 4096
 
 func refusalOf(cause error, obj *brokerv1alpha1.ClusterAdvertisement) brokerv1alpha1.ClusterAdvertisementStatus {
 	status := brokerv1alpha1.ClusterAdvertisementStatus{

@@ -144,5 +144,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Cluste
 	r.tellAwaited(before, obj)
 	r.tellImplausible(before, obj)
 	r.tellConduct(before, obj)
+	r.tellOverBudget(before, obj)
 	return nil
 }

@@ -29,7 +29,8 @@ import (
 // journal and its REST server with mTLS, and no controllers.
 const answererCommand = "answerer"
 
-// unlimited lifts the limit of requests a cluster: a few clusters stand for many.
+// unlimited lifts the limits of requests and the budgets of a cluster: a few clusters stand
+// for many.
 const unlimited = 1 << 20
 
 func answerer(ctx context.Context, args []string) error {
@@ -53,7 +54,9 @@ func answerer(ctx context.Context, args []string) error {
 	// The lines are written as the broker writes them, and cost what they cost.
 	log := zap.New()
 	b := broker.New(broker.Options{Store: store, Log: log, Now: time.Now})
-	b.SetConfig(ctx, broker.DefaultConfig())
+	set := broker.DefaultConfig()
+	set.Budget.Reservations, set.Budget.JournalPerHour = unlimited, unlimited<<20
+	b.SetConfig(ctx, set)
 	rest, err := brokerserver.New(brokerserver.Options{
 		Addr: *bind, CertDir: *certificates, Broker: b, Access: b.Access(), Log: log, Rate: unlimited, Burst: unlimited,
 	})

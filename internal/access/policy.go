@@ -46,6 +46,9 @@ func PolicyOf(spec *brokerv1alpha1.BrokerConfigSpec) Policy {
 	if l := spec.RateLimits; l != nil {
 		p.Limits = Limits{PerSecond: int(l.RequestsPerSecond), Burst: int(l.Burst), InFlight: int(l.InFlight)}
 	}
+	if b := spec.MemberBudget; b != nil {
+		p.Limits.Connections = int(b.Connections)
+	}
 	return p
 }
 

@@ -29,7 +29,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
 	}
 	var receipt *v1.AdvertisementReceipt
-	err = b.change(ctx, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *term) error {
 		overtaken := t.presenceOf(clusterID).overtaken(adv.Epoch, adv.Sequence)
 		if err := t.hear(offer, adv.Epoch, adv.Sequence); err != nil {
 			return err
@@ -52,6 +52,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
 			Peers:       t.peersOf(clusterID),
+			LeftOut:     t.leftOut(clusterID),
 		}
 		return nil
 	})
@@ -76,7 +77,7 @@ func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
 		}
 	}
 	if known == nil || !known.Agent || material(&known.Offer, offer) || t.isAwaited(offer) {
-		if err := t.record(ledger.Event{Offer: offer}); err != nil {
+		if err := t.recordOffer(offer); err != nil {
 			return faultOf(err)
 		}
 		p.pending = nil
@@ -102,6 +103,7 @@ const materialShare = 50
 func material(old, new *ledger.Offer) bool {
 	a, b := *old, *new
 	a.Allocated, b.Allocated, a.Used, b.Used = nil, nil, nil, nil
+	a.UsedApart, b.UsedApart = false, false
 	// Shapes move with every pod; they are taken when somebody reserves.
 	a.Shapes, b.Shapes = nil, nil
 	if !reflect.DeepEqual(a, b) {

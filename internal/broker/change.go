@@ -25,7 +25,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	}
 	e := edit{generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
 	var answer *v1.Reservation
-	err = b.change(ctx, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *term) error {
 		r, shut := t.find(clusterID, nameOrKey)
 		switch {
 		case shut:

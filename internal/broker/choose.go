@@ -85,8 +85,8 @@ func (t *term) refresh(clusterID string) (bool, error) {
 	}
 	offer := p.pending
 	p.pending = nil
-	err := t.record(ledger.Event{Offer: offer})
-	if errors.Is(err, ledger.ErrMalformed) {
+	err := t.recordOffer(offer)
+	if errors.Is(err, ledger.ErrMalformed) || fault.ReasonOf(err) == fault.TooLarge {
 		// It was refused for good; what was recorded before still stands.
 		return false, nil
 	}

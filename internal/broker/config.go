@@ -38,6 +38,8 @@ type Config struct {
 	OverSubscription quantity.Ratios
 	// Visibility is what requesters are told of clusters that they did not get.
 	Visibility Visibility
+	// Budget is what each member may use of the broker.
+	Budget Budget
 }
 
 // DefaultConfig holds without a BrokerConfig: balanced, 10 minutes, 1 hour; up to
@@ -50,6 +52,7 @@ func DefaultConfig() Config {
 	return Config{
 		Weights: weights, StaleThreshold: 10 * time.Minute, DefaultTTL: time.Hour,
 		Queue: QueueConfig{MaxLength: 10_000, Timeout: time.Hour}, Preemption: PreemptionConfig{Grace: 2 * time.Minute},
+		Budget: DefaultBudget(),
 	}
 }
 
@@ -67,6 +70,7 @@ func (b *Broker) configure(c Config) {
 	b.config, b.configured = c, true
 	if b.term != nil {
 		b.term.market.SetRates(c.Rates)
+		b.term.setBudget()
 		b.term.setCeilings()
 		b.term.judgeAll()
 		b.term.reconsider()

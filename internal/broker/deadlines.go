@@ -134,6 +134,12 @@ func (t *term) expire() (time.Time, bool) {
 		if placement, ok := strings.CutPrefix(name, excessDue); ok {
 			t.expireExcess(placement)
 		}
+		if id, ok := strings.CutPrefix(name, keysDue); ok {
+			t.expireKeys(id)
+		}
+		if id, ok := strings.CutPrefix(name, budgetDue); ok {
+			t.expireRefusals(id)
+		}
 	}
 	for _, name := range due {
 		if !strings.Contains(name, "/") {
@@ -248,7 +254,7 @@ func (t *term) homeless(r *ledger.Reservation) bool {
 
 func (t *term) carryOut(r *ledger.Reservation) error {
 	if t.state.Over(r) {
-		return t.record(ledger.Event{Forget: &ledger.Forget{Names: []string{r.Name}, Keys: t.state.ShutBefore(t.now().Add(-retain))}})
+		return t.record(ledger.Event{Forget: &ledger.Forget{Names: []string{r.Name}}})
 	}
 	if t.deadline(r).After(t.now()) {
 		return nil

@@ -186,7 +186,7 @@ func differences(held *ledger.Reserve, q *Request) []string {
 // ReleaseQuote implements the server's Broker. What is held no more is left as it is, and
 // a key that is not known is shut.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
-	return b.change(ctx, func(t *term) error {
+	return b.changeOf(ctx, clusterID, func(t *term) error {
 		held := t.state.Quote(nameOrKey)
 		if held == nil || held.Requester != clusterID {
 			var shut bool
@@ -196,7 +196,7 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 		}
 		switch {
 		case held == nil:
-			return faultOf(t.record(ledger.Event{Shut: &ledger.Shut{Requester: clusterID, Key: quoteKey(nameOrKey)}}))
+			return t.shut(clusterID, quoteKey(nameOrKey))
 		case held.Ended != "":
 			return nil
 		}

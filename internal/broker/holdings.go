@@ -83,7 +83,7 @@ func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v
 	if err != nil {
 		return err
 	}
-	return b.change(ctx, func(t *term) error { return t.takeHoldings(clusterID, h) })
+	return b.changeOf(ctx, clusterID, func(t *term) error { return t.takeHoldings(clusterID, h) })
 }
 
 func (t *term) takeHoldings(clusterID string, h *holdings) error {

@@ -51,6 +51,10 @@ func (t *term) noteFetch(clusterID string) {
 	}
 }
 
+// pageOfInstructions ends an answer: an agent that is told of many reservations asks again
+// with the cursor that it got. A reservation is told of as a whole.
+const pageOfInstructions = 512
+
 func (t *term) instructions(clusterID string, n *news, after uint64) *v1.InstructionList {
 	list := &v1.InstructionList{
 		Cursor:       t.cursor(),
@@ -61,6 +65,10 @@ func (t *term) instructions(clusterID string, n *news, after uint64) *v1.Instruc
 		list.Instructions = append(list.Instructions, t.voided(clusterID)...)
 	}
 	for _, r := range n.since(after, t.state) {
+		if len(list.Instructions)+len(list.Requests) >= pageOfInstructions {
+			break
+		}
+		list.Cursor = t.cursorAt(r.Changed)
 		if news := t.requestNews(clusterID, r); news != nil {
 			list.Requests = append(list.Requests, *news)
 		}
@@ -73,6 +81,9 @@ func (t *term) instructions(clusterID string, n *news, after uint64) *v1.Instruc
 				list.Instructions = append(list.Instructions, t.instruction(r, p, v1.InstructionRoleConsumer))
 			}
 		}
+	}
+	if len(list.Instructions)+len(list.Requests) < pageOfInstructions {
+		list.Cursor = t.cursor()
 	}
 	return list
 }

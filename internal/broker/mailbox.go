@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -14,6 +16,11 @@ import (
 const (
 	// maxSlots is how many messages of one sender wait for one receiver.
 	maxSlots = 64
+	// maxSent is how many bytes of messages of one sender wait, for whomever. A handshake
+	// takes some thousand.
+	maxSent = 4 << 20
+	// maxReceived is about how many bytes of messages one answer has; the next one has more.
+	maxReceived = 1 << 20
 	// messageTTL is how long a message waits; senders repeat more often.
 	messageTTL = 5 * time.Minute
 )
@@ -26,6 +33,8 @@ type mailbox struct {
 	// mu guards the following.
 	mu    sync.Mutex
 	boxes map[string]*box
+	// sent are the messages of each sender, oldest first, and sum what they take.
+	sent map[string]*outbox
 	// sequence starts at the time of the start, so that a cursor of a former
 	// process lies behind.
 	sequence int64
@@ -38,6 +47,20 @@ type box struct {
 
 type slot struct{ from, name string }
 
+// outbox is what waits of one sender.
+type outbox struct {
+	entries []sentMessage
+	sum     int
+}
+
+type sentMessage struct {
+	to       string
+	slot     slot
+	sequence int64
+	at       time.Time
+	size     int
+}
+
 type envelope struct {
 	sequence int64
 	at       time.Time
@@ -45,7 +68,7 @@ type envelope struct {
 }
 
 func newMailbox(now func() time.Time) *mailbox {
-	return &mailbox{now: now, boxes: map[string]*box{}, sequence: now().UnixNano()}
+	return &mailbox{now: now, boxes: map[string]*box{}, sent: map[string]*outbox{}, sequence: now().UnixNano()}
 }
 
 // SendMessage implements the server's Broker. Only clusters that share a
@@ -116,14 +139,48 @@ func (m *mailbox) put(from string, msg *v1.Message) error {
 	defer m.mu.Unlock()
 	x, key := m.boxOf(msg.To), slot{from, msg.Slot}
 	if _, ok := x.slots[key]; !ok && x.makeRoom(from, m.now()) >= maxSlots {
-		e := fault.New(fault.TooManyRequests, "%d messages of %q wait for %q already", maxSlots, from, msg.To)
-		e.RetryAfter = 10 * time.Second
-		return e
+		return errOver("messages", 10*time.Second, "%d messages of member %q wait for %q already, the most there may be", maxSlots, from, msg.To)
+	}
+	if err := m.makeRoomFor(from, len(msg.Body)); err != nil {
+		return err
 	}
 	m.sequence++
 	x.slots[key] = envelope{m.sequence, m.now(), msg.Body}
+	out := m.sent[from]
+	out.entries = append(out.entries, sentMessage{msg.To, key, m.sequence, m.now(), len(msg.Body)})
+	out.sum += len(msg.Body)
 	close(x.changed)
 	x.changed = make(chan struct{})
+	return nil
+}
+
+// makeRoomFor drops what of a sender waited too long or was replaced, and refuses where the
+// rest leaves no room.
+func (m *mailbox) makeRoomFor(from string, size int) error {
+	out := m.sent[from]
+	if out == nil {
+		out = &outbox{}
+		m.sent[from] = out
+	}
+	kept := out.entries[:0]
+	out.sum = 0
+	for _, e := range out.entries {
+		x := m.boxes[e.to]
+		if x.slots[e.slot].sequence != e.sequence {
+			continue
+		}
+		if m.now().Sub(e.at) > messageTTL {
+			delete(x.slots, e.slot)
+			continue
+		}
+		kept, out.sum = append(kept, e), out.sum+e.size
+	}
+	clear(out.entries[len(kept):])
+	out.entries = kept
+	if out.sum+size > maxSent {
+		return errOver("messages", 10*time.Second, "member %q has %d of %d bytes of messages waiting, and sends %d more: send less, or wait until they are read",
+			from, out.sum, maxSent, size)
+	}
 	return nil
 }
 
@@ -150,9 +207,24 @@ func (m *mailbox) since(clusterID, cursor string) (*v1.MessageList, <-chan struc
 	}
 	x := m.boxOf(clusterID)
 	list := &v1.MessageList{Cursor: strconv.FormatInt(m.sequence, 10), Messages: []v1.Message{}}
+	var fresh []slot
 	for key, e := range x.slots {
 		if e.sequence > after && m.now().Sub(e.at) <= messageTTL {
-			list.Messages = append(list.Messages, v1.Message{From: key.from, To: clusterID, Slot: key.name, Body: e.body})
+			fresh = append(fresh, key)
+		}
+	}
+	slices.SortFunc(fresh, func(a, b slot) int { return cmp.Compare(x.slots[a].sequence, x.slots[b].sequence) })
+	size := 0
+	for _, key := range fresh {
+		e := x.slots[key]
+		if size += len(e.body); size > maxReceived && len(list.Messages) > 0 {
+			break
+		}
+		list.Messages = append(list.Messages, v1.Message{From: key.from, To: clusterID, Slot: key.name, Body: e.body})
+		if len(list.Messages) < len(fresh) {
+			list.Cursor = strconv.FormatInt(e.sequence, 10)
+		} else {
+			list.Cursor = strconv.FormatInt(m.sequence, 10)
 		}
 	}
 	return list, x.changed

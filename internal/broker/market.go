@@ -70,6 +70,7 @@ func (t *term) list(c *ledger.Cluster) {
 		t.b.opts.Log.Error(err, "cluster left out of decisions", "cluster", c.ClusterID)
 		t.market.Remove(c.ClusterID)
 	}
+	t.noteLeftOut(c.ClusterID)
 	// Whatever an offer says may be what somebody waits for, not its amounts alone.
 	t.grew(c.ClusterID)
 	t.judge(c.ClusterID)

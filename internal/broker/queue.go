@@ -103,6 +103,9 @@ func (t *term) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error
 		e.RetryAfter, e.Candidates, e.Rejected = queueFullRetry, why.Candidates, why.Rejected
 		return nil, e
 	}
+	if err := t.mayWait(q); err != nil {
+		return nil, err
+	}
 	reserve := t.reserveOf(q, "res-")
 	err := t.record(ledger.Event{Enqueue: &ledger.Enqueue{
 		Request: reserve, Until: t.now().Add(t.patienceOf(q)), Explanation: explanationOf(why),
@@ -231,7 +234,9 @@ func (t *term) wake() {
 		return
 	}
 	w.serving = true
-	defer func() { w.serving = false }()
+	payer := t.payer
+	t.payer = "" // what others get now is not for this member to answer for
+	defer func() { w.serving, t.payer = false, payer }()
 	for len(w.grown)+len(w.stirred) > 0 {
 		from, turn := w.grown, t.serve
 		if len(from) == 0 {

@@ -27,7 +27,7 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 		return nil, err
 	}
 	var answer *v1.Quote
-	err = b.change(ctx, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *term) error {
 		if hold == 0 {
 			answer, _, err = t.quote(q)
 			return err

@@ -27,13 +27,13 @@ func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string
 // there was no such reservation; the key is then shut.
 func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.change(ctx, func(t *term) error {
+	err := b.changeOf(ctx, clusterID, func(t *term) error {
 		r, shut := t.find(clusterID, nameOrKey)
 		if r == nil {
 			if shut {
 				return nil
 			}
-			return faultOf(t.record(ledger.Event{Shut: &ledger.Shut{Requester: clusterID, Key: nameOrKey}}))
+			return t.shut(clusterID, nameOrKey)
 		}
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)

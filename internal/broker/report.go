@@ -17,7 +17,7 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 	if err != nil {
 		return err
 	}
-	err = b.change(ctx, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *term) error {
 		r := t.state.Reservation(reservation)
 		if r == nil {
 			return errNoPlacement(clusterID, reservation, report)

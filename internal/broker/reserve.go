@@ -94,7 +94,7 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 		return nil, fault.New(fault.Invalid, "holdSeconds: only a quote is held; leave it out, or ask POST /api/v1/quotes")
 	}
 	var answer *v1.Reservation
-	err = b.change(ctx, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *term) error {
 		r, err := t.reserve(request)
 		if err != nil {
 			return t.b.config.Visibility.inError(err, request.Target)
@@ -152,6 +152,9 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 		return r, t.askedAgain(r, q)
 	}
 	if err := t.mayAsk(q); err != nil {
+		return nil, err
+	}
+	if err := t.makeRecordRoom(q); err != nil {
 		return nil, err
 	}
 	if q.Quote != "" {

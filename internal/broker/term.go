@@ -58,6 +58,9 @@ type term struct {
 	recovery recovery
 	// explained is the newest explanation.
 	explained explained
+	// accounts are what members use, by cluster, payer is the one whose call is carried out.
+	accounts map[string]*account
+	payer    string
 }
 
 // presence of one cluster.
@@ -104,6 +107,7 @@ func newTerm(b *Broker, book *book, j *journal.Journal) *term {
 
 		healAgain: map[string]time.Time{},
 		exceeding: map[string]*ledger.Exceed{},
+		accounts:  map[string]*account{},
 	}
 }
 
@@ -111,6 +115,7 @@ func newTerm(b *Broker, book *book, j *journal.Journal) *term {
 func (t *term) start() {
 	t.began = t.now()
 	t.market.SetRates(t.b.config.Rates)
+	t.market.SetBudget(t.b.config.Budget.ResourceNames)
 	t.state.Clusters(func(c *ledger.Cluster) {
 		p := t.presenceOf(c.ClusterID)
 		p.heard = c.OfferedAt
@@ -125,6 +130,7 @@ func (t *term) start() {
 	for _, r := range all {
 		t.touched(r)
 	}
+	t.countAll()
 	t.reviewHolds()
 	t.startLineage()
 	if t.b.configured {
@@ -181,15 +187,22 @@ func (t *term) record(e ledger.Event) error {
 	if err != nil {
 		return fmt.Errorf("encoding an event: %w", err)
 	}
+	if len(data) > journal.MaxRecordBytes {
+		return &tooLarge{len(data)}
+	}
 	commit := t.journal.Append(data)
 	if commit.Position() == 0 {
 		return errUnavailable()
 	}
+	t.charge(&e, len(data))
+	fresh := t.state.Reservation(e.Reservation()) == nil
+	t.uncount(&e)
 	t.last = commit
 	victims := t.state.Victims(t.state.Reservation(e.Reservation()))
 	if err := t.state.Apply(commit.Position(), &e); err != nil {
 		panic(fmt.Sprintf("ledger refused at position %d what it had checked: %v", commit.Position(), err))
 	}
+	t.count(&e, fresh)
 	t.follow(&e, append(victims, t.state.Victims(t.state.Reservation(e.Reservation()))...))
 	return nil
 }
@@ -222,6 +235,9 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 			t.b.feed.reservation(name)
 			delete(t.healAgain, name)
 		}
+	case e.Usage != nil:
+		t.list(t.state.Cluster(e.Usage.ClusterID))
+		t.b.feed.cluster(e.Usage.ClusterID)
 	case e.Reach != nil:
 		t.touchAll(t.state.Cluster(e.Reach.ClusterID))
 	case e.Exceed != nil:

@@ -40,6 +40,8 @@ type ClusterView struct {
 	Standing *decision.Standing
 	Excess   *decision.Excess
 	OnTrial  bool
+	// OverBudget says where the cluster has used up its budget of the broker, a sentence each.
+	OverBudget []string
 	// Heard is when the cluster's word was last received.
 	Heard time.Time
 }
@@ -57,7 +59,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
 			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
-			Doubts: t.doubtsOf(c), Record: c.Record,
+			Doubts: t.doubtsOf(c), Record: c.Record, OverBudget: t.overBudget(id),
 			Unreachable: t.presenceOf(id).shutTo(),
 			Standing:    t.presenceOf(id).standing, Excess: t.presenceOf(id).excess,
 		}

@@ -45,6 +45,9 @@ const (
 	Awaiting Reason = "AwaitingProvider"
 	// TooManyRequests means that the caller asks too often.
 	TooManyRequests Reason = "TooManyRequests"
+	// TooLarge means that the broker cannot write what the request says: its detail has the
+	// figures.
+	TooLarge Reason = "TooLarge"
 	// ClusterDenied means that an administrator shut the caller's cluster out.
 	ClusterDenied Reason = "ClusterDenied"
 	// ClusterNotApproved means that only approved clusters take part, and the
@@ -81,6 +84,7 @@ var statusOf = map[Reason]int{
 	QueueFull:          http.StatusServiceUnavailable,
 	Awaiting:           http.StatusConflict,
 	TooManyRequests:    http.StatusTooManyRequests,
+	TooLarge:           http.StatusRequestEntityTooLarge,
 	ClusterDenied:      http.StatusForbidden,
 	ClusterNotApproved: http.StatusForbidden,
 	InvalidCSR:         http.StatusBadRequest,

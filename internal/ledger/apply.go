@@ -56,6 +56,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		s.applyClose(e.Close)
 	case e.Exceed != nil:
 		s.applyExceed(e.At, e.Exceed)
+	case e.Usage != nil:
+		s.applyUsage(e.Usage)
 	case e.Ceilings != nil:
 		s.applyCeilings(e.Ceilings)
 	case e.Shut != nil:
@@ -83,8 +85,11 @@ func (s *State) applyOffer(at time.Time, o *Offer) {
 	if o.Agent && !known {
 		c.AgentSince = at
 	}
-	earlier := c.Source
+	earlier, used := c.Source, c.Used
 	c.Offer, c.OfferedAt = *o, at
+	if o.UsedApart {
+		c.Used = used
+	}
 	c.ClusterID = id
 	s.index(c, earlier)
 	c.stretch = s.stretchOf(o)
@@ -226,6 +231,13 @@ func (s *State) applyForget(f *Forget) {
 	}
 	for _, k := range f.Keys {
 		delete(s.shut, keyRef{k.Requester, k.Key})
+	}
+}
+
+// ShutKeys calls f for every shut key with the time since when it is, in no order.
+func (s *State) ShutKeys(f func(Shut, time.Time)) {
+	for ref, at := range s.shut {
+		f(Shut{Requester: ref.requester, Key: ref.key}, at)
 	}
 }
 

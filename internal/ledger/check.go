@@ -3,8 +3,6 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -67,6 +65,8 @@ func (s *State) Check(e *Event) error {
 		return s.checkClose(e.Close)
 	case e.Exceed != nil:
 		return s.checkExceed(e.Exceed)
+	case e.Usage != nil:
+		return s.checkUsage(e.Usage)
 	case e.Ceilings != nil:
 		return checkCeilings(e.Ceilings)
 	case e.Shut != nil:
@@ -91,7 +91,7 @@ func (e *Event) changes() int {
 		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
 		e.Enqueue != nil, e.Grant != nil, e.Preempt != nil,
 		e.Settle != nil, e.Restate != nil, e.Reach != nil, e.Heal != nil, e.Keep != nil, e.Take != nil, e.LetGo != nil, e.Ceilings != nil, e.Recall != nil,
-		e.Close != nil, e.Exceed != nil,
+		e.Close != nil, e.Exceed != nil, e.Usage != nil,
 	} {
 		if set {
 			n++
@@ -106,18 +106,8 @@ func checkOffer(o *Offer) error {
 	if o.ClusterID == "" {
 		return fmt.Errorf("%w: offer without cluster", ErrMalformed)
 	}
-	running := quantity.Amounts{}
-	for _, placement := range slices.Sorted(maps.Keys(o.Used)) {
-		used := o.Used[placement]
-		if err := checkAmounts(used); err != nil {
-			return fmt.Errorf("offer of %q: use of %q: %w", o.ClusterID, placement, err)
-		}
-		running = running.Add(used)
-	}
-	for _, name := range running.Names() {
-		if running[name] >= quantity.Limit {
-			return fmt.Errorf("offer of %q: %w: more than %d of %s in use", o.ClusterID, ErrMalformed, quantity.Limit-1, name)
-		}
+	if err := checkUsed(o.ClusterID, o.Used); err != nil {
+		return err
 	}
 	if err := o.OverSubscription.Check(); err != nil {
 		return fmt.Errorf("offer of %q: %w: %w", o.ClusterID, ErrMalformed, err)

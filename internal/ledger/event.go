@@ -44,6 +44,7 @@ type Event struct {
 	Recall       *Recall       `json:"recall,omitempty"`
 	Close        *Close        `json:"close,omitempty"`
 	Exceed       *Exceed       `json:"exceed,omitempty"`
+	Usage        *Usage        `json:"usage,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces
@@ -62,8 +63,11 @@ type Offer struct {
 	// Allocated is what the cluster's own pods request.
 	Allocated quantity.Amounts `json:"allocated,omitempty"`
 	// Used is what runs for each placement, by placement name.
-	Used   map[string]quantity.Amounts `json:"used,omitempty"`
-	Shapes []Shape                     `json:"shapes,omitempty"`
+	Used map[string]quantity.Amounts `json:"used,omitempty"`
+	// UsedApart is whether Used is that of the former offer, until events of kind Usage
+	// change it: one record does not hold the usage of every cluster.
+	UsedApart bool    `json:"usedApart,omitempty"`
+	Shapes    []Shape `json:"shapes,omitempty"`
 	// OverSubscription is how many times its resources may be promised, if the ceilings
 	// allow it.
 	OverSubscription quantity.Ratios `json:"overSubscription,omitempty"`

@@ -174,6 +174,50 @@ type BrokerConfigSpec struct {
 	// rateLimits bound what one cluster may ask of the broker.
 	// +optional
 	RateLimits *RateLimits `json:"rateLimits,omitempty"`
+
+	// memberBudget bounds what one cluster may use of the broker's memory, journal and
+	// connections. Its defaults are far above what an honest cluster needs.
+	// +optional
+	MemberBudget *MemberBudget `json:"memberBudget,omitempty"`
+}
+
+// MemberBudget bounds what one cluster may use of the broker. What exceeds it is refused
+// with the figure, and condition WithinBudget of its ClusterAdvertisement says so.
+type MemberBudget struct {
+	// reservations of one cluster that the broker remembers, ended ones and released keys
+	// included. Where there are more, the oldest of those that ended are forgotten. It
+	// defaults to 10000.
+	// +optional
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=1000000
+	Reservations int32 `json:"reservations,omitempty"`
+
+	// waiting is how many requests of one cluster may wait for capacity. It defaults to a
+	// quarter of queue.maxLength, and to 16 at least.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Waiting int32 `json:"waiting,omitempty"`
+
+	// journalPerHour is how much the calls of one cluster may add to the journal: so much at
+	// once, and so much in every hour. It defaults to 32Mi.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('16Gi')) <= 0",message="journalPerHour must be at least 1Mi and at most 16Gi"
+	JournalPerHour *resource.Quantity `json:"journalPerHour,omitempty"`
+
+	// resourceNames is how many resources one cluster may offer beside cpu, memory and pods.
+	// Those beyond are left out of decisions. It defaults to 32.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	ResourceNames int32 `json:"resourceNames,omitempty"`
+
+	// connections is how many connections one cluster may have open. Where it opens more,
+	// its oldest are closed. It defaults to 128.
+	// +optional
+	// +kubebuilder:validation:Minimum=8
+	// +kubebuilder:validation:Maximum=10000
+	Connections int32 `json:"connections,omitempty"`
 }
 
 // ExchangeRates is a table of rates against one currency.

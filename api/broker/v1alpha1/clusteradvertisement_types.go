@@ -28,7 +28,13 @@ const (
 	// ConditionWithinGrants is false while the cluster gets nothing new from some or all
 	// others, because it ran more there than they granted.
 	ConditionWithinGrants = "WithinGrants"
+	// ConditionWithinBudget is false for ten minutes after the broker has refused a call of
+	// the cluster because of its budget, and while resources of it are left out of decisions.
+	ConditionWithinBudget = "WithinBudget"
 )
+
+// ReasonOverBudget is of the condition WithinBudget, and of the event when it turns false.
+const ReasonOverBudget = "OverBudget"
 
 // ReasonFiguresIgnored is the reason of the event that tells that somebody else
 // than the broker wrote into spec.resources.reserved or available.
@@ -175,7 +181,7 @@ type ClusterAdvertisementStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Fresh and Plausible, and Reliable and WithinGrants once something
+	// conditions are Ready, Fresh, Plausible and WithinBudget, and Reliable and WithinGrants once something
 	// went wrong.
 	// +optional
 	// +listType=map

@@ -184,7 +184,7 @@ func addServer(ctx context.Context, mgr ctrl.Manager, b *broker.Broker, e *repli
 	}
 	options := server.Options{
 		Addr: o.bindAddress, CertDir: o.certPath, Broker: b, Access: b.Access(), Certificates: certificates, Log: log,
-		Registerer: metrics.Registry,
+		Registerer: metrics.Registry, OnRefusal: b.NoteRefusal,
 	}
 	if e != nil {
 		if options.Listener, options.Direct, err = listeners(ctx, mgr, o, e, log.WithName("front")); err != nil {

@@ -1,0 +1,362 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+)
+
+// withBudget runs a fleet under the default configuration with another budget.
+func withBudget(t *testing.T, edit func(*Budget), test func(f *fleet)) {
+	t.Helper()
+	inFleet(t, func(f *fleet) {
+		c := DefaultConfig()
+		edit(&c.Budget)
+		f.SetConfig(context.Background(), c)
+		f.advertise("rome", "4", "8Gi")
+		f.advertise("paris", "100000", "64Ti")
+		test(f)
+	})
+}
+
+func (f *fleet) wantStopped(err error, figure, detail string) {
+	f.t.Helper()
+	stopped, ok := errors.AsType[*fault.Error](err)
+	if !ok || stopped.Figure != figure || !strings.Contains(stopped.Detail, detail) || stopped.RetryAfter <= 0 {
+		f.t.Fatalf("got %v, want a refusal by figure %q with %q", err, figure, detail)
+	}
+}
+
+func TestAMemberWritesNoMoreToTheJournalThanItsBudget(t *testing.T) {
+	const most = 1 << 20
+	withBudget(t, func(b *Budget) { b.JournalPerHour = most }, func(f *fleet) {
+		written := func() uint64 { return f.term.state.Position() }
+		began := written()
+		var err error
+		calls := 0
+		for ; err == nil && calls < 100_000; calls++ {
+			_, err = f.ReleaseReservation(context.Background(), "evil", fmt.Sprintf("unknown-key-%06d", calls))
+		}
+		f.wantStopped(err, "journal", "of 1048576 bytes")
+		if records := written() - began; records > most/recordOverhead {
+			t.Errorf("%d records were written", records)
+		}
+		f.reserve("rome", "request-1", request("1", "1Gi"))
+		time.Sleep(time.Hour)
+		if _, err := f.ReleaseReservation(context.Background(), "evil", "unknown-key-again"); err != nil {
+			t.Errorf("an hour later: %v", err)
+		}
+	})
+}
+
+func TestTheBookForgetsTheOldestOfAMemberThatAsksTooMuch(t *testing.T) {
+	withBudget(t, func(b *Budget) { b.Reservations = 100 }, func(f *fleet) {
+		kept := f.reserve("rome", "kept-0001", request("1", "1Gi"))
+		for i := range 500 {
+			key := fmt.Sprintf("request-%04d", i)
+			r := f.reserve("rome", key, request("1", "1Gi"))
+			if _, err := f.ReleaseReservation(context.Background(), "rome", key); err != nil {
+				t.Fatal(err)
+			}
+			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
+			f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
+		}
+		if n := f.term.accountOf("rome").reservations; n > 100 {
+			t.Errorf("%d reservations are remembered", n)
+		}
+		f.get("rome", kept.Name)
+		for i := range 99 {
+			f.reserve("rome", fmt.Sprintf("stands-%04d", i), request("1", "1Gi"))
+		}
+		_, err := f.RequestReservation(context.Background(), "rome", "one-too-many", request("1", "1Gi"))
+		f.wantStopped(err, "reservations", "holds 100 of 100 reservations")
+		f.reserve("oslo", "request-1", request("1", "1Gi"))
+		f.kill()
+		if n := f.term.accountOf("rome").reservations; n != 100 {
+			t.Errorf("after a restart %d are counted", n)
+		}
+	})
+}
+
+// A request may bring terms of many bytes.
+func TestTheBookHoldsABoundedNumberOfBytesOfAMember(t *testing.T) {
+	withBudget(t, func(b *Budget) { b.Reservations = 10 }, func(f *fleet) {
+		req := request("1", "1Gi")
+		req.Constraints = &v1.Constraints{}
+		for i := range 64 {
+			req.Constraints.ExcludeClusters = append(req.Constraints.ExcludeClusters, fmt.Sprintf("a-cluster-with-a-long-name-%010d", i))
+		}
+		var err error
+		n := 0
+		for ; err == nil; n++ {
+			_, err = f.RequestReservation(context.Background(), "rome", fmt.Sprintf("request-%04d", n), req)
+		}
+		f.wantStopped(err, "reservations", "bytes of the book")
+		if n > 8 {
+			t.Errorf("%d large ones were taken where ten plain ones fit", n)
+		}
+	})
+}
+
+func TestShutKeysAreForgottenAfterADay(t *testing.T) {
+	withBudget(t, func(*Budget) {}, func(f *fleet) {
+		for i := range 3 * forgetAtOnce {
+			if _, err := f.ReleaseReservation(context.Background(), "rome", fmt.Sprintf("unknown-%06d", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(retain - time.Minute)
+		synctest.Wait()
+		if n := len(f.term.accountOf("rome").shut); n != 3*forgetAtOnce {
+			t.Errorf("%d keys are shut before their day is over", n)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if n := len(f.term.state.ShutBefore(time.Now())); n != 0 {
+			t.Errorf("%d keys are still shut", n)
+		}
+	})
+}
+
+func TestOneMemberCannotFillTheQueue(t *testing.T) {
+	withBudget(t, func(b *Budget) { b.Waiting = 5 }, func(f *fleet) {
+		for i := range 5 {
+			f.reserve("evil", fmt.Sprintf("request-%04d", i), waiting("200000", "1Gi"))
+		}
+		_, err := f.RequestReservation(context.Background(), "evil", "request-more", waiting("200000", "1Gi"))
+		f.wantStopped(err, "waiting", "5 of 5 requests waiting")
+		f.reserve("rome", "request-1", waiting("200000", "1Gi"))
+	})
+}
+
+func TestMessagesOfOneMemberAreBounded(t *testing.T) {
+	withBudget(t, func(*Budget) {}, func(f *fleet) {
+		f.reserve("rome", "request-1", request("1", "1Gi"))
+		body := make([]byte, 100_000)
+		var err error
+		n := 0
+		for ; err == nil && n < maxSlots; n++ {
+			err = f.SendMessage(context.Background(), "rome", &v1.Message{To: "paris", Slot: fmt.Sprint("slot-", n), Body: body})
+		}
+		f.wantStopped(err, "messages", "of 4194304 bytes")
+		if err := f.SendMessage(context.Background(), "paris", &v1.Message{To: "rome", Slot: "answer", Body: body}); err != nil {
+			t.Errorf("another member: %v", err)
+		}
+		got, cursor := 0, ""
+		for range 10 {
+			list, err := f.ReceiveMessages(context.Background(), "paris", cursor, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size := 0
+			for _, m := range list.Messages {
+				size += len(m.Body)
+			}
+			if size > maxReceived {
+				t.Errorf("one answer has %d bytes", size)
+			}
+			got, cursor = got+len(list.Messages), list.Cursor
+		}
+		if got != n-1 {
+			t.Errorf("%d of %d messages arrived", got, n-1)
+		}
+	})
+}
+
+func TestInstructionsComeInPages(t *testing.T) {
+	withBudget(t, func(*Budget) {}, func(f *fleet) {
+		for i := range 2*pageOfInstructions + 7 {
+			f.reserve("rome", fmt.Sprintf("request-%05d", i), request("1", "1Gi"))
+		}
+		seen, cursor := map[string]bool{}, ""
+		for range 4 {
+			list := f.poll("paris", cursor)
+			if len(list.Instructions) > pageOfInstructions {
+				t.Errorf("%d instructions in one answer", len(list.Instructions))
+			}
+			for _, in := range list.Instructions {
+				seen[in.Reservation] = true
+			}
+			cursor = list.Cursor
+		}
+		if len(seen) != 2*pageOfInstructions+7 {
+			t.Errorf("%d reservations were told of", len(seen))
+		}
+		if list := f.poll("paris", cursor); len(list.Instructions) != 0 {
+			t.Errorf("%d instructions come again", len(list.Instructions))
+		}
+	})
+}
+
+// What an honest provider of many placements says must fit into the journal, and be the same
+// after a restart.
+func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
+	for name, size := range map[string]struct{ usages, shapes int }{
+		"some hundred placements": {1500, 64},
+		"the most there may be":   {4096, 256},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withBudget(t, func(*Budget) {}, func(f *fleet) {
+				large := func(cpu string) func(*v1.Advertisement) {
+					return func(a *v1.Advertisement) {
+						for i := range size.usages {
+							a.Usage = append(a.Usage, v1.Usage{Reservation: fmt.Sprintf("res-%010d", i), Placement: 1, Used: v1.Amounts{"cpu": cpu, "memory": "256Mi", "pods": "3"}})
+						}
+						for i := range size.shapes {
+							a.NodeShapes = append(a.NodeShapes, v1.NodeShape{Count: 1, Free: v1.Amounts{"cpu": fmt.Sprint(i, "m"), "memory": "1Gi", "pods": "10"}})
+						}
+					}
+				}
+				for _, cpu := range []string{"100m", "300m"} {
+					f.advertise("oslo", "100000", "64Ti", large(cpu))
+					if _, err := f.term.refreshAll(); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					claimed := f.term.state.Cluster("oslo").Claimed()[corev1.ResourceMemory]
+					if want := int64(size.usages) * 256 << 20; claimed != want {
+						t.Errorf("%d of memory is claimed, want %d", claimed, want)
+					}
+				}
+				used := f.term.state.Cluster("oslo").Used
+				f.kill()
+				again := f.term.state.Cluster("oslo").Used
+				if len(again) != len(used) || again["res-0000000007-1"][corev1.ResourceCPU] != 300 {
+					t.Errorf("after a restart %d placements use %v", len(again), again["res-0000000007-1"])
+				}
+				f.advertise("oslo", "100000", "64Ti")
+				if n := len(f.term.state.Cluster("oslo").Used); n != 0 {
+					t.Errorf("%d placements are used that are gone", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAdvertisementThatNoRecordHoldsIsRefusedWithTheFigure(t *testing.T) {
+	withBudget(t, func(*Budget) {}, func(f *fleet) {
+		labels := map[string]string{}
+		for i := range 16 {
+			labels[fmt.Sprintf("%s.example.com/label-%d", strings.Repeat("a", 60), i)] = strings.Repeat("b", 63)
+		}
+		adv := &v1.Advertisement{
+			ClusterID: "oslo", Epoch: 1, Sequence: 1,
+			Capacity: v1.Amounts{"cpu": "100000"}, Allocatable: v1.Amounts{"cpu": "100000"}, Allocated: v1.Amounts{},
+		}
+		for i := range 256 {
+			adv.NodeShapes = append(adv.NodeShapes, v1.NodeShape{Count: 1, Free: v1.Amounts{"cpu": fmt.Sprint(i)}, NodeLabels: labels})
+		}
+		_, err := f.PublishAdvertisement(context.Background(), "oslo", adv)
+		if fault.ReasonOf(err) != fault.TooLarge || !strings.Contains(err.Error(), "65536 fit") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestWhoIsOverItsBudgetIsShownForAWhile(t *testing.T) {
+	withBudget(t, func(*Budget) {}, func(f *fleet) {
+		f.NoteRefusal("rome", "rate", "member rome asks too often")
+		over := func() []string {
+			view, err := f.Cluster(context.Background(), "rome")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return view.OverBudget
+		}
+		if got := over(); len(got) != 1 || got[0] != "member rome asks too often" {
+			t.Errorf("it shows %q", got)
+		}
+		time.Sleep(refusalShown + time.Second)
+		synctest.Wait()
+		if got := over(); len(got) != 0 {
+			t.Errorf("later it shows %q", got)
+		}
+	})
+}
+
+// Placements that never were: without a restored state the broker believes none of them.
+func TestInventedHoldingsAreNotBelieved(t *testing.T) {
+	invent := func(n int, consumerID string) []v1.ProvidedPlacement {
+		var out []v1.ProvidedPlacement
+		for i := range n {
+			out = append(out, v1.ProvidedPlacement{
+				Reservation: fmt.Sprintf("res-invent%04d", i), Placement: 100, ConsumerID: consumerID, Resources: v1.Amounts{"cpu": "1m"}, Acknowledged: true,
+			})
+		}
+		return out
+	}
+	count := func(f *fleet) (n int) {
+		f.term.state.Reservations(func(r *ledger.Reservation) {
+			if r.EndReason == "" {
+				n++
+			}
+		})
+		return n
+	}
+	t.Run("unasked", func(t *testing.T) {
+		withBudget(t, func(*Budget) {}, func(f *fleet) {
+			before := f.term.state.Position()
+			f.announce("paris", invent(2048, "rome"))
+			if count(f) != 0 || f.term.state.Position() != before {
+				t.Errorf("%d reservations are in the book, %d records were written", count(f), f.term.state.Position()-before)
+			}
+		})
+	})
+	// It says that it keeps something that the broker does not know, so that it is asked.
+	ask := func(f *fleet) {
+		f.advertise("paris", "100000", "64Ti", func(a *v1.Advertisement) {
+			a.Usage = []v1.Usage{{Reservation: "res-invent0000", Placement: 1, Used: v1.Amounts{"cpu": "1m"}}}
+		})
+	}
+	t.Run("in the name of a cluster that wants none of it", func(t *testing.T) {
+		withBudget(t, func(*Budget) {}, func(f *fleet) {
+			ask(f)
+			f.announce("paris", invent(2048, "rome"))
+			if list := f.poll("rome", ""); !list.Announce {
+				t.Error("rome is not asked whether it wants what is announced in its name")
+			}
+			f.announce("rome", nil)
+			if n := count(f); n != 0 {
+				t.Errorf("%d reservations stand in rome's name", n)
+			}
+			f.announce("paris", invent(2048, "rome"))
+			if n := count(f); n != 0 {
+				t.Errorf("%d reservations stand after it was said again", n)
+			}
+		})
+	})
+	t.Run("in the name of nobody", func(t *testing.T) {
+		withBudget(t, func(*Budget) {}, func(f *fleet) {
+			ask(f)
+			f.announce("paris", invent(100, "nobody"))
+			time.Sleep(strangerPatience + time.Second)
+			synctest.Wait()
+			if n := count(f); n != 0 {
+				t.Errorf("%d reservations of nobody stand", n)
+			}
+		})
+	})
+	t.Run("more than the cluster has", func(t *testing.T) {
+		withBudget(t, func(*Budget) {}, func(f *fleet) {
+			ask(f)
+			provides := invent(10, "rome")
+			for i := range provides {
+				provides[i].Resources = v1.Amounts{"cpu": "30000"}
+			}
+			f.announce("paris", provides)
+			if n := count(f); n != 3 {
+				t.Errorf("%d of 30000 cores each are in the book of a cluster with 100000", n)
+			}
+		})
+	})
+}

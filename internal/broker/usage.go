@@ -1,0 +1,84 @@
+package broker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// usageRecord is how large a record about usage becomes: well below the largest one.
+const usageRecord = journal.MaxRecordBytes / 2
+
+// tooLarge is an event that does not fit into a record.
+type tooLarge struct{ size int }
+
+func (e *tooLarge) Error() string {
+	return fmt.Sprintf("it takes %d bytes of the journal, and one record holds %d", e.size, journal.MaxRecordBytes)
+}
+
+// recordOffer writes an offer down, in parts where one record does not hold it: the offer
+// without what its placements use, then what has changed in that.
+func (t *term) recordOffer(offer *ledger.Offer) error {
+	err := t.record(ledger.Event{Offer: offer})
+	if _, large := errors.AsType[*tooLarge](err); !large {
+		return err
+	}
+	apart := *offer
+	apart.Used, apart.UsedApart = nil, true
+	err = t.record(ledger.Event{Offer: &apart})
+	if large, ok := errors.AsType[*tooLarge](err); ok {
+		return fault.New(fault.TooLarge, "advertisement of %q takes %d bytes of the journal beside what its placements use, and %d fit: show fewer shapes of nodes, or fewer labels and claims",
+			offer.ClusterID, large.size, journal.MaxRecordBytes)
+	}
+	if err != nil {
+		return err
+	}
+	for _, part := range usageParts(offer.ClusterID, t.state.Cluster(offer.ClusterID).Used, offer.Used) {
+		if err := t.record(ledger.Event{Usage: &part}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usageParts turn one usage into another. What is less comes first, so that no part adds up
+// to more than the whole.
+func usageParts(clusterID string, before, after map[string]quantity.Amounts) []ledger.Usage {
+	var parts []ledger.Usage
+	size := usageRecord
+	part := func(more int) *ledger.Usage {
+		if size += more; size > usageRecord {
+			parts, size = append(parts, ledger.Usage{ClusterID: clusterID}), more
+		}
+		return &parts[len(parts)-1]
+	}
+	for _, placement := range slices.Sorted(maps.Keys(before)) {
+		if _, stays := after[placement]; !stays {
+			p := part(len(placement) + 3)
+			p.Drop = append(p.Drop, placement)
+		}
+	}
+	for _, placement := range slices.Sorted(maps.Keys(after)) {
+		used := after[placement]
+		if known, ok := before[placement]; ok && known.Equal(used) {
+			continue
+		}
+		text, err := json.Marshal(used)
+		if err != nil {
+			panic(err) // names and numbers
+		}
+		p := part(len(placement) + len(text) + 4)
+		if p.Set == nil {
+			p.Set = map[string]quantity.Amounts{}
+		}
+		p.Set[placement] = used
+	}
+	return parts
+}

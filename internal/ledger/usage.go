@@ -1,0 +1,60 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Usage changes what placements use on one cluster, by placement name.
+type Usage struct {
+	ClusterID string                      `json:"clusterID"`
+	Set       map[string]quantity.Amounts `json:"set,omitempty"`
+	Drop      []string                    `json:"drop,omitempty"`
+}
+
+// of is the usage of a cluster after the change.
+func (u *Usage) of(used map[string]quantity.Amounts) map[string]quantity.Amounts {
+	out := maps.Clone(used)
+	if out == nil {
+		out = map[string]quantity.Amounts{}
+	}
+	maps.Copy(out, u.Set)
+	for _, placement := range u.Drop {
+		delete(out, placement)
+	}
+	return out
+}
+
+func (s *State) checkUsage(u *Usage) error {
+	c := s.clusters[u.ClusterID]
+	if c == nil {
+		return fmt.Errorf("usage of %q: %w", u.ClusterID, ErrUnknown)
+	}
+	return checkUsed(u.ClusterID, u.of(c.Used))
+}
+
+func (s *State) applyUsage(u *Usage) {
+	c := s.clusters[u.ClusterID]
+	c.Used = u.of(c.Used)
+	c.recount()
+}
+
+// checkUsed keeps the sum within what recount can add up.
+func checkUsed(clusterID string, used map[string]quantity.Amounts) error {
+	running := quantity.Amounts{}
+	for _, placement := range slices.Sorted(maps.Keys(used)) {
+		if err := checkAmounts(used[placement]); err != nil {
+			return fmt.Errorf("offer of %q: use of %q: %w", clusterID, placement, err)
+		}
+		running = running.Add(used[placement])
+	}
+	for _, name := range running.Names() {
+		if running[name] >= quantity.Limit {
+			return fmt.Errorf("offer of %q: %w: more than %d of %s in use", clusterID, ErrMalformed, quantity.Limit-1, name)
+		}
+	}
+	return nil
+}
