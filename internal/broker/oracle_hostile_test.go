@@ -1,0 +1,115 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// evil is a member that has nothing to lend and wants to hurt.
+const evil = "evil"
+
+// attack does one hostile thing. None of it may change what others have.
+func (m *machine) attack(c choose) (cause, error) {
+	deeds := []func(choose) error{m.nameResources, m.inventHoldings, m.shutUnknown, m.sendNowhere, m.reportOnOthers, m.askForTooMuch}
+	err := deeds[c(len(deeds))](c)
+	if _, considered := errors.AsType[*fault.Error](err); err != nil && !considered {
+		return cause{}, fmt.Errorf("a hostile call is answered with %w", err)
+	}
+	return cause{}, m.withinBudget()
+}
+
+// nameResources offers nothing, under new names each time.
+func (m *machine) nameResources(c choose) error {
+	m.sequence++
+	whole := v1.Amounts{}
+	for i := range 1 + c(64) {
+		whole[fmt.Sprintf("evil-%d.example.com/r%d", m.sequence, i)] = "1"
+	}
+	_, err := m.PublishAdvertisement(context.Background(), evil, &v1.Advertisement{
+		ClusterID: evil, EndpointURL: endpointOf(evil), Epoch: 1, Sequence: m.sequence, Timestamp: m.now(), Capacity: whole, Allocatable: whole,
+	})
+	if err == nil {
+		m.hear(evil, &lender{amounts: quantity.Amounts{}, agent: true, heard: m.now(), epoch: 1, sequence: m.sequence})
+	}
+	return err
+}
+
+// inventHoldings announces placements that never were, which nobody asked for.
+func (m *machine) inventHoldings(c choose) error {
+	h := &v1.Holdings{}
+	for i := range 1 + c(50) {
+		h.Provides = append(h.Provides, v1.ProvidedPlacement{
+			Reservation: fmt.Sprintf("res-evil%06d", i), Placement: int32(1 + c(100)), ConsumerID: oneOf(c, "rome", "athens", "nobody"),
+			Resources: v1.Amounts{"cpu": "1"}, Acknowledged: true,
+		})
+	}
+	return m.AnnounceHoldings(context.Background(), evil, h)
+}
+
+func (m *machine) shutUnknown(c choose) error {
+	for range 1 + c(20) {
+		if _, err := m.ReleaseReservation(context.Background(), evil, fmt.Sprintf("unknown-%08d-%d", m.steps, c(1000))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *machine) sendNowhere(c choose) error {
+	return m.SendMessage(context.Background(), evil, &v1.Message{To: oneOf(c, "rome", "paris", "nobody"), Slot: fmt.Sprint(m.steps), Body: make([]byte, 1000)})
+}
+
+// reportOnOthers speaks for placements of others.
+func (m *machine) reportOnOthers(c choose) error {
+	r := m.anyTold(c)
+	if r == nil {
+		return nil
+	}
+	err := m.ReportStatus(context.Background(), evil, r.name, &v1.StatusReport{
+		Placement: 1, Role: oneOf(c, consumer, provider), State: oneOf(c, v1.StatusReportStateGone, v1.StatusReportStateRefused),
+	})
+	if fault.ReasonOf(err) != fault.NotFound {
+		return fmt.Errorf("a report on a placement of others: %v", err) //nolint:errorlint // it must not pass for a refusal
+	}
+	return nil
+}
+
+func (m *machine) askForTooMuch(choose) error {
+	_, err := m.RequestReservation(context.Background(), evil, fmt.Sprintf("too-much-%08d", m.steps), &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1000000"}})
+	if err == nil {
+		return errors.New("a million cores were granted")
+	}
+	return err
+}
+
+// withinBudget is invariant E2, for every member.
+func (m *machine) withinBudget() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	budget, t := m.config.Budget, m.term
+	for id, a := range t.accounts {
+		a.drain(m.now(), budget.JournalPerHour)
+		// A call that was let in may write one event more.
+		if a.written > float64(budget.JournalPerHour+1<<20) {
+			return fmt.Errorf("%s has written %.0f bytes", id, a.written)
+		}
+		if n := a.reservations + len(a.shut); n > budget.Reservations {
+			return fmt.Errorf("%s has %d reservations and keys in the book", id, n)
+		}
+	}
+	if most := 3 + len(t.accounts)*budget.ResourceNames; t.market.Resources() > min(most, decision.MaxResources) {
+		return fmt.Errorf("%d resource names are in use by %d members", t.market.Resources(), len(t.accounts))
+	}
+	if c := t.state.Cluster(evil); c != nil && (c.Placements() > 0 || c.Claimed()[corev1.ResourceCPU] > 0) {
+		return fmt.Errorf("evil holds %v", c.Claimed())
+	}
+	return nil
+}
