@@ -68,6 +68,7 @@ var studies = []study{
 	{"delivery", delivery},
 	{"projection", projection},
 	{"failover", failover},
+	{"hostile", hostile},
 	{"scale", scale},
 	{"agent", agent},
 	{"peering", peering},

@@ -35,7 +35,7 @@ const (
 	// mostMemory is what the broker may have of the machine at any time.
 	mostMemory = 256 << 20
 	// honestCalls are made before the attack, to compare with.
-	honestCalls = 200
+	honestCalls = 60
 )
 
 // One member sends 200 MB of whatever may hurt. The broker keeps to its memory, the journal

@@ -70,10 +70,10 @@ func TestCertificatesThatSpeakForNoClusterAreForbidden(t *testing.T) {
 		template *x509.Certificate
 		want     string
 	}{
-		"name in upper case":     {clientTemplate("Rome"), `"Rome" is no cluster ID`},
+		"name in upper case":     {clientTemplate("Rome"), `"Rome" is not a cluster ID`},
 		"no name":                {clientTemplate(""), "0 common names"},
 		"two names":              {twoNames, "2 common names"},
-		"URI of another cluster": {foreignURI, "does not agree"},
+		"URI of another cluster": {foreignURI, "does not match"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := s.clientWith(t, certificate(t)(s.agentsCA.Issue(tc.template)))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -37,7 +38,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if s, ok := errors.AsType[*statusError](err); ok {
 		status = s.status
 	}
-	gone := errors.Is(err, context.Canceled) && r.Context().Err() != nil
+	gone := errors.Is(err, context.Canceled) && r.Context().Err() != nil || isCut(err)
 	if gone {
 		// A connection may be closed in one direction alone, and what is between caller and
 		// broker may do so: whoever still reads is to ask again.
@@ -67,6 +68,12 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.WriteHeader(status)
 	// A caller that went away is no matter of the server.
 	_, _ = w.Write(body)
+}
+
+// isCut reports whether an answer could not be written because its connection has ended.
+func isCut(err error) bool {
+	cut, ok := errors.AsType[*net.OpError](err)
+	return ok && cut.Op == "write"
 }
 
 // retryAfter in whole seconds, 0 for none. A refusal for load always has one.

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+const (
+	// honestClients reserve one after the other, at a rate that no limit stops.
+	honestClients = 8
+	honestPause   = 40 * time.Millisecond
+	// hostileCallers send at once what is large or takes many times its size.
+	hostileCallers = 16
+	// hostilePause is between two requests of one of them: together they ask more often than
+	// one cluster may, and leave the machine to what is measured.
+	hostilePause = 100 * time.Millisecond
+)
+
+// hostile compares what members wait for while another one attacks with what they wait for
+// otherwise.
+var hostile = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
+	broker, err := at.startBroker(ctx, "broker", false)
+	if err != nil {
+		return err
+	}
+	if err := at.lend(ctx, s.lenders); err != nil {
+		return err
+	}
+	members, err := at.connectAll(honestClients, "client", broker.url)
+	if err != nil {
+		return err
+	}
+	a, err := at.attacker(broker.url)
+	if err != nil {
+		return err
+	}
+	var asked atomic.Int64
+	reserve := func(ctx context.Context, client int) error {
+		_, err := members[client].RequestReservation(ctx, fmt.Sprintf("request-%d", asked.Add(1)), oneCPU())
+		return err
+	}
+	var calm, busy slice
+	for range s.rounds {
+		quiet, err := paceSlice(ctx, s.slice, reserve)
+		if err != nil {
+			return err
+		}
+		stop := a.begin(ctx)
+		under, err := paceSlice(ctx, s.slice, reserve)
+		stop()
+		if err != nil {
+			return err
+		}
+		calm, busy = merge(calm, quiet), merge(busy, under)
+	}
+	t.row("p99 of others under attack ÷ otherwise", busy.at(.99)/calm.at(.99), atMost(2, 0, ""),
+		"%.1f ms ÷ %.1f ms; %d MB of one member in %d requests", busy.at(.99), calm.at(.99), a.sent.Load()>>20, a.requests.Load())
+	return nil
+})
+
+// paceSlice has every member work, pausing between two calls, and counts the calls alone.
+func paceSlice(ctx context.Context, length time.Duration, do work) (slice, error) {
+	var (
+		working sync.WaitGroup
+		took    = make([][]time.Duration, honestClients)
+		failed  = make([]error, honestClients)
+		began   = time.Now()
+	)
+	for client := range honestClients {
+		working.Go(func() {
+			for time.Since(began) < length && failed[client] == nil {
+				asked := time.Now()
+				failed[client] = do(ctx, client)
+				took[client] = append(took[client], time.Since(asked))
+				sleep(ctx, honestPause)
+			}
+		})
+	}
+	working.Wait()
+	out := slice{wall: time.Since(began)}
+	for client := range honestClients {
+		if failed[client] != nil {
+			return out, failed[client]
+		}
+		out.took = append(out.took, took[client]...)
+	}
+	return out, nil
+}
+
+// attacker is one member that sends what may hurt.
+type attacker struct {
+	url  string
+	http *http.Client
+	sent atomic.Int64
+	// requests also numbers them.
+	requests atomic.Int64
+}
+
+func (s *site) attacker(url string) (*attacker, error) {
+	c, err := s.caller("evil", url)
+	if err != nil {
+		return nil, err
+	}
+	return &attacker{url: url, http: &http.Client{Transport: c.transport}}, nil
+}
+
+// begin attacks until the returned function is called.
+func (a *attacker) begin(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var attacking sync.WaitGroup
+	for range hostileCallers {
+		attacking.Go(func() {
+			for ctx.Err() == nil {
+				a.send(ctx)
+				sleep(ctx, hostilePause)
+			}
+		})
+	}
+	return func() { cancel(); attacking.Wait() }
+}
+
+func (a *attacker) send(ctx context.Context) {
+	n := a.requests.Add(1)
+	method, path, body := http.MethodPost, "/api/v1/holdings", bytes.Repeat([]byte("["), 1<<20)
+	switch n % 4 {
+	case 0:
+		path, body = "/api/v1/advertisements", hostileAdvertisement(n)
+	case 1:
+		method, path, body = http.MethodDelete, fmt.Sprintf("/api/v1/reservations/unknown-%d", n), nil
+	case 2:
+		body = append(append([]byte(`{"provides":[],"consumes":[`), bytes.Repeat([]byte("{},"), 1<<16)...), "{}]}"...)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, a.url+path, bytes.NewReader(body))
+	if err != nil {
+		return // it is of no use to what is measured
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := a.http.Do(request)
+	if err != nil {
+		return // refused before it was sent
+	}
+	_, _ = io.Copy(io.Discard, response.Body) // cut is fine too
+	_ = response.Body.Close()
+	a.sent.Add(int64(len(body)))
+}
+
+// hostileAdvertisement names resources that nobody has, and as many placements as it may.
+func hostileAdvertisement(n int64) []byte {
+	adv := advertisementOf("evil", n)
+	adv.Capacity, adv.Allocatable = v1.Amounts{"cpu": "1"}, v1.Amounts{"cpu": "1"}
+	for i := range 60 {
+		name := fmt.Sprintf("evil-%d.example.com/r%d", n, i)
+		adv.Capacity[name], adv.Allocatable[name] = "1", "1"
+	}
+	for i := range 4096 {
+		adv.Usage = append(adv.Usage, v1.Usage{Reservation: fmt.Sprintf("res-%010d", n*4096+int64(i)), Placement: 1, Used: v1.Amounts{"cpu": "1m", "memory": "1Mi"}})
+	}
+	text, err := json.Marshal(adv)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return text
+}
