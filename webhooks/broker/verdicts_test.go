@@ -125,7 +125,7 @@ func TestReservations(t *testing.T) {
 		"resources that no node has": {
 			spec: `{requesterID: rome, requestedResources: {cpus: 1, gpu: 1}}`,
 			errors: []string{
-				`spec.requestedResources[cpus]: Invalid value: "cpus" … name cpu, memory`,
+				`spec.requestedResources[cpus]: Invalid value: "cpus" … use cpu, memory`,
 				`spec.requestedResources[gpu]: Invalid value: "gpu" … for example nvidia.com/gpu`,
 			},
 		},
@@ -182,7 +182,7 @@ func TestBrokerConfigs(t *testing.T) {
 		"bounds of what does not exist, or in parts": {
 			spec: `{maxPerReservation: {vcpu: 4}}`,
 			errors: []string{
-				`spec.maxPerReservation[vcpu]: Invalid value: "vcpu" … name cpu, memory`,
+				`spec.maxPerReservation[vcpu]: Invalid value: "vcpu" … use cpu, memory`,
 			},
 		},
 		"a bound of half a pod": {

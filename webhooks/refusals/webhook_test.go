@@ -267,7 +267,7 @@ var edits = map[string]edit{
 	},
 	"a bound of what does not exist in the configuration": {
 		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"maxPerReservation":{"cores":"4"}}}`,
-		[]string{"spec.maxPerReservation[cores]", "name cpu, memory"},
+		[]string{"spec.maxPerReservation[cores]", "use cpu, memory"},
 	},
 	"a bound of half a pod in the configuration": {
 		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"maxPerReservation":{"pods":"500m"}}}`,
