@@ -94,6 +94,9 @@ func (r *Release) connect(p *Pod, change func(*service, string)) error {
 			continue
 		}
 		port, err := p.numbered(c, key.target)
+		if _, exposed := r.ports[key.service]; err != nil && !exposed {
+			continue // a Service that went with an upgrade, as did the port
+		}
 		if err != nil {
 			return fmt.Errorf("pods behind Service %q: %w", key.service, err)
 		}
