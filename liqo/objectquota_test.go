@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqotech/liqo/pkg/consts"
@@ -54,4 +55,12 @@ func TestObjectQuotasBoundEveryNamespaceThatAGuardedPeerWritesTo(t *testing.T) {
 	more := amountsOf("count/configmaps", "200")
 	wantQuotas("with another limit", ObjectLimits{Offloaded: more, Tenant: tenant}, map[string]corev1.ResourceList{"demo-berlin": more, "tenant-of-berlin": tenant})
 	wantQuotas("without limits of tenants", ObjectLimits{Offloaded: more}, map[string]corev1.ResourceList{"demo-berlin": more})
+}
+
+func amountsOf(pairs ...string) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
 }

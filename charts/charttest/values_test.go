@@ -99,7 +99,6 @@ var agentValues = with(shared, map[string]string{
 	"providers without agents":               `{peeringMode: kubeconfig, kubeconfigs: {existingSecret: others}}`,
 	"a cluster without Liqo":                 `{peeringMode: none, acceptBrokerReservations: false}`,
 	"Liqo elsewhere":                         `{liqo: {namespace: liqo-system}, guard: {elsewhere: Deny}}`,
-	"a quota in offloaded namespaces":        `{namespaceQuota: true}`,
 	"capacity kept by pods":                  `{hold: {mode: Placeholder, placeholder: {image: "mirror.example.com/pause:1", priority: 100}}}`,
 	"no guard":                               `{guard: {enabled: false}}`,
 	"a guard of other peerings":              `{guard: {elsewhere: enforce, sameNames: [shop, web-1]}}`,

@@ -16,17 +16,6 @@ import (
 // reassertQuotas is how often quotas are looked at that nothing tells of.
 const reassertQuotas = 5 * time.Minute
 
-// setupQuotas keeps a ResourceQuota in the namespaces that consumers have offloaded.
-func setupQuotas(mgr manager.Manager, opts Options) error {
-	if !opts.NamespaceQuota {
-		return nil
-	}
-	offloaded := predicate.NewPredicateFuncs(func(obj client.Object) bool { return liqo.ConsumerOf(obj) != "" })
-	return wholeController(mgr, "namespacequota").
-		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(offloaded)).
-		Complete(whole{keep: opts.Peering.KeepQuotas, again: reassertQuotas})
-}
-
 // setupObjectQuotas keeps a ResourceQuota of objects in every namespace that peers write to.
 func setupObjectQuotas(mgr manager.Manager, opts Options) error {
 	limits := opts.ObjectLimits

@@ -65,8 +65,6 @@ type Options struct {
 	OpenRights func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error
 	// Place of this cluster becomes labels of the virtual nodes; nil if it is not known.
 	Place func() liqo.Place
-	// NamespaceQuota has a ResourceQuota in every namespace that a consumer has offloaded.
-	NamespaceQuota bool
 	// ObjectLimits bound how many objects peers may have in each namespace.
 	ObjectLimits liqo.ObjectLimits
 	// Placeholders keeps capacity with pods; nil where nothing but the ledger can.
@@ -125,9 +123,6 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 			return err
 		}
 		if err := setupRights(mgr, opts); err != nil {
-			return err
-		}
-		if err := setupQuotas(mgr, opts); err != nil {
 			return err
 		}
 		if err := setupObjectQuotas(mgr, opts); err != nil {

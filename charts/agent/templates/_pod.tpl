@@ -166,9 +166,6 @@ resources:
 - --give-up-timeout={{ .Values.giveUpTimeout }}
 - --expiry-notice={{ .Values.ending.notice }}
 - --drain-timeout={{ .Values.ending.drainTimeout }}
-{{- if and .Values.namespaceQuota (include "liqo-resource-broker-agent.peers" .) }}
-- --namespace-quota
-{{- end }}
 {{- if include "liqo-resource-broker-agent.objectLimits" . }}
 {{- range $name, $limit := .Values.guard.limits.offloaded }}
 - --offloaded-object-limits={{ $name }}={{ $limit }}

@@ -360,7 +360,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.terms.offer).admit,
 		Peering: a.peering, Place: a.terms.place,
 		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
-		Placeholders: a.placeholders(), NamespaceQuota: a.namespaceQuota, ObjectLimits: a.objectLimits,
+		Placeholders: a.placeholders(), ObjectLimits: a.objectLimits,
 		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
 	})
 }

@@ -91,7 +91,6 @@ type options struct {
 	offloadedLimits  map[string]string
 	tenantLimits     map[string]string
 	objectLimits     liqo.ObjectLimits
-	namespaceQuota   bool
 	peerLifetime     time.Duration
 	guardElsewhere   bool
 	hold             string
@@ -167,7 +166,6 @@ func (o *options) bind(fs *pflag.FlagSet) {
 
 	fs.DurationVar(&o.expiryNotice, "expiry-notice", o.expiryNotice, "how long before a reservation's duration is over condition Ending of its ResourceRequest says so; 0 for not at all")
 	fs.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long pods are evicted from the virtual node of a reservation that has ended, with respect for PodDisruptionBudgets; the rest is then deleted, with the grace period of each")
-	fs.BoolVar(&o.namespaceQuota, "namespace-quota", o.namespaceQuota, "keep a ResourceQuota in every namespace that a consumer has offloaded here, of what is reserved for it")
 	fs.DurationVar(&o.peerLifetime, "peer-certificate-lifetime", o.peerLifetime, "how long the certificates live that Liqo has signed here for other clusters, from 10m to 8760h; Liqo renews them when two thirds of that are over; with webhooks")
 	fs.BoolVar(&o.guardElsewhere, "guard-elsewhere", o.guardElsewhere, "sign identities for reservations alone in tenant namespaces that the agent did not make, too; with webhooks")
 	fs.StringToStringVar(&o.offloadedLimits, "offloaded-object-limits", o.offloadedLimits, "limits of a ResourceQuota that the agent keeps in every namespace that a consumer has offloaded here, for example count/configmaps=100,requests.storage=100Gi")
