@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -27,23 +26,12 @@ const dialTimeout = 5 * time.Second
 // or at a cloud's metadata with it, it keeps off addresses that mean another machine to
 // everybody.
 type dialer struct {
-	// loopback allows loopback addresses: this cluster's own is one, so all are on one machine.
-	loopback bool
-	now      func() time.Time
+	rules Rules
+	now   func() time.Time
 }
 
 func newDialer(own string, now func() time.Time) *dialer {
-	return &dialer{loopback: isLoopback(own), now: now}
-}
-
-// isLoopback is whether an endpoint can only be reached from its own machine.
-func isLoopback(endpoint string) bool {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return err == nil && ip.Unmap().IsLoopback() || err != nil && strings.EqualFold(u.Hostname(), "localhost")
+	return &dialer{rules: RulesFor(own), now: now}
 }
 
 // dial returns how long the connection took to open.
@@ -93,14 +81,7 @@ func (d *dialer) check(address string) error {
 	if err != nil {
 		return err
 	}
-	ip := ap.Addr().Unmap()
-	switch {
-	case ip.IsLoopback() && !d.loopback:
-		return fmt.Errorf("%s is a loopback address: nobody else reaches it", ip)
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified():
-		return fmt.Errorf("%s is no address of an API server", ip)
-	}
-	return nil
+	return d.rules.CheckAddr(ap.Addr())
 }
 
 // answered is whether something spoke TLS. A certificate that this machine does not trust

@@ -1,0 +1,110 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// Rules decide which addresses that other clusters name this cluster may connect to.
+type Rules struct {
+	// loopback allows loopback addresses: this cluster's own API server is advertised at
+	// one, so all clusters are on one machine.
+	loopback bool
+	lookup   func(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// RulesFor returns the rules of a cluster that advertises its API server at own.
+func RulesFor(own string) Rules {
+	return Rules{loopback: isLoopback(own), lookup: net.DefaultResolver.LookupNetIP}
+}
+
+// isLoopback reports whether an address is on this machine, judging by what is written alone.
+func isLoopback(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err == nil && ip.Unmap().IsLoopback() || err != nil && strings.EqualFold(u.Hostname(), "localhost")
+}
+
+// metadata are the addresses of clouds' metadata services that are not link-local: of
+// Alibaba, Azure, Oracle and AWS.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
+	netip.MustParseAddr("192.0.0.192"), netip.MustParseAddr("fd00:ec2::254"),
+}
+
+// Prefixes whose addresses contain an IPv4 address, which a gateway on the way may reach:
+// NAT64 at bytes 12 to 15, 6to4 at bytes 2 to 5.
+var (
+	nat64     = netip.MustParsePrefix("64:ff9b::/96")
+	sixToFour = netip.MustParsePrefix("2002::/16")
+)
+
+// CheckAddr refuses an address that is not one of another cluster.
+func (r Rules) CheckAddr(ip netip.Addr) error {
+	ip = ip.Unmap().WithZone("")
+	if ip.Is6() {
+		bytes := ip.As16()
+		switch {
+		case nat64.Contains(ip):
+			return r.CheckAddr(netip.AddrFrom4([4]byte(bytes[12:])))
+		case sixToFour.Contains(ip):
+			return r.CheckAddr(netip.AddrFrom4([4]byte(bytes[2:6])))
+		}
+	}
+	switch {
+	case ip.IsLoopback() && !r.loopback:
+		return fmt.Errorf("%s is a loopback address: nobody else reaches it", ip)
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(), ip == broadcast, isMetadata(ip):
+		return fmt.Errorf("%s is no address of an API server", ip)
+	}
+	return nil
+}
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+func isMetadata(ip netip.Addr) bool {
+	for _, known := range metadata {
+		if ip == known {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckHost refuses a host, an IP address or a DNS name, one of whose addresses is refused.
+// A name can resolve to other addresses afterwards.
+func (r Rules) CheckHost(ctx context.Context, host string) error {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return r.CheckAddr(ip)
+	}
+	ips, err := r.lookup(ctx, "ip", host)
+	if err != nil {
+		return fmt.Errorf("resolving %q: %w", host, err)
+	}
+	if len(ips) == 0 {
+		return fmt.Errorf("%q resolves to no address", host)
+	}
+	for _, ip := range ips {
+		if err := r.CheckAddr(ip); err != nil {
+			return fmt.Errorf("%q: %w", host, err)
+		}
+	}
+	return nil
+}
+
+// CheckEndpoint refuses an endpoint that is no https address of another cluster.
+func (r Rules) CheckEndpoint(ctx context.Context, endpoint string) error {
+	_, host, err := addressOf(endpoint)
+	if err != nil {
+		return errors.New("not an https address")
+	}
+	return r.CheckHost(ctx, host)
+}
