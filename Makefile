@@ -142,7 +142,7 @@ soak: tools ## Break the broker as often as docs/reliability.md says, and fuzz e
 
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder for FUZZTIME each; what is found stays in testdata.
-	grep -r --include='*_test.go' -o '^func Fuzz[A-Za-z]*' internal | sed 's|/[^/]*_test.go:func | |' | while read -r folder target; do \
+	grep -r --include='*_test.go' -o '^func Fuzz[A-Za-z]*' internal liqo | sed 's|/[^/]*_test.go:func | |' | while read -r folder target; do \
 	  echo "$$folder $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$folder" || exit 1; \
 	done
 

@@ -2,6 +2,7 @@ package liqo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -79,6 +80,8 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action)
 		return nil
 	case WriteIdentity:
 		return p.writeIdentity(ctx, s)
+	case RecordServer:
+		return p.recordServer(ctx, s.namespace, s.server)
 	case DeleteIdentity:
 		defer failpoint.Hit(failpoint.ConsumerIdentityDeleted)
 		return p.remove(ctx, s.identity)
@@ -133,8 +136,13 @@ func (p *Peering) sendAnswer(s *consumerScene) {
 	failpoint.Hit(failpoint.ConsumerAnswered)
 }
 
+// errRefused marks a message of the provider that no honest provider sends. Nothing is
+// sent in answer to it.
+var errRefused = errors.New("refused")
+
 // answerTo signs the nonce with the key of this cluster's Liqo. The same challenge
-// gets the same answer, even from a key whose signatures differ each time.
+// gets the same answer, even from a key whose signatures differ each time. The error is
+// errRefused for a challenge that this cluster does not answer.
 func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +152,10 @@ func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 	}
 	var challenge Challenge
 	if err := s.challenge.body(&challenge); err != nil {
-		return answered{}, err
+		return answered{}, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	if err := checkNonce(challenge.Nonce); err != nil {
+		return answered{}, fmt.Errorf("%w: challenge of %q: %w", errRefused, s.Provider, err)
 	}
 	private, err := s.key.parsePrivate()
 	if err != nil {
@@ -154,7 +165,7 @@ func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 	if err != nil {
 		return answered{}, err
 	}
-	signature, err := authentication.SignNonce(private, challenge.Nonce)
+	signature, err := signNonce(private, challenge.Nonce)
 	if err != nil {
 		return answered{}, err
 	}
@@ -173,6 +184,10 @@ func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 
 func (p *Peering) writeIdentity(ctx context.Context, s *consumerScene) error {
 	defer failpoint.Hit(failpoint.ConsumerIdentityMade)
+	// The policy compares the Identity with the record, so the record comes first.
+	if err := p.recordServer(ctx, s.namespace, spellings(orElse(s.advertised(), s.credentials.APIServer))); err != nil {
+		return err
+	}
 	spec := authv1beta1.IdentitySpec{
 		ClusterID: liqov1beta1.ClusterID(s.Provider), Type: authv1beta1.ControlPlaneIdentityType,
 		AuthParams: s.credentials.authParams(), Namespace: new(s.credentials.TenantNamespace),

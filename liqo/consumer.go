@@ -19,6 +19,7 @@ type ConsumerView struct {
 	Namespace ObjectView
 	Identity  IdentityView
 	Handshake ConsumerHandshake
+	Server    ServerView
 
 	Slice       SliceView
 	VirtualNode ObjectView
@@ -69,8 +70,17 @@ type ConsumerHandshake struct {
 	// Credentials is true when credentials came that continue the handshake and fit
 	// this cluster's key; Applied when the Identity holds them already.
 	Credentials, Applied bool
-	// Problem says why what came cannot be used.
+	// Problem says why this cluster refuses what came. It is empty if nothing was refused.
 	Problem string
+}
+
+// ServerView is the record of the provider's API servers in the tenant namespace.
+type ServerView struct {
+	// Recordable is true where the agent made both namespace and identity, Recorded when
+	// the record has what the provider advertises.
+	Recordable, Recorded bool
+	// Wanted is true when there is something to record.
+	Wanted bool
 }
 
 // SliceView is the placement's ResourceSlice.
@@ -83,6 +93,8 @@ type SliceView struct {
 	// Denied is true when the provider refuses it; Message says why.
 	Denied  bool
 	Message string
+	// Misled says what in its status leads this cluster's Liqo elsewhere, "" if nothing does.
+	Misled string
 }
 
 // NodeView is the virtual node.
@@ -137,6 +149,9 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 	s = ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: peered, Network: network, Offloading: offloadingAspect(v), Health: healthAspect(&v)}
 	if !peered.True {
 		s.NodeReady = waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")
+		if peered.Reason == agentv1alpha1.ReasonHandshakeRefused {
+			s.NodeReady = peered
+		}
 		return actions, s
 	}
 	if v.Namespace.usable() && (!v.Slice.Exists || v.Slice.usable() && v.Slice.Ours && !v.Slice.Current) {
@@ -164,6 +179,9 @@ func planPeering(v ConsumerView) (actions []Action, peered Aspect) {
 	if v.Handshake.Challenged {
 		actions = append(actions, Action{Do: SendAnswer})
 	}
+	if v.Server.Wanted {
+		actions = append(actions, Action{Do: RecordServer})
+	}
 	mayWrite := !v.Identity.Exists || v.Identity.Ours
 	if v.Handshake.Credentials && !v.Handshake.Applied && mayWrite {
 		return append(actions, Action{Do: WriteIdentity}), waiting(agentv1alpha1.ReasonPeering, "waiting for Liqo to use the identity at %q", v.Provider)
@@ -178,7 +196,7 @@ func planPeering(v ConsumerView) (actions []Action, peered Aspect) {
 		}
 		return actions, Aspect{True: true, Reason: agentv1alpha1.ReasonPeered, Message: fmt.Sprintf("this cluster has an identity at %q", v.Provider)}
 	case v.Handshake.Problem != "":
-		return actions, waiting(agentv1alpha1.ReasonPeering, "%s", v.Handshake.Problem)
+		return actions, waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Handshake.Problem)
 	case v.Identity.Exists && !v.Identity.Ours:
 		return actions, waiting(agentv1alpha1.ReasonPeering,
 			"identity %q was not made by the agent and does not work: repair or delete it", IdentityName(v.Provider))
@@ -201,6 +219,8 @@ func nodeAspect(v ConsumerView) Aspect {
 		return Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady, Message: fmt.Sprintf("node %q is ready", v.Name)}
 	case v.Node.Exists:
 		return waiting(agentv1alpha1.ReasonNodeNotReady, "node %q is not ready: %s", v.Name, orElse(v.Node.Message, "it has not said why"))
+	case v.Slice.Misled != "":
+		return waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Slice.Misled)
 	case v.Slice.Denied:
 		return waiting(agentv1alpha1.ReasonAwaitingNode, "%q does not grant the slice yet: %s", v.Provider, v.Slice.Message)
 	case v.VirtualNode.Exists:

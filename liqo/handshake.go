@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -203,19 +202,21 @@ func checkAnswer(a *Answer, nonce []byte, consumer string) error {
 }
 
 // checkCredentials refuses credentials that are not for the holder of publicKey
-// (PKIX, DER) as consumer, or that lead nowhere.
+// (PKIX, DER) as consumer, or that no kubeconfig can hold.
 func checkCredentials(c *Credentials, publicKey []byte, consumer string) error {
+	if len(c.SignedCRT) > maxCertificates {
+		return fmt.Errorf("certificate of %d bytes, at most %d are used", len(c.SignedCRT), maxCertificates)
+	}
 	if !certificateFits(c.SignedCRT, publicKey, consumer) {
-		return errors.New("credentials: the certificate is not for this cluster's key and ID")
+		return errors.New("the certificate is not for this cluster's key and ID")
 	}
-	server, err := url.Parse(c.APIServer)
-	if err != nil || server.Scheme != "https" || server.Host == "" {
-		return fmt.Errorf("credentials: API server %q is no https address", c.APIServer)
+	if _, err := canonicalServer(c.APIServer); err != nil {
+		return err
 	}
-	if c.TenantNamespace == "" {
-		return errors.New("credentials: no tenant namespace")
+	if err := checkCertificates(c.CA); err != nil {
+		return err
 	}
-	return nil
+	return checkNamespace(c.TenantNamespace)
 }
 
 func certificateFits(crt, publicKey []byte, consumer string) bool {

@@ -124,7 +124,7 @@ func TestCredentialsMustFitThisCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &Credentials{
 				TenantNamespace: "liqo-tenant-rome", APIServer: "https://paris.example:6443",
-				CA: []byte("ca"), SignedCRT: rome.certificate(t, "rome"),
+				CA: other.certificate(t, "ca"), SignedCRT: rome.certificate(t, "rome"),
 			}
 			test.change(c)
 			if err := checkCredentials(c, rome.der, "rome"); (err == nil) != test.ok {

@@ -33,6 +33,10 @@ func healthAspect(v *ConsumerView) Aspect {
 	case h.Unreachable != "":
 		return waiting(agentv1alpha1.ReasonProviderUnreachable,
 			"Liqo does not reach the API server of %q: %s; what runs there runs on, nothing new starts: see whether that cluster is up, and the way to it", v.Provider, h.Unreachable)
+	case v.Handshake.Problem != "":
+		return waiting(agentv1alpha1.ReasonHandshakeRefused, "%s; what runs there is not affected", v.Handshake.Problem)
+	case v.Slice.Misled != "":
+		return waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Slice.Misled)
 	case v.Slice.Denied:
 		return waiting(agentv1alpha1.ReasonSliceDenied,
 			"%q does not grant the slice any more: %s; see the ProviderInstruction there", v.Provider, orElse(v.Slice.Message, "it does not say why"))

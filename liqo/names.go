@@ -37,6 +37,11 @@ const (
 // virtual node's name.
 const OffloadedPodLabel = "offloading.liqo.io/nodename"
 
+// serverAnnotation, on a tenant namespace that the agent made, lists the API servers of the
+// provider that this cluster's Liqo may use, separated by spaces. The chart's policy for
+// Identities reads it.
+const serverAnnotation = "broker.fluidos.eu/api-server"
+
 // Labels that Liqo puts on what it replicates.
 const (
 	replicatedLabel  = consts.ReplicationStatusLabel

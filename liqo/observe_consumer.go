@@ -2,6 +2,8 @@ package liqo
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -40,6 +42,8 @@ type consumerScene struct {
 	credentials *Credentials
 	offloading  map[string]*offloadingv1beta1.NamespaceOffloading
 	network     *networkScene
+	// server is the record of the provider's API servers that has to be written, "" if none.
+	server string
 }
 
 // observeConsumer reads through the cache, and again past it before it says that
@@ -176,14 +180,22 @@ func (p *Peering) observeConsumerHandshake(ctx context.Context, s *consumerScene
 		s.observeLifetime()
 	}
 	if challenge != nil && s.live(challenge.Placement) {
-		s.challenge, s.Handshake.Challenged = challenge, true
-		if s.answer, err = p.answerTo(s); err != nil {
+		s.challenge = challenge
+		s.answer, err = p.answerTo(s)
+		switch {
+		case errors.Is(err, errRefused):
+			s.challenge, s.Handshake.Problem = nil, err.Error()
+		case err != nil:
 			return err
+		default:
+			s.Handshake.Challenged = true
 		}
 	}
 	if credentials != nil && s.live(credentials.Placement) && s.continues(credentials) {
-		p.readCredentials(s, credentials)
+		p.readCredentials(ctx, s, credentials)
 	}
+	p.observeServer(ctx, s)
+	s.observeMisled()
 	return nil
 }
 
@@ -221,14 +233,14 @@ func (s *consumerScene) continues(credentials *received) bool {
 	return (!s.Identity.works() || s.Identity.Due) && (credentials.PreviousDigest == "" || s.challenge == nil)
 }
 
-func (p *Peering) readCredentials(s *consumerScene, r *received) {
+func (p *Peering) readCredentials(ctx context.Context, s *consumerScene, r *received) {
 	var c Credentials
 	err := r.body(&c)
 	if err == nil {
-		err = checkCredentials(&c, s.key.der, p.opts.ClusterID)
+		err = p.acceptCredentials(ctx, s, &c)
 	}
 	if err != nil {
-		s.Handshake.Problem = err.Error()
+		s.Handshake.Problem = fmt.Sprintf("credentials of %q: %v", s.Provider, err)
 		return
 	}
 	s.credentials, s.Handshake.Credentials = &c, true
@@ -242,6 +254,21 @@ func (p *Peering) readCredentials(s *consumerScene, r *received) {
 		s.Handshake.Applied = remote != nil && *remote == c.TenantNamespace &&
 			equality.Semantic.DeepEqual(s.identity.Spec.AuthParams, c.authParams())
 	}
+}
+
+// acceptCredentials refuses credentials that are not for this cluster, or that lead its Liqo
+// anywhere but to the provider's advertised API server.
+func (p *Peering) acceptCredentials(ctx context.Context, s *consumerScene, c *Credentials) error {
+	if err := checkCredentials(c, s.key.der, p.opts.ClusterID); err != nil {
+		return err
+	}
+	if err := checkServer(c.APIServer, s.advertised()); err != nil {
+		return err
+	}
+	if err := p.checkProxy(c.ProxyURL); err != nil {
+		return err
+	}
+	return p.checkEndpoint(ctx, s.Provider, c.APIServer)
 }
 
 // observeDeparture looks at what others need, once nothing is left but the peering.

@@ -27,7 +27,7 @@ type Signer func(payload []byte) (envelope []byte, err error)
 // Verifier returns the payload of an envelope and the cluster that signed it.
 type Verifier func(envelope []byte) (clusterID string, payload []byte, err error)
 
-// Options of a Peering. All but LiqoNamespace, Remote, GatewayService, Clock, Log and DrainTimeout are required.
+// Options of a Peering. All but LiqoNamespace, Remote, CheckEndpoint, Proxies, GatewayService, Clock, Log and DrainTimeout are required.
 type Options struct {
 	// ClusterID of this cluster, the same as Liqo's.
 	ClusterID string
@@ -46,6 +46,11 @@ type Options struct {
 	// Rejected counts the pods on a virtual node that the provider does not take; nil if
 	// nobody counts them.
 	Rejected func(nodeName string) int
+
+	// CheckEndpoint refuses an API server that this cluster must not connect to; nil allows
+	// all. Proxies are the proxies through which providers may have it connect.
+	CheckEndpoint func(ctx context.Context, endpoint string) error
+	Proxies       []string
 
 	// GatewayService is the type of the Service through which other clusters reach this
 	// one's gateway, where networks are connected through Liqo; they are not if it is empty.
@@ -114,6 +119,8 @@ type Peering struct {
 	key     *clusterKey
 	// deputies by the provider whose part they do.
 	deputies map[string]*deputy
+	// verdicts on the API servers that providers named last.
+	verdicts map[string]serverVerdict
 	// said is what this cluster says of its network, by pair, and networks which it has.
 	said     map[Pair]said
 	networks ownNetworks
@@ -131,7 +138,7 @@ func New(o Options) (*Peering, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}, drains: attempts{}, deputies: map[string]*deputy{}, said: map[Pair]said{}}, nil
+	return &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}, drains: attempts{}, deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}, said: map[Pair]said{}}, nil
 }
 
 // Deliver takes an envelope that the broker says came from the cluster from. It is
@@ -181,6 +188,7 @@ func (p *Peering) forget(pair Pair) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.said, pair)
+	delete(p.verdicts, pair.Provider)
 }
 
 func (p *Peering) drop(pair Pair, steps []Step) {

@@ -21,6 +21,7 @@ const (
 	StopAsking       Verb = "StopAsking"
 	SendAnswer       Verb = "SendAnswer"
 	WriteIdentity    Verb = "WriteIdentity"
+	RecordServer     Verb = "RecordServer"
 	DeleteIdentity   Verb = "DeleteIdentity"
 	WriteSlice       Verb = "WriteSlice"
 	DeleteSlice      Verb = "DeleteSlice"

@@ -19,6 +19,12 @@ func (r *Reconciler) tell(inst, before *agentv1alpha1.ReservationInstruction) {
 			r.opts.Recorder.Eventf(inst, nil, severity(c), c.Reason, "End", "%s", wire.Clip(c.Message, wire.MaxNote))
 		}
 	}
+	for _, kind := range []string{agentv1alpha1.ConditionReady, agentv1alpha1.ConditionHealthy} {
+		if c := wire.Turned(inst.Status.Conditions, before.Status.Conditions, kind); c != nil && c.Reason == agentv1alpha1.ReasonHandshakeRefused {
+			r.opts.Recorder.Eventf(inst, nil, corev1.EventTypeWarning, c.Reason, "Peer", "%s", wire.Clip(c.Message, wire.MaxNote))
+			return
+		}
+	}
 }
 
 // severity is Normal for what was asked for or is well.

@@ -113,10 +113,13 @@ const (
 	ReasonBrokerUnreachable = "BrokerUnreachable"
 	ReasonPeering           = "Peering"
 	ReasonPeered            = "Peered"
-	ReasonPeeringSkipped    = "PeeringSkipped"
-	ReasonAwaitingNode      = "AwaitingNode"
-	ReasonNodeReady         = "NodeReady"
-	ReasonNodeNotReady      = "NodeNotReady"
+	// ReasonHandshakeRefused: the provider sent a message that this cluster refuses, since
+	// no honest provider sends it.
+	ReasonHandshakeRefused = "HandshakeRefused"
+	ReasonPeeringSkipped   = "PeeringSkipped"
+	ReasonAwaitingNode     = "AwaitingNode"
+	ReasonNodeReady        = "NodeReady"
+	ReasonNodeNotReady     = "NodeNotReady"
 	// ReasonNetworkConnected and those that follow are of NetworkConnected.
 	ReasonNetworkConnected = "NetworkConnected"
 	// ReasonNetworkPending: something is awaited on the way there.

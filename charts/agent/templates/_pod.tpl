@@ -99,7 +99,7 @@ resources:
 - --enrolment-url={{ . }}
 - --enrolment-ca-hash={{ $.Values.enrolment.caHash }}
 {{- if or $.Values.enrolment.token $.Values.enrolment.existingSecret }}
-- --enrolment-token=$(ENROLMENT_TOKEN)
+- --enrolment-token=env:ENROLMENT_TOKEN
 {{- end }}
 {{- end }}
 {{- with .Values.cluster.id }}
@@ -155,6 +155,9 @@ resources:
 {{- end }}
 - --accept-broker-reservations={{ .Values.acceptBrokerReservations }}
 - --liqo-namespace={{ .Values.liqo.namespace }}
+{{- with .Values.guard.allowedProxies }}
+- --allowed-proxies={{ join "," . }}
+{{- end }}
 - --networking={{ .Values.networking.mode }}
 - --gateway-service-type={{ .Values.networking.gatewayServiceType }}
 - --advertisement-name={{ .Values.advertisement.name }}

@@ -67,7 +67,7 @@ itself: it enrols the cluster at --enrolment-url, or by its account with
 --broker-kubeconfig, and renews the certificate.`,
 		Example: `  agent --identity-secret=agent-identity --broker-cert-path=/var/run/agent/tls \
     --enrolment-url=https://broker.example.com:8444 \
-    --enrolment-ca-hash=sha256:... --enrolment-token=...   # as broker enrol prints it
+    --enrolment-ca-hash=sha256:... --enrolment-token=@/etc/agent/token   # as broker enrol prints it
   agent --broker-url=https://broker.example.com:8443 --broker-cert-path=/etc/agent/tls
   agent --broker-kubeconfig=/etc/agent/broker/kubeconfig --broker-namespace=mailbox-rome \
     --identity-secret=agent-identity --broker-cert-path=/var/run/agent/tls   # through the broker's API server
@@ -101,6 +101,8 @@ type agent struct {
 	offloaded *offloaded
 	// scout is nil where nobody peers.
 	scout *reach.Scout
+	// rules say which addresses of providers this cluster connects to.
+	rules reach.Rules
 	// withoutLiqo is whether nobody peers because there was no Liqo when the agent started.
 	withoutLiqo bool
 	// connects is whether networks are connected through Liqo.
@@ -258,6 +260,7 @@ func (a *agent) addPeering(*rest.Config) error {
 	if a.peeringMode == peeringNone {
 		return nil
 	}
+	a.rules = reach.RulesFor(a.endpointURL)
 	a.scout = reach.New(a.endpointURL, clock.RealClock{})
 	if err := a.mgr.Add(a.scout); err != nil {
 		return err
@@ -269,8 +272,8 @@ func (a *agent) addPeering(*rest.Config) error {
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, LiqoNamespace: a.liqoNamespace,
 		Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(),
 		Messenger: a.transport, Sign: a.sign, Verify: a.verify,
-		Rejected: a.watcher.Rejected,
-		Outbox:   a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
+		Rejected: a.watcher.Rejected, CheckEndpoint: a.rules.CheckEndpoint, Proxies: a.allowedProxies,
+		Outbox: a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
 		GuardElsewhere: a.guardElsewhere,
 		ReclaimAfter:   a.reclaimTimeout, GiveUpAfter: a.giveUpTimeout, DrainTimeout: a.drainTimeout,
 	}

@@ -42,10 +42,13 @@ func TestAnAgentEnrolsItsCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(t.TempDir(), "tls")
+	dir, token := filepath.Join(t.TempDir(), "tls"), filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("token.that.comes.late"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	running := startAgent(t, plane, []string{
 		"--identity-secret=" + agentName + "-identity", "--broker-cert-path=" + dir, "--cluster-id=rome",
-		"--enrolment-url=" + site.EnrolmentURL, "--enrolment-ca-hash=" + site.CAHash(t), "--enrolment-token=token.that.comes.late",
+		"--enrolment-url=" + site.EnrolmentURL, "--enrolment-ca-hash=" + site.CAHash(t), "--enrolment-token=@" + token,
 		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", health), "--metrics-bind-address=0",
 	})
 

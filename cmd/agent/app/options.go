@@ -67,6 +67,8 @@ type options struct {
 	peeringMode    string
 	liqoNamespace  string
 
+	allowedProxies []string
+
 	networking         string
 	gatewayServiceType string
 
@@ -131,7 +133,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 
 	fs.StringVar(&o.identitySecret, "identity-secret", o.identitySecret, "Secret in POD_NAMESPACE in which an enrolled agent keeps its key and certificate, which it also writes to --broker-cert-path; if unset, somebody else puts them there")
 	fs.StringVar(&o.enrolmentURL, "enrolment-url", o.enrolmentURL, "https address of the broker's enrolment listener")
-	fs.StringVar(&o.enrolmentToken, "enrolment-token", o.enrolmentToken, "one-time token that broker enrol printed; without one an administrator of the broker has to approve")
+	fs.StringVar(&o.enrolmentToken, "enrolment-token", o.enrolmentToken, "where the one-time token is that broker enrol printed: @FILE, or env:NAME for an environment variable; without one an administrator of the broker has to approve")
 	fs.StringSliceVar(&o.enrolmentCAHashes, "enrolment-ca-hash", o.enrolmentCAHashes, "sha256:HEX of the public key of the CA that signed the enrolment listener's certificate; several, separated by commas, while that CA is replaced")
 
 	fs.StringVar(&o.clusterID, "cluster-id", o.clusterID, "ID of this cluster; the certificate's common name, else Liqo's cluster ID, else the UID of namespace kube-system, if unset")
@@ -152,6 +154,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.peeringMode, "peering-mode", o.peeringMode, "brokered (peer through Liqo), kubeconfig (also with clusters that have no agent, of which --kubeconfigs-dir holds a kubeconfig) or none (reserve only); if unset kubeconfig with --kubeconfigs-dir, else brokered where Liqo is installed, else none")
 	fs.StringVar(&o.kubeconfigsDir, "kubeconfigs-dir", o.kubeconfigsDir, "folder with <cluster-id>.kubeconfig of providers that have no agent; others are peered with through the broker and need none")
 	fs.StringVar(&o.liqoNamespace, "liqo-namespace", o.liqoNamespace, "namespace in which Liqo is installed")
+	fs.StringSliceVar(&o.allowedProxies, "allowed-proxies", o.allowedProxies, "URLs of proxies through which providers may have this cluster's Liqo reach their API servers; credentials that name another one are refused")
 	fs.StringVar(&o.networking, "networking", o.networking, "connect this cluster's network with those it peers with, through Liqo's gateways: enabled, disabled, or auto (where Liqo's networking module runs, as its Deployment says when the agent starts); both clusters have to")
 	fs.StringVar(&o.gatewayServiceType, "gateway-service-type", o.gatewayServiceType, "type of the Service of this cluster's gateways, which consumers reach over UDP: LoadBalancer, NodePort or ClusterIP")
 
@@ -351,11 +354,31 @@ func (o *options) checkHold() error {
 	return nil
 }
 
+// readEnrolmentToken replaces the place of the token by the token. Whoever may list
+// processes or read a Pod sees a command line, so the token itself does not belong there.
+// An empty file or variable means no token: the Secret with a used one may be gone.
+func (o *options) readEnrolmentToken() error {
+	if file, ok := strings.CutPrefix(o.enrolmentToken, "@"); ok {
+		content, err := os.ReadFile(file) //nolint:gosec // the operator names the file
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("--enrolment-token: %w", err)
+		}
+		o.enrolmentToken = strings.TrimSpace(string(content))
+		return nil
+	}
+	if name, ok := strings.CutPrefix(o.enrolmentToken, "env:"); ok {
+		o.enrolmentToken = strings.TrimSpace(os.Getenv(name))
+		return nil
+	}
+	if o.enrolmentToken != "" {
+		return errors.New("--enrolment-token: a token on the command line can be read by others: write it to a file and give @FILE, or to an environment variable and give env:NAME")
+	}
+	return nil
+}
+
 func (o *options) checkEnrolment() error {
-	if strings.HasPrefix(o.enrolmentToken, "$(") {
-		// A pod's argument keeps the name of a variable that is not set, as after the
-		// Secret with the used token was deleted.
-		o.enrolmentToken = ""
+	if err := o.readEnrolmentToken(); err != nil {
+		return err
 	}
 	switch {
 	case o.identitySecret == "" && (o.enrolmentURL != "" || o.enrolmentToken != "" || len(o.enrolmentCAHashes) > 0):

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"--enrolment-url=https://broker:8444", "--enrolment-ca-hash=sha256:" + strings.Repeat("0", 64),
 	}
 	t.Setenv("POD_NAMESPACE", "liqo-resource-broker")
+	t.Setenv("TEST_TOKEN", "token")
 	tests := map[string]struct {
 		args []string
 		want string
@@ -24,7 +27,8 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"an enrolment that is over":     {args: []string{"--broker-cert-path=/certs", "--identity-secret=agent-identity"}},
 		"an enrolment without a secret": {args: append([]string{"--broker-url=https://broker:8443"}, enrolling[1:]...), want: "--identity-secret"},
 		"an enrolment without a hash":   {args: enrolling[:3], want: "--enrolment-ca-hash"},
-		"a token for nobody":            {args: append([]string{"--enrolment-token=x"}, enrolling[:2]...), want: "--enrolment-url"},
+		"a token for nobody":            {args: append([]string{"--enrolment-token=env:TEST_TOKEN"}, enrolling[:2]...), want: "--enrolment-url"},
+		"a token that others can read":  {args: append([]string{"--enrolment-token=x"}, enrolling...), want: "@FILE"},
 		"an unknown transport":          {args: append([]string{"--broker-transport=mqtt"}, working...), want: `"mqtt"`},
 		"through an API server":         {args: []string{"--broker-kubeconfig=/kubeconfig", "--broker-cert-path=/certs"}},
 		"through which API server":      {args: []string{"--broker-transport=kubernetes", "--broker-cert-path=/certs"}, want: "--broker-kubeconfig is missing"},
@@ -89,13 +93,23 @@ func TestAnEnrolledAgentKnowsItsNamespace(t *testing.T) {
 	}
 }
 
-// The kubelet leaves a variable as it is that no Secret gives a value to.
-func TestATokenThatIsGoneIsNone(t *testing.T) {
-	o := defaults()
-	o.certPath, o.identitySecret, o.podNamespace = "/certs", "agent-identity", "default"
-	o.enrolmentURL, o.enrolmentCAHashes, o.enrolmentToken = "https://broker:8444", []string{"sha256:x"}, "$(ENROLMENT_TOKEN)"
-	if err := o.complete(); err != nil || o.enrolmentToken != "" {
-		t.Errorf("token %q, %v", o.enrolmentToken, err)
+// A token comes from a file or a variable. One whose Secret was deleted is none.
+func TestTheEnrolmentTokenIsReadFromItsPlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("of a file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TEST_TOKEN", "of a variable")
+	for place, want := range map[string]string{
+		"": "", "@" + file: "of a file", "env:TEST_TOKEN": "of a variable",
+		"@" + file + ".gone": "", "env:TEST_TOKEN_GONE": "",
+	} {
+		o := defaults()
+		o.certPath, o.identitySecret, o.podNamespace = "/certs", "agent-identity", "default"
+		o.enrolmentURL, o.enrolmentCAHashes, o.enrolmentToken = "https://broker:8444", []string{"sha256:x"}, place
+		if err := o.complete(); err != nil || o.enrolmentToken != want {
+			t.Errorf("%q: got token %q, error %v, want %q", place, o.enrolmentToken, err, want)
+		}
 	}
 }
 

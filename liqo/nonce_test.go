@@ -1,0 +1,168 @@
+package liqo
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/hex"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// newNonce returns a nonce as Liqo's generateNonce makes it.
+func newNonce(t *testing.T) []byte {
+	t.Helper()
+	random := make([]byte, nonceSize)
+	if _, err := rand.Read(random); err != nil {
+		t.Fatal(err)
+	}
+	return []byte(base64.StdEncoding.EncodeToString(random))
+}
+
+// refusedNonces returns bytes that a peer wants signed and that are no nonce of Liqo's.
+func refusedNonces(t *testing.T) map[string][]byte {
+	t.Helper()
+	key := newKeyPair(t)
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "rome"}}, key.private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := x509.ParseCertificateRequest(csr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "rome"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.private.Public(), key.private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spaces := strings.Repeat(" ", 64)
+	text := string(newNonce(t))
+	raw := bytes.Repeat([]byte{0xff}, 3*nonceSize)
+	return map[string][]byte{
+		"nothing":       nil,
+		"a sentence":    []byte("I, rome, owe the holder of this a thousand cores"),
+		"the raw bytes": raw[:nonceSize],
+		"88 raw bytes":  raw[:nonceText],
+		"88 zeros":      make([]byte, nonceText),
+		"the text of a TLS 1.3 client's CertificateVerify":            []byte(spaces + "TLS 1.3, client CertificateVerify\x00" + strings.Repeat("h", 32)),
+		"the text of a TLS 1.3 client's CertificateVerify, shortened": []byte(spaces + "TLS 1.3, client Certifica")[:nonceText],
+		"the text of a TLS 1.3 server's CertificateVerify":            []byte(spaces + "TLS 1.3, server CertificateVerify\x00" + strings.Repeat("h", 32)),
+		"a TLS 1.2 transcript that begins with a ClientHello":         []byte("\x01\x00\x00\x54\x03\x03" + text)[:nonceText],
+		"the signed parameters of a TLS 1.2 ServerKeyExchange":        []byte(text[:64] + "\x03\x00\x1d\x20" + strings.Repeat("p", 20)),
+		"the signed part of a certificate request":                    request.RawTBSCertificateRequest,
+		"the signed part of a certificate":                            certificate.RawTBSCertificate,
+		"a DER sequence of base64 characters and its version":         []byte("0V\x02\x01\x00" + text[5:]),
+		"what a JWT is signed over":                                   []byte("eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6ZGVmYXVsdDpkZWZhdWx0In0aaaa")[:nonceText],
+		"an SSH authentication request":                               []byte("\x00\x00\x00\x20" + text)[:nonceText],
+		"a signed file of ssh-keygen":                                 []byte("SSHSIG\x00\x00" + text)[:nonceText],
+		"a digest in hexadecimal":                                     []byte(hex.EncodeToString(raw[:44])),
+		"an envelope of the agents":                                   []byte("liqo-resource-broker envelope v1\x00" + text)[:nonceText],
+		"a nonce without padding":                                     []byte(strings.TrimRight(text, "=")),
+		"a nonce and a newline":                                       []byte(text + "\n"),
+		"a nonce with a newline in it":                                []byte(text[:40] + "\n" + text[40:])[:nonceText],
+		"two newlines in place of two characters":                     []byte("\r\n" + text[2:]),
+		"two nonces": []byte(text + text),
+		"the base64 text of 66 bytes, which has no padding": []byte(base64.StdEncoding.EncodeToString(raw[:66])),
+		"the base64 text of 65 bytes":                       []byte(base64.StdEncoding.EncodeToString(raw[:65])),
+		"base64 for URLs":                                   []byte(base64.URLEncoding.EncodeToString(raw[:nonceSize])),
+		"base64 whose unused bits are set":                  []byte(text[:85] + "B=="),
+	}
+}
+
+func TestOnlyNoncesOfLiqoAreSigned(t *testing.T) {
+	key := newKeyPair(t)
+	for range 100 {
+		nonce := newNonce(t)
+		signature, err := signNonce(key.private, nonce)
+		if err != nil || !ed25519.Verify(key.private.Public().(ed25519.PublicKey), nonce, signature) {
+			t.Fatalf("nonce %q: %v", nonce, err)
+		}
+	}
+	for name, nonce := range refusedNonces(t) {
+		t.Run(name, func(t *testing.T) {
+			if signature, err := signNonce(key.private, nonce); err == nil || signature != nil {
+				t.Errorf("%q: got signature %x, error %v", nonce, signature, err)
+			}
+		})
+	}
+}
+
+func FuzzOnlyNoncesOfLiqoAreSigned(f *testing.F) {
+	f.Add([]byte(base64.StdEncoding.EncodeToString(make([]byte, nonceSize))))
+	f.Add([]byte(strings.Repeat(" ", 64) + "TLS 1.3, client CertificateVerify\x00"))
+	f.Add([]byte("0V\x02\x01\x00"))
+	f.Fuzz(func(t *testing.T, nonce []byte) {
+		if checkNonce(nonce) != nil {
+			return
+		}
+		random, err := base64.StdEncoding.DecodeString(string(nonce))
+		if err != nil || len(random) != nonceSize || base64.StdEncoding.EncodeToString(random) != string(nonce) {
+			t.Errorf("%q is accepted, and Liqo does not make it", nonce)
+		}
+	})
+}
+
+// A provider that asks for a signature over something else gets no message at all, and its
+// challenge is the reason that people are told. An identity that works goes on working.
+func TestOtherChallengesAreNotAnswered(t *testing.T) {
+	refused := refusedNonces(t)
+	for _, name := range []string{"a sentence", "the text of a TLS 1.3 client's CertificateVerify"} {
+		nonce := refused[name]
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.sites["paris"].silent = true
+				w.reserve("rome", "paris", "res-a")
+				w.run(time.Second)
+				w.challenge("rome", "paris", "res-a-1", nonce)
+				w.run(3 * time.Second)
+				if slices.ContainsFunc(w.newest()["paris"], isAnswer) {
+					t.Error("the challenge was answered")
+				}
+				state := w.stateOf("rome", "res-a")
+				if state.Peered.Reason != "HandshakeRefused" || state.NodeReady.Reason != "HandshakeRefused" {
+					t.Errorf("got %+v and %+v, want both to say that the handshake is refused", state.Peered, state.NodeReady)
+				}
+				w.sites["paris"].silent = false
+				w.until("an honest challenge is answered", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+				w.sites["paris"].silent = true
+				before := w.answer("paris")
+				w.challenge("rome", "paris", "res-a-1", nonce)
+				w.run(3 * time.Second)
+				state = w.stateOf("rome", "res-a")
+				if w.answer("paris") != before || !state.Peered.True || !state.NodeReady.True || state.Health.Reason != "HandshakeRefused" {
+					t.Errorf("got state %+v, want no other answer, a node, and what was refused", state)
+				}
+			})
+		})
+	}
+}
+
+// A message that is not even a challenge must not stop the placement either.
+func TestAChallengeThatIsNoneIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sites["paris"].silent = true
+		w.reserve("rome", "paris", "res-a")
+		w.run(time.Second)
+		m := Message{Consumer: "rome", Provider: "paris", Placement: "res-a-1", Epoch: "e", Step: StepChallenge}
+		payload, _, err := encode(&m, "no challenge")
+		w.check(err)
+		w.check(w.sites["rome"].peering.Deliver(t.Context(), "paris", append([]byte("paris\n"), payload...)))
+		if state := w.stateOf("rome", "res-a"); state.Peered.Reason != "HandshakeRefused" {
+			t.Errorf("got %+v", state.Peered)
+		}
+	})
+}
