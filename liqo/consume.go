@@ -87,6 +87,8 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action)
 		return p.remove(ctx, s.identity)
 	case WriteSlice:
 		return p.writeSlice(ctx, s)
+	case OpenNode:
+		return p.openNode(ctx, s)
 	case BeginDrain, CordonNode, EvictPods, RemovePods:
 		return p.drain(ctx, s, a)
 	case DeleteSlice:

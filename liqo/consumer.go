@@ -103,6 +103,8 @@ type NodeView struct {
 	Message       string
 	// Cordoned is true when nothing is scheduled to it any more, and it says why.
 	Cordoned bool
+	// Opened is true when its labels say which namespaces may use it.
+	Opened bool
 }
 
 // ConsumerState is how far a placement is.
@@ -143,6 +145,9 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 	actions = append(actions, peering...)
 	if v.Reach.GivenUp && v.Reach.ByAgent {
 		actions = append(actions, Action{Do: TakeBackGivingUp})
+	}
+	if v.Node.Exists && !v.Node.Opened {
+		actions = append(actions, Action{Do: OpenNode})
 	}
 	connect, network := planNetwork(v.Network)
 	actions = append(actions, connect...)

@@ -21,7 +21,7 @@ func consumer(change func(*ConsumerView)) ConsumerView {
 		Identity:    IdentityView{ObjectView: ours, Ready: true, Fits: true, Renewing: true},
 		Slice:       SliceView{ObjectView: ours, Current: true},
 		VirtualNode: theirs,
-		Node:        NodeView{Exists: true, Ready: true},
+		Node:        NodeView{Exists: true, Ready: true, Opened: true},
 		Offloading:  []OffloadingView{offloaded("demo", "paris")},
 	}
 	change(&v)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -106,6 +107,7 @@ func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
 	found, err := get(ctx, s.reader, "", s.Name, &node)
 	if found {
 		s.node, s.Node = &node, nodeView(&node)
+		s.Node.Opened = maps.Equal(tenancyLabels(node.Labels), usableBy(s.inst))
 	}
 	return err
 }

@@ -33,6 +33,7 @@ const (
 	EndPods          Verb = "EndPods"
 	PartIdentity     Verb = "PartIdentity"
 	BeginDrain       Verb = "BeginDrain"
+	OpenNode         Verb = "OpenNode"
 	CordonNode       Verb = "CordonNode"
 	EvictPods        Verb = "EvictPods"
 	RemovePods       Verb = "RemovePods"

@@ -124,8 +124,8 @@ func validating(t *testing.T, c tested, values string, names ...string) []admiss
 	return hooks
 }
 
-// The webhook of pods is asked for new ones in namespaces that Liqo offloads, and stops none
-// while it is away.
+// The webhook of pods is asked for new ones in namespaces that Liqo offloads, and in other
+// namespaces for those that tolerate virtual nodes; these it does not stop while it is away.
 func TestTheWebhookOfPodsHoldsUpNobodyElse(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	for name, test := range map[string]struct {
@@ -139,12 +139,17 @@ func TestTheWebhookOfPodsHoldsUpNobodyElse(t *testing.T) {
 		"where nobody peers":                {values: `{peeringMode: none}`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			for _, other := range mutating(t, c, test.values, "others.pods.liqo.io") {
+				if *other.FailurePolicy != admissionregistrationv1.Ignore || len(other.MatchConditions) != 1 || len(other.NamespaceSelector.MatchExpressions) != 2 {
+					t.Errorf("pods of other namespaces: %+v", other)
+				}
+			}
 			hooks := mutating(t, c, test.values, "pods.liqo.io")
 			if configured := len(hooks) == 1; configured != test.configured {
 				t.Fatalf("%d webhooks", len(hooks))
 			}
 			for _, hook := range hooks {
-				if *hook.FailurePolicy != admissionregistrationv1.Ignore {
+				if *hook.FailurePolicy != admissionregistrationv1.Fail {
 					t.Errorf("failurePolicy %s", *hook.FailurePolicy)
 				}
 				if diff := cmp.Diff(map[string]string{"liqo.io/scheduling-enabled": "true"}, hook.NamespaceSelector.MatchLabels); diff != "" {

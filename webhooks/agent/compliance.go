@@ -15,6 +15,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
 // +kubebuilder:rbac:groups="",resources=namespaces;nodes,verbs=get
@@ -37,16 +38,23 @@ type compliance struct {
 	reader client.Reader
 }
 
-// Handle implements admission.Handler. What cannot be looked up holds up no pod.
+// Handle implements admission.Handler. It keeps a pod off nodes that are reserved for other
+// namespaces, which needs no lookup, and makes it comply with the requests of its own. A
+// lookup that fails holds up no pod.
 func (c *compliance) Handle(ctx context.Context, req admission.Request) admission.Response {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
+	if why := c.pinnedElsewhere(ctx, pod, req.Namespace); why != "" {
+		return admission.Denied(why)
+	}
+	var verdict webhooks.Verdict
 	nodes, err := c.reserved(ctx, req.Namespace)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "a pod is let in as it is", "namespace", req.Namespace)
-		return admission.Allowed("").WithWarnings("the agent could not look for ResourceRequests of this namespace, the pod stays as it is")
+		log.FromContext(ctx).Error(err, "a pod is not made to comply", "namespace", req.Namespace)
+		verdict.Warn("the agent could not look for ResourceRequests of this namespace, requests and limits of the pod stay as they are")
+		nodes = nil
 	}
 	// Both sides of the patch are written by the same types: a field that these do not know
 	// is in neither, and stays.
@@ -54,18 +62,19 @@ func (c *compliance) Handle(ctx context.Context, req admission.Request) admissio
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	verdict, changed := comply(pod, nodes)
-	if len(verdict.Errors) > 0 {
-		return admission.Denied(verdict.Errors.ToAggregate().Error())
+	complied, changed := comply(pod, nodes)
+	if len(complied.Errors) > 0 {
+		return admission.Denied(complied.Errors.ToAggregate().Error())
 	}
-	if !changed {
+	verdict.Warnings = append(verdict.Warnings, complied.Warnings...)
+	if changed = confine(pod, req.Namespace) || changed; !changed {
 		return admission.Allowed("").WithWarnings(verdict.Warnings...)
 	}
 	after, err := json.Marshal(pod)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	return admission.PatchResponseFromRaw(before, after)
+	return admission.PatchResponseFromRaw(before, after).WithWarnings(verdict.Warnings...)
 }
 
 // reserved are the virtual nodes of the requests that offload a namespace and want its

@@ -236,6 +236,12 @@ const (
 	// ReservationLabel carries the reservation's name on instructions, slices and
 	// virtual nodes. Pods are pinned to a reservation by selecting on it.
 	ReservationLabel = "broker.fluidos.eu/reservation"
+	// NamespaceLabelPrefix and a namespace's name make the label of virtual nodes whose
+	// reservation pods of that namespace may use. The agent sets it.
+	NamespaceLabelPrefix = "namespace.broker.fluidos.eu/"
+	// SharedLabel is on the virtual node of a reservation that no ResourceRequest stands
+	// behind: pods of every offloaded namespace may use it.
+	SharedLabel = "broker.fluidos.eu/shared"
 	// EndingTaint is put, with effect NoSchedule, on a virtual node whose placement has
 	// ended; its value is the reservation's name.
 	EndingTaint = "broker.fluidos.eu/ending"

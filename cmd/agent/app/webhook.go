@@ -19,6 +19,7 @@ func (a *agent) addWebhooks(*rest.Config) error {
 		agentwebhooks.SetupNamespaceMaps(a.mgr)
 		agentwebhooks.SetupSigning(a.mgr, a.peering, a.peerLifetime)
 		agentwebhooks.SetupPods(a.mgr)
+		agentwebhooks.SetupBoundPods(a.mgr)
 		if err := a.addOffloadedWebhooks(); err != nil {
 			return err
 		}
