@@ -14,7 +14,7 @@ func (r *Reconciler) tell(inst, before *agentv1alpha1.ReservationInstruction) {
 	if inst.Spec.RequestRef != nil {
 		return
 	}
-	for _, kind := range []string{agentv1alpha1.ConditionEnding, agentv1alpha1.ConditionDrained} {
+	for _, kind := range []string{agentv1alpha1.ConditionEnding, agentv1alpha1.ConditionDrained, agentv1alpha1.ConditionWithinGrant} {
 		if c := wire.Turned(inst.Status.Conditions, before.Status.Conditions, kind); c != nil {
 			r.opts.Recorder.Eventf(inst, nil, severity(c), c.Reason, "End", "%s", wire.Clip(c.Message, wire.MaxNote))
 		}

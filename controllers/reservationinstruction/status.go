@@ -19,6 +19,7 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.Reservation
 	before := inst.DeepCopy()
 	describe(inst, state, r.opts.Peering == nil, now)
 	describeEnding(inst, &before.Status, r.opts.ExpiryNotice, now)
+	describeExcess(inst, now)
 	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
 		return nil
 	}

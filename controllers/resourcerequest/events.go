@@ -23,7 +23,7 @@ func (r *Reconciler) tell(rr, before *agentv1alpha1.ResourceRequest) {
 		r.record(rr, c)
 	}
 	for _, kind := range []string{
-		agentv1alpha1.ConditionChanged, agentv1alpha1.ConditionPreempted, agentv1alpha1.ConditionRecalled, agentv1alpha1.ConditionProviderReachable, agentv1alpha1.ConditionDrained,
+		agentv1alpha1.ConditionChanged, agentv1alpha1.ConditionPreempted, agentv1alpha1.ConditionRecalled, agentv1alpha1.ConditionWithinGrant, agentv1alpha1.ConditionProviderReachable, agentv1alpha1.ConditionDrained,
 	} {
 		if c := changed(rr, before, kind); c != nil {
 			r.record(rr, c)
@@ -71,7 +71,7 @@ func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Conditi
 		agentv1alpha1.ReasonBrokerUnreachable, agentv1alpha1.ReasonNamespaceNotOpted, agentv1alpha1.ReasonNodeNotReady,
 		agentv1alpha1.ReasonOutsideBounds, agentv1alpha1.ReasonChangeRefused, agentv1alpha1.ReasonFailed,
 		agentv1alpha1.ReasonQueueFull, agentv1alpha1.ReasonNotice, agentv1alpha1.ReasonPreempted,
-		agentv1alpha1.ReasonRecallNotice, agentv1alpha1.ReasonRecalled,
+		agentv1alpha1.ReasonRecallNotice, agentv1alpha1.ReasonRecalled, agentv1alpha1.ReasonExceedsGrant,
 		agentv1alpha1.ReasonProviderSilent, agentv1alpha1.ReasonMigrating, agentv1alpha1.ReasonExpiring,
 		agentv1alpha1.ReasonDrainBlocked, agentv1alpha1.ReasonDrainOverdue, agentv1alpha1.ReasonDrainedPartly,
 		agentv1alpha1.ReasonProviderUnreachable, agentv1alpha1.ReasonHandshakeRefused, agentv1alpha1.ReasonSliceDenied, agentv1alpha1.ReasonPodsRejected:

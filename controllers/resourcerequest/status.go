@@ -205,6 +205,7 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 	}
 	if s.Phase != agentv1alpha1.RequestReleasing {
 		e.notice(current)
+		e.excess(current)
 	}
 	s.TargetClusterID = current.Spec.TargetClusterID
 	s.TargetClusterEndpoint = current.Spec.TargetClusterEndpoint

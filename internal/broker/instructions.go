@@ -128,6 +128,9 @@ func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.I
 			silent := t.now().Sub(since).Seconds()
 			in.ProviderSilentSeconds = &silent
 		}
+		if x := p.Excess; x != nil {
+			in.Excess = &v1.Excess{Pods: x.Pods, Resources: wire.FromAmounts(x.Amounts)}
+		}
 	} else if asked := r.AskedOf(p); asked != nil {
 		in.Resources, in.Change = wire.FromAmounts(asked.Amounts), asked.Generation
 	}

@@ -311,6 +311,8 @@ func TestExceededGrantsKeepAConsumerFromTheProviderThatSaysSo(t *testing.T) {
 		}
 		if r := f.get("rome", "request-berlin"); r.Phase != v1.ReservationPhaseActive || !strings.Contains(r.Message, "berlin evicted 2 pods that exceeded the grant by cpu=2") {
 			t.Errorf("what was granted is %s, %q; want it Active, and the pods told", r.Phase, r.Message)
+		} else if x := r.Instruction.Excess; x == nil || x.Pods != 2 || x.Resources["cpu"] != "2" {
+			t.Errorf("the instruction of rome tells %+v", x)
 		}
 	})
 }

@@ -62,7 +62,20 @@ func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1al
 		Unattended:            in.Unattended,
 		Notice:                noticeOf(in.Notice, received),
 		Release:               in.State != v1.InstructionStateHold,
+		Excess:                excessOf(in.Excess),
 	}, nil
+}
+
+// excessOf leaves out amounts that cannot be read: the rest is told all the same.
+func excessOf(x *v1.Excess) *agentv1alpha1.Excess {
+	if x == nil {
+		return nil
+	}
+	resources, err := ToResourceList(x.Resources)
+	if err != nil {
+		resources = nil
+	}
+	return &agentv1alpha1.Excess{Pods: x.Pods, Resources: resources}
 }
 
 // maxNotice bounds the message of a notice in the schema.

@@ -180,7 +180,7 @@ const (
 	ReasonHeld    = "Held"
 	// ReasonHoldIncomplete: placeholders find no room, because other pods have taken it.
 	ReasonHoldIncomplete = "HoldIncomplete"
-	// ReasonExceedsGrant: pods use more than was granted, the newest are evicted.
+	// ReasonExceedsGrant: pods use, or used, more than was granted; the newest are evicted.
 	ReasonExceedsGrant = "ExceedsGrant"
 	// ReasonWithinGrant: they did, and fit again.
 	ReasonWithinGrant = "WithinGrant"

@@ -65,6 +65,17 @@ type Notice struct {
 	Message string `json:"message,omitempty"`
 }
 
+// Excess is how far pods went beyond what was granted.
+type Excess struct {
+	// pods is how many the provider has evicted for that so far.
+	// +optional
+	Pods int32 `json:"pods,omitempty"`
+
+	// resources are the largest amounts beyond the grant.
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+}
+
 // Drain is the time in which pods are evicted from a virtual node, by this cluster's
 // clock.
 type Drain struct {
@@ -129,6 +140,10 @@ type ReservationInstructionSpec struct {
 	// notice says that the placement has to make room soon.
 	// +optional
 	Notice *Notice `json:"notice,omitempty"`
+
+	// excess is set once the provider has evicted pods that exceeded the grant.
+	// +optional
+	Excess *Excess `json:"excess,omitempty"`
 
 	// providerSilentSince is when the broker has heard of the provider last, by this
 	// cluster's clock; empty unless it is silent.

@@ -558,8 +558,9 @@ type EnrolmentTerms struct {
 	TrustDomain string `json:"trustDomain"`
 }
 
-// Excess How far the consumer went beyond what it was granted, only from a provider that
-// reports Acknowledged. Absent without any excess.
+// Excess How far the consumer went beyond what it was granted: reported by a provider
+// with state Acknowledged, and passed on in the consumer's instruction. Absent
+// without any excess.
 type Excess struct {
 	// Pods Pods that the provider has evicted so far for this placement.
 	Pods int32 `json:"pods"`
@@ -586,6 +587,11 @@ type Instruction struct {
 	// answered it: it reports Acknowledged or Refused with this number.
 	Change     int64  `json:"change,omitempty,omitzero"`
 	ConsumerID string `json:"consumerID"`
+
+	// Excess How far the consumer went beyond what it was granted: reported by a provider
+	// with state Acknowledged, and passed on in the consumer's instruction. Absent
+	// without any excess.
+	Excess *Excess `json:"excess,omitempty"`
 
 	// Key The idempotency key, for the consumer; absent if the reservation was made in the broker cluster.
 	Key string `json:"key,omitempty,omitzero"`
@@ -1062,8 +1068,9 @@ type StatusReport struct {
 	// gives no more than that, or Refused; absent where the whole placement is meant.
 	Change int64 `json:"change,omitempty,omitzero"`
 
-	// Excess How far the consumer went beyond what it was granted, only from a provider that
-	// reports Acknowledged. Absent without any excess.
+	// Excess How far the consumer went beyond what it was granted: reported by a provider
+	// with state Acknowledged, and passed on in the consumer's instruction. Absent
+	// without any excess.
 	Excess    *Excess          `json:"excess,omitempty"`
 	Message   string           `json:"message,omitempty,omitzero"`
 	Placement int32            `json:"placement"`

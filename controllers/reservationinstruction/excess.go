@@ -1,0 +1,22 @@
+package reservationinstruction
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// describeExcess sets the condition WithinGrant to false once the provider has evicted
+// pods. It stays false for the life of the placement: nobody reports that it is over.
+func describeExcess(inst *agentv1alpha1.ReservationInstruction, now metav1.Time) {
+	if inst.Spec.Excess == nil {
+		return
+	}
+	meta.SetStatusCondition(&inst.Status.Conditions, metav1.Condition{
+		Type: agentv1alpha1.ConditionWithinGrant, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonExceedsGrant,
+		Message:            wire.Clip(wire.ExcessMessage(inst.Spec.TargetClusterID, inst.Spec.Excess), wire.MaxMessage),
+		ObservedGeneration: inst.Generation, LastTransitionTime: now,
+	})
+}
