@@ -83,8 +83,9 @@ func (r *Release) listen(s *corev1.Service, deployments []appsv1.Deployment) (ma
 	return ports, nil
 }
 
-// connect changes the pods behind the Services that select a pod.
-func (r *Release) connect(p *Pod, change func(*service, string)) error {
+// connect adds a pod to the Services that select it, or takes it out. A Service that came or
+// went with an upgrade has no port of a pod from the other side of it.
+func (r *Release) connect(p *Pod, joins bool) error {
 	c, _, err := p.container()
 	if err != nil {
 		return err
@@ -94,13 +95,17 @@ func (r *Release) connect(p *Pod, change func(*service, string)) error {
 			continue
 		}
 		port, err := p.numbered(c, key.target)
-		if _, exposed := r.ports[key.service]; err != nil && !exposed {
-			continue // a Service that went with an upgrade, as did the port
+		if _, exposed := r.ports[key.service]; err != nil && !(joins && exposed) {
+			continue
 		}
 		if err != nil {
 			return fmt.Errorf("pods behind Service %q: %w", key.service, err)
 		}
-		change(s, fmt.Sprintf("%s:%d", address, port))
+		if backend := fmt.Sprintf("%s:%d", address, port); joins {
+			s.add(backend)
+		} else {
+			s.remove(backend)
+		}
 	}
 	return nil
 }

@@ -219,12 +219,12 @@ func (p *Pod) start(ctx context.Context) error {
 	if err := p.awaitReady(ctx); err != nil {
 		return err
 	}
-	return p.release.connect(p, (*service).add)
+	return p.release.connect(p, true)
 }
 
 // stop ends the container as the end of a pod does: no new connections, then SIGTERM.
 func (p *Pod) stop() error {
-	err := p.release.connect(p, (*service).remove)
+	err := p.release.connect(p, false)
 	if p.process != nil {
 		p.process.Stop()
 	}
