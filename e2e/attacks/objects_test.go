@@ -132,19 +132,21 @@ func TestObjectsCannotFillTheProvider(t *testing.T) {
 			t.Errorf("%d %s were taken", tries, kind)
 		})
 	}
-	t.Run("ConfigMaps of a megabyte each", func(t *testing.T) { s.floodBytes(t) })
+	t.Run("ConfigMaps of a megabyte each", func(t *testing.T) { s.floodBytes(t, 1_000_000) })
+	t.Run("ConfigMaps of half a megabyte each", func(t *testing.T) { s.floodBytes(t, 500_000) })
 }
 
-// floodBytes fills ConfigMaps until one is refused: forty of a megabyte must not pass.
-func (s *scene) floodBytes(t *testing.T) {
+// floodBytes fills ConfigMaps of a size until one is refused: a namespace holds no more than
+// 64 MB of them.
+func (s *scene) floodBytes(t *testing.T, size int) {
 	t.Helper()
 	t.Cleanup(func() {
 		check(t, s.paris.DeleteAllOf(context.Background(), &corev1.ConfigMap{}, client.InNamespace(s.rome.landing), client.MatchingLabels{"flood": "yes"}))
 	})
-	const most = 200 << 20
-	large := strings.Repeat("x", 1_000_000)
-	for written := 0; written < most; written += len(large) {
-		cm := e2etest.Note(s.rome.landing, nameOf("large", written/len(large)))
+	const most = 64_000_000
+	large := strings.Repeat("x", size)
+	for written := 0; written < most; written += size {
+		cm := e2etest.Note(s.rome.landing, nameOf("large", written/size))
 		cm.Labels, cm.Data = map[string]string{"flood": "yes"}, map[string]string{"x": large}
 		if err := s.rome.kubelet.Create(t.Context(), cm); err != nil {
 			refused(t, err)
