@@ -260,8 +260,8 @@ func withValues(t *testing.T, env *local.Environment, member string, values map[
 	for name, value := range values {
 		changed[name] = value
 	}
-	check(t, env.Product.Upgrade(t.Context(), member, changed))
 	t.Cleanup(func() { check(t, env.Product.Upgrade(context.Background(), member, before)) })
+	check(t, env.Product.Upgrade(t.Context(), member, changed))
 }
 
 // awaitNoPods waits until the provider has no pods of a consumer.

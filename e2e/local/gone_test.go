@@ -148,8 +148,8 @@ func withValue(t *testing.T, env *Environment, member, name string, value any) {
 	t.Helper()
 	before, changed := env.Product.Values(member), env.Product.Values(member)
 	changed[name] = value
-	check(t, env.Product.Upgrade(t.Context(), member, changed))
 	t.Cleanup(func() { check(t, env.Product.Upgrade(context.Background(), member, before)) })
+	check(t, env.Product.Upgrade(t.Context(), member, changed))
 }
 
 // end ends the reservation of a request in the broker's cluster, as its administrator does.
