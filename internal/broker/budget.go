@@ -46,6 +46,11 @@ const (
 	// recordOverhead is what a record takes beside its content: its place in the chain, and
 	// the work of writing it.
 	recordOverhead = 256
+	// Of what a member may write in an hour it may write a sixteenth at once, and then the
+	// 256th part in a second, twice what it takes to ask as often as the limits allow: others
+	// wait for what is before them in the journal.
+	burstShare = 16
+	paceShare  = 256
 	// leastWaiting is how many requests of a member may wait in the smallest queue.
 	leastWaiting = 16
 	// forgetAtOnce is how many reservations or keys one event forgets.
@@ -64,7 +69,9 @@ const (
 type account struct {
 	// written is how much of the journal's bucket is used up, as of at.
 	written float64
-	at      time.Time
+	// paced is the same of the bucket that keeps one member from writing all at once.
+	paced float64
+	at    time.Time
 	// reservations of this requester are in the book, and take so many bytes.
 	reservations int
 	bytes        int64
@@ -98,7 +105,9 @@ func (t *term) accountOf(member string) *account {
 
 // drain lets the bucket run out for as long as time has passed.
 func (a *account) drain(now time.Time, perHour int64) {
-	a.written = max(a.written-now.Sub(a.at).Hours()*float64(perHour), 0)
+	passed := now.Sub(a.at)
+	a.written = max(a.written-passed.Hours()*float64(perHour), 0)
+	a.paced = max(a.paced-passed.Seconds()*float64(perHour)/paceShare, 0)
 	a.at = now
 }
 
@@ -139,6 +148,10 @@ func (t *term) mayWrite(member string) error {
 		return errOver("journal", wait, "member %q has written %.0f of %d bytes to the journal, the most within an hour: ask again in %s; BrokerConfig.spec.memberBudget.journalPerHour sets it",
 			member, a.written, most, wait.Round(time.Second))
 	}
+	if over := a.paced - float64(most)/burstShare; over >= 0 {
+		return errOver("journal", time.Duration(over*paceShare/float64(most)*float64(time.Second)), "member %q writes more than %d bytes a second to the journal: ask less often",
+			member, most/paceShare)
+	}
 	return nil
 }
 
@@ -154,6 +167,7 @@ func (t *term) charge(e *ledger.Event, size int) {
 	a := t.accountOf(member)
 	a.drain(t.now(), t.b.config.Budget.JournalPerHour)
 	a.written += float64(size + recordOverhead)
+	a.paced += float64(size + recordOverhead)
 }
 
 // countAll derives the accounts from the book.

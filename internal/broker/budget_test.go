@@ -44,13 +44,18 @@ func TestAMemberWritesNoMoreToTheJournalThanItsBudget(t *testing.T) {
 		began := written()
 		var err error
 		calls := 0
-		for ; err == nil && calls < 100_000; calls++ {
+		for ; calls < 100_000 && (err == nil || strings.Contains(err.Error(), "a second")); calls++ {
+			if err != nil {
+				f.wantStopped(err, "journal", "more than 4096 bytes a second")
+				time.Sleep(10 * time.Second)
+			}
 			_, err = f.ReleaseReservation(context.Background(), "evil", fmt.Sprintf("unknown-key-%06d", calls))
 		}
 		f.wantStopped(err, "journal", "of 1048576 bytes")
-		if records := written() - began; records > most/recordOverhead {
+		if records := written() - began; records > 2*most/recordOverhead {
 			t.Errorf("%d records were written", records)
 		}
+		f.advertise("paris", "100000", "64Ti")
 		f.reserve("rome", "request-1", request("1", "1Gi"))
 		time.Sleep(time.Hour)
 		if _, err := f.ReleaseReservation(context.Background(), "evil", "unknown-key-again"); err != nil {
@@ -60,7 +65,7 @@ func TestAMemberWritesNoMoreToTheJournalThanItsBudget(t *testing.T) {
 }
 
 func TestTheBookForgetsTheOldestOfAMemberThatAsksTooMuch(t *testing.T) {
-	withBudget(t, func(b *Budget) { b.Reservations = 100 }, func(f *fleet) {
+	withBudget(t, func(b *Budget) { b.Reservations, b.JournalPerHour = 100, 1<<30 }, func(f *fleet) {
 		kept := f.reserve("rome", "kept-0001", request("1", "1Gi"))
 		for i := range 500 {
 			key := fmt.Sprintf("request-%04d", i)

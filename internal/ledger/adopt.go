@@ -107,12 +107,26 @@ func (s *State) checkAdopt(a *Adopt) error {
 		return err
 	}
 	// Beyond that sums would saturate, see Cluster.hold.
+	if c.hasRoomBelow(quantity.Limit, amounts) {
+		return nil
+	}
 	for name, sum := range c.Held().Add(amounts) {
 		if sum > quantity.Limit {
 			return fmt.Errorf("placement %s: %w: %d of %s would be held", a.PlacementRef, ErrOverbooked, sum, name)
 		}
 	}
 	return nil
+}
+
+// hasRoomBelow reports whether what is claimed, which is no less than what is held, stays
+// below a limit with more.
+func (c *Cluster) hasRoomBelow(limit int64, more quantity.Amounts) bool {
+	for name, amount := range more {
+		if c.claimed[name] > limit-amount {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *State) applyAdopt(at time.Time, a *Adopt) {

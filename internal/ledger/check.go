@@ -121,8 +121,8 @@ func checkOffer(o *Offer) error {
 }
 
 func checkAmounts(amounts quantity.Amounts) error {
-	for _, name := range amounts.Names() {
-		if amount := amounts[name]; amount < 0 || amount > quantity.Limit {
+	for name, amount := range amounts {
+		if amount < 0 || amount > quantity.Limit {
 			return fmt.Errorf("%w: %d of %s, want 0 to %d", ErrMalformed, amount, name, quantity.Limit)
 		}
 	}

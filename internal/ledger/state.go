@@ -72,7 +72,7 @@ type Cluster struct {
 func (c *Cluster) Held() quantity.Amounts {
 	sum := c.sumQuoted()
 	for _, h := range c.holds {
-		sum = sum.Add(h)
+		sum.AddInPlace(h)
 	}
 	return sum
 }
@@ -96,14 +96,14 @@ func (c *Cluster) Placements() int { return len(c.holds) }
 func (c *Cluster) recount() {
 	claimed := c.sumQuoted()
 	for name, held := range c.holds {
-		claimed = claimed.Add(held.Max(c.Used[name]))
+		claimed.AddInPlace(held.Max(c.Used[name]))
 		if mutant.Active == mutant.CountBoth {
-			claimed = claimed.Add(c.Used[name])
+			claimed.AddInPlace(c.Used[name])
 		}
 	}
 	for name, used := range c.Used {
 		if _, ok := c.holds[name]; !ok {
-			claimed = claimed.Add(used)
+			claimed.AddInPlace(used)
 		}
 	}
 	c.claimed = claimed

@@ -3,7 +3,6 @@ package ledger
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -45,11 +44,11 @@ func (s *State) applyUsage(u *Usage) {
 // checkUsed keeps the sum within what recount can add up.
 func checkUsed(clusterID string, used map[string]quantity.Amounts) error {
 	running := quantity.Amounts{}
-	for _, placement := range slices.Sorted(maps.Keys(used)) {
-		if err := checkAmounts(used[placement]); err != nil {
+	for placement, amounts := range used {
+		if err := checkAmounts(amounts); err != nil {
 			return fmt.Errorf("offer of %q: use of %q: %w", clusterID, placement, err)
 		}
-		running = running.Add(used[placement])
+		running.AddInPlace(amounts)
 	}
 	for _, name := range running.Names() {
 		if running[name] >= quantity.Limit {

@@ -56,6 +56,13 @@ func (a Amounts) Equal(b Amounts) bool {
 // Add returns a + b, saturating.
 func (a Amounts) Add(b Amounts) Amounts { return combineAmounts(a, b, addSaturating) }
 
+// AddInPlace adds b to a, saturating. It is for sums of many amounts.
+func (a Amounts) AddInPlace(b Amounts) {
+	for name, v := range b {
+		a[name] = addSaturating(a[name], v)
+	}
+}
+
 // Sub returns a − b, saturating. The result names every resource of either.
 func (a Amounts) Sub(b Amounts) Amounts { return combineAmounts(a, b, subSaturating) }
 
