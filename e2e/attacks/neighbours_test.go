@@ -87,3 +87,55 @@ func (s *scene) staysOff(t *testing.T, pod *corev1.Pod) {
 		t.Errorf("a pod of namespace %q runs on %s, which namespace %q reserved", pod.Namespace, pod.Spec.NodeName, namespace)
 	}
 }
+
+// Pods of a namespace that is not offloaded never run at the provider. If they were
+// scheduled to the node, they would still keep those away that may.
+func TestPodsThatAreNotOffloadedTakeNoReservedRoom(t *testing.T) {
+	s := open(t)
+	const team, user = "e2e-strangers", "bob"
+	home := s.rome.home
+	check(t, s.env.EnsureNamespace(t.Context(), home, team))
+	t.Cleanup(func() {
+		check(t, home.DeleteAndWait(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, time.Minute))
+	})
+	check(t, home.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: named(team, "edit"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}))
+	config := *home.Config
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	bob, err := e2e.NewCluster(user, &config, "")
+	check(t, err)
+	stranger := func(tolerations ...corev1.Toleration) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: named(team, "stranger"), Spec: s.rome.honestPod("stranger").Spec}
+		pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": s.rome.slice}
+		pod.Spec.Tolerations = tolerations
+		return pod
+	}
+	everything := corev1.Toleration{Operator: corev1.TolerationOpExists}
+	liqos := corev1.Toleration{Key: "virtual-node.liqo.io/not-allowed", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
+	for name, toleration := range map[string]corev1.Toleration{"with Liqo's toleration": liqos, "with every toleration": everything} {
+		t.Run(name, func(t *testing.T) {
+			pod := stranger(toleration)
+			check(t, bob.Create(t.Context(), pod))
+			t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), pod, time.Minute)) })
+			err := e2e.Await(t.Context(), 5*time.Second, func(ctx context.Context) (string, error) {
+				if err := home.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil || pod.Spec.NodeName != "" {
+					return "", err
+				}
+				return "the pod to be scheduled", nil
+			})
+			if err == nil {
+				t.Errorf("a pod of namespace %q takes room on %s", team, pod.Spec.NodeName)
+			}
+		})
+	}
+	t.Run("with a toleration that comes later", func(t *testing.T) {
+		pod := stranger()
+		check(t, bob.Create(t.Context(), pod))
+		t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), pod, time.Minute)) })
+		before := pod.DeepCopy()
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, liqos)
+		refused(t, bob.Patch(t.Context(), pod, client.MergeFrom(before)))
+	})
+}
