@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"strings"
 
-	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
@@ -116,8 +118,9 @@ func (r *Refusal) Error() string { return r.why }
 func refuse(format string, args ...any) error { return &Refusal{why: fmt.Sprintf(format, args...)} }
 
 // CheckSliceSigning returns an error unless the certificate request in a ResourceSlice
-// that consumer writes here is for the identity of that slice alone, and a reservation of
-// the consumer stands behind it. A slice without a request asks for nothing yet.
+// that consumer writes here is for the identity of that slice alone, by the key of the
+// consumer's Tenant, and a reservation of the consumer stands behind it. A slice without a
+// request asks for nothing yet.
 func (p *Peering) CheckSliceSigning(ctx context.Context, consumer string, slice *authv1beta1.ResourceSlice) error {
 	if len(slice.Spec.CSR) == 0 {
 		return nil
@@ -125,6 +128,9 @@ func (p *Peering) CheckSliceSigning(ctx context.Context, consumer string, slice 
 	want := subject{organisation: consumer, commonName: identityOf(slice.Name, consumer)}
 	if err := checkSigningRequest(slice.Spec.CSR, want); err != nil {
 		return refuse("spec.csr of ResourceSlice %q of cluster %q: %s", slice.Name, consumer, err)
+	}
+	if _, err := p.checkTenant(ctx, consumer, slice.Spec.CSR); err != nil {
+		return err
 	}
 	return p.checkReserved(ctx, consumer, slice.Name)
 }
@@ -152,7 +158,7 @@ func (p *Peering) CheckSigning(ctx context.Context, csr []byte) error {
 			return refuse("certificate request for another cluster: user %q is no slice of cluster %q", want.commonName, consumer)
 		}
 	}
-	guarded, err := p.findTenant(ctx, consumer)
+	guarded, err := p.checkTenant(ctx, consumer, csr)
 	if err != nil || slice == "" || !guarded {
 		return err
 	}
@@ -170,26 +176,45 @@ func sliceOf(user, consumer string) string {
 	return name
 }
 
-// findTenant reports whether the tenant namespace of a consumer is guarded, and refuses a
-// consumer that has no Tenant here. It reads the API server: Liqo asks for a certificate
-// as soon as the Tenant is made.
-func (p *Peering) findTenant(ctx context.Context, consumer string) (guarded bool, err error) {
+// checkTenant refuses a consumer that has no Tenant here, or whose Tenant holds another key
+// than the request, and reports whether its tenant namespace is guarded. It reads the API
+// server: Liqo asks for a certificate as soon as the Tenant is made.
+func (p *Peering) checkTenant(ctx context.Context, consumer string, csr []byte) (guarded bool, err error) {
 	ns, err := tenantNamespace(ctx, p.opts.Reader, consumer)
 	if err != nil {
 		return false, err
 	}
+	var tenants authv1beta1.TenantList
 	if ns != nil {
-		var tenants authv1beta1.TenantList
 		if err := p.opts.Reader.List(ctx, &tenants, client.InNamespace(ns.Name)); err != nil {
 			return false, fmt.Errorf("Tenant of %q: %w", consumer, err)
 		}
-		for i := range tenants.Items {
-			if string(tenants.Items[i].Spec.ClusterID) == consumer {
-				return Ours(ns) || p.opts.GuardElsewhere, nil
-			}
+	}
+	for i := range tenants.Items {
+		tenant := &tenants.Items[i]
+		if string(tenant.Spec.ClusterID) != consumer {
+			continue
 		}
+		if !isByKeyOf(tenant, csr) {
+			return false, refuse("certificate request for another cluster: it is not by the key of Tenant %q", consumer)
+		}
+		return Ours(ns) || p.opts.GuardElsewhere, nil
 	}
 	return false, refuse("certificate request for another cluster: no Tenant of cluster %q is here", shorten(consumer))
+}
+
+// isByKeyOf reports whether a checked request is by the Tenant's key. A Tenant that was made
+// without a handshake may hold none.
+func isByKeyOf(tenant *authv1beta1.Tenant, csr []byte) bool {
+	if authv1beta1.GetAuthzPolicyValue(tenant.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
+		return true
+	}
+	request, err := parseSigningRequest(csr)
+	if err != nil {
+		return false
+	}
+	_, der, err := authentication.ParseTenantPublicKey(tenant.Spec.PublicKey)
+	return err == nil && bytes.Equal(request.RawSubjectPublicKeyInfo, der)
 }
 
 // checkReserved refuses a slice without a live reservation. The cache answers for those

@@ -171,10 +171,10 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 	w := newWorld(t)
 	paris, rome := w.sites["paris"], newKeyPair(t)
 	w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: TenantNamespaceName("rome"), Labels: tenantNamespaceLabels("rome")}}))
-	w.check(paris.client.Create(t.Context(), tenantOf("rome", TenantNamespaceName("rome"))))
+	w.check(paris.client.Create(t.Context(), tenantOf("rome", TenantNamespaceName("rome"), rome.pem)))
 	byHand := map[string]string{consts.RemoteClusterID: "oslo", consts.TenantNamespaceLabel: "true"}
 	w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Labels: byHand}}))
-	w.check(paris.client.Create(t.Context(), tenantOf("oslo", "by-hand")))
+	w.check(paris.client.Create(t.Context(), tenantOf("oslo", "by-hand", rome.pem)))
 	w.reserve("rome", "paris", "res-a")
 	w.reserve("rome", "paris", "res-ended")
 	w.reserve("rome", "paris", "res-unanswered")
@@ -210,6 +210,9 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 	asRequest := func(csr []byte) func(context.Context) error {
 		return func(ctx context.Context) error { return paris.peering.CheckSigning(ctx, csr) }
 	}
+	stranger := newKeyPair(t)
+	byStranger := slice("rome", "res-a-1")
+	byStranger.Spec.CSR = stranger.request(t, &x509.CertificateRequest{Subject: subject{organisation: "rome", commonName: "res-a-1" + ofRome}.name()})
 	other := slice("rome", "res-b-1")
 	other.Name = "res-a-1"
 	tests := map[string]struct {
@@ -225,6 +228,8 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 		"a slice of one that was not acknowledged":  {check: asSlice("rome", "res-unanswered-1"), problem: "no live reservation"},
 		"a slice of another consumer's":             {check: asSlice("oslo", "res-a-1"), problem: "no live reservation"},
 		"a slice that names another slice":          {check: func(ctx context.Context) error { return paris.peering.CheckSliceSigning(ctx, "rome", other) }, problem: "want exactly"},
+		"a slice by another key":                    {check: func(ctx context.Context) error { return paris.peering.CheckSliceSigning(ctx, "rome", byStranger) }, problem: "not by the key"},
+		"the request by another key":                {check: asRequest(byStranger.Spec.CSR), problem: "not by the key"},
 		"the request for it":                        {check: asRequest(slice("rome", "res-a-1").Spec.CSR)},
 		"the request for an ended one":              {check: asRequest(slice("rome", "res-ended-1").Spec.CSR), problem: "no live reservation"},
 		"the request for one of none":               {check: asRequest(slice("rome", "flood-1").Spec.CSR), problem: "no live reservation"},
@@ -254,9 +259,9 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 	}
 }
 
-func tenantOf(consumer, namespace string) *authv1beta1.Tenant {
+func tenantOf(consumer, namespace string, publicKey []byte) *authv1beta1.Tenant {
 	return &authv1beta1.Tenant{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: consumer},
-		Spec:       authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(consumer)},
+		Spec:       authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(consumer), PublicKey: publicKey},
 	}
 }
