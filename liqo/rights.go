@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"maps"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
-	"github.com/liqotech/liqo/pkg/consts"
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -129,15 +127,9 @@ func (p *Peering) KeepRights(ctx context.Context, into types.NamespacedName) err
 	if err := p.opts.Client.List(ctx, &instructions, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
 		return err
 	}
-	var namespaces corev1.NamespaceList
-	err := p.opts.Client.List(ctx, &namespaces, client.HasLabels{consts.TenantNamespaceLabel},
-		client.MatchingLabels{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue})
+	guarded, err := p.guardedConsumers(ctx)
 	if err != nil {
 		return err
-	}
-	var guarded []string
-	for i := range namespaces.Items {
-		guarded = append(guarded, PeerOf(namespaces.Items[i].Labels))
 	}
 	before := adv.DeepCopy()
 	p.countOpened(instructions.Items)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -35,4 +36,15 @@ func setupRights(mgr manager.Manager, opts Options) error {
 		Watches(&agentv1alpha1.Advertisement{}, wakesWhole[client.Object]()).
 		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(tenant)).
 		Complete(whole{keep: func(ctx context.Context) error { return opts.Peering.KeepRights(ctx, opts.Rights) }})
+}
+
+// setupBindings keeps who has Liqo's role in offloaded namespaces.
+func setupBindings(mgr manager.Manager, opts Options) error {
+	if !opts.BindSlices {
+		return nil
+	}
+	remote := predicate.NewPredicateFuncs(liqo.IsRemoteBinding)
+	return wholeController(mgr, "bindings").
+		Watches(&rbacv1.RoleBinding{}, wakesWhole[client.Object](), builder.WithPredicates(remote)).
+		Complete(whole{keep: opts.Peering.KeepBindings})
 }

@@ -60,6 +60,8 @@ type Options struct {
 	// Rights names the Advertisement in whose status is kept what the identities of
 	// peers may do here.
 	Rights types.NamespacedName
+	// BindSlices keeps Liqo's RoleBindings in offloaded namespaces to live slices.
+	BindSlices bool
 	// OpenRights writes the rights of a placement that this cluster provides; it is set where
 	// there is a Peering.
 	OpenRights func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error
@@ -123,6 +125,9 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 			return err
 		}
 		if err := setupRights(mgr, opts); err != nil {
+			return err
+		}
+		if err := setupBindings(mgr, opts); err != nil {
 			return err
 		}
 		if err := setupObjectQuotas(mgr, opts); err != nil {

@@ -41,11 +41,22 @@ func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if r.opts.Place != nil {
 		at = r.opts.Place()
 	}
+	if found, err := r.exists(ctx, req.NamespacedName); err != nil || !found {
+		if err == nil {
+			err = r.opts.Peering.ForgetSlice(ctx, req.Namespace, req.Name)
+		}
+		return ctrl.Result{}, err
+	}
 	err := r.opts.Peering.Grant(ctx, req.NamespacedName, at)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: firstRetry}, nil
 	}
 	return ctrl.Result{}, err
+}
+
+func (r *sliceReconciler) exists(ctx context.Context, key types.NamespacedName) (bool, error) {
+	err := r.client.Get(ctx, key, liqo.NewSlice())
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 // slicesOf wakes the slice that an instruction stands behind.

@@ -191,6 +191,9 @@ resources:
 {{- if .Values.leaderElection.enabled }}
 - --leader-elect
 {{- end }}
+{{- if include "liqo-resource-broker-agent.guardsPeers" . }}
+- --bind-slices
+{{- end }}
 {{- if include "liqo-resource-broker-agent.mendsPeers" . }}
 - --peer-certificate-lifetime={{ .Values.guard.certificateLifetime }}
 {{- if eq (include "liqo-resource-broker-agent.elsewhere" .) "enforce" }}

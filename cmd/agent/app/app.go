@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -172,7 +173,9 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 		Scheme:        scheme,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Label: liqo.VirtualNodes()}},
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Node{}: {Label: liqo.VirtualNodes()}, &rbacv1.RoleBinding{}: {Label: liqo.BindingsOfLiqo()},
+			},
 		},
 		Metrics:                       metricsOptions,
 		HealthProbeBindAddress:        o.healthAddress,
@@ -363,7 +366,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.terms.offer).admit,
 		Peering: a.peering, Place: a.terms.place,
 		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
-		Placeholders: a.placeholders(), ObjectLimits: a.objectLimits,
+		Placeholders: a.placeholders(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,
 		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
 	})
 }

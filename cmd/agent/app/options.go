@@ -95,6 +95,7 @@ type options struct {
 	objectLimits     liqo.ObjectLimits
 	peerLifetime     time.Duration
 	guardElsewhere   bool
+	bindSlices       bool
 	hold             string
 	placeholderImage string
 	placeholderClass string
@@ -173,6 +174,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.guardElsewhere, "guard-elsewhere", o.guardElsewhere, "sign identities for reservations alone in tenant namespaces that the agent did not make, too; with webhooks")
 	fs.StringToStringVar(&o.offloadedLimits, "offloaded-object-limits", o.offloadedLimits, "limits of a ResourceQuota that the agent keeps in every namespace that a consumer has offloaded here, for example count/configmaps=100,requests.storage=100Gi")
 	fs.StringToStringVar(&o.tenantLimits, "tenant-object-limits", o.tenantLimits, "the same for every tenant namespace of Liqo that the agent has made, for example count/resourceslices.authentication.liqo.io=256")
+	fs.BoolVar(&o.bindSlices, "bind-slices", o.bindSlices, "keep Liqo's RoleBindings in namespaces that consumers have offloaded here to the identities of their live slices")
 	fs.StringVar(&o.hold, "hold", o.hold, "how capacity is kept that is reserved here and not used yet: Ledger (in the books) or Placeholder (by pods in POD_NAMESPACE, too, which this cluster's own pods cannot preempt)")
 	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of these pods, which does nothing")
 	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of these pods; with --hold=Placeholder")
