@@ -99,10 +99,15 @@ func (p *Peering) guardedConsumers(ctx context.Context) (consumers []string, err
 }
 
 // ForgetSlice deletes the Secret in which Liqo keeps the certificate of a slice that is
-// gone. Where the guard is off, the agent may not.
+// gone, unless a live reservation awaits that slice. Where the guard is off, the agent may
+// not.
 func (p *Peering) ForgetSlice(ctx context.Context, namespace, slice string) error {
 	ns := &corev1.Namespace{}
 	if found, err := get(ctx, p.opts.Client, "", namespace, ns); err != nil || !found || !Ours(ns) || !IsTenantNamespace(ns) {
+		return err
+	}
+	inst := &agentv1alpha1.ProviderInstruction{}
+	if found, err := get(ctx, p.opts.Client, p.opts.InstructionNamespace, slice, inst); err != nil || found && !inst.Ended() {
 		return err
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: certificateSecretName + "-" + slice}}

@@ -90,6 +90,13 @@ func TestCertificateOfASliceGoesWithIt(t *testing.T) {
 	} {
 		w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}))
 	}
+	w.reserve("rome", "paris", "res-a")
+	awaited := types.NamespacedName{Namespace: TenantNamespaceName("rome"), Name: "liqo-remote-certificate-res-a-1"}
+	w.check(paris.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: awaited.Namespace, Name: awaited.Name}}))
+	w.check(paris.peering.ForgetSlice(t.Context(), awaited.Namespace, "res-a-1"))
+	if !w.exists("paris", awaited.Namespace, awaited.Name, &corev1.Secret{}) {
+		t.Error("the certificate of a slice that is awaited is gone")
+	}
 	for name, test := range map[string]struct {
 		secret types.NamespacedName
 		gone   bool

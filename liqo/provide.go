@@ -42,6 +42,14 @@ func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.Provid
 	if err != nil || !state.Done {
 		return false, err
 	}
+	// The slice may have gone while no agent ran.
+	if ns, err := p.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID); err != nil {
+		return false, err
+	} else if ns != "" {
+		if err := p.ForgetSlice(ctx, ns, inst.Name); err != nil {
+			return false, err
+		}
+	}
 	return true, Finish(ctx, p.opts.Client, inst)
 }
 
