@@ -23,6 +23,13 @@ import (
 // clusters and approves itself.
 const RemoteTenantCSRLabel = "liqo.io/remote-tenant-csr"
 
+// ResourceSlice and its spec are Liqo's own, for callers that handle one without knowing
+// Liqo.
+type (
+	ResourceSlice     = authv1beta1.ResourceSlice
+	ResourceSliceSpec = authv1beta1.ResourceSliceSpec
+)
+
 // maxSigningRequest bounds a certificate request before anything parses it or verifies its
 // signature. One with an RSA key of 16384 bits is smaller.
 const maxSigningRequest = 8 << 10

@@ -14,8 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
-
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
@@ -30,7 +28,7 @@ const (
 
 // signing decides which certificates this cluster signs for peers.
 type signing struct {
-	slice    func(ctx context.Context, consumer string, slice *authv1beta1.ResourceSlice) error
+	slice    func(ctx context.Context, consumer string, slice *liqo.ResourceSlice) error
 	request  func(ctx context.Context, csr []byte) error
 	lifetime time.Duration
 }
@@ -52,7 +50,7 @@ func (s *signing) checkSlice(ctx context.Context, req admission.Request) admissi
 	if !slices.Contains(req.UserInfo.Groups, liqo.ControlPlaneGroup) {
 		return admission.Allowed("")
 	}
-	var slice, before authv1beta1.ResourceSlice
+	var slice, before liqo.ResourceSlice
 	if err := json.Unmarshal(req.Object.Raw, &slice); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}

@@ -15,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
-
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
@@ -30,18 +28,18 @@ func encode(t *testing.T, obj any) runtime.RawExtension {
 }
 
 func TestSliceOfAPeerIsChecked(t *testing.T) {
-	slice := func(csr string, change ...func(*authv1beta1.ResourceSlice)) *authv1beta1.ResourceSlice {
-		s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "res-a-1"}, Spec: authv1beta1.ResourceSliceSpec{CSR: []byte(csr)}}
+	slice := func(csr string, change ...func(*liqo.ResourceSlice)) *liqo.ResourceSlice {
+		s := &liqo.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "res-a-1"}, Spec: liqo.ResourceSliceSpec{CSR: []byte(csr)}}
 		for _, c := range change {
 			c(s)
 		}
 		return s
 	}
-	deleting := func(s *authv1beta1.ResourceSlice) { s.DeletionTimestamp = new(metav1.Now()) }
+	deleting := func(s *liqo.ResourceSlice) { s.DeletionTimestamp = new(metav1.Now()) }
 	tests := map[string]struct {
 		groups  []string
-		before  *authv1beta1.ResourceSlice
-		object  *authv1beta1.ResourceSlice
+		before  *liqo.ResourceSlice
+		object  *liqo.ResourceSlice
 		verdict error
 		// code of the refusal, 0 where it is allowed; asked is whether a verdict was asked for.
 		code  int32
@@ -58,7 +56,7 @@ func TestSliceOfAPeerIsChecked(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			asked := false
-			s := &signing{slice: func(_ context.Context, consumer string, got *authv1beta1.ResourceSlice) error {
+			s := &signing{slice: func(_ context.Context, consumer string, got *liqo.ResourceSlice) error {
 				asked = true
 				if consumer != "rome" || got.Name != "res-a-1" {
 					t.Errorf("asked about slice %q of %q", got.Name, consumer)
