@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
@@ -116,6 +117,24 @@ func TestRightsAreThoseThatWereReviewed(t *testing.T) {
 	}
 }
 
+// bounded are rights of the agent that RBAC cannot narrow to the names or namespaces that
+// they are for. It has them only together with an admission policy on that resource which
+// does: charts/agent/templates/guard/agent-policy.yaml and bindings-policy.yaml.
+var bounded = map[string]string{
+	"delete secrets": "secrets",
+	"get,list,watch,update rolebindings.rbac.authorization.k8s.io":                  "rolebindings",
+	"bind clusterroles.rbac.authorization.k8s.io named liqo-virtual-kubelet-remote": "rolebindings",
+}
+
+// boundsAgent reports whether a policy on a resource is rendered for the agent's account.
+func boundsAgent(rendered *chart.Rendered, resource string) bool {
+	return slices.ContainsFunc(rendered.Objects, func(obj *unstructured.Unstructured) bool {
+		text, err := obj.MarshalJSON()
+		return err == nil && obj.GetKind() == "ValidatingAdmissionPolicy" &&
+			strings.Contains(string(text), `"the-agent"`) && strings.Contains(string(text), `"`+resource+`"`)
+	})
+}
+
 // Rules that hold whatever is reviewed.
 func TestNobodyMayTooMuch(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
@@ -123,6 +142,9 @@ func TestNobodyMayTooMuch(t *testing.T) {
 			who, right, _ := strings.Cut(strings.TrimSpace(line), ": ")
 			verbs, what, _ := strings.Cut(right, " ")
 			resource, named, _ := strings.Cut(what, " named ")
+			if resource, found := bounded[right]; found && boundsAgent(rendered, resource) {
+				continue
+			}
 			switch {
 			case strings.Contains(right, "*"):
 				t.Errorf("a wildcard: %s", line)

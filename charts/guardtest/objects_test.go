@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -238,6 +239,13 @@ func (s *site) testQuotasAreOutOfReach() {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: consumer}},
 	})
-	s.wantRefused("raising a quota with a role that allows it", "a virtual kubelet does not write /resourcequotas",
-		s.peer.Patch(s.Context(), quota.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"hard":{"pods":"100"}}}`))))
+	raise := func() error {
+		return s.peer.Patch(s.Context(), quota.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"hard":{"pods":"100"}}}`)))
+	}
+	var refusal error
+	s.check(wait.PollUntilContextTimeout(s.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		refusal = raise()
+		return refusal == nil || !strings.Contains(refusal.Error(), "cannot patch resource"), nil // the role is in effect
+	}))
+	s.wantRefused("raising a quota with a role that allows it", "a virtual kubelet does not write /resourcequotas", refusal)
 }

@@ -54,6 +54,14 @@ func (i *issuer) Renew(_ context.Context, clusterID string, _ *v1.RenewalRequest
 // newEnrolmentSite runs an enrolment server until the test ends.
 func newEnrolmentSite(t *testing.T, certificates Certificates) *site {
 	t.Helper()
+	s := prepareEnrolmentSite(t, certificates)
+	runtest.Start(t, s)
+	return s
+}
+
+// prepareEnrolmentSite returns a site that does not serve yet.
+func prepareEnrolmentSite(t *testing.T, certificates Certificates) *site {
+	t.Helper()
 	now := time.Now()
 	s := &site{certDir: t.TempDir(), log: newLines(), clock: clocktesting.NewFakePassiveClock(now)}
 	s.agentsCA, s.serverCA = authority(t, now), authority(t, now)
@@ -69,7 +77,6 @@ func newEnrolmentSite(t *testing.T, certificates Certificates) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runtest.Start(t, s)
 	return s
 }
 

@@ -18,6 +18,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/transporttest"
 )
 
@@ -161,8 +162,9 @@ func pipe(t *testing.T) net.Conn {
 func TestSlowBodiesDoNotBlockTheEnrolment(t *testing.T) {
 	for _, path := range []string{"/nope", enrolmentsPath} {
 		t.Run(path, func(t *testing.T) {
-			s := newEnrolmentSite(t, &issuer{issued: &v1.IssuedCertificate{BrokerURLs: []string{}}})
+			s := prepareEnrolmentSite(t, &issuer{issued: &v1.IssuedCertificate{BrokerURLs: []string{}}})
 			s.lobby.clock = clock.RealClock{}
+			runtest.Start(t, s)
 			var slow sync.WaitGroup
 			defer slow.Wait()
 			stop := make(chan struct{})

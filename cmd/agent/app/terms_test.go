@@ -145,7 +145,7 @@ func TestCheckReadsTheFile(t *testing.T) {
 		someFile + "extra: 1\n":           checkup.Fail("", `unknown key "extra"`),
 		head + "prices: {currency: EUR, nodeLabels: {cpuCost: b, memoryCost: a}}\n":           checkup.Found("prices are those of the labels a, b of nodes"),
 		head + "prices: {currency: EUR, openCost: {url: '" + openCost.URL + "/metrics'}}\n":   checkup.Found("OpenCost at %s/metrics says the prices of 1 nodes", openCost.URL),
-		head + "prices: {currency: EUR, openCost: {url: '" + openCost.URL + "/elsewhere'}}\n": checkup.Warn("", "OpenCost at %s/elsewhere says no prices: it names no", openCost.URL),
+		head + "prices: {currency: EUR, openCost: {url: '" + openCost.URL + "/elsewhere'}}\n": checkup.Warn("", "OpenCost at %s/elsewhere says no prices: the answer has no node_cpu_hourly_cost", openCost.URL),
 	} {
 		got := look(text)
 		if got.Level != want.Level || !strings.Contains(got.Message, want.Message) {

@@ -26,7 +26,7 @@ func TestBrokerURLsAreChecked(t *testing.T) {
 		"port alone":             {urls: []string{"https://:8443"}, want: "no host"},
 		"path":                   {urls: []string{"https://broker.example/api"}, want: `path "/api"`},
 		"query":                  {urls: []string{"https://broker.example?x=1"}, want: "query"},
-		"not a URL":                 {urls: []string{"https://%zz"}, want: "not a URL"},
+		"not a URL":              {urls: []string{"https://%zz"}, want: "not a URL"},
 		"password is not shown":  {urls: []string{"https://u:canary@broker.example"}, want: "user"},
 		"second of two is wrong": {urls: []string{"https://a", "http://b"}, want: "http://b"},
 	} {
