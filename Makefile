@@ -91,9 +91,9 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liq
 test test-attacks test-local test-endings test-waiting test-model test-processes: export GOGC ?= 300
 
 .PHONY: test
-test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground.
+test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground. Only test-attacks and e2e are apart.
 	$(GO_TEST) -timeout 15m $(LONGEST) $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(WAITING) $(LONGEST))")
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-attacks test-processes test-model test-waiting test-endings
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-processes test-model test-waiting test-endings
 
 # The package whose tests take the longest: it begins first, so that nothing waits for it alone.
 LONGEST := ./liqo
@@ -110,16 +110,12 @@ BENCHED = $(addprefix ./,$(sort $(dir $(shell grep -rl '^func Benchmark' --inclu
 
 # They begin in this order, three at a time: one of them computes while the others mostly
 # wait, and the second playground comes when the programs of the first are built.
-.PHONY: test-local test-attacks test-processes test-model test-waiting test-endings
+.PHONY: test-local test-processes test-model test-waiting test-endings
 test-local:
 	$(LOCAL_TEST) -skip '$(ENDINGS)'
 
 test-endings:
 	LRB_PLAYGROUND_DIR=$(CURDIR)/.playground-endings $(LOCAL_TEST) -run '$(ENDINGS)'
-
-test-attacks: ## Attack a provider with the identities that Liqo issued to its consumers; ADVERSARY=10m keeps the random adversary at it, SEED repeats its operations.
-	LRB_PLAYGROUND_DIR=$(CURDIR)/.playground-attacks LRB_E2E_RACE=1 $(if $(ADVERSARY),LRB_ADVERSARY=$(ADVERSARY)) $(if $(SEED),LRB_SEED=$(SEED)) \
-	  go test -count=1 -shuffle=on -timeout 40m -v ./e2e/attacks
 
 test-waiting:
 	$(GO_TEST) -p 1 -timeout 15m $(WAITING)
@@ -131,6 +127,12 @@ test-model:
 
 test-processes:
 	go test -count=1 -timeout 30m -v ./e2e/robustness
+
+# Not part of "make test": it takes a quarter of an hour more, with a playground of its own.
+.PHONY: test-attacks
+test-attacks: tools ## Attack a provider with the identities that Liqo issued to its consumers; ADVERSARY=10m keeps the random adversary at it, SEED repeats its operations.
+	LRB_PLAYGROUND_DIR=$(CURDIR)/.playground-attacks LRB_E2E_RACE=1 $(if $(ADVERSARY),LRB_ADVERSARY=$(ADVERSARY)) $(if $(SEED),LRB_SEED=$(SEED)) \
+	  go test -count=1 -shuffle=on -timeout 40m -v ./e2e/attacks
 
 .PHONY: soak
 soak: tools ## Break the broker as often as docs/reliability.md says, and fuzz every decoder: hours. SEED repeats a run's faults.
