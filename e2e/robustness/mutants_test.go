@@ -29,10 +29,10 @@ func byLedger(says ...string) finder {
 }
 
 var finders = map[mutant.Mutant]finder{
-	mutant.StaleGrant:       byModel("is to give", "is to hold", "can give it", "overbooked"),
+	mutant.StaleGrant:       byModel("is to give", "is to hold", "can give it", "overbooked", "has room"),
 	mutant.ForgetKey:        byModel("has the reservations", "asking again with"),
 	mutant.ForgetTombstone:  byModel("was given back, asking with it"),
-	mutant.AgentClock:       byModel(" can give ", "is to give", "has room", "no cluster can hold"),
+	mutant.AgentClock:       byModel(" can give ", "is to give", "has room", "no cluster can hold", "has not answered"),
 	mutant.OldAdvertisement: byModel("the broker counts", "overbooked", "is to give", " can give "),
 	mutant.EarlyResale:      byModel("has not confirmed that it is free"),
 	mutant.ReleaseTwice:     byModel("the broker counts", "overbooked"),
