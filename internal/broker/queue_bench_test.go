@@ -16,6 +16,7 @@ func BenchmarkQueue(b *testing.B) {
 	const waiters = 10_000
 	config := DefaultConfig()
 	config.Queue.MaxLength = waiters + 1
+	config.Budget.Reservations, config.Budget.Waiting, config.Budget.JournalPerHour = 2*waiters, waiters+1, unlimited
 	ctx, broker := b.Context(), serving(b, config)
 	// Without an agent nobody has to confirm that capacity is free.
 	amounts := quantity.Amounts{"cpu": 1000, "memory": 1 << 30}

@@ -15,6 +15,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
+// unlimited is for benchmarks in which one member does the work of many.
+const unlimited = 1 << 50
+
 // serving is a broker in real time with an empty journal, until the benchmark ends.
 func serving(b *testing.B, config Config) *Broker {
 	b.Helper()

@@ -37,7 +37,9 @@ func BenchmarkTakeover(b *testing.B) {
 		}
 		ctx, cancel := context.WithCancel(b.Context())
 		broker, done := New(Options{Store: store, Log: logr.Discard(), Now: time.Now}), make(chan struct{})
-		broker.SetConfig(ctx, DefaultConfig())
+		config := DefaultConfig()
+		config.Budget.JournalPerHour = unlimited
+		broker.SetConfig(ctx, config)
 		begun := make(chan struct{})
 		go broker.Feed().Terms(ctx, sync.OnceFunc(func() { close(begun) }))
 		go func() {

@@ -17,7 +17,7 @@ import (
 func BenchmarkLargestAdvertisement(b *testing.B) {
 	broker := New(Options{Store: journaltest.NewServer().Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
 	c := DefaultConfig()
-	c.Budget.JournalPerHour = 1 << 50
+	c.Budget.JournalPerHour = unlimited
 	broker.SetConfig(b.Context(), c)
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
