@@ -407,7 +407,7 @@ func TestALeaderThatWasAwayGrantsNothing(t *testing.T) {
 		ask := func(from, to int) {
 			for i := from; i < to; i++ {
 				asking.Go(func() {
-					key, urls := fmt.Sprintf("request-%d-%d", round, i), both
+					key, urls, name := fmt.Sprintf("request-%d-%d", round, i), both, ""
 					if i%2 == 1 {
 						urls = []string{both[1], both[0]}
 					}
@@ -417,13 +417,20 @@ func TestALeaderThatWasAwayGrantsNothing(t *testing.T) {
 						mu.Lock()
 						defer mu.Unlock()
 						if err == nil {
-							granted[key] = r.Name
+							granted[key], name = r.Name, r.Name
 						}
 						if fault.ReasonOf(err) == fault.NoCandidate {
 							refused++
 							return nil
 						}
 						return err
+					})
+					if name == "" {
+						return
+					}
+					// A provider that does not answer is paused.
+					s.persist("acknowledging "+key, func(ctx context.Context) error {
+						return paris.ReportStatus(ctx, name, &v1.StatusReport{Placement: 1, Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateAcknowledged})
 					})
 				})
 			}
