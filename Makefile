@@ -128,7 +128,7 @@ test-model:
 test-processes:
 	go test -count=1 -timeout 30m -v ./e2e/robustness
 
-# Not part of "make test": it takes a quarter of an hour more, with a playground of its own.
+# Not part of "make test": it boots a playground of its own.
 .PHONY: test-attacks
 test-attacks: tools ## Attack a provider with the identities that Liqo issued to its consumers; ADVERSARY=10m keeps the random adversary at it, SEED repeats its operations.
 	LRB_PLAYGROUND_DIR=$(CURDIR)/.playground-attacks LRB_E2E_RACE=1 $(if $(ADVERSARY),LRB_ADVERSARY=$(ADVERSARY)) $(if $(SEED),LRB_SEED=$(SEED)) \

@@ -20,14 +20,7 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 	s := open(t)
 	const team, user = "e2e-team", "alice"
 	home := s.rome.home
-	check(t, s.env.EnsureNamespace(t.Context(), home, team))
-	t.Cleanup(func() {
-		check(t, home.DeleteAndWait(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, time.Minute))
-	})
-	check(t, home.Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: named(team, "edit"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}))
+	createTeam(t, s, team, user)
 	own, err := home.Request(t.Context(), team, "own", grant(), atProvider)
 	check(t, err)
 	t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), own, time.Minute)) })
@@ -94,14 +87,7 @@ func TestPodsThatAreNotOffloadedTakeNoReservedRoom(t *testing.T) {
 	s := open(t)
 	const team, user = "e2e-strangers", "bob"
 	home := s.rome.home
-	check(t, s.env.EnsureNamespace(t.Context(), home, team))
-	t.Cleanup(func() {
-		check(t, home.DeleteAndWait(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, time.Minute))
-	})
-	check(t, home.Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: named(team, "edit"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}))
+	createTeam(t, s, team, user)
 	config := *home.Config
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	bob, err := e2e.NewCluster(user, &config, "")
@@ -138,4 +124,18 @@ func TestPodsThatAreNotOffloadedTakeNoReservedRoom(t *testing.T) {
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, liqos)
 		refused(t, bob.Patch(t.Context(), pod, client.MergeFrom(before)))
 	})
+}
+
+// createTeam creates a namespace at rome for one test, in which the user may edit.
+func createTeam(t *testing.T, s *scene, team, user string) {
+	t.Helper()
+	home := s.rome.home
+	check(t, s.env.EnsureNamespace(t.Context(), home, team))
+	t.Cleanup(func() {
+		check(t, home.DeleteAndWait(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, time.Minute))
+	})
+	check(t, home.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: named(team, "edit"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}))
 }

@@ -16,10 +16,11 @@ import (
 const (
 	// maxSlots is how many messages of one sender wait for one receiver.
 	maxSlots = 64
-	// maxSent is how many bytes of messages of one sender wait, for whomever. A handshake
-	// takes some thousand.
+	// maxSent bounds the waiting messages of one sender to all receivers, in bytes. A
+	// handshake takes a few thousand.
 	maxSent = 4 << 20
-	// maxReceived is about how many bytes of messages one answer has; the next one has more.
+	// maxReceived bounds the messages in one answer, in bytes and roughly; the next answer has
+	// the rest.
 	maxReceived = 1 << 20
 	// messageTTL is how long a message waits; senders repeat more often.
 	messageTTL = 5 * time.Minute

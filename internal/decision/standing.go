@@ -5,7 +5,7 @@ package decision
 type Standing struct {
 	// Paused says why the candidate is paused for everybody, "" where it is not.
 	Paused string
-	// PausedFor says why it is paused for one requester, by the requester's ID.
+	// PausedFor maps the ID of a requester to the reason why the provider is paused for it.
 	PausedFor map[string]string
 }
 
