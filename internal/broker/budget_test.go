@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // withBudget runs a fleet under the default configuration with another budget.
@@ -29,6 +31,32 @@ func withBudget(t *testing.T, edit func(*Budget), test func(f *fleet)) {
 	})
 }
 
+// inTerm looks at the broker's state under its lock. The broker writes at
+// deadlines too, which nothing orders after a plain read by a test.
+func (f *fleet) inTerm(look func(t *term)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	look(f.term)
+}
+
+// records counts the records that the broker has written.
+func (f *fleet) records() (n uint64) {
+	f.inTerm(func(t *term) { n = t.state.Position() })
+	return n
+}
+
+// remembered counts the reservations that the broker remembers of a member.
+func (f *fleet) remembered(member string) (n int) {
+	f.inTerm(func(t *term) { n = t.accountOf(member).reservations })
+	return n
+}
+
+// used is what each placement uses of a cluster, by placement.
+func (f *fleet) used(cluster string) (used map[string]quantity.Amounts) {
+	f.inTerm(func(t *term) { used = maps.Clone(t.state.Cluster(cluster).Used) })
+	return used
+}
+
 func (f *fleet) wantStopped(err error, figure, detail string) {
 	f.t.Helper()
 	stopped, ok := errors.AsType[*fault.Error](err)
@@ -40,8 +68,7 @@ func (f *fleet) wantStopped(err error, figure, detail string) {
 func TestAMemberWritesNoMoreToTheJournalThanItsBudget(t *testing.T) {
 	const most = 1 << 20
 	withBudget(t, func(b *Budget) { b.JournalPerHour = most }, func(f *fleet) {
-		written := func() uint64 { return f.term.state.Position() }
-		began := written()
+		began := f.records()
 		var err error
 		calls := 0
 		for ; calls < 100_000 && (err == nil || strings.Contains(err.Error(), "a second")); calls++ {
@@ -52,7 +79,7 @@ func TestAMemberWritesNoMoreToTheJournalThanItsBudget(t *testing.T) {
 			_, err = f.ReleaseReservation(context.Background(), "evil", fmt.Sprintf("unknown-key-%06d", calls))
 		}
 		f.wantStopped(err, "journal", "of 1048576 bytes")
-		if records := written() - began; records > 2*most/recordOverhead {
+		if records := f.records() - began; records > 2*most/recordOverhead {
 			t.Errorf("%d records were written", records)
 		}
 		f.advertise("paris", "100000", "64Ti")
@@ -76,7 +103,7 @@ func TestTheBookForgetsTheOldestOfAMemberThatAsksTooMuch(t *testing.T) {
 			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
 			f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
 		}
-		if n := f.term.accountOf("rome").reservations; n > 100 {
+		if n := f.remembered("rome"); n > 100 {
 			t.Errorf("%d reservations are remembered", n)
 		}
 		f.get("rome", kept.Name)
@@ -87,7 +114,7 @@ func TestTheBookForgetsTheOldestOfAMemberThatAsksTooMuch(t *testing.T) {
 		f.wantStopped(err, "reservations", "holds 100 of 100 reservations")
 		f.reserve("oslo", "request-1", request("1", "1Gi"))
 		f.kill()
-		if n := f.term.accountOf("rome").reservations; n != 100 {
+		if n := f.remembered("rome"); n != 100 {
 			t.Errorf("after a restart %d are counted", n)
 		}
 	})
@@ -122,14 +149,18 @@ func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 		}
 		time.Sleep(retain - time.Minute)
 		synctest.Wait()
-		if n := len(f.term.accountOf("rome").shut); n != 3*forgetAtOnce {
-			t.Errorf("%d keys are shut before their day is over", n)
-		}
+		f.inTerm(func(term *term) {
+			if n := len(term.accountOf("rome").shut); n != 3*forgetAtOnce {
+				t.Errorf("%d keys are shut before their day is over", n)
+			}
+		})
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if n := len(f.term.state.ShutBefore(time.Now())); n != 0 {
-			t.Errorf("%d keys are still shut", n)
-		}
+		f.inTerm(func(term *term) {
+			if n := len(term.state.ShutBefore(time.Now())); n != 0 {
+				t.Errorf("%d keys are still shut", n)
+			}
+		})
 	})
 }
 
@@ -224,23 +255,25 @@ func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
 				}
 				for _, cpu := range []string{"100m", "300m"} {
 					f.advertise("oslo", "100000", "64Ti", large(cpu))
-					if _, err := f.term.refreshAll(); err != nil {
-						t.Fatal(err)
-					}
-					synctest.Wait()
-					claimed := f.term.state.Cluster("oslo").Claimed()[corev1.ResourceMemory]
+					var claimed int64
+					f.inTerm(func(term *term) {
+						if _, err := term.refreshAll(); err != nil {
+							t.Fatal(err)
+						}
+						claimed = term.state.Cluster("oslo").Claimed()[corev1.ResourceMemory]
+					})
 					if want := int64(size.usages) * 256 << 20; claimed != want {
 						t.Errorf("%d of memory is claimed, want %d", claimed, want)
 					}
 				}
-				used := f.term.state.Cluster("oslo").Used
+				used := f.used("oslo")
 				f.kill()
-				again := f.term.state.Cluster("oslo").Used
+				again := f.used("oslo")
 				if len(again) != len(used) || again["res-0000000007-1"][corev1.ResourceCPU] != 300 {
 					t.Errorf("after a restart %d placements use %v", len(again), again["res-0000000007-1"])
 				}
 				f.advertise("oslo", "100000", "64Ti")
-				if n := len(f.term.state.Cluster("oslo").Used); n != 0 {
+				if n := len(f.used("oslo")); n != 0 {
 					t.Errorf("%d placements are used that are gone", n)
 				}
 			})
@@ -301,19 +334,21 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 		return out
 	}
 	count := func(f *fleet) (n int) {
-		f.term.state.Reservations(func(r *ledger.Reservation) {
-			if r.EndReason == "" {
-				n++
-			}
+		f.inTerm(func(t *term) {
+			t.state.Reservations(func(r *ledger.Reservation) {
+				if r.EndReason == "" {
+					n++
+				}
+			})
 		})
 		return n
 	}
 	t.Run("unasked", func(t *testing.T) {
 		withBudget(t, func(*Budget) {}, func(f *fleet) {
-			before := f.term.state.Position()
+			before := f.records()
 			f.announce("paris", invent(2048, "rome"))
-			if count(f) != 0 || f.term.state.Position() != before {
-				t.Errorf("%d reservations are in the book, %d records were written", count(f), f.term.state.Position()-before)
+			if count(f) != 0 || f.records() != before {
+				t.Errorf("%d reservations are in the book, %d records were written", count(f), f.records()-before)
 			}
 		})
 	})

@@ -22,10 +22,7 @@ func TestAFollowerGoesOnWhereTheLeaderEnded(t *testing.T) {
 		time.Sleep(followEvery)
 		stopFollowing()
 		third := f.reserve("rome", "key-0003", request("2", "1Gi"))
-		want, err := f.term.state.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := f.snapshot()
 
 		reads := f.follower.opts.Store.(interface{ Calls() int })
 		before := reads.Calls()
@@ -34,10 +31,7 @@ func TestAFollowerGoesOnWhereTheLeaderEnded(t *testing.T) {
 		if calls := reads.Calls() - before; calls != 2 {
 			t.Errorf("it took over with %d calls of the API server, want 2", calls)
 		}
-		got, err := f.term.state.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := f.snapshot()
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("book (-leader +follower):\n%s", diff)
 		}
@@ -85,4 +79,16 @@ func TestAFollowerBeginsWhenItCan(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// snapshot is the broker's book as a checkpoint holds it.
+func (f *fleet) snapshot() (book []byte) {
+	f.t.Helper()
+	f.inTerm(func(t *term) {
+		var err error
+		if book, err = t.state.Snapshot(); err != nil {
+			f.t.Fatal(err)
+		}
+	})
+	return book
 }
