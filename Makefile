@@ -98,7 +98,7 @@ test: tools ## Run every test: unit, property, integration on real API servers, 
 # The package whose tests take the longest: it begins first, so that nothing waits for it alone.
 LONGEST := ./liqo
 # Packages whose tests wait for servers more than they compute.
-WAITING := ./cmd/broker/app ./internal/playground ./internal/journal
+WAITING := ./cmd/broker/app ./internal/playground ./internal/broker/journal
 # Tests of e2e/local that take the longest, mostly waiting for something to be over. They
 # have a playground of their own, beside that of the others. Broker and agents have the race
 # detector there; what calls and watches them has no need of it.
@@ -137,7 +137,7 @@ test-attacks: tools ## Attack a provider with the identities that Liqo issued to
 .PHONY: soak
 soak: tools ## Break the broker as often as docs/reliability.md says, and fuzz every decoder: hours. SEED repeats a run's faults.
 	go test -count=1 -timeout 60m -v -run '^TestSimulation$$' ./internal/broker -broker.steps=10000000
-	go test -count=1 -timeout 60m -run '^TestSimulation$$' ./internal/ledger -ledger.steps=10000000
+	go test -count=1 -timeout 60m -run '^TestSimulation$$' ./internal/broker/ledger -ledger.steps=10000000
 	LRB_SOAK=1 LRB_SEED=$(SEED) go test -count=1 -timeout 4h -v ./e2e/robustness
 	LRB_SOAK=1 go test -count=1 -timeout 1h -v ./e2e/local -run 'TestCyclesLeaveNothing|TestAConsumerGivesUpAProviderThatIsGone|TestWhatIsDeletedByHandIsPutBack'
 	$(MAKE) --no-print-directory fuzz FUZZTIME=5m

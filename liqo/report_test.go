@@ -10,8 +10,8 @@ import (
 	"github.com/go-logr/logr"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 )
 
 // deaf answers its first report with an error, and takes the others.

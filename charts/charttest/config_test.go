@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mehdiazizian/liqo-resource-broker/config"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/configuration"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )

@@ -162,8 +162,8 @@ func TestNobodyMayTooMuch(t *testing.T) {
 // What the code says it needs stands in the chart.
 func TestRightsCoverTheMarkersInTheCode(t *testing.T) {
 	folders := map[string][]string{
-		"broker": {"controllers/brokerconfig", "controllers/clusteradvertisement", "controllers/reservation", "webhooks/broker"},
-		"agent":  {"controllers/advertisement", "controllers/resourcerequest", "webhooks/agent"},
+		"broker": {"controllers/broker/brokerconfig", "controllers/broker/clusteradvertisement", "controllers/broker/reservation", "webhooks/broker"},
+		"agent":  {"controllers/agent/advertisement", "controllers/agent/resourcerequest", "webhooks/agent"},
 	}
 	for name, c := range chartsUnderTest {
 		t.Run(name, func(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 

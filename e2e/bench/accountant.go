@@ -21,8 +21,8 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/advertisement"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/advertisement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 )
 
 // accountantCommand has this program keep account of a cluster as the agent does, or

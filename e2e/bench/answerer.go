@@ -18,10 +18,10 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	brokerserver "github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
-	brokerserver "github.com/mehdiazizian/liqo-resource-broker/internal/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 )
 
 const (

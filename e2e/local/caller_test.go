@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 )
 
 // asCluster speaks to the broker with the certificate that a cluster's agent has at

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
-	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
 
 // Options of an environment.

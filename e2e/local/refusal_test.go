@@ -16,7 +16,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/bounds"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 

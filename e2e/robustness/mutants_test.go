@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
 
 // finder is a test that a broker with a mistake must not pass, and what it then says.
@@ -25,7 +25,7 @@ func byModel(says ...string) finder {
 }
 
 func byLedger(says ...string) finder {
-	return finder{folder: "../../internal/ledger", test: "TestSimulation", says: says}
+	return finder{folder: "../../internal/broker/ledger", test: "TestSimulation", says: says}
 }
 
 var finders = map[mutant.Mutant]finder{

@@ -25,9 +25,9 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
 )
 
 // generator makes requests from the API's description, most of them as it wants them.

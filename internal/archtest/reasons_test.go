@@ -19,7 +19,7 @@ const troubleshooting = "docs/troubleshooting.md"
 // and the types of those; without type, constants named Reason… and Condition….
 var vocabularies = map[string]string{
 	"api/agent/v1alpha1": "", "api/broker/v1alpha1": "",
-	"internal/fault": "Reason", "internal/decision": "Reason",
+	"internal/fault": "Reason", "internal/broker/decision": "Reason",
 }
 
 // Whoever meets a condition or a reason finds it explained.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 )
 
 func (f *fleet) resize(id, nameOrKey string, generation int64, cpu, memory string) (*v1.Reservation, error) {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
 // book is the ledger as it was read from the journal.

@@ -11,11 +11,11 @@ import (
 	"github.com/go-logr/logr"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 )
 
 // JournalName is the name under which the broker keeps its journal.

@@ -1,6 +1,6 @@
 package broker
 
-import "github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 
 // isAbandoned is whether the end of a reservation waits for an agent alone of which
 // nothing was heard for Config.StaleThreshold.

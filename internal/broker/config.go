@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/access"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
 // FuzzCursor: no cursor that the broker did not tell has it believe that its journal

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 )
 
 // clusterDue marks an entry of deadlines that speaks of a cluster's freshness; no

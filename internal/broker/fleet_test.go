@@ -11,7 +11,7 @@ import (
 	"github.com/go-logr/logr"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
 // fleet is a broker and the clusters that speak to it, in virtual time.

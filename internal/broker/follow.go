@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 )
 
 // followEvery is how often who follows looks what was appended.

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
 
 // holders are the reservations that may be told to make room for another one: they

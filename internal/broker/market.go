@@ -5,9 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 

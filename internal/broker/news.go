@@ -4,7 +4,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
 // news is what changed for one cluster, oldest first. A reservation that changed

@@ -3,7 +3,7 @@ package broker
 import (
 	"maps"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
 // objects are, by where their object is, the reservations that were asked for with one and

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 )
 
 // suspensions say who is kept away from whom, in a text that is the same for as long as

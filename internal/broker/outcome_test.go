@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
 )
 
 // A refusal says that nothing was changed only where that is certain.

@@ -1,6 +1,6 @@
 package broker
 
-import "github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 
 // Ceilings are the highest priorities of clusters. The zero value bounds nobody.
 type Ceilings struct {

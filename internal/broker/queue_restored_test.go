@@ -6,7 +6,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
 // inQueueDisaster runs test where rome waits for a place on paris, which berlin has

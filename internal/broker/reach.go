@@ -1,6 +1,6 @@
 package broker
 
-import "github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 
 // noteSilence writes down that a provider that holds something is silent, so that those
 // concerned are told. What it holds stays held.

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/mutant"
 )
 
 // ReportStatus implements the server's Broker. A report that says what is known

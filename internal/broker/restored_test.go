@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
 )
 
 // restore ends the broker, sets the API server back and starts another broker.

@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
 // setStanding tells decisions which pauses of a cluster are in force, as a provider and as

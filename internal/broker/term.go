@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 

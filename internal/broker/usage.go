@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 

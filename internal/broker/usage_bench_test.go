@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
 // The largest advertisement there may be, of other placements each time: others wait for as

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/bounds"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/bounds"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
 )
 
 func TestResourceRequests(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/bounds"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 

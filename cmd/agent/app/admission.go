@@ -7,11 +7,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/providerinstruction"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/consent"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/consent"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )

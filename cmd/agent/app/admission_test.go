@@ -12,8 +12,8 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/capacity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 

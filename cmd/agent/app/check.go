@@ -22,12 +22,12 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/configuration"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/pricing"
-	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )

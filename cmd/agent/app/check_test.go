@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	enforcementcontroller "github.com/mehdiazizian/liqo-resource-broker/controllers/enforcement"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/enforcement"
+	enforcementcontroller "github.com/mehdiazizian/liqo-resource-broker/controllers/agent/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	agentwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/agent"
 )

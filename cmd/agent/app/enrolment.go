@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/identity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/identity"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
-	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
 
 // probeTimeout bounds a request to the probes while the agent waits for its

@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/identity/identitytest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/identity/identitytest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
@@ -27,7 +28,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/transporttest"
 )
 
 const agentName = "liqo-resource-broker-agent"

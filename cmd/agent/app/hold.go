@@ -3,7 +3,7 @@ package app
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/providerinstruction"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 

@@ -17,10 +17,10 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/config"
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/advertisement"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/configuration"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/advertisement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/uninstall"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
 )
 
 // leaseName is that of the lease of --leader-elect.

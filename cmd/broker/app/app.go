@@ -20,14 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/brokerconfig"
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/clusteradvertisement"
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/reservation"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/broker/brokerconfig"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/broker/clusteradvertisement"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/broker/reservation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/replica"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replica"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
 

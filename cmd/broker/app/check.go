@@ -15,8 +15,8 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 

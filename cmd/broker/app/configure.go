@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
 )
 
 const (

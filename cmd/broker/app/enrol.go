@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/enrolment"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/enrolment"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
 )
 
 // agentChart is where the chart of the agent is published.

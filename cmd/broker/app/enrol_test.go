@@ -27,12 +27,12 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/identity"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/identity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
-	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
 
 const testTrustDomain = "test.local"

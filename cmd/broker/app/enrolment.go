@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/enrolment"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/enrolment"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 

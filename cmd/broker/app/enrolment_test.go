@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/enrolment"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/enrolment"
 )
 
 func TestRemarksBesideAToken(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/checkup"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 )
 
 func TestMailboxesAreLookedAt(t *testing.T) {

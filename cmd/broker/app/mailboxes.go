@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/clustermailbox"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/broker/clustermailbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/server"
 )
 
 // mailboxCache keeps the cache, and the rights that it needs, to the namespaces of

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/transport/kubernetes"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/kubernetes"
 )
 
 func TestMailboxesAreOfOneClusterEach(t *testing.T) {

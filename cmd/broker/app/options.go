@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/replica"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replica"
 )
 
 // leaseName is also the name of the journal, but nothing depends on that.

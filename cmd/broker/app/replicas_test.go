@@ -26,6 +26,8 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
@@ -33,8 +35,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/transport"
-	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
 
 const brokerNamespace = "liqo-resource-broker"

@@ -17,9 +17,9 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
-	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/transport/http"
 )
 
 // agent is a cluster that does what it is told at once, and keeps it in memory: what

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/home"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/journal"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/uninstall"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
 )
 
 // uninstallOptions say how the broker goes.

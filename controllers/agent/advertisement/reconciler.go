@@ -1,0 +1,304 @@
+package advertisement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/consent"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+const (
+	// publishTimeout bounds one try: the next one comes anyway.
+	publishTimeout = 10 * time.Second
+	// firstRetry is when a broker is told again that was not reached. The pause doubles
+	// from there, up to the interval.
+	firstRetry = 2 * time.Second
+)
+
+// Reconcile looks at the figures, writes the Advertisement where they moved
+// materially and tells the broker then and at every interval.
+func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
+	select {
+	case <-r.accounts.Synced():
+	default:
+		// The accounts report once they have counted everything.
+		return ctrl.Result{}, nil
+	}
+	if wait := r.looked.Add(minGap).Sub(r.options.Clock.Now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	r.looked = r.options.Clock.Now()
+
+	adv, now, err := r.observe(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	due := r.isDue(now)
+	if err := r.write(ctx, adv, now, due); err != nil {
+		return conflictLater(err)
+	}
+	if !due {
+		return ctrl.Result{RequeueAfter: r.untilDue()}, nil
+	}
+	missing := now.missing()
+	now.show(r.missing, missing)
+	now.show(r.pending, now.pending)
+	conditions := []metav1.Condition{r.publish(ctx, now), covered(missing)}
+	if r.options.Terms != nil {
+		conditions = append(conditions, r.options.Terms.Conditions()...)
+	}
+	if c := r.compatible(ctx); c != nil {
+		conditions = append(conditions, *c)
+	}
+	if r.options.Certificate != nil {
+		conditions = append(conditions, r.options.Certificate())
+	}
+	if r.options.Liqo != nil {
+		conditions = append(conditions, r.options.Liqo(ctx))
+	}
+	if err := r.report(ctx, adv, conditions); err != nil {
+		return conflictLater(err)
+	}
+	return ctrl.Result{RequeueAfter: r.untilDue()}, nil
+}
+
+// observe reads the Advertisement, which may not exist yet, and forms the offer.
+func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement, *offer, error) {
+	adv := &agentv1alpha1.Advertisement{}
+	if err := r.client.Get(ctx, r.request().NamespacedName, adv); client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("read advertisement %q: %w", r.options.Name, err)
+	}
+	holds, err := r.holds(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	policy, err := consent.Policy(ctx, r.client)
+	if err != nil {
+		return nil, nil, err
+	}
+	var offered Offered
+	if r.options.Terms != nil {
+		offered = r.options.Terms.Terms()
+	}
+	id := identity{
+		ClusterID: r.options.ClusterID, ClusterName: r.options.ClusterName,
+		EndpointURL: r.options.EndpointURL, Topology: offered.Topology,
+		Labels: offered.Labels, Claims: offered.Claims, Lending: wire.LendingTerms(policy),
+	}
+	if id.Labels == nil {
+		id.Labels = maps.Clone(adv.Spec.Labels)
+	}
+	if id.Claims == nil {
+		id.Claims = maps.Clone(adv.Spec.Claims)
+	}
+	cost := offered.Cost
+	if cost == nil {
+		cost = adv.Spec.Cost
+	}
+	snapshot := r.accounts.Snapshot()
+	now := newOffer(id, &offered.Terms, cost.DeepCopy(), &snapshot, holds)
+	return adv, &now, nil
+}
+
+// holds lists the ProviderInstructions that capacity is kept for.
+func (r *Reconciler) holds(ctx context.Context) ([]hold, error) {
+	var list agentv1alpha1.ProviderInstructionList
+	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
+		return nil, fmt.Errorf("list provider instructions: %w", err)
+	}
+	var out []hold
+	for i := range list.Items {
+		p := &list.Items[i]
+		if !p.Status.Enforced {
+			continue
+		}
+		amounts, err := quantity.FromResourceList(p.Kept())
+		if err != nil {
+			return nil, fmt.Errorf("provider instruction %q: %w", p.Name, err)
+		}
+		out = append(out, hold{reservation: p.Spec.ReservationName, placement: p.Spec.Placement, amounts: amounts, recalled: p.Status.Recalled})
+	}
+	return out, nil
+}
+
+// write makes or updates the Advertisement where the offer or what is pending moved
+// materially, or where somebody else changed it. Prices, labels and claims in it are the
+// operator's, unless they are set by flags.
+func (r *Reconciler) write(ctx context.Context, adv *agentv1alpha1.Advertisement, now *offer, due bool) error {
+	missing := adv.ResourceVersion == ""
+	foreign := adv.Generation > r.generation
+	if !missing && !foreign && !now.material(r.written) && !now.demandMoved(r.written, due) {
+		return nil
+	}
+	adv.Spec = now.spec()
+	adv.Spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
+	if missing {
+		adv.Name, adv.Namespace = r.options.Name, r.options.Namespace
+		if err := r.client.Create(ctx, adv); err != nil {
+			return fmt.Errorf("create advertisement %q: %w", adv.Name, err)
+		}
+	} else if err := r.client.Update(ctx, adv); err != nil {
+		return fmt.Errorf("write advertisement %q: %w", adv.Name, err)
+	}
+	r.written, r.generation = now, adv.Generation
+	return nil
+}
+
+// isDue reports whether the broker is to be told now. While it does not answer,
+// changes wait for the next tick like everything else.
+func (r *Reconciler) isDue(now *offer) bool {
+	if !r.options.Clock.Now().Before(r.due) {
+		return true
+	}
+	return r.failures == 0 && (r.urgent.Load() || now.material(r.published))
+}
+
+func (r *Reconciler) untilDue() time.Duration {
+	return max(r.due.Sub(r.options.Clock.Now()), time.Millisecond)
+}
+
+// publish tells the broker and returns what came of it.
+func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
+	spec := now.spec()
+	spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
+	msg := wire.FromAdvertisement(&spec)
+	r.sequence++
+	msg.Epoch, msg.Sequence, msg.Usage, msg.Lending = r.epoch, r.sequence, now.wireUsage(r.options.Clock.Now()), wire.FromLending(now.Lending)
+	r.urgent.Store(false)
+	msg.Links = r.found()
+
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	receipt, err := r.publisher.PublishAdvertisement(ctx, msg)
+	if err != nil {
+		r.failures++
+		r.due = r.options.Clock.Now().Add(r.jitter(pause(err, r.failures, r.options.Interval)))
+		return refusal(err)
+	}
+	r.failures = 0
+	r.published = now
+	r.look(msg.Links, receipt)
+	r.due = r.options.Clock.Now().Add(r.jitter(r.interval(receipt)))
+	return metav1.Condition{
+		Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPublished,
+		Message: "the broker has what this cluster offers",
+	}
+}
+
+// interval is what the broker asked for, kept within bounds so that an answer
+// can neither silence an agent nor make it a flood.
+func (r *Reconciler) interval(receipt *v1.AdvertisementReceipt) time.Duration {
+	if receipt == nil || receipt.NextSeconds <= 0 {
+		return r.options.Interval
+	}
+	asked := time.Duration(receipt.NextSeconds) * time.Second
+	return min(max(asked, time.Second), 4*r.options.Interval)
+}
+
+// pause is how long to wait after so many failures in a row. What was refused is said
+// again with the next interval, when something else may hold.
+func pause(err error, failures int, interval time.Duration) time.Duration {
+	wait := interval
+	if unreached(err) {
+		wait = min(interval, firstRetry<<min(failures-1, 16))
+	}
+	return max(wait, retryAfter(err))
+}
+
+func retryAfter(err error) time.Duration {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.RetryAfter
+	}
+	return 0
+}
+
+func refusal(err error) metav1.Condition {
+	c := metav1.Condition{
+		Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonRefused, Message: err.Error(),
+	}
+	if unreached(err) {
+		c.Reason = agentv1alpha1.ReasonBrokerUnreachable
+		c.Message = "the broker cannot be told what this cluster offers; what runs keeps running: " + err.Error()
+	}
+	return c
+}
+
+// unreached says of an error that the broker did not decide anything.
+func unreached(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	return !ok && errors.Is(err, transport.ErrUnreachable) || ok && f.Temporary()
+}
+
+// report writes the conditions where one changed, with events, and nothing else: an
+// advertisement a minute must not be a write a minute. The first condition is whether
+// the broker has the advertisement.
+func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) error {
+	before := adv.DeepCopy()
+	now := metav1.Time{Time: r.options.Clock.Now()}
+	var changed []metav1.Condition
+	same := !forget(adv, conditions) && adv.Status.ObservedGeneration == adv.Generation
+	for _, c := range conditions {
+		c.Message = wire.Clip(c.Message, wire.MaxMessage)
+		c.ObservedGeneration, c.LastTransitionTime = adv.Generation, now
+		meta.SetStatusCondition(&adv.Status.Conditions, c)
+		old := meta.FindStatusCondition(before.Status.Conditions, c.Type)
+		if wire.Turned(adv.Status.Conditions, before.Status.Conditions, c.Type) != nil && (old != nil || !isQuiet(c)) {
+			changed = append(changed, c)
+		}
+		same = same && old != nil && (c.Message == old.Message || isUnsteady(c))
+	}
+	if len(changed) == 0 && same {
+		return nil
+	}
+	adv.Status.Published = conditions[0].Status == metav1.ConditionTrue
+	adv.Status.Message = wire.Clip(conditions[0].Message, wire.MaxMessage)
+	adv.Status.ObservedGeneration = adv.Generation
+	if adv.Status.Published {
+		adv.Status.LastPublished = &now
+	}
+	if err := r.client.Status().Patch(ctx, adv, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("write status of advertisement %q: %w", adv.Name, err)
+	}
+	for _, c := range changed {
+		log.FromContext(ctx).Info("condition changed", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
+		r.tell(adv, c)
+	}
+	return nil
+}
+
+// forget conditions that are there no more, as the cluster peered before or had a
+// configuration file, or one that names where prices are.
+func forget(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (forgotten bool) {
+	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced} {
+		if meta.FindStatusCondition(conditions, optional) == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, optional) {
+			forgotten = true
+		}
+	}
+	return forgotten
+}
+
+// conflictLater tries again soon where the cache was behind, without an error
+// that nobody could do anything about.
+func conflictLater(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		return ctrl.Result{RequeueAfter: minGap}, nil
+	}
+	return ctrl.Result{}, err
+}

@@ -1,0 +1,96 @@
+package advertisement
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// written are terms that a test writes.
+type written struct {
+	offered    Offered
+	conditions []metav1.Condition
+}
+
+func (w *written) Terms() Offered                 { return w.offered }
+func (w *written) Changed() <-chan struct{}       { return nil }
+func (w *written) Conditions() []metav1.Condition { return w.conditions }
+
+func configured(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
+	return []metav1.Condition{{Type: agentv1alpha1.ConditionConfigured, Status: status, Reason: reason, Message: message}}
+}
+
+// What is kept back is advertised as allocated and told apart in the cluster; other terms
+// are told at once.
+func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
+	b := newBench(t)
+	terms := &written{conditions: configured(metav1.ConditionTrue, agentv1alpha1.ReasonConfigured, "in force")}
+	b.options.Terms = terms
+	b.after(0)
+	b.expect(1, 2, 1)
+	<-b.events.Events // of Ready: that the file is in force is no news
+	if adv := b.advertisement(); adv.Spec.Withheld != nil || adv.Spec.Topology != nil {
+		t.Errorf("without terms: %+v", adv.Spec)
+	}
+
+	terms.offered = Offered{
+		Topology: &brokerv1alpha1.Topology{Region: "eu"}, Cost: &brokerv1alpha1.Cost{CPUCost: "1", Currency: "EUR"},
+		Labels: map[string]brokerv1alpha1.LabelValue{"a": "b"},
+		Terms: offering.Terms{
+			Withheld: offering.Percentages{All: 50}, Cap: quantity.Amounts{"cpu": 3000}, Ratios: quantity.Ratios{"cpu": 200, "memory": 200},
+		},
+	}
+	b.after(minGap)
+	sent := b.broker.Advertised()
+	if len(sent) != 2 {
+		t.Fatalf("%d advertisements, want one at once", len(sent))
+	}
+	got := sent[1]
+	// Of memory, twice 20000 less 4000 is free, and half of that is lent: 22000 of 20000.
+	if diff := cmp.Diff(v1.Amounts{"cpu": "7", "memory": "4000"}, got.Allocated); diff != "" {
+		t.Errorf("allocated (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"memory": "1.1"}, got.OverSubscription); diff != "" {
+		t.Errorf("over-subscription (-want +got):\n%s", diff)
+	}
+	if got.Topology.Region != "eu" || got.Cost.CpuCost != "1" || got.Labels["a"] != "b" {
+		t.Errorf("sent %+v", got)
+	}
+	adv := b.advertisement()
+	if kept := adv.Spec.Withheld; len(kept) != 1 || kept.Cpu().String() != "5" || adv.Spec.Resources.Available.Cpu().String() != "3" {
+		t.Errorf("withheld %v, available %v", kept, adv.Spec.Resources.Available)
+	}
+
+	terms.conditions = configured(metav1.ConditionFalse, agentv1alpha1.ReasonConfigurationRefused, "line 3")
+	b.urgent.Store(true) // as follow does when it is told
+	b.after(time.Second)
+	for _, message := range []string{"line 3", "line 4"} {
+		terms.conditions[0].Message = message
+		b.after(DefaultInterval)
+		c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionConfigured)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Message != message {
+			t.Errorf("condition %+v, want one that says %q", c, message)
+		}
+	}
+	if event := <-b.events.Events; event != "Warning ConfigurationRefused line 3" || len(b.events.Events) > 0 {
+		t.Errorf("event %q and %d more", event, len(b.events.Events))
+	}
+	if last := b.broker.Advertised(); last[len(last)-1].Allocated["cpu"] != "7" {
+		t.Errorf("the terms before do not hold: %+v", last[len(last)-1])
+	}
+
+	terms.conditions = nil
+	b.after(DefaultInterval)
+	if c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionConfigured); c != nil {
+		t.Errorf("without a file: %+v", c)
+	}
+}

@@ -1,0 +1,199 @@
+package enforcement
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// cordonFor is how long new pods are kept out after the others fit again, so that a
+// consumer gains nothing by exceeding its grant over and over.
+const cordonFor = time.Minute
+
+// Reconcile looks at one placement. What has ended is given back as a whole, see
+// liqo.PlanProvider.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	inst := &agentv1alpha1.ProviderInstruction{}
+	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if req.Namespace != r.opts.Namespace || inst.Ended() || !inst.Status.Enforced {
+		return ctrl.Result{}, nil
+	}
+	again, err := r.enforce(ctx, inst)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: firstRetry}, nil
+	}
+	return ctrl.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
+}
+
+// enforce returns after how long to look again though nothing happens.
+func (r *Reconciler) enforce(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (time.Duration, error) {
+	allowance, err := allowanceOf(inst)
+	if err != nil {
+		return 0, fmt.Errorf("placement %q: %w", inst.Name, err)
+	}
+	now := r.opts.Clock.Now()
+	pods, unseen, expires := r.opts.Book.Pods(inst.Name, now)
+	if over := allowance.Beyond(pods); len(over) > 0 {
+		return 0, r.evict(ctx, inst, pods, allowance, over)
+	}
+	settles, err := r.settle(ctx, inst, enforcement.Used(pods), allowance)
+	if err != nil {
+		return 0, err
+	}
+	room := allowance.Limits.Sub(enforcement.Used(pods)).Sub(unseen)
+	retries, err := r.wakeWaiting(ctx, inst, room)
+	return soonest(expires, settles, retries), err
+}
+
+// allowanceOf reads what the pods of a placement may request.
+func allowanceOf(inst *agentv1alpha1.ProviderInstruction) (a enforcement.Allowance, err error) {
+	if a.Limits, err = enforcement.LimitsOf(inst.Kept()); err != nil {
+		return a, err
+	}
+	if reduced := inst.Status.Reduced; reduced != nil {
+		a.Before, err = enforcement.LimitsOf(reduced.Resources)
+		a.Reduced = reduced.At.Time
+	}
+	return a, err
+}
+
+// evict keeps new pods out, then evicts the newest until the others fit. Each step may be
+// the last before a crash: the next look begins anew with what is left.
+func (r *Reconciler) evict(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, pods []enforcement.Pod, a enforcement.Allowance, over quantity.Amounts) error {
+	err := r.note(ctx, inst, func(e *agentv1alpha1.GrantExcess) {
+		e.Resources, e.Cordoned = over.ToResourceList(), true
+		largest, _ := quantity.FromResourceList(e.Largest) // nil where somebody edited it
+		e.Largest = largest.Max(over).ToResourceList()
+	})
+	if err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.ExcessNoted)
+	if err := r.opts.Peering.SetCordoned(ctx, inst, true); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.ExcessCordoned)
+	victims := enforcement.Victims(pods, a)
+	if len(victims) == 0 {
+		return nil // those that were evicted before have yet to end
+	}
+	for i := range victims {
+		if err := r.evictPod(ctx, &victims[i]); err != nil {
+			return err
+		}
+		r.evicted.WithLabelValues(inst.Spec.RequesterClusterID).Inc()
+		failpoint.Hit(failpoint.ExcessPodEvicted)
+	}
+	r.tell(ctx, inst, victims, over)
+	return r.note(ctx, inst, func(e *agentv1alpha1.GrantExcess) { e.EvictedPods += int32(len(victims)) }) //nolint:gosec // a placement has fewer pods
+}
+
+// evictPod deletes the ShadowPod first, or Liqo would make the pod anew.
+func (r *Reconciler) evictPod(ctx context.Context, pod *enforcement.Pod) error {
+	if err := r.opts.Peering.DeleteShadowPod(ctx, pod.NamespacedName, pod.Owner); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.ExcessShadowPodDeleted)
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err := r.client.Delete(ctx, object, client.GracePeriodSeconds(int64(enforcement.EvictionGrace.Seconds())), client.Preconditions{UID: &pod.UID})
+	if err = client.IgnoreNotFound(err); err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("evicting pod %q, which exceeds the grant: %w", pod.NamespacedName, err)
+	}
+	return nil
+}
+
+// tell says in log and Event what was evicted and why.
+func (r *Reconciler) tell(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, victims []enforcement.Pod, over quantity.Amounts) {
+	const mostNamed = 5
+	var names []string
+	for i := range victims[:min(len(victims), mostNamed)] {
+		names = append(names, victims[i].String())
+	}
+	ctrl.LoggerFrom(ctx).Info("evicted pods that exceed what was granted", "placement", inst.Name, "consumer", inst.Spec.RequesterClusterID,
+		"pods", len(victims), "first", names, "excess", over)
+	r.opts.Recorder.Eventf(inst, nil, corev1.EventTypeWarning, agentv1alpha1.ReasonExceedsGrant, "Evict",
+		"%d pods of %q were evicted, which exceeded what was granted: %s", len(victims), inst.Spec.RequesterClusterID, strings.Join(names, ", "))
+}
+
+// settle notes that the pods fit, lets new ones in again a minute later, and forgets a
+// reduction that the pods have followed. It returns when the next of that is due.
+func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, used quantity.Amounts, a enforcement.Allowance) (time.Duration, error) {
+	if inst.Status.Reduced != nil && len(enforcement.Excess(used, a.Limits)) == 0 {
+		if err := r.patch(ctx, inst, func() { inst.Status.Reduced = nil }); err != nil {
+			return 0, err
+		}
+	}
+	excess := inst.Status.Excess
+	if excess == nil {
+		return 0, nil
+	}
+	if len(excess.Resources) > 0 {
+		if err := r.note(ctx, inst, func(e *agentv1alpha1.GrantExcess) { e.Resources = nil }); err != nil {
+			return 0, err
+		}
+	}
+	if !inst.Status.Excess.Cordoned {
+		return 0, nil
+	}
+	if left := inst.Status.Excess.LastSeen.Add(cordonFor).Sub(r.opts.Clock.Now()); left > 0 {
+		return left, nil
+	}
+	if err := r.opts.Peering.SetCordoned(ctx, inst, false); err != nil {
+		return 0, err
+	}
+	return 0, r.patch(ctx, inst, func() { inst.Status.Excess.Cordoned = false })
+}
+
+// note changes status.excess and, if that makes a difference, when excess was last seen.
+func (r *Reconciler) note(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func(*agentv1alpha1.GrantExcess)) error {
+	return r.patch(ctx, inst, func() {
+		before := inst.Status.Excess
+		after := &agentv1alpha1.GrantExcess{}
+		if before != nil {
+			after = before.DeepCopy()
+		}
+		change(after)
+		if before == nil || !equality.Semantic.DeepEqual(before, after) {
+			after.LastSeen = metav1.NewTime(r.opts.Clock.Now())
+		}
+		inst.Status.Excess = after
+	})
+}
+
+// patch writes what change makes of the status. The other fields have another writer.
+func (r *Reconciler) patch(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func()) error {
+	before := inst.DeepCopy()
+	change()
+	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, inst, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("writing the status of ProviderInstruction %q: %w", inst.Name, err)
+	}
+	return nil
+}
+
+// soonest of those that are above zero.
+func soonest(all ...time.Duration) (first time.Duration) {
+	for _, d := range all {
+		if d > 0 && (first == 0 || d < first) {
+			first = d
+		}
+	}
+	return first
+}

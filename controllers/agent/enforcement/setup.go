@@ -1,0 +1,86 @@
+package enforcement
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// An error is retried after 50 ms, doubling up to 2 s: what exceeds a grant runs meanwhile.
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 2 * time.Second
+)
+
+// Options of the controller; all are required.
+type Options struct {
+	// Namespace holds the ProviderInstructions.
+	Namespace string
+	// Book counts the pods of every placement.
+	Book     *enforcement.Book
+	Peering  *liqo.Peering
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+}
+
+// Reconciler compares the pods of a placement with what was granted.
+type Reconciler struct {
+	client  client.Client
+	opts    Options
+	evicted *prometheus.CounterVec
+	// woken is when Liqo was last woken for a ShadowPod without a pod.
+	woken map[types.UID]time.Time
+}
+
+// SetupWithManager adds the controller to a manager. It wakes for every change of a
+// placement's pods or instruction.
+func SetupWithManager(mgr manager.Manager, opts Options) error {
+	if opts.Namespace == "" || opts.Book == nil || opts.Peering == nil || opts.Recorder == nil || opts.Clock == nil {
+		return errors.New("enforcement: an option is missing")
+	}
+	r := newReconciler(mgr.GetClient(), opts)
+	if err := metrics.Registry.Register(r.evicted); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("enforcement").
+		For(&agentv1alpha1.ProviderInstruction{}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 1,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
+		WatchesRawSource(source.Func(r.followBook)).
+		Complete(r)
+}
+
+func newReconciler(c client.Client, opts Options) *Reconciler {
+	return &Reconciler{client: c, opts: opts, woken: map[types.UID]time.Time{}, evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "agent_excess_pods_evicted_total",
+		Help: "Pods of a consumer that were evicted because they exceeded what was granted.",
+	}, []string{"consumer"})}
+}
+
+// followBook queues every placement whose pods change.
+func (r *Reconciler) followBook(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.opts.Book.Subscribe(func(placement string) {
+		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.opts.Namespace, Name: placement}})
+	})
+	return nil
+}

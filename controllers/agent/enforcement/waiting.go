@@ -1,0 +1,73 @@
+package enforcement
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+const (
+	// wakeEvery is how often Liqo is woken for one ShadowPod at most. A ShadowPod that is
+	// younger is left to Liqo.
+	wakeEvery = 2 * time.Second
+	// mostWoken bounds how many ShadowPods are read at one look.
+	mostWoken = 32
+)
+
+// wakeWaiting has Liqo create the pods that were refused and fit now, oldest first. It
+// returns when a pod that fits may be tried next. A pod that was tried in vain for another
+// reason waits for the next change, or for Liqo's own retry.
+func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, room quantity.Amounts) (time.Duration, error) {
+	waiting, err := r.opts.Peering.WaitingPods(ctx, inst.Name, r.opts.Book.Has)
+	if err != nil {
+		return 0, err
+	}
+	now := r.opts.Clock.Now()
+	r.forgetWoken(now)
+	var next time.Duration
+	for _, w := range waiting[:min(len(waiting), mostWoken)] {
+		retry, err := r.opts.Peering.ReadWaiting(ctx, w)
+		if err != nil {
+			return 0, err
+		}
+		if retry == nil {
+			continue
+		}
+		request := enforcement.RequestOf(retry.Pod)
+		if _, fits := quantity.Fits(request, room); !fits {
+			continue
+		}
+		room = room.Sub(request)
+		if left := r.mayWakeIn(w.UID, w.Created.Time, now); left > 0 {
+			next = soonest(next, left)
+			continue
+		}
+		r.woken[w.UID] = now
+		if err := r.opts.Peering.Retry(ctx, retry); err != nil {
+			return 0, err
+		}
+	}
+	return next, nil
+}
+
+// mayWakeIn is how long a ShadowPod is still left to Liqo.
+func (r *Reconciler) mayWakeIn(uid types.UID, created, now time.Time) time.Duration {
+	since := created
+	if woken, ok := r.woken[uid]; ok {
+		since = woken
+	}
+	return since.Add(wakeEvery).Sub(now)
+}
+
+func (r *Reconciler) forgetWoken(now time.Time) {
+	for uid, at := range r.woken {
+		if now.Sub(at) >= wakeEvery {
+			delete(r.woken, uid)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package lendingpolicy
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/consent"
+)
+
+// Reconcile writes the status where it says something else than before.
+func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	policy, err := consent.Policy(ctx, r.client)
+	if err != nil || policy == nil {
+		return ctrl.Result{}, err
+	}
+	var list agentv1alpha1.ProviderInstructionList
+	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list provider instructions: %w", err)
+	}
+	before := policy.DeepCopy()
+	describe(policy, list.Items, metav1.NewTime(r.options.Clock.Now()))
+	if equality.Semantic.DeepEqual(before.Status, policy.Status) {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(r.client.Status().Patch(ctx, policy, client.MergeFrom(before)))
+}

@@ -1,0 +1,82 @@
+package providerinstruction
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placeholder"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// holds is how far placeholders keep what they are to keep, by placement. The status of
+// an instruction has one writer, who looks here.
+type holds struct {
+	// mu guards the following.
+	mu    sync.Mutex
+	known map[string]liqo.Aspect
+}
+
+// set replaces all, and returns the placements whose aspect is another one.
+func (h *holds) set(now map[string]liqo.Aspect) (changed []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, aspect := range now {
+		if h.known[name] != aspect {
+			changed = append(changed, name)
+		}
+	}
+	h.known = now
+	return changed
+}
+
+func (h *holds) of(name string) (liqo.Aspect, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a, ok := h.known[name]
+	return a, ok
+}
+
+// holdAspect says how well a placement is held. What is pending now may only just have
+// been made: the next look tells.
+func holdAspect(h placeholder.Held) liqo.Aspect {
+	if h.Pending == 0 {
+		return liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonHeld, Message: fmt.Sprintf("what is not used is kept by %d placeholder pods", h.Placeholders)}
+	}
+	var short []string
+	for _, name := range h.Short.Names() {
+		if h.Short[name] > 0 {
+			short = append(short, fmt.Sprintf("%s of %s", quantity.Format(name, h.Short[name]), name))
+		}
+	}
+	return liqo.Aspect{Reason: agentv1alpha1.ReasonHoldIncomplete, Message: fmt.Sprintf(
+		"%d of %d placeholder pods have no room: %s of what is reserved is taken by other pods of this cluster, or on no single node",
+		h.Pending, h.Placeholders, strings.Join(short, " and "))}
+}
+
+// describeHold adds to the status how the capacity is held.
+func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
+	aspect, known := r.holds.of(inst.Name)
+	if !known || !kept(inst) {
+		meta.RemoveStatusCondition(&inst.Status.Conditions, agentv1alpha1.ConditionHeld)
+		return
+	}
+	set(inst, agentv1alpha1.ConditionHeld, aspect, r.now())
+}
+
+// kept says whether placeholders are to keep an instruction's capacity.
+func kept(inst *agentv1alpha1.ProviderInstruction) bool {
+	return inst.Spec.Hold == agentv1alpha1.HoldPlaceholder && inst.Status.Enforced && !inst.Ended()
+}
+
+// tell has the instructions looked at that are held otherwise than before.
+func (r *Reconciler) tell(names []string) {
+	for _, name := range names {
+		r.heard <- event.TypedGenericEvent[string]{Object: name}
+	}
+}

@@ -1,0 +1,188 @@
+package providerinstruction
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placeholder"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+)
+
+// Placeholders is what pods take that stand in for reserved capacity. Those of placements
+// that are held by the ledger alone, or no more, are deleted.
+type Placeholders struct {
+	// Namespace of the pods.
+	Namespace string
+	// Image that does nothing, and PriorityClass that ordinary pods cannot preempt; needed
+	// where a placement is held by placeholders.
+	Image, PriorityClass string
+	// Pods shows the placeholders, and the pods that Liqo runs here.
+	Pods cache.Cache
+	// Room is what pods can still request on nodes, placeholders not counted.
+	Room func(nodes []string) map[string]quantity.Amounts
+	// Nodes are those that pods of consumers may run on.
+	Nodes func() *corev1.NodeSelector
+}
+
+// placeholderKeeper keeps all placeholders in step with all placements.
+type placeholderKeeper struct {
+	*Reconciler
+	opts *Placeholders
+	pods client.Reader
+}
+
+func (r *Reconciler) setupPlaceholders(mgr manager.Manager) error {
+	if r.opts.Placeholders == nil {
+		return nil
+	}
+	p := &placeholderKeeper{Reconciler: r, opts: r.opts.Placeholders, pods: r.opts.Placeholders.Pods}
+	return wholeController(mgr, "placeholder").
+		WatchesRawSource(source.Kind(p.opts.Pods, &corev1.Pod{}, wakesWhole[*corev1.Pod]())).
+		Complete(whole{keep: p.keep})
+}
+
+// keep carries out one plan for all placements: what happens makes another due.
+func (r *placeholderKeeper) keep(ctx context.Context) error {
+	view, err := r.view(ctx)
+	if err != nil {
+		return err
+	}
+	plan := placeholder.Decide(view)
+	aspects := map[string]liqo.Aspect{}
+	for name := range view.Reserved {
+		aspects[name] = holdAspect(plan.Held[name])
+	}
+	r.tell(r.holds.set(aspects))
+	return r.carryOutPlan(ctx, plan)
+}
+
+func (r *placeholderKeeper) view(ctx context.Context) (placeholder.View, error) {
+	view := placeholder.View{Reserved: map[string]quantity.Amounts{}}
+	var instructions agentv1alpha1.ProviderInstructionList
+	if err := r.client.List(ctx, &instructions, client.InNamespace(r.Reconciler.opts.Namespace)); err != nil {
+		return view, err
+	}
+	for i := range instructions.Items {
+		inst := &instructions.Items[i]
+		if !kept(inst) {
+			continue
+		}
+		amounts, err := quantity.FromResourceList(inst.Kept())
+		if err != nil {
+			return view, fmt.Errorf("placement %q: %w", inst.Name, err)
+		}
+		view.Reserved[inst.Name] = amounts
+	}
+	var pods corev1.PodList
+	if err := r.pods.List(ctx, &pods); err != nil {
+		return view, err
+	}
+	var nodes []string
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		nodes = append(nodes, pod.Spec.NodeName, pod.Status.NominatedNodeName)
+		if placement := pod.Labels[agentv1alpha1.PlaceholderLabel]; placement != "" && pod.Namespace == r.opts.Namespace {
+			view.Placeholders = append(view.Placeholders, placeholderOf(pod, placement))
+		} else if use, ok := capacity.UseOf(pod); ok && !use.Over {
+			view.Pods = append(view.Pods, userOf(pod, use))
+		}
+	}
+	view.Room = r.opts.Room(nodes)
+	return view, nil
+}
+
+func placeholderOf(pod *corev1.Pod, placement string) placeholder.Placeholder {
+	h := placeholder.Placeholder{Name: pod.Name, Placement: placement, Node: pod.Spec.NodeName, Nominated: pod.Status.NominatedNodeName, Going: pod.DeletionTimestamp != nil}
+	h.Spent = capacity.Finished(pod)
+	amounts, err := quantity.FromResourceList(pod.Spec.Containers[0].Resources.Requests)
+	if err == nil {
+		h.Amounts = amounts
+	}
+	return h
+}
+
+func userOf(pod *corev1.Pod, use capacity.Use) placeholder.Pod {
+	p := placeholder.Pod{
+		NamespacedName: client.ObjectKeyFromObject(pod), Placement: use.Placement, Request: use.Request,
+		Node: pod.Spec.NodeName, Nominated: pod.Status.NominatedNodeName,
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			p.Stuck = c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+		}
+	}
+	return p
+}
+
+// carryOutPlan nominates before anything gives way: nobody else may be quicker.
+func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.Plan) error {
+	for _, h := range plan.Create {
+		if err := r.client.Create(ctx, r.opts.pod(h)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("making placeholder %q: %w", h.Name, err)
+		}
+		if h.Nominated != "" {
+			plan.Nominate = append(plan.Nominate, placeholder.Nomination{Pod: types.NamespacedName{Namespace: r.opts.Namespace, Name: h.Name}, Node: h.Nominated})
+		}
+	}
+	for _, n := range plan.Nominate {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.Pod.Namespace, Name: n.Pod.Name}}
+		patch := fmt.Appendf(nil, `{"status":{"nominatedNodeName":%q}}`, n.Node)
+		if err := r.client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("nominating pod %q for node %q: %w", n.Pod, n.Node, err)
+		}
+	}
+	for _, name := range plan.Delete {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: r.opts.Namespace, Name: name}}
+		if err := r.client.Delete(ctx, pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting placeholder %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// pod does nothing, meets the restricted Pod Security Standard and is gone at once when
+// it is deleted.
+func (p *Placeholders) pod(h placeholder.Placeholder) *corev1.Pod {
+	requests, limits := h.Amounts.ToResourceList(), corev1.ResourceList{}
+	for name, amount := range requests {
+		if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage {
+			limits[name] = amount // devices are requested so
+		}
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: h.Name, Labels: map[string]string{
+			agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue, agentv1alpha1.PlaceholderLabel: h.Placement,
+		}},
+		Spec: corev1.PodSpec{
+			PriorityClassName:             p.PriorityClass,
+			TerminationGracePeriodSeconds: new(int64(0)),
+			AutomountServiceAccountToken:  new(false),
+			EnableServiceLinks:            new(false),
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: new(true), RunAsUser: new(int64(65535)), RunAsGroup: new(int64(65535)),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: p.Nodes()}},
+			Containers: []corev1.Container{{
+				Name: "pause", Image: p.Image,
+				Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits},
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+			}},
+		},
+	}
+}

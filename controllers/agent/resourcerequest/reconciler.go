@@ -1,0 +1,321 @@
+package resourcerequest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// afterConflict is when to try again where the cache was behind.
+const afterConflict = 100 * time.Millisecond
+
+// never is the result of a pass after which only an event matters.
+const never time.Duration = 0
+
+// Reconcile brings one request one step on.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl.Result, error) {
+	rr := &agentv1alpha1.ResourceRequest{}
+	if err := r.client.Get(ctx, req.NamespacedName, rr); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	again, err := r.step(ctx, rr)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		// Somebody else wrote first, or the request is gone: the next look tells.
+		return ctrl.Result{RequeueAfter: afterConflict}, nil
+	}
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+func (r *Reconciler) step(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+	if rr.DeletionTimestamp != nil {
+		return r.release(ctx, rr)
+	}
+	if isOver(rr.Status.Phase) {
+		return never, nil
+	}
+	if rr.Spec.Release {
+		return r.end(ctx, rr)
+	}
+	if err := r.begin(ctx, rr); err != nil || isOver(rr.Status.Phase) {
+		return never, err
+	}
+	before := rr.DeepCopy()
+	again, err := r.advance(ctx, rr)
+	if err != nil {
+		return never, err
+	}
+	if err := r.save(ctx, rr, before); err != nil {
+		return never, err
+	}
+	r.shown(rr)
+	return again, nil
+}
+
+// isOver reports whether nothing happens to a request any more until it is
+// deleted.
+func isOver(p agentv1alpha1.ResourceRequestPhase) bool {
+	return p == agentv1alpha1.RequestFailed || p == agentv1alpha1.RequestReleased
+}
+
+// begin makes sure, before the broker hears of a request, that it may be asked
+// for, that it cannot vanish without being given back, and that its key is known after a
+// crash. The writes fail where the request was deleted meanwhile.
+func (r *Reconciler) begin(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+	if !controllerutil.ContainsFinalizer(rr, agentv1alpha1.ReleaseFinalizer) {
+		before := rr.DeepCopy()
+		controllerutil.AddFinalizer(rr, agentv1alpha1.ReleaseFinalizer)
+		if err := r.client.Patch(ctx, rr, locked(before)); err != nil {
+			return fmt.Errorf("add finalizer to resource request %q: %w", rr.Name, err)
+		}
+	}
+	if rr.Status.Attempt > 0 {
+		return nil
+	}
+	return r.admit(ctx, rr)
+}
+
+// firstAttempt writes down that the broker is about to be asked.
+func (r *Reconciler) firstAttempt(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+	before := rr.DeepCopy()
+	rr.Status.Attempt = 1
+	rr.Status.Phase = agentv1alpha1.RequestPending
+	if err := r.client.Status().Patch(ctx, rr, locked(before)); err != nil {
+		return fmt.Errorf("write attempt of resource request %q: %w", rr.Name, err)
+	}
+	failpoint.Hit(failpoint.RequestNoted)
+	return nil
+}
+
+// advance asks the broker where there is something to ask, and shows what has
+// become of the answer. It changes rr.Status in memory.
+func (r *Reconciler) advance(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+	open, closed, err := inbox.Namespaces(ctx, r.client, rr)
+	if err != nil {
+		return never, err
+	}
+	all, err := r.instructions(ctx, rr)
+	if err != nil {
+		return never, err
+	}
+	status := r.editor(rr)
+	again, ask := r.untilAsking(rr, all)
+	if ask {
+		answer, next := r.ask(ctx, rr, status)
+		again = next
+		if all, err = r.instruct(ctx, rr, answer, all, open, status); err != nil {
+			return never, err
+		}
+	}
+	status.mirror(all, closed)
+	return again, r.follow(ctx, rr, all, open)
+}
+
+// instructions lists what the request's reservations have become.
+func (r *Reconciler) instructions(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
+	var list agentv1alpha1.ReservationInstructionList
+	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
+		return nil, fmt.Errorf("list reservation instructions: %w", err)
+	}
+	ours := slices.DeleteFunc(list.Items, func(i agentv1alpha1.ReservationInstruction) bool {
+		return i.Spec.RequestRef == nil || i.Spec.RequestRef.UID != string(rr.UID)
+	})
+	return ours, nil
+}
+
+// including puts an instruction that was just written in place of what the cache
+// knew of it.
+func including(all []agentv1alpha1.ReservationInstruction, inst *agentv1alpha1.ReservationInstruction) []agentv1alpha1.ReservationInstruction {
+	all = slices.DeleteFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return i.Name == inst.Name })
+	return append(all, *inst)
+}
+
+// ask repeats the request under the key of its attempt; the broker answers a
+// repetition with how things are. It returns nil where there is nothing to carry
+// out, and when to ask again.
+func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
+	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	body := wire.ReservationRequest(rr, r.options.ClusterID)
+	body.Reservation = rr.Status.ReservationName
+	answer, err := r.broker.RequestReservation(calling, keyOf(rr), body)
+	if fault.ReasonOf(err) == fault.KeyReused && rr.Status.ReservationName != "" {
+		return r.change(calling, rr, status)
+	}
+	if err != nil {
+		return nil, r.refused(rr, err, status)
+	}
+	failpoint.Hit(failpoint.RequestAnswered)
+	return r.answered(rr, answer, status)
+}
+
+// answered shows what the broker has answered, and returns it where there is something
+// to carry out.
+func (r *Reconciler) answered(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation, status editor) (*v1.Reservation, time.Duration) {
+	r.retries.Reset(string(rr.UID))
+	again := r.lease(rr, answer)
+	status.agreed(answer.Change)
+	switch {
+	case hasEnded(answer):
+		status.ended(answer)
+		return nil, never
+	case answer.Instruction.Reservation == "":
+		status.waiting(answer)
+		return nil, again
+	}
+	return answer, again
+}
+
+// instruct has an answer carried out, and returns what then stands.
+func (r *Reconciler) instruct(
+	ctx context.Context, rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation,
+	all []agentv1alpha1.ReservationInstruction, open []string, status editor,
+) ([]agentv1alpha1.ReservationInstruction, error) {
+	if answer == nil {
+		return all, nil
+	}
+	inst, err := inbox.WriteConsumer(ctx, r.client, r.options.InstructionNamespace, &answer.Instruction,
+		inbox.RequestOf(rr, open), r.options.Clock.Now())
+	if errors.Is(err, inbox.ErrUnusable) {
+		status.failed(agentv1alpha1.ReasonInvalid, "the broker's answer cannot be used: "+err.Error()+"\n"+retryAdvice)
+		return all, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Hit(failpoint.RequestInstructed)
+	status.reserved(answer)
+	all = including(all, inst)
+	return all, r.releaseOutdated(ctx, all, answer)
+}
+
+// hasEnded reports whether nothing will come of a reservation any more.
+func hasEnded(a *v1.Reservation) bool {
+	granted := a.Instruction.Reservation != ""
+	return a.Phase == v1.ReservationPhaseReleasing || a.Phase == v1.ReservationPhaseReleased ||
+		a.Phase == v1.ReservationPhaseFailed && granted
+}
+
+// refused sorts out why there is no answer, or not the one hoped for.
+func (r *Reconciler) refused(rr *agentv1alpha1.ResourceRequest, err error, status editor) time.Duration {
+	no, considered := errors.AsType[*fault.Error](err)
+	if !considered || no.Temporary() {
+		if considered && no.Reason == fault.QueueFull {
+			status.queueFull(no)
+		} else {
+			status.unreachable(err)
+		}
+		return r.backOff(rr, no)
+	}
+	if rr.Status.ReservationName != "" && no.OfCaller() {
+		status.unheard(no)
+		return r.backOff(rr, no)
+	}
+	r.retries.Reset(string(rr.UID))
+	held := rr.Status.ReservationName != "" && rr.Status.Phase != agentv1alpha1.RequestQueued
+	if held || no.Reason == fault.Released {
+		status.lost(no.Detail)
+	} else {
+		status.refused(no)
+	}
+	return never
+}
+
+// backOff returns when to try again, jittered, or later where the broker said so.
+func (r *Reconciler) backOff(rr *agentv1alpha1.ResourceRequest, no *fault.Error) time.Duration {
+	r.retries.Next(string(rr.UID), r.options.Clock.Now())
+	wait := r.retries.Get(string(rr.UID))
+	if no != nil {
+		wait = max(wait, min(no.RetryAfter, lastRetry))
+	}
+	return wait
+}
+
+// follow keeps what stands in step with what the request may do now, and has
+// taken down what nothing is reserved for any more.
+func (r *Reconciler) follow(ctx context.Context, rr *agentv1alpha1.ResourceRequest, all []agentv1alpha1.ReservationInstruction, open []string) error {
+	for i := range all {
+		inst := &all[i]
+		if !stands(inst) {
+			continue
+		}
+		if rr.Status.Phase == agentv1alpha1.RequestReleasing {
+			if err := inbox.ReleaseConsumer(ctx, r.client, inst); err != nil {
+				return err
+			}
+			continue
+		}
+		if slices.Equal(inst.Spec.Namespaces, open) {
+			continue
+		}
+		before := inst.DeepCopy()
+		inst.Spec.Namespaces = open
+		if err := r.client.Patch(ctx, inst, locked(before)); err != nil {
+			return fmt.Errorf("write namespaces of reservation instruction %q: %w", inst.Name, err)
+		}
+	}
+	return nil
+}
+
+// releaseOutdated takes down what the broker says has ended: placements that are
+// withdrawn, and reservations that it has forgotten and granted anew. Only a fresh
+// answer may do that: a status from the cache may be older than the instruction it
+// would condemn.
+func (r *Reconciler) releaseOutdated(ctx context.Context, all []agentv1alpha1.ReservationInstruction, answer *v1.Reservation) error {
+	for i := range all {
+		inst := &all[i]
+		if !stands(inst) || inst.Spec.ReservationName == answer.Name && !isWithdrawn(answer, inst.Spec.Placement) {
+			continue
+		}
+		if err := inbox.ReleaseConsumer(ctx, r.client, inst); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isWithdrawn(answer *v1.Reservation, placement int32) bool {
+	return slices.ContainsFunc(answer.Placements, func(p v1.Placement) bool {
+		return p.Number == placement && (p.State == v1.PlacementStateWithdrawing || p.State == v1.PlacementStateGone)
+	})
+}
+
+// stands reports whether an instruction is one to carry out.
+func stands(inst *agentv1alpha1.ReservationInstruction) bool {
+	return !inst.Ended()
+}
+
+// save writes the status where it changed and records an event for every
+// transition.
+func (r *Reconciler) save(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
+	if equality.Semantic.DeepEqual(rr.Status, before.Status) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, rr, locked(before)); err != nil {
+		return fmt.Errorf("write status of resource request %q: %w", rr.Name, err)
+	}
+	r.tell(rr, before)
+	return nil
+}
+
+// locked makes a patch that fails where somebody else wrote in between.
+func locked(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+func keyOf(rr *agentv1alpha1.ResourceRequest) string { return inbox.Key(rr.UID, rr.Status.Attempt) }

@@ -1,0 +1,163 @@
+package resourcerequest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// release gives back everything of a request that is being deleted. What was made
+// in this cluster is taken down whether the broker answers or not; the request
+// stays until both are done.
+func (r *Reconciler) release(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+	if !controllerutil.ContainsFinalizer(rr, agentv1alpha1.ReleaseFinalizer) {
+		return never, nil
+	}
+	before := rr.DeepCopy()
+	status := r.editor(rr)
+	again, left, err := r.leave(ctx, rr, status, agentv1alpha1.ReasonDeleted)
+	if err != nil {
+		return never, err
+	}
+	if left > 0 || !isGivenBack(rr) {
+		return again, r.save(ctx, rr, before)
+	}
+	r.forget(rr.UID)
+	return never, r.letGo(ctx, before)
+}
+
+// end gives back everything of a request that was released and stays to be read.
+func (r *Reconciler) end(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+	before := rr.DeepCopy()
+	status := r.editor(rr)
+	again, left, err := r.leave(ctx, rr, status, agentv1alpha1.ReasonReleased)
+	if err != nil {
+		return never, err
+	}
+	if left == 0 && isGivenBack(rr) {
+		r.forget(rr.UID)
+		status.released()
+	}
+	return again, r.save(ctx, rr, before)
+}
+
+// leave gives the reservation back and has its instructions undone; it returns how many
+// of them are left.
+func (r *Reconciler) leave(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor, reason string) (again time.Duration, left int, err error) {
+	began := status.isReleasing()
+	if again, err = r.giveBack(ctx, rr, status); err != nil {
+		return never, 0, err
+	}
+	all, err := r.takeDown(ctx, rr)
+	if err != nil {
+		return never, 0, err
+	}
+	if len(all) > 0 && !began {
+		status.ends(reason, "the request is given back: pods are evicted from its virtual node, and it goes")
+	}
+	status.drained(all)
+	return again, len(all), nil
+}
+
+// giveBack tells the broker, once. A key that the broker does not know is shut by
+// this, so that a request of ours that is still on its way finds it shut.
+func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (time.Duration, error) {
+	if isGivenBack(rr) {
+		return never, nil
+	}
+	if rr.Status.Attempt == 0 {
+		// The attempt is written before the first word to the broker.
+		status.givenBack("nothing was asked of the broker")
+		return never, nil
+	}
+	if now := r.options.Clock.Now(); status.isReleasing() && r.retries.IsInBackOffSinceUpdate(string(rr.UID), now) {
+		return r.retries.Get(string(rr.UID)), nil
+	}
+	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	_, err := r.broker.ReleaseReservation(calling, keyOf(rr))
+	no, considered := errors.AsType[*fault.Error](err)
+	switch {
+	case err == nil, considered && (no.Reason == fault.NotFound || no.Reason == fault.Released):
+		failpoint.Hit(failpoint.RequestGivenBack)
+		r.retries.Reset(string(rr.UID))
+		status.givenBack("the broker has the reservation back; the virtual node is being taken down")
+		return never, nil
+	default:
+		status.stuck(err)
+		return r.backOff(rr, no), nil
+	}
+}
+
+// isGivenBack reports whether the broker has answered the release.
+func isGivenBack(rr *agentv1alpha1.ResourceRequest) bool {
+	c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReserved)
+	return rr.Status.Phase == agentv1alpha1.RequestReleasing && c != nil && c.Reason == agentv1alpha1.ReasonReleased
+}
+
+// takeDown has the request's instructions undone and returns those that are left.
+func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
+	all, err := r.instructions(ctx, rr)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Spec.Release {
+			continue
+		}
+		if err := inbox.ReleaseConsumer(ctx, r.client, &all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// letGo lets the request vanish.
+func (r *Reconciler) letGo(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+	before := rr.DeepCopy()
+	controllerutil.RemoveFinalizer(rr, agentv1alpha1.ReleaseFinalizer)
+	if err := r.client.Patch(ctx, rr, locked(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove finalizer of resource request %q: %w", rr.Name, err)
+	}
+	failpoint.Hit(failpoint.RequestLetGo)
+	r.tellReleased(rr)
+	return nil
+}
+
+func (e editor) isReleasing() bool { return e.rr.Status.Phase == agentv1alpha1.RequestReleasing }
+
+// givenBack: the broker knows that nothing is wanted any more.
+func (e editor) givenBack(message string) {
+	e.rr.Status.Queue = nil
+	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+}
+
+// released: nothing is reserved any more, as spec.release asked.
+func (e editor) released() {
+	const message = "everything was given back, as spec.release asked\n" + overAdvice
+	e.rr.Status.Phase = agentv1alpha1.RequestReleased
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+}
+
+// stuck: the broker does not take the reservation back yet.
+func (e editor) stuck(err error) {
+	message := "the broker has not taken the reservation back yet; the virtual node is taken down meanwhile, and the request stays until the broker answers: " +
+		err.Error()
+	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
+	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionUnknown, agentv1alpha1.ReasonBrokerUnreachable, message)
+	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
+}

@@ -1,0 +1,118 @@
+package reservation
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+)
+
+// byHand is a Reservation that a user made, with the UID of its making.
+func byHand(uid types.UID) *brokerv1alpha1.Reservation {
+	r := &brokerv1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "by-hand", UID: uid, Finalizers: []string{brokerv1alpha1.ReservationFinalizer},
+	}}
+	r.Spec.RequesterID = "rome"
+	r.Spec.RequestedResources = brokerv1alpha1.RequestedResources{corev1.ResourceCPU: resource.MustParse("1")}
+	return r
+}
+
+// A process may see in its cache what is in the API server no more, and may not see yet
+// what is there. Neither may leave capacity locked for nobody, or free what somebody has.
+func TestCapacityIsHeldForObjectsThatAreThere(t *testing.T) {
+	tests := map[string]struct {
+		// cached and there are the UIDs of the object that the cache and the API server have,
+		// one after the other; "" for none.
+		cached, there []types.UID
+		held          []string
+	}{
+		"the one that is there":           {cached: []types.UID{"first"}, there: []types.UID{"first"}, held: []string{"first"}},
+		"one that was deleted meanwhile":  {cached: []types.UID{"first", ""}, there: []types.UID{"", ""}},
+		"one that was made anew":          {cached: []types.UID{"first", "second"}, there: []types.UID{"second", "second"}, held: []string{"second"}},
+		"one that the cache has not seen": {cached: []types.UID{"first", ""}, there: []types.UID{"first", "first"}, held: []string{"first"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := lending(t)
+			var last ctrl.Result
+			for i := range test.cached {
+				r := &Reconciler{
+					client: holding(t, test.cached[i]), live: holding(t, test.there[i]), broker: b,
+					namespace: "broker", recorder: events.NewFakeRecorder(10), clock: clock.RealClock{},
+				}
+				key := client.ObjectKeyFromObject(byHand(""))
+				var err error
+				if last, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if looks := last.RequeueAfter > 0; looks != (len(test.held) > 0) {
+				t.Errorf("the name is looked at again: %t, while it is held for %v", looks, test.held)
+			}
+			held := b.HeldFor("default", "by-hand")
+			if len(held) != len(test.held) {
+				t.Errorf("held for %v, want %v", held, test.held)
+			}
+			for _, want := range test.held {
+				if view, err := b.ObjectReservation(t.Context(), "rome", want); err != nil || view == nil || view.EndReason != "" {
+					t.Errorf("nothing is held for %s: %+v, %v", want, view, err)
+				}
+			}
+		})
+	}
+}
+
+func holding(t *testing.T, uid types.UID) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := brokerv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	objects := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&brokerv1alpha1.Reservation{})
+	if uid != "" {
+		objects.WithObjects(byHand(uid))
+	}
+	return objects.Build()
+}
+
+// lending is a broker that knows of one cluster with capacity.
+func lending(t *testing.T) *broker.Broker {
+	t.Helper()
+	b := broker.New(broker.Options{Store: journaltest.NewServer().Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
+	b.SetConfig(t.Context(), broker.DefaultConfig())
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := b.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { stop(); running.Wait() })
+	for !b.Serving() {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := b.PublishAdvertisement(t.Context(), "paris", &v1.Advertisement{
+		ClusterID: "paris", Epoch: 1, Sequence: 1,
+		Capacity: v1.Amounts{"cpu": "4"}, Allocatable: v1.Amounts{"cpu": "4"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,61 @@
+package reservation
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+func placeOf(q *broker.QueueView) *brokerv1alpha1.QueuePlace {
+	if q == nil {
+		return nil
+	}
+	return &brokerv1alpha1.QueuePlace{
+		Position: int32(q.Place), Since: seconds(q.Since), Until: seconds(q.Until), Reason: string(q.Reason),
+	}
+}
+
+// preemptionOf tells who has to make room for a higher priority, or had to. One that
+// never had to has no such condition.
+func preemptionOf(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
+	c := metav1.Condition{Type: brokerv1alpha1.ConditionPreempted, Status: metav1.ConditionTrue}
+	old := meta.FindStatusCondition(before, c.Type)
+	switch {
+	case v.Warning != "":
+		c.Reason, c.Message = brokerv1alpha1.ReasonNotice, v.Warning
+	case v.EndReason == ledger.EndPreempted, v.Place != nil && v.Place.Reason == v1.QueuePlaceReasonPreempted:
+		c.Reason, c.Message = brokerv1alpha1.ReasonPreempted, v.Message
+	case old == nil || old.Status != metav1.ConditionTrue:
+		return nil
+	case old.Reason == brokerv1alpha1.ReasonNotice:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonNoticeWithdrawn, "it has not to make room any more"
+	case v.Phase == ledger.Reserved, v.Phase == ledger.Active:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonReserved, "it has a place again"
+	default:
+		return nil
+	}
+	return []metav1.Condition{c}
+}
+
+// queueFullOf is the status of a request that found no capacity and no place in the
+// queue; it is carried to the broker again.
+func queueFullOf(full *fault.Error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.ReservationStatus {
+	status := brokerv1alpha1.ReservationStatus{
+		Phase: brokerv1alpha1.ReservationPending, Message: full.Detail, ObservedGeneration: obj.Generation,
+		Conditions: slices.Clone(obj.Status.Conditions), Rejected: full.Rejected,
+	}
+	for _, kind := range []string{brokerv1alpha1.ConditionReady, brokerv1alpha1.ConditionReserved} {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonQueueFull,
+			Message: full.Detail, ObservedGeneration: obj.Generation,
+		})
+	}
+	return status
+}

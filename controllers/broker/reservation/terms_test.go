@@ -1,0 +1,50 @@
+package reservation
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+)
+
+// What is asked with an object reaches the book, and is shown as it was written.
+func TestTermsOfAReservationComeBackAsTheyWereWritten(t *testing.T) {
+	written := brokerv1alpha1.Terms{
+		Group: "training",
+		Constraints: &brokerv1alpha1.Constraints{
+			Regions: []string{"eu-south"}, Zones: []string{"eu-south-1"},
+			ClusterSelector: &brokerv1alpha1.ClusterSelector{
+				MatchLabels:      map[string]brokerv1alpha1.LabelValue{"tier": "gold"},
+				MatchExpressions: []brokerv1alpha1.LabelExpression{{Key: "tier", Operator: "NotIn", Values: []string{"bronze"}}},
+			},
+			IncludeClusters: []string{"paris", "oslo"}, ExcludeClusters: []string{"berlin"},
+			NodeSelector: map[string]brokerv1alpha1.LabelValue{"nvidia.com/gpu.product": "A100"},
+			Affinity:     []string{"data"}, AntiAffinity: []string{"training"}, DataLocality: "genomes",
+			MaxPrice:       &brokerv1alpha1.Money{Amount: "2.00", Currency: "EUR"},
+			RequiredClaims: map[string]brokerv1alpha1.LabelValue{"availability": ">=99.5", "gdpr": "true"},
+		},
+		PodShapes: []brokerv1alpha1.PodShape{{Count: 4, Resources: brokerv1alpha1.PodResources{"cpu": resource.MustParse("4")}}},
+		Data:      &brokerv1alpha1.DataVolume{Volume: resource.MustParse("500Gi"), Region: "eu-south"},
+	}
+	read, err := ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: written})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := termsOf(&broker.ReservationView{Reservation: ledger.Reservation{Reserve: ledger.Reserve{Terms: &read}}})
+	if diff := cmp.Diff(written, shown); diff != "" {
+		t.Errorf("terms (-written +shown):\n%s", diff)
+	}
+}
+
+func TestTermsThatCannotBeMeantAreNamed(t *testing.T) {
+	_, err := ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: brokerv1alpha1.Terms{
+		Constraints: &brokerv1alpha1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"sla": ">=gold"}},
+	}})
+	if err == nil {
+		t.Error("a claim that is compared with no number is read")
+	}
+}

@@ -1,0 +1,175 @@
+// Package identitytest is a broker that issues certificates to agents in tests.
+package identitytest
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+// What a Registry begins with.
+const (
+	TrustDomain = "fluidos.eu"
+	Token       = "token.of.rome"
+)
+
+// Registry decides about certificates as a broker does: a token is bound to the key
+// that it comes with first. Change its fields with Edit.
+type Registry struct {
+	// Now is when certificates begin.
+	Now func() time.Time
+	// Agents signs, and ServersCA goes with what it signed.
+	Agents     *pki.Authority
+	ServersCA  []byte
+	BrokerURLs []string
+	// Life of a certificate; an hour at first.
+	Life time.Duration
+	// Domain is the trust domain that requests must name.
+	Domain string
+	// Tokens that are valid, with the keys that they are bound to.
+	Tokens map[string]string
+	// Approved lets clusters in that have no token.
+	Approved bool
+	// Failure is the answer to everything, if it is set.
+	Failure error
+
+	// mu guards the fields above, and the following.
+	mu                sync.Mutex
+	enrolled, renewed []string
+	issued            int
+}
+
+var _ server.Certificates = (*Registry)(nil)
+
+// NewRegistry has a CA and a Token.
+func NewRegistry(t *testing.T, c clock.PassiveClock) *Registry {
+	t.Helper()
+	agents := NewAuthority(t, c)
+	return &Registry{
+		Now: c.Now, Agents: agents, ServersCA: agents.CertPEM(),
+		Life: time.Hour, Domain: TrustDomain, Tokens: map[string]string{Token: ""},
+	}
+}
+
+// Edit changes how it decides.
+func (r *Registry) Edit(change func(*Registry)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(r)
+}
+
+// Enrolled are the keys that asked to be enrolled, and Renewed those of renewals, in
+// order and with repetitions.
+func (r *Registry) Enrolled() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.enrolled)
+}
+
+// Renewed is described at Enrolled.
+func (r *Registry) Renewed() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.renewed)
+}
+
+// Issued counts certificates.
+func (r *Registry) Issued() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.issued
+}
+
+// Terms is server.Certificates.
+func (r *Registry) Terms(context.Context) (*v1.EnrolmentTerms, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Failure != nil {
+		return nil, r.Failure
+	}
+	return &v1.EnrolmentTerms{TrustDomain: r.Domain}, nil
+}
+
+// Enrol is server.Certificates.
+func (r *Registry) Enrol(_ context.Context, q *v1.EnrolmentRequest) (*v1.IssuedCertificate, *v1.EnrolmentPending, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	request, key, err := r.read(q.Csr)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.enrolled = append(r.enrolled, key)
+	if q.Token == "" && !r.Approved {
+		return nil, &v1.EnrolmentPending{ClusterID: q.ClusterID, KeyFingerprint: key, Message: "approve " + q.ClusterID}, nil
+	}
+	if q.Token != "" {
+		bound, known := r.Tokens[q.Token]
+		if !known {
+			return nil, nil, fault.New(fault.TokenExpired, "the token expired")
+		}
+		if bound != "" && bound != key {
+			return nil, nil, fault.New(fault.TokenUsed, "the token was used with another key")
+		}
+		r.Tokens[q.Token] = key
+	}
+	issued, err := r.issue(request)
+	return issued, nil, err
+}
+
+// Renew is server.Certificates.
+func (r *Registry) Renew(_ context.Context, _ string, q *v1.RenewalRequest) (*v1.IssuedCertificate, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	request, key, err := r.read(q.Csr)
+	if err != nil {
+		return nil, err
+	}
+	r.renewed = append(r.renewed, key)
+	return r.issue(request)
+}
+
+// read needs mu.
+func (r *Registry) read(text string) (*x509.CertificateRequest, string, error) {
+	if r.Failure != nil {
+		return nil, "", r.Failure
+	}
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil, "", fault.New(fault.InvalidCSR, "no PEM")
+	}
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, "", fault.New(fault.InvalidCSR, "%v", err)
+	}
+	if want := "spiffe://" + r.Domain + "/cluster/" + request.Subject.CommonName; len(request.URIs) != 1 || request.URIs[0].String() != want {
+		return nil, "", fault.New(fault.InvalidCSR, "URIs %v, want %s", request.URIs, want)
+	}
+	return request, pki.KeyHash(&x509.Certificate{RawSubjectPublicKeyInfo: request.RawSubjectPublicKeyInfo}), nil
+}
+
+// issue needs mu.
+func (r *Registry) issue(request *x509.CertificateRequest) (*v1.IssuedCertificate, error) {
+	now := r.Now()
+	certificate, err := r.Agents.Certify(request.PublicKey, &x509.Certificate{
+		Subject: request.Subject, URIs: request.URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotBefore: now, NotAfter: now.Add(r.Life),
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.issued++
+	return &v1.IssuedCertificate{
+		Certificate: string(certificate), Ca: string(r.ServersCA), AgentsCA: string(r.Agents.CertPEM()), BrokerURLs: r.BrokerURLs,
+	}, nil
+}

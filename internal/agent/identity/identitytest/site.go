@@ -1,0 +1,103 @@
+package identitytest
+
+import (
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
+)
+
+// Site is a broker with both of its listeners, for agents that enrol and renew.
+type Site struct {
+	*Registry
+	// Broker answers what is asked with a certificate.
+	Broker *transporttest.Broker
+	// URL is where agents are served, and EnrolmentURL where they enrol.
+	URL, EnrolmentURL string
+
+	clock   clock.PassiveClock
+	servers *pki.Authority
+	certDir string
+}
+
+// New runs a Site until the test ends.
+func New(t *testing.T, c clock.PassiveClock) *Site {
+	t.Helper()
+	s := &Site{
+		Registry: NewRegistry(t, c), Broker: transporttest.NewBroker(),
+		clock: c, servers: NewAuthority(t, c), certDir: t.TempDir(),
+	}
+	s.ServersCA = s.servers.CertPEM()
+	s.SaveServer(t)
+	s.URL = s.serve(t, server.New)
+	s.EnrolmentURL = s.serve(t, server.NewEnrolment)
+	s.BrokerURLs = []string{s.URL}
+	return s
+}
+
+// NewAuthority is one whose certificates are valid from two hours ago on.
+func NewAuthority(t *testing.T, c clock.PassiveClock) *pki.Authority {
+	t.Helper()
+	a, err := pki.NewAuthority("test", c.Now().Add(-2*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// SaveServer gives the broker a new certificate, and the roots of its Registry.
+func (s *Site) SaveServer(t *testing.T) {
+	t.Helper()
+	pair, err := s.servers.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
+	if err := errors.Join(err, pair.Save(s.certDir, s.ServersCA, s.Agents.CertPEM())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *Site) serve(t *testing.T, open func(server.Options) (*server.Server, error)) (url string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := open(server.Options{
+		Listener: listener, CertDir: s.certDir, Broker: s.Broker, Certificates: s.Registry,
+		Clock: s.clock, Log: logr.Discard(), Rate: 10000, Burst: 10000,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtest.Start(t, srv)
+	return "https://" + listener.Addr().String()
+}
+
+// CAHash is what `broker enrol` prints for --enrolment-ca-hash.
+func (s *Site) CAHash(t *testing.T) string {
+	t.Helper()
+	roots, err := pki.ParseBundle(s.servers.CertPEM())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pki.KeyHash(roots[0])
+}
+
+// Enroller is an agent's, for the site's enrolment listener.
+func (s *Site) Enroller(t *testing.T, caHash string) *httptransport.Enroller {
+	t.Helper()
+	e, err := httptransport.NewEnroller(httptransport.EnrollerOptions{
+		URL: s.EnrolmentURL, CAHashes: []string{caHash}, Now: s.clock.Now, UserAgent: "agent/test",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

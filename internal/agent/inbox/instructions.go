@@ -1,0 +1,284 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// Defaults of Options.
+const (
+	DefaultNamespace = "default"
+	DefaultInterval  = 5 * time.Second
+)
+
+// Options of the inbox. The zero value is usable.
+type Options struct {
+	// Namespace that instructions are written to; DefaultNamespace.
+	Namespace string
+	// Interval between polls of a broker that answers at once with nothing;
+	// DefaultInterval.
+	Interval time.Duration
+	// RefuseBrokerReservations turns down reservations that were made in the broker
+	// cluster, without a ResourceRequest here.
+	RefuseBrokerReservations bool
+	// Hold is how this cluster keeps what it provides.
+	Hold agentv1alpha1.Hold
+	// ClusterID of this cluster, as its requests name it.
+	ClusterID string
+	// Reader is where holdings are read that are announced; it must not be behind. The
+	// client unless set.
+	Reader client.Reader
+	// Look is told of a ResourceRequest for which the broker has news that no
+	// instruction brings; nil where nobody is to be told.
+	Look func(types.NamespacedName)
+	// Clock is the wall clock unless set.
+	Clock clock.Clock
+}
+
+func (o *Options) setDefaults() {
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	if o.Interval <= 0 {
+		o.Interval = DefaultInterval
+	}
+	if o.Look == nil {
+		o.Look = func(types.NamespacedName) {}
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+}
+
+// Broker is what Instructions needs of one.
+type Broker interface {
+	FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error)
+	transport.Releaser
+	transport.StatusReporter
+	transport.Announcer
+}
+
+// Instructions writes down what the broker has for this cluster to do. It is a
+// Runnable, on the leader alone.
+type Instructions struct {
+	client   client.Client
+	broker   Broker
+	options  Options
+	standing standing
+}
+
+var (
+	_ manager.Runnable = (*Instructions)(nil)
+	_ manager.Runnable = (*Messages)(nil)
+)
+
+// NewInstructions makes an inbox of what broker has.
+func NewInstructions(c client.Client, broker Broker, options Options) *Instructions {
+	options.setDefaults()
+	if options.Reader == nil {
+		options.Reader = c
+	}
+	return &Instructions{client: c, broker: broker, options: options, standing: standing{}}
+}
+
+// Start polls until ctx ends.
+func (i *Instructions) Start(ctx context.Context) error {
+	p := poller{
+		ask: i.ask, interval: i.options.Interval, clock: i.options.Clock,
+		log: log.FromContext(ctx).WithName("inbox").WithValues("of", "instructions"),
+	}
+	return p.run(ctx)
+}
+
+// ask fetches and applies one answer. One instruction that cannot be applied
+// now does not keep the others from being applied, but is fetched again.
+func (i *Instructions) ask(ctx context.Context, cursor string) (answer, error) {
+	list, err := i.broker.FetchInstructions(ctx, cursor, longPoll)
+	switch {
+	case err != nil:
+	case list.Announce:
+		list, err = i.announce(ctx)
+	case len(list.Instructions)+len(list.Requests) == 0:
+		list, err = i.mend(ctx, list)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	received := i.options.Clock.Now()
+	var failed []error
+	for n := range list.Instructions {
+		if err := i.apply(ctx, &list.Instructions[n], received); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	for n := range list.Requests {
+		if err := i.pass(ctx, &list.Requests[n]); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return answer{cursor: list.Cursor, items: len(list.Instructions) + len(list.Requests)}, errors.Join(failed...)
+}
+
+// pass has a request looked at of which the broker tells something new. One that
+// nobody here asks for any more is given back.
+func (i *Instructions) pass(ctx context.Context, news *v1.RequestNews) error {
+	rr, attempt, err := i.requestOf(ctx, news.Key)
+	switch {
+	case err != nil:
+		return err
+	case rr == nil, attempt < rr.Status.Attempt:
+		if news.Phase != v1.RequestNewsPhaseQueued {
+			return nil
+		}
+		return i.giveBack(ctx, &v1.Instruction{Reservation: news.Reservation, Key: news.Key})
+	case rr.DeletionTimestamp == nil && string(rr.Status.Phase) != string(news.Phase):
+		i.options.Look(client.ObjectKeyFromObject(rr))
+	}
+	return nil
+}
+
+func (i *Instructions) apply(ctx context.Context, in *v1.Instruction, received time.Time) error {
+	if !in.Role.Valid() || !in.State.Valid() {
+		log.FromContext(ctx).Info("an instruction of a newer broker is passed over: upgrade this agent",
+			"reservation", in.Reservation, "role", in.Role, "state", in.State)
+		return nil
+	}
+	var err error
+	i.standing.drop(in)
+	if in.Role == v1.InstructionRoleProvider {
+		i.standing.note(in, &agentv1alpha1.ProviderInstruction{})
+		err = writeProvider(ctx, i.client, &i.options, in, received)
+	} else {
+		err = i.applyConsumer(ctx, in, received)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, ErrUnusable):
+		return err
+	default:
+		// Asking again would bring the same: say so, and go on with the rest.
+		i.standing.drop(in)
+		log.FromContext(ctx).Error(err, "an instruction cannot be carried out")
+		return i.decline(ctx, in, agentv1alpha1.ReasonInvalid, err.Error())
+	}
+}
+
+func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, received time.Time) error {
+	if in.State != v1.InstructionStateHold {
+		return i.releaseConsumer(ctx, in)
+	}
+	if in.Key == "" {
+		if i.options.RefuseBrokerReservations {
+			return i.decline(ctx, in, agentv1alpha1.ReasonRefused,
+				"this cluster takes no reservations that were made in the broker cluster (--accept-broker-reservations=false)")
+		}
+		i.standing.note(in, &agentv1alpha1.ReservationInstruction{})
+		_, err := WriteConsumer(ctx, i.client, i.options.Namespace, in, Request{}, received)
+		return err
+	}
+	rr, attempt, err := i.requestOf(ctx, in.Key)
+	switch {
+	case err != nil:
+		return err
+	case rr == nil, attempt < rr.Status.Attempt:
+		return i.giveBack(ctx, in)
+	case rr.DeletionTimestamp != nil:
+		// Its controller gives the reservation back.
+		return nil
+	}
+	open, _, err := Namespaces(ctx, i.client, rr)
+	if err != nil {
+		return err
+	}
+	_, err = WriteConsumer(ctx, i.client, i.options.Namespace, in, RequestOf(rr, open), received)
+	return err
+}
+
+// requestOf finds the ResourceRequest of a key; nil if there is none.
+func (i *Instructions) requestOf(ctx context.Context, key string) (*agentv1alpha1.ResourceRequest, int32, error) {
+	uid, attempt, ok := parseKey(key)
+	if !ok {
+		return nil, 0, nil
+	}
+	var list agentv1alpha1.ResourceRequestList
+	if err := i.client.List(ctx, &list); err != nil {
+		return nil, 0, fmt.Errorf("look for resource request %q: %w", uid, err)
+	}
+	for n := range list.Items {
+		if list.Items[n].UID == uid {
+			return &list.Items[n], attempt, nil
+		}
+	}
+	return nil, 0, nil
+}
+
+// giveBack ends a reservation that nobody here asks for any more.
+func (i *Instructions) giveBack(ctx context.Context, in *v1.Instruction) error {
+	log.FromContext(ctx).Info("giving back a reservation that no resource request asks for", "reservation", in.Reservation, "key", in.Key)
+	if _, err := i.broker.ReleaseReservation(ctx, in.Key); err != nil {
+		return fmt.Errorf("give back reservation %q: %w", in.Reservation, err)
+	}
+	return nil
+}
+
+// releaseConsumer has a placement taken down. Where there is nothing to take
+// down the broker is told at once, as long as it waits for that.
+func (i *Instructions) releaseConsumer(ctx context.Context, in *v1.Instruction) error {
+	obj := &agentv1alpha1.ReservationInstruction{}
+	name := types.NamespacedName{Namespace: i.options.Namespace, Name: wire.PlacementName(in.Reservation, in.Placement)}
+	err := i.client.Get(ctx, name, obj)
+	if err == nil {
+		return ReleaseConsumer(ctx, i.client, obj)
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read reservation instruction %q: %w", name.Name, err)
+	}
+	if in.State == v1.InstructionStateEnded {
+		return nil
+	}
+	return i.report(ctx, in, &v1.StatusReport{
+		Placement: in.Placement, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateGone,
+	})
+}
+
+// decline tells the broker that a placement will not be served.
+func (i *Instructions) decline(ctx context.Context, in *v1.Instruction, reason, message string) error {
+	report := &v1.StatusReport{
+		Placement: in.Placement, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateNotReady,
+		Reason: reason, Message: message,
+	}
+	if in.Role == v1.InstructionRoleProvider {
+		report.Role, report.State = v1.StatusReportRoleProvider, v1.StatusReportStateRefused
+	}
+	return i.report(ctx, in, report)
+}
+
+// report is only tried again where the broker was not reached, or refuses this
+// cluster for now: what it heard and refused it will refuse again.
+func (i *Instructions) report(ctx context.Context, in *v1.Instruction, report *v1.StatusReport) error {
+	err := i.broker.ReportStatus(ctx, in.Reservation, report)
+	refusal, refused := errors.AsType[*fault.Error](err)
+	if errors.Is(err, transport.ErrUnreachable) || refused && refusal.OfCaller() {
+		return fmt.Errorf("report placement %q: %w", wire.PlacementName(in.Reservation, in.Placement), err)
+	}
+	if err != nil {
+		log.FromContext(ctx).Info("the broker does not take a report", "reservation", in.Reservation, "state", report.State, "reason", err.Error())
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package inbox
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
+)
+
+// Handler reads envelopes. It has to check who signed them: from is what the
+// broker says. One that it refuses is logged and not delivered again; senders
+// repeat until they are answered.
+type Handler interface {
+	Deliver(ctx context.Context, from string, body []byte) error
+}
+
+// Messages receives the envelopes that other clusters sent. It is a Runnable.
+type Messages struct {
+	messenger transport.Messenger
+	handler   Handler
+	options   Options
+}
+
+// NewMessages makes a receiver for handler.
+func NewMessages(messenger transport.Messenger, handler Handler, options Options) *Messages {
+	options.setDefaults()
+	return &Messages{messenger: messenger, handler: handler, options: options}
+}
+
+// Start receives until ctx ends.
+func (m *Messages) Start(ctx context.Context) error {
+	p := poller{
+		ask: m.ask, interval: m.options.Interval, clock: m.options.Clock,
+		log: log.FromContext(ctx).WithName("inbox").WithValues("of", "messages"),
+	}
+	return p.run(ctx)
+}
+
+func (m *Messages) ask(ctx context.Context, cursor string) (answer, error) {
+	list, err := m.messenger.ReceiveMessages(ctx, cursor, longPoll)
+	if err != nil {
+		return answer{}, err
+	}
+	for i := range list.Messages {
+		msg := &list.Messages[i]
+		if err := m.handler.Deliver(ctx, msg.From, msg.Body); err != nil {
+			log.FromContext(ctx).Info("a message was refused", "from", msg.From, "slot", msg.Slot, "reason", err.Error())
+		}
+	}
+	return answer{cursor: list.Cursor, items: len(list.Messages)}, nil
+}

@@ -1,0 +1,169 @@
+package http
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	nethttp "net/http"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+// issueTimeout bounds a call that waits for an issuer to sign.
+const issueTimeout = 45 * time.Second
+
+// EnrollerOptions of an Enroller. All but UserAgent are required.
+type EnrollerOptions struct {
+	// URL of the broker's enrolment listener, https://host[:port].
+	URL string
+	// CAHashes are pki.KeyHash values of CAs; one of them must have signed the listener's
+	// certificate.
+	CAHashes []string
+	// Now is the current time, for the validity of certificates.
+	Now func() time.Time
+	// UserAgent identifies the agent and its version to the broker.
+	UserAgent string
+}
+
+// Enroller requests a cluster's first certificate. It has no certificate itself, and
+// authenticates the broker by the key hash of its CA.
+type Enroller struct {
+	api *v1.Client
+	url string
+}
+
+// Approval says what a cluster without a token waits for.
+type Approval struct {
+	v1.EnrolmentPending
+	// RetryAfter is when to ask again.
+	RetryAfter time.Duration
+}
+
+// NewEnroller validates the options; it does not connect.
+func NewEnroller(o EnrollerOptions) (*Enroller, error) {
+	bases, err := parseURLs("--enrolment-url", []string{o.URL})
+	if err != nil {
+		return nil, err
+	}
+	if len(o.CAHashes) == 0 {
+		return nil, errors.New("--enrolment-ca-hash is not set: set it to what `broker enrol` prints, so that no other server can impersonate the broker")
+	}
+	pins := make([]string, len(o.CAHashes))
+	for i, text := range o.CAHashes {
+		if pins[i], err = pki.ParseKeyHash(text); err != nil {
+			return nil, fmt.Errorf("--enrolment-ca-hash: %w", err)
+		}
+	}
+	to := &anonymous{
+		transport: newTransport(pinnedTLS(pins, bases[0].Hostname(), o.Now)), url: bases[0].String(), userAgent: o.UserAgent,
+	}
+	api, err := v1.NewClient(to.url, v1.WithHTTPClient(newRetrier(to)))
+	if err != nil {
+		return nil, fmt.Errorf("--enrolment-url: %w", err)
+	}
+	return &Enroller{api: api, url: to.url}, nil
+}
+
+// Terms returns what a certificate signing request must contain.
+func (e *Enroller) Terms(ctx context.Context) (*v1.EnrolmentTerms, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	response, err := e.api.GetEnrolmentTerms(ctx) // //nolint:bodyclose // readAnswer closes it
+	if err != nil {
+		return nil, e.explain(err)
+	}
+	return readAnswer[v1.EnrolmentTerms](response)
+}
+
+// Enrol returns a certificate, or an Approval while the cluster waits for one.
+func (e *Enroller) Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1.IssuedCertificate, *Approval, error) {
+	ctx, cancel := context.WithTimeout(ctx, issueTimeout)
+	defer cancel()
+	response, err := e.api.Enrol(ctx, *request) // //nolint:bodyclose // readAnswer closes it
+	if err != nil {
+		return nil, nil, e.explain(err)
+	}
+	if response.StatusCode != nethttp.StatusAccepted {
+		issued, err := readAnswer[v1.IssuedCertificate](response)
+		return issued, nil, err
+	}
+	after := retryAfter(response)
+	pending, err := readAnswer[v1.EnrolmentPending](response)
+	if err != nil {
+		return nil, nil, err
+	}
+	return nil, &Approval{EnrolmentPending: *pending, RetryAfter: after}, nil
+}
+
+func (e *Enroller) explain(err error) error {
+	return fmt.Errorf("%w: %w", transport.ErrUnreachable, withoutURL(err))
+}
+
+// anonymous sends requests without a client certificate.
+type anonymous struct {
+	transport      *nethttp.Transport
+	url, userAgent string
+}
+
+func (s *anonymous) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) {
+	aimed := request.Clone(request.Context())
+	if s.userAgent != "" {
+		aimed.Header.Set("User-Agent", s.userAgent)
+	}
+	aimed.Header.Set(v1.MinorHeader, minor)
+	response, err := s.transport.RoundTrip(aimed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.url, err)
+	}
+	return response, nil
+}
+
+// pinnedTLS accepts a server whose chain leads to a CA with one of the key hashes. The server
+// sends the CA in its chain, as for kubeadm join; only the hash authenticates it.
+func pinnedTLS(hashes []string, host string, now func() time.Time) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		ServerName: host,
+		Time:       now,
+		// VerifyConnection verifies the chain against the pinned CA instead of the system's roots.
+		InsecureSkipVerify: true, // //nolint:gosec // see VerifyConnection
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if err := verifyPinned(state.PeerCertificates, hashes, host, now()); err != nil {
+				return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+			}
+			return nil
+		},
+	}
+}
+
+func verifyPinned(chain []*x509.Certificate, hashes []string, host string, now time.Time) error {
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	var shown []string
+	found := false
+	for _, cert := range chain[1:] {
+		hash := pki.KeyHash(cert)
+		if cert.IsCA && slices.Contains(hashes, hash) {
+			roots.AddCert(cert)
+			found = true
+			continue
+		}
+		intermediates.AddCert(cert)
+		shown = append(shown, hash)
+	}
+	if !found {
+		return fmt.Errorf("none of the CAs in its chain (%s) has the key hash %s: it is not the broker that --enrolment-ca-hash identifies, or its CA was replaced; `broker enrol` prints the current hash",
+			strings.Join(shown, ", "), strings.Join(hashes, " or "))
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: intermediates, DNSName: host, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	return err
+}

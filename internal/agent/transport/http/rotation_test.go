@@ -1,0 +1,279 @@
+package http_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
+)
+
+const (
+	leafRotations = 20
+	caRotations   = 3
+	// callsBetween is how many messages each agent sends at least between two changes of
+	// files. Nobody waits between calls, which makes more than 50 a second on any machine.
+	callsBetween = 3
+)
+
+// Certificates of everybody are replaced twenty times and both CAs three times, each
+// with a time in which both roots are trusted. No request fails meanwhile, and polls
+// that began before everything end as if nothing had been.
+func TestRotationUnderLoadLosesNoRequest(t *testing.T) {
+	r := newRotation(t, "rome", "paris", "berlin", "madrid")
+	clients := map[string]*http.Transport{}
+	for cluster, p := range r.agents {
+		clients[cluster] = r.connect(t, p)
+	}
+	// Each holds a poll from the first certificate on, one that nothing answers.
+	polls := make(chan error, len(clients))
+	for _, client := range clients {
+		go func() {
+			list, err := client.FetchInstructions(t.Context(), "", time.Minute)
+			if err == nil && len(list.Instructions) != 1 {
+				err = fmt.Errorf("instructions %+v", list.Instructions)
+			}
+			polls <- err
+		}()
+	}
+	if err := r.served.AwaitCalls(t.Context(), transporttest.FetchInstructions, len(clients)); err != nil {
+		t.Fatal(err)
+	}
+
+	begin := time.Now()
+	stop, failed := underLoadOf(t, clients)
+	for range leafRotations {
+		r.issue(t)
+		r.settle(t, failed)
+	}
+	for range caRotations {
+		r.introduceCAs(t)
+		r.settle(t, failed)
+		r.issue(t)
+		r.settle(t, failed)
+		r.retireCAs(t)
+		r.settle(t, failed)
+	}
+	stop()
+	calls := len(r.served.Calls(transporttest.SendMessage)) + len(r.served.Calls(transporttest.Ping))
+	took := time.Since(begin)
+	t.Logf("%d certificates of servers and agents, %d pairs of CAs: %d requests in %s, %.0f a second, %d failed",
+		leafRotations+caRotations, caRotations, calls, took.Round(time.Millisecond), float64(calls)/took.Seconds(), failed.Load())
+	if least := (leafRotations + 3*caRotations) * len(clients) * callsBetween; calls < least || failed.Load() > 0 {
+		t.Errorf("%d requests and %d failed, want at least %d and none", calls, failed.Load(), least)
+	}
+	for cluster := range clients {
+		r.served.Instruct(cluster, v1.Instruction{Reservation: "res-0000000001", Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold})
+	}
+	for range clients {
+		if err := <-polls; err != nil {
+			t.Errorf("poll over the first certificate: %v", err)
+		}
+	}
+}
+
+// rotation is a broker and its agents, with the CAs of the hour.
+type rotation struct {
+	served *transporttest.Broker
+	url    string
+	broker *party
+	agents map[string]*party
+	clock  *clocktesting.FakePassiveClock
+
+	serversCA, agentsCA *pki.Authority
+	// The other roots are trusted too while a CA is rotated.
+	otherServersCA, otherAgentsCA *pki.Authority
+}
+
+// party is whoever has a certificate.
+type party struct {
+	dir     string
+	cluster string
+	pair    pki.KeyPair
+}
+
+func newRotation(t *testing.T, clusters ...string) *rotation {
+	t.Helper()
+	r := &rotation{
+		served: transporttest.NewBroker(), broker: &party{dir: t.TempDir()}, agents: map[string]*party{},
+		clock:     clocktesting.NewFakePassiveClock(time.Now()),
+		serversCA: newCA(t), agentsCA: newCA(t),
+	}
+	for _, cluster := range clusters {
+		r.agents[cluster] = &party{dir: filepath.Join(t.TempDir(), cluster), cluster: cluster}
+	}
+	r.issue(t)
+	r.start(t)
+	return r
+}
+
+func newCA(t *testing.T) *pki.Authority {
+	t.Helper()
+	a, err := pki.NewAuthority("rotated", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (r *rotation) start(t *testing.T) {
+	t.Helper()
+	listener := listen(t)
+	srv, err := server.New(server.Options{
+		Listener: listener, CertDir: r.broker.dir, Broker: r.served, Log: logr.Discard(), Clock: r.clock, Rate: 100000, Burst: 100000,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtest.Start(t, srv)
+	r.url = "https://" + listener.Addr().String()
+}
+
+func (r *rotation) connect(t *testing.T, p *party) *http.Transport {
+	t.Helper()
+	files, err := pki.OpenFiles(p.dir, r.clock.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := http.New(http.Options{URLs: []string{r.url}, Files: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tr.Close() }) // never fails
+	return tr
+}
+
+// issue gives everybody a new key and certificate, one after the other.
+func (r *rotation) issue(t *testing.T) {
+	t.Helper()
+	var err error
+	if r.broker.pair, err = r.serversCA.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.agents {
+		if p.pair, err = r.agentsCA.IssueClient(p.cluster, "fluidos.eu"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.save(t)
+}
+
+// introduceCAs lets everybody trust new CAs beside those that sign.
+func (r *rotation) introduceCAs(t *testing.T) {
+	t.Helper()
+	r.otherServersCA, r.otherAgentsCA = newCA(t), newCA(t)
+	r.save(t)
+	// From now on the new ones sign.
+	r.serversCA, r.otherServersCA = r.otherServersCA, r.serversCA
+	r.agentsCA, r.otherAgentsCA = r.otherAgentsCA, r.agentsCA
+}
+
+// retireCAs ends the trust in those that signed before.
+func (r *rotation) retireCAs(t *testing.T) {
+	t.Helper()
+	r.otherServersCA, r.otherAgentsCA = nil, nil
+	r.save(t)
+}
+
+func (r *rotation) save(t *testing.T) {
+	t.Helper()
+	roots := map[string][]byte{
+		pki.CAFile: r.serversCA.CertPEM(), pki.AgentsCAFile: r.agentsCA.CertPEM(),
+		pki.CAAdditionalFile: {}, pki.AgentsCAAdditionalFile: {},
+	}
+	if r.otherServersCA != nil {
+		roots[pki.CAAdditionalFile], roots[pki.AgentsCAAdditionalFile] = r.otherServersCA.CertPEM(), r.otherAgentsCA.CertPEM()
+	}
+	parties := []*party{r.broker}
+	for _, p := range r.agents {
+		parties = append(parties, p)
+	}
+	for _, p := range parties {
+		roots[pki.CertFile], roots[pki.KeyFile] = p.pair.CertPEM, p.pair.KeyPEM
+		if err := pki.Replace(p.dir, roots); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// settle waits until every agent was served with what lies in its folder now. Whoever uses
+// files looks at them once a second: the clock is put forward for that.
+func (r *rotation) settle(t *testing.T, failed *atomic.Int64) {
+	t.Helper()
+	r.clock.SetTime(r.clock.Now().Add(time.Second))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	before := map[string]int{}
+	count := func(counted map[string]int) {
+		for _, c := range r.served.Calls(transporttest.SendMessage) {
+			counted[c.ClusterID]++
+		}
+	}
+	count(before)
+	// Who fails asks no more, and what it is waited for would not come.
+	for failed.Load() == 0 {
+		if err := r.served.AwaitCalls(ctx, transporttest.SendMessage, len(r.served.Calls(transporttest.SendMessage))+1); err != nil {
+			t.Fatal(err)
+		}
+		now := map[string]int{}
+		count(now)
+		behind := false
+		for cluster := range r.agents {
+			behind = behind || now[cluster] < before[cluster]+callsBetween
+		}
+		if !behind {
+			return
+		}
+	}
+}
+
+// underLoadOf sends messages and pings from all clients, and polls that end soon and
+// are asked again, until it is stopped. None may fail.
+func underLoadOf(t *testing.T, clients map[string]*http.Transport) (stop func(), failed *atomic.Int64) {
+	failed = new(atomic.Int64)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	run := func(cluster string, ask func() error) {
+		all.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				if err := ask(); err != nil {
+					failed.Add(1)
+					t.Errorf("request %d of %s: %v", n, cluster, err)
+					return
+				}
+			}
+		})
+	}
+	for cluster, client := range clients {
+		run(cluster, func() error {
+			return client.SendMessage(t.Context(), &v1.Message{To: "oslo", Slot: cluster, Body: []byte("x")})
+		})
+		run(cluster, func() error {
+			_, err := client.Ping(t.Context())
+			return err
+		})
+		run(cluster, func() error {
+			_, err := client.ReceiveMessages(ctx, "", time.Second)
+			if errors.Is(err, context.Canceled) && !errors.Is(err, transport.ErrUnreachable) {
+				return nil
+			}
+			return err
+		})
+	}
+	return func() { cancel(); all.Wait() }, failed
+}

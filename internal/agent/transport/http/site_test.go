@@ -1,0 +1,123 @@
+package http_test
+
+import (
+	"errors"
+	"io"
+	stdlog "log"
+	"net"
+	nethttp "net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
+)
+
+// site is where a broker and its clients live: a CA for each of them, and the hour.
+type site struct {
+	agentsCA, serverCA *pki.Authority
+	// serverIP is in the certificate of servers.
+	serverIP net.IP
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	agents, err := pki.NewAuthority("agents", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers, err := pki.NewAuthority("servers", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{agentsCA: agents, serverCA: servers, serverIP: net.IPv4(127, 0, 0, 1)}
+}
+
+// serve runs a server until the test ends, and returns its URL.
+func (s *site) serve(t *testing.T, broker server.Broker, listener net.Listener) string {
+	t.Helper()
+	url, _ := s.start(t, broker, listener)
+	return url
+}
+
+// start is serve with a way to stop it before.
+func (s *site) start(t *testing.T, broker server.Broker, listener net.Listener) (url string, stop func()) {
+	t.Helper()
+	srv, err := server.New(server.Options{
+		Listener: listener, CertDir: s.serverDir(t), Broker: broker, Log: testr.New(t), Rate: 10000, Burst: 10000,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "https://" + listener.Addr().String(), runtest.Start(t, srv)
+}
+
+func (s *site) serverDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	pair, err := s.serverCA.IssueServer(nil, []net.IP{s.serverIP})
+	if err := errors.Join(err, pair.Save(dir, s.serverCA.CertPEM(), s.agentsCA.CertPEM())); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// clientDir is the certificate directory of a cluster's agent.
+func (s *site) clientDir(t *testing.T, clusterID string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), clusterID)
+	s.issueClient(t, dir, clusterID)
+	return dir
+}
+
+// issueClient puts a new certificate in place of the one in dir.
+func (s *site) issueClient(t *testing.T, dir, clusterID string) {
+	t.Helper()
+	pair, err := s.agentsCA.IssueClient(clusterID, "fluidos.eu")
+	if err := errors.Join(err, pair.Save(dir, s.serverCA.CertPEM(), s.agentsCA.CertPEM())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *site) files(t *testing.T, dir string) *pki.Files {
+	t.Helper()
+	files, err := pki.OpenFiles(dir, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func (s *site) connect(t *testing.T, dir string, urls ...string) *http.Transport {
+	t.Helper()
+	return s.connectFiles(t, s.files(t, dir), urls...)
+}
+
+func (s *site) connectFiles(t *testing.T, files *pki.Files, urls ...string) *http.Transport {
+	t.Helper()
+	tr, err := http.New(http.Options{URLs: urls, Files: files, UserAgent: "agent/test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tr.Close() }) // never fails
+	return tr
+}
+
+// stub answers in place of a broker, over the same mTLS.
+func (s *site) stub(t *testing.T, handler nethttp.HandlerFunc) string {
+	t.Helper()
+	stub := httptest.NewUnstartedServer(handler)
+	stub.TLS = s.files(t, s.serverDir(t)).ServerTLS("h2", "http/1.1")
+	// httptest adds a certificate of its own, which GetConfigForClient overrules.
+	stub.EnableHTTP2 = true
+	stub.Config.ErrorLog = stdlog.New(io.Discard, "", 0)
+	stub.StartTLS()
+	t.Cleanup(stub.Close)
+	return stub.URL
+}

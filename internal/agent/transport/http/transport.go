@@ -1,0 +1,252 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	nethttp "net/http"
+	"sync/atomic"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+const (
+	// callTimeout bounds a call with all its retries. A poll gets it in addition to its wait.
+	callTimeout = 10 * time.Second
+	// maxWait is the longest poll that the API allows.
+	maxWait = 60 * time.Second
+)
+
+// Options of a Transport. URLs and Files are required.
+type Options struct {
+	// URLs of the broker's replicas, https://host[:port]. The first is used until it fails, then
+	// the next.
+	URLs []string
+	// Files hold the agent's certificate and the broker's CA. A replacement is used within a
+	// second; calls in flight finish with the old one.
+	Files *pki.Files
+	// UserAgent identifies the agent and its version to the broker.
+	UserAgent string
+}
+
+// Carrier transports requests to a broker. Each RoundTrip is one attempt and preserves path,
+// query, headers and body.
+type Carrier interface {
+	nethttp.RoundTripper
+	// Close releases the carrier's resources.
+	Close()
+}
+
+// Transport calls the broker's REST API. It is safe for concurrent use.
+type Transport struct {
+	api     *v1.Client
+	carrier Carrier
+	// urls of the broker, for error messages.
+	urls []string
+	// cursor of the last instructions is sent with every call: a broker restored from an older
+	// state learns from it that it was.
+	cursor atomic.Pointer[string]
+	// closeEndsCalls is cancelled by Close, which ends every call.
+	closed context.Context
+	close  context.CancelFunc
+}
+
+var _ transport.Transport = (*Transport)(nil)
+
+// New validates the URLs; it does not connect.
+func New(o Options) (*Transport, error) {
+	bases, err := parseURLs("--broker-url", o.URLs)
+	if err != nil {
+		return nil, err
+	}
+	if o.Files == nil {
+		return nil, errors.New("broker transport without certificates: set --broker-cert-path")
+	}
+	// The connector chooses a replica at every attempt.
+	return Over(&connector{bases: bases, files: o.Files, userAgent: o.UserAgent}, o.URLs...)
+}
+
+// Over returns a transport whose requests c carries to the first of urls. Errors name all urls.
+func Over(c Carrier, urls ...string) (*Transport, error) {
+	closed, closeNow := context.WithCancel(context.Background())
+	c = newBreaker(c)
+	t := &Transport{carrier: c, urls: urls, closed: closed, close: closeNow}
+	var err error
+	t.api, err = v1.NewClient(urls[0], v1.WithHTTPClient(newRetrier(c)), v1.WithRequestEditorFn(t.addHeaders))
+	if err != nil {
+		return nil, fmt.Errorf("address of the broker: %w", err)
+	}
+	return t, nil
+}
+
+// addHeaders adds the headers that every call carries.
+func (t *Transport) addHeaders(_ context.Context, request *nethttp.Request) error {
+	request.Header.Set(v1.MinorHeader, minor)
+	if cursor := t.cursor.Load(); cursor != nil {
+		request.Header.Set(v1.CursorHeader, *cursor)
+	}
+	return nil
+}
+
+// Addresses returns the broker's addresses.
+func (t *Transport) Addresses() []string { return t.urls }
+
+// Close ends calls in flight and closes idle connections. Later calls fail.
+func (t *Transport) Close() error {
+	t.close()
+	t.carrier.Close()
+	return nil
+}
+
+// Ping implements transport.BrokerCommunicator.
+func (t *Transport) Ping(ctx context.Context) (*v1.Pong, error) {
+	return call[v1.Pong](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.Ping(ctx)
+	})
+}
+
+// PublishAdvertisement implements transport.BrokerCommunicator.
+func (t *Transport) PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
+	return call[v1.AdvertisementReceipt](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.PublishAdvertisement(ctx, *adv)
+	})
+}
+
+// RequestReservation implements transport.BrokerCommunicator.
+func (t *Transport) RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+	params := &v1.RequestReservationParams{IdempotencyKey: key}
+	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.RequestReservation(ctx, params, *req)
+	})
+}
+
+// RequestQuote implements transport.Quoter.
+func (t *Transport) RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
+	params := &v1.RequestQuoteParams{IdempotencyKey: key}
+	return call[v1.Quote](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.RequestQuote(ctx, params, *req)
+	})
+}
+
+// ReleaseQuote implements transport.Quoter.
+func (t *Transport) ReleaseQuote(ctx context.Context, nameOrKey string) error {
+	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.ReleaseQuote(ctx, nameOrKey)
+	})
+	return err
+}
+
+// ReleaseReservation implements transport.Releaser.
+func (t *Transport) ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error) {
+	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.ReleaseReservation(ctx, nameOrKey)
+	})
+}
+
+// ChangeReservation implements transport.Changer.
+func (t *Transport) ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
+	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.ChangeReservation(ctx, key, *change)
+	})
+}
+
+// ReportStatus implements transport.StatusReporter.
+func (t *Transport) ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error {
+	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.ReportStatus(ctx, reservation, *report)
+	})
+	return err
+}
+
+// FetchInstructions implements transport.BrokerCommunicator. It rounds wait up to seconds, at
+// most 60.
+func (t *Transport) FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error) {
+	params := &v1.FetchInstructionsParams{Wait: waitSeconds(wait), After: cursor}
+	list, err := call[v1.InstructionList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.FetchInstructions(ctx, params)
+	})
+	if err == nil {
+		t.cursor.Store(&list.Cursor)
+	}
+	return list, err
+}
+
+// AnnounceHoldings implements transport.Announcer.
+func (t *Transport) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error {
+	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.AnnounceHoldings(ctx, *h)
+	})
+	return err
+}
+
+// SendMessage implements transport.Messenger.
+func (t *Transport) SendMessage(ctx context.Context, msg *v1.Message) error {
+	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.SendMessage(ctx, *msg)
+	})
+	return err
+}
+
+// ReceiveMessages implements transport.Messenger. It rounds wait as FetchInstructions does.
+func (t *Transport) ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error) {
+	params := &v1.ReceiveMessagesParams{Wait: waitSeconds(wait), After: cursor}
+	return call[v1.MessageList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.ReceiveMessages(ctx, params)
+	})
+}
+
+// RenewCertificate requests a new certificate with the current one.
+func (t *Transport) RenewCertificate(ctx context.Context, request *v1.RenewalRequest) (*v1.IssuedCertificate, error) {
+	return call[v1.IssuedCertificate](ctx, t, issueTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.RenewCertificate(ctx, *request)
+	})
+}
+
+// waitSeconds rounds up: a wait below a second must not become a poll that never waits.
+func waitSeconds(wait time.Duration) int {
+	wait = min(max(wait, 0), maxWait)
+	return int((wait + time.Second - 1) / time.Second)
+}
+
+// call sends one request and decodes its response. It returns nil for a response without
+// content.
+func call[T any](ctx context.Context, t *Transport, timeout time.Duration,
+	send func(context.Context) (*nethttp.Response, error)) (*T, error) {
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	defer context.AfterFunc(t.closed, cancel)()
+	if t.closed.Err() != nil {
+		return nil, t.explain(ctx, t.closed.Err(), timeout)
+	}
+	response, err := send(bounded) // //nolint:bodyclose // readAnswer closes it
+	if err != nil {
+		return nil, t.explain(ctx, err, timeout)
+	}
+	answer, err := readAnswer[T](response)
+	if bounded.Err() != nil && err != nil {
+		return nil, t.explain(ctx, err, timeout)
+	}
+	return answer, err
+}
+
+// explain words the error of a call without an answer. A cancelled call is the caller's own
+// decision and does not count as unreachable.
+func (t *Transport) explain(ctx context.Context, err error, timeout time.Duration) error {
+	if t.closed.Err() != nil {
+		return fmt.Errorf("broker transport is closed: %w", net.ErrClosed)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("call to the broker was cancelled: %w", ctx.Err())
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: no answer from %q within %s: %w", transport.ErrUnreachable, t.urls, timeout, err)
+	}
+	if isUntrusted(err) {
+		return fmt.Errorf("%w: %w: %w", transport.ErrUnreachable, transport.ErrUntrusted, withoutURL(err))
+	}
+	return fmt.Errorf("%w: %w", transport.ErrUnreachable, withoutURL(err))
+}

@@ -1,0 +1,356 @@
+package http_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	nethttp "net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+func TestConformance(t *testing.T) {
+	transporttest.Run(t, func(t *testing.T) transporttest.Harness {
+		s := newSite(t)
+		broker := transporttest.NewBroker()
+		url := s.serve(t, broker, listen(t))
+		return transporttest.Harness{
+			Broker: broker,
+			Open: func(t *testing.T, clusterID string) transport.Transport {
+				return s.connect(t, s.clientDir(t, clusterID), url)
+			},
+		}
+	})
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+const key = "0b2f7c1e-rome.1"
+
+func TestAnswersOfAllKinds(t *testing.T) {
+	problem := func(w nethttp.ResponseWriter, status int, body string) {
+		w.Header().Set("Content-Type", "application/problem+json; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+	for name, tc := range map[string]struct {
+		// answer is given the number of the attempt, from 1.
+		answer      func(w nethttp.ResponseWriter, attempt int32)
+		attempts    int32
+		reason      fault.Reason
+		unreachable bool
+		want        string
+	}{
+		"fields of a newer broker are passed over": {
+			answer: func(w nethttp.ResponseWriter, _ int32) {
+				_, _ = io.WriteString(w, `{"version":"v9","apiVersion":"v1","journalID":"j","mood":{"good":true}}`)
+			},
+			attempts: 1,
+		},
+		"a connection that breaks is tried again": {
+			answer: func(w nethttp.ResponseWriter, attempt int32) {
+				if attempt < 3 {
+					panic(nethttp.ErrAbortHandler)
+				}
+				_, _ = io.WriteString(w, `{"apiVersion":"v1"}`)
+			},
+			attempts: 3,
+		},
+		"a broker that is asked too often is asked again": {
+			answer: func(w nethttp.ResponseWriter, attempt int32) {
+				if attempt == 1 {
+					w.Header().Set("Retry-After", "1")
+					problem(w, 429, `{"reason":"TooManyRequests"}`)
+					return
+				}
+				_, _ = io.WriteString(w, `{"apiVersion":"v1"}`)
+			},
+			attempts: 2,
+		},
+		"a broker that wants time is left alone": {
+			answer: func(w nethttp.ResponseWriter, _ int32) {
+				w.Header().Set("Retry-After", "60")
+				problem(w, 503, `{"reason":"Unavailable","detail":"no journal"}`)
+			},
+			attempts: 1, unreachable: true, reason: fault.Unavailable, want: "no journal",
+		},
+		"a refusal is final": {
+			answer: func(w nethttp.ResponseWriter, _ int32) {
+				problem(w, 422, `{"reason":"IdempotencyKeyReused","detail":"other","mood":1}`)
+			},
+			attempts: 1, reason: fault.KeyReused, want: "other",
+		},
+		"a reason of a newer broker is kept": {
+			answer:   func(w nethttp.ResponseWriter, _ int32) { problem(w, 409, `{"reason":"Sunday"}`) },
+			attempts: 1, reason: "Sunday",
+		},
+		"a defect is tried again and then unreachable": {
+			answer:   func(w nethttp.ResponseWriter, _ int32) { problem(w, 500, `{"reason":"Internal"}`) },
+			attempts: 4, unreachable: true, reason: fault.Internal,
+		},
+		"something else than a broker is unreachable": {
+			answer:   func(w nethttp.ResponseWriter, _ int32) { nethttp.Error(w, "nginx", 404) },
+			attempts: 1, unreachable: true, want: "--broker-url",
+		},
+		"a problem document without reason is not a broker's": {
+			answer:   func(w nethttp.ResponseWriter, _ int32) { problem(w, 400, `{"title":"Bad Request"}`) },
+			attempts: 1, unreachable: true, want: "--broker-url",
+		},
+		"a redirect is not followed": {
+			answer: func(w nethttp.ResponseWriter, _ int32) {
+				w.Header().Set("Location", "https://elsewhere.example/")
+				w.WriteHeader(nethttp.StatusFound)
+			},
+			attempts: 1, unreachable: true, want: "302",
+		},
+		"an answer that is no JSON is unreachable": {
+			answer:   func(w nethttp.ResponseWriter, _ int32) { _, _ = io.WriteString(w, "<html>") },
+			attempts: 1, unreachable: true, want: "cannot decode",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			var attempts atomic.Int32
+			url := s.stub(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
+				if got := r.UserAgent(); got != "agent/test" {
+					t.Errorf("user agent %q", got)
+				}
+				tc.answer(w, attempts.Add(1))
+			})
+			pong, err := s.connect(t, s.clientDir(t, "rome"), url).Ping(t.Context())
+			if got := attempts.Load(); got != tc.attempts {
+				t.Errorf("%d attempts; want %d", got, tc.attempts)
+			}
+			failing := tc.unreachable || tc.reason != ""
+			if (err != nil) != failing || (pong == nil) != failing {
+				t.Fatalf("Ping = %+v, %v; want an error: %v", pong, err, failing)
+			}
+			if err == nil {
+				return
+			}
+			if errors.Is(err, transport.ErrUnreachable) != tc.unreachable || fault.ReasonOf(err) != tc.reason || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Ping: %v; want unreachable %v, reason %q, saying %q", err, tc.unreachable, tc.reason, tc.want)
+			}
+			if tc.unreachable && !strings.Contains(err.Error(), url) {
+				t.Errorf("error %q does not name %s", err, url)
+			}
+		})
+	}
+}
+
+func TestRetriesSendTheBodyAgain(t *testing.T) {
+	s := newSite(t)
+	var bodies sync.Map
+	url := s.stub(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Header.Get("Idempotency-Key") != key {
+			t.Errorf("key %q, body: %v", r.Header.Get("Idempotency-Key"), err)
+		}
+		if _, repeated := bodies.LoadOrStore(string(body), true); !repeated {
+			w.WriteHeader(nethttp.StatusBadGateway)
+			return
+		}
+		_, _ = io.WriteString(w, `{"name":"res-0000000001"}`)
+	})
+	tr := s.connect(t, s.clientDir(t, "rome"), url)
+	r, err := tr.RequestReservation(t.Context(), key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}})
+	if err != nil || r.Name != "res-0000000001" {
+		t.Errorf("RequestReservation = %+v, %v; want the reservation at the second attempt", r, err)
+	}
+}
+
+func TestBrokersThatAreNotTheBrokerAreNotAsked(t *testing.T) {
+	s, other := newSite(t), newSite(t)
+	for name, setup := range map[string]func(broker *transporttest.Broker) (url string){
+		"server of another CA": func(b *transporttest.Broker) string {
+			return (&site{s.agentsCA, other.serverCA, s.serverIP}).serve(t, b, listen(t))
+		},
+		"server with another name": func(b *transporttest.Broker) string {
+			return (&site{s.agentsCA, s.serverCA, net.IPv4(127, 0, 0, 2)}).serve(t, b, listen(t))
+		},
+		"server that does not know this agent's CA": func(b *transporttest.Broker) string {
+			return (&site{other.agentsCA, s.serverCA, s.serverIP}).serve(t, b, listen(t))
+		},
+		"nobody": func(*transporttest.Broker) string {
+			l := listen(t)
+			_ = l.Close() // the port is free again
+			return "https://" + l.Addr().String()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broker := transporttest.NewBroker()
+			url := setup(broker)
+			_, err := s.connect(t, s.clientDir(t, "rome"), url).Ping(t.Context())
+			if !errors.Is(err, transport.ErrUnreachable) || !strings.Contains(err.Error(), url) {
+				t.Errorf("Ping: %v; want it unreachable at %s", err, url)
+			}
+			if n := len(broker.Calls(transporttest.Ping)); n != 0 {
+				t.Errorf("%d calls reached the broker", n)
+			}
+		})
+	}
+}
+
+func TestAnExpiredCertificateIsNamedBeforeAnythingIsSent(t *testing.T) {
+	s := newSite(t)
+	broker := transporttest.NewBroker()
+	url := s.serve(t, broker, listen(t))
+	dir := s.clientDir(t, "rome")
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	files, err := pki.OpenFiles(dir, clock.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := s.connectFiles(t, files, url)
+	if _, err := tr.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	clock.SetTime(clock.Now().Add(2 * 365 * 24 * time.Hour))
+	_, err = tr.Ping(t.Context())
+	if !errors.Is(err, transport.ErrUnreachable) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("Ping: %v; want it to name the file in %s", err, dir)
+	}
+	if n := len(broker.Calls(transporttest.Ping)); n != 1 {
+		t.Errorf("%d calls; want the one before", n)
+	}
+}
+
+func TestReplacedCertificatesLoseNoCall(t *testing.T) {
+	s := newSite(t)
+	broker := transporttest.NewBroker()
+	dir := s.clientDir(t, "rome")
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	files, err := pki.OpenFiles(dir, clock.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := s.connectFiles(t, files, s.serve(t, broker, listen(t)))
+
+	poll := make(chan error, 1)
+	go func() {
+		list, err := tr.FetchInstructions(t.Context(), "", time.Minute)
+		if err == nil && len(list.Instructions) != 1 {
+			err = fmt.Errorf("instructions %+v", list.Instructions)
+		}
+		poll <- err
+	}()
+	if err := broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1); err != nil {
+		t.Fatal(err)
+	}
+	stop := underLoad(t, tr)
+	for i := range 10 {
+		s.issueClient(t, dir, fmt.Sprintf("rome-%d", i))
+		// Files are looked at once a second.
+		clock.SetTime(clock.Now().Add(time.Second))
+		if err := broker.AwaitCalls(t.Context(), transporttest.SendMessage, len(broker.Calls(transporttest.SendMessage))+5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	// Another name shows that the new certificate is the one in use. Calls that were
+	// under way when it came may have been the last ones.
+	if err := tr.SendMessage(t.Context(), &v1.Message{To: "paris", Slot: "last", Body: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	calls := broker.Calls(transporttest.SendMessage)
+	if last := calls[len(calls)-1].ClusterID; last != "rome-9" {
+		t.Errorf("last call came from %q; want rome-9", last)
+	}
+	broker.Instruct("rome", v1.Instruction{Reservation: "res-0000000001", Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold})
+	if err := <-poll; err != nil {
+		t.Errorf("poll over the first certificate: %v", err)
+	}
+}
+
+func TestReplicasStandInForEachOther(t *testing.T) {
+	s := newSite(t)
+	broker := transporttest.NewBroker() // both replicas decide alike
+	first, stopFirst := s.start(t, broker, listen(t))
+	second, stopSecond := s.start(t, broker, listen(t))
+	tr := s.connect(t, s.clientDir(t, "rome"), first, second)
+
+	stopLoad := underLoad(t, tr)
+	stopFirst()
+	if err := broker.AwaitCalls(t.Context(), transporttest.SendMessage, len(broker.Calls(transporttest.SendMessage))+20); err != nil {
+		t.Fatal(err)
+	}
+	stopLoad()
+	stopSecond()
+	if _, err := tr.Ping(t.Context()); !errors.Is(err, transport.ErrUnreachable) {
+		t.Errorf("Ping without a replica: %v; want it unreachable", err)
+	}
+}
+
+func TestPollsMoveToAnotherReplicaWhenTheirsStops(t *testing.T) {
+	s := newSite(t)
+	broker := transporttest.NewBroker()
+	first, stopFirst := s.start(t, broker, listen(t))
+	second := s.serve(t, broker, listen(t))
+	tr := s.connect(t, s.clientDir(t, "rome"), first, second)
+	poll := make(chan error, 1)
+	go func() {
+		_, err := tr.FetchInstructions(t.Context(), "", time.Minute)
+		poll <- err
+	}()
+	if err := broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1); err != nil {
+		t.Fatal(err)
+	}
+	stopFirst()
+	if err := broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 2); err != nil {
+		t.Fatal(err)
+	}
+	broker.Instruct("rome", v1.Instruction{Reservation: "res-0000000001", Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold})
+	if err := <-poll; err != nil {
+		t.Errorf("poll: %v", err)
+	}
+}
+
+func TestABrokerThatHangsIsUnreachableInTime(t *testing.T) {
+	s := newSite(t)
+	url := s.stub(t, func(_ nethttp.ResponseWriter, r *nethttp.Request) { <-r.Context().Done() })
+	tr := s.connect(t, s.clientDir(t, "rome"), url)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := tr.Ping(ctx); !errors.Is(err, transport.ErrUnreachable) || !strings.Contains(err.Error(), url) {
+		t.Errorf("Ping: %v; want it unreachable at %s", err, url)
+	}
+}
+
+// underLoad sends messages from four goroutines until it is stopped. None may fail.
+func underLoad(t *testing.T, tr transport.Messenger) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var senders sync.WaitGroup
+	for i := range 4 {
+		senders.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				msg := &v1.Message{To: "paris", Slot: fmt.Sprintf("%d", i), Body: []byte("x")}
+				if err := tr.SendMessage(t.Context(), msg); err != nil {
+					t.Errorf("message %d of sender %d: %v", n, i, err)
+					return
+				}
+			}
+		})
+	}
+	return func() { cancel(); senders.Wait() }
+}

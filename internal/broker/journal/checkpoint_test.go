@@ -1,0 +1,165 @@
+package journal_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+)
+
+func TestCheckpointSizes(t *testing.T) {
+	tests := map[string]struct {
+		size       int
+		wantChunks int
+	}{
+		"an empty state":               {size: 0, wantChunks: 0},
+		"one byte":                     {size: 1, wantChunks: 1},
+		"exactly one chunk":            {size: 512 << 10, wantChunks: 1},
+		"one byte more than one chunk": {size: 512<<10 + 1, wantChunks: 2},
+		"ten chunks":                   {size: 5 << 20, wantChunks: 10},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			server := journaltest.NewServer()
+			o := mustOpen(t, server.Client(), journal.Options{})
+			o.append(t, "covered")
+			state := bytes.Repeat([]byte{0xff}, test.size)
+			position := o.Committed()
+			for range 2 {
+				if err := o.Checkpoint(t.Context(), state, position, time.Time{}); err != nil {
+					t.Fatalf("checkpoint: %v", err)
+				}
+			}
+			o.append(t, "after")
+			found, err := journal.Read(t.Context(), server.Client(), name, journal.Options{})
+			if err != nil {
+				t.Fatalf("read: %v", err)
+			}
+			if found.CheckpointPosition != position || !bytes.Equal(found.Checkpoint, state) {
+				t.Errorf("checkpoint at %d with %d bytes, want %d with %d", found.CheckpointPosition, len(found.Checkpoint), position, test.size)
+			}
+			if diff := cmp.Diff([]string{"after"}, texts(found.Records)); diff != "" {
+				t.Errorf("records (-want +got):\n%s", diff)
+			}
+			if got := countParts(server)[journal.PartCheckpoint]; got != test.wantChunks {
+				t.Errorf("%d chunks, want %d", got, test.wantChunks)
+			}
+		})
+	}
+}
+
+func TestCheckpointPosition(t *testing.T) {
+	server := journaltest.NewServer()
+	o := mustOpen(t, server.Client(), journal.Options{})
+	o.append(t, series("n", 5)...)
+	head := o.Committed()
+	if err := o.Checkpoint(t.Context(), []byte("good"), head-1, time.Time{}); err != nil {
+		t.Fatalf("checkpoint: %v", err)
+	}
+	for title, position := range map[string]uint64{
+		"position 0":                 0,
+		"a position not yet reached": head + 10,
+		"one before the last":        head - 2,
+	} {
+		if err := o.Checkpoint(t.Context(), []byte("bad"), position, time.Time{}); err == nil {
+			t.Errorf("a checkpoint at %s is accepted", title)
+		}
+	}
+	found, err := journal.Read(t.Context(), server.Client(), name, journal.Options{})
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	if diff := cmp.Diff([]string{`{"n":4}`}, texts(found.Records)); diff != "" || string(found.Checkpoint) != "good" {
+		t.Errorf("checkpoint %q, records (-want +got):\n%s", found.Checkpoint, diff)
+	}
+}
+
+// TestRetention has segments sealed at hours 1, 2, 3 and so on, and a checkpoint of all
+// of them at hour 10.
+func TestRetention(t *testing.T) {
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	tests := map[string]struct {
+		retainFor      time.Duration
+		retainSegments int
+		want           int
+	}{
+		"by default a day":       {want: 9},
+		"by age":                 {retainFor: 4*time.Hour + time.Minute, want: 4},
+		"by number":              {retainFor: 1000 * time.Hour, retainSegments: 6, want: 6},
+		"by number if that ends": {retainFor: 5*time.Hour + time.Minute, retainSegments: 2, want: 2},
+		"not at all by age":      {retainFor: -1, want: 0},
+		"not at all by number":   {retainSegments: -1, want: 0},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			server := journaltest.NewServer()
+			opts := journal.Options{SegmentBytes: 1, RetainFor: test.retainFor, RetainSegments: test.retainSegments}
+			o := mustOpen(t, server.Client(), opts)
+			now := start
+			server.Now = func() time.Time { return now }
+			for range 9 {
+				now = now.Add(time.Hour)
+				o.append(t, "one segment each")
+			}
+			now = now.Add(time.Hour)
+			if err := o.Checkpoint(t.Context(), []byte("state"), o.Committed(), now); err != nil {
+				t.Fatalf("checkpoint: %v", err)
+			}
+			// The checkpoint's own record has sealed one more segment, after the count.
+			if got := countParts(server)[journal.PartSegment] - 1; got != test.want {
+				t.Errorf("%d segments are kept, want %d", got, test.want)
+			}
+			verified, err := journal.Verify(t.Context(), server.Client(), name, opts)
+			if err != nil {
+				t.Fatalf("verify: %v", err)
+			}
+			if want := test.want + 2; verified.Segments != want {
+				t.Errorf("verified %d segments, want %d", verified.Segments, want)
+			}
+		})
+	}
+}
+
+// TestBarrenCheckpoint has the API server fail at each part of a checkpoint: appends
+// go on, and the next checkpoint succeeds and clears up.
+func TestBarrenCheckpoint(t *testing.T) {
+	for _, part := range []string{"create test-checkpoint", "list ", "delete test-checkpoint", "delete test-journal"} {
+		t.Run(part, func(t *testing.T) {
+			server := journaltest.NewServer()
+			o := mustOpen(t, server.Client(), smallSegments)
+			o.append(t, series("n", 20)...)
+			if err := o.save(t.Context()); err != nil {
+				t.Fatalf("first checkpoint: %v", err)
+			}
+			o.append(t, series("m", 20)...)
+			o.client.Inject(func(call journaltest.Call) journaltest.Fault {
+				if strings.HasPrefix(call.Verb+" "+call.Name, part) {
+					return journaltest.Refused
+				}
+				return journaltest.None
+			})
+			wantErrors(t, o.save(t.Context()), journal.ErrUnavailable)
+			o.append(t, series("k", 20)...)
+			o.client.Inject(nil)
+			if err := o.save(t.Context()); err != nil {
+				t.Errorf("checkpoint after the failed one: %v", err)
+			}
+			if got := countParts(server); got[journal.PartCheckpoint] != 1 || got[journal.PartSegment] > 2 {
+				t.Errorf("stored parts: %v, want one chunk and the segments since the checkpoint", got)
+			}
+		})
+	}
+}
+
+func countParts(server *journaltest.Server) map[string]int {
+	parts := map[string]int{}
+	for _, obj := range server.Objects() {
+		parts[obj.Labels[journal.LabelPart]]++
+	}
+	return parts
+}

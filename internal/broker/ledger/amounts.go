@@ -1,0 +1,243 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Pending is a change of amounts that the provider's agent has not answered. Until it
+// does, the larger of both amounts is held for each resource, and the consumer has
+// what was agreed before.
+type Pending struct {
+	// Generation of the Change.
+	Generation int64
+	// Placement whose provider is asked.
+	Placement int32
+	Amounts   quantity.Amounts
+	// Fallback is the digest of the request if the amounts are not agreed.
+	Fallback string
+}
+
+// Refusal is why the last change of amounts is not in force.
+type Refusal struct {
+	Generation int64
+	Reason     string
+}
+
+// Settle is the provider's word on a change of amounts.
+type Settle struct {
+	PlacementRef
+	Generation int64 `json:"generation"`
+	// Refused is why it keeps what it had, "" where it has what is wanted.
+	Refused string `json:"refused,omitempty"`
+}
+
+// Restate enters what a provider holds for a placement, on its word, where the book has
+// lost a change: whether it fits or not, as it runs already.
+type Restate struct {
+	PlacementRef
+	Amounts quantity.Amounts `json:"amounts"`
+	// Digest of the request as it would be with these amounts.
+	Digest string `json:"digest,omitempty"`
+}
+
+// Wanted is what the requester asked for last and was not refused.
+func (r *Reservation) Wanted() quantity.Amounts {
+	if r.Pending != nil {
+		return r.Pending.Amounts
+	}
+	return r.Amounts
+}
+
+// AgreedWith is what the provider of a placement has acknowledged last.
+func (r *Reservation) AgreedWith(p *Placement) quantity.Amounts {
+	if p.Amounts != nil {
+		return p.Amounts
+	}
+	return r.Amounts
+}
+
+// AskedOf is the change that the provider of a placement has to answer, nil if none.
+func (r *Reservation) AskedOf(p *Placement) *Pending {
+	if r.Pending == nil || r.Pending.Placement != p.Number {
+		return nil
+	}
+	return r.Pending
+}
+
+// HeldBy is what the provider of a placement holds for it, or may hold.
+func (r *Reservation) HeldBy(p *Placement) quantity.Amounts {
+	held, asked := r.AgreedWith(p), r.AskedOf(p)
+	switch {
+	case asked == nil:
+		return held
+	case mutant.Active == mutant.HastyShrink:
+		return asked.Amounts
+	default:
+		return held.Max(asked.Amounts)
+	}
+}
+
+// checkAmountsOf refuses a change of amounts that does not fit beside what is held, or
+// that comes while the provider has another to answer.
+func (s *State) checkAmountsOf(r *Reservation, wanted quantity.Amounts) error {
+	if wanted.IsZero() {
+		return fmt.Errorf("reservation %q: %w: change to no amount", r.Name, ErrMalformed)
+	}
+	if err := checkAmounts(wanted); err != nil {
+		return fmt.Errorf("reservation %q: %w", r.Name, err)
+	}
+	p := r.Current()
+	switch {
+	case r.Pending != nil:
+		return fmt.Errorf("reservation %q: %w: its provider has not answered change %d", r.Name, ErrTaken, r.Pending.Generation)
+	case !r.Stands(p):
+		return nil
+	case r.Beside(p) != nil:
+		return fmt.Errorf("reservation %q: %w: it is on its way to another provider", r.Name, ErrTaken)
+	case s.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero():
+		return fmt.Errorf("reservation %q: %w: its provider has not acknowledged it", r.Name, ErrTaken)
+	}
+	if short, fits := s.Growth(r, wanted); !fits {
+		return fmt.Errorf("provider %q: %w: %s needs %d more, has %d", p.Provider, ErrOverbooked, short.Resource, short.Need, short.Have)
+	}
+	return nil
+}
+
+// Growth is whether the provider of the current placement has room for what is wanted
+// beyond what it holds; of what does not fit, the first resource by name.
+func (s *State) Growth(r *Reservation, wanted quantity.Amounts) (quantity.Shortage, bool) {
+	p := r.Current()
+	c := s.clusters[p.Provider]
+	now := r.HeldBy(p).Max(c.Used[PlacementName(r.Name, p.Number)])
+	return quantity.Fits(now.Max(wanted).Sub(now), c.Available())
+}
+
+// changeAmounts asks the provider for other amounts. Where nobody has to be asked they
+// are in force at once.
+func (s *State) changeAmounts(r *Reservation, c *Change) {
+	p := r.Current()
+	if r.Stands(p) && s.HasAgent(p.Provider) {
+		r.Pending = &Pending{Generation: c.Generation, Placement: p.Number, Amounts: c.Amounts, Fallback: c.Fallback}
+	} else {
+		r.agree(p, c.Amounts)
+	}
+	s.holdAgain(r, p)
+}
+
+// agree puts other amounts in force for one placement, if it stands, and for all that
+// come. What the others hold is their providers' to change.
+func (r *Reservation) agree(with *Placement, amounts quantity.Amounts) {
+	for i := range r.Placements {
+		switch p := &r.Placements[i]; {
+		case p == with && r.Stands(p):
+			p.Amounts = nil
+		case p.Amounts == nil && !p.ProviderGone:
+			p.Amounts = r.Amounts
+		}
+	}
+	r.Amounts = amounts
+}
+
+// holdAgain has a placement hold what it should now.
+func (s *State) holdAgain(r *Reservation, p *Placement) {
+	if p == nil || p.ProviderGone {
+		return
+	}
+	c, name := s.clusters[p.Provider], PlacementName(r.Name, p.Number)
+	c.drop(name)
+	c.hold(name, r.HeldBy(p))
+}
+
+func (s *State) checkSettle(e *Settle) error {
+	r, p := s.placement(e.PlacementRef)
+	if p == nil {
+		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
+	}
+	if asked := r.AskedOf(p); asked == nil || asked.Generation != e.Generation {
+		return fmt.Errorf("placement %s: %w: nobody waits for an answer to change %d", e.PlacementRef, ErrTaken, e.Generation)
+	}
+	if r.Beside(p) != nil {
+		// One of both will serve the reservation, with what that one has agreed to.
+		return fmt.Errorf("placement %s: %w: another provider may take over", e.PlacementRef, ErrTaken)
+	}
+	return nil
+}
+
+func (s *State) applySettle(e *Settle) {
+	r, p := s.placement(e.PlacementRef)
+	asked := r.Pending
+	r.Pending, r.Changed = nil, s.position
+	if e.Refused == "" {
+		r.agree(p, asked.Amounts)
+	} else {
+		r.Digest, r.Refusal = asked.Fallback, &Refusal{asked.Generation, e.Refused}
+	}
+	s.holdAgain(r, p)
+}
+
+// GivenUp is why a change of amounts is not in force whose placement was given up before
+// the provider had answered.
+const GivenUp = "its provider had not answered when the placement was given up"
+
+// forsake settles a change whose provider will not answer any more. It holds what it
+// may have until it is gone. A change that asks for less needs nobody's consent; any
+// other one is dropped, and so is every one where another provider has taken over with
+// what was agreed before.
+func (r *Reservation) forsake(p *Placement) {
+	asked := r.AskedOf(p)
+	if asked == nil {
+		return
+	}
+	held := r.HeldBy(p)
+	r.Pending = nil
+	_, less := quantity.Fits(asked.Amounts, r.Amounts)
+	switch {
+	case r.EndReason != "":
+	case less && r.Beside(p) == nil:
+		r.agree(p, asked.Amounts)
+	default:
+		r.Digest, r.Refusal = asked.Fallback, &Refusal{asked.Generation, GivenUp}
+	}
+	p.Amounts = held
+}
+
+func (s *State) checkRestate(e *Restate) error {
+	r, p := s.placement(e.PlacementRef)
+	switch {
+	case p == nil:
+		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
+	case p.ProviderGone:
+		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrOver)
+	case r.Pending != nil:
+		return fmt.Errorf("placement %s: %w: change %d is not answered", e.PlacementRef, ErrTaken, r.Pending.Generation)
+	case e.Amounts.IsZero():
+		return fmt.Errorf("placement %s: %w: restated as nothing", e.PlacementRef, ErrMalformed)
+	}
+	if err := checkAmounts(e.Amounts); err != nil {
+		return fmt.Errorf("placement %s: %w", e.PlacementRef, err)
+	}
+	held := s.clusters[p.Provider].Held().Sub(r.HeldBy(p))
+	for name, sum := range held.Add(e.Amounts) {
+		if sum > quantity.Limit {
+			return fmt.Errorf("placement %s: %w: %d of %s would be held", e.PlacementRef, ErrOverbooked, sum, name)
+		}
+	}
+	return nil
+}
+
+func (s *State) applyRestate(e *Restate) {
+	r, p := s.placement(e.PlacementRef)
+	r.Changed = s.position
+	if p == r.Current() && r.Stands(p) {
+		r.agree(p, e.Amounts)
+		if e.Digest != "" {
+			r.Digest = e.Digest
+		}
+	} else {
+		p.Amounts = e.Amounts
+	}
+	s.holdAgain(r, p)
+}

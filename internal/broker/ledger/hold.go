@@ -1,0 +1,273 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Keep holds capacity for a quote until its requester takes it over. Nobody else is told
+// of it.
+type Keep struct {
+	// Reserve is what would be granted, under the quote's own name and key; Until is how
+	// long it is held.
+	Reserve
+	// PriceTotal and RatesDate are what was quoted; the ledger only keeps them.
+	PriceTotal string `json:"priceTotal,omitempty"`
+	RatesDate  string `json:"ratesDate,omitempty"`
+}
+
+// Take is a Reserve of what is held for a quote.
+type Take struct {
+	Quote string `json:"quote"`
+	Reserve
+}
+
+// LetGo ends a hold that is not taken over.
+type LetGo struct {
+	Name   string     `json:"name"`
+	Reason HoldEnding `json:"reason"`
+}
+
+// HoldEnding is why a quote is not held any more.
+type HoldEnding string
+
+// Reasons why a hold ends.
+const (
+	// HoldExpired: its time is over.
+	HoldExpired HoldEnding = "Expired"
+	// HoldReleased: its requester gave it back.
+	HoldReleased HoldEnding = "Released"
+	// HoldDenied: its requester or its provider was shut out.
+	HoldDenied HoldEnding = "Denied"
+	// HoldTaken: a reservation took it over.
+	HoldTaken HoldEnding = "Taken"
+	// HoldLost: the book goes on from an older state, in which it may have been taken over.
+	HoldLost HoldEnding = "Lost"
+)
+
+// Quote is a hold in the book.
+type Quote struct {
+	Keep
+	HeldAt time.Time
+	// Ended is "" while it is held.
+	Ended HoldEnding `json:",omitempty"`
+	// TakenBy is the reservation that took it over, "" if none did.
+	TakenBy string `json:",omitempty"`
+	// Changed is the position of the last event that touched it.
+	Changed uint64
+}
+
+// Over is whether it can not be taken over any more.
+func (q *Quote) Over() bool { return q.Ended != "" && mutant.Active != mutant.LateTake }
+
+// endedQuotes is how many quotes of a requester are remembered that are not held any more,
+// so that a late repetition is told what became of one.
+const endedQuotes = 100
+
+// quotes are those in the book.
+type quotes struct {
+	named map[string]*Quote
+	keys  map[keyRef]*Quote
+	// of a requester, in the order of their last change.
+	of map[string][]*Quote
+}
+
+func newQuotes() quotes {
+	return quotes{named: map[string]*Quote{}, keys: map[keyRef]*Quote{}, of: map[string][]*Quote{}}
+}
+
+// Quote returns a quote that is held, or was held lately, by its name; nil if there is none.
+func (s *State) Quote(name string) *Quote { return s.quotes.named[name] }
+
+// QuoteByKey is ByKey for a key that was used with a Keep.
+func (s *State) QuoteByKey(requester, key string) (q *Quote, shut bool) {
+	_, shut = s.shut[keyRef{requester, key}]
+	return s.quotes.keys[keyRef{requester, key}], shut
+}
+
+// HeldFor are the quotes that are held for a requester.
+func (s *State) HeldFor(requester string) []*Quote {
+	var out []*Quote
+	for _, q := range s.quotes.of[requester] {
+		if q.Ended == "" {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// AllHeld are the quotes that are held, by name.
+func (s *State) AllHeld() []*Quote {
+	var out []*Quote
+	for requester := range s.quotes.of {
+		out = append(out, s.HeldFor(requester)...)
+	}
+	slices.SortFunc(out, func(a, b *Quote) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Quoted are the quotes for which capacity is held here, by name.
+func (c *Cluster) Quoted() []*Quote {
+	return slices.SortedFunc(maps.Values(c.quoted), func(a, b *Quote) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// checkHolds and applyHolds are Check and Apply for what quotes hold.
+func (s *State) checkHolds(e *Event) error {
+	switch {
+	case e.Keep != nil:
+		return s.checkKeep(e.Keep)
+	case e.Take != nil:
+		return s.checkTake(e.Take)
+	default:
+		return s.checkLetGo(e.LetGo)
+	}
+}
+
+func (s *State) applyHolds(e *Event) {
+	switch {
+	case e.Keep != nil:
+		s.applyKeep(e.At, e.Keep)
+	case e.Take != nil:
+		q := s.Quote(e.Take.Quote)
+		q.TakenBy = e.Take.Name
+		s.letGo(q, HoldTaken)
+		s.applyReserve(e.At, &e.Take.Reserve)
+	default:
+		s.letGo(s.Quote(e.LetGo.Name), e.LetGo.Reason)
+	}
+}
+
+func (s *State) applyKeep(at time.Time, k *Keep) {
+	q := &Quote{Keep: *k, HeldAt: at, Changed: s.position}
+	s.share(&q.Reserve)
+	s.enterQuote(q)
+	c := s.clusters[q.Provider]
+	c.quoted[q.Name] = q
+	c.claimed = c.claimed.Add(q.Amounts)
+}
+
+func (s *State) enterQuote(q *Quote) {
+	s.quotes.named[q.Name] = q
+	s.quotes.of[q.Requester] = append(s.quotes.of[q.Requester], q)
+	s.quotes.keys[keyRef{q.Requester, q.Key}] = q
+}
+
+func (s *State) checkKeep(k *Keep) error {
+	if k.Until.IsZero() {
+		return fmt.Errorf("quote %q: %w: held without end", k.Name, ErrMalformed)
+	}
+	if s.Quote(k.Name) != nil {
+		return fmt.Errorf("quote %q: %w", k.Name, ErrTaken)
+	}
+	if err := s.checkRequest(&k.Reserve); err != nil {
+		return err
+	}
+	return s.checkFits(k.Provider, k.Amounts)
+}
+
+func (s *State) checkLetGo(l *LetGo) error {
+	if l.Reason == "" || l.Reason == HoldTaken {
+		return fmt.Errorf("quote %q: %w: let go for reason %q", l.Name, ErrMalformed, l.Reason)
+	}
+	return s.checkHeld(l.Name)
+}
+
+func (s *State) checkHeld(name string) error {
+	q := s.Quote(name)
+	switch {
+	case q == nil:
+		return fmt.Errorf("quote %q: %w", name, ErrUnknown)
+	case q.Over():
+		return fmt.Errorf("quote %q: %w", name, ErrOver)
+	}
+	return nil
+}
+
+// checkTake is checkReserve for what is held already: it was granted then, whatever the
+// provider has by now.
+func (s *State) checkTake(t *Take) error {
+	if err := s.checkRequest(&t.Reserve); err != nil {
+		return err
+	}
+	if err := s.checkHeld(t.Quote); err != nil {
+		return err
+	}
+	if q := s.Quote(t.Quote); q.Requester != t.Requester || q.Provider != t.Provider || !q.Amounts.Equal(t.Amounts) {
+		return fmt.Errorf("reservation %q: %w: quote %q holds something else", t.Name, ErrMalformed, t.Quote)
+	}
+	return nil
+}
+
+// letGo gives capacity back and keeps of the quote what became of it.
+func (s *State) letGo(q *Quote, why HoldEnding) {
+	if c := s.clusters[q.Provider]; c.quoted[q.Name] != nil {
+		delete(c.quoted, q.Name)
+		c.claimed = c.claimed.Sub(q.Amounts)
+	}
+	q.Ended, q.Changed, q.Explanation = why, s.position, ""
+	mine := slices.DeleteFunc(s.quotes.of[q.Requester], func(o *Quote) bool { return o == q })
+	mine = append(mine, q)
+	if len(mine)-len(s.HeldFor(q.Requester)) > endedQuotes {
+		i := slices.IndexFunc(mine, func(o *Quote) bool { return o.Ended != "" })
+		delete(s.quotes.keys, keyRef{q.Requester, mine[i].Key})
+		delete(s.quotes.named, mine[i].Name)
+		mine = slices.Delete(mine, i, i+1)
+	}
+	s.quotes.of[q.Requester] = mine
+}
+
+// loseHolds ends them all.
+func (s *State) loseHolds() {
+	for _, q := range s.AllHeld() {
+		s.letGo(q, HoldLost)
+	}
+}
+
+// frozen are copies of all quotes.
+func (s *quotes) frozen() []*Quote {
+	out := make([]*Quote, 0, len(s.named))
+	for _, q := range s.named {
+		held := *q
+		out = append(out, &held)
+	}
+	return out
+}
+
+func compareQuotes(a, b *Quote) int {
+	return cmp.Or(cmp.Compare(a.Changed, b.Changed), cmp.Compare(a.Name, b.Name))
+}
+
+func (s *State) restoreQuote(q *Quote) error {
+	if q == nil || q.Name == "" || s.clusters[q.Provider] == nil {
+		return fmt.Errorf("%w: quote without name or provider", ErrMalformed)
+	}
+	if s.Quote(q.Name) != nil {
+		return fmt.Errorf("quote %q: %w", q.Name, ErrTaken)
+	}
+	if err := checkAmounts(q.Amounts); err != nil {
+		return fmt.Errorf("quote %q: %w", q.Name, err)
+	}
+	if err := s.checkKeyFree(q.Requester, q.Key); err != nil {
+		return fmt.Errorf("quote %q: %w", q.Name, err)
+	}
+	s.enterQuote(q)
+	if q.Ended == "" {
+		s.clusters[q.Provider].quoted[q.Name] = q
+	}
+	return nil
+}
+
+// sumQuoted is what quotes hold in all.
+func (c *Cluster) sumQuoted() quantity.Amounts {
+	sum := quantity.Amounts{}
+	for _, q := range c.quoted {
+		sum = sum.Add(q.Amounts)
+	}
+	return sum
+}

@@ -1,0 +1,305 @@
+package server
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/utils/clock"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
+)
+
+// slowBody begins a request whose body never ends.
+func slowBody(method, path string) string {
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nIdempotency-Key: %s\r\nContent-Length: 200000\r\n\r\n{", method, path, key)
+}
+
+// A refusal is known before the body is: nobody may hold a connection by not sending it.
+func TestRefusalsDoNotWaitForBodies(t *testing.T) {
+	tests := map[string]struct {
+		method, path string
+		edit         func(*Server)
+		want         string
+	}{
+		"a path that is not served":   {post, "/nope", nil, "404"},
+		"a method that is not served": {http.MethodPut, reservationsPath, nil, "405"},
+		"too many requests":           {post, reservationsPath, func(s *Server) { s.limits.inFlight = 0 }, "429"},
+		"a bad parameter":             {post, reservationsPath + "/no_name/status", nil, "400"},
+		"too many bytes of bodies":    {post, "/api/v1/advertisements", func(s *Server) { s.description.bodies.each = 0 }, "429"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, transporttest.NewBroker(), func(s *Server) {
+				// A wait for the body would not end within the test.
+				s.description.bodyTimeout = time.Hour
+				if tc.edit != nil {
+					tc.edit(s)
+				}
+			})
+			conn := s.write(t, slowBody(tc.method, tc.path))
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(response.Status, tc.want) || !response.Close {
+				t.Errorf("got %s, closing: %t; want %s and the end of the connection", response.Status, response.Close, tc.want)
+			}
+			_, _ = io.Copy(io.Discard, response.Body) // to its end
+			wantEnd(t, conn)
+		})
+	}
+}
+
+func TestBodiesWhereNoneIsWantedMustArriveToo(t *testing.T) {
+	for _, path := range []string{"/api/v1/ping", documentPath} {
+		s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.description.bodyTimeout = 100 * time.Millisecond })
+		conn := s.write(t, slowBody(get, path))
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("%s: got %s, want 408", path, response.Status)
+		}
+	}
+}
+
+// A cluster that opens more connections than it may loses its own oldest ones, over
+// HTTP/2 as over HTTP/1.1, whether it asks for anything or not.
+func TestConnectionsOfOneClusterAreBounded(t *testing.T) {
+	const most = 4
+	for _, protocol := range []string{"h2", "http/1.1"} {
+		t.Run(protocol, func(t *testing.T) {
+			s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.members.each = func() int { return most } })
+			paris := s.client(t, "paris")
+			s.send(t, paris, get, "/api/v1/ping", "")
+			var conns []net.Conn
+			for range 3 * most {
+				conns = append(conns, s.greet(t, protocol))
+			}
+			for _, c := range conns[:2*most] {
+				wantEnd(t, c)
+			}
+			s.log.await(t, "holds 4 of 4 connections")
+			// A connection is closed before that is counted.
+			for counted := 0.0; counted < 2*most; time.Sleep(time.Millisecond) {
+				counted = testutil.ToFloat64(s.metrics.refusals.WithLabelValues("connections"))
+			}
+			if r := s.send(t, paris, get, "/api/v1/ping", ""); r.StatusCode != http.StatusOK {
+				t.Errorf("another cluster got %s", r.Status)
+			}
+			s.members.mu.Lock()
+			defer s.members.mu.Unlock()
+			if n := len(s.members.open["rome"]); n != most {
+				t.Errorf("%d connections of rome are open, want %d", n, most)
+			}
+		})
+	}
+}
+
+// greet opens a connection as rome and says as much as shows that it is there.
+func (s *site) greet(t *testing.T, protocol string) net.Conn {
+	t.Helper()
+	config := s.tlsConfig(certificate(t)(s.agentsCA.IssueClient("rome", "")))
+	config.NextProtos = []string{protocol}
+	conn, err := tls.Dial("tcp", s.address, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	hello, answer := "GET /api/v1/ping HTTP/1.1\r\nHost: x\r\n\r\n", 1
+	if protocol == "h2" {
+		// The preface and empty settings; the server answers with its own.
+		hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	}
+	if _, err := io.WriteString(conn, hello); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, answer)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func TestTheClusterWithTheMostConnectionsLosesOneWhenAllAreInUse(t *testing.T) {
+	m := newMembers(func() int { return 100 })
+	m.total = 5
+	for _, id := range []string{"evil", "evil", "evil", "rome", "paris"} {
+		if over, _ := m.join(id, pipe(t)); over != "" {
+			t.Fatalf("%s lost a connection while there was room", over)
+		}
+	}
+	if over, _ := m.join("oslo", pipe(t)); over != "evil" {
+		t.Errorf("%q lost a connection, want evil", over)
+	}
+	if m.sum != 5 || len(m.open["evil"]) != 2 {
+		t.Errorf("%d are open, %d of evil", m.sum, len(m.open["evil"]))
+	}
+}
+
+func pipe(t *testing.T) net.Conn {
+	t.Helper()
+	a, b := net.Pipe()
+	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
+	return a
+}
+
+// 512 connections of an address that never end their request leave room for others, of
+// the same address too.
+func TestSlowBodiesDoNotBlockTheEnrolment(t *testing.T) {
+	for _, path := range []string{"/nope", enrolmentsPath} {
+		t.Run(path, func(t *testing.T) {
+			s := prepareEnrolmentSite(t, &issuer{issued: &v1.IssuedCertificate{BrokerURLs: []string{}}})
+			s.lobby.clock = clock.RealClock{}
+			runtest.Start(t, s)
+			var slow sync.WaitGroup
+			defer slow.Wait()
+			stop := make(chan struct{})
+			defer close(stop)
+			for range 512 {
+				slow.Go(func() { s.dawdle(t, path, stop) })
+			}
+			s.enrolAmongOthers(t)
+		})
+	}
+}
+
+// enrolAmongOthers enrols as agents do: what fails is tried again.
+func (s *site) enrolAmongOthers(t *testing.T) {
+	t.Helper()
+	for attempt := 0; ; attempt++ {
+		r, err := s.try(t, s.clientWith(t), post, enrolmentsPath, goodEnrolment)
+		if err == nil && r.StatusCode == http.StatusOK {
+			return
+		}
+		if attempt == 5 {
+			t.Fatalf("an honest cluster is not served: %v %s", err, r.body)
+		}
+	}
+}
+
+// dawdle sends a byte of a body now and then, on one connection after the other.
+func (s *site) dawdle(t *testing.T, path string, stop <-chan struct{}) {
+	config := s.tlsConfig()
+	config.NextProtos = []string{"http/1.1"}
+	for {
+		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", s.address, config)
+		if err == nil {
+			_, err = io.WriteString(conn, slowBody(post, path))
+		}
+		for err == nil {
+			select {
+			case <-stop:
+				err = net.ErrClosed
+			case <-time.After(100 * time.Millisecond):
+				_, err = io.WriteString(conn, " ")
+			}
+		}
+		if conn != nil {
+			_ = conn.Close()
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func TestTheLobbyShowsOutWhoCrowdsIt(t *testing.T) {
+	times := &steppedClock{}
+	l := newLobby(3, times)
+	crowd := []net.Conn{from(t, "10.0.0.1"), from(t, "10.0.0.1"), from(t, "10.0.0.2")}
+	for _, c := range crowd {
+		if !l.tryEnter(c) {
+			t.Fatal("there was room")
+		}
+		times.step(time.Millisecond)
+	}
+	if l.tryEnter(from(t, "10.0.0.3")) {
+		t.Fatal("a connection lost its place within its grace")
+	}
+	times.step(lobbyGrace)
+	done := l.seat(crowd[0])
+	if !l.tryEnter(from(t, "10.0.0.3")) {
+		t.Fatal("nobody was shown out")
+	}
+	if l.guests[crowd[1]] != nil || l.guests[crowd[0]] == nil || l.guests[crowd[2]] == nil {
+		t.Error("not the oldest one of the crowding address that is not served was shown out")
+	}
+	done()
+	l.leave(crowd[0])
+	if !l.tryEnter(from(t, "10.0.0.1")) {
+		t.Error("a place was left and is not given")
+	}
+}
+
+type addressed struct {
+	net.Conn
+	ip string
+}
+
+func (a addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(a.ip), Port: 1} }
+
+func from(t *testing.T, ip string) net.Conn { return &addressed{pipe(t), ip} }
+
+type steppedClock struct {
+	clock.PassiveClock
+	now time.Duration
+}
+
+func (c *steppedClock) step(d time.Duration)             { c.now += d }
+func (c *steppedClock) Now() time.Time                   { return time.Unix(0, 0).Add(c.now) }
+func (c *steppedClock) Since(at time.Time) time.Duration { return c.Now().Sub(at) }
+
+func TestBodiesUnderWayAreBounded(t *testing.T) {
+	b := newBodies()
+	b.each, b.total = 100_000, 150_000
+	done, err := b.take("evil", 90_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.take("evil", 20_000)
+	if stopped, ok := errors.AsType[*fault.Error](err); !ok || stopped.Figure != "bodies" || !strings.Contains(stopped.Detail, `member "evil" has 90000 of 100000 bytes`) {
+		t.Errorf("beyond its share: %v", err)
+	}
+	if _, err := b.take("rome", 50_000); err != nil {
+		t.Errorf("another cluster: %v", err)
+	}
+	if _, err := b.take("paris", 50_000); fault.ReasonOf(err) != fault.TooManyRequests {
+		t.Errorf("beyond what all may have: %v", err)
+	}
+	done()
+	if _, err := b.take("paris", 50_000); err != nil {
+		t.Errorf("after an answer: %v", err)
+	}
+}
+
+func TestTheLogOfOneCallerIsBounded(t *testing.T) {
+	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.limits = newLimits(10000, 10000) })
+	client := s.client(t, "rome")
+	for range logBurst + 50 {
+		s.send(t, client, get, "/nope", "")
+	}
+	if n := len(s.log.with("Request refused")); n != logBurst {
+		t.Errorf("%d lines, want %d", n, logBurst)
+	}
+	s.clock.SetTime(s.clock.Now().Add(time.Second))
+	s.send(t, client, get, "/nope", "")
+	if lines := s.log.with(`"unlogged"=50`); len(lines) != 1 {
+		t.Errorf("the lines that were left out are not told of: %q", lines)
+	}
+}

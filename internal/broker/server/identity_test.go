@@ -1,0 +1,167 @@
+package server
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
+)
+
+func TestConnectionsWithoutAGoodCertificateAreRefused(t *testing.T) {
+	s := newSite(t, transporttest.NewBroker())
+	now := s.clock.Now()
+	foreign := authority(t, now)
+	expired, early := clientTemplate("rome"), clientTemplate("rome")
+	expired.NotBefore, expired.NotAfter = now.Add(-2*time.Hour), now.Add(-time.Hour)
+	early.NotBefore = now.Add(time.Hour)
+
+	cases := map[string]*http.Client{
+		"no certificate":                  s.clientWith(t),
+		"certificate of another CA":       s.clientWith(t, certificate(t)(foreign.IssueClient("rome", ""))),
+		"certificate of the server's CA":  s.clientWith(t, certificate(t)(s.serverCA.IssueClient("rome", ""))),
+		"certificate of a server":         s.clientWith(t, certificate(t)(s.agentsCA.IssueServer([]string{"rome"}, nil))),
+		"expired certificate":             s.clientWith(t, certificate(t)(s.agentsCA.Issue(expired))),
+		"certificate of tomorrow":         s.clientWith(t, certificate(t)(s.agentsCA.Issue(early))),
+		"TLS 1.2 with a good certificate": s.client(t, "rome"),
+	}
+	cases["TLS 1.2 with a good certificate"].Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS12
+	for name, client := range cases {
+		t.Run(name, func(t *testing.T) {
+			// The alert may come too late to be read, so how it fails is not the point.
+			if r, err := s.try(t, client, http.MethodGet, "/api/v1/ping", ""); err == nil {
+				t.Errorf("ping was answered with %s", r.Status)
+			}
+		})
+	}
+	t.Run("no TLS", func(t *testing.T) {
+		response, err := http.Get("http://" + s.address + "/api/v1/ping")
+		if err != nil {
+			return
+		}
+		defer func() { _ = response.Body.Close() }()
+		if response.StatusCode != http.StatusBadRequest {
+			t.Errorf("plain HTTP got %s", response.Status)
+		}
+	})
+	if n := len(s.broker.Calls(transporttest.Ping)); n != 0 {
+		t.Errorf("%d calls reached the broker", n)
+	}
+	if r := s.send(t, s.client(t, "rome"), http.MethodGet, "/api/v1/ping", ""); r.StatusCode != http.StatusOK || r.ProtoMajor != 2 || r.TLS.Version != tls.VersionTLS13 {
+		t.Errorf("good client got %s over %s, TLS %x", r.Status, r.Proto, r.TLS.Version)
+	}
+}
+
+func TestCertificatesThatSpeakForNoClusterAreForbidden(t *testing.T) {
+	s := newSite(t, transporttest.NewBroker())
+	foreignURI, twoNames := clientTemplate("rome"), clientTemplate("")
+	foreignURI.URIs = []*url.URL{{Scheme: "spiffe", Host: "fluidos.eu", Path: "/cluster/paris"}}
+	for _, name := range []string{"rome", "paris"} {
+		twoNames.Subject.ExtraNames = append(twoNames.Subject.ExtraNames,
+			pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: name})
+	}
+	for name, tc := range map[string]struct {
+		template *x509.Certificate
+		want     string
+	}{
+		"name in upper case":     {clientTemplate("Rome"), `"Rome" is not a cluster ID`},
+		"no name":                {clientTemplate(""), "0 common names"},
+		"two names":              {twoNames, "2 common names"},
+		"URI of another cluster": {foreignURI, "does not match"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := s.clientWith(t, certificate(t)(s.agentsCA.Issue(tc.template)))
+			r := s.send(t, client, http.MethodGet, "/api/v1/ping", "")
+			if r.StatusCode != http.StatusForbidden || !strings.Contains(r.problem.Detail, tc.want) {
+				t.Errorf("got %s: %s; want 403 that says %q", r.Status, r.problem.Detail, tc.want)
+			}
+		})
+	}
+	if n := len(s.broker.Calls(transporttest.Ping)); n != 0 {
+		t.Errorf("%d calls reached the broker", n)
+	}
+}
+
+// Go checks a client certificate once for each connection; agents keep theirs for
+// days.
+func TestKeptConnectionsAreCheckedAtEveryRequest(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(t *testing.T, s *site)
+		want   int
+	}{
+		"nothing changes":                        {func(*testing.T, *site) {}, http.StatusOK},
+		"certificate is about to expire":         {func(_ *testing.T, s *site) { s.clock.SetTime(s.clock.Now().Add(59 * time.Minute)) }, http.StatusOK},
+		"certificate expires":                    {func(_ *testing.T, s *site) { s.clock.SetTime(s.clock.Now().Add(61 * time.Minute)) }, http.StatusForbidden},
+		"agents' CA is replaced by another":      {func(t *testing.T, s *site) { s.saveServer(t, authority(t, s.clock.Now())) }, http.StatusForbidden},
+		"files are replaced, the CA is the same": {func(t *testing.T, s *site) { s.saveServer(t, s.agentsCA) }, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, transporttest.NewBroker())
+			template := clientTemplate("rome")
+			template.NotAfter = s.clock.Now().Add(time.Hour)
+			// One connection and no other: there is no second dial.
+			conn, err := tls.Dial("tcp", s.address, s.tlsConfig(certificate(t)(s.agentsCA.Issue(template))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := overConnection(t, conn)
+			if r := s.send(t, client, http.MethodGet, "/api/v1/ping", ""); r.StatusCode != http.StatusOK {
+				t.Fatalf("first ping: %s: %s", r.Status, r.body)
+			}
+			tc.change(t, s)
+			if r := s.send(t, client, http.MethodGet, "/api/v1/ping", ""); r.StatusCode != tc.want {
+				t.Errorf("second ping: %s: %s; want %d", r.Status, r.body, tc.want)
+			}
+		})
+	}
+}
+
+func TestSessionsAreNotResumed(t *testing.T) {
+	s := newSite(t, transporttest.NewBroker())
+	config := s.tlsConfig(certificate(t)(s.agentsCA.IssueClient("rome", "")))
+	config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	for range 2 {
+		conn, err := tls.Dial("tcp", s.address, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := s.send(t, overConnection(t, conn), http.MethodGet, "/api/v1/ping", ""); r.StatusCode != http.StatusOK || r.TLS.DidResume {
+			t.Errorf("ping: %s, resumed %v", r.Status, r.TLS.DidResume)
+		}
+	}
+}
+
+func TestReplacedCertificateFilesAreLogged(t *testing.T) {
+	s := newSite(t, transporttest.NewBroker())
+	ping := func() {
+		t.Helper()
+		s.later()
+		if r := s.send(t, s.client(t, "rome"), http.MethodGet, "/api/v1/ping", ""); r.StatusCode != http.StatusOK {
+			t.Fatalf("ping: %s", r.Status)
+		}
+	}
+	pair, err := s.serverCA.IssueServer(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair.CertPEM = []byte("broken")
+	if err := pair.Save(s.certDir, s.serverCA.CertPEM(), nil); err != nil {
+		t.Fatal(err)
+	}
+	ping()
+	ping()
+	if n := len(s.log.with("files are not in use")); n != 1 {
+		t.Errorf("broken files were logged %d times; want once", n)
+	}
+	s.saveServer(t, s.agentsCA)
+	ping()
+	if n := len(s.log.with("files are in use")); n != 1 {
+		t.Errorf("mended files were logged %d times; want once", n)
+	}
+}

@@ -1,0 +1,175 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+)
+
+func TestOnlyWhatANewerCallerTellsMayHaveUnknownFields(t *testing.T) {
+	const same, newer, muchNewer = v1.Minor, v1.Minor + 1, v1.Minor + 9
+	for name, tc := range map[string]struct {
+		path, body, minor string
+		status            int
+		want              string
+	}{
+		"a newer one tells":                   {"/api/v1/advertisements", withField(`"mood":{"good":true}`), strconv.Itoa(newer), 200, ""},
+		"a newer one tells in depth":          {"/api/v1/advertisements", withField(`"nodeShapes":[{"count":1,"free":{"cpu":"1"}},{"count":1,"free":{"cpu":"1"},"x":1}]`), strconv.Itoa(newer), 200, ""},
+		"one that is far newer tells":         {"/api/v1/advertisements", withField(`"mood":1`), strconv.Itoa(muchNewer), 200, ""},
+		"a newer one reports":                 {statusPath, `{"placement":1,"role":"Consumer","state":"Ready","mood":1}`, strconv.Itoa(newer), 404, "no reservation"},
+		"a newer one announces":               {"/api/v1/holdings", `{"provides":[],"consumes":[],"mood":[]}`, strconv.Itoa(newer), 204, ""},
+		"a newer one sends":                   {"/api/v1/messages", `{"to":"paris","slot":"s","body":"AA==","mood":null}`, strconv.Itoa(newer), 204, ""},
+		"one of the same version tells":       {"/api/v1/advertisements", withField(`"mood":1`), strconv.Itoa(same), 400, `unknown field ["mood"]`},
+		"one that does not say its version":   {"/api/v1/advertisements", withField(`"mood":1`), "", 400, `unknown field ["mood"]`},
+		"one whose version is none":           {"/api/v1/advertisements", withField(`"mood":1`), "new", 400, `unknown field ["mood"]`},
+		"a newer one asks":                    {reservationsPath, `{"resources":{},"mood":1}`, strconv.Itoa(newer), 400, `unknown field ["mood"] (the caller speaks v1.2, this broker v1.1: upgrade the broker, or leave out what is new)`},
+		"a newer one asks for the price":      {"/api/v1/quotes", `{"resources":{},"mood":1}`, strconv.Itoa(newer), 400, `unknown field ["mood"]`},
+		"a newer one asks, known":             {reservationsPath, `{"resources":{"cpu":"1"}}`, strconv.Itoa(newer), 200, ""},
+		"what is known is checked":            {"/api/v1/advertisements", withField(`"mood":1,"timestamp":5`), strconv.Itoa(newer), 400, "timestamp: got number"},
+		"what is missing is missed":           {"/api/v1/advertisements", `{"mood":1}`, strconv.Itoa(newer), 400, `body: lacks ["clusterID"`},
+		"a known field in another case":       {"/api/v1/messages", `{"to":"paris","slot":"s","body":"AA==","Slot":"` + strings.Repeat("x", 200) + `"}`, strconv.Itoa(newer), 204, ""},
+		"a value that only a newer one knows": {statusPath, `{"placement":1,"role":"Witness","state":"Ready"}`, strconv.Itoa(newer), 400, "role: value must be one of"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, transporttest.NewBroker())
+			header := []string{"Idempotency-Key", key}
+			if tc.minor != "" {
+				header = append(header, v1.MinorHeader, tc.minor)
+			}
+			r := s.send(t, s.client(t, "rome"), post, tc.path, tc.body, header...)
+			if r.StatusCode != tc.status || !strings.Contains(r.problem.Detail, tc.want) {
+				t.Errorf("got %s: %q; want %d with %q", r.Status, r.problem.Detail, tc.status, tc.want)
+			}
+			for _, call := range s.broker.Calls(transporttest.SendMessage) {
+				if got := call.Body.(*v1.Message).Slot; got != "s" {
+					t.Errorf("slot %q reached the broker, want the one that was checked", got)
+				}
+			}
+		})
+	}
+}
+
+// The real client against a broker of the minor version before, which knows a field less
+// of everything that agents tell and ask.
+func TestAnAgentWorksWithABrokerOneMinorVersionOlder(t *testing.T) {
+	older := without(t, map[string]string{
+		"Advertisement": "lending", "NodeShape": "nodeLabels", "StatusReport": "reason", "ReservationRequest": "tenant",
+	})
+	s := newSite(t, transporttest.NewBroker(), func(s *Server) { *s.description = *older })
+	agent := s.agent(t)
+
+	pong, err := agent.Ping(t.Context())
+	if err != nil || pong.ApiMinor == 0 {
+		t.Fatalf("ping: %+v, %v", pong, err)
+	}
+	amounts := v1.Amounts{"cpu": "4"}
+	shape := v1.NodeShape{Count: 1, Free: amounts}
+	known := v1.Advertisement{ClusterID: "rome", Epoch: 1, Sequence: 1, Capacity: amounts, Allocatable: amounts, Allocated: v1.Amounts{}, NodeShapes: []v1.NodeShape{shape}}
+	told := known
+	shape.NodeLabels = v1.Labels{"gpu": "a100"}
+	told.NodeShapes, told.Lending = []v1.NodeShape{shape}, v1.Lending{Paused: true}
+	if _, err := agent.PublishAdvertisement(t.Context(), &told); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(&known, s.broker.Calls(transporttest.PublishAdvertisement)[0].Body); diff != "" {
+		t.Errorf("advertisement (-want +got):\n%s", diff)
+	}
+
+	r, err := agent.RequestReservation(t.Context(), key, &v1.ReservationRequest{Resources: amounts})
+	if err != nil {
+		t.Fatalf("what the broker knows is refused: %v", err)
+	}
+	report := v1.StatusReport{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateReady, Reason: "New"}
+	if err := agent.ReportStatus(t.Context(), r.Name, &report); err != nil {
+		t.Error(err)
+	}
+	_, err = agent.RequestReservation(t.Context(), key+"2", &v1.ReservationRequest{Resources: amounts, Tenant: "blue"})
+	if fault.ReasonOf(err) != fault.Invalid || !strings.Contains(err.Error(), `unknown field ["tenant"]`) || !strings.Contains(err.Error(), "upgrade the broker") {
+		t.Errorf("a wish that the broker does not know: %v; want a refusal that names it", err)
+	}
+	if calls := s.broker.Calls(transporttest.RequestReservation); len(calls) != 1 {
+		t.Errorf("%d requests reached the broker, want the one that it knows", len(calls))
+	}
+}
+
+// The reverse: the agent is the older one, and knows a field less than the broker.
+func TestABrokerWorksWithAnAgentOneMinorVersionOlder(t *testing.T) {
+	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.description.minor = v1.Minor + 1 })
+	agent := s.agent(t)
+	amounts := v1.Amounts{"cpu": "4"}
+	told := v1.Advertisement{ClusterID: "rome", Epoch: 1, Sequence: 1, Capacity: amounts, Allocatable: amounts, Allocated: v1.Amounts{}}
+	if _, err := agent.PublishAdvertisement(t.Context(), &told); err != nil {
+		t.Error(err)
+	}
+	r, err := agent.RequestReservation(t.Context(), key, &v1.ReservationRequest{Resources: amounts})
+	if err != nil || r.Name == "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	// Strict as ever: of the same version, or older, nobody may have fields that are not described.
+	refused := s.send(t, s.client(t, "rome"), post, "/api/v1/advertisements", withField(`"mood":1`), v1.MinorHeader, strconv.Itoa(v1.Minor))
+	if refused.StatusCode != http.StatusBadRequest {
+		t.Errorf("an unknown field of an older caller: %s", refused.Status)
+	}
+}
+
+// agent is the client that agents have.
+func (s *site) agent(t *testing.T) *httptransport.Transport {
+	t.Helper()
+	dir := t.TempDir()
+	pair, err := s.agentsCA.IssueClient("rome", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pair.Save(dir, s.serverCA.CertPEM(), s.agentsCA.CertPEM()); err != nil {
+		t.Fatal(err)
+	}
+	files, err := pki.OpenFiles(dir, s.clock.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := httptransport.New(httptransport.Options{URLs: []string{"https://" + s.address}, Files: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = agent.Close() }) // never fails
+	return agent
+}
+
+// without is the description of the minor version before, which lacks a property of each
+// of some schemas.
+func without(t *testing.T, properties map[string]string) *description {
+	t.Helper()
+	document := map[string]any{}
+	if err := yaml.Unmarshal(v1.OpenAPI, &document); err != nil {
+		t.Fatal(err)
+	}
+	schemas := document["components"].(map[string]any)["schemas"].(map[string]any)
+	for schema, property := range properties {
+		known := schemas[schema].(map[string]any)["properties"].(map[string]any)
+		if known[property] == nil {
+			t.Fatalf("%s has no property %q", schema, property)
+		}
+		delete(known, property)
+	}
+	text, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := newDescription(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.minor--
+	return d
+}

@@ -1,0 +1,160 @@
+package checkup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
+)
+
+// oldestKubernetes is the first version with ValidatingAdmissionPolicy and selectable fields.
+var oldestKubernetes = version.MustParseGeneric("1.31.0")
+
+// APIServer checks that the API server answers and is recent enough.
+func APIServer(client discovery.ServerVersionInterface) Check {
+	return Check{"API server", func(context.Context) Finding {
+		info, err := client.ServerVersion()
+		if err != nil {
+			return Fail("is this run in a pod, or with the right --kubeconfig?", "%v", err)
+		}
+		found, err := version.ParseGeneric(info.GitVersion)
+		if err == nil && found.LessThan(oldestKubernetes) {
+			return Fail("upgrade Kubernetes", "version %s is older than %s", info.GitVersion, oldestKubernetes)
+		}
+		return Found("Kubernetes %s", info.GitVersion)
+	}}
+}
+
+// Kinds checks that the CRDs of a group are installed and have every field that this version
+// writes. An older CRD would silently drop the others.
+func Kinds(client discovery.DiscoveryInterface, group schema.GroupVersion, advice string, kinds ...runtime.Object) Check {
+	return Check{"CRDs of " + group.Group, func(context.Context) Finding {
+		schemas, err := publishedSchemas(client, group)
+		if err != nil {
+			return Fail(advice, "%v", err)
+		}
+		var names, problems []string
+		for _, kind := range kinds {
+			goType := reflect.TypeOf(kind).Elem()
+			names = append(names, goType.Name())
+			published, ok := schemas[goType.Name()]
+			if !ok {
+				problems = append(problems, goType.Name()+" is not installed")
+				continue
+			}
+			for _, field := range missingFields(goType, published, nil) {
+				problems = append(problems, fmt.Sprintf("%s has no field %s", goType.Name(), field))
+			}
+		}
+		if len(problems) > 0 {
+			return Fail(advice, "%s", strings.Join(problems, "; "))
+		}
+		return Found("%s match this version", strings.Join(names, ", "))
+	}}
+}
+
+// property is the part of an OpenAPI schema that Kinds compares.
+type property struct {
+	Properties           map[string]*property      `json:"properties"`
+	Items                *property                 `json:"items"`
+	AdditionalProperties *property                 `json:"additionalProperties"`
+	AllOf                []*property               `json:"allOf"`
+	Kinds                []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
+}
+
+// publishedSchemas returns the schemas of a group, by kind.
+func publishedSchemas(client discovery.DiscoveryInterface, group schema.GroupVersion) (map[string]*property, error) {
+	paths, err := client.OpenAPIV3().Paths()
+	if err != nil {
+		return nil, fmt.Errorf("reading the API server's OpenAPI paths: %w", err)
+	}
+	path, ok := paths["apis/"+group.String()]
+	if !ok {
+		return nil, fmt.Errorf("%s is not installed in this cluster", group)
+	}
+	text, err := path.Schema(runtime.ContentTypeJSON)
+	if err != nil {
+		return nil, fmt.Errorf("reading the schema of %s: %w", group, err)
+	}
+	var document struct {
+		Components struct {
+			Schemas map[string]*property `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("reading the schema of %s: %w", group, err)
+	}
+	found := map[string]*property{}
+	for _, published := range document.Components.Schemas {
+		for _, kind := range published.Kinds {
+			if kind.GroupVersion() == group {
+				found[kind.Kind] = published
+			}
+		}
+	}
+	return found, nil
+}
+
+// apiPackages is the package prefix of the types whose fields are compared.
+var apiPackages = strings.TrimSuffix(reflect.TypeFor[Check]().PkgPath(), "internal/cli/checkup") + "api/"
+
+// missingFields returns the fields of a Go type that the published schema lacks.
+func missingFields(t reflect.Type, published *property, path []string) []string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		switch {
+		case t.Kind() == reflect.Slice:
+			published = published.Items
+		case t.Kind() == reflect.Map:
+			published = published.AdditionalProperties
+		}
+		if published = unwrapAllOf(published); published == nil {
+			return nil
+		}
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || !strings.HasPrefix(t.PkgPath(), apiPackages) {
+		return nil
+	}
+	var out []string
+	for field := range jsonFields(t) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		at := append(slices.Clone(path), name)
+		next := unwrapAllOf(published.Properties[name])
+		if next == nil {
+			out = append(out, strings.Join(at, "."))
+			continue
+		}
+		out = append(out, missingFields(field.Type, next, at)...)
+	}
+	return out
+}
+
+// jsonFields iterates over the fields of a type that are serialized under their own name.
+func jsonFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
+	return func(yield func(reflect.StructField) bool) {
+		for field := range t.Fields() {
+			if field.Anonymous || field.Type == reflect.TypeFor[metav1.ObjectMeta]() {
+				continue
+			}
+			if !yield(field) {
+				return
+			}
+		}
+	}
+}
+
+// unwrapAllOf unwraps the allOf that the API server puts around a schema to give it a default.
+func unwrapAllOf(p *property) *property {
+	if p != nil && len(p.Properties) == 0 && len(p.AllOf) == 1 {
+		return p.AllOf[0]
+	}
+	return p
+}
