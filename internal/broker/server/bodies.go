@@ -6,61 +6,115 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 const (
 	// memberBodies is how many bytes of request bodies one caller may have under way:
-	// the largest body once. What is made of a body takes about twenty times its size.
+	// the largest body once. Reading a body takes about twenty times its size in memory.
 	memberBodies = maxBody
 	// totalBodies is the same for all callers together.
 	totalBodies = 32 * maxBody
-	// smallestBody is what a body counts at least.
+	// smallestBody is the least that a body under way counts.
 	smallestBody = 4 << 10
-	// valueBytes is how long the values of a body are on average at least. Names and
-	// amounts take more; a body of empty lists and objects takes a hundred times its size
-	// once it is read.
+
+	// bodyRate is how many bytes of request bodies one caller may send a second over time,
+	// and bodyBurst how many at once. Checking 512 KiB against the API description takes
+	// about a twentieth of a second of one processor. A provider of 4,096 placements, the
+	// most there may be, sends 1 MiB every 30 s.
+	bodyRate  rate.Limit = 512 << 10
+	bodyBurst            = 8 * maxBody
+
+	// valueBytes is the least average length of a body's values. Names and amounts take
+	// more; a body of empty lists and objects takes a hundred times its size in memory.
 	valueBytes = 8
-	// freeValues are not looked at.
+	// freeValues is how many values a body of any length may have.
 	freeValues = 256
 )
 
-// bodies bounds the bytes of request bodies that are being read or worked on.
+// bodies bounds the request bodies that the server reads and works on: the bytes under
+// way of one caller and of all, and the bytes a second of one caller.
 type bodies struct {
+	now         func() time.Time
 	each, total int64
+	rate        rate.Limit
 
 	// mu guards the following.
-	mu    sync.Mutex
-	under map[string]int64
-	sum   int64
+	mu      sync.Mutex
+	senders map[string]*sender
+	sum     int64
 }
 
-func newBodies() *bodies {
-	return &bodies{each: memberBodies, total: totalBodies, under: map[string]int64{}}
+// sender is what bodies counts of one caller.
+type sender struct {
+	underWay int64
+	limiter  *rate.Limiter
+}
+
+func newBodies(now func() time.Time) *bodies {
+	return &bodies{now: now, each: memberBodies, total: totalBodies, rate: bodyRate, senders: map[string]*sender{}}
 }
 
 // take reserves room for a body of size bytes until done is called.
 func (b *bodies) take(caller string, size int64) (done func(), err error) {
-	size = max(size, smallestBody)
+	counted := max(size, smallestBody)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if under := b.under[caller]; under+size > b.each {
+	from := b.sender(caller)
+	if from.underWay+counted > b.each {
 		return nil, tooMany("bodies", time.Second, "member %q has %d of %d bytes of request bodies under way, and sends %d more: wait for the answers",
-			caller, under, b.each, size)
+			caller, from.underWay, b.each, counted)
 	}
-	if b.sum+size > b.total {
+	if b.sum+counted > b.total {
 		return nil, tooMany("", time.Second, "%d of %d bytes of request bodies are under way: ask again", b.sum, b.total)
 	}
-	b.under[caller] += size
-	b.sum += size
+	if wait := from.spend(size, b.now()); wait > 0 {
+		return nil, tooMany("bodyRate", wait, "member %q sends more than %d bytes of request bodies a second: send fewer or smaller requests",
+			caller, int64(b.rate))
+	}
+	from.underWay += counted
+	b.sum += counted
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.sum -= size
-		if b.under[caller] -= size; b.under[caller] == 0 {
-			delete(b.under, caller)
-		}
+		b.sum -= counted
+		from.underWay -= counted
 	}, nil
+}
+
+// sender needs mu.
+func (b *bodies) sender(caller string) *sender {
+	if from, ok := b.senders[caller]; ok {
+		return from
+	}
+	if len(b.senders) >= maxClients {
+		b.forgetIdle()
+	}
+	from := &sender{limiter: rate.NewLimiter(b.rate, bodyBurst)}
+	b.senders[caller] = from
+	return from
+}
+
+// forgetIdle needs mu. A caller with a body under way is kept: its bytes must count until
+// the body is done.
+func (b *bodies) forgetIdle() {
+	for caller, from := range b.senders {
+		if from.underWay == 0 {
+			delete(b.senders, caller)
+		}
+	}
+}
+
+// spend takes size bytes from the caller's rate, or returns how long they are too early.
+func (s *sender) spend(size int64, now time.Time) time.Duration {
+	reserved := s.limiter.ReserveN(now, int(min(size, bodyBurst)))
+	wait := reserved.DelayFrom(now)
+	if wait > 0 {
+		reserved.CancelAt(now)
+	}
+	return wait
 }
 
 // checkDensity refuses JSON that is nearly all structure.

@@ -91,7 +91,7 @@ type (
 
 const documentURL = "openapi.json"
 
-func newDescription(openAPIYAML []byte) (*description, error) {
+func newDescription(openAPIYAML []byte, now func() time.Time) (*description, error) {
 	document, err := yaml.YAMLToJSON(openAPIYAML)
 	if err != nil {
 		return nil, fmt.Errorf("API description: %w", err)
@@ -105,7 +105,7 @@ func newDescription(openAPIYAML []byte) (*description, error) {
 		return nil, fmt.Errorf("API description: %w", err)
 	}
 	d := &description{document: document, minor: v1.Minor, operations: map[string]operation{}, bodyTimeout: defaultBodyTimeout, maxBody: maxBody,
-		bodies: newBodies(), arrived: func(*http.Request) (func(), error) { return func() {}, nil }}
+		bodies: newBodies(now), arrived: func(*http.Request) (func(), error) { return func() {}, nil }}
 	for path, item := range api.Paths {
 		if err := d.addPath(path, item, schemas); err != nil {
 			return nil, fmt.Errorf("API description: path %q: %w", path, err)

@@ -86,7 +86,7 @@ func NewEnrolment(o Options) (*Server, error) {
 	s.lobby.room = enrolmentConnections
 	// Its connections bound the bodies of an address: those that never end must not keep
 	// out others behind the same address.
-	s.description.bodies.each = s.description.bodies.total
+	s.description.bodies.each, s.description.bodies.rate = s.description.bodies.total, rate.Inf
 	s.http.HTTP2.MaxConcurrentStreams = enrolmentStreams
 	// What never arrives must not use up what an address may ask.
 	s.admitsLate, s.description.arrived = true, s.admitArrived

@@ -266,7 +266,7 @@ func (c *steppedClock) Now() time.Time                   { return time.Unix(0, 0
 func (c *steppedClock) Since(at time.Time) time.Duration { return c.Now().Sub(at) }
 
 func TestBodiesUnderWayAreBounded(t *testing.T) {
-	b := newBodies()
+	b := newBodies(time.Now)
 	b.each, b.total = 100_000, 150_000
 	done, err := b.take("evil", 90_000)
 	if err != nil {
@@ -285,6 +285,38 @@ func TestBodiesUnderWayAreBounded(t *testing.T) {
 	done()
 	if _, err := b.take("paris", 50_000); err != nil {
 		t.Errorf("after an answer: %v", err)
+	}
+}
+
+func TestBytesASecondOfOneCallerAreBounded(t *testing.T) {
+	clock := &steppedClock{}
+	b := newBodies(clock.Now)
+	send := func(caller string) error {
+		done, err := b.take(caller, maxBody)
+		if err == nil {
+			done()
+		}
+		return err
+	}
+	for i := range bodyBurst / maxBody {
+		if err := send("evil"); err != nil {
+			t.Fatalf("body %d: %v", i, err)
+		}
+	}
+	err := send("evil")
+	refusal, ok := errors.AsType[*fault.Error](err)
+	if !ok || refusal.Figure != "bodyRate" || refusal.RetryAfter != 2*time.Second || !strings.Contains(refusal.Detail, `"evil" sends more than 524288 bytes`) {
+		t.Fatalf("beyond its burst: %v", err)
+	}
+	if err := send("rome"); err != nil {
+		t.Errorf("another cluster: %v", err)
+	}
+	clock.step(refusal.RetryAfter)
+	if err := send("evil"); err != nil {
+		t.Errorf("after the wait that it was told: %v", err)
+	}
+	if err := send("evil"); err == nil {
+		t.Error("a refused body refilled the budget")
 	}
 }
 

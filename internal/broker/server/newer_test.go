@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
@@ -166,7 +167,7 @@ func without(t *testing.T, properties map[string]string) *description {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := newDescription(text)
+	d, err := newDescription(text, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

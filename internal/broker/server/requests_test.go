@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -182,7 +183,7 @@ func FuzzBody(f *testing.F) {
 		`{"provides":[{"reservation":"res-0000000001","placement":1,"consumerID":"rome","resources":{"cpu":"1"}}],"consumes":[{}]}`, `{`, `null`, `{"resources":null}`} {
 		f.Add(uint8(i), body)
 	}
-	d, err := newDescription(v1.OpenAPI)
+	d, err := newDescription(v1.OpenAPI, time.Now)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -149,7 +149,7 @@ func newServer(o Options, name string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s server: %w", name, err)
 	}
-	d, err := newDescription(v1.OpenAPI)
+	d, err := newDescription(v1.OpenAPI, o.Clock.Now)
 	if err != nil {
 		return nil, err
 	}
