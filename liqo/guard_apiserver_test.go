@@ -127,11 +127,11 @@ func (g *guarded) in(t *testing.T) *guarded { return &guarded{member: g.member.i
 
 func (g *guarded) boundsCreation() {
 	namespaces := map[string]string{}
-	for i := range 50 {
+	for i := range 10 {
 		namespaces[fmt.Sprintf("n%d", i)] = fmt.Sprintf("n%d-rome", i)
 	}
 	tooMany := maps.Clone(namespaces)
-	tooMany["n50"] = "n50-rome"
+	tooMany["n10"] = "n10-rome"
 	with := func(obj client.Object, change func(client.Object)) client.Object { change(obj); return obj }
 	cases := map[string]struct {
 		as     string
@@ -156,7 +156,7 @@ func (g *guarded) boundsCreation() {
 		"a renewal of another consumer's":          {object: with(renewOf("rome", "controlplane-paris"), func(o client.Object) { o.(*authv1beta1.Renew).Spec.ConsumerClusterID = "west-rome" }), why: "must be for the control plane of rome"},
 		"a renewal of a slice's identity":          {object: with(renewOf("rome", "controlplane-paris"), func(o client.Object) { o.(*authv1beta1.Renew).Spec.IdentityType = "ResourceSlice" }), why: "must be for the control plane of rome"},
 		"as many namespaces as are let":            {object: mapOf("rome", "paris", namespaces)},
-		"one more":                                 {object: mapOf("rome", "paris", tooMany), why: "at most 50 namespaces"},
+		"one more":                                 {object: mapOf("rome", "paris", tooMany), why: "at most 10 namespaces"},
 		"a second map":                             {object: mapOf("rome", "other", nil), why: "must be named paris"},
 		"a name that ends like its own":            {object: mapOf("rome", "paris", map[string]string{"demo": "demo-north-rome"}), why: "must be named NAMESPACE-rome"},
 		"its own name, which is another's as well": {object: mapOf("rome", "paris", map[string]string{"demo-west": "demo-west-rome"}), why: "ID of another consumer: -west-rome"},

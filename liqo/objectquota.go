@@ -2,8 +2,11 @@ package liqo
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqotech/liqo/pkg/consts"
@@ -20,6 +23,23 @@ type ObjectLimits struct {
 	Offloaded corev1.ResourceList
 	// Tenant is for each tenant namespace that the agent has made.
 	Tenant corev1.ResourceList
+	// Probe is a quota in whose status the agent sees which kinds Kubernetes counts; empty if
+	// there is none.
+	Probe types.NamespacedName
+}
+
+// without returns limits that leave out the kinds in the probe that Kubernetes does not count
+// yet: it refuses all objects of a kind that a quota limits before the kind is counted.
+func (l ObjectLimits) without(probe *corev1.ResourceQuota) ObjectLimits {
+	uncounted := func(name corev1.ResourceName, _ resource.Quantity) bool {
+		_, probed := probe.Spec.Hard[name]
+		_, counted := probe.Status.Used[name]
+		return probed && !counted
+	}
+	l.Offloaded, l.Tenant = maps.Clone(l.Offloaded), maps.Clone(l.Tenant)
+	maps.DeleteFunc(l.Offloaded, uncounted)
+	maps.DeleteFunc(l.Tenant, uncounted)
+	return l
 }
 
 // BoundsObjects reports whether KeepObjectQuotas may keep a quota in the namespace.
@@ -54,9 +74,16 @@ func ObjectQuotas(namespaces []corev1.Namespace, limits ObjectLimits) map[string
 	return quotas
 }
 
-// KeepObjectQuotas writes the quota of every namespace in which a peer may create objects. A
-// ResourceQuota of that name that somebody else made is left alone.
+// KeepObjectQuotas writes the quota of every namespace in which a peer may create objects. It
+// leaves a ResourceQuota of that name alone if somebody else made it.
 func (p *Peering) KeepObjectQuotas(ctx context.Context, limits ObjectLimits) error {
+	if limits.Probe.Name != "" {
+		probe := &corev1.ResourceQuota{}
+		if _, err := get(ctx, p.opts.Reader, limits.Probe.Namespace, limits.Probe.Name, probe); err != nil {
+			return err
+		}
+		limits = limits.without(probe)
+	}
 	var namespaces corev1.NamespaceList
 	if err := p.opts.Client.List(ctx, &namespaces, client.HasLabels{consts.RemoteClusterID}); err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqotech/liqo/pkg/consts"
 
@@ -55,6 +57,35 @@ func TestObjectQuotasBoundEveryNamespaceThatAGuardedPeerWritesTo(t *testing.T) {
 	more := amountsOf("count/configmaps", "200")
 	wantQuotas("with another limit", ObjectLimits{Offloaded: more, Tenant: tenant}, map[string]corev1.ResourceList{"demo-berlin": more, "tenant-of-berlin": tenant})
 	wantQuotas("without limits of tenants", ObjectLimits{Offloaded: more}, map[string]corev1.ResourceList{"demo-berlin": more})
+}
+
+func TestObjectQuotasLeaveOutKindsThatKubernetesDoesNotCountYet(t *testing.T) {
+	w := newWorld(t)
+	ctx, paris := t.Context(), w.sites["paris"]
+	tenant := map[string]string{consts.RemoteClusterID: "berlin", consts.TenantNamespaceLabel: "true", agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue}
+	w.check(paris.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant-of-berlin", Labels: tenant}}))
+	probe := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "agent", Name: "agent-objects"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: amountsOf("count/shadowpods.offloading.liqo.io", "1000000")},
+	}
+	all := amountsOf("count/configmaps", "100", "count/shadowpods.offloading.liqo.io", "200", "count/widgets.example.com", "3")
+	wantQuota := func(when, probe string, want corev1.ResourceList) {
+		t.Helper()
+		w.check(paris.peering.KeepObjectQuotas(ctx, ObjectLimits{Tenant: all, Probe: types.NamespacedName{Namespace: "agent", Name: probe}}))
+		var quota corev1.ResourceQuota
+		w.check(paris.client.Get(ctx, client.ObjectKey{Namespace: "tenant-of-berlin", Name: ObjectQuotaName}, &quota))
+		if diff := cmp.Diff(want, quota.Spec.Hard); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	counted := amountsOf("count/configmaps", "100", "count/widgets.example.com", "3")
+	w.check(paris.client.Create(ctx, probe))
+	wantQuota("before the kind is counted", "agent-objects", counted)
+	probe.Status.Used = amountsOf("count/shadowpods.offloading.liqo.io", "0")
+	w.check(paris.client.Update(ctx, probe))
+	wantQuota("once the kind is counted", "agent-objects", all)
+	wantQuota("without a probe", "", all)
+	wantQuota("with a probe that somebody deleted", "elsewhere", all)
 }
 
 func amountsOf(pairs ...string) corev1.ResourceList {

@@ -244,6 +244,8 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 		r := t.state.Reservation(e.Exceed.Name)
 		t.touched(r)
 		t.judgeRequester(r.Requester)
+	case e.LiftPauses != nil:
+		t.judge(e.LiftPauses.ClusterID)
 	case e.Keep != nil:
 		t.followHold(t.state.Quote(e.Keep.Name))
 	case e.LetGo != nil:

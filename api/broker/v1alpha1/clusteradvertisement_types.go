@@ -55,6 +55,14 @@ const (
 	ReasonExceededGrant = "ExceededGrant"
 )
 
+// LiftPausesAnnotation of a ClusterAdvertisement lifts the pauses of the cluster whenever its
+// value changes: as a provider that failed, and as a requester that exceeded its grants. Any
+// text serves, such as a date or a ticket; 64 bytes of it count.
+const LiftPausesAnnotation = "broker.fluidos.eu/lift-pauses"
+
+// ReasonPausesLifted is the reason of the event that tells that pauses were lifted.
+const ReasonPausesLifted = "PausesLifted"
+
 // ReasonAwaitingHoldings is why a cluster takes nothing new after the broker was
 // restored from an older state: its agent has not announced yet what it holds.
 const ReasonAwaitingHoldings = "AwaitingHoldings"

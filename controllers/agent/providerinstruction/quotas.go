@@ -13,8 +13,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
-// reassertQuotas is how often quotas are looked at that nothing tells of.
-const reassertQuotas = 5 * time.Minute
+// reassertQuotas is how often the quotas are compared with the limits when no namespace
+// changes. Kinds that Kubernetes has begun to count are limited after this time.
+const reassertQuotas = time.Minute
 
 // setupObjectQuotas keeps a ResourceQuota of objects in every namespace that peers write to.
 func setupObjectQuotas(mgr manager.Manager, opts Options) error {

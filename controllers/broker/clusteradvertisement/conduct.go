@@ -1,6 +1,9 @@
 package clusteradvertisement
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -8,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -34,14 +39,15 @@ func reliable(v *broker.ClusterView) metav1.Condition {
 		Type: brokerv1alpha1.ConditionReliable, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ConditionReliable,
 		Message: "no failures keep new placements away",
 	}
-	const remedy = ": what runs keeps running; status.reliability counts what failed, look at the agent and at Liqo of the cluster"
+	const remedy = ": what runs keeps running; status.reliability counts what failed, look at the agent and at Liqo of the cluster; " +
+		"once they work, a new value of annotation " + brokerv1alpha1.LiftPausesAnnotation + " lifts the pauses at once"
 	switch {
 	case v.Standing == nil:
 		return c
 	case v.Standing.Paused != "" && v.OnTrial:
-		c.Reason, c.Message = brokerv1alpha1.ReasonOnTrial, v.Standing.Paused+remedy
+		c.Reason, c.Message = brokerv1alpha1.ReasonOnTrial, v.Standing.Paused+failures(v)+remedy
 	case v.Standing.Paused != "":
-		c.Reason, c.Message = brokerv1alpha1.ReasonPaused, "nothing new is placed here, "+v.Standing.Paused+remedy
+		c.Reason, c.Message = brokerv1alpha1.ReasonPaused, "nothing new is placed here, "+v.Standing.Paused+failures(v)+remedy
 	default:
 		c.Reason, c.Message = brokerv1alpha1.ReasonPausedForSome, "nothing new is placed here for some requesters, "+named(v.Standing.PausedFor)+remedy
 	}
@@ -62,8 +68,46 @@ func withinGrants(v *broker.ClusterView) metav1.Condition {
 		text = named(v.Excess.By)
 	}
 	c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonExceededGrant
-	c.Message = wire.Clip(text+"; what was granted before stays. Run no more than is granted, or ask for more: the Reservations of the cluster say by how much", wire.MaxNote)
+	c.Message = wire.Clip(text+"; what was granted before stays. Run no more than is granted, or ask for more: the Reservations of the cluster say by how much. "+
+		"A new value of annotation "+brokerv1alpha1.LiftPausesAnnotation+" lifts it at once", wire.MaxNote)
 	return c
+}
+
+// liftPauses lifts the pauses of a cluster if the annotation of its object has a new value,
+// and returns what the book says then. Other objects of the cluster do not count, or two of
+// them could lift each other's pauses for ever.
+func (r *Reconciler) liftPauses(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement, v *broker.ClusterView) (*broker.ClusterView, error) {
+	mark := wire.Clip(obj.Annotations[brokerv1alpha1.LiftPausesAnnotation], ledger.MaxMark)
+	if mark == "" || mark == v.Lifted || client.ObjectKeyFromObject(obj) != r.objectOf(v.ClusterID) {
+		return v, nil
+	}
+	lifted, err := r.broker.LiftPauses(ctx, v.ClusterID, mark)
+	if err != nil {
+		return nil, err
+	}
+	if lifted {
+		r.recorder.Eventf(obj, nil, corev1.EventTypeNormal, brokerv1alpha1.ReasonPausesLifted, "Judge",
+			"an operator lifted the pauses of cluster %s (annotation %s=%s)", v.ClusterID, brokerv1alpha1.LiftPausesAnnotation, mark)
+	}
+	return r.broker.Cluster(ctx, v.ClusterID)
+}
+
+// failures lists the requesters that count failures of a provider, the largest number first.
+func failures(v *broker.ClusterView) string {
+	ids := slices.SortedFunc(maps.Keys(v.Failures), func(a, b string) int {
+		return cmp.Or(cmp.Compare(v.Failures[b], v.Failures[a]), cmp.Compare(a, b))
+	})
+	if len(ids) == 0 {
+		return ""
+	}
+	var out []string
+	for _, id := range ids[:min(len(ids), maxNamed)] {
+		out = append(out, fmt.Sprintf("%d for %s", v.Failures[id], id))
+	}
+	if len(ids) > maxNamed {
+		out = append(out, "others")
+	}
+	return " (" + strings.Join(out, ", ") + ")"
 }
 
 // named joins the first texts, by their clusters.

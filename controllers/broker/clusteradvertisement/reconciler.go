@@ -99,6 +99,9 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.ClusterAdver
 			return err
 		}
 	}
+	if view, err = r.liftPauses(ctx, obj, view); err != nil {
+		return err
+	}
 	spec := specOf(view, &obj.Spec)
 	if !equality.Semantic.DeepEqual(spec, obj.Spec) {
 		ignored, authors, err := r.ignoredChanges(ctx, obj, figuresOf(&spec.Resources))

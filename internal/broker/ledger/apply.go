@@ -58,6 +58,8 @@ func (s *State) Apply(position uint64, e *Event) error {
 		s.applyExceed(e.At, e.Exceed)
 	case e.Usage != nil:
 		s.applyUsage(e.Usage)
+	case e.LiftPauses != nil:
+		s.applyLiftPauses(e.LiftPauses)
 	case e.Ceilings != nil:
 		s.applyCeilings(e.Ceilings)
 	case e.Shut != nil:

@@ -67,6 +67,8 @@ func (s *State) Check(e *Event) error {
 		return s.checkExceed(e.Exceed)
 	case e.Usage != nil:
 		return s.checkUsage(e.Usage)
+	case e.LiftPauses != nil:
+		return s.checkLiftPauses(e.LiftPauses)
 	case e.Ceilings != nil:
 		return checkCeilings(e.Ceilings)
 	case e.Shut != nil:
@@ -91,7 +93,7 @@ func (e *Event) changes() int {
 		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
 		e.Enqueue != nil, e.Grant != nil, e.Preempt != nil,
 		e.Settle != nil, e.Restate != nil, e.Reach != nil, e.Heal != nil, e.Keep != nil, e.Take != nil, e.LetGo != nil, e.Ceilings != nil, e.Recall != nil,
-		e.Close != nil, e.Exceed != nil, e.Usage != nil,
+		e.Close != nil, e.Exceed != nil, e.Usage != nil, e.LiftPauses != nil,
 	} {
 		if set {
 			n++

@@ -295,6 +295,20 @@ func (c *Conduct) SuspendedFor(now time.Time, f func(counterpart string, s *Susp
 	}
 }
 
+// Failures returns how many failures each counterpart holds against the cluster.
+func (c *Conduct) Failures(now time.Time) map[string]int32 {
+	if c == nil {
+		return nil
+	}
+	out := map[string]int32{}
+	for id, t := range c.Tallies {
+		if points := t.pointsAt(now); points > 0 {
+			out[id] = (points + failurePoints - 1) / failurePoints
+		}
+	}
+	return out
+}
+
 // Next returns when time alone changes what is suspended; zero for never.
 func (c *Conduct) Next(now time.Time) time.Time {
 	var next time.Time

@@ -45,6 +45,7 @@ type Event struct {
 	Close        *Close        `json:"close,omitempty"`
 	Exceed       *Exceed       `json:"exceed,omitempty"`
 	Usage        *Usage        `json:"usage,omitempty"`
+	LiftPauses   *LiftPauses   `json:"liftPauses,omitempty"`
 }
 
 // Offer is what one cluster has to lend, less what it uses itself. It replaces

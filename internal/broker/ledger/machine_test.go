@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -244,6 +245,9 @@ var kinds = []struct {
 	{"recall", 4, (*machine).anyRecall},
 	{"close", 5, (*machine).anyClose},
 	{"exceed", 6, (*machine).anyExceed},
+	{"lift pauses", 1, func(_ *machine, c choose) Event {
+		return Event{LiftPauses: &LiftPauses{ClusterID: oneOf(c, paris, berlin, rome, "nowhere"), Mark: oneOf(c, "", "one", "two", "three", strings.Repeat("x", 64+c(2)))}}
+	}},
 	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
 	{"forget", 3, (*machine).anyForget},
 	{"lineage", 1, (*machine).anyLineage},

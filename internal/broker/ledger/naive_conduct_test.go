@@ -228,6 +228,9 @@ func (n *naive) conductDiffers(s *State, id string) error {
 		party := naiveParty{id, consumes}
 		all := n.dealings[party]
 		if len(all) == 0 {
+			if c := s.Cluster(id); c.Providing != nil && !consumes || c.Consuming != nil && consumes {
+				return fmt.Errorf("%+v and %+v are remembered of nothing, consuming %t", c.Providing, c.Consuming, consumes)
+			}
 			continue
 		}
 		var b naiveBook

@@ -42,6 +42,8 @@ type naiveCluster struct {
 	// announced is the lineage in which it did.
 	announced string
 	lost      time.Time
+	// lifted is the mark with which its pauses were lifted last.
+	lifted string
 }
 
 type naiveEntry struct {
@@ -238,6 +240,11 @@ func (n *naive) refusals(e *Event) []error {
 		no = append(no, n.refusalsToRecall(e.Recall)...)
 	case e.Exceed != nil:
 		no = append(no, n.refusalsToExceed(e.Exceed)...)
+	case e.LiftPauses != nil:
+		c, l := n.clusters[e.LiftPauses.ClusterID], e.LiftPauses
+		refuse(c == nil, ErrUnknown)
+		refuse(l.Mark == "" || len(l.Mark) > 64, ErrMalformed)
+		refuse(c != nil && c.lifted == l.Mark, ErrTaken)
 	case e.Close != nil:
 		entry := n.entry(e.Close.Name)
 		refuse(entry == nil, ErrUnknown)
@@ -414,6 +421,10 @@ func (n *naive) record(e *Event) {
 		n.grant(e.Recall.PlacementRef).recalled = e.Recall.Ends
 	case e.Exceed != nil:
 		n.exceed(e)
+	case e.LiftPauses != nil:
+		n.clusters[e.LiftPauses.ClusterID].lifted = e.LiftPauses.Mark
+		delete(n.dealings, naiveParty{e.LiftPauses.ClusterID, false})
+		delete(n.dealings, naiveParty{e.LiftPauses.ClusterID, true})
 	case e.Close != nil:
 		n.entry(e.Close.Name).closed = true
 	case e.Shut != nil:

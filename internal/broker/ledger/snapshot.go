@@ -32,6 +32,7 @@ type snapshotCluster struct {
 	Record      Record    `json:"record,omitzero"`
 	Providing   *Conduct  `json:"providing,omitempty"`
 	Consuming   *Conduct  `json:"consuming,omitempty"`
+	Lifted      string    `json:"lifted,omitempty"`
 }
 
 type snapshotShut struct {
@@ -47,7 +48,7 @@ type Frozen struct{ snapshot }
 func (s *State) Freeze() *Frozen {
 	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.frozen(), Ceilings: s.ceilings}
 	for _, c := range s.clusters {
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.clone(), c.Consuming.clone()})
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.clone(), c.Consuming.clone(), c.Lifted})
 	}
 	// One piece of memory for all of them.
 	copies := make([]Reservation, 0, len(s.reservations))
@@ -174,7 +175,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 	}
 	restored := &Cluster{
 		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince, Record: c.Record,
-		Providing: c.Providing, Consuming: c.Consuming,
+		Providing: c.Providing, Consuming: c.Consuming, Lifted: c.Lifted,
 		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
 		stretch: s.stretchOf(&c.Offer),
 	}

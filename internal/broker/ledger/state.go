@@ -57,6 +57,8 @@ type Cluster struct {
 	// Providing is how the cluster kept its promises lately, Consuming how it kept within
 	// what it was granted. Each is nil where nothing went wrong.
 	Providing, Consuming *Conduct
+	// Lifted is the mark with which an operator lifted its pauses last, "" before.
+	Lifted string
 	// holds is what each live placement holds here, by placement name.
 	holds map[string]quantity.Amounts
 	// quoted are the quotes for which capacity is held here, by name.
