@@ -14,6 +14,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -118,7 +119,7 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.ClusterAdver
 
 // offer returns nil, nil for a manifest that was refused; its status says why.
 func (r *Reconciler) offer(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement) (*broker.ClusterView, error) {
-	offer, err := offerOf(obj)
+	offer, err := specs.ReadOffer(obj)
 	if err == nil {
 		err = r.broker.OfferManifest(ctx, offer)
 	}

@@ -20,10 +20,9 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -214,7 +213,7 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.Reservation)
 }
 
 func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
-	request, err := requestOf(obj)
+	request, err := specs.ReadRequest(obj)
 	if err != nil {
 		return r.refuse(ctx, obj, fault.New(fault.Invalid, "%v", err))
 	}
@@ -235,30 +234,6 @@ func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservatio
 	}
 	failpoint.Hit(failpoint.BrokerObjectReserved)
 	return r.project(ctx, obj, view)
-}
-
-func requestOf(obj *brokerv1alpha1.Reservation) (broker.Request, error) {
-	amounts, err := quantity.FromResourceList(resourceList(obj))
-	if err != nil {
-		return broker.Request{}, fmt.Errorf("requestedResources: %w", err)
-	}
-	q := broker.Request{
-		Requester: obj.Spec.RequesterID, Tenant: obj.Spec.Tenant, Priority: obj.Spec.Priority,
-		Amounts: amounts, Target: obj.Spec.TargetClusterID,
-		Object: &ledger.ObjectRef{Namespace: obj.Namespace, Name: obj.Name, UID: string(obj.UID)},
-	}
-	if q.Terms, err = ReadTerms(&obj.Spec); err != nil {
-		return broker.Request{}, err
-	}
-	if obj.Spec.Duration != nil {
-		q.Duration = obj.Spec.Duration.Duration
-	}
-	q.Queue = obj.Spec.QueuePolicy == brokerv1alpha1.QueuePolicyQueue
-	q.Patient = obj.Spec.Healing == brokerv1alpha1.HealingWait
-	if obj.Spec.QueueTimeout != nil {
-		q.Wait = obj.Spec.QueueTimeout.Duration
-	}
-	return q, nil
 }
 
 func (r *Reconciler) lookUp(ctx context.Context, obj *brokerv1alpha1.Reservation) (*broker.ReservationView, error) {

@@ -4,7 +4,6 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -15,11 +14,4 @@ func termsOf(v *broker.ReservationView) brokerv1alpha1.Terms {
 	// What the book holds was read from a request, and can be written as one.
 	out, _ := wire.ToTermsSpec(&req)
 	return out
-}
-
-// ReadTerms reads what a Reservation asks beside amounts.
-func ReadTerms(spec *brokerv1alpha1.ReservationSpec) (terms.Terms, error) {
-	var req v1.ReservationRequest
-	wire.FromTermsSpec(&spec.Terms, &req)
-	return wire.ToTerms(&req)
 }

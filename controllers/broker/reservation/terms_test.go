@@ -9,6 +9,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 )
 
 // What is asked with an object reaches the book, and is shown as it was written.
@@ -30,7 +31,7 @@ func TestTermsOfAReservationComeBackAsTheyWereWritten(t *testing.T) {
 		PodShapes: []brokerv1alpha1.PodShape{{Count: 4, Resources: brokerv1alpha1.PodResources{"cpu": resource.MustParse("4")}}},
 		Data:      &brokerv1alpha1.DataVolume{Volume: resource.MustParse("500Gi"), Region: "eu-south"},
 	}
-	read, err := ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: written})
+	read, err := specs.ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: written})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestTermsOfAReservationComeBackAsTheyWereWritten(t *testing.T) {
 }
 
 func TestTermsThatCannotBeMeantAreNamed(t *testing.T) {
-	_, err := ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: brokerv1alpha1.Terms{
+	_, err := specs.ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: brokerv1alpha1.Terms{
 		Constraints: &brokerv1alpha1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"sla": ">=gold"}},
 	}})
 	if err == nil {

@@ -1,4 +1,4 @@
-package brokerconfig
+package specs
 
 import (
 	"maps"
@@ -28,7 +28,7 @@ func TestHowLongAReservationIsHeldByDefault(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			config, err := ConfigOf(&brokerv1alpha1.BrokerConfigSpec{DefaultTTL: tc.ttl, MaxDuration: tc.longest})
+			config, err := ReadConfig(&brokerv1alpha1.BrokerConfigSpec{DefaultTTL: tc.ttl, MaxDuration: tc.longest})
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Errorf("got %v, want %q", err, tc.wantErr)
@@ -43,11 +43,11 @@ func TestHowLongAReservationIsHeldByDefault(t *testing.T) {
 }
 
 func TestCeilingsOfOverSubscription(t *testing.T) {
-	config, err := ConfigOf(&brokerv1alpha1.BrokerConfigSpec{OverSubscriptionCeilings: brokerv1alpha1.OverSubscription{"cpu": "1.5", "memory": "1"}})
+	config, err := ReadConfig(&brokerv1alpha1.BrokerConfigSpec{OverSubscriptionCeilings: brokerv1alpha1.OverSubscription{"cpu": "1.5", "memory": "1"}})
 	if want := (quantity.Ratios{"cpu": 150}); err != nil || !maps.Equal(config.OverSubscription, want) {
 		t.Errorf("got %v and %v, want %v", config.OverSubscription, err, want)
 	}
-	_, err = ConfigOf(&brokerv1alpha1.BrokerConfigSpec{OverSubscriptionCeilings: brokerv1alpha1.OverSubscription{"nvidia.com/gpu": "2"}})
+	_, err = ReadConfig(&brokerv1alpha1.BrokerConfigSpec{OverSubscriptionCeilings: brokerv1alpha1.OverSubscription{"nvidia.com/gpu": "2"}})
 	if err == nil || !strings.Contains(err.Error(), `overSubscriptionCeilings: "nvidia.com/gpu" cannot be over-subscribed`) {
 		t.Errorf("of devices: %v", err)
 	}
@@ -66,7 +66,7 @@ func TestRatesAreReadWholeOrRefused(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			config, err := ConfigOf(&brokerv1alpha1.BrokerConfigSpec{ExchangeRates: &tc.table})
+			config, err := ReadConfig(&brokerv1alpha1.BrokerConfigSpec{ExchangeRates: &tc.table})
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Errorf("got %v, want %q", err, tc.wantErr)
