@@ -17,7 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 )
 
-// Reconcile hands the configuration to the broker whole, or not at all.
+// Reconcile hands a valid configuration to the broker. An invalid one is not applied in part.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obj := &brokerv1alpha1.BrokerConfig{}
 	err := r.client.Get(ctx, req.NamespacedName, obj)
@@ -30,38 +30,38 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	ready := metav1.Condition{
 		Type: brokerv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Applied",
-		Message: "the broker decides by this configuration", ObservedGeneration: obj.Generation,
+		Message: "the broker uses this configuration", ObservedGeneration: obj.Generation,
 	}
 	config, err := specs.ReadConfig(&obj.Spec)
 	if err != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Invalid", err.Error()+"; "+r.keep(ctx, &obj.Spec)
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Invalid", err.Error()+"; "+r.keepUsableConfig(ctx, &obj.Spec)
 	} else {
 		r.broker.SetConfig(ctx, config)
-		ready.Message += contradictions(config.Access)
+		ready.Message += describeContradictions(config.Access)
 	}
 	before := obj.DeepCopy()
 	obj.Status.ObservedGeneration = obj.Generation
 	meta.SetStatusCondition(&obj.Status.Conditions, ready)
 	if equality.Semantic.DeepEqual(before.Status, obj.Status) || !r.broker.Serving() {
-		// Every replica decides by it; the one that serves says so.
+		// Every replica applies the configuration; only the serving one writes the status.
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(r.client.Status().Patch(ctx, obj, client.MergeFrom(before)))
 }
 
-// keep says what holds beside a configuration that cannot. One that is invalid when
-// the broker starts must not let in whom it denies.
-func (r *Reconciler) keep(ctx context.Context, spec *brokerv1alpha1.BrokerConfigSpec) string {
+// keepUsableConfig leaves the previous configuration in force and returns the text for the condition. A broker that
+// starts with an invalid configuration still applies its access lists, so that denied clusters stay out.
+func (r *Reconciler) keepUsableConfig(ctx context.Context, spec *brokerv1alpha1.BrokerConfigSpec) string {
 	if r.broker.Configured() {
-		return "the former configuration stays in force"
+		return "the previous configuration stays in force"
 	}
 	config := broker.DefaultConfig()
 	config.Access = access.PolicyOf(spec)
 	r.broker.SetConfig(ctx, config)
-	return "its access lists are in force, and else the defaults"
+	return "its access lists are in force, everything else has its default"
 }
 
-func contradictions(policy access.Policy) string {
+func describeContradictions(policy access.Policy) string {
 	both := policy.Contradictions()
 	if len(both) == 0 {
 		return ""

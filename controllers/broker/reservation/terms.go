@@ -7,11 +7,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// termsOf are the terms of a reservation that an agent asked for.
+// termsOf returns the constraints, pod shapes and data of a reservation, as a user would have written them.
 func termsOf(v *broker.ReservationView) brokerv1alpha1.Terms {
 	var req v1.ReservationRequest
 	wire.FromTerms(v.Demands(), &req)
-	// What the book holds was read from a request, and can be written as one.
+	// The book's values were read from a request, so the conversion cannot fail.
 	out, _ := wire.ToTermsSpec(&req)
 	return out
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 )
 
-// What is asked with an object reaches the book, and is shown as it was written.
-func TestTermsOfAReservationComeBackAsTheyWereWritten(t *testing.T) {
+func TestTermsSurviveTheRoundTripThroughTheBook(t *testing.T) {
 	written := brokerv1alpha1.Terms{
 		Group: "training",
 		Constraints: &brokerv1alpha1.Constraints{
@@ -41,11 +40,11 @@ func TestTermsOfAReservationComeBackAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestTermsThatCannotBeMeantAreNamed(t *testing.T) {
+func TestClaimComparedWithAWordIsRefused(t *testing.T) {
 	_, err := specs.ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: brokerv1alpha1.Terms{
 		Constraints: &brokerv1alpha1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"sla": ">=gold"}},
 	}})
 	if err == nil {
-		t.Error("a claim that is compared with no number is read")
+		t.Error("a claim compared with a word is accepted")
 	}
 }

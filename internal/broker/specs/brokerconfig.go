@@ -34,7 +34,7 @@ func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 		}
 	}
 	config.Headroom = int(spec.Headroom)
-	config.Budget = budgetOf(spec.MemberBudget, config.Budget)
+	config.Budget = readBudget(spec.MemberBudget, config.Budget)
 	if v := spec.Visibility; v != nil {
 		config.Visibility = broker.Visibility{Candidates: v.Candidates, HidePrices: v.HidePrices}
 	}
@@ -42,13 +42,13 @@ func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	if config.OverSubscription, err = quantity.ParseRatios(spec.OverSubscriptionCeilings); err != nil {
 		return config, fmt.Errorf("overSubscriptionCeilings: %w", err)
 	}
-	if config.Rates, err = ratesOf(spec.ExchangeRates); err != nil {
+	if config.Rates, err = readExchangeRates(spec.ExchangeRates); err != nil {
 		return config, fmt.Errorf("exchangeRates: %w", err)
 	}
 	if spec.StaleThreshold != nil {
 		config.StaleThreshold = spec.StaleThreshold.Duration
 	}
-	config.Queue, config.Preemption, config.Ceilings = queueOf(spec, config.Queue), preemptionOf(spec, config.Preemption), ceilingsOf(spec)
+	config.Queue, config.Preemption, config.Ceilings = readQueue(spec, config.Queue), readPreemption(spec, config.Preemption), readPriorityCeilings(spec)
 	if config.Bounds, err = broker.BoundsOf(spec); err != nil {
 		return config, err
 	}
@@ -64,7 +64,7 @@ func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	return config, nil
 }
 
-func budgetOf(set *brokerv1alpha1.MemberBudget, budget broker.Budget) broker.Budget {
+func readBudget(set *brokerv1alpha1.MemberBudget, budget broker.Budget) broker.Budget {
 	if set == nil {
 		return budget
 	}
@@ -77,7 +77,7 @@ func budgetOf(set *brokerv1alpha1.MemberBudget, budget broker.Budget) broker.Bud
 	return budget
 }
 
-func ratesOf(table *brokerv1alpha1.ExchangeRates) (decision.Rates, error) {
+func readExchangeRates(table *brokerv1alpha1.ExchangeRates) (decision.Rates, error) {
 	if table == nil {
 		return decision.Rates{}, nil
 	}
@@ -95,7 +95,7 @@ func ratesOf(table *brokerv1alpha1.ExchangeRates) (decision.Rates, error) {
 	return rates, rates.Validate()
 }
 
-func queueOf(spec *brokerv1alpha1.BrokerConfigSpec, config broker.QueueConfig) broker.QueueConfig {
+func readQueue(spec *brokerv1alpha1.BrokerConfigSpec, config broker.QueueConfig) broker.QueueConfig {
 	if spec.Queue == nil {
 		return config
 	}
@@ -108,7 +108,7 @@ func queueOf(spec *brokerv1alpha1.BrokerConfigSpec, config broker.QueueConfig) b
 	return config
 }
 
-func preemptionOf(spec *brokerv1alpha1.BrokerConfigSpec, config broker.PreemptionConfig) broker.PreemptionConfig {
+func readPreemption(spec *brokerv1alpha1.BrokerConfigSpec, config broker.PreemptionConfig) broker.PreemptionConfig {
 	if spec.Preemption == nil {
 		return config
 	}
@@ -119,7 +119,7 @@ func preemptionOf(spec *brokerv1alpha1.BrokerConfigSpec, config broker.Preemptio
 	return config
 }
 
-func ceilingsOf(spec *brokerv1alpha1.BrokerConfigSpec) broker.Ceilings {
+func readPriorityCeilings(spec *brokerv1alpha1.BrokerConfigSpec) broker.Ceilings {
 	c := broker.Ceilings{Default: spec.DefaultMaxPriority, Of: map[string]int32{}}
 	for _, ceiling := range spec.PriorityCeilings {
 		c.Of[ceiling.ClusterID] = ceiling.MaxPriority

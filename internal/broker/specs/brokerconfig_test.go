@@ -12,19 +12,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-func TestHowLongAReservationIsHeldByDefault(t *testing.T) {
+func TestDefaultTTLKeepsWithinMaxDuration(t *testing.T) {
 	of := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 	cases := map[string]struct {
 		ttl, longest *metav1.Duration
 		want         time.Duration
 		wantErr      string
 	}{
-		"an hour":                       {want: time.Hour},
-		"what is set":                   {ttl: of(2 * time.Hour), want: 2 * time.Hour},
-		"no longer than the maximum":    {longest: of(time.Minute), want: time.Minute},
-		"as long as the maximum":        {ttl: of(time.Hour), longest: of(time.Hour), want: time.Hour},
-		"set to more than the maximum":  {ttl: of(time.Hour), longest: of(time.Minute), wantErr: "defaultTTL: 1h0m0s is longer than maxDuration 1m0s"},
-		"an hour, the maximum is a day": {longest: of(24 * time.Hour), want: time.Hour},
+		"an hour by default":                    {want: time.Hour},
+		"the set value":                         {ttl: of(2 * time.Hour), want: 2 * time.Hour},
+		"no longer than the maximum":            {longest: of(time.Minute), want: time.Minute},
+		"as long as the maximum":                {ttl: of(time.Hour), longest: of(time.Hour), want: time.Hour},
+		"set to more than the maximum":          {ttl: of(time.Hour), longest: of(time.Minute), wantErr: "defaultTTL: 1h0m0s is longer than maxDuration 1m0s"},
+		"an hour although the maximum is a day": {longest: of(24 * time.Hour), want: time.Hour},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -42,27 +42,27 @@ func TestHowLongAReservationIsHeldByDefault(t *testing.T) {
 	}
 }
 
-func TestCeilingsOfOverSubscription(t *testing.T) {
+func TestOverSubscriptionCeilingsAreRead(t *testing.T) {
 	config, err := ReadConfig(&brokerv1alpha1.BrokerConfigSpec{OverSubscriptionCeilings: brokerv1alpha1.OverSubscription{"cpu": "1.5", "memory": "1"}})
 	if want := (quantity.Ratios{"cpu": 150}); err != nil || !maps.Equal(config.OverSubscription, want) {
 		t.Errorf("got %v and %v, want %v", config.OverSubscription, err, want)
 	}
 	_, err = ReadConfig(&brokerv1alpha1.BrokerConfigSpec{OverSubscriptionCeilings: brokerv1alpha1.OverSubscription{"nvidia.com/gpu": "2"}})
 	if err == nil || !strings.Contains(err.Error(), `overSubscriptionCeilings: "nvidia.com/gpu" cannot be over-subscribed`) {
-		t.Errorf("of devices: %v", err)
+		t.Errorf("over-subscription of devices: %v", err)
 	}
 }
 
-func TestRatesAreReadWholeOrRefused(t *testing.T) {
+func TestExchangeRatesAreReadWholeOrRefused(t *testing.T) {
 	cases := map[string]struct {
 		table   brokerv1alpha1.ExchangeRates
 		wantErr string
 	}{
-		"two":                {table: brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "1.1", "CHF": "0.94"}}},
-		"a day that is none": {brokerv1alpha1.ExchangeRates{Date: "2026-02-30", Base: "EUR"}, `exchangeRates: date: "2026-02-30" is no day`},
-		"a rate of zero":     {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "0"}}, `exchangeRates: the rate of "USD" must be above zero`},
-		"no number":          {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "1,1"}}, "exchangeRates: rates[USD]"},
-		"one for the base":   {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"EUR": "1"}}, `"EUR" is the base`},
+		"two rates":                {table: brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "1.1", "CHF": "0.94"}}},
+		"an impossible date":       {brokerv1alpha1.ExchangeRates{Date: "2026-02-30", Base: "EUR"}, `exchangeRates: date: "2026-02-30" is no day`},
+		"a rate of zero":           {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "0"}}, `exchangeRates: the rate of "USD" must be above zero`},
+		"a rate that is no number": {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "1,1"}}, "exchangeRates: rates[USD]"},
+		"a rate for the base":      {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"EUR": "1"}}, `"EUR" is the base`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 // ReadOffer returns the offer in a ClusterAdvertisement that was written by hand.
 func ReadOffer(obj *brokerv1alpha1.ClusterAdvertisement) (*ledger.Offer, error) {
 	spec := &obj.Spec
-	digest, err := digestOf(spec)
+	digest, err := digestAuthored(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -34,23 +34,23 @@ func ReadOffer(obj *brokerv1alpha1.ClusterAdvertisement) (*ledger.Offer, error) 
 	if spec.Topology != nil {
 		o.Region, o.Zone = spec.Topology.Region, spec.Topology.Zone
 	}
-	if o.Capacity, err = amounts("capacity", spec.Resources.Capacity); err != nil {
+	if o.Capacity, err = readAmounts("capacity", spec.Resources.Capacity); err != nil {
 		return nil, err
 	}
 	o.Allocatable = o.Capacity
 	if spec.Resources.Allocatable != nil {
-		if o.Allocatable, err = amounts("allocatable", spec.Resources.Allocatable); err != nil {
+		if o.Allocatable, err = readAmounts("allocatable", spec.Resources.Allocatable); err != nil {
 			return nil, err
 		}
 	}
-	if o.Allocated, err = amounts("allocated", spec.Resources.Allocated); err != nil {
+	if o.Allocated, err = readAmounts("allocated", spec.Resources.Allocated); err != nil {
 		return nil, err
 	}
 	if o.OverSubscription, err = quantity.ParseRatios(spec.OverSubscription); err != nil {
 		return nil, fault.New(fault.Invalid, "spec.overSubscription: %v", err)
 	}
 	for _, s := range spec.NodeShapes {
-		free, err := amounts("nodeShapes", s.Free)
+		free, err := readAmounts("nodeShapes", s.Free)
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func CheckOffer(obj *brokerv1alpha1.ClusterAdvertisement) error {
 	return broker.CheckOffer(offer)
 }
 
-func amounts(field string, list corev1.ResourceList) (quantity.Amounts, error) {
+func readAmounts(field string, list corev1.ResourceList) (quantity.Amounts, error) {
 	a, err := quantity.FromResourceList(list)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "spec.resources.%s: %v", field, err)
@@ -87,9 +87,9 @@ func amounts(field string, list corev1.ResourceList) (quantity.Amounts, error) {
 	return a, nil
 }
 
-// digestOf what the manifest's author can set, so that the broker's own figures do
-// not look like news of the cluster.
-func digestOf(spec *brokerv1alpha1.ClusterAdvertisementSpec) (string, error) {
+// digestAuthored returns the digest of the fields that a manifest's author can set. The broker's own figures are left
+// out, so that writing them does not look like a new offer.
+func digestAuthored(spec *brokerv1alpha1.ClusterAdvertisementSpec) (string, error) {
 	authored := spec.DeepCopy()
 	authored.Resources.Reserved, authored.Resources.Available = nil, nil
 	text, err := json.Marshal(authored)
