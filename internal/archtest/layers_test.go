@@ -104,11 +104,12 @@ func TestBinariesLinkOnlyTheirWing(t *testing.T) {
 		binary string
 		free   []string
 	}{
-		"the broker links no Liqo":       {"cmd/broker", []string{"github.com/liqotech", module + "/liqo"}},
-		"the broker links no agent":      {"cmd/broker", []string{module + "/internal/agent", module + "/controllers/agent"}},
-		"the broker links no playground": {"cmd/broker", []string{module + "/internal/playground", module + "/e2e"}},
-		"the agent links no broker":      {"cmd/agent", []string{module + "/internal/broker", module + "/controllers/broker"}},
-		"the agent links no playground":  {"cmd/agent", []string{module + "/internal/playground", module + "/e2e"}},
+		"the broker links no Liqo":                   {"cmd/broker", []string{"github.com/liqotech", module + "/liqo"}},
+		"the broker links no agent":                  {"cmd/broker", []string{module + "/internal/agent", module + "/controllers/agent"}},
+		"the broker links no playground":             {"cmd/broker", []string{module + "/internal/playground", module + "/e2e"}},
+		"the broker's admission links no controller": {"webhooks/broker", []string{module + "/controllers"}},
+		"the agent links no broker":                  {"cmd/agent", []string{module + "/internal/broker", module + "/controllers/broker"}},
+		"the agent links no playground":              {"cmd/agent", []string{module + "/internal/playground", module + "/e2e"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
