@@ -1488,7 +1488,7 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/reservations/{name} (the `ReleaseReservation` operationId).
 	ReleaseReservation(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetReservation Read a reservation of which the caller is requester or provider.
+	// GetReservation Read a reservation of the caller, as its requester or provider.
 	//
 	// Corresponds with GET /api/v1/reservations/{name} (the `GetReservation` operationId).
 	GetReservation(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1948,7 +1948,7 @@ func (c *Client) ReleaseReservation(ctx context.Context, name string, reqEditors
 	return c.Client.Do(req)
 }
 
-// GetReservation Read a reservation of which the caller is requester or provider.
+// GetReservation Read a reservation of the caller, as its requester or provider.
 //
 // Corresponds with GET /api/v1/reservations/{name} (the `GetReservation` operationId).
 func (c *Client) GetReservation(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2985,7 +2985,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/reservations/{name} (the `ReleaseReservation` operationId).
 	ReleaseReservationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ReleaseReservationResponse, error)
 
-	// GetReservationWithResponse Read a reservation of which the caller is requester or provider.
+	// GetReservationWithResponse Read a reservation of the caller, as its requester or provider.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4252,7 +4252,7 @@ func (c *ClientWithResponses) ReleaseReservationWithResponse(ctx context.Context
 	return ParseReleaseReservationResponse(rsp)
 }
 
-// GetReservationWithResponse Read a reservation of which the caller is requester or provider.
+// GetReservationWithResponse Read a reservation of the caller, as its requester or provider.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5115,7 +5115,7 @@ type ServerInterface interface {
 	// ReleaseReservation Release a reservation.
 	// (DELETE /api/v1/reservations/{name})
 	ReleaseReservation(w http.ResponseWriter, r *http.Request, name string)
-	// GetReservation Read a reservation of which the caller is requester or provider.
+	// GetReservation Read a reservation of the caller, as its requester or provider.
 	// (GET /api/v1/reservations/{name})
 	GetReservation(w http.ResponseWriter, r *http.Request, name string)
 	// ChangeReservation Change the duration or the resources of a reservation.
@@ -6409,7 +6409,7 @@ type StrictServerInterface interface {
 	// ReleaseReservation Release a reservation.
 	// (DELETE /api/v1/reservations/{name})
 	ReleaseReservation(ctx context.Context, request ReleaseReservationRequestObject) (ReleaseReservationResponseObject, error)
-	// GetReservation Read a reservation of which the caller is requester or provider.
+	// GetReservation Read a reservation of the caller, as its requester or provider.
 	// (GET /api/v1/reservations/{name})
 	GetReservation(ctx context.Context, request GetReservationRequestObject) (GetReservationResponseObject, error)
 	// ChangeReservation Change the duration or the resources of a reservation.
