@@ -17,7 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 )
 
-// definitions are the CustomResourceDefinitions of the product.
+// definitions matches the files of the product's CRDs.
 const definitions = "../../charts/*/files/crds/*.yaml"
 
 const (
@@ -25,14 +25,14 @@ const (
 	timeout = 30 * time.Second
 )
 
-// apiServer is an API server that has the product's kinds.
+// apiServer is an API server with the product's CRDs.
 type apiServer struct {
 	client.Client
 	config *rest.Config
 }
 
-// TestKinds boots one API server for everything that is checked against it.
-func TestKinds(t *testing.T) {
+// TestCRDs runs all tests of the CRDs on one API server.
+func TestCRDs(t *testing.T) {
 	config := controlplanetest.Start(t).RESTConfig()
 	kubernetes, err := client.New(config, client.Options{})
 	if err != nil {
@@ -41,11 +41,11 @@ func TestKinds(t *testing.T) {
 	server := apiServer{Client: client.WithFieldValidation(kubernetes, metav1.FieldValidationStrict), config: config}
 	server.awaitNamespace(t, metav1.NamespaceDefault)
 
-	for _, name := range files(t, definitions) {
-		t.Run("the API server takes "+filepath.Base(name), func(t *testing.T) { server.define(t, name) })
+	for _, name := range matchFiles(t, definitions) {
+		t.Run("the API server takes "+filepath.Base(name), func(t *testing.T) { server.createCRD(t, name) })
 	}
 	if t.Failed() {
-		t.Fatal("without all kinds the rest has no meaning")
+		t.Fatal("the other tests need all CRDs")
 	}
 	t.Run("published manifests", server.testPublishedManifests)
 	t.Run("samples", server.testSamples)
@@ -55,22 +55,22 @@ func TestKinds(t *testing.T) {
 	t.Run("field selectors", server.testFieldSelectors)
 }
 
-// awaitNamespace waits for a namespace that the API server makes by itself.
+// awaitNamespace waits for a namespace that the API server creates itself.
 func (s apiServer) awaitNamespace(t *testing.T, name string) {
 	t.Helper()
-	s.await(t, "namespace "+name, func(ctx context.Context) error {
+	s.awaitSuccess(t, "namespace "+name, func(ctx context.Context) error {
 		return s.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
 	})
 }
 
-// define creates a CustomResourceDefinition and waits until it is served. The
-// API server refuses one with a rule that may cost too much.
-func (s apiServer) define(t *testing.T, name string) {
+// createCRD creates a CRD and waits until it is established. The API server refuses a CRD whose
+// rules may cost too much.
+func (s apiServer) createCRD(t *testing.T, name string) {
 	crd := readManifest(t, name)
 	if err := s.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	s.await(t, "Established of "+crd.GetName(), func(ctx context.Context) error {
+	s.awaitSuccess(t, "Established of "+crd.GetName(), func(ctx context.Context) error {
 		if err := s.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
 			return err
 		}
@@ -81,8 +81,8 @@ func (s apiServer) define(t *testing.T, name string) {
 	})
 }
 
-// await repeats a check until it succeeds.
-func (s apiServer) await(t *testing.T, what string, check func(context.Context) error) {
+// awaitSuccess repeats a check until it succeeds.
+func (s apiServer) awaitSuccess(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), poll, timeout, true, func(ctx context.Context) (bool, error) {
@@ -94,8 +94,8 @@ func (s apiServer) await(t *testing.T, what string, check func(context.Context) 
 	}
 }
 
-// namespace makes a namespace for one test.
-func (s apiServer) namespace(t *testing.T, name string) string {
+// createNamespace creates a namespace for one test.
+func (s apiServer) createNamespace(t *testing.T, name string) string {
 	t.Helper()
 	if err := s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		t.Fatal(err)
@@ -103,8 +103,8 @@ func (s apiServer) namespace(t *testing.T, name string) string {
 	return name
 }
 
-// read fetches an object anew.
-func (s apiServer) read(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
+// readObject reads the stored version of an object.
+func (s apiServer) readObject(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	fresh := &unstructured.Unstructured{}
 	fresh.SetGroupVersionKind(object.GroupVersionKind())
@@ -114,9 +114,9 @@ func (s apiServer) read(t *testing.T, object *unstructured.Unstructured) *unstru
 	return fresh
 }
 
-// conditionStatus is the status of one condition, empty if it is not there.
+// conditionStatus returns the status of a condition, or "" if the condition is absent.
 func conditionStatus(object *unstructured.Unstructured, conditionType string) string {
-	for _, condition := range conditions(object) {
+	for _, condition := range conditionsOf(object) {
 		if condition["type"] == conditionType {
 			status, _ := condition["status"].(string)
 			return status
@@ -125,8 +125,9 @@ func conditionStatus(object *unstructured.Unstructured, conditionType string) st
 	return ""
 }
 
-func conditions(object *unstructured.Unstructured) []map[string]any {
-	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions") // absent and malformed are both none
+// conditionsOf returns an object's conditions. Absent and malformed conditions count as none.
+func conditionsOf(object *unstructured.Unstructured) []map[string]any {
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	var out []map[string]any
 	for _, item := range list {
 		if condition, ok := item.(map[string]any); ok {

@@ -12,18 +12,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// testExamples applies docs/examples as a reader would, and wants them all listed.
+// testExamples applies docs/examples the way a reader does, and checks that the README lists
+// them all.
 func (s apiServer) testExamples(t *testing.T) {
 	list, err := os.ReadFile("../../docs/examples/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The sample's, of which there can be one alone.
+	// Remove the BrokerConfig of the samples: only one may exist.
 	sample := readManifest(t, "../../config/samples/broker_v1alpha1_brokerconfig.yaml")
 	if err := s.Delete(t.Context(), sample); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range files(t, "../../docs/examples/*/*.yaml") {
+	for _, name := range matchFiles(t, "../../docs/examples/*/*.yaml") {
 		short := strings.TrimPrefix(filepath.ToSlash(name), "../../docs/examples/")
 		t.Run(short, func(t *testing.T) {
 			content, err := os.ReadFile(name)

@@ -1,4 +1,4 @@
-// Package apitest holds the kinds of the product against a real API server.
+// Package apitest tests the product's CRDs on a real API server.
 package apitest
 
 import (
@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// readManifest reads a file that holds one object.
+// readManifest reads a file with one object.
 func readManifest(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
 	content, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parse(t, content)
+	return parseObject(t, content)
 }
 
-// parse reads one object of YAML the way the API server does: numbers without a
-// fraction are integers.
-func parse(t *testing.T, manifest []byte) *unstructured.Unstructured {
+// parseObject reads one object of YAML like the API server: numbers without a fraction are
+// integers.
+func parseObject(t *testing.T, manifest []byte) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
 	if err := yaml.NewYAMLToJSONDecoder(bytes.NewReader(manifest)).Decode(object); err != nil {
@@ -32,8 +32,8 @@ func parse(t *testing.T, manifest []byte) *unstructured.Unstructured {
 	return object
 }
 
-// files lists what a pattern matches, and fails if that is nothing.
-func files(t *testing.T, pattern string) []string {
+// matchFiles lists the files that match a pattern. It fails if there are none.
+func matchFiles(t *testing.T, pattern string) []string {
 	t.Helper()
 	names, err := filepath.Glob(pattern)
 	if err != nil {

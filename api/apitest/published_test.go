@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// testPublishedManifests applies the manifests published for earlier versions,
-// exactly as they were printed. As for every kind with a status subresource, the
-// status they carry is checked for unknown fields and dropped.
+// testPublishedManifests applies the published manifests of earlier versions unchanged. Like
+// every object with a status subresource, the status in them is checked for unknown fields and
+// dropped.
 func (s apiServer) testPublishedManifests(t *testing.T) {
-	namespace := s.namespace(t, "published")
-	for _, name := range files(t, "testdata/manifests/*.yaml") {
+	namespace := s.createNamespace(t, "published")
+	for _, name := range matchFiles(t, "testdata/manifests/*.yaml") {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			manifest := readManifest(t, name)
 			printed := manifest.DeepCopy()
@@ -26,17 +26,17 @@ func (s apiServer) testPublishedManifests(t *testing.T) {
 			if err := s.Create(t.Context(), manifest); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(printed.Object["spec"], s.read(t, manifest).Object["spec"]); diff != "" {
+			if diff := cmp.Diff(printed.Object["spec"], s.readObject(t, manifest).Object["spec"]); diff != "" {
 				t.Errorf("spec that was stored (-printed +stored):\n%s", diff)
 			}
 		})
 	}
 }
 
-// testSamples applies config/samples and wants one of every kind.
+// testSamples applies config/samples and checks that they cover every CRD.
 func (s apiServer) testSamples(t *testing.T) {
 	shown := map[string]bool{}
-	for _, name := range files(t, "../../config/samples/*.yaml") {
+	for _, name := range matchFiles(t, "../../config/samples/*.yaml") {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			content, err := os.ReadFile(name)
 			if err != nil {
@@ -45,21 +45,21 @@ func (s apiServer) testSamples(t *testing.T) {
 			if !bytes.HasPrefix(content, []byte("# ")) {
 				t.Error("a sample begins with a comment that says what it is for")
 			}
-			sample := parse(t, content)
+			sample := parseObject(t, content)
 			if err := s.Create(t.Context(), sample); err != nil {
 				t.Fatal(err)
 			}
 			shown[sample.GroupVersionKind().GroupKind().String()] = true
 		})
 	}
-	for _, name := range files(t, definitions) {
+	for _, name := range matchFiles(t, definitions) {
 		if kind := definedKind(t, name); !shown[kind] {
 			t.Errorf("config/samples has no %s", kind)
 		}
 	}
 }
 
-// definedKind is what a CustomResourceDefinition defines, as Kind.group.
+// definedKind returns the Kind.group that a CRD file defines.
 func definedKind(t *testing.T, name string) string {
 	t.Helper()
 	crd := readManifest(t, name)

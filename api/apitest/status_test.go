@@ -14,8 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// testDefaultedStatus reads objects that no controller has seen: their status
-// says so, in every kind.
+// testDefaultedStatus checks the default status of objects that no controller has seen.
 func (s apiServer) testDefaultedStatus(t *testing.T) {
 	cases := map[string]struct {
 		sample     string
@@ -33,7 +32,7 @@ func (s apiServer) testDefaultedStatus(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			object := s.read(t, readManifest(t, "../../config/samples/"+tc.sample))
+			object := s.readObject(t, readManifest(t, "../../config/samples/"+tc.sample))
 			status, _, err := unstructured.NestedMap(object.Object, "status")
 			if err != nil {
 				t.Fatal(err)
@@ -43,10 +42,10 @@ func (s apiServer) testDefaultedStatus(t *testing.T) {
 				t.Errorf("phase %q, want %q", phase, tc.phase)
 			}
 			if generation := status["observedGeneration"]; generation != nil && generation != int64(0) {
-				t.Errorf("observedGeneration is %v before anybody has observed it", generation)
+				t.Errorf("observedGeneration is %v before a controller has observed it", generation)
 			}
 			var types []string
-			for _, condition := range conditions(object) {
+			for _, condition := range conditionsOf(object) {
 				conditionType, _ := condition["type"].(string)
 				types = append(types, conditionType)
 				if condition["status"] != string(metav1.ConditionUnknown) {
@@ -60,7 +59,7 @@ func (s apiServer) testDefaultedStatus(t *testing.T) {
 	}
 }
 
-// testColumns asks for tables as kubectl get does.
+// testColumns requests tables like kubectl get.
 func (s apiServer) testColumns(t *testing.T) {
 	cases := map[string]struct {
 		resource schema.GroupVersionResource
@@ -79,7 +78,7 @@ func (s apiServer) testColumns(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var columns []string
-			for _, column := range s.table(t, tc.resource).ColumnDefinitions {
+			for _, column := range s.requestTable(t, tc.resource).ColumnDefinitions {
 				if column.Priority == 0 {
 					columns = append(columns, column.Name)
 				}
@@ -90,7 +89,7 @@ func (s apiServer) testColumns(t *testing.T) {
 		})
 	}
 	t.Run("a reservation shows its phase and what it asks for", func(t *testing.T) {
-		table := s.table(t, broker("reservations"))
+		table := s.requestTable(t, broker("reservations"))
 		row := slices.IndexFunc(table.Rows, func(row metav1.TableRow) bool { return row.Cells[0] == "my-workload" })
 		if row < 0 {
 			t.Fatalf("no row for my-workload: %v", table.Rows)
@@ -109,8 +108,8 @@ func agent(resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "liqo.io", Version: "v1alpha1", Resource: resource}
 }
 
-// table lists objects of all namespaces the way kubectl get does.
-func (s apiServer) table(t *testing.T, resource schema.GroupVersionResource) *metav1.Table {
+// requestTable lists objects of all namespaces as a table, like kubectl get.
+func (s apiServer) requestTable(t *testing.T, resource schema.GroupVersionResource) *metav1.Table {
 	t.Helper()
 	config := rest.CopyConfig(s.config)
 	group := resource.GroupVersion()
@@ -129,19 +128,19 @@ func (s apiServer) table(t *testing.T, resource schema.GroupVersionResource) *me
 	return table
 }
 
-// testFieldSelectors finds objects by fields of their spec and status.
+// testFieldSelectors lists objects by fields of their spec and status.
 func (s apiServer) testFieldSelectors(t *testing.T) {
-	namespace := s.namespace(t, "selectors")
+	namespace := s.createNamespace(t, "selectors")
 	var (
 		reservation   = broker("").GroupVersion().WithKind("Reservation")
 		advertisement = broker("").GroupVersion().WithKind("ClusterAdvertisement")
 		request       = agent("").GroupVersion().WithKind("ResourceRequest")
 	)
-	s.create(t, reservation, namespace, "by-rome", `{requesterID: rome, requestedResources: {cpu: "2"}}`)
-	s.create(t, reservation, namespace, "by-paris", `{requesterID: paris, requestedResources: {cpu: "2"}}`)
-	s.create(t, advertisement, namespace, "of-rome", `{clusterID: rome, resources: {capacity: {cpu: 1}}}`)
-	s.create(t, advertisement, namespace, "of-paris", `{clusterID: paris, resources: {capacity: {cpu: 1}}}`)
-	s.create(t, request, namespace, "asked", `{cpu: "1"}`)
+	s.createObject(t, reservation, namespace, "by-rome", `{requesterID: rome, requestedResources: {cpu: "2"}}`)
+	s.createObject(t, reservation, namespace, "by-paris", `{requesterID: paris, requestedResources: {cpu: "2"}}`)
+	s.createObject(t, advertisement, namespace, "of-rome", `{clusterID: rome, resources: {capacity: {cpu: 1}}}`)
+	s.createObject(t, advertisement, namespace, "of-paris", `{clusterID: paris, resources: {capacity: {cpu: 1}}}`)
+	s.createObject(t, request, namespace, "asked", `{cpu: "1"}`)
 	s.setTarget(t, reservation, namespace, "by-rome")
 	s.setTarget(t, request, namespace, "asked")
 
@@ -176,11 +175,10 @@ func (s apiServer) testFieldSelectors(t *testing.T) {
 	}
 }
 
-// setTarget writes berlin as the provider into an object's status.
-// create makes an object of a spec in YAML.
-func (s apiServer) create(t *testing.T, kind schema.GroupVersionKind, namespace, name, spec string) {
+// createObject creates an object with a spec in YAML.
+func (s apiServer) createObject(t *testing.T, kind schema.GroupVersionKind, namespace, name, spec string) {
 	t.Helper()
-	object := parse(t, fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nspec: %s", kind.GroupVersion(), kind.Kind, spec))
+	object := parseObject(t, fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nspec: %s", kind.GroupVersion(), kind.Kind, spec))
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	if err := s.Create(t.Context(), object); err != nil {
@@ -188,6 +186,7 @@ func (s apiServer) create(t *testing.T, kind schema.GroupVersionKind, namespace,
 	}
 }
 
+// setTarget sets berlin as the provider in an object's status.
 func (s apiServer) setTarget(t *testing.T, kind schema.GroupVersionKind, namespace, name string) {
 	t.Helper()
 	object := &unstructured.Unstructured{}

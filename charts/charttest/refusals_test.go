@@ -78,7 +78,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"a broker's cluster, nowhere in it":  {"agent", `{broker: {kubernetes: {existingSecret: k}}}`, []string{"broker.kubernetes.namespace is missing"}},
 		"a namespace of nowhere":             {"agent", `{broker: {kubernetes: {namespace: mailbox-rome}}}`, []string{"broker.kubernetes.existingSecret is missing"}},
 		"mailboxes of one cluster, twice":    {"broker", `{mailboxes: {clusters: [{clusterID: rome}, {clusterID: rome, namespace: other}]}}`, []string{`clusterID "rome" twice`}},
-		"mailboxes of two clusters, at once": {"broker", `{mailboxes: {clusters: [{clusterID: rome, namespace: x}, {clusterID: paris, namespace: x}]}}`, []string{`namespace "x"`, "speak for the other"}},
+		"mailboxes of two clusters, at once": {"broker", `{mailboxes: {clusters: [{clusterID: rome, namespace: x}, {clusterID: paris, namespace: x}]}}`, []string{`namespace "x"`, "act as the other"}},
 		"mailboxes beside the journal":       {"broker", `{mailboxes: {clusters: [{clusterID: rome, namespace: ` + namespace + `}]}}`, []string{"namespace of the broker itself"}},
 		"an identity without a broker":       {"agent", `{identity: {existingSecret: rome}}`, []string{"broker.urls is missing"}},
 		"an enrolment with anybody":          {"agent", `{enrolment: {url: "https://b:8444", token: t}}`, []string{"enrolment.caHash is missing"}},

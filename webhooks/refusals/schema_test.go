@@ -134,11 +134,11 @@ var bySchema = map[string]wrong{
 	},
 	"an advertisement with the former price of a core": {
 		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {cpuPerHour: "0.1"}}`,
-		[]string{"spec.cost.cpuPerHour", "name the price of a core-hour cpuCost"},
+		[]string{"spec.cost.cpuPerHour", "set cpuCost to the price of one core for one hour"},
 	},
 	"an advertisement with the former price of memory": {
 		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {memoryPerHour: "0.1"}}`,
-		[]string{"spec.cost.memoryPerHour", "name the price of a GiB-hour memoryCost"},
+		[]string{"spec.cost.memoryPerHour", "set memoryCost to the price of one GiB for one hour"},
 	},
 	"an advertisement with a negative price": {
 		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {cpuCost: "-0.1"}}`,
@@ -442,7 +442,7 @@ var bySchema = map[string]wrong{
 	},
 	"what a member offers at the former price": {
 		advertisement + `{clusterID: rome, resources: {capacity: {cpu: 1}}, cost: {cpuPerHour: "0.1"}}`,
-		[]string{"spec.cost.cpuPerHour", "name the price of a core-hour cpuCost"},
+		[]string{"spec.cost.cpuPerHour", "set cpuCost to the price of one core for one hour"},
 	},
 	"an instruction without a provider": {
 		reservationInstruction + `{reservationName: res-k3v9x2m7qa, placement: 1, resources: {cpu: 1}}`,

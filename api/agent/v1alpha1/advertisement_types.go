@@ -7,116 +7,117 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// AdvertisementSpec is what this cluster offers, as the agent last counted it.
+// AdvertisementSpec describes what this cluster offers. The agent computes it from nodes and
+// pods; only cost is set by the operator.
 type AdvertisementSpec struct {
-	// clusterID of this cluster.
+	// clusterID is the ID of this cluster.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
 	ClusterID string `json:"clusterID"`
 
-	// clusterName is a name for people.
+	// clusterName is a display name.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// endpointURL is the https address of this cluster's API server.
+	// endpointURL is the https address of this cluster's API server, as other clusters reach
+	// it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	EndpointURL string `json:"endpointURL,omitempty"`
 
-	// topology says where the cluster is.
+	// topology is the region and zone of the cluster.
 	// +optional
 	Topology *brokerv1alpha1.Topology `json:"topology,omitempty"`
 
-	// resources of the cluster. reserved is the sum over enforced
-	// ProviderInstructions of the larger of what was reserved and what is used.
+	// resources are the cluster's amounts. For each enforced ProviderInstruction, reserved
+	// includes the reserved or the used amount, whichever is larger.
 	// +required
 	Resources brokerv1alpha1.ResourceMetrics `json:"resources"`
 
-	// withheld is what of resources.allocated no pod requests: the agent's configuration
-	// keeps it back, so that it is not lent.
+	// withheld is the part of resources.allocated that no pod requests: capacity that the
+	// agent's configuration keeps for this cluster.
 	// +optional
 	Withheld corev1.ResourceList `json:"withheld,omitempty"`
 
-	// pending is what this cluster's own pods request that the scheduler finds no node
-	// for, and as pods how many those are; empty where there are none. It is part of no
-	// other figure, and is not told to the broker. It is written at once where it moved by
-	// more than a fiftieth of what is allocatable, and with the next advertisement where it
-	// moved by a fiftieth of itself. Of more than 32 resources those are shown first that
-	// the cluster has.
+	// pending is the sum of the requests of this cluster's own pods that the scheduler cannot
+	// place. Its key pods counts these pods. It is empty when there are none. Pending amounts
+	// are in no other field and are not sent to the broker. The agent writes pending at once
+	// when it changes by more than 2 % of the allocatable amount, and with the next
+	// advertisement when it changes by 2 % of itself. It lists at most 32 resources, those that
+	// the cluster has first.
 	// +optional
 	Pending corev1.ResourceList `json:"pending,omitempty"`
 
-	// overSubscription is how many times its resources this cluster offers to promise: no
-	// more than it takes for what is lent, of what the agent's flags and configuration
-	// allow. The amounts in resources are the true ones.
+	// overSubscription is the factor by which this cluster offers to over-commit each resource.
+	// It is at most the factor that the agent's flags and configuration allow, and no higher
+	// than current reservations need. The amounts in resources are not multiplied by it.
 	// +optional
 	OverSubscription brokerv1alpha1.OverSubscription `json:"overSubscription,omitempty"`
 
-	// nodeShapes is a histogram of what is free per node.
+	// nodeShapes groups nodes by free capacity.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	NodeShapes []brokerv1alpha1.NodeShape `json:"nodeShapes,omitempty"`
 
-	// cost is the price of the capacity. It is kept from the Advertisement that
-	// stands in the cluster: set it there.
+	// cost is the price of the capacity. The operator sets it here, in the existing
+	// Advertisement; the agent keeps it.
 	// +optional
 	Cost *brokerv1alpha1.Cost `json:"cost,omitempty"`
 
-	// labels of the cluster, which clusterSelector of a request matches.
+	// labels are the labels of the cluster. The clusterSelector of a request matches against
+	// them.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Labels map[string]brokerv1alpha1.LabelValue `json:"labels,omitempty"`
 
-	// claims that the cluster makes of itself, by name, for example availability:
-	// "99.9" or gdpr: "true". A request can require them; nobody checks them.
+	// claims are statements of the cluster about itself by name, for example availability:
+	// "99.9" or gdpr: "true". A request can require them. The broker does not verify them.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Claims map[string]brokerv1alpha1.LabelValue `json:"claims,omitempty"`
 
-	// timestamp is when the figures were counted.
+	// timestamp is when the agent counted the amounts, by this cluster's clock.
 	// +optional
 	Timestamp *metav1.Time `json:"timestamp,omitempty"`
 }
 
-// AdvertisementStatus says whether the broker has the advertisement.
+// AdvertisementStatus describes whether the broker has the advertisement. The agent sets it.
 type AdvertisementStatus struct {
-	// published is true when the broker took the last advertisement.
+	// published is true when the broker accepted the last advertisement.
 	// +optional
 	Published bool `json:"published,omitempty"`
 
-	// lastPublished is when the broker last took one, written when something else
-	// changes too.
+	// lastPublished is when the broker last accepted an advertisement. The agent updates it
+	// only together with another field.
 	// +optional
 	LastPublished *metav1.Time `json:"lastPublished,omitempty"`
 
-	// message is the broker's answer or the error.
+	// message is the broker's answer, or the error of the last attempt.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// observedGeneration is the generation that this status speaks of; 0 means
-	// not seen yet.
+	// observedGeneration is the metadata.generation that this status describes; 0 until the
+	// agent has processed the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// peerRights says what the identities of peered clusters may write in the
-	// namespaces that are offloaded here, and which slices they may make: admission
-	// policies read it. A key is the user that Liqo made of a slice, <ID>/<slice> for the
-	// slice itself, or cluster.<ID> for all other users of a cluster.
+	// peerRights lists what the identities of peered clusters may write in the namespaces that
+	// are offloaded to this cluster, and which slices they may create. Admission policies read
+	// it. A key is one of: the user name that Liqo gave a slice; <cluster ID>/<slice> for the
+	// slice itself; cluster.<cluster ID> for all other users of a cluster.
 	// +optional
 	PeerRights map[string]PeerRight `json:"peerRights,omitempty"`
 
-	// conditions are Ready, true when the broker knows this cluster,
-	// Configured, true while what the agent's configuration file says is in force,
-	// Priced, true while the prices that nodes name are in force,
-	// BrokerCompatible, true while the broker is at most one minor version newer or older,
-	// CertificateValid, true while the agent's certificate has not expired,
-	// ReservationsCovered, true while what is kept for reservations is free or used by
-	// them, and LiqoReady, true while Liqo here is of a version that the agent works with
-	// and enforces limits.
+	// conditions are Ready (the broker knows this cluster), Configured (the agent's
+	// configuration file is in force), Priced (the prices on nodes are in force),
+	// BrokerCompatible (the broker is at most one minor version newer or older),
+	// CertificateValid (the agent's certificate has not expired), ReservationsCovered (the
+	// capacity of reservations is free or used by them) and LiqoReady (Liqo has a supported
+	// version and enforces limits).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -130,16 +131,17 @@ type AdvertisementStatus struct {
 type PeerRight string
 
 const (
-	// PeerRightWrite stands while the reservation does.
+	// PeerRightWrite allows all writes, while the reservation lasts.
 	PeerRightWrite PeerRight = "Write"
-	// PeerRightDelete stands from the end of the reservation until nothing of it is left.
+	// PeerRightDelete allows deletion, from the end of the reservation until its objects are
+	// gone.
 	PeerRightDelete PeerRight = "Delete"
-	// PeerRightNone is for everybody else.
+	// PeerRightNone allows nothing. It applies to every other identity.
 	PeerRightNone PeerRight = "None"
 )
 
-// Advertisement shows what this cluster offers to others. The agent writes it;
-// only spec.cost is the operator's.
+// Advertisement shows what this cluster offers to other clusters. The agent creates and updates
+// it; the operator sets only spec.cost.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -156,11 +158,11 @@ type Advertisement struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the cluster offers.
+	// spec describes what the cluster offers.
 	// +required
 	Spec AdvertisementSpec `json:"spec"`
 
-	// status says whether the broker has it.
+	// status describes whether the broker has the advertisement.
 	// +optional
 	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status AdvertisementStatus `json:"status,omitempty"`

@@ -1,105 +1,100 @@
 package v1alpha1
 
-// Conditions of the kinds in this package.
+// Types of conditions of the CRDs in this package.
 const (
-	// ConditionReady is true when the object does what it is for: a
-	// ResourceRequest has a Ready virtual node, an Advertisement is published, a
-	// ProviderInstruction is enforced.
+	// ConditionReady is true when an object serves its purpose: a ResourceRequest has a Ready
+	// virtual node, an Advertisement is published, a ProviderInstruction is enforced.
 	ConditionReady = "Ready"
-	// ConditionCertificateValid of an Advertisement is true while the certificate with
-	// which the agent speaks to the broker has not expired.
+	// ConditionCertificateValid of an Advertisement is true until the agent's client
+	// certificate for the broker expires.
 	ConditionCertificateValid = "CertificateValid"
-	// ConditionReservationsCovered of an Advertisement is true while what is kept for
-	// reservations is free, or used by them.
+	// ConditionReservationsCovered of an Advertisement is true while the capacity of all
+	// reservations is free or used by them.
 	ConditionReservationsCovered = "ReservationsCovered"
-	// ConditionLiqoReady of an Advertisement is true while Liqo in this cluster is one that
-	// the agent works with and holds other clusters to what they reserved, and Unknown where
-	// that cannot be read. An agent that shall not peer has no such condition.
+	// ConditionLiqoReady of an Advertisement is true while Liqo in this cluster has a supported
+	// version and enforces what other clusters reserved. It is Unknown when the agent cannot
+	// read that. Agents with --peering-mode=none do not set it.
 	ConditionLiqoReady = "LiqoReady"
-	// ConditionConfigured of an Advertisement is true while what the agent's configuration
-	// file says is in force, and false while it is refused and what it said before holds.
-	// An agent without a file has no such condition.
+	// ConditionConfigured of an Advertisement is true while the agent's configuration file is
+	// in force. It is false while the file is refused; the last valid configuration then stays
+	// in force. Agents without a file do not set it.
 	ConditionConfigured = "Configured"
-	// ConditionPriced of an Advertisement is true while the prices that its nodes name, in
-	// labels or through OpenCost, are known and in force, and false while there are none or
-	// some are wrong. An agent whose configuration names no such source has no such
-	// condition.
+	// ConditionPriced of an Advertisement is true while the prices on nodes, from labels or
+	// OpenCost, are known and in force. It is false when prices are missing or invalid. Agents
+	// whose configuration names no such source do not set it.
 	ConditionPriced = "Priced"
-	// ConditionBrokerCompatible of an Advertisement is true while the broker speaks a version
-	// of the API that this agent works with: at most one minor version newer or older.
+	// ConditionBrokerCompatible of an Advertisement is true while the broker's API version is
+	// at most one minor version newer or older than the agent's.
 	ConditionBrokerCompatible = "BrokerCompatible"
-	// ConditionReserved is true while the broker holds capacity for a
-	// ResourceRequest.
+	// ConditionReserved is true while the broker holds capacity for a ResourceRequest.
 	ConditionReserved = "Reserved"
-	// ConditionChanged tells of the last edit of a ResourceRequest: true when it is in
-	// force, Unknown while the provider is asked, false when broker or provider refused it
-	// and what was agreed before holds. Without an edit it is absent. On a
-	// ProviderInstruction it is this cluster's own answer.
+	// ConditionChanged shows the outcome of the last edit of a ResourceRequest: true when it is
+	// in force, Unknown while the provider has not answered, and false when the broker or the
+	// provider refused it and the former amounts stay in force. It is absent before the first
+	// edit. On a ProviderInstruction it is this cluster's own answer.
 	ConditionChanged = "Changed"
-	// ConditionProviderReachable is false while the broker hears nothing of the provider.
-	// One that was never silent has no such condition.
+	// ConditionProviderReachable is false while the broker receives nothing from the provider.
+	// It is absent until the provider is silent for the first time.
 	ConditionProviderReachable = "ProviderReachable"
-	// ConditionHealthy is false while something is wrong with what was delivered: with the
-	// provider, the slice, the virtual node or pods on it. Before the node was Ready there is
-	// no such condition.
+	// ConditionHealthy is false while the provider, the slice, the virtual node or pods on it
+	// have a problem. It is absent until the node is Ready for the first time.
 	ConditionHealthy = "Healthy"
-	// ConditionPeered is true when this cluster holds an identity at the provider.
+	// ConditionPeered is true when this cluster has an identity at the provider.
 	ConditionPeered = "Peered"
 	// ConditionNodeReady is true when the virtual node is Ready.
 	ConditionNodeReady = "NodeReady"
-	// ConditionNetworkConnected is true while Liqo's gateways connect the network of this
-	// cluster with the provider's. Where the agent connects no networks there is no such
-	// condition.
+	// ConditionNetworkConnected is true while Liqo's gateways connect this cluster's network
+	// with the provider's. It is absent where the agent does not connect networks.
 	ConditionNetworkConnected = "NetworkConnected"
-	// ConditionOffloading is true when new pods of the named namespaces can run on the
-	// virtual node, as the request's offloading strategy says. Pods that are made
-	// earlier stay where they are.
+	// ConditionOffloading is true when new pods of the named namespaces can run on the virtual
+	// node, according to the request's offloading strategy. Pods created earlier stay where
+	// they are.
 	ConditionOffloading = "Offloading"
-	// ConditionPeeringSkipped is true when the agent runs with
-	// --peering-mode=none: capacity is reserved, nobody peers.
+	// ConditionPeeringSkipped is true when the agent runs with --peering-mode=none: capacity is
+	// reserved, but the clusters do not peer.
 	ConditionPeeringSkipped = "PeeringSkipped"
-	// ConditionAcknowledged is true when this cluster has accepted to provide.
+	// ConditionAcknowledged is true when this cluster has agreed to provide the capacity.
 	ConditionAcknowledged = "Acknowledged"
-	// ConditionPreempted is true when the placement of a ResourceRequest has to make
-	// room for a higher priority.
+	// ConditionPreempted is true when the placement of a ResourceRequest must make room for a
+	// higher priority.
 	ConditionPreempted = "Preempted"
-	// ConditionRecalled is true when the provider of a ResourceRequest's placement wants it
+	// ConditionRecalled is true when the provider wants the placement of a ResourceRequest
 	// back, or has taken it back.
 	ConditionRecalled = "Recalled"
-	// ConditionLending is false while a LendingPolicy grants nothing new to anybody.
+	// ConditionLending is false while a LendingPolicy grants nothing new to any cluster.
 	ConditionLending = "Lending"
-	// ConditionEnding is true when it is known that the virtual node goes: ahead of the end,
-	// with what can be done about it, and from the end on. False where that was taken back.
+	// ConditionEnding is true once the end of the virtual node is known. Before the end its
+	// message says what can be done about it. It is false when the end was cancelled.
 	ConditionEnding = "Ending"
-	// ConditionDrained tells of pods on a virtual node whose placement has ended: false
-	// while they are evicted, true when the node can go.
+	// ConditionDrained describes the pods on the virtual node of an ended placement: false
+	// while they are evicted, true when the node can be deleted.
 	ConditionDrained = "Drained"
-	// ConditionHeld is true when placeholder pods keep all of a placement's capacity that
-	// is not used. It is absent where nothing but the ledger holds it.
+	// ConditionHeld is true when placeholder pods keep all unused capacity of a placement. It
+	// is absent when only the ledger holds the capacity.
 	ConditionHeld = "Held"
-	// ConditionWithinGrant of a ProviderInstruction is false while the pods of its placement use
-	// more than was granted. It is absent until they do so for the first time.
+	// ConditionWithinGrant of a ProviderInstruction is false while the pods of its placement
+	// use more than was granted. It is absent until that happens for the first time.
 	ConditionWithinGrant = "WithinGrant"
 	// ConditionGranted is true when the ResourceSlice of a placement is granted.
 	ConditionGranted = "Granted"
 )
 
-// Reasons of conditions and events. They are stable.
+// Reasons of conditions and events. They do not change between versions.
 const (
 	ReasonPending       = "Pending"
 	ReasonReserved      = "Reserved"
 	ReasonQueued        = "Queued"
 	ReasonChanged       = "Changed"
 	ReasonChangeRefused = "ChangeRefused"
-	// ReasonProviderSilent: the broker hears nothing of the provider.
+	// ReasonProviderSilent means that the broker receives nothing from the provider.
 	ReasonProviderSilent = "ProviderSilent"
-	// ReasonProviderBack: it was silent, and is heard again.
+	// ReasonProviderBack means that the provider was silent and is back.
 	ReasonProviderBack = "ProviderBack"
-	// ReasonMigrating: it is silent, and another one is about to take over.
+	// ReasonMigrating means that the provider is silent and another one is about to take over.
 	ReasonMigrating = "Migrating"
-	// ReasonMigrated: it was silent, and another one has taken over.
+	// ReasonMigrated means that the provider was silent and another one has taken over.
 	ReasonMigrated = "Migrated"
-	// ReasonAwaitingProvider: a change waits for the provider's agent.
+	// ReasonAwaitingProvider means that a change waits for the answer of the provider's agent.
 	ReasonAwaitingProvider  = "AwaitingProvider"
 	ReasonQueueFull         = "QueueFull"
 	ReasonPreempted         = "Preempted"
@@ -113,146 +108,156 @@ const (
 	ReasonBrokerUnreachable = "BrokerUnreachable"
 	ReasonPeering           = "Peering"
 	ReasonPeered            = "Peered"
-	// ReasonHandshakeRefused: the provider sent a message that this cluster refuses, since
-	// no honest provider sends it.
+	// ReasonHandshakeRefused means that this cluster refused a message of the provider that no
+	// honest provider sends.
 	ReasonHandshakeRefused = "HandshakeRefused"
 	ReasonPeeringSkipped   = "PeeringSkipped"
 	ReasonAwaitingNode     = "AwaitingNode"
 	ReasonNodeReady        = "NodeReady"
 	ReasonNodeNotReady     = "NodeNotReady"
-	// ReasonNetworkConnected and those that follow are of NetworkConnected.
+	// ReasonNetworkConnected and the next two belong to NetworkConnected.
 	ReasonNetworkConnected = "NetworkConnected"
-	// ReasonNetworkPending: something is awaited on the way there.
+	// ReasonNetworkPending means that the connection is being set up.
 	ReasonNetworkPending = "NetworkPending"
-	// ReasonNetworkFailed: the gateways do not reach each other.
+	// ReasonNetworkFailed means that the gateways do not reach each other.
 	ReasonNetworkFailed     = "NetworkFailed"
 	ReasonOffloading        = "Offloading"
 	ReasonNamespaceNotOpted = "NamespaceNotOptedIn"
-	// ReasonOffloadingConflict: a namespace is offloaded already, and otherwise.
+	// ReasonOffloadingConflict means that a namespace is already offloaded with another
+	// strategy.
 	ReasonOffloadingConflict = "OffloadingConflict"
-	// ReasonProviderExcluded: a NamespaceOffloading that a person made does not select
-	// the provider.
+	// ReasonProviderExcluded means that a user's own NamespaceOffloading does not select the
+	// provider.
 	ReasonProviderExcluded = "ProviderExcluded"
-	// ReasonSameNameNotAllowed: a namespace did not opt in to EnforceSameName.
+	// ReasonSameNameNotAllowed means that a namespace did not opt in to EnforceSameName.
 	ReasonSameNameNotAllowed = "SameNameNotAllowed"
 	ReasonReleasing          = "Releasing"
 	ReasonReleased           = "Released"
-	// ReasonReclaiming: the consumer did not give back in time, the provider takes it.
+	// ReasonReclaiming means that the consumer did not release the placement in time, so the
+	// provider takes it back.
 	ReasonReclaiming = "Reclaiming"
-	// ReasonFailed is why a reservation ends that was granted and that no cluster can
-	// serve any more.
+	// ReasonFailed means that a granted reservation ends because no cluster can serve it any
+	// longer.
 	ReasonFailed       = "Failed"
 	ReasonPublished    = "Published"
 	ReasonAcknowledged = "Acknowledged"
-	// ReasonCovered and ReasonReservedCapacityTaken are of ReservationsCovered.
+	// ReasonCovered and ReasonReservedCapacityTaken belong to ReservationsCovered.
 	ReasonCovered               = "Covered"
 	ReasonReservedCapacityTaken = "ReservedCapacityTaken"
-	// ReasonConfigured and ReasonConfigurationRefused are of Configured.
+	// ReasonConfigured and ReasonConfigurationRefused belong to Configured.
 	ReasonConfigured           = "Configured"
 	ReasonConfigurationRefused = "ConfigurationRefused"
-	// ReasonPriced and those that follow are of Priced.
+	// ReasonPriced and the next three belong to Priced.
 	ReasonPriced              = "Priced"
 	ReasonPriceInvalid        = "PriceInvalid"
 	ReasonPriceMissing        = "PriceMissing"
 	ReasonOpenCostUnavailable = "OpenCostUnavailable"
-	// ReasonLiqoReady and those that follow are of LiqoReady. ReasonLiqoHidden: which
-	// version it is, and whether it enforces limits, cannot be read.
+	// ReasonLiqoReady and those up to ReasonLimitsNotEnforced belong to LiqoReady.
+	// ReasonLiqoHidden means that the agent cannot read Liqo's version or whether Liqo enforces
+	// limits.
 	ReasonLiqoReady  = "LiqoReady"
 	ReasonLiqoHidden = "LiqoHidden"
-	// ReasonLiqoMissing: there is none in this cluster.
+	// ReasonLiqoMissing means that Liqo is not installed in this cluster.
 	ReasonLiqoMissing = "LiqoMissing"
-	// ReasonLiqoVersionUnsupported and ReasonLiqoVersionUntested: it is another version than
-	// that which the agent is tested with, and does not work with the agent, or may.
+	// ReasonLiqoVersionUnsupported and ReasonLiqoVersionUntested mean that Liqo has another
+	// version than the agent is tested with. The agent does not work with the former, and may
+	// work with the latter.
 	ReasonLiqoVersionUnsupported = "LiqoVersionUnsupported"
 	ReasonLiqoVersionUntested    = "LiqoVersionUntested"
-	// ReasonLimitsNotEnforced: it lets other clusters use more than they reserved.
+	// ReasonLimitsNotEnforced means that Liqo lets other clusters use more than they reserved.
 	ReasonLimitsNotEnforced = "LimitsNotEnforced"
-	// ReasonBrokerCompatible and those that follow are of BrokerCompatible.
+	// ReasonBrokerCompatible and the next two belong to BrokerCompatible.
 	ReasonBrokerCompatible = "BrokerCompatible"
 	ReasonBrokerTooOld     = "BrokerTooOld"
 	ReasonBrokerTooNew     = "BrokerTooNew"
 	ReasonInsufficient     = "InsufficientCapacity"
 	ReasonOutsideBounds    = "OutsideBounds"
 	ReasonGranted          = "Granted"
-	// ReasonApplied: the agent goes by what is written.
+	// ReasonApplied means that the agent uses the current spec.
 	ReasonApplied = "Applied"
 	ReasonLending = "Lending"
 	ReasonHeld    = "Held"
-	// ReasonHoldIncomplete: placeholders find no room, because other pods have taken it.
+	// ReasonHoldIncomplete means that placeholder pods do not fit because other pods took their
+	// room.
 	ReasonHoldIncomplete = "HoldIncomplete"
-	// ReasonExceedsGrant: pods use, or used, more than was granted; the newest are evicted.
+	// ReasonExceedsGrant means that pods use, or used, more than was granted. The agent evicts
+	// the newest ones.
 	ReasonExceedsGrant = "ExceedsGrant"
-	// ReasonWithinGrant: they did, and fit again.
+	// ReasonWithinGrant means that pods exceeded the grant earlier and fit again.
 	ReasonWithinGrant = "WithinGrant"
 
 	ReasonCertificateValid    = "CertificateValid"
 	ReasonCertificateExpiring = "CertificateExpiring"
 	ReasonCertificateInvalid  = "CertificateInvalid"
 	ReasonRenewalFailing      = "CertificateRenewalFailing"
-	// ReasonDraining is a provider's that takes back its acknowledgement because it
-	// stops lending, and a consumer's whose pods leave a virtual node.
+	// ReasonDraining is set by a provider that withdraws its acknowledgement because it stops
+	// lending, and by a consumer whose pods leave a virtual node.
 	ReasonDraining = "Draining"
 	ReasonHealthy  = "Healthy"
-	// ReasonProviderUnreachable: Liqo does not reach the provider's API server.
+	// ReasonProviderUnreachable means that Liqo does not reach the provider's API server.
 	ReasonProviderUnreachable = "ProviderUnreachable"
-	// ReasonSliceDenied: the provider does not grant what it had granted.
+	// ReasonSliceDenied means that the provider denies a slice that it had granted.
 	ReasonSliceDenied = "SliceDenied"
-	// ReasonPodsRejected: the provider does not take pods of the virtual node.
+	// ReasonPodsRejected means that the provider rejects pods of the virtual node.
 	ReasonPodsRejected = "PodsRejected"
-	// ReasonUnreachable is a consumer's that gives a placement up because it cannot reach
+	// ReasonUnreachable is set by a consumer that gives a placement up because it cannot reach
 	// the provider's API server.
 	ReasonUnreachable = "Unreachable"
-	// ReasonDrainBlocked: pods are refused to be evicted, by a PodDisruptionBudget for example.
+	// ReasonDrainBlocked means that evictions are refused, for example by a
+	// PodDisruptionBudget.
 	ReasonDrainBlocked = "DrainBlocked"
-	// ReasonDrainOverdue: the time to evict pods is over, those that are left are deleted.
+	// ReasonDrainOverdue means that the time for evictions is over and the remaining pods are
+	// deleted.
 	ReasonDrainOverdue = "DrainOverdue"
-	// ReasonDrained: no pod is left.
+	// ReasonDrained means that no pods are left.
 	ReasonDrained = "Drained"
-	// ReasonDrainedPartly: the node goes though pods are left of which nothing is heard.
+	// ReasonDrainedPartly means that the node is deleted although the fate of some pods is
+	// unknown.
 	ReasonDrainedPartly = "DrainedPartly"
 
-	// ReasonExpiring: the duration is over soon.
+	// ReasonExpiring means that the duration ends soon.
 	ReasonExpiring = "Expiring"
-	// ReasonExpired: the duration is over.
+	// ReasonExpired means that the duration has ended.
 	ReasonExpired = "Expired"
-	// ReasonDeleted: the request is deleted.
+	// ReasonDeleted means that the request was deleted.
 	ReasonDeleted = "Deleted"
 )
 
 // Finalizers and labels of the agent.
 const (
-	// ReleaseFinalizer keeps a ResourceRequest until its reservation is given
-	// back and its virtual node is gone.
+	// ReleaseFinalizer keeps a ResourceRequest until its reservation is released and its
+	// virtual node is gone.
 	ReleaseFinalizer = "liqo.io/broker-release"
-	// PeeringFinalizer keeps an instruction until what was made for it in this
-	// cluster is gone.
+	// PeeringFinalizer keeps an instruction until everything created for it in this cluster is
+	// gone.
 	PeeringFinalizer = "liqo.io/broker-peering"
 
-	// ManagedByLabel marks every object the agent made; nothing else is deleted.
+	// ManagedByLabel marks every object that the agent created. The agent deletes no other
+	// objects.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// ManagedByValue is the value of ManagedByLabel.
 	ManagedByValue = "liqo-resource-broker"
 
-	// ReservationLabel carries the reservation's name on instructions, slices and
-	// virtual nodes. Pods are pinned to a reservation by selecting on it.
+	// ReservationLabel carries the reservation's name on instructions, slices and virtual
+	// nodes. Users pin pods to a reservation with a node selector on it.
 	ReservationLabel = "broker.fluidos.eu/reservation"
-	// NamespaceLabelPrefix and a namespace's name make the label of virtual nodes whose
-	// reservation pods of that namespace may use. The agent sets it.
+	// NamespaceLabelPrefix plus the name of a namespace is a label on virtual nodes. Pods of
+	// that namespace may use the node's reservation. The agent sets it.
 	NamespaceLabelPrefix = "namespace.broker.fluidos.eu/"
-	// SharedLabel is on the virtual node of a reservation that no ResourceRequest stands
-	// behind: pods of every offloaded namespace may use it.
+	// SharedLabel marks the virtual node of a reservation without a ResourceRequest. Pods of
+	// every offloaded namespace may use it.
 	SharedLabel = "broker.fluidos.eu/shared"
-	// EndingTaint is put, with effect NoSchedule, on a virtual node whose placement has
-	// ended; its value is the reservation's name.
+	// EndingTaint, with effect NoSchedule, is on virtual nodes whose placement has ended. Its
+	// value is the reservation's name.
 	EndingTaint = "broker.fluidos.eu/ending"
-	// PlaceholderLabel names, on a pod that stands in for reserved capacity, the
-	// placement that it does so for.
+	// PlaceholderLabel marks a placeholder pod. Its value is the placement whose capacity the
+	// pod keeps.
 	PlaceholderLabel = "broker.fluidos.eu/placeholder"
-	// OffloadLabel, with value "true" on a namespace, lets ResourceRequests of
-	// other namespaces offload it.
+	// OffloadLabel, with value "true" on a namespace, allows ResourceRequests of other
+	// namespaces to offload it.
 	OffloadLabel = "liqo.io/broker-offload"
-	// SameNameLabel, with value "true" on a namespace, lets it have its own name at
-	// providers. A provider that refuses the name takes no new namespace of this cluster
-	// until the request is deleted, so that is not for every tenant to ask for.
+	// SameNameLabel, with value "true" on a namespace, allows it to keep its own name at
+	// providers. If a provider refuses the name, it accepts no new namespaces of this cluster
+	// until the request is deleted, so not every tenant may ask for it.
 	SameNameLabel = "liqo.io/broker-same-name"
 )

@@ -1,6 +1,6 @@
-// Package v1alpha1 holds the kinds of a member cluster: what the cluster
-// advertises (Advertisement), what its users ask for (ResourceRequest) and what
-// the agent carries out as consumer (ReservationInstruction) and as provider
+// Package v1alpha1 holds the CRDs of a member cluster: what the cluster advertises
+// (Advertisement), to whom it lends (LendingPolicy), what its users request (ResourceRequest),
+// and what the agent carries out as consumer (ReservationInstruction) and as provider
 // (ProviderInstruction).
 //
 // +kubebuilder:object:generate=true

@@ -6,13 +6,13 @@ import (
 )
 
 var (
-	// GroupVersion of every kind in this package.
+	// GroupVersion is the group and version of every CRD in this package.
 	GroupVersion = schema.GroupVersion{Group: "liqo.io", Version: "v1alpha1"}
 
-	// SchemeBuilder collects the kinds of this package.
+	// SchemeBuilder collects the types of this package.
 	SchemeBuilder = &scheme.Builder{GroupVersion: GroupVersion}
 
-	// AddToScheme registers the kinds of this package in a scheme.
+	// AddToScheme registers the types of this package in a scheme.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
 

@@ -7,25 +7,25 @@ import (
 // LendingPolicyName is the name of the only LendingPolicy of a cluster.
 const LendingPolicyName = "default"
 
-// ClusterID is the ID of a cluster, as its certificate names it.
+// ClusterID is the ID of a cluster, the common name of its certificate.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=40
 // +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a cluster ID must be a DNS label: lower-case letters, digits and '-' only"
 type ClusterID string
 
-// Consumers are the clusters that may come.
+// Consumers selects the clusters that may use this cluster's capacity.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.allow) || !has(self.deny) || self.allow.all(id, !(id in self.deny))",message="a cluster is in both allow and deny: leave it in one of them"
 type Consumers struct {
-	// allow are the only clusters that this one lends to. Without any it lends to all
-	// that the broker has admitted.
+	// allow lists the only clusters that this cluster lends to. When empty, it lends to all
+	// clusters that the broker admits.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
 	Allow []ClusterID `json:"allow,omitempty"`
 
-	// deny are clusters that this one does not lend to.
+	// deny lists clusters that this cluster does not lend to.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
@@ -35,28 +35,29 @@ type Consumers struct {
 // EveryConsumer stands for all clusters in Recall.consumer.
 const EveryConsumer = "*"
 
-// Recall calls capacity back that is lent. The broker gives its consumers notice, looks for
-// another provider beside this one, and takes the placements down here at the end at the
-// latest. Without this entry they stay, as far as they have not moved yet.
+// Recall takes lent capacity back. The broker notifies the consumers and looks for other
+// providers. Each placement ends when its replacement is Ready, at the latest when the notice
+// is over. Removing the entry cancels the recall for placements that have not ended.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.consumer) != has(self.reservation)",message="name either consumer or reservation"
 type Recall struct {
-	// consumer whose placements are called back, * for all consumers. Nothing new is
-	// granted to it while this entry stands.
+	// consumer is the cluster whose placements are recalled; * selects all clusters. While the
+	// entry exists, the cluster is granted nothing new.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:XValidation:rule="self == '*' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="consumer must be the ID of a cluster, or * for all"
 	Consumer string `json:"consumer,omitempty"`
 
-	// reservation that is called back, as spec.reservationName of its ProviderInstruction.
+	// reservation is the reservation to recall, as in spec.reservationName of its
+	// ProviderInstruction.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Reservation string `json:"reservation,omitempty"`
 
-	// notice is from the moment in which this agent reads the entry until the placements
-	// are taken down. It defaults to 10m.
+	// notice is the time from when the agent reads the entry until the placements end. It
+	// defaults to 10m.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="notice must be at least 0s and at most 720h, for example 1h30m"
 	Notice *metav1.Duration `json:"notice,omitempty"`
@@ -67,56 +68,59 @@ type Recall struct {
 	Message string `json:"message,omitempty"`
 }
 
-// LendingPolicySpec says to whom this cluster lends. But for recalls it concerns what is
-// granted from now on: what runs stays.
+// LendingPolicySpec says to which clusters this cluster lends. Except for recalls it applies to
+// new placements only; existing ones stay.
 type LendingPolicySpec struct {
-	// paused grants nothing new, to nobody.
+	// paused stops all new lending.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// consumers are the clusters that may come; all if left out.
+	// consumers selects the clusters that may use this cluster's capacity. It defaults to all
+	// clusters.
 	// +optional
 	Consumers *Consumers `json:"consumers,omitempty"`
 
-	// recalls call capacity back that is lent. Where several speak of a placement, that
-	// with the shortest notice counts.
+	// recalls take lent capacity back. When several match a placement, the shortest notice
+	// applies.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Recalls []Recall `json:"recalls,omitempty"`
 }
 
-// LendingPolicyStatus says what is in force.
+// LendingPolicyStatus describes the policy that is in force. The agent sets it.
 type LendingPolicyStatus struct {
-	// observedGeneration is the generation that this status speaks of; 0 means
-	// not seen yet.
+	// observedGeneration is the metadata.generation that this status describes; 0 until the
+	// agent has processed the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// message says in words what is in force.
+	// message describes in words what is in force.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// placements are how many placements of other clusters this one keeps capacity for.
+	// placements is the number of placements of other clusters that this cluster holds capacity
+	// for.
 	// +optional
 	Placements int32 `json:"placements,omitempty"`
 
-	// refused are how many placements were refused by this policy and are not given back
-	// to the broker yet. The broker asks for few: it knows the policy.
+	// refused is the number of placements that this policy refused and that the broker has not
+	// withdrawn yet. The number stays low because the broker knows the policy.
 	// +optional
 	Refused int32 `json:"refused,omitempty"`
 
-	// recalling are how many placements are called back and not given up yet.
+	// recalling is the number of recalled placements that have not ended.
 	// +optional
 	Recalling int32 `json:"recalling,omitempty"`
 
-	// recalledUntil is when the last of them is given up at the latest; empty without any.
+	// recalledUntil is when the last recalled placement ends at the latest. It is empty without
+	// recalled placements.
 	// +optional
 	RecalledUntil *metav1.Time `json:"recalledUntil,omitempty"`
 
-	// conditions are Ready, true when the agent goes by this generation, and Lending, false
-	// while nothing new is granted to anybody.
+	// conditions are Ready (the agent applies this generation) and Lending (false while nothing
+	// new is granted to any cluster).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -124,8 +128,9 @@ type LendingPolicyStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// LendingPolicy is the consent of this cluster's operator: to whom it lends. There is
-// one, named default; without it the cluster lends to all that the broker has admitted.
+// LendingPolicy is the operator's consent: it says to which clusters this cluster lends. A
+// cluster has at most one, named default. Without it the cluster lends to all clusters that the
+// broker admits.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -142,11 +147,11 @@ type LendingPolicy struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says to whom this cluster lends.
+	// spec says to which clusters this cluster lends.
 	// +optional
 	Spec LendingPolicySpec `json:"spec,omitempty"`
 
-	// status says what is in force.
+	// status describes the policy that is in force.
 	// +optional
 	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status LendingPolicyStatus `json:"status,omitempty"`

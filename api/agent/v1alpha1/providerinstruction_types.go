@@ -5,75 +5,75 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Hold is how a provider keeps reserved capacity that is not used yet: Ledger (it counts as
-// taken in what is advertised and admitted), or Placeholder (pods stand in for it, too, so
-// that the cluster's own pods cannot take it).
+// Hold is how a provider keeps reserved capacity that is not in use. Ledger counts it as taken
+// in advertisements and admission. Placeholder also runs placeholder pods, so that the
+// cluster's own pods cannot take it.
 //
 // +kubebuilder:validation:Enum=Ledger;Placeholder
 type Hold string
 
-// Ways to hold capacity.
+// Values of Hold.
 const (
 	HoldLedger      Hold = "Ledger"
 	HoldPlaceholder Hold = "Placeholder"
 )
 
-// ProviderInstructionSpec tells this cluster to keep capacity for another.
+// ProviderInstructionSpec tells this cluster to keep capacity for another one. The agent sets
+// it from the broker's instruction.
 type ProviderInstructionSpec struct {
-	// reservationName as the broker named it.
+	// reservationName is the broker's name of the reservation.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	ReservationName string `json:"reservationName"`
 
-	// placement number within the reservation, from 1. With reservationName it
-	// names the only ResourceSlice that is granted for it.
+	// placement is the number of the placement within the reservation, from 1. The only
+	// ResourceSlice granted for it is named after reservationName and placement.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Placement int32 `json:"placement"`
 
-	// requesterClusterID is the cluster that will use the capacity.
+	// requesterClusterID is the ID of the consumer.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	RequesterClusterID string `json:"requesterClusterID"`
 
-	// resources to keep.
+	// resources are the amounts to keep.
 	// +required
 	Resources corev1.ResourceList `json:"resources"`
 
-	// change numbers the change of resources that this cluster has to agree to; 0 if
-	// there is none. Until it does, status.granted holds.
+	// change is the number of the change of resources that awaits this cluster's answer; 0 if
+	// there is none. Until the answer, status.granted stays in force.
 	// +optional
 	Change int64 `json:"change,omitempty"`
 
-	// hold is how the capacity is kept: Ledger (the default) or Placeholder. The agent
-	// sets it as its flag --hold says.
+	// hold is how the capacity is kept: Ledger (the default) or Placeholder. The agent sets it
+	// from its flag --hold.
 	// +optional
 	Hold Hold `json:"hold,omitempty"`
 
-	// expiresAt is when the reservation starts to be released, by this cluster's
-	// clock; empty while it is renewed.
+	// expiresAt is when the release of the reservation starts, by this cluster's clock. It is
+	// empty while the consumer renews the reservation.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// release is set when the placement has ended: its slice is no longer granted,
-	// and once nothing of it is left status.phase becomes Released.
+	// release is true when the placement has ended: its slice is no longer granted. When
+	// nothing of it is left, status.phase becomes Released.
 	// +optional
 	Release bool `json:"release,omitempty"`
 
-	// unpeer is set when the consumer has taken down its side and the reservation
-	// is over for good: the last instruction of a consumer takes the peering
-	// down with it.
+	// unpeer is true when the consumer has taken down its side and the reservation has ended.
+	// The last instruction of a consumer also removes the peering.
 	// +optional
 	Unpeer bool `json:"unpeer,omitempty"`
 }
 
-// RecalledPlacement is until when a placement stays that is called back.
+// RecalledPlacement describes a recall of this placement.
 type RecalledPlacement struct {
-	// since is when it was called back; it stays when the notice is changed.
+	// since is when the placement was recalled. It does not change with the notice.
 	// +required
 	Since metav1.Time `json:"since"`
 
-	// endsAt is when it is given up at the latest, by this cluster's clock.
+	// endsAt is when the placement ends at the latest, by this cluster's clock.
 	// +required
 	EndsAt metav1.Time `json:"endsAt"`
 
@@ -83,95 +83,95 @@ type RecalledPlacement struct {
 	Message string `json:"message,omitempty"`
 }
 
-// ReducedGrant is what was granted before a reduction that pods have not followed yet.
+// ReducedGrant records the grant before a reduction that running pods still exceed.
 type ReducedGrant struct {
-	// resources that were granted before. Pods that were created until at may use them up.
+	// resources are the amounts granted before. Pods created until at may use them.
 	// +required
 	Resources corev1.ResourceList `json:"resources"`
 
-	// at is when less was agreed to.
+	// at is when this cluster agreed to the reduction.
 	// +required
 	At metav1.Time `json:"at"`
 }
 
-// GrantExcess is how far the pods of a placement went beyond what was granted. It stays for
-// the life of the placement.
+// GrantExcess records how far the pods of a placement exceeded its grant. It stays for the life
+// of the placement.
 type GrantExcess struct {
-	// resources by which pods exceed the grant now; empty when they fit.
+	// resources are the amounts by which pods exceed the grant now. It is empty when they fit.
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 
-	// largest excess of each resource that was seen.
+	// largest is the largest excess of each resource so far.
 	// +optional
 	Largest corev1.ResourceList `json:"largest,omitempty"`
 
-	// evictedPods counts the pods that the agent evicted for it.
+	// evictedPods is the number of pods that the agent evicted for exceeding the grant.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	EvictedPods int32 `json:"evictedPods,omitempty"`
 
-	// lastSeen is when excess was seen last.
+	// lastSeen is when pods last exceeded the grant.
 	// +required
 	LastSeen metav1.Time `json:"lastSeen"`
 
-	// cordoned is true while the agent keeps new pods of the placement out: until a minute
+	// cordoned is true while the agent refuses new pods of the placement, until one minute
 	// after its pods fit again.
 	// +optional
 	Cordoned bool `json:"cordoned,omitempty"`
 }
 
-// ProviderInstructionStatus is how far the provider is.
+// ProviderInstructionStatus describes the progress of the provider. The agent sets it.
 type ProviderInstructionStatus struct {
-	// phase of the instruction.
+	// phase summarizes the progress for people.
 	// +optional
 	Phase InstructionPhase `json:"phase,omitempty"`
 
-	// enforced is true while the capacity is kept: it counts as reserved in what
-	// this cluster advertises.
+	// enforced is true while the capacity is kept and counts as reserved in this cluster's
+	// Advertisement.
 	// +optional
 	Enforced bool `json:"enforced,omitempty"`
 
-	// granted are the resources that this cluster has agreed to keep: the most that the
-	// consumer gets.
+	// granted are the amounts that this cluster has agreed to keep. The consumer cannot get
+	// more.
 	// +optional
 	Granted corev1.ResourceList `json:"granted,omitempty"`
 
-	// change is the last change of spec.resources that was decided; the condition
-	// Changed says how.
+	// change is the number of the last change of spec.resources that this cluster answered. The
+	// condition Changed holds the answer.
 	// +optional
 	Change int64 `json:"change,omitempty"`
 
-	// releasingSince is when this cluster first saw that the placement has ended. From
-	// here the agent counts its --reclaim-timeout.
+	// releasingSince is when the agent first saw that the placement had ended. The agent's
+	// --reclaim-timeout counts from here.
 	// +optional
 	ReleasingSince *metav1.Time `json:"releasingSince,omitempty"`
 
-	// reduced is set while pods may still use more than granted, because the consumer agreed
-	// to less than they used: nothing is evicted for that.
+	// reduced is set while running pods may use more than granted because the consumer agreed
+	// to a reduction. The agent evicts no pods for a reduction.
 	// +optional
 	Reduced *ReducedGrant `json:"reduced,omitempty"`
 
-	// excess is set once the placement's pods have used more than granted. The agent evicts
-	// the newest of them until the others fit.
+	// excess is set once the placement's pods have used more than granted. The agent evicts the
+	// newest pods until the others fit.
 	// +optional
 	Excess *GrantExcess `json:"excess,omitempty"`
 
-	// recalled is set while the operator wants the placement back, see LendingPolicy.
+	// recalled is set while a LendingPolicy recalls the placement.
 	// +optional
 	Recalled *RecalledPlacement `json:"recalled,omitempty"`
 
-	// message says in words where it is and what to do, if anything.
+	// message describes the progress in words, and the next step if the operator has to act.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// observedGeneration is the generation that this status speaks of; 0 means
-	// not seen yet.
+	// observedGeneration is the metadata.generation that this status describes; 0 until the
+	// agent has processed the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Acknowledged, Granted, after a change of resources Changed, with
-	// placeholders Held, and once pods have used more than granted WithinGrant.
+	// conditions are Ready, Acknowledged and Granted; Changed after a change of resources; Held
+	// with placeholder pods; and WithinGrant once pods have used more than granted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -179,8 +179,8 @@ type ProviderInstructionStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ProviderInstruction tells the provider to keep capacity for a consumer. The
-// agent makes and removes it.
+// ProviderInstruction tells the provider to keep capacity for a consumer. The agent creates and
+// deletes it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -198,18 +198,18 @@ type ProviderInstruction struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what to do.
+	// spec describes the capacity to keep.
 	// +required
 	Spec ProviderInstructionSpec `json:"spec"`
 
-	// status is how far it is.
+	// status describes the progress.
 	// +optional
 	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ProviderInstructionStatus `json:"status,omitempty"`
 }
 
-// Kept are the resources that this cluster has agreed to, which spec.resources are only
-// asked for while a change is not decided.
+// Kept returns the amounts that this cluster has agreed to keep. While a change awaits an
+// answer, spec.resources holds the requested amounts instead.
 func (p *ProviderInstruction) Kept() corev1.ResourceList {
 	if p.Status.Granted != nil {
 		return p.Status.Granted
@@ -217,7 +217,7 @@ func (p *ProviderInstruction) Kept() corev1.ResourceList {
 	return p.Spec.Resources
 }
 
-// Ended is whether the placement has ended: its slice is not granted any more.
+// Ended reports whether the placement has ended, so that its slice is no longer granted.
 func (p *ProviderInstruction) Ended() bool { return p.Spec.Release || p.DeletionTimestamp != nil }
 
 // ProviderInstructionList is a list of ProviderInstructions.

@@ -5,69 +5,70 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// InstructionPhase is where an instruction is, for people; machines read conditions.
+// InstructionPhase summarizes the progress of an instruction for people. Programs should read
+// conditions.
 //
 // +kubebuilder:validation:Enum=Pending;Peering;AwaitingNode;Active;Releasing;Released;Refused
 type InstructionPhase string
 
 // Phases of ReservationInstructions and ProviderInstructions.
 const (
-	// InstructionPending means that nothing was done yet.
+	// InstructionPending means that the agent has not started.
 	InstructionPending InstructionPhase = "Pending"
-	// InstructionPeering means that the clusters exchange identities.
+	// InstructionPeering means that the clusters are exchanging identities.
 	InstructionPeering InstructionPhase = "Peering"
-	// InstructionAwaitingNode means that the slice is made and the virtual node is
-	// not Ready yet.
+	// InstructionAwaitingNode means that the slice exists and the virtual node is not Ready
+	// yet.
 	InstructionAwaitingNode InstructionPhase = "AwaitingNode"
-	// InstructionActive means that the virtual node is Ready (consumer) or the
-	// slice is granted (provider).
+	// InstructionActive means that the virtual node is Ready (consumer) or the slice is granted
+	// (provider).
 	InstructionActive InstructionPhase = "Active"
-	// InstructionReleasing means that what was made is being taken down.
+	// InstructionReleasing means that the agent is taking down what it created.
 	InstructionReleasing InstructionPhase = "Releasing"
 	// InstructionReleased means that nothing is left.
 	InstructionReleased InstructionPhase = "Released"
-	// InstructionRefused means that this provider did not accept.
+	// InstructionRefused means that this provider refused the placement.
 	InstructionRefused InstructionPhase = "Refused"
 )
 
 // RequestReference names the ResourceRequest that an instruction serves.
 type RequestReference struct {
-	// namespace of the ResourceRequest.
+	// namespace is the namespace of the ResourceRequest.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
 
-	// name of the ResourceRequest.
+	// name is the name of the ResourceRequest.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// uid of the ResourceRequest.
+	// uid is the UID of the ResourceRequest.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	UID string `json:"uid"`
 }
 
-// Notice says that a placement has to go.
+// Notice announces the end of a placement.
 type Notice struct {
-	// reason is Preempted, for a request of a higher priority, or Recalled, by its provider.
+	// reason is Preempted (for a request of a higher priority) or Recalled (by its provider).
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason"`
 
-	// endsAt is when it is taken down, by this cluster's clock.
+	// endsAt is when the placement ends, by this cluster's clock.
 	// +required
 	EndsAt metav1.Time `json:"endsAt"`
 
-	// message for people.
+	// message explains the notice in words.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }
 
-// Excess is how far pods went beyond what was granted.
+// Excess describes how far pods exceeded the grant.
 type Excess struct {
-	// pods is how many the provider has evicted for that so far.
+	// pods is the number of pods that the provider has evicted for it.
 	// +optional
 	Pods int32 `json:"pods,omitempty"`
 
@@ -76,68 +77,69 @@ type Excess struct {
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 }
 
-// Drain is the time in which pods are evicted from a virtual node, by this cluster's
-// clock.
+// Drain is the period in which pods are evicted from a virtual node, by this cluster's clock.
 type Drain struct {
-	// startedAt is when it began.
+	// startedAt is when the drain began.
 	// +required
 	StartedAt metav1.Time `json:"startedAt"`
 
-	// deadline is when pods that are left are deleted, with the grace period of each.
+	// deadline is when the remaining pods are deleted, each with its own grace period.
 	// +required
 	Deadline metav1.Time `json:"deadline"`
 }
 
-// ReservationInstructionSpec tells this cluster to use reserved capacity.
+// ReservationInstructionSpec tells this cluster to use reserved capacity. The agent sets it
+// from the broker's instruction.
 type ReservationInstructionSpec struct {
-	// reservationName as the broker named it.
+	// reservationName is the broker's name of the reservation.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	ReservationName string `json:"reservationName"`
 
-	// placement number within the reservation, from 1. With reservationName it
-	// names the ResourceSlice and the virtual node.
+	// placement is the number of the placement within the reservation, from 1. The
+	// ResourceSlice and the virtual node are named after reservationName and placement.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Placement int32 `json:"placement"`
 
-	// targetClusterID is the provider.
+	// targetClusterID is the ID of the provider.
 	// +required
 	// +kubebuilder:validation:MaxLength=40
 	TargetClusterID string `json:"targetClusterID"`
 
-	// targetClusterEndpoint is the provider's API server.
+	// targetClusterEndpoint is the address of the provider's API server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	TargetClusterEndpoint string `json:"targetClusterEndpoint,omitempty"`
 
-	// resources that were reserved.
+	// resources are the reserved amounts.
 	// +required
 	Resources corev1.ResourceList `json:"resources"`
 
-	// namespaces whose pods may run on the virtual node. The agent has already
-	// resolved what the ResourceRequest left out.
+	// namespaces are the namespaces whose pods may run on the virtual node. The agent has
+	// already applied the default of the ResourceRequest.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// offloading says how these namespaces are offloaded, as the ResourceRequest does.
+	// offloading says how these namespaces are offloaded. It is copied from the
+	// ResourceRequest.
 	// +optional
 	Offloading *Offloading `json:"offloading,omitempty"`
 
-	// requestRef is the ResourceRequest this serves; empty for a Reservation made
-	// in the broker cluster.
+	// requestRef is the ResourceRequest that this instruction serves. It is empty for a
+	// Reservation created in the broker cluster.
 	// +optional
 	RequestRef *RequestReference `json:"requestRef,omitempty"`
 
-	// expiresAt is when the reservation starts to be released, by this cluster's
-	// clock; empty while it is renewed.
+	// expiresAt is when the release of the reservation starts, by this cluster's clock. It is
+	// empty while the agent renews the reservation.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// notice says that the placement has to make room soon.
+	// notice is set when the placement must end soon.
 	// +optional
 	Notice *Notice `json:"notice,omitempty"`
 
@@ -145,58 +147,58 @@ type ReservationInstructionSpec struct {
 	// +optional
 	Excess *Excess `json:"excess,omitempty"`
 
-	// providerSilentSince is when the broker has heard of the provider last, by this
-	// cluster's clock; empty unless it is silent.
+	// providerSilentSince is when the broker last received something from the provider, by this
+	// cluster's clock. It is set only while the provider is silent.
 	// +optional
 	ProviderSilentSince *metav1.Time `json:"providerSilentSince,omitempty"`
 
-	// unattended is true where no agent speaks for the provider: this agent does its part
-	// too, with --peering-mode=kubeconfig and a kubeconfig of that cluster.
+	// unattended is true when the provider has no agent. This agent then does the provider's
+	// part too; it needs --peering-mode=kubeconfig and a kubeconfig of that cluster.
 	// +optional
 	Unattended bool `json:"unattended,omitempty"`
 
-	// release is set when the placement has ended: everything made for it is
-	// taken down, then status.phase becomes Released.
+	// release is true when the placement has ended. The agent takes down everything created for
+	// it, then sets status.phase to Released.
 	// +optional
 	Release bool `json:"release,omitempty"`
 }
 
-// ReservationInstructionStatus is how far the consumer is.
+// ReservationInstructionStatus describes the progress of the consumer. The agent sets it.
 type ReservationInstructionStatus struct {
-	// phase of the instruction.
+	// phase summarizes the progress for people.
 	// +optional
 	Phase InstructionPhase `json:"phase,omitempty"`
 
-	// delivered is true when the instruction is carried out: the virtual node is
-	// Ready, or peering is skipped.
+	// delivered is true when the instruction is carried out: the virtual node is Ready, or
+	// peering is skipped.
 	// +optional
 	Delivered bool `json:"delivered,omitempty"`
 
-	// nodeName of the virtual node.
+	// nodeName is the name of the virtual node.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	NodeName string `json:"nodeName,omitempty"`
 
-	// releasingSince is when this cluster first saw that the placement has ended. From
-	// here the agent counts its --give-up-timeout.
+	// releasingSince is when the agent first saw that the placement had ended. The agent's
+	// --give-up-timeout counts from here.
 	// +optional
 	ReleasingSince *metav1.Time `json:"releasingSince,omitempty"`
 
-	// message says in words where it is and what to do, if anything.
+	// message describes the progress in words, and the next step if the user has to act.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// drain is set once the placement has ended and its virtual node is emptied.
+	// drain is set once the placement has ended and the agent empties its virtual node.
 	// +optional
 	Drain *Drain `json:"drain,omitempty"`
 
-	// observedGeneration is the generation that this status speaks of; 0 means
-	// not seen yet.
+	// observedGeneration is the metadata.generation that this status describes; 0 until the
+	// agent has processed the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Peered, NodeReady, Offloading and PeeringSkipped; towards the
+	// conditions are Ready, Peered, NodeReady, Offloading and PeeringSkipped, and towards the
 	// end Ending and Drained.
 	// +optional
 	// +listType=map
@@ -205,8 +207,8 @@ type ReservationInstructionStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ReservationInstruction tells the consumer to turn reserved capacity into a
-// virtual node. The agent makes and removes it.
+// ReservationInstruction tells the consumer to turn reserved capacity into a virtual node. The
+// agent creates and deletes it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -225,17 +227,17 @@ type ReservationInstruction struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what to do.
+	// spec describes the capacity to use.
 	// +required
 	Spec ReservationInstructionSpec `json:"spec"`
 
-	// status is how far it is.
+	// status describes the progress.
 	// +optional
 	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ReservationInstructionStatus `json:"status,omitempty"`
 }
 
-// Ended is whether the placement is to be taken down.
+// Ended reports whether the placement has ended, so that the agent must take it down.
 func (r *ReservationInstruction) Ended() bool { return r.Spec.Release || r.DeletionTimestamp != nil }
 
 // ReservationInstructionList is a list of ReservationInstructions.

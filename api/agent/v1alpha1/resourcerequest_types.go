@@ -7,7 +7,8 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// ResourceRequestPhase is where a request is, for people; machines read conditions.
+// ResourceRequestPhase summarizes the progress of a request for people. Programs should read
+// conditions.
 //
 // +kubebuilder:validation:Enum=Pending;Queued;Reserved;Active;Releasing;Released;Failed
 type ResourceRequestPhase string
@@ -23,8 +24,9 @@ const (
 	RequestFailed    ResourceRequestPhase = "Failed"
 )
 
-// ResourceRequestSpec is what is asked of the other clusters. Of what stands, the amounts, duration
-// and release can be changed; for anything else make another request.
+// ResourceRequestSpec describes the capacity to reserve in another cluster. Amounts (cpu,
+// memory, resources), duration and release can be changed. To change anything else, create
+// another request.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.namespaces) == has(oldSelf.namespaces) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout) && has(self.healing) == has(oldSelf.healing)",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data) && has(self.offloading) == has(oldSelf.offloading)",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
@@ -32,60 +34,60 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory) || has(self.resources) || has(self.podShapes)",message="nothing is asked for: set cpu, memory, resources or podShapes"
 // +kubebuilder:validation:XValidation:rule="!has(self.cpu) || string(self.cpu).matches('^[^eE]*[1-9]') || (has(self.resources) && self.resources.exists(k, k.contains('/') && string(self.resources[k]) != '0'))",fieldPath=".cpu",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
 type ResourceRequestSpec struct {
-	// cpu wanted, in cores, for example "500m". It may be 0 only beside an extended
-	// resource.
+	// cpu is the amount of CPU in cores, for example "500m". It may be 0 only together with an
+	// extended resource.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-')",message="cpu cannot be negative: ask for more than zero, for example 500m, or leave it out"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
-	// memory wanted, for example "256Mi".
+	// memory is the amount of memory, for example "256Mi".
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-') && string(self).matches('^[^eE]*[1-9]')",message="memory must be above zero, for example 256Mi, or left out"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
-	// resources wanted beside cpu and memory, for example nvidia.com/gpu: "1" or
-	// pods: "20". With those two they are as many as a Reservation can name.
+	// resources are amounts of other resources, for example nvidia.com/gpu: "1" or pods: "20".
+	// With cpu and memory there are at most ten, as in a Reservation.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="size(self) <= 8",message="at most eight resources can be named beside cpu and memory"
 	// +kubebuilder:validation:XValidation:rule="!('cpu' in self) && !('memory' in self)",message="cpu and memory have fields of their own: set spec.cpu and spec.memory"
 	Resources brokerv1alpha1.RequestedResources `json:"resources,omitempty"`
 
-	// priority orders requests that compete; higher comes first.
+	// priority orders competing requests; the highest comes first. It defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	Priority int32 `json:"priority,omitempty"`
 
-	// duration the capacity is held, from one minute to ten years (87600h), counted
-	// from status.reservedAt. Without it the capacity is held until this object is deleted
-	// or released. It can be changed as long as the new one ends in the future.
+	// duration is how long the capacity is held, from 1m to 87600h (ten years), counted from
+	// status.reservedAt. Without it the capacity is held until this object is deleted or
+	// released. A new duration must end in the future.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="duration must be at least 1m and at most 87600h, for example 2h30m, or left out"
 	Duration *metav1.Duration `json:"duration,omitempty"`
 
-	// queuePolicy says what happens where no cluster can hold it, now or after its
-	// placement was given up: Fail (the default), or Queue: it waits for capacity.
+	// queuePolicy says what happens when no cluster has room, now or after a placement ended
+	// early: the request fails (Fail, the default) or waits for capacity (Queue).
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	QueuePolicy brokerv1alpha1.QueuePolicy `json:"queuePolicy,omitempty"`
 
-	// queueTimeout is how long it waits at most; then it fails. It defaults to
-	// BrokerConfig.spec.queue.defaultTimeout (1h).
+	// queueTimeout is how long the request may wait in the queue before it fails. It defaults
+	// to BrokerConfig.spec.queue.defaultTimeout (1h).
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="queueTimeout must be at least 1s and at most 87600h, for example 2h30m, or left out"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	QueueTimeout *metav1.Duration `json:"queueTimeout,omitempty"`
 
-	// healing says what happens when nothing is heard of the provider any more: Migrate
-	// (the default), to another cluster that has room, and the old one is left only when
-	// the new virtual node is Ready; or Wait, until the provider is heard again.
+	// healing says what happens when the provider falls silent. Migrate (the default) moves the
+	// reservation to another cluster with room; the old virtual node stays until the new one is
+	// Ready. Wait keeps the reservation where it is until the provider is back.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	Healing brokerv1alpha1.Healing `json:"healing,omitempty"`
 
-	// namespaces whose pods may run on the virtual node. Without it the request's
-	// own namespace; an empty list means none. Any other namespace must carry the
+	// namespaces are the namespaces whose pods may run on the virtual node. It defaults to the
+	// request's own namespace; an empty list selects none. Any other namespace must carry the
 	// label liqo.io/broker-offload=true.
 	// +optional
 	// +listType=set
@@ -95,23 +97,24 @@ type ResourceRequestSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	Namespaces *[]string `json:"namespaces,omitempty"`
 
-	// offloading says how these namespaces are offloaded; without it new pods may run here
-	// and there, and namespaces get a name of their own at the provider.
+	// offloading says how these namespaces are offloaded. By default new pods may run in both
+	// clusters, and namespaces get a new name at the provider.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	Offloading *Offloading `json:"offloading,omitempty"`
 
-	// release gives the capacity back and leaves this object, Released, to be read. It
-	// cannot be taken back.
+	// release ends the reservation and keeps this object, in phase Released, for reading. It
+	// cannot be unset.
 	// +optional
 	Release bool `json:"release,omitempty"`
 
 	brokerv1alpha1.Terms `json:",inline"`
 }
 
-// ResourceRequestStatus is the answer of the broker and the state of the peering.
+// ResourceRequestStatus holds the broker's answer and the progress of the peering. The agent
+// sets it.
 type ResourceRequestStatus struct {
-	// phase of the request.
+	// phase summarizes the progress for people.
 	// +optional
 	Phase ResourceRequestPhase `json:"phase,omitempty"`
 
@@ -120,58 +123,58 @@ type ResourceRequestStatus struct {
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// reservationName as the broker named it.
+	// reservationName is the broker's name of the reservation.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	ReservationName string `json:"reservationName,omitempty"`
 
-	// targetClusterID is the provider.
+	// targetClusterID is the ID of the provider.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	TargetClusterID string `json:"targetClusterID,omitempty"`
 
-	// targetClusterEndpoint is the provider's API server.
+	// targetClusterEndpoint is the address of the provider's API server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	TargetClusterEndpoint string `json:"targetClusterEndpoint,omitempty"`
 
-	// nodeName of the virtual node. Pin pods to it with the node selector
+	// nodeName is the name of the virtual node. Pin pods to it with the node selector
 	// broker.fluidos.eu/reservation: <reservationName>.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	NodeName string `json:"nodeName,omitempty"`
 
-	// reservedAt is when the capacity was locked.
+	// reservedAt is when the broker reserved the capacity.
 	// +optional
 	ReservedAt *metav1.Time `json:"reservedAt,omitempty"`
 
-	// expiresAt is when the capacity is given back; empty while the agent renews
-	// the reservation.
+	// expiresAt is when the reservation ends. It is empty while the agent renews the
+	// reservation.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// message says in words where the request is and what to do, if anything.
+	// message describes the progress in words, and the next step if the user has to act.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// queue is its place in the queue while it waits.
+	// queue is the request's place in the queue. It is set only while the request waits.
 	// +optional
 	Queue *brokerv1alpha1.QueuePlace `json:"queue,omitempty"`
 
-	// candidates explains the decision: the best ten, winner first.
+	// candidates explain the decision: the ten best, winner first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Candidates []brokerv1alpha1.CandidateScore `json:"candidates,omitempty"`
 
-	// observedGeneration is the generation that this status speaks of; 0 means
-	// not seen yet.
+	// observedGeneration is the metadata.generation that this status describes; 0 until the
+	// agent has processed the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Reserved, Peered, NodeReady, Offloading and, where they
-	// apply, Preempted, Ending and Drained.
+	// conditions are Ready, Reserved, Peered, NodeReady and Offloading, and where they apply
+	// Preempted, Ending and Drained.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -179,8 +182,8 @@ type ResourceRequestStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ResourceRequest asks for capacity of another cluster. It becomes a virtual
-// node in this one.
+// ResourceRequest requests capacity of another cluster. It becomes a virtual node in this
+// cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -201,11 +204,11 @@ type ResourceRequest struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is asked for.
+	// spec describes the capacity to reserve.
 	// +required
 	Spec ResourceRequestSpec `json:"spec"`
 
-	// status is the answer.
+	// status holds the broker's answer and the progress of the peering.
 	// +optional
 	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reserved", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ResourceRequestStatus `json:"status,omitempty"`

@@ -4,73 +4,77 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Phases of a ClusterAdvertisement.
 const (
-	// ClusterAdvertisementActive means that the cluster is heard of and sells.
+	// ClusterAdvertisementActive means that the cluster sends advertisements and takes new
+	// reservations.
 	ClusterAdvertisementActive = "Active"
-	// ClusterAdvertisementStale means that the agent missed three intervals:
-	// nothing new is placed here, what runs keeps running.
+	// ClusterAdvertisementStale means that the agent missed three intervals. The cluster gets
+	// nothing new; existing reservations keep running.
 	ClusterAdvertisementStale = "Stale"
-	// ClusterAdvertisementInactive means that nothing was heard for
+	// ClusterAdvertisementInactive means that the cluster was silent for
 	// BrokerConfig.spec.staleThreshold.
 	ClusterAdvertisementInactive = "Inactive"
 )
 
-// Conditions of a ClusterAdvertisement.
+// Types of conditions of a ClusterAdvertisement.
 const (
-	// ConditionFresh is true while the cluster is heard of in time. ConditionReady is too,
-	// unless its operator has paused lending.
+	// ConditionFresh is true while the cluster's advertisements arrive in time. ConditionReady
+	// is true under the same condition, unless the cluster's operator has paused lending.
 	ConditionFresh = "Fresh"
-	// ConditionPlausible is false while figures of the cluster cannot be right, or grew
-	// more than fourfold within minutes. They are reckoned with all the same.
+	// ConditionPlausible is false while amounts of the cluster cannot be right, or grew more
+	// than fourfold within minutes. The broker uses them nevertheless.
 	ConditionPlausible = "Plausible"
-	// ConditionReliable is false while the broker places nothing new in the cluster, for
-	// some or all requesters, because the cluster failed to deliver.
+	// ConditionReliable is false while the cluster gets nothing new from some or all requesters
+	// because it failed to deliver.
 	ConditionReliable = "Reliable"
-	// ConditionWithinGrants is false while the cluster gets nothing new from some or all
-	// others, because it ran more there than they granted.
+	// ConditionWithinGrants is false while some or all other clusters lend the cluster nothing
+	// new because it used more than they granted.
 	ConditionWithinGrants = "WithinGrants"
-	// ConditionWithinBudget is false for ten minutes after the broker has refused a call of
-	// the cluster because of its budget, and while resources of it are left out of decisions.
+	// ConditionWithinBudget is false for ten minutes after the broker refused a call of the
+	// cluster because of its budget, and while decisions ignore some of its resources.
 	ConditionWithinBudget = "WithinBudget"
 )
 
-// ReasonOverBudget is of the condition WithinBudget, and of the event when it turns false.
+// ReasonOverBudget is a reason of the condition WithinBudget, and of the event when it turns
+// false.
 const ReasonOverBudget = "OverBudget"
 
-// ReasonFiguresIgnored is the reason of the event that tells that somebody else
-// than the broker wrote into spec.resources.reserved or available.
+// ReasonFiguresIgnored is the reason of an event: another writer than the broker changed
+// spec.resources.reserved or available.
 const ReasonFiguresIgnored = "FiguresIgnored"
 
-// ReasonImplausible is of the condition Plausible, and of the event when it turns false.
+// ReasonImplausible is a reason of the condition Plausible, and of the event when it turns
+// false.
 const ReasonImplausible = "Implausible"
 
 // Reasons of the conditions Reliable and WithinGrants, and of the events when they change.
 const (
-	// ReasonPaused: nothing new is placed in the cluster before an instant.
+	// ReasonPaused means that the cluster gets nothing new until a certain time.
 	ReasonPaused = "Paused"
-	// ReasonOnTrial: one placement is in the cluster on trial.
+	// ReasonOnTrial means that the cluster has one placement on trial.
 	ReasonOnTrial = "OnTrial"
-	// ReasonPausedForSome: nothing new is placed in the cluster for some requesters.
+	// ReasonPausedForSome means that the cluster gets nothing new from some requesters.
 	ReasonPausedForSome = "PausedForSome"
-	// ReasonExceededGrant: the cluster gets nothing new, from some or all others.
+	// ReasonExceededGrant means that some or all other clusters lend the cluster nothing new.
 	ReasonExceededGrant = "ExceededGrant"
 )
 
-// LiftPausesAnnotation of a ClusterAdvertisement lifts the pauses of the cluster whenever its
-// value changes: as a provider that failed, and as a requester that exceeded its grants. Any
-// text serves, such as a date or a ticket; 64 bytes of it count.
+// LiftPausesAnnotation of a ClusterAdvertisement lifts the cluster's pauses, as a provider that
+// failed and as a requester that exceeded its grants, whenever its value changes. An operator
+// sets it to any text, such as a date or a ticket. The broker compares the first 64 bytes.
 const LiftPausesAnnotation = "broker.fluidos.eu/lift-pauses"
 
-// ReasonPausesLifted is the reason of the event that tells that pauses were lifted.
+// ReasonPausesLifted is the reason of the event that reports lifted pauses.
 const ReasonPausesLifted = "PausesLifted"
 
-// ReasonAwaitingHoldings is why a cluster takes nothing new after the broker was
-// restored from an older state: its agent has not announced yet what it holds.
+// ReasonAwaitingHoldings means that the cluster gets nothing new after the broker was restored
+// from an older state, because the cluster's agent has not announced its holdings yet.
 const ReasonAwaitingHoldings = "AwaitingHoldings"
 
-// ClusterAdvertisementSpec is what a cluster offers.
+// ClusterAdvertisementSpec describes what a cluster offers. The broker sets it from the agent's
+// advertisements. For a cluster without an agent, an administrator sets it.
 type ClusterAdvertisementSpec struct {
-	// clusterID names the cluster: a DNS label of at most 40 characters, equal
-	// to the cluster ID that Liqo uses there. It cannot be changed.
+	// clusterID is the ID of the cluster: a DNS label of at most 40 characters, equal to Liqo's
+	// cluster ID there. It cannot be changed.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
@@ -78,75 +82,75 @@ type ClusterAdvertisementSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterID cannot be changed: delete this ClusterAdvertisement and create one for the other cluster"
 	ClusterID string `json:"clusterID"`
 
-	// clusterName is a name for people. It defaults to clusterID.
+	// clusterName is a display name. It defaults to clusterID.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// endpointURL is the https address of the cluster's API server, as consumers
-	// reach it. It carries no credential: peering needs none.
+	// endpointURL is the https address of the cluster's API server, as consumers reach it. It
+	// contains no credentials; peering needs none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.matches('^https://[^@[:space:]]+$')",message="endpointURL must be an https:// address without user name or password"
 	EndpointURL string `json:"endpointURL,omitempty"`
 
-	// topology says where the cluster is.
+	// topology is the region and zone of the cluster.
 	// +optional
 	Topology *Topology `json:"topology,omitempty"`
 
-	// resources the cluster has and what is left of them.
+	// resources are the cluster's amounts and what is left of them.
 	// +required
 	Resources ResourceMetrics `json:"resources"`
 
-	// overSubscription is how many times its resources the cluster offers to promise. The
-	// amounts in resources are the true ones, but for available. How much of it is in
-	// force is in status.
+	// overSubscription is the factor by which the cluster offers to over-commit each resource.
+	// Of the amounts in resources only available includes it. The factor in force is in status.
 	// +optional
 	OverSubscription OverSubscription `json:"overSubscription,omitempty"`
 
-	// nodeShapes is a histogram of what is free per node.
+	// nodeShapes groups nodes by free capacity.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	NodeShapes []NodeShape `json:"nodeShapes,omitempty"`
 
-	// cost is the price of the capacity. A cluster without one scores 0 for cost
-	// among clusters that have one.
+	// cost is the price of the capacity. A cluster without prices scores 0 for cost when others
+	// have prices.
 	// +optional
 	Cost *Cost `json:"cost,omitempty"`
 
-	// labels of the cluster, which clusterSelector of a request matches.
+	// labels are the labels of the cluster. The clusterSelector of a request matches against
+	// them.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Labels map[string]LabelValue `json:"labels,omitempty"`
 
-	// claims that the cluster makes of itself, by name, for example availability:
-	// "99.9" or gdpr: "true". A request can require them; nobody checks them.
+	// claims are statements of the cluster about itself by name, for example availability:
+	// "99.9" or gdpr: "true". A request can require them. The broker does not verify them.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Claims map[string]LabelValue `json:"claims,omitempty"`
 
-	// timestamp is when the figures were taken, by the cluster's own clock. It
-	// is for people: freshness is judged by when the broker received them. It
-	// defaults to the time of receipt.
+	// timestamp is when the amounts were counted, by the cluster's own clock. It is
+	// informational: freshness depends on when the broker received them. It defaults to the
+	// time of receipt.
 	// +optional
 	Timestamp *metav1.Time `json:"timestamp,omitempty"`
 }
 
-// ClusterAdvertisementStatus is what the broker makes of an advertisement.
+// ClusterAdvertisementStatus describes how the broker sees the cluster. The broker sets it.
 type ClusterAdvertisementStatus struct {
-	// active is true while new reservations can be placed on the cluster.
+	// active is true while the cluster can get new reservations.
 	// +optional
 	Active bool `json:"active,omitempty"`
 
-	// score is the free share of CPU × 50 plus the free share of memory × 50,
-	// with two decimals: 100.00 is an empty cluster.
+	// score is the free share of CPU × 50 plus the free share of memory × 50, with two
+	// decimals. An empty cluster has 100.00.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	Score string `json:"score,omitempty"`
 
-	// band is the score in a word: Excellent from 90, Good from 70, Moderate from 50,
-	// else Limited.
+	// band names the range of the score: Excellent from 90, Good from 70, Moderate from 50,
+	// otherwise Limited.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	Band string `json:"band,omitempty"`
@@ -156,41 +160,41 @@ type ClusterAdvertisementStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	Phase string `json:"phase,omitempty"`
 
-	// lastReceived is when the broker last heard of the cluster, by the broker's
-	// clock. It is written when something else changes too, not for every
-	// advertisement.
+	// lastReceived is when the broker last received something from the cluster, by the broker's
+	// clock. The broker updates it only together with another field.
 	// +optional
 	LastReceived *metav1.Time `json:"lastReceived,omitempty"`
 
-	// reservations is the number of placements that hold capacity here.
+	// reservations is the number of placements that hold capacity on the cluster.
 	// +optional
 	Reservations int32 `json:"reservations,omitempty"`
 
-	// overSubscription is in force: what the cluster offers, or
-	// BrokerConfig.spec.overSubscriptionCeilings where that is less. Resources that are not
-	// named are promised once.
+	// overSubscription is the factor in force: what the cluster offers, but at most
+	// BrokerConfig.spec.overSubscriptionCeilings. Resources that are not listed have the factor
+	// 1.
 	// +optional
 	OverSubscription OverSubscription `json:"overSubscription,omitempty"`
 
-	// reliability is how the cluster kept what was promised here; absent before anything was.
+	// reliability records how well the cluster delivered its placements. It is absent before
+	// the first placement.
 	// +optional
 	Reliability *Reliability `json:"reliability,omitempty"`
 
-	// unreachable are the clusters whose API servers this one does not reach, of those that
-	// it looked at: it gets nothing there.
+	// unreachable lists the providers whose API servers this cluster cannot reach, among those
+	// that it has probed. It gets no capacity there.
 	// +optional
 	// +listType=map
 	// +listMapKey=clusterID
 	// +kubebuilder:validation:MaxItems=64
 	Unreachable []UnreachableCluster `json:"unreachable,omitempty"`
 
-	// observedGeneration is the generation that this status speaks of; 0 means
-	// not seen yet.
+	// observedGeneration is the metadata.generation that this status describes; 0 until the
+	// broker has processed the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Fresh, Plausible and WithinBudget, and Reliable and WithinGrants once something
-	// went wrong.
+	// conditions are Ready, Fresh, Plausible and WithinBudget, and after the first problem
+	// Reliable and WithinGrants.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -198,61 +202,60 @@ type ClusterAdvertisementStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// UnreachableCluster is a provider whose API server does not answer another cluster.
+// UnreachableCluster is a provider whose API server another cluster cannot reach.
 type UnreachableCluster struct {
-	// clusterID of the provider.
+	// clusterID is the ID of the provider.
 	// +required
 	// +kubebuilder:validation:MaxLength=40
 	ClusterID string `json:"clusterID"`
 
-	// since is when the broker was told first, by the broker's clock.
+	// since is when the broker first received the report, by the broker's clock.
 	// +required
 	Since metav1.Time `json:"since"`
 }
 
-// Reliability is what became of the placements that a cluster was granted. The broker sets
-// it.
+// Reliability records the outcomes of a cluster's placements. The broker sets it.
 type Reliability struct {
-	// score is the share of promises kept, 0 to 100 with two decimals, smoothed and weighing
-	// recent weeks more; empty where nothing is known of recent ones.
+	// score is the share of kept promises, 0 to 100 with two decimals, smoothed, with recent
+	// weeks weighing more. It is empty without recent outcomes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	Score string `json:"score,omitempty"`
 
-	// granted counts placements.
+	// granted is the number of placements.
 	// +optional
 	Granted int64 `json:"granted,omitempty"`
 
-	// ready counts those whose virtual node became Ready.
+	// ready is the number of placements whose virtual node became Ready.
 	// +optional
 	Ready int64 `json:"ready,omitempty"`
 
-	// refused counts those that the cluster gave up itself before that.
+	// refused is the number of placements that the cluster gave up before they were Ready.
 	// +optional
 	Refused int64 `json:"refused,omitempty"`
 
-	// unanswered counts those that its agent did not answer in time.
+	// unanswered is the number of placements that its agent did not answer in time.
 	// +optional
 	Unanswered int64 `json:"unanswered,omitempty"`
 
-	// neverReady counts those whose node did not become Ready in time, though that of
-	// another cluster did for the same reservation.
+	// neverReady is the number of placements whose node was not Ready in time, although another
+	// cluster's node was, for the same reservation.
 	// +optional
 	NeverReady int64 `json:"neverReady,omitempty"`
 
-	// dropped counts those that were served and then left, because the cluster was lost or
-	// gave them up.
+	// dropped is the number of placements that were Ready and ended early, because the cluster
+	// was lost or gave them up.
 	// +optional
 	Dropped int64 `json:"dropped,omitempty"`
 
-	// meanTimeToReady is from grant to Ready, in whole seconds.
+	// meanTimeToReady is the mean time from grant to Ready, in whole seconds.
 	// +optional
 	MeanTimeToReady *metav1.Duration `json:"meanTimeToReady,omitempty"`
 }
 
-// ClusterAdvertisement is what one cluster offers to the others. The cluster's
-// agent keeps it up to date through the broker, or an administrator writes it by
-// hand for a cluster without an agent.
+// ClusterAdvertisement shows what one cluster offers to the others. The broker keeps it up to
+// date from the agent's advertisements. An administrator creates one for a cluster without an
+// agent.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -275,11 +278,11 @@ type ClusterAdvertisement struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the cluster offers.
+	// spec describes what the cluster offers.
 	// +required
 	Spec ClusterAdvertisementSpec `json:"spec"`
 
-	// status is what the broker makes of it.
+	// status describes how the broker sees the cluster.
 	// +optional
 	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Fresh", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ClusterAdvertisementStatus `json:"status,omitempty"`

@@ -2,71 +2,70 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ClusterMailboxSpec is a request as it is described in openapi.json. Who asks is told by
-// the namespace alone.
+// ClusterMailboxSpec is a request as openapi.yaml describes it. Only the namespace identifies
+// the caller.
 type ClusterMailboxSpec struct {
-	// method of the operation.
+	// method is the HTTP method of the operation.
 	// +required
 	// +kubebuilder:validation:Enum=GET;POST;PATCH;DELETE
 	Method string `json:"method"`
 
-	// path of the operation, with its query.
+	// path is the path of the operation, with its query.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/[!-~]*$`
 	Path string `json:"path"`
 
-	// idempotencyKey is what the header Idempotency-Key says.
+	// idempotencyKey is the value of the header Idempotency-Key.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 
-	// journalCursor is what the header Journal-Cursor says.
+	// journalCursor is the value of the header Journal-Cursor.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	JournalCursor string `json:"journalCursor,omitempty"`
 
-	// apiMinor is what the header Api-Minor says: the minor version of the API that the
-	// agent speaks.
+	// apiMinor is the value of the header Api-Minor: the minor version of the agent's API.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	APIMinor int32 `json:"apiMinor,omitempty"`
 
-	// body is JSON, compressed with gzip, in base64.
+	// body is the JSON body, compressed with gzip and encoded in base64.
 	// +optional
 	// +kubebuilder:validation:MaxLength=524288
 	Body string `json:"body,omitempty"`
 }
 
-// ClusterMailboxStatus is the broker's answer.
+// ClusterMailboxStatus is the broker's answer. The broker sets it.
 type ClusterMailboxStatus struct {
-	// code is that of HTTP; 0 means that there is no answer yet.
+	// code is the HTTP status code. It is 0 until the broker answers.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=599
 	Code int32 `json:"code,omitempty"`
 
-	// contentType of the body: application/json or, where the broker refused,
-	// application/problem+json.
+	// contentType is the media type of the body: application/json, or application/problem+json
+	// when the broker refused the request.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ContentType string `json:"contentType,omitempty"`
 
-	// retryAfterSeconds is when asking again makes sense.
+	// retryAfterSeconds is how many seconds to wait before another attempt.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RetryAfterSeconds int32 `json:"retryAfterSeconds,omitempty"`
 
-	// body is JSON, compressed with gzip, in base64.
+	// body is the JSON body, compressed with gzip and encoded in base64.
 	// +optional
 	// +kubebuilder:validation:MaxLength=917504
 	Body string `json:"body,omitempty"`
 }
 
-// ClusterMailbox is one request of a cluster's agent to the broker, and its answer. The
-// agent makes it in the namespace of its cluster, waits for the status, and deletes it.
-// It holds no secret. Nobody needs to keep one: the broker deletes what is left over.
+// ClusterMailbox is one request of an agent to the broker, and its answer. The agent creates it
+// in its cluster's namespace, waits for the status and deletes it. It contains no secrets. The
+// broker deletes those that agents leave behind.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

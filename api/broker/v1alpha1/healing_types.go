@@ -1,15 +1,15 @@
 package v1alpha1
 
-// Healing says what happens to a reservation whose provider is lost.
+// Healing says what happens to a reservation whose provider falls silent.
 //
 // +kubebuilder:validation:Enum=Migrate;Wait
 type Healing string
 
-// Ways to heal.
+// Values of Healing.
 const (
-	// HealingMigrate takes it to another cluster that has room; the old virtual node is
-	// left only when the new one is Ready.
+	// HealingMigrate moves the reservation to another cluster with room. The old virtual node
+	// stays until the new one is Ready.
 	HealingMigrate Healing = "Migrate"
-	// HealingWait waits for the provider.
+	// HealingWait waits until the provider is back.
 	HealingWait Healing = "Wait"
 )

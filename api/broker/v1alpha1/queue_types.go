@@ -2,92 +2,92 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// QueuePolicy says what happens to a request that no cluster can hold.
+// QueuePolicy says what happens to a request that no cluster has room for.
 //
 // +kubebuilder:validation:Enum=Fail;Queue
 type QueuePolicy string
 
-// Policies of the queue.
+// Values of QueuePolicy.
 const (
-	// QueuePolicyFail refuses it, or ends it where its placement was given up.
+	// QueuePolicyFail refuses the request, or ends it when its placement ended early.
 	QueuePolicyFail QueuePolicy = "Fail"
-	// QueuePolicyQueue lets it wait for capacity.
+	// QueuePolicyQueue lets the request wait for capacity.
 	QueuePolicyQueue QueuePolicy = "Queue"
 )
 
-// QueuePlace is the place of a request that waits.
+// QueuePlace is the place of a waiting request in the queue.
 type QueuePlace struct {
-	// position in the queue, from 1: those of a higher priority come first, then those
-	// that came first. It is brought up to date within a minute.
+	// position is the place in the queue, from 1. The order is by priority, then by arrival. It
+	// is at most one minute old.
 	// +optional
 	Position int32 `json:"position,omitempty"`
 
-	// since is when it came into the queue.
+	// since is when the request entered the queue.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 
-	// until is when it fails if it got no place before.
+	// until is when the request fails if it still waits.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 
-	// reason why it waits. NoCandidate: no cluster can hold it. Preempting: others make
-	// room for it. Preempted: it had a place, and a higher priority took it.
+	// reason is why the request waits. NoCandidate: no cluster has room. Preempting: other
+	// reservations are making room for it. Preempted: a higher priority took its place.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
 }
 
-// QueueConfig bounds the queue of requests that wait for capacity.
+// QueueConfig limits the queue of requests that wait for capacity.
 type QueueConfig struct {
-	// maxLength is how many requests may wait at once; another one is asked to come
-	// later. 0 turns the queue off. It defaults to 10000.
+	// maxLength is how many requests may wait. The broker refuses further ones with 503 and a
+	// Retry-After header. 0 turns the queue off. It defaults to 10000.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	MaxLength *int32 `json:"maxLength,omitempty"`
 
-	// defaultTimeout is how long a request waits that does not say. It defaults to 1h.
+	// defaultTimeout is how long a request without queueTimeout may wait. It defaults to 1h.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="defaultTimeout must be at least 1s and at most 87600h, for example 2h30m"
 	DefaultTimeout *metav1.Duration `json:"defaultTimeout,omitempty"`
 }
 
-// PreemptionPolicy says whose place a request may take.
+// PreemptionPolicy says which reservations a waiting request may replace.
 //
 // +kubebuilder:validation:Enum=Never;LowerPriority
 type PreemptionPolicy string
 
-// Policies of preemption.
+// Values of PreemptionPolicy.
 const (
-	// PreemptNever lets every reservation stand.
+	// PreemptNever preempts no reservation.
 	PreemptNever PreemptionPolicy = "Never"
-	// PreemptLowerPriority lets a request that waits take the place of reservations
-	// of a lower priority.
+	// PreemptLowerPriority allows a waiting request to replace reservations of a lower
+	// priority.
 	PreemptLowerPriority PreemptionPolicy = "LowerPriority"
 )
 
-// PreemptionConfig says whether reservations make room for those of a higher priority.
+// PreemptionConfig says whether reservations make room for requests of a higher priority.
 type PreemptionConfig struct {
 	// policy is Never (the default) or LowerPriority.
 	// +optional
 	Policy PreemptionPolicy `json:"policy,omitempty"`
 
-	// gracePeriod is from the notice until a reservation that makes room is taken down.
-	// It defaults to 2m.
+	// gracePeriod is the time from the notice until a preempted reservation ends. It defaults
+	// to 2m.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="gracePeriod must be at least 0s and at most 24h, for example 5m"
 	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
 }
 
-// PriorityCeiling is the highest priority of a cluster's requests.
+// PriorityCeiling limits the priority of one cluster's requests.
 type PriorityCeiling struct {
-	// clusterID of the cluster that asks.
+	// clusterID is the ID of the requesting cluster.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	ClusterID string `json:"clusterID"`
 
-	// maxPriority is what a higher priority counts as.
+	// maxPriority is the ceiling. Higher priorities count as this one.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ReservationPhase is where a reservation is in its life:
-// Pending → Queued → Reserved → Active → Releasing → Released, and Failed.
+// ReservationPhase summarizes the life of a reservation: Pending → Queued → Reserved → Active →
+// Releasing → Released or Failed.
 //
 // +kubebuilder:validation:Enum=Pending;Queued;Reserved;Active;Releasing;Released;Failed
 type ReservationPhase string
@@ -18,48 +18,49 @@ const (
 	ReservationPending ReservationPhase = "Pending"
 	// ReservationQueued means that the reservation waits for capacity.
 	ReservationQueued ReservationPhase = "Queued"
-	// ReservationReserved means that capacity is locked on the target cluster.
+	// ReservationReserved means that capacity is held on the target cluster.
 	ReservationReserved ReservationPhase = "Reserved"
 	// ReservationActive means that the provider has acknowledged and the
 	// consumer's virtual node is Ready.
 	ReservationActive ReservationPhase = "Active"
-	// ReservationReleasing means that the reservation ends: its capacity is held
-	// until the provider confirms that nothing of it runs any more.
+	// ReservationReleasing means that the reservation is ending. Its capacity is held until the
+	// provider confirms that nothing of it runs.
 	ReservationReleasing ReservationPhase = "Releasing"
-	// ReservationReleased means that everything is given back.
+	// ReservationReleased means that all capacity is free again.
 	ReservationReleased ReservationPhase = "Released"
-	// ReservationFailed means that no cluster could hold it; see status.message.
+	// ReservationFailed means that no cluster could hold the reservation; see status.message.
 	ReservationFailed ReservationPhase = "Failed"
 )
 
-// Conditions of a Reservation. ConditionReady is common to all kinds.
+// Types of conditions of a Reservation. All CRDs share ConditionReady.
 const (
-	// ConditionReady is true when the object does what it is for.
+	// ConditionReady is true when an object serves its purpose.
 	ConditionReady = "Ready"
 	// ConditionReserved is true while capacity is held.
 	ConditionReserved = "Reserved"
-	// ConditionAcknowledged is true when the provider's agent has accepted the
-	// placement, Unknown where no agent ever connected for the provider.
+	// ConditionAcknowledged is true when the provider's agent has accepted the placement. It is
+	// Unknown when no agent has ever connected for the provider.
 	ConditionAcknowledged = "Acknowledged"
-	// ConditionNoConsumer is true when requesterID names no enrolled cluster, so
-	// that nobody will peer for this reservation.
+	// ConditionNoConsumer is true when requesterID is not an enrolled cluster, so that no
+	// cluster will peer for this reservation.
 	ConditionNoConsumer = "NoConsumer"
-	// ConditionProviderReachable is false while nothing is heard of the provider's agent,
-	// also while another provider is about to take over.
-	// One that was never silent has no such condition.
+	// ConditionProviderReachable is false while the provider's agent is silent, including while
+	// another provider is about to take over. It is absent until the provider is silent for the
+	// first time.
 	ConditionProviderReachable = "ProviderReachable"
-	// ConditionChanged tells of the last edit of spec: true when it is in force, false
-	// when it was refused and what was agreed before holds. Without an edit it is absent.
+	// ConditionChanged shows the outcome of the last edit of spec: true when it is in force,
+	// false when it was refused and the former values stay in force. It is absent before the
+	// first edit.
 	ConditionChanged = "Changed"
-	// ConditionPreempted is true when the placement has to make room for a higher
-	// priority, or had to.
+	// ConditionPreempted is true when the placement must make room for a higher priority, or
+	// had to.
 	ConditionPreempted = "Preempted"
-	// ConditionRecalled is true when the provider of the placement wants it back, or has
-	// taken it back.
+	// ConditionRecalled is true when the provider wants the placement back, or has taken it
+	// back.
 	ConditionRecalled = "Recalled"
 )
 
-// Reasons of conditions and events of a Reservation. They are stable.
+// Reasons of conditions and events of a Reservation. They do not change between versions.
 const (
 	ReasonPending          = "Pending"
 	ReasonQueued           = "Queued"
@@ -91,23 +92,22 @@ const (
 	ReasonMigrated         = "Migrated"
 )
 
-// Labels of the objects that the broker makes.
+// Labels of objects that the broker creates.
 const (
-	// ManagedByLabel marks a Reservation that shows what an agent asked for, and a
-	// ClusterAdvertisement that shows what an agent offers.
+	// ManagedByLabel marks a Reservation that an agent requested, and a ClusterAdvertisement
+	// that an agent sends.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// ManagedByBroker is the value of ManagedByLabel.
 	ManagedByBroker = "liqo-resource-broker"
 )
 
-// ReservationFinalizer keeps a Reservation until its capacity is given back.
+// ReservationFinalizer keeps a Reservation until its capacity is released.
 const ReservationFinalizer = "broker.fluidos.eu/release"
 
-// RequestedResources is how much is wanted of each resource, by Kubernetes
-// resource name. Ten names keep the rules below within what the API server lets
-// a rule cost. The rules read text: to parse 1e-2147483647 as a quantity takes
-// the API server minutes, and a rule is run even where the pattern has failed. What
-// they let pass, such as 0e1, the broker refuses.
+// RequestedResources maps resource names to requested amounts. At most ten names keep the cost
+// of the rules within the API server's limit. The rules compare strings because parsing a
+// quantity such as 1e-2147483647 takes the API server minutes, even when the pattern has
+// already failed. The broker refuses the remaining invalid values, such as 0e1.
 //
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:MaxProperties=10
@@ -116,36 +116,35 @@ const ReservationFinalizer = "broker.fluidos.eu/release"
 // +kubebuilder:validation:XValidation:rule="!('cpu' in self) || string(self['cpu']).matches('^[^eE]*[1-9]') || self.exists(k, k.contains('/') && string(self[k]) != '0')",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
 type RequestedResources map[corev1.ResourceName]resource.Quantity
 
-// The first rule of ReservationSpec compares the whole before it looks at single fields: it
-// is asked at every write of a status, too, and each has() there costs the API server a copy
-// of the schema.
+// The first rule of ReservationSpec compares the whole spec first: the API server evaluates it
+// at every status write too, and each has() costs a copy of the schema.
 
-// ReservationSpec is what is asked for. Of what stands, requestedResources, duration and release can be
-// changed; for anything else make another Reservation.
+// ReservationSpec describes the capacity to reserve. requestedResources, duration and release
+// can be changed. To change anything else, create another Reservation.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf || has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout) && has(self.healing) == has(oldSelf.healing) && has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a Reservation that was released cannot be taken back: create another"
 type ReservationSpec struct {
-	// requestedResources is how much is wanted of each resource.
+	// requestedResources are the amounts to reserve.
 	// +required
 	RequestedResources RequestedResources `json:"requestedResources"`
 
-	// duration the reservation is held, from one minute to ten years (87600h), counted
-	// from status.reservedAt. It defaults to BrokerConfig.spec.defaultTTL (1h). It can be
-	// changed as long as the new one ends in the future.
+	// duration is how long the reservation is held, from 1m to 87600h (ten years), counted from
+	// status.reservedAt. It defaults to BrokerConfig.spec.defaultTTL (1h). A new duration must
+	// end in the future.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="duration must be at least 1m and at most 87600h, for example 2h30m, or left out"
 	Duration *metav1.Duration `json:"duration,omitempty"`
 
-	// priority orders reservations that compete; higher comes first.
+	// priority orders competing reservations; the highest comes first. It defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	Priority int32 `json:"priority,omitempty"`
 
-	// requesterID is the cluster ID of the cluster that will use the capacity.
-	// Any other value is a label: capacity is locked, nobody peers.
+	// requesterID is the ID of the cluster that will use the capacity. Any other value is only
+	// a label: the broker holds the capacity, but no cluster peers.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -153,193 +152,196 @@ type ReservationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	RequesterID string `json:"requesterID"`
 
-	// targetClusterID asks for one provider; any provider if empty.
+	// targetClusterID selects one provider. By default the broker chooses among all.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	TargetClusterID string `json:"targetClusterID,omitempty"`
 
-	// tenant on whose behalf the reservation is made.
+	// tenant is a label for the tenant of the reservation.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	Tenant string `json:"tenant,omitempty"`
 
-	// queuePolicy says what happens where no cluster can hold it, now or after its
-	// placement was given up: Fail (the default), or Queue: it waits for capacity.
+	// queuePolicy says what happens when no cluster has room, now or after a placement ended
+	// early: the reservation fails (Fail, the default) or waits for capacity (Queue).
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	QueuePolicy QueuePolicy `json:"queuePolicy,omitempty"`
 
-	// queueTimeout is how long it waits at most; then it fails. It defaults to
-	// BrokerConfig.spec.queue.defaultTimeout (1h).
+	// queueTimeout is how long the reservation may wait in the queue before it fails. It
+	// defaults to BrokerConfig.spec.queue.defaultTimeout (1h).
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="queueTimeout must be at least 1s and at most 87600h, for example 2h30m, or left out"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	QueueTimeout *metav1.Duration `json:"queueTimeout,omitempty"`
 
-	// healing says what happens when nothing is heard of the provider any more: Migrate
-	// (the default), to another cluster that has room, and the old one is left only when
-	// the new virtual node is Ready; or Wait, until the provider is heard again.
+	// healing says what happens when the provider falls silent. Migrate (the default) moves the
+	// reservation to another cluster with room; the old virtual node stays until the new one is
+	// Ready. Wait keeps the reservation where it is until the provider is back.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	Healing Healing `json:"healing,omitempty"`
 
-	// release gives the capacity back and leaves this object, Released, to be read.
-	// It cannot be taken back.
+	// release ends the reservation and keeps this object, in phase Released, for reading. It
+	// cannot be unset.
 	// +optional
 	Release bool `json:"release,omitempty"`
 
 	Terms `json:",inline"`
 }
 
-// PlacementState is where one placement is in its life.
+// PlacementState is the state of one placement.
 //
 // +kubebuilder:validation:Enum=Assigned;Acknowledged;Ready;Withdrawing;Gone
 type PlacementState string
 
 // States of a placement.
 const (
-	// PlacementAssigned means held, the provider has not answered yet.
+	// PlacementAssigned means that capacity is held and the provider has not answered yet.
 	PlacementAssigned PlacementState = "Assigned"
 	// PlacementAcknowledged means that the provider has accepted.
 	PlacementAcknowledged PlacementState = "Acknowledged"
 	// PlacementReady means that the consumer's virtual node is Ready.
 	PlacementReady PlacementState = "Ready"
-	// PlacementWithdrawing means held until the provider confirms that nothing
+	// PlacementWithdrawing means that capacity is held until the provider confirms that nothing
 	// of the placement is left.
 	PlacementWithdrawing PlacementState = "Withdrawing"
 	// PlacementGone means that the capacity is free again.
 	PlacementGone PlacementState = "Gone"
 )
 
-// Placement is one try to serve a reservation on one provider. Moving to
-// another provider is a new placement beside the old one.
+// Placement is one attempt to serve a reservation on one provider. Each move to another
+// provider adds a placement.
 type Placement struct {
-	// number of the placement within the reservation, from 1.
+	// number is the number of the placement within the reservation, from 1.
 	// +required
 	Number int32 `json:"number"`
 
-	// clusterID of the provider.
+	// clusterID is the ID of the provider.
 	// +required
 	// +kubebuilder:validation:MaxLength=40
 	ClusterID string `json:"clusterID"`
 
-	// state of the placement.
+	// state is the state of the placement.
 	// +required
 	State PlacementState `json:"state"`
 
-	// reason why the placement ended, if it did not end with the reservation.
+	// reason is why the placement ended, when it ended before the reservation.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Reason string `json:"reason,omitempty"`
 }
 
-// CandidateScore is one line of the explanation of a decision.
+// CandidateScore is one candidate of a decision.
 type CandidateScore struct {
-	// clusterID of the candidate; empty where the requester may not see it.
+	// clusterID is the ID of the candidate. It is empty when BrokerConfig.spec.visibility hides
+	// it from the requester.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	ClusterID string `json:"clusterID,omitempty"`
 
-	// score of the candidate, 0.00 to 100.00; empty if it was filtered out.
+	// score is the candidate's score, 0.00 to 100.00. It is empty for rejected candidates.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	Score string `json:"score,omitempty"`
 
-	// criteria is the score per criterion before weighing.
+	// criteria are the scores per criterion before weighting.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Criteria map[string]string `json:"criteria,omitempty"`
 
-	// reason why the candidate was not chosen; empty for the winner. LowerScore: it could
-	// provide, another one scores higher, or as high and comes first by name.
+	// reason is why the candidate was not chosen; empty for the winner. LowerScore: another
+	// candidate has a higher score, or the same score and comes first by name.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
 
-	// message says more, with the figures, where reason and scores do not say it all.
+	// message adds figures that reason and scores do not contain.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 
-	// pricePerHour is what the request costs there for an hour; empty if the candidate
-	// names no price, or the requester may not see it, and in the status of a Reservation
-	// that was granted, where the score for cost stands for it.
+	// pricePerHour is the price of the request on the candidate for one hour. It is empty when
+	// the candidate has no price or the requester may not see it, and in the status of a
+	// granted Reservation, which shows the score for cost instead.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	PricePerHour string `json:"pricePerHour,omitempty"`
 
-	// currency of pricePerHour.
+	// currency is the ISO 4217 code of pricePerHour.
 	// +optional
 	// +kubebuilder:validation:MaxLength=3
 	Currency string `json:"currency,omitempty"`
 }
 
-// ReservationStatus is what the broker decided and where the reservation is.
+// ReservationStatus is the broker's decision and the state of the reservation. The broker sets
+// it.
 type ReservationStatus struct {
-	// phase of the reservation.
+	// phase summarizes the state for people.
 	// +optional
 	Phase ReservationPhase `json:"phase,omitempty"`
 
-	// reservationName is the name that the broker minted, res- and ten characters.
-	// With the placement's number it names slice and virtual node.
+	// reservationName is the broker's name of the reservation: res- and ten characters. Slices
+	// and virtual nodes are named after it and the number of the placement.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	ReservationName string `json:"reservationName,omitempty"`
 
-	// targetClusterID is the provider of the current placement.
+	// targetClusterID is the ID of the current provider.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	TargetClusterID string `json:"targetClusterID,omitempty"`
 
-	// targetClusterEndpoint is the API server of that provider.
+	// targetClusterEndpoint is the address of that provider's API server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	TargetClusterEndpoint string `json:"targetClusterEndpoint,omitempty"`
 
-	// reservedAt is when the capacity was locked.
+	// reservedAt is when the broker reserved the capacity.
 	// +optional
 	ReservedAt *metav1.Time `json:"reservedAt,omitempty"`
 
-	// expiresAt is when the reservation starts to be released.
+	// expiresAt is when the release of the reservation starts.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// message says in words where the reservation is and what to do, if anything.
+	// message describes the state in words, and the next step if the user has to act.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// queue is its place in the queue while it waits.
+	// queue is the reservation's place in the queue. It is set only while the reservation
+	// waits.
 	// +optional
 	Queue *QueuePlace `json:"queue,omitempty"`
 
-	// placements of the reservation, oldest first.
+	// placements are the placements of the reservation, oldest first.
 	// +optional
 	// +listType=map
 	// +listMapKey=number
 	// +kubebuilder:validation:MaxItems=32
 	Placements []Placement `json:"placements,omitempty"`
 
-	// candidates explains the last decision: the best ten, winner first.
+	// candidates explain the last decision: the ten best, winner first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Candidates []CandidateScore `json:"candidates,omitempty"`
 
-	// rejected counts the candidates that were filtered out, by reason.
+	// rejected is the number of rejected candidates by reason.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Rejected map[string]int32 `json:"rejected,omitempty"`
 
-	// observedGeneration is the generation that this status speaks of; 0 means
-	// not seen yet.
+	// observedGeneration is the metadata.generation that this status describes; 0 until the
+	// broker has processed the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Reserved, Acknowledged and, where they apply, NoConsumer
-	// and Preempted.
+	// conditions are Ready, Reserved and Acknowledged, and where they apply NoConsumer,
+	// Changed, ProviderReachable, Preempted and Recalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -347,8 +349,8 @@ type ReservationStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Reservation locks capacity of one cluster for another. It is made with
-// kubectl, or by the broker for a reservation that an agent asked for over REST.
+// Reservation holds capacity of one cluster for another. Users create one with kubectl; the
+// broker creates one for each reservation that an agent requests over REST.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -371,12 +373,12 @@ type Reservation struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is asked for.
+	// spec describes the capacity to reserve.
 	// +required
 	Spec ReservationSpec `json:"spec"`
 
-	// status is what the broker decided. The broker alone writes it, as a whole, so the API
-	// server does not keep account of its single fields.
+	// status is the broker's decision and the state of the reservation. Only the broker writes
+	// it, always as a whole, so the API server need not track the ownership of each field.
 	// +optional
 	// +structType=atomic
 	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reserved", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}}}

@@ -2,55 +2,54 @@ package v1alpha1
 
 import corev1 "k8s.io/api/core/v1"
 
-// ResourceMetrics is what a cluster has and what is left of it. Keys are
-// Kubernetes resource names (cpu, memory, pods, ephemeral-storage and any
-// extended resource), values Kubernetes quantities.
+// ResourceMetrics are a cluster's amounts and what is left of them. Keys are Kubernetes
+// resource names (cpu, memory, pods, ephemeral-storage and any extended resource), values are
+// Kubernetes quantities.
 //
-// On what the broker shows, available = allocatable − allocated − reserved
-// holds for every key, never below zero.
+// In objects that the broker writes, available = allocatable − allocated − reserved for every
+// key, but at least zero.
 type ResourceMetrics struct {
-	// capacity is the whole hardware of the cluster's nodes.
+	// capacity is the total of the cluster's nodes.
 	// +required
 	Capacity corev1.ResourceList `json:"capacity"`
 
-	// allocatable is what pods may use: capacity less what nodes keep for
+	// allocatable is what pods can use: capacity less the amounts that nodes keep for
 	// themselves. It defaults to capacity.
 	// +optional
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
 
-	// allocated is the sum of the requests of the cluster's own pods. Pods that
-	// run on behalf of a reservation are counted in reserved, not here.
+	// allocated is the sum of the requests of the cluster's own pods. Pods that run for a
+	// reservation count in reserved instead.
 	// +optional
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`
 
-	// reserved is what is held for reservations. The broker sets it; what a
-	// manifest or an agent says is replaced.
+	// reserved is what is held for reservations. The broker sets it and overwrites other
+	// values.
 	// +optional
 	Reserved corev1.ResourceList `json:"reserved,omitempty"`
 
-	// available is what can still be reserved. The broker sets it; what a
-	// manifest or an agent says is replaced.
+	// available is what can still be reserved. The broker sets it and overwrites other values.
 	// +optional
 	Available corev1.ResourceList `json:"available,omitempty"`
 }
 
-// Ratio is a decimal number from 1 to 10 with at most two places, as in 1.5.
+// Ratio is a decimal number from 1 to 10 with at most two decimals, for example 1.5.
 //
 // +kubebuilder:validation:MaxLength=5
 // +kubebuilder:validation:XValidation:rule="self.matches('^([1-9]([.][0-9]{1,2})?|10([.]0{1,2})?)$')",message="a ratio must be a decimal number from 1 to 10 with at most two places, for example \"1.5\""
 type Ratio string
 
-// OverSubscription says how many times what there is of a resource may be promised, by
-// Kubernetes resource name. Extended resources, such as GPUs, cannot be over-subscribed.
+// OverSubscription maps resource names to the factor by which a resource may be over-committed.
+// Extended resources, such as GPUs, cannot be over-subscribed.
 //
 // +kubebuilder:validation:MaxProperties=4
 // +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage', 'pods'])",message="only cpu, memory, ephemeral-storage and pods can be over-subscribed"
 type OverSubscription map[corev1.ResourceName]Ratio
 
-// Cost is the price of a cluster's capacity, as decimal strings.
+// Cost lists the prices of a cluster's capacity as decimal strings.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.cpuPerHour)",message="cpuPerHour is not a field any more: name the price of a core-hour cpuCost",fieldPath=".cpuPerHour"
-// +kubebuilder:validation:XValidation:rule="!has(self.memoryPerHour)",message="memoryPerHour is not a field any more: name the price of a GiB-hour memoryCost",fieldPath=".memoryPerHour"
+// +kubebuilder:validation:XValidation:rule="!has(self.cpuPerHour)",message="cpuPerHour is not a field: set cpuCost to the price of one core for one hour",fieldPath=".cpuPerHour"
+// +kubebuilder:validation:XValidation:rule="!has(self.memoryPerHour)",message="memoryPerHour is not a field: set memoryCost to the price of one GiB for one hour",fieldPath=".memoryPerHour"
 type Cost struct {
 	// cpuCost is the price of one core for one hour.
 	// +optional
@@ -64,13 +63,13 @@ type Cost struct {
 	// +kubebuilder:validation:MaxLength=19
 	MemoryCost string `json:"memoryCost,omitempty"`
 
-	// resourceCosts is the price of one unit of an extended resource for one
-	// hour, by resource name, for example nvidia.com/gpu.
+	// resourceCosts is the price of one unit of an extended resource for one hour, by resource
+	// name, for example nvidia.com/gpu.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	ResourceCosts map[corev1.ResourceName]Price `json:"resourceCosts,omitempty"`
 
-	// storageCost is the price of keeping one GiB of a request's data for one hour.
+	// storageCost is the price of storing one GiB of a request's data for one hour.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,9}([.][0-9]{1,9})?$')",message="storageCost must be a decimal number with at most nine digits before and after the point, for example 0.0001"
 	// +kubebuilder:validation:MaxLength=19
@@ -82,18 +81,18 @@ type Cost struct {
 	// +kubebuilder:validation:MaxLength=19
 	EgressCost string `json:"egressCost,omitempty"`
 
-	// currency is the ISO 4217 code of all prices of this cluster.
+	// currency is the ISO 4217 code of all prices of the cluster.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z]{3}$')",message="currency must be an ISO 4217 code, for example EUR"
 	// +kubebuilder:validation:MaxLength=3
 	Currency string `json:"currency,omitempty"`
 
-	// cpuPerHour is refused; it exists so that the refusal can name cpuCost.
+	// cpuPerHour is refused. It exists so that the refusal can name cpuCost.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	CPUPerHour *string `json:"cpuPerHour,omitempty"`
 
-	// memoryPerHour is refused; it exists so that the refusal can name memoryCost.
+	// memoryPerHour is refused. It exists so that the refusal can name memoryCost.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	MemoryPerHour *string `json:"memoryPerHour,omitempty"`
@@ -105,7 +104,7 @@ type Cost struct {
 // +kubebuilder:validation:MaxLength=19
 type Price string
 
-// Topology says where a cluster is.
+// Topology is the location of a cluster.
 type Topology struct {
 	// region is the value of topology.kubernetes.io/region.
 	// +optional
@@ -118,10 +117,10 @@ type Topology struct {
 	Zone string `json:"zone,omitempty"`
 }
 
-// NodeShape counts the nodes that have the same amounts free. Sums over a
-// cluster lie about what fits on one node; shapes do not.
+// NodeShape is a group of nodes with the same free amounts. Sums over a cluster do not show
+// what fits on one node.
 type NodeShape struct {
-	// count of nodes with this shape.
+	// count is the number of nodes with this shape.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Count int32 `json:"count"`
@@ -130,7 +129,7 @@ type NodeShape struct {
 	// +required
 	Free corev1.ResourceList `json:"free"`
 
-	// nodeLabels are those labels of these nodes that the cluster shows.
+	// nodeLabels are the labels of these nodes that the cluster publishes.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	NodeLabels map[string]LabelValue `json:"nodeLabels,omitempty"`

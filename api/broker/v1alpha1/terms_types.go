@@ -5,10 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Constraints narrow down which clusters may provide. What is left out does not
-// restrict. A later provider, after the first was lost, has to meet them too.
+// Constraints restrict which clusters may provide. Fields that are not set do not restrict.
+// They also apply to later providers of the same reservation.
 type Constraints struct {
-	// regions are those that the provider may be in.
+	// regions lists the regions that the provider may be in.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -16,7 +16,7 @@ type Constraints struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	Regions []string `json:"regions,omitempty"`
 
-	// zones are those that the provider may be in.
+	// zones lists the zones that the provider may be in.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -28,57 +28,57 @@ type Constraints struct {
 	// +optional
 	ClusterSelector *ClusterSelector `json:"clusterSelector,omitempty"`
 
-	// includeClusters are the only clusters wanted.
+	// includeClusters lists the only clusters that may provide.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=40
 	IncludeClusters []string `json:"includeClusters,omitempty"`
 
-	// excludeClusters are not wanted.
+	// excludeClusters lists clusters that may not provide.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=40
 	ExcludeClusters []string `json:"excludeClusters,omitempty"`
 
-	// nodeSelector says what a resource means: only what is free on the provider's
-	// nodes with all of these labels counts, for example nvidia.com/gpu.product. A
-	// cluster shows those labels of its nodes that its agent's --node-labels names.
+	// nodeSelector restricts the nodes whose free capacity counts to those with all of these
+	// labels, for example nvidia.com/gpu.product. A cluster publishes the node labels that its
+	// agent's --node-labels names.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	NodeSelector map[string]LabelValue `json:"nodeSelector,omitempty"`
 
-	// affinity names groups of the same requester's reservations: while any of them
-	// stand, only their providers will do.
+	// affinity lists groups of the same requester's reservations. While any reservation of
+	// these groups exists, only its provider may provide.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
 	Affinity []string `json:"affinity,omitempty"`
 
-	// antiAffinity names groups of the same requester's reservations whose providers
-	// are left out. To spread reservations, give them one group and name it here.
+	// antiAffinity lists groups of the same requester's reservations whose providers may not
+	// provide. To spread reservations, put them into one group and list it here.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
 	AntiAffinity []string `json:"antiAffinity,omitempty"`
 
-	// dataLocality names a data set that the provider must have: it advertises the
-	// label data.broker.fluidos.eu/<name>.
+	// dataLocality is the name of a data set that the provider must have: the provider
+	// advertises the label data.broker.fluidos.eu/<name>.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	DataLocality string `json:"dataLocality,omitempty"`
 
-	// maxPrice is the most that all of the request may cost for an hour. Clusters
-	// without a price, or priced in a currency for which
-	// BrokerConfig.spec.exchangeRates has no rate, are left out.
+	// maxPrice is the most that the whole request may cost per hour. Clusters without a price
+	// are left out, and so are clusters whose currency has no rate in
+	// BrokerConfig.spec.exchangeRates.
 	// +optional
 	MaxPrice *Money `json:"maxPrice,omitempty"`
 
-	// requiredClaims are what the provider must claim of itself, by name: a value, a
-	// decimal number after >= or <=, or "" for any value.
+	// requiredClaims are the claims that the provider must make, by name. The value is the
+	// required value, >= or <= followed by a decimal number, or "" for any value.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	RequiredClaims map[string]LabelValue `json:"requiredClaims,omitempty"`
@@ -89,25 +89,25 @@ type Constraints struct {
 // +kubebuilder:validation:MaxLength=63
 type LabelValue string
 
-// ClusterSelector matches labels as label selectors of Kubernetes do.
+// ClusterSelector selects clusters by label, like a Kubernetes label selector.
 type ClusterSelector struct {
-	// matchLabels are labels that must be there with these values.
+	// matchLabels are labels that a cluster must have, with these values.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
 
-	// matchExpressions are requirements that must all be met.
+	// matchExpressions are requirements that a cluster must meet, all of them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	MatchExpressions []LabelExpression `json:"matchExpressions,omitempty"`
 }
 
-// LabelExpression relates one label to values.
+// LabelExpression is a requirement on one label.
 //
 // +kubebuilder:validation:XValidation:rule="(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",message="In and NotIn need values, Exists and DoesNotExist have none"
 type LabelExpression struct {
-	// key of the label.
+	// key is the key of the label.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -118,7 +118,7 @@ type LabelExpression struct {
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
 	Operator string `json:"operator"`
 
-	// values of In and NotIn.
+	// values are the values for In and NotIn.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -126,77 +126,77 @@ type LabelExpression struct {
 	Values []string `json:"values,omitempty"`
 }
 
-// Money is an amount of a currency.
+// Money is an amount in a currency.
 type Money struct {
-	// amount as a decimal number, for example "1.50".
+	// amount is a decimal number, for example "1.50".
 	// +required
 	Amount Price `json:"amount"`
 
-	// currency is an ISO 4217 code.
+	// currency is the ISO 4217 code of the amount.
 	// +required
 	// +kubebuilder:validation:MaxLength=3
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z]{3}$')",message="currency must be an ISO 4217 code, for example EUR"
 	Currency string `json:"currency"`
 }
 
-// PodShape is so many pods of one size.
+// PodShape is a number of pods of one size.
 type PodShape struct {
-	// count of pods.
+	// count is the number of pods.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	Count int32 `json:"count"`
 
-	// resources that each of them requests.
+	// resources are the requests of each pod.
 	// +required
 	Resources PodResources `json:"resources"`
 }
 
-// PodResources is what one pod requests, by Kubernetes resource name.
+// PodResources maps resource names to the requests of one pod.
 //
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:MaxProperties=10
 type PodResources map[corev1.ResourceName]resource.Quantity
 
-// DataVolume is data that the workload works on. It is stored at the provider for as
-// long as the reservation lasts, and leaves the provider's region once where it came
-// from another one; both have a price, see Cost.
+// DataVolume describes the data of the workload. The provider stores it while the reservation
+// lasts. If it comes from another region, it also leaves the provider's region once. Both
+// have a price, see Cost.
 type DataVolume struct {
-	// volume of the data, for example 500Gi.
+	// volume is the size of the data, for example 500Gi.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-')",message="volume cannot be negative"
 	Volume resource.Quantity `json:"volume"`
 
-	// region that the data is in now. Without it the data has no way to go.
+	// region is the region where the data is now. Without it no transfer is priced.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Region string `json:"region,omitempty"`
 }
 
-// Terms are what a request asks of its provider beside amounts.
+// Terms are the requirements of a request on its provider besides amounts.
 type Terms struct {
-	// group by which affinity and antiAffinity of the same requester's other
-	// reservations know this one.
+	// group is the name under which affinity and antiAffinity of the same requester's other
+	// reservations refer to this one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",message="group must be made of letters, digits, '-', '_' and '.'"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="only duration and release can be changed: delete it and create another"
 	Group string `json:"group,omitempty"`
 
-	// constraints on the provider.
+	// constraints restrict the choice of provider.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="only duration and release can be changed: delete it and create another"
 	Constraints *Constraints `json:"constraints,omitempty"`
 
-	// podShapes are pods that must fit on the provider's nodes beside each other. What
-	// they need in all is reserved where no more is asked for.
+	// podShapes are pods that must fit on the provider's nodes together. Their sum is reserved
+	// unless the request names larger amounts.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="only duration and release can be changed: delete it and create another"
 	PodShapes []PodShape `json:"podShapes,omitempty"`
 
-	// data that the workload works on, for its price.
+	// data is the data of the workload. It affects the price.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="only duration and release can be changed: delete it and create another"
 	Data *DataVolume `json:"data,omitempty"`

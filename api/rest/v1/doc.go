@@ -8,18 +8,17 @@ import (
 	"strconv"
 )
 
-// CursorHeader names the header in which a caller shows the cursor of the last
-// instructions that it got.
+// CursorHeader is the header with the cursor of the last instructions that the caller received.
 const CursorHeader = "Journal-Cursor"
 
-// Minor is the minor version of the API that this build speaks: that of its release, so
-// 1 for v0.1. Agents and brokers work together while theirs are at most one apart.
+// Minor is the minor version of the API in this build. It equals the minor version of the
+// release: 1 for v0.1. Agents and brokers work together when theirs differ by at most one.
 const Minor = 1
 
-// MinorHeader names the header in which a caller tells its Minor.
+// MinorHeader is the header with the caller's Minor.
 const MinorHeader = "Api-Minor"
 
-// MinorOf is the minor version that the caller of a request speaks, 0 if it does not say.
+// MinorOf returns the caller's minor version from MinorHeader, or 0 without a valid header.
 func MinorOf(r *http.Request) int32 {
 	minor, err := strconv.ParseInt(r.Header.Get(MinorHeader), 10, 32)
 	if err != nil {
@@ -28,7 +27,7 @@ func MinorOf(r *http.Request) int32 {
 	return int32(minor)
 }
 
-// OpenAPI is the description of the API as the broker serves it.
+// OpenAPI is the API description that the broker serves.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte

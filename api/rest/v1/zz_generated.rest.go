@@ -328,49 +328,52 @@ func (e StatusReportState) Valid() bool {
 
 // Advertisement defines model for Advertisement.
 type Advertisement struct {
-	// Allocatable Amount by Kubernetes resource name, each a quantity.
+	// Allocatable Kubernetes quantities by resource name.
 	Allocatable Amounts `json:"allocatable"`
 
-	// Allocated Requests of the cluster's own pods, without those that run for reservations.
+	// Allocated Sum of the requests of the cluster's own pods, without pods that run for
+	// reservations.
 	Allocated Amounts `json:"allocated"`
 
-	// Capacity Amount by Kubernetes resource name, each a quantity.
+	// Capacity Kubernetes quantities by resource name.
 	Capacity Amounts `json:"capacity"`
 
-	// Claims What the cluster claims of itself by name, for example availability 99.9 or
-	// gdpr true; a request can require it.
+	// Claims Statements of the cluster about itself by name, for example availability 99.9 or
+	// gdpr true. A request can require them. The broker does not verify them.
 	Claims map[string]string `json:"claims,omitempty,omitzero"`
 
-	// ClusterID Name of a cluster, a DNS label.
+	// ClusterID ID of a cluster, a DNS label.
 	ClusterID   ClusterID `json:"clusterID"`
 	ClusterName string    `json:"clusterName,omitempty,omitzero"`
 	Cost        Cost      `json:"cost,omitempty,omitzero"`
 	EndpointURL string    `json:"endpointURL,omitempty,omitzero"`
 
-	// Epoch Grows with every start of the agent.
+	// Epoch Increases with every start of the agent.
 	Epoch int64 `json:"epoch"`
 
-	// Labels Labels of the cluster, which a request's clusterSelector matches.
+	// Labels Labels of the cluster. A request's clusterSelector matches against them.
 	Labels Labels `json:"labels,omitempty,omitzero"`
 
-	// Lending Whom the cluster lends to; all clusters if absent. It concerns what is granted from
-	// now on, and is told to nobody but a requester that is refused, as the reason.
+	// Lending The clusters that this cluster lends to; all clusters if absent. It applies to new
+	// placements only. The broker shows it only as the reason for a refusal, to the
+	// refused requester.
 	Lending Lending `json:"lending,omitempty,omitzero"`
 
-	// Links What came of looking at the peers of an earlier receipt. Nothing is asked of a
-	// broker that names none.
+	// Links Results of probing the peers of an earlier receipt. Absent when the broker named
+	// none.
 	Links      []Link      `json:"links,omitempty,omitzero"`
 	NodeShapes []NodeShape `json:"nodeShapes,omitempty,omitzero"`
 
-	// OverSubscription How many times what is allocatable the cluster offers to promise, from 1 to 10 with at
-	// most two decimals, for cpu, memory, ephemeral-storage and pods. The amounts
-	// themselves are the true ones. The broker's administrator sets a ceiling.
+	// OverSubscription The factor by which the cluster offers to over-commit cpu, memory,
+	// ephemeral-storage and pods, from 1 to 10 with at most two decimals. The amounts
+	// of the advertisement are not multiplied by it. The broker's administrator sets a
+	// ceiling.
 	OverSubscription map[string]string `json:"overSubscription,omitempty,omitzero"`
 
-	// Sequence Grows with every advertisement of one epoch. Older ones are dropped.
+	// Sequence Increases with every advertisement of an epoch. The broker drops older ones.
 	Sequence int64 `json:"sequence"`
 
-	// Timestamp When it was counted.
+	// Timestamp When the amounts were counted, by the caller's clock.
 	Timestamp time.Time `json:"timestamp,omitempty,omitzero"`
 	Topology  Topology  `json:"topology,omitempty,omitzero"`
 
@@ -380,65 +383,66 @@ type Advertisement struct {
 
 // AdvertisementReceipt defines model for AdvertisementReceipt.
 type AdvertisementReceipt struct {
-	// Available Amount by Kubernetes resource name, each a quantity.
+	// Available Kubernetes quantities by resource name.
 	Available Amounts `json:"available"`
 
-	// LeftOut Resources that decisions leave out, because the cluster names more of them than
-	// its budget allows or the broker knows too many. All else of it counts.
+	// LeftOut Resources that decisions ignore, because the cluster names more of them than its
+	// budget allows or the broker knows too many. The rest of the advertisement
+	// counts.
 	LeftOut []string `json:"leftOut,omitempty,omitzero"`
 
-	// NextSeconds When the broker wants the next one.
+	// NextSeconds Seconds until the broker expects the next advertisement.
 	NextSeconds int32 `json:"nextSeconds"`
 
-	// Peers Clusters of which the broker wants to know whether the caller reaches their API
-	// servers. A caller that peers looks, and tells in `links` of a later advertisement.
+	// Peers Clusters whose API servers the caller should probe. A caller that peers probes
+	// them and reports in `links` of a later advertisement.
 	Peers []Peer `json:"peers,omitempty,omitzero"`
 
-	// Reserved Amount by Kubernetes resource name, each a quantity.
+	// Reserved Kubernetes quantities by resource name.
 	Reserved Amounts `json:"reserved"`
 }
 
-// Amounts Amount by Kubernetes resource name, each a quantity.
+// Amounts Kubernetes quantities by resource name.
 type Amounts map[string]string
 
 // Candidate defines model for Candidate.
 type Candidate struct {
 	ClusterID string `json:"clusterID,omitempty,omitzero"`
 
-	// Criteria Score per criterion before weighing.
+	// Criteria Scores per criterion before weighting.
 	Criteria map[string]string `json:"criteria,omitempty,omitzero"`
 	Currency string            `json:"currency,omitempty,omitzero"`
 
-	// Message More, with the figures, where reason and scores do not say it all.
+	// Message Figures that reason and scores do not contain.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// PricePerHour What the request costs there; absent without a price.
+	// PricePerHour Price of the request on the candidate for one hour; absent without a price.
 	PricePerHour string `json:"pricePerHour,omitempty,omitzero"`
 
-	// PriceTotal The same for as long as it lasts, in quotes.
+	// PriceTotal Price for the whole duration. In quotes only.
 	PriceTotal string `json:"priceTotal,omitempty,omitzero"`
 
-	// Reason Why it was not chosen; absent for the winner. LowerScore: it could provide, another
-	// one scores higher, or as high and comes first by name.
+	// Reason Why the candidate was not chosen; absent for the winner. LowerScore means that
+	// another candidate has a higher score, or the same score and comes first by name.
 	Reason string `json:"reason,omitempty,omitzero"`
 
-	// Score 0.00 to 100.00; absent if filtered out.
+	// Score 0.00 to 100.00; absent for rejected candidates.
 	Score string `json:"score,omitempty,omitzero"`
 }
 
-// CertificateSigningRequest PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: the common name alone, the
-// cluster ID. Alternative names: exactly one, the URI
-// spiffe://<trust domain>/cluster/<cluster ID>. No other extension. Key: ECDSA
-// P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits.
+// CertificateSigningRequest PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: only the common name, the cluster
+// ID. Alternative names: exactly one, the URI spiffe://<trust domain>/cluster/<cluster
+// ID>. No other extension. Key: ECDSA P-256 or P-384, Ed25519, or RSA of 2048 to 8192
+// bits.
 type CertificateSigningRequest = string
 
-// ChangeState The last change of resources while the provider has not agreed to it: until then,
-// and after a refusal, the reservation's own resources are in force.
+// ChangeState The last change of resources, until the provider agrees to it. Until then, and after
+// a refusal, the resources of the reservation stay in force.
 type ChangeState struct {
 	Generation int64  `json:"generation"`
 	Message    string `json:"message,omitempty,omitzero"`
 
-	// Resources Amount by Kubernetes resource name, each a quantity.
+	// Resources Kubernetes quantities by resource name.
 	Resources Amounts          `json:"resources,omitempty,omitzero"`
 	State     ChangeStateState `json:"state"`
 }
@@ -446,15 +450,15 @@ type ChangeState struct {
 // ChangeStateState defines model for ChangeState.State.
 type ChangeStateState string
 
-// ClusterID Name of a cluster, a DNS label.
+// ClusterID ID of a cluster, a DNS label.
 type ClusterID = string
 
-// Constraints What a provider has to meet. What is left out does not restrict.
+// Constraints Restrictions on the provider. Fields that are not set do not restrict.
 type Constraints struct {
-	// Affinity Groups of the caller's reservations; where some stand, only their providers.
+	// Affinity Groups of the caller's reservations. While any exist, only their providers.
 	Affinity []string `json:"affinity,omitempty,omitzero"`
 
-	// AntiAffinity Groups of the caller's reservations whose providers are left out.
+	// AntiAffinity Groups of the caller's reservations. None of their providers.
 	AntiAffinity    []string       `json:"antiAffinity,omitempty,omitzero"`
 	ClusterSelector *LabelSelector `json:"clusterSelector,omitempty"`
 
@@ -468,58 +472,60 @@ type Constraints struct {
 	IncludeClusters []ClusterID `json:"includeClusters,omitempty,omitzero"`
 	MaxPrice        *Money      `json:"maxPrice,omitempty"`
 
-	// NodeSelector Only nodes with these labels count as free, for example nvidia.com/gpu.product.
+	// NodeSelector Count free capacity only on nodes with these labels, for example
+	// nvidia.com/gpu.product.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty,omitzero"`
 	Regions      []string          `json:"regions,omitempty,omitzero"`
 
-	// RequiredClaims Claims that a provider must make, by name: a value, >= or <= and a decimal
-	// number, or "" for any value.
+	// RequiredClaims Claims that the provider must make, by name. The value is the required value, >=
+	// or <= followed by a decimal number, or "" for any value.
 	RequiredClaims map[string]string `json:"requiredClaims,omitempty,omitzero"`
 	Zones          []string          `json:"zones,omitempty,omitzero"`
 }
 
-// ConsumedReservation A request with its key, a placement that is carried out, or both.
+// ConsumedReservation A request with its key, a placement that the caller carries out, or both.
 type ConsumedReservation struct {
-	// Key The idempotency key; absent if the reservation was made in the broker cluster.
+	// Key The idempotency key; absent if the reservation was created in the broker cluster.
 	Key        string `json:"key,omitempty,omitzero"`
 	Placement  int32  `json:"placement,omitempty,omitzero"`
 	ProviderID string `json:"providerID,omitempty,omitzero"`
 
-	// Ready Its virtual node is Ready.
+	// Ready The virtual node is Ready.
 	Ready bool `json:"ready,omitempty,omitzero"`
 
-	// Releasing It is not wanted any more and is being taken down.
+	// Releasing The reservation is no longer wanted and is being taken down.
 	Releasing bool               `json:"releasing,omitempty,omitzero"`
 	Request   ReservationRequest `json:"request,omitempty,omitzero"`
 
-	// Reservation Its name, if the broker ever answered.
+	// Reservation Name of the reservation, if the broker has answered.
 	Reservation string `json:"reservation,omitempty,omitzero"`
 }
 
 // Cost defines model for Cost.
 type Cost struct {
-	// CpuCost Price of one core-hour.
+	// CpuCost Price of one core for one hour.
 	CpuCost string `json:"cpuCost,omitempty,omitzero"`
 
-	// Currency ISO 4217 code.
+	// Currency ISO 4217 code of all prices.
 	Currency string `json:"currency,omitempty,omitzero"`
 
 	// EgressCost Price of moving one GiB of data out of the cluster's region.
 	EgressCost string `json:"egressCost,omitempty,omitzero"`
 
-	// MemoryCost Price of one GiB-hour.
+	// MemoryCost Price of one GiB of memory for one hour.
 	MemoryCost string `json:"memoryCost,omitempty,omitzero"`
 
-	// ResourceCosts Price of one unit-hour by extended resource.
+	// ResourceCosts Price of one unit of an extended resource for one hour, by resource name.
 	ResourceCosts map[string]string `json:"resourceCosts,omitempty,omitzero"`
 
-	// StorageCost Price of keeping one GiB of a request's data for an hour.
+	// StorageCost Price of storing one GiB of a request's data for one hour.
 	StorageCost string `json:"storageCost,omitempty,omitzero"`
 }
 
-// DataVolume Data that the workload works on. Its storage and its way to another region have prices.
+// DataVolume The data of the workload. Its storage and its transfer to another region have
+// prices.
 type DataVolume struct {
-	// Region Where the data is now.
+	// Region The region where the data is now.
 	Region string `json:"region,omitempty,omitzero"`
 
 	// Volume A quantity, for example 500Gi.
@@ -539,30 +545,31 @@ type EnrolmentPending struct {
 
 // EnrolmentRequest defines model for EnrolmentRequest.
 type EnrolmentRequest struct {
-	// ClusterID Name of a cluster, a DNS label.
+	// ClusterID ID of a cluster, a DNS label.
 	ClusterID ClusterID `json:"clusterID"`
 
-	// Csr PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: the common name alone, the
-	// cluster ID. Alternative names: exactly one, the URI
-	// spiffe://<trust domain>/cluster/<cluster ID>. No other extension. Key: ECDSA
-	// P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits.
+	// Csr PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: only the common name, the cluster
+	// ID. Alternative names: exactly one, the URI spiffe://<trust domain>/cluster/<cluster
+	// ID>. No other extension. Key: ECDSA P-256 or P-384, Ed25519, or RSA of 2048 to 8192
+	// bits.
 	Csr CertificateSigningRequest `json:"csr"`
 
-	// Token What broker enrol printed. Without it an administrator has to approve.
+	// Token The output of broker enrol. Without a token an administrator must approve the
+	// cluster.
 	Token string `json:"token,omitempty,omitzero"`
 }
 
 // EnrolmentTerms defines model for EnrolmentTerms.
 type EnrolmentTerms struct {
-	// TrustDomain What stands for <trust domain> in the alternative name.
+	// TrustDomain The <trust domain> of the alternative name.
 	TrustDomain string `json:"trustDomain"`
 }
 
-// Excess How far the consumer went beyond what it was granted: reported by a provider
-// with state Acknowledged, and passed on in the consumer's instruction. Absent
-// without any excess.
+// Excess How far the consumer exceeded its grant. The provider reports it with state
+// Acknowledged, and the broker passes it on in the consumer's instruction. Absent
+// without excess.
 type Excess struct {
-	// Pods Pods that the provider has evicted so far for this placement.
+	// Pods Number of pods that the provider has evicted for this placement.
 	Pods int32 `json:"pods"`
 
 	// Resources The largest amounts beyond the grant that the provider has seen.
@@ -571,10 +578,10 @@ type Excess struct {
 
 // Holdings defines model for Holdings.
 type Holdings struct {
-	// Consumes Every reservation that the caller asked for or carries out.
+	// Consumes Every reservation that the caller requested or carries out.
 	Consumes []ConsumedReservation `json:"consumes"`
 
-	// Provides Every placement of which anything is left here.
+	// Provides Every placement that has something left in the caller's cluster.
 	Provides []ProvidedPlacement `json:"provides"`
 }
 
@@ -583,72 +590,78 @@ type Instruction struct {
 	// Acknowledged The provider has accepted.
 	Acknowledged bool `json:"acknowledged,omitempty,omitzero"`
 
-	// Change The change that these resources are of, for the provider while it has not
-	// answered it: it reports Acknowledged or Refused with this number.
+	// Change Number of the change that these resources belong to. Sent to the provider until
+	// it reports Acknowledged or Refused with this number.
 	Change     int64  `json:"change,omitempty,omitzero"`
 	ConsumerID string `json:"consumerID"`
 
-	// Excess How far the consumer went beyond what it was granted: reported by a provider
-	// with state Acknowledged, and passed on in the consumer's instruction. Absent
-	// without any excess.
+	// Excess How far the consumer exceeded its grant. The provider reports it with state
+	// Acknowledged, and the broker passes it on in the consumer's instruction. Absent
+	// without excess.
 	Excess *Excess `json:"excess,omitempty"`
 
-	// Key The idempotency key, for the consumer; absent if the reservation was made in the broker cluster.
+	// Key The idempotency key. Sent to the consumer; absent if the reservation was created
+	// in the broker cluster.
 	Key string `json:"key,omitempty,omitzero"`
 
-	// Notice The placement has to make room soon; absent for one that has not.
+	// Notice Announces the end of the placement; absent without one.
 	Notice           *Notice `json:"notice,omitempty"`
 	Placement        int32   `json:"placement"`
 	ProviderEndpoint string  `json:"providerEndpoint,omitempty,omitzero"`
 	ProviderID       string  `json:"providerID"`
 
-	// ProviderSilentSeconds How long ago the provider's agent was heard last, for the consumer while it is silent.
+	// ProviderSilentSeconds Seconds since the provider's agent was last in contact. Sent to the consumer
+	// while the provider is silent.
 	ProviderSilentSeconds *float64 `json:"providerSilentSeconds,omitempty"`
 	RemainingSeconds      *float64 `json:"remainingSeconds,omitempty"`
 	Reservation           string   `json:"reservation"`
 
-	// Resources Amount by Kubernetes resource name, each a quantity.
+	// Resources Kubernetes quantities by resource name.
 	Resources Amounts         `json:"resources"`
 	Role      InstructionRole `json:"role"`
 
-	// State Hold: the placement stands. Release: take down what was made for it and
-	// report Gone. Ended: both sides did; forget it.
+	// State Hold means that the placement exists. Release means that the agent must take
+	// down what it created and report Gone. Ended means that both sides did; the agent
+	// can forget the placement.
 	State InstructionState `json:"state"`
 
-	// Unattended No agent speaks for the provider, for the consumer. It may do the provider's part itself.
+	// Unattended The provider has no agent. Sent to the consumer, which may then do the
+	// provider's part.
 	Unattended bool `json:"unattended,omitempty,omitzero"`
 }
 
 // InstructionRole defines model for Instruction.Role.
 type InstructionRole string
 
-// InstructionState Hold: the placement stands. Release: take down what was made for it and
-// report Gone. Ended: both sides did; forget it.
+// InstructionState Hold means that the placement exists. Release means that the agent must take
+// down what it created and report Gone. Ended means that both sides did; the agent
+// can forget the placement.
 type InstructionState string
 
 // InstructionList defines model for InstructionList.
 type InstructionList struct {
-	// Announce The broker wants the caller's holdings now. Announce them, then ask again
-	// from the beginning and go by that answer, not by this one.
+	// Announce The caller must announce its holdings now, then fetch instructions without a
+	// cursor and use that answer instead of this one.
 	Announce     bool          `json:"announce,omitempty,omitzero"`
 	Cursor       string        `json:"cursor"`
 	Instructions []Instruction `json:"instructions"`
 
-	// Requests Requests of the caller that changed and that no instruction speaks of, because
-	// they have no placement: they wait, or ended before they had one. Repeating a
-	// request tells the rest.
+	// Requests Changed requests of the caller that have no instruction because they have no
+	// placement: they wait, or ended before they had one. Repeat a request for its
+	// details.
 	Requests []RequestNews `json:"requests,omitempty,omitzero"`
 }
 
-// IssuedCertificate What an agent needs beside its private key. Nothing of it is secret.
+// IssuedCertificate What an agent needs besides its private key. It contains no secrets.
 type IssuedCertificate struct {
-	// AgentsCA PEM bundle against which agents' certificates are checked, for agents-ca.crt.
+	// AgentsCA PEM bundle that verifies agents' certificates, for agents-ca.crt.
 	AgentsCA string `json:"agentsCA"`
 
-	// BrokerURLs Where the broker serves agents, the preferred one first; empty if it was not told.
+	// BrokerURLs URLs at which the broker serves agents, the preferred one first; empty if the
+	// broker has no configured URL.
 	BrokerURLs []string `json:"brokerURLs"`
 
-	// Ca PEM bundle against which the broker's certificate is checked, for ca.crt.
+	// Ca PEM bundle that verifies the broker's certificate, for ca.crt.
 	Ca string `json:"ca"`
 
 	// Certificate PEM; the cluster's certificate first, then its intermediates.
@@ -671,37 +684,39 @@ type LabelSelector struct {
 	MatchLabels      map[string]string `json:"matchLabels,omitempty,omitzero"`
 }
 
-// Labels Labels as Kubernetes knows them.
+// Labels Labels as in Kubernetes.
 type Labels map[string]string
 
-// Lending Whom the cluster lends to; all clusters if absent. It concerns what is granted from
-// now on, and is told to nobody but a requester that is refused, as the reason.
+// Lending The clusters that this cluster lends to; all clusters if absent. It applies to new
+// placements only. The broker shows it only as the reason for a refusal, to the
+// refused requester.
 type Lending struct {
 	// Allow The only clusters that it lends to; all if empty.
 	Allow []ClusterID `json:"allow,omitempty,omitzero"`
 
-	// Deny Clusters that it does not lend to, whatever allow says.
+	// Deny Clusters that it does not lend to. It overrides allow.
 	Deny []ClusterID `json:"deny,omitempty,omitzero"`
 
-	// Paused Nothing new is granted to anybody.
+	// Paused Grant nothing new to any cluster.
 	Paused bool `json:"paused,omitempty,omitzero"`
 }
 
 // Link defines model for Link.
 type Link struct {
-	// ClusterID Name of a cluster, a DNS label.
+	// ClusterID ID of a cluster, a DNS label.
 	ClusterID ClusterID `json:"clusterID"`
 
-	// EndpointURL The address that was dialled. The result counts while it is the cluster's.
+	// EndpointURL The address that was dialled. The broker ignores the result when the cluster's
+	// address has changed.
 	EndpointURL string `json:"endpointURL"`
 
-	// Message Why it is not reachable.
+	// Message Why the address is not reachable.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Reachable Whether something there answered in TLS.
+	// Reachable Whether a TLS server answered at the address.
 	Reachable bool `json:"reachable"`
 
-	// RoundTripMicroseconds How long its connection took to open; only where it is reachable.
+	// RoundTripMicroseconds How long it took to open the connection. Set only with reachable.
 	RoundTripMicroseconds int64 `json:"roundTripMicroseconds,omitempty,omitzero"`
 }
 
@@ -713,10 +728,10 @@ type Message struct {
 	// From Set by the broker from the sender's certificate.
 	From string `json:"from,omitempty,omitzero"`
 
-	// Slot A message replaces an earlier one of the same sender, receiver and slot.
+	// Slot A message replaces the earlier message with the same sender, receiver and slot.
 	Slot string `json:"slot"`
 
-	// To Name of a cluster, a DNS label.
+	// To ID of a cluster, a DNS label.
 	To ClusterID `json:"to"`
 }
 
@@ -739,33 +754,34 @@ type Money struct {
 type NodeShape struct {
 	Count int32 `json:"count"`
 
-	// Free Amount by Kubernetes resource name, each a quantity.
+	// Free Kubernetes quantities by resource name.
 	Free Amounts `json:"free"`
 
-	// NodeLabels Those labels of these nodes that the cluster shows; a request's nodeSelector matches them.
+	// NodeLabels The labels of these nodes that the cluster publishes. A request's nodeSelector
+	// matches against them.
 	NodeLabels Labels `json:"nodeLabels,omitempty,omitzero"`
 }
 
-// Notice The placement has to make room soon; absent for one that has not.
+// Notice Announces the end of the placement; absent without one.
 type Notice struct {
 	Message string `json:"message"`
 
-	// Priority Of whoever needs the room; 0 where nobody does.
+	// Priority Priority of the preempting request; 0 for a recall.
 	Priority int32 `json:"priority"`
 
-	// Reason Preempted: for one of a higher priority. Recalled: its provider wants it back.
+	// Reason Preempted, for a request of a higher priority. Recalled, by the provider.
 	Reason NoticeReason `json:"reason"`
 
-	// RemainingSeconds Time until it is taken down.
+	// RemainingSeconds Seconds until the placement ends.
 	RemainingSeconds float64 `json:"remainingSeconds"`
 }
 
-// NoticeReason Preempted: for one of a higher priority. Recalled: its provider wants it back.
+// NoticeReason Preempted, for a request of a higher priority. Recalled, by the provider.
 type NoticeReason string
 
 // Peer defines model for Peer.
 type Peer struct {
-	// ClusterID Name of a cluster, a DNS label.
+	// ClusterID ID of a cluster, a DNS label.
 	ClusterID   ClusterID `json:"clusterID"`
 	EndpointURL string    `json:"endpointURL"`
 }
@@ -785,27 +801,27 @@ type PlacementState string
 type PodShape struct {
 	Count int32 `json:"count"`
 
-	// Resources Amount by Kubernetes resource name, each a quantity.
+	// Resources Kubernetes quantities by resource name.
 	Resources Amounts `json:"resources"`
 }
 
 // Pong defines model for Pong.
 type Pong struct {
-	// ApiMinor Minor version of it that the broker speaks; see above.
+	// ApiMinor Minor version of the broker's API, see above.
 	ApiMinor int32 `json:"apiMinor,omitempty,omitzero"`
 
 	// ApiVersion Version of this API.
 	ApiVersion string `json:"apiVersion"`
 
-	// JournalID Which journal the broker writes.
+	// JournalID ID of the broker's journal.
 	JournalID string `json:"journalID"`
 
-	// TrustDigest Which roots the broker trusts and hands out, for servers and for agents. A
-	// caller that has others renews its certificate to get them.
+	// TrustDigest Digest of the roots that the broker trusts and distributes, for servers and for
+	// agents. A caller with other roots renews its certificate to get them.
 	TrustDigest string `json:"trustDigest,omitempty,omitzero"`
 
-	// TrustDomain What the certificate signing request of a cluster has to hold, as at the
-	// enrolment; absent where the broker issues no certificates.
+	// TrustDomain The trust domain that a cluster's certificate signing request must contain, as
+	// at enrolment. Absent when the broker issues no certificates.
 	TrustDomain string `json:"trustDomain,omitempty,omitzero"`
 
 	// Version Version of the broker.
@@ -817,7 +833,7 @@ type Problem struct {
 	Candidates []Candidate `json:"candidates,omitempty,omitzero"`
 	Detail     string      `json:"detail,omitempty,omitzero"`
 
-	// Reason Stable and for machines.
+	// Reason Stable reason for programs.
 	Reason   string           `json:"reason"`
 	Rejected map[string]int32 `json:"rejected,omitempty,omitzero"`
 	Status   int              `json:"status"`
@@ -827,106 +843,109 @@ type Problem struct {
 
 // ProvidedPlacement defines model for ProvidedPlacement.
 type ProvidedPlacement struct {
-	// Acknowledged The caller has accepted it.
+	// Acknowledged The caller has accepted the placement.
 	Acknowledged bool `json:"acknowledged,omitempty,omitzero"`
 
-	// ConsumerID A cluster ID, or the name that a Reservation of the broker's cluster gave as its requester.
+	// ConsumerID A cluster ID, or the requesterID of a Reservation that was created in the broker
+	// cluster.
 	ConsumerID string `json:"consumerID"`
 	Placement  int32  `json:"placement"`
 
-	// Releasing It has ended and is being taken down.
+	// Releasing The placement has ended and is being taken down.
 	Releasing bool `json:"releasing,omitempty,omitzero"`
 
-	// RemainingSeconds Time until it expires; absent while it is renewed by the requester.
+	// RemainingSeconds Seconds until the placement expires; absent while the requester renews it.
 	RemainingSeconds *float64 `json:"remainingSeconds,omitempty"`
 
-	// Reservation Name that the broker gave a reservation.
+	// Reservation The broker's name of a reservation.
 	Reservation ReservationName `json:"reservation"`
 
-	// Resources Amount by Kubernetes resource name, each a quantity.
+	// Resources Kubernetes quantities by resource name.
 	Resources Amounts `json:"resources"`
 }
 
-// QueuePlace The place of a reservation that waits; absent for one that does not.
+// QueuePlace The reservation's place in the queue; absent when it does not wait.
 type QueuePlace struct {
-	// Position From 1; it counts those of a higher priority and those that came before.
+	// Position From 1. The order is by priority, then by arrival.
 	Position int32 `json:"position"`
 
-	// Reason NoCandidate: no cluster can hold it. Preempting: others make room for it.
-	// Preempted: it had a place, and another one took it.
+	// Reason Why the request waits. NoCandidate, no cluster has room. Preempting, other
+	// reservations are making room for it. Preempted, another reservation took its
+	// place.
 	Reason QueuePlaceReason `json:"reason"`
 
-	// RemainingSeconds Time until it fails.
+	// RemainingSeconds Seconds until the request fails.
 	RemainingSeconds float64   `json:"remainingSeconds"`
 	Since            time.Time `json:"since"`
 }
 
-// QueuePlaceReason NoCandidate: no cluster can hold it. Preempting: others make room for it.
-// Preempted: it had a place, and another one took it.
+// QueuePlaceReason Why the request waits. NoCandidate, no cluster has room. Preempting, other
+// reservations are making room for it. Preempted, another reservation took its
+// place.
 type QueuePlaceReason string
 
 // Quote defines model for Quote.
 type Quote struct {
-	// Candidates Those that could provide, best first, then the others by name.
+	// Candidates Clusters that could provide, best first, then the rejected ones by name.
 	Candidates []Candidate `json:"candidates"`
 
-	// ClusterID The cluster that would provide; absent where none could.
+	// ClusterID The cluster that would provide; absent when no cluster has room.
 	ClusterID string `json:"clusterID,omitempty,omitzero"`
 	Currency  string `json:"currency,omitempty,omitzero"`
 
-	// HeldUntil Until when it is held, by the broker's clock; absent where nothing is.
+	// HeldUntil When the hold ends, by the broker's clock; absent when nothing is held.
 	HeldUntil time.Time `json:"heldUntil,omitempty,omitzero"`
 
-	// Hours How long priceTotal is for; 24 for a request without duration.
+	// Hours The number of hours of priceTotal; 24 for a request without duration.
 	Hours float64 `json:"hours,omitempty,omitzero"`
 
-	// Message Why no cluster could hold it.
+	// Message Why no cluster has room.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Name By which a reservation takes it over; absent where nothing is held.
+	// Name The name with which a reservation takes the quote over; absent when nothing is held.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// PricePerHour What the request costs there; absent without a price.
+	// PricePerHour Price of the request on that cluster for one hour; absent without a price.
 	PricePerHour string `json:"pricePerHour,omitempty,omitzero"`
 
-	// PriceTotal The same for hours.
+	// PriceTotal Price for all hours.
 	PriceTotal string `json:"priceTotal,omitempty,omitzero"`
 
-	// RatesDate The day of the exchange rates; absent without any.
+	// RatesDate The day of the exchange rates; absent without conversion.
 	RatesDate string `json:"ratesDate,omitempty,omitzero"`
 
-	// Rejected How many could not provide, by reason.
+	// Rejected Number of rejected clusters by reason.
 	Rejected map[string]int32 `json:"rejected"`
 
-	// RemainingSeconds The same from now on.
+	// RemainingSeconds Seconds until heldUntil.
 	RemainingSeconds float64 `json:"remainingSeconds,omitempty,omitzero"`
 
-	// Resources Amount by Kubernetes resource name, each a quantity.
+	// Resources Kubernetes quantities by resource name.
 	Resources Amounts `json:"resources"`
 }
 
-// Recall The caller wants the placement back; absent where it does not, or no more. What is
-// said last counts.
+// Recall The caller recalls the placement. Absent without a recall, or after it was
+// cancelled. The last advertisement counts.
 type Recall struct {
-	// Message Why it is wanted back.
+	// Message Why the placement is recalled.
 	Message string `json:"message,omitempty,omitzero"`
 
-	// RemainingSeconds Time until it is taken down.
+	// RemainingSeconds Seconds until the placement ends.
 	RemainingSeconds float64 `json:"remainingSeconds"`
 }
 
 // RenewalRequest defines model for RenewalRequest.
 type RenewalRequest struct {
-	// Csr PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: the common name alone, the
-	// cluster ID. Alternative names: exactly one, the URI
-	// spiffe://<trust domain>/cluster/<cluster ID>. No other extension. Key: ECDSA
-	// P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits.
+	// Csr PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: only the common name, the cluster
+	// ID. Alternative names: exactly one, the URI spiffe://<trust domain>/cluster/<cluster
+	// ID>. No other extension. Key: ECDSA P-256 or P-384, Ed25519, or RSA of 2048 to 8192
+	// bits.
 	Csr CertificateSigningRequest `json:"csr"`
 }
 
 // RequestNews defines model for RequestNews.
 type RequestNews struct {
-	// Key The idempotency key it was asked for with.
+	// Key The idempotency key of the request.
 	Key         string           `json:"key"`
 	Phase       RequestNewsPhase `json:"phase"`
 	Reservation string           `json:"reservation"`
@@ -939,42 +958,43 @@ type RequestNewsPhase string
 type Reservation struct {
 	Candidates []Candidate `json:"candidates,omitempty,omitzero"`
 
-	// Change The last change of resources while the provider has not agreed to it: until then,
-	// and after a refusal, the reservation's own resources are in force.
+	// Change The last change of resources, until the provider agrees to it. Until then, and after
+	// a refusal, the resources of the reservation stay in force.
 	Change *ChangeState `json:"change,omitempty"`
 
-	// EndReason Why it ends or has ended: it was given back, its time is over, no cluster is
-	// left that could serve it, or one of a higher priority took its place. Absent
-	// while it stands.
+	// EndReason Why the reservation is ending or has ended. Released, its requester released it.
+	// Expired, its duration is over. Failed, no cluster can serve it any longer.
+	// Preempted, a higher priority took its place. Absent before the end.
 	EndReason   ReservationEndReason `json:"endReason,omitempty,omitzero"`
 	Instruction Instruction          `json:"instruction,omitempty,omitzero"`
 	Message     string               `json:"message,omitempty,omitzero"`
 	Name        string               `json:"name"`
 
-	// Notice The placement has to make room soon; absent for one that has not.
+	// Notice Announces the end of the placement; absent without one.
 	Notice     *Notice          `json:"notice,omitempty"`
 	Phase      ReservationPhase `json:"phase"`
 	Placements []Placement      `json:"placements"`
 
-	// Queue The place of a reservation that waits; absent for one that does not.
+	// Queue The reservation's place in the queue; absent when it does not wait.
 	Queue    *QueuePlace      `json:"queue,omitempty"`
 	Rejected map[string]int32 `json:"rejected,omitempty,omitzero"`
 
-	// RemainingSeconds Time until it expires; absent while it is renewed by the requester.
+	// RemainingSeconds Seconds until the reservation expires; absent while the requester renews it.
 	RemainingSeconds *float64 `json:"remainingSeconds,omitempty"`
 
-	// RenewSeconds When to renew a reservation without duration by repeating the request.
+	// RenewSeconds Seconds after which to renew a reservation without duration. Repeat the request
+	// to renew.
 	RenewSeconds float64   `json:"renewSeconds,omitempty,omitzero"`
 	RequesterID  string    `json:"requesterID"`
 	ReservedAt   time.Time `json:"reservedAt,omitempty,omitzero"`
 
-	// Resources Amount by Kubernetes resource name, each a quantity.
+	// Resources Kubernetes quantities by resource name.
 	Resources Amounts `json:"resources"`
 }
 
-// ReservationEndReason Why it ends or has ended: it was given back, its time is over, no cluster is
-// left that could serve it, or one of a higher priority took its place. Absent
-// while it stands.
+// ReservationEndReason Why the reservation is ending or has ended. Released, its requester released it.
+// Expired, its duration is over. Failed, no cluster can serve it any longer.
+// Preempted, a higher priority took its place. Absent before the end.
 type ReservationEndReason string
 
 // ReservationPhase defines model for Reservation.Phase.
@@ -982,70 +1002,74 @@ type ReservationPhase string
 
 // ReservationChange defines model for ReservationChange.
 type ReservationChange struct {
-	// DurationSeconds How long it is held in all, counted from reservedAt; 60 at least, or 0 to hold
-	// it as long as the caller renews. It must end in the future: to end it now,
-	// give it back.
+	// DurationSeconds How many seconds the reservation is held in total, counted from reservedAt. At
+	// least 60, or 0 to hold it while the caller renews. It must end in the future; to
+	// end it now, release it.
 	DurationSeconds int64 `json:"durationSeconds"`
 
-	// Generation Number of the change, the caller's own; grows with every change.
+	// Generation Number of the change, chosen by the caller. Increases with every change.
 	Generation int64 `json:"generation"`
 
-	// Resources Amount by Kubernetes resource name, each a quantity.
+	// Resources Kubernetes quantities by resource name.
 	Resources Amounts `json:"resources,omitempty,omitzero"`
 }
 
-// ReservationName Name that the broker gave a reservation.
+// ReservationName The broker's name of a reservation.
 type ReservationName = string
 
 // ReservationRequest defines model for ReservationRequest.
 type ReservationRequest struct {
-	// Constraints What a provider has to meet. What is left out does not restrict.
+	// Constraints Restrictions on the provider. Fields that are not set do not restrict.
 	Constraints *Constraints `json:"constraints,omitempty"`
 
-	// Data Data that the workload works on. Its storage and its way to another region have prices.
+	// Data The data of the workload. Its storage and its transfer to another region have
+	// prices.
 	Data *DataVolume `json:"data,omitempty"`
 
-	// DurationSeconds How long to hold it. Without it, as long as the caller renews.
+	// DurationSeconds How many seconds to hold the capacity. Without it the broker holds it while the
+	// caller renews.
 	DurationSeconds int64 `json:"durationSeconds,omitempty,omitzero"`
 
-	// Group Name by which affinity and antiAffinity of the caller's other reservations know this one.
+	// Group Name under which affinity and antiAffinity of the caller's other reservations
+	// refer to this one.
 	Group string `json:"group,omitempty,omitzero"`
 
-	// Healing What happens when nothing is heard of the provider any more. Migrate, the
-	// default: another cluster gets a placement beside the one that stands, which is
-	// withdrawn when the new node is Ready. Wait: until the provider is heard again.
+	// Healing What happens when the provider falls silent. Migrate (the default) adds a
+	// placement on another cluster, and withdraws the old one when the new node is
+	// Ready. Wait waits until the provider is back.
 	Healing ReservationRequestHealing `json:"healing,omitempty,omitzero"`
 
-	// HoldSeconds Of a quote, for how long to keep what is quoted. Not for a reservation.
+	// HoldSeconds For quotes only. How many seconds to hold the quoted capacity.
 	HoldSeconds int64 `json:"holdSeconds,omitempty,omitzero"`
 
-	// PodShapes Pods that must fit on the provider's nodes beside each other. What they need in
-	// all is reserved where resources do not name more.
+	// PodShapes Pods that must fit on the provider's nodes together. Their sum is reserved
+	// unless resources names larger amounts.
 	PodShapes []PodShape `json:"podShapes,omitempty,omitzero"`
 	Priority  int32      `json:"priority,omitempty,omitzero"`
 
-	// QueuePolicy What happens where no cluster can hold the request, now or after its placement
-	// was given up. Fail, the default: it is refused or ends. Queue: it waits.
+	// QueuePolicy What happens when no cluster has room, now or after a placement ended early.
+	// Fail (the default) refuses or ends the request. Queue lets it wait.
 	QueuePolicy ReservationRequestQueuePolicy `json:"queuePolicy,omitempty,omitzero"`
 
-	// QueueTimeoutSeconds How long it waits at most; without it, as the broker's administrator set.
+	// QueueTimeoutSeconds How many seconds the request may wait in the queue. The broker's administrator
+	// sets the default.
 	QueueTimeoutSeconds int64 `json:"queueTimeoutSeconds,omitempty,omitzero"`
 
-	// Quote The caller's quote that the reservation takes over: the same provider, whatever
-	// others took meanwhile. Resources, duration, targetClusterID, group, constraints,
-	// podShapes and data have to be those that were quoted. 410 where it is not held
-	// any more.
+	// Quote The caller's quote that the reservation takes over. It gets the quoted provider
+	// even if other requests have taken the free capacity meanwhile. Resources,
+	// duration, targetClusterID, group, constraints, podShapes and data must equal the
+	// quoted ones. The broker answers 410 when the quote is no longer held.
 	Quote string `json:"quote,omitempty,omitzero"`
 
-	// RequesterID The caller's cluster ID, if given.
+	// RequesterID The caller's cluster ID. Optional.
 	RequesterID string `json:"requesterID,omitempty,omitzero"`
 
-	// Reservation The reservation that the caller has under this key already. A broker that does
-	// not know it was restored from an older state, and grants nothing in its place
-	// before the caller has announced its holdings.
+	// Reservation The reservation that the caller already has under this key. If the broker does
+	// not know it, the broker was restored from an older state and grants no
+	// replacement until the caller has announced its holdings.
 	Reservation string `json:"reservation,omitempty,omitzero"`
 
-	// Resources Amount by Kubernetes resource name, each a quantity.
+	// Resources Kubernetes quantities by resource name.
 	Resources Amounts `json:"resources"`
 
 	// TargetClusterID Only this provider.
@@ -1053,44 +1077,47 @@ type ReservationRequest struct {
 	Tenant          string `json:"tenant,omitempty,omitzero"`
 }
 
-// ReservationRequestHealing What happens when nothing is heard of the provider any more. Migrate, the
-// default: another cluster gets a placement beside the one that stands, which is
-// withdrawn when the new node is Ready. Wait: until the provider is heard again.
+// ReservationRequestHealing What happens when the provider falls silent. Migrate (the default) adds a
+// placement on another cluster, and withdraws the old one when the new node is
+// Ready. Wait waits until the provider is back.
 type ReservationRequestHealing string
 
-// ReservationRequestQueuePolicy What happens where no cluster can hold the request, now or after its placement
-// was given up. Fail, the default: it is refused or ends. Queue: it waits.
+// ReservationRequestQueuePolicy What happens when no cluster has room, now or after a placement ended early.
+// Fail (the default) refuses or ends the request. Queue lets it wait.
 type ReservationRequestQueuePolicy string
 
 // StatusReport defines model for StatusReport.
 type StatusReport struct {
-	// Change The change of resources that a provider has Acknowledged, which means that it
-	// gives no more than that, or Refused; absent where the whole placement is meant.
+	// Change Number of the change of resources that a provider Acknowledged or Refused.
+	// Acknowledged means that the provider now gives exactly these amounts. Absent
+	// when the report is about the whole placement.
 	Change int64 `json:"change,omitempty,omitzero"`
 
-	// Excess How far the consumer went beyond what it was granted: reported by a provider
-	// with state Acknowledged, and passed on in the consumer's instruction. Absent
-	// without any excess.
+	// Excess How far the consumer exceeded its grant. The provider reports it with state
+	// Acknowledged, and the broker passes it on in the consumer's instruction. Absent
+	// without excess.
 	Excess    *Excess          `json:"excess,omitempty"`
 	Message   string           `json:"message,omitempty,omitzero"`
 	Placement int32            `json:"placement"`
 	Reason    string           `json:"reason,omitempty,omitzero"`
 	Role      StatusReportRole `json:"role"`
 
-	// State Provider: Acknowledged or Refused the placement; Gone once nothing of it
-	// is left. Consumer: virtual node Ready or NotReady; Refused, with reason
-	// Unreachable, where it cannot reach the provider's API server and the node was
-	// never Ready; Gone once it is down.
+	// State A provider reports Acknowledged or Refused, and Gone once nothing of the
+	// placement is left. A consumer reports Ready or NotReady for the virtual node,
+	// and Gone once everything is taken down. It reports Refused with reason
+	// Unreachable when it cannot reach the provider's API server and the node was
+	// never Ready.
 	State StatusReportState `json:"state"`
 }
 
 // StatusReportRole defines model for StatusReport.Role.
 type StatusReportRole string
 
-// StatusReportState Provider: Acknowledged or Refused the placement; Gone once nothing of it
-// is left. Consumer: virtual node Ready or NotReady; Refused, with reason
-// Unreachable, where it cannot reach the provider's API server and the node was
-// never Ready; Gone once it is down.
+// StatusReportState A provider reports Acknowledged or Refused, and Gone once nothing of the
+// placement is left. A consumer reports Ready or NotReady for the virtual node,
+// and Gone once everything is taken down. It reports Refused with reason
+// Unreachable when it cannot reach the provider's API server and the node was
+// never Ready.
 type StatusReportState string
 
 // Topology defines model for Topology.
@@ -1099,18 +1126,18 @@ type Topology struct {
 	Zone   string `json:"zone,omitempty,omitzero"`
 }
 
-// Usage A placement that the caller keeps capacity for, and what runs in it now.
+// Usage A placement that the caller keeps capacity for, and its current usage.
 type Usage struct {
 	Placement int32 `json:"placement"`
 
-	// Recall The caller wants the placement back; absent where it does not, or no more. What is
-	// said last counts.
+	// Recall The caller recalls the placement. Absent without a recall, or after it was
+	// cancelled. The last advertisement counts.
 	Recall *Recall `json:"recall,omitempty"`
 
-	// Reservation Name that the broker gave a reservation.
+	// Reservation The broker's name of a reservation.
 	Reservation ReservationName `json:"reservation"`
 
-	// Used Amount by Kubernetes resource name, each a quantity.
+	// Used Kubernetes quantities by resource name.
 	Used Amounts `json:"used"`
 }
 
@@ -1119,8 +1146,8 @@ type FetchInstructionsParams struct {
 	// Wait How many seconds to wait for something new.
 	Wait int `form:"wait,omitempty" json:"wait,omitempty,omitzero"`
 
-	// After The cursor of the last answer. Only what changed since comes back;
-	// without it, or when the broker's journal is another one, everything.
+	// After The cursor of the last answer. The answer contains only later changes. Without a
+	// cursor, or with one of another journal, it contains everything.
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
@@ -1134,13 +1161,13 @@ type ReceiveMessagesParams struct {
 
 // RequestQuoteParams defines parameters for RequestQuote.
 type RequestQuoteParams struct {
-	// IdempotencyKey Where holdSeconds is given. One key, one hold, whatever is retried.
+	// IdempotencyKey Required with holdSeconds. Identifies the hold. Repeat it with every retry.
 	IdempotencyKey string `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // RequestReservationParams defines parameters for RequestReservation.
 type RequestReservationParams struct {
-	// IdempotencyKey One key, one reservation, whatever is retried.
+	// IdempotencyKey Identifies the reservation. Repeat it with every retry.
 	IdempotencyKey string `json:"Idempotency-Key"`
 }
 
@@ -1245,58 +1272,56 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// PublishAdvertisementWithBody Say what the caller's cluster offers.
+	// PublishAdvertisementWithBody Publish what the caller's cluster offers.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/advertisements (the `PublishAdvertisement` operationId).
 	PublishAdvertisementWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PublishAdvertisement Say what the caller's cluster offers.
+	// PublishAdvertisement Publish what the caller's cluster offers.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/advertisements (the `PublishAdvertisement` operationId).
 	PublishAdvertisement(ctx context.Context, body PublishAdvertisementJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RenewCertificateWithBody Get a new certificate with the one that is still valid.
+	// RenewCertificateWithBody Renew the caller's certificate while the current one is valid.
 	//
-	// For the caller's own cluster alone. The key should be a new one. Reasons of
-	// a refusal are those of enrolment, without those about tokens.
+	// The certificate is for the caller's own cluster. The key should be new. The reasons
+	// of a refusal are those of enrolment except those about tokens.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
 	RenewCertificateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RenewCertificate Get a new certificate with the one that is still valid.
+	// RenewCertificate Renew the caller's certificate while the current one is valid.
 	//
-	// For the caller's own cluster alone. The key should be a new one. Reasons of
-	// a refusal are those of enrolment, without those about tokens.
+	// The certificate is for the caller's own cluster. The key should be new. The reasons
+	// of a refusal are those of enrolment except those about tokens.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
 	RenewCertificate(ctx context.Context, body RenewCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetEnrolmentTerms Read what the certificate signing request of a cluster has to hold.
+	// GetEnrolmentTerms Read what a cluster's certificate signing request must contain.
 	//
 	// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentTerms` operationId).
 	GetEnrolmentTerms(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// EnrolWithBody Get the first certificate, with a one-time token or after an approval.
 	//
-	// A token is bound to the key that it is first used with: the same request
-	// can be repeated until the token expires, with that key. Without a token, an
-	// administrator approves the cluster and its key; repeat the request until
-	// then.
+	// The first use binds a token to the key of the request. The same request with that
+	// key can be repeated until the token expires. Without a token an administrator
+	// approves the cluster and its key; repeat the request until then.
 	//
-	// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
-	// than a cluster's certificate may have, the detail says what), `TokenInvalid`
-	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
-	// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
-	// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
-	// `TooManyRequests`.
+	// Reasons of a refusal: `InvalidCertificateRequest` (the request contains something
+	// that a cluster's certificate may not have; the detail names it), `TokenInvalid`
+	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed` (with
+	// another key), `ClusterDenied`, `IssuanceDenied` (a certificate approver denied it),
+	// `IssuanceFailed` and `Unavailable` (retry), `TooManyRequests`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1305,129 +1330,132 @@ type ClientInterface interface {
 
 	// Enrol Get the first certificate, with a one-time token or after an approval.
 	//
-	// A token is bound to the key that it is first used with: the same request
-	// can be repeated until the token expires, with that key. Without a token, an
-	// administrator approves the cluster and its key; repeat the request until
-	// then.
+	// The first use binds a token to the key of the request. The same request with that
+	// key can be repeated until the token expires. Without a token an administrator
+	// approves the cluster and its key; repeat the request until then.
 	//
-	// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
-	// than a cluster's certificate may have, the detail says what), `TokenInvalid`
-	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
-	// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
-	// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
-	// `TooManyRequests`.
+	// Reasons of a refusal: `InvalidCertificateRequest` (the request contains something
+	// that a cluster's certificate may not have; the detail names it), `TokenInvalid`
+	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed` (with
+	// another key), `ClusterDenied`, `IssuanceDenied` (a certificate approver denied it),
+	// `IssuanceFailed` and `Unavailable` (retry), `TooManyRequests`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
 	Enrol(ctx context.Context, body EnrolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AnnounceHoldingsWithBody Say everything that the caller provides and consumes.
+	// AnnounceHoldingsWithBody Announce everything that the caller provides and consumes.
 	//
-	// Agents do so when an InstructionList asks for it: the broker was restored from
-	// an older state, or heard of something that it does not know. What it has lost
-	// is entered again; what it knows and is not listed has ended meanwhile. A
-	// placement is believed of its provider alone, a reservation of its requester.
+	// Agents call this when an InstructionList asks for it: the broker was restored from
+	// an older state, or received a report about something it does not know. The broker
+	// adds what it has lost, and ends what it knows and the caller does not list. It
+	// believes only the provider about a placement and only the requester about a
+	// reservation.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
 	AnnounceHoldingsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AnnounceHoldings Say everything that the caller provides and consumes.
+	// AnnounceHoldings Announce everything that the caller provides and consumes.
 	//
-	// Agents do so when an InstructionList asks for it: the broker was restored from
-	// an older state, or heard of something that it does not know. What it has lost
-	// is entered again; what it knows and is not listed has ended meanwhile. A
-	// placement is believed of its provider alone, a reservation of its requester.
+	// Agents call this when an InstructionList asks for it: the broker was restored from
+	// an older state, or received a report about something it does not know. The broker
+	// adds what it has lost, and ends what it knows and the caller does not list. It
+	// believes only the provider about a placement and only the requester about a
+	// reservation.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
 	AnnounceHoldings(ctx context.Context, body AnnounceHoldingsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// FetchInstructions Get what the caller has to do, as consumer and as provider.
+	// FetchInstructions Fetch the caller's instructions, as consumer and as provider.
 	//
 	// Corresponds with GET /api/v1/instructions (the `FetchInstructions` operationId).
 	FetchInstructions(ctx context.Context, params *FetchInstructionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReceiveMessages Get the envelopes that other clusters sent to the caller.
+	// ReceiveMessages Fetch the envelopes that other clusters sent to the caller.
 	//
 	// Corresponds with GET /api/v1/messages (the `ReceiveMessages` operationId).
 	ReceiveMessages(ctx context.Context, params *ReceiveMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SendMessageWithBody Pass a signed envelope to another cluster.
+	// SendMessageWithBody Send a signed envelope to another cluster.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/messages (the `SendMessage` operationId).
 	SendMessageWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SendMessage Pass a signed envelope to another cluster.
+	// SendMessage Send a signed envelope to another cluster.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/messages (the `SendMessage` operationId).
 	SendMessage(ctx context.Context, body SendMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// Ping Say who is there and which version it speaks.
+	// Ping Check the connection and the broker's version.
 	//
 	// Corresponds with GET /api/v1/ping (the `Ping` operationId).
 	Ping(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RequestQuoteWithBody Ask what the decision for a request would be, without taking it.
+	// RequestQuoteWithBody Preview the decision for a request.
 	//
-	// The answer is what requestReservation would decide now, with the price and with
-	// up to 100 candidates. Where no cluster could hold the request the answer has no
-	// clusterID, and says of every candidate why not. What would be refused whatever
-	// clusters there are is refused here as well.
+	// The answer is the decision that requestReservation would make now, with the price
+	// and up to 100 candidates. When no cluster has room, the answer has no clusterID and
+	// lists the reason for every candidate. Requests that are invalid regardless of the
+	// clusters are refused here too.
 	//
-	// Nothing is held by it, and the next request may decide otherwise, unless
-	// holdSeconds asks for it: then the capacity is kept for the caller alone, the
-	// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
-	// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
-	// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
+	// By default the broker holds no capacity for a quote, and the next request may be
+	// decided differently. With holdSeconds the broker holds the capacity for the caller:
+	// the answer contains name and heldUntil, and a ReservationRequest with `quote` takes
+	// the hold over. This requires an Idempotency-Key. A repetition returns the same hold,
+	// with the ten best candidates. A cluster holds at most ten quotes at a time; further
+	// ones are refused with 429.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
 	RequestQuoteWithBody(ctx context.Context, params *RequestQuoteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RequestQuote Ask what the decision for a request would be, without taking it.
+	// RequestQuote Preview the decision for a request.
 	//
-	// The answer is what requestReservation would decide now, with the price and with
-	// up to 100 candidates. Where no cluster could hold the request the answer has no
-	// clusterID, and says of every candidate why not. What would be refused whatever
-	// clusters there are is refused here as well.
+	// The answer is the decision that requestReservation would make now, with the price
+	// and up to 100 candidates. When no cluster has room, the answer has no clusterID and
+	// lists the reason for every candidate. Requests that are invalid regardless of the
+	// clusters are refused here too.
 	//
-	// Nothing is held by it, and the next request may decide otherwise, unless
-	// holdSeconds asks for it: then the capacity is kept for the caller alone, the
-	// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
-	// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
-	// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
+	// By default the broker holds no capacity for a quote, and the next request may be
+	// decided differently. With holdSeconds the broker holds the capacity for the caller:
+	// the answer contains name and heldUntil, and a ReservationRequest with `quote` takes
+	// the hold over. This requires an Idempotency-Key. A repetition returns the same hold,
+	// with the ten best candidates. A cluster holds at most ten quotes at a time; further
+	// ones are refused with 429.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
 	RequestQuote(ctx context.Context, params *RequestQuoteParams, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReleaseQuote Give a quote back that is held.
+	// ReleaseQuote Release a held quote.
 	//
-	// A key that is not known yet leaves a tombstone, so that a request with that key
-	// which arrives later is refused with 410.
+	// An unknown key leaves a tombstone, so that a request with this key that arrives
+	// later is refused with 410.
 	//
 	// Corresponds with DELETE /api/v1/quotes/{name} (the `ReleaseQuote` operationId).
 	ReleaseQuote(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RequestReservationWithBody Ask for capacity and have the decision in the answer.
+	// RequestReservationWithBody Request capacity. The answer contains the decision.
 	//
-	// The decision is durable before it is answered. A repeated Idempotency-Key
-	// gets the reservation's current state and renews it if it has no duration;
-	// the same key with another body is refused with 422. A refusal for want of
-	// capacity is a problem document with reason NoCandidate that lists every
-	// candidate and why it was not chosen; nothing is kept of it, unless the request
-	// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
-	// becomes of it is told by fetchInstructions. A queue that is full refuses with
+	// The broker stores the decision before it answers. A repeated Idempotency-Key returns
+	// the reservation's current state, and renews the reservation if it has no duration.
+	// The same key with another body is refused with 422.
+	//
+	// When no cluster has room, the answer is a problem document with reason NoCandidate
+	// that lists every candidate and why it was not chosen, and the broker keeps nothing.
+	// With queuePolicy Queue the request waits instead: the answer is 202 with its place
+	// in the queue, and fetchInstructions reports later changes. A full queue refuses with
 	// 503, reason QueueFull and Retry-After.
 	//
 	// Takes any type of body and a specified content type.
@@ -1435,15 +1463,16 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/reservations (the `RequestReservation` operationId).
 	RequestReservationWithBody(ctx context.Context, params *RequestReservationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RequestReservation Ask for capacity and have the decision in the answer.
+	// RequestReservation Request capacity. The answer contains the decision.
 	//
-	// The decision is durable before it is answered. A repeated Idempotency-Key
-	// gets the reservation's current state and renews it if it has no duration;
-	// the same key with another body is refused with 422. A refusal for want of
-	// capacity is a problem document with reason NoCandidate that lists every
-	// candidate and why it was not chosen; nothing is kept of it, unless the request
-	// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
-	// becomes of it is told by fetchInstructions. A queue that is full refuses with
+	// The broker stores the decision before it answers. A repeated Idempotency-Key returns
+	// the reservation's current state, and renews the reservation if it has no duration.
+	// The same key with another body is refused with 422.
+	//
+	// When no cluster has room, the answer is a problem document with reason NoCandidate
+	// that lists every candidate and why it was not chosen, and the broker keeps nothing.
+	// With queuePolicy Queue the request waits instead: the answer is 202 with its place
+	// in the queue, and fetchInstructions reports later changes. A full queue refuses with
 	// 503, reason QueueFull and Retry-After.
 	//
 	// Takes a body of the `application/json` content type.
@@ -1451,51 +1480,51 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/reservations (the `RequestReservation` operationId).
 	RequestReservation(ctx context.Context, params *RequestReservationParams, body RequestReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReleaseReservation Give a reservation back.
+	// ReleaseReservation Release a reservation.
 	//
-	// Only the requester may. A key that is not known yet leaves a tombstone, so
-	// that a request with that key which arrives later is refused with 410.
+	// Only the requester may do this. An unknown key leaves a tombstone, so that a request
+	// with this key that arrives later is refused with 410.
 	//
 	// Corresponds with DELETE /api/v1/reservations/{name} (the `ReleaseReservation` operationId).
 	ReleaseReservation(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetReservation Read a reservation in which the caller takes part.
+	// GetReservation Read a reservation of the caller, as its requester or provider.
 	//
 	// Corresponds with GET /api/v1/reservations/{name} (the `GetReservation` operationId).
 	GetReservation(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ChangeReservationWithBody Change how long a reservation is held.
+	// ChangeReservationWithBody Change the duration or the resources of a reservation.
 	//
-	// Only the requester may, and only while the reservation stands. `generation` says
-	// which change this is: a greater one than the last is made, the last one may be
-	// repeated, and an older one is refused with 409, so that a change that was
-	// overtaken on its way undoes nothing.
+	// Only the requester may do this, and only until the reservation ends. `generation`
+	// numbers the changes: the broker applies a greater number than the last, accepts a
+	// repetition of the last, and refuses an older one with 409, so that a delayed call
+	// cannot undo a newer change.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
 	ChangeReservationWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ChangeReservation Change how long a reservation is held.
+	// ChangeReservation Change the duration or the resources of a reservation.
 	//
-	// Only the requester may, and only while the reservation stands. `generation` says
-	// which change this is: a greater one than the last is made, the last one may be
-	// repeated, and an older one is refused with 409, so that a change that was
-	// overtaken on its way undoes nothing.
+	// Only the requester may do this, and only until the reservation ends. `generation`
+	// numbers the changes: the broker applies a greater number than the last, accepts a
+	// repetition of the last, and refuses an older one with 409, so that a delayed call
+	// cannot undo a newer change.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
 	ChangeReservation(ctx context.Context, name string, body ChangeReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReportStatusWithBody Say how far the caller is with a placement.
+	// ReportStatusWithBody Report the caller's progress with a placement.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/reservations/{name}/status (the `ReportStatus` operationId).
 	ReportStatusWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReportStatus Say how far the caller is with a placement.
+	// ReportStatus Report the caller's progress with a placement.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1503,7 +1532,7 @@ type ClientInterface interface {
 	ReportStatus(ctx context.Context, name string, body ReportStatusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// PublishAdvertisementWithBody Say what the caller's cluster offers.
+// PublishAdvertisementWithBody Publish what the caller's cluster offers.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1520,7 +1549,7 @@ func (c *Client) PublishAdvertisementWithBody(ctx context.Context, contentType s
 	return c.Client.Do(req)
 }
 
-// PublishAdvertisement Say what the caller's cluster offers.
+// PublishAdvertisement Publish what the caller's cluster offers.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1537,10 +1566,10 @@ func (c *Client) PublishAdvertisement(ctx context.Context, body PublishAdvertise
 	return c.Client.Do(req)
 }
 
-// RenewCertificateWithBody Get a new certificate with the one that is still valid.
+// RenewCertificateWithBody Renew the caller's certificate while the current one is valid.
 //
-// For the caller's own cluster alone. The key should be a new one. Reasons of
-// a refusal are those of enrolment, without those about tokens.
+// The certificate is for the caller's own cluster. The key should be new. The reasons
+// of a refusal are those of enrolment except those about tokens.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1557,10 +1586,10 @@ func (c *Client) RenewCertificateWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// RenewCertificate Get a new certificate with the one that is still valid.
+// RenewCertificate Renew the caller's certificate while the current one is valid.
 //
-// For the caller's own cluster alone. The key should be a new one. Reasons of
-// a refusal are those of enrolment, without those about tokens.
+// The certificate is for the caller's own cluster. The key should be new. The reasons
+// of a refusal are those of enrolment except those about tokens.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1577,7 +1606,7 @@ func (c *Client) RenewCertificate(ctx context.Context, body RenewCertificateJSON
 	return c.Client.Do(req)
 }
 
-// GetEnrolmentTerms Read what the certificate signing request of a cluster has to hold.
+// GetEnrolmentTerms Read what a cluster's certificate signing request must contain.
 //
 // Corresponds with GET /api/v1/enrolments (the `GetEnrolmentTerms` operationId).
 func (c *Client) GetEnrolmentTerms(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1594,17 +1623,15 @@ func (c *Client) GetEnrolmentTerms(ctx context.Context, reqEditors ...RequestEdi
 
 // EnrolWithBody Get the first certificate, with a one-time token or after an approval.
 //
-// A token is bound to the key that it is first used with: the same request
-// can be repeated until the token expires, with that key. Without a token, an
-// administrator approves the cluster and its key; repeat the request until
-// then.
+// The first use binds a token to the key of the request. The same request with that
+// key can be repeated until the token expires. Without a token an administrator
+// approves the cluster and its key; repeat the request until then.
 //
-// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
-// than a cluster's certificate may have, the detail says what), `TokenInvalid`
-// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
-// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
-// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
-// `TooManyRequests`.
+// Reasons of a refusal: `InvalidCertificateRequest` (the request contains something
+// that a cluster's certificate may not have; the detail names it), `TokenInvalid`
+// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed` (with
+// another key), `ClusterDenied`, `IssuanceDenied` (a certificate approver denied it),
+// `IssuanceFailed` and `Unavailable` (retry), `TooManyRequests`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1623,17 +1650,15 @@ func (c *Client) EnrolWithBody(ctx context.Context, contentType string, body io.
 
 // Enrol Get the first certificate, with a one-time token or after an approval.
 //
-// A token is bound to the key that it is first used with: the same request
-// can be repeated until the token expires, with that key. Without a token, an
-// administrator approves the cluster and its key; repeat the request until
-// then.
+// The first use binds a token to the key of the request. The same request with that
+// key can be repeated until the token expires. Without a token an administrator
+// approves the cluster and its key; repeat the request until then.
 //
-// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
-// than a cluster's certificate may have, the detail says what), `TokenInvalid`
-// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
-// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
-// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
-// `TooManyRequests`.
+// Reasons of a refusal: `InvalidCertificateRequest` (the request contains something
+// that a cluster's certificate may not have; the detail names it), `TokenInvalid`
+// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed` (with
+// another key), `ClusterDenied`, `IssuanceDenied` (a certificate approver denied it),
+// `IssuanceFailed` and `Unavailable` (retry), `TooManyRequests`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1650,12 +1675,13 @@ func (c *Client) Enrol(ctx context.Context, body EnrolJSONRequestBody, reqEditor
 	return c.Client.Do(req)
 }
 
-// AnnounceHoldingsWithBody Say everything that the caller provides and consumes.
+// AnnounceHoldingsWithBody Announce everything that the caller provides and consumes.
 //
-// Agents do so when an InstructionList asks for it: the broker was restored from
-// an older state, or heard of something that it does not know. What it has lost
-// is entered again; what it knows and is not listed has ended meanwhile. A
-// placement is believed of its provider alone, a reservation of its requester.
+// Agents call this when an InstructionList asks for it: the broker was restored from
+// an older state, or received a report about something it does not know. The broker
+// adds what it has lost, and ends what it knows and the caller does not list. It
+// believes only the provider about a placement and only the requester about a
+// reservation.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1672,12 +1698,13 @@ func (c *Client) AnnounceHoldingsWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// AnnounceHoldings Say everything that the caller provides and consumes.
+// AnnounceHoldings Announce everything that the caller provides and consumes.
 //
-// Agents do so when an InstructionList asks for it: the broker was restored from
-// an older state, or heard of something that it does not know. What it has lost
-// is entered again; what it knows and is not listed has ended meanwhile. A
-// placement is believed of its provider alone, a reservation of its requester.
+// Agents call this when an InstructionList asks for it: the broker was restored from
+// an older state, or received a report about something it does not know. The broker
+// adds what it has lost, and ends what it knows and the caller does not list. It
+// believes only the provider about a placement and only the requester about a
+// reservation.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1694,7 +1721,7 @@ func (c *Client) AnnounceHoldings(ctx context.Context, body AnnounceHoldingsJSON
 	return c.Client.Do(req)
 }
 
-// FetchInstructions Get what the caller has to do, as consumer and as provider.
+// FetchInstructions Fetch the caller's instructions, as consumer and as provider.
 //
 // Corresponds with GET /api/v1/instructions (the `FetchInstructions` operationId).
 func (c *Client) FetchInstructions(ctx context.Context, params *FetchInstructionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1709,7 +1736,7 @@ func (c *Client) FetchInstructions(ctx context.Context, params *FetchInstruction
 	return c.Client.Do(req)
 }
 
-// ReceiveMessages Get the envelopes that other clusters sent to the caller.
+// ReceiveMessages Fetch the envelopes that other clusters sent to the caller.
 //
 // Corresponds with GET /api/v1/messages (the `ReceiveMessages` operationId).
 func (c *Client) ReceiveMessages(ctx context.Context, params *ReceiveMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1724,7 +1751,7 @@ func (c *Client) ReceiveMessages(ctx context.Context, params *ReceiveMessagesPar
 	return c.Client.Do(req)
 }
 
-// SendMessageWithBody Pass a signed envelope to another cluster.
+// SendMessageWithBody Send a signed envelope to another cluster.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1741,7 +1768,7 @@ func (c *Client) SendMessageWithBody(ctx context.Context, contentType string, bo
 	return c.Client.Do(req)
 }
 
-// SendMessage Pass a signed envelope to another cluster.
+// SendMessage Send a signed envelope to another cluster.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1758,7 +1785,7 @@ func (c *Client) SendMessage(ctx context.Context, body SendMessageJSONRequestBod
 	return c.Client.Do(req)
 }
 
-// Ping Say who is there and which version it speaks.
+// Ping Check the connection and the broker's version.
 //
 // Corresponds with GET /api/v1/ping (the `Ping` operationId).
 func (c *Client) Ping(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1773,18 +1800,19 @@ func (c *Client) Ping(ctx context.Context, reqEditors ...RequestEditorFn) (*http
 	return c.Client.Do(req)
 }
 
-// RequestQuoteWithBody Ask what the decision for a request would be, without taking it.
+// RequestQuoteWithBody Preview the decision for a request.
 //
-// The answer is what requestReservation would decide now, with the price and with
-// up to 100 candidates. Where no cluster could hold the request the answer has no
-// clusterID, and says of every candidate why not. What would be refused whatever
-// clusters there are is refused here as well.
+// The answer is the decision that requestReservation would make now, with the price
+// and up to 100 candidates. When no cluster has room, the answer has no clusterID and
+// lists the reason for every candidate. Requests that are invalid regardless of the
+// clusters are refused here too.
 //
-// Nothing is held by it, and the next request may decide otherwise, unless
-// holdSeconds asks for it: then the capacity is kept for the caller alone, the
-// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
-// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
-// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
+// By default the broker holds no capacity for a quote, and the next request may be
+// decided differently. With holdSeconds the broker holds the capacity for the caller:
+// the answer contains name and heldUntil, and a ReservationRequest with `quote` takes
+// the hold over. This requires an Idempotency-Key. A repetition returns the same hold,
+// with the ten best candidates. A cluster holds at most ten quotes at a time; further
+// ones are refused with 429.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1801,18 +1829,19 @@ func (c *Client) RequestQuoteWithBody(ctx context.Context, params *RequestQuoteP
 	return c.Client.Do(req)
 }
 
-// RequestQuote Ask what the decision for a request would be, without taking it.
+// RequestQuote Preview the decision for a request.
 //
-// The answer is what requestReservation would decide now, with the price and with
-// up to 100 candidates. Where no cluster could hold the request the answer has no
-// clusterID, and says of every candidate why not. What would be refused whatever
-// clusters there are is refused here as well.
+// The answer is the decision that requestReservation would make now, with the price
+// and up to 100 candidates. When no cluster has room, the answer has no clusterID and
+// lists the reason for every candidate. Requests that are invalid regardless of the
+// clusters are refused here too.
 //
-// Nothing is held by it, and the next request may decide otherwise, unless
-// holdSeconds asks for it: then the capacity is kept for the caller alone, the
-// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
-// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
-// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
+// By default the broker holds no capacity for a quote, and the next request may be
+// decided differently. With holdSeconds the broker holds the capacity for the caller:
+// the answer contains name and heldUntil, and a ReservationRequest with `quote` takes
+// the hold over. This requires an Idempotency-Key. A repetition returns the same hold,
+// with the ten best candidates. A cluster holds at most ten quotes at a time; further
+// ones are refused with 429.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1829,10 +1858,10 @@ func (c *Client) RequestQuote(ctx context.Context, params *RequestQuoteParams, b
 	return c.Client.Do(req)
 }
 
-// ReleaseQuote Give a quote back that is held.
+// ReleaseQuote Release a held quote.
 //
-// A key that is not known yet leaves a tombstone, so that a request with that key
-// which arrives later is refused with 410.
+// An unknown key leaves a tombstone, so that a request with this key that arrives
+// later is refused with 410.
 //
 // Corresponds with DELETE /api/v1/quotes/{name} (the `ReleaseQuote` operationId).
 func (c *Client) ReleaseQuote(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1847,15 +1876,16 @@ func (c *Client) ReleaseQuote(ctx context.Context, name string, reqEditors ...Re
 	return c.Client.Do(req)
 }
 
-// RequestReservationWithBody Ask for capacity and have the decision in the answer.
+// RequestReservationWithBody Request capacity. The answer contains the decision.
 //
-// The decision is durable before it is answered. A repeated Idempotency-Key
-// gets the reservation's current state and renews it if it has no duration;
-// the same key with another body is refused with 422. A refusal for want of
-// capacity is a problem document with reason NoCandidate that lists every
-// candidate and why it was not chosen; nothing is kept of it, unless the request
-// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
-// becomes of it is told by fetchInstructions. A queue that is full refuses with
+// The broker stores the decision before it answers. A repeated Idempotency-Key returns
+// the reservation's current state, and renews the reservation if it has no duration.
+// The same key with another body is refused with 422.
+//
+// When no cluster has room, the answer is a problem document with reason NoCandidate
+// that lists every candidate and why it was not chosen, and the broker keeps nothing.
+// With queuePolicy Queue the request waits instead: the answer is 202 with its place
+// in the queue, and fetchInstructions reports later changes. A full queue refuses with
 // 503, reason QueueFull and Retry-After.
 //
 // Takes any type of body and a specified content type.
@@ -1873,15 +1903,16 @@ func (c *Client) RequestReservationWithBody(ctx context.Context, params *Request
 	return c.Client.Do(req)
 }
 
-// RequestReservation Ask for capacity and have the decision in the answer.
+// RequestReservation Request capacity. The answer contains the decision.
 //
-// The decision is durable before it is answered. A repeated Idempotency-Key
-// gets the reservation's current state and renews it if it has no duration;
-// the same key with another body is refused with 422. A refusal for want of
-// capacity is a problem document with reason NoCandidate that lists every
-// candidate and why it was not chosen; nothing is kept of it, unless the request
-// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
-// becomes of it is told by fetchInstructions. A queue that is full refuses with
+// The broker stores the decision before it answers. A repeated Idempotency-Key returns
+// the reservation's current state, and renews the reservation if it has no duration.
+// The same key with another body is refused with 422.
+//
+// When no cluster has room, the answer is a problem document with reason NoCandidate
+// that lists every candidate and why it was not chosen, and the broker keeps nothing.
+// With queuePolicy Queue the request waits instead: the answer is 202 with its place
+// in the queue, and fetchInstructions reports later changes. A full queue refuses with
 // 503, reason QueueFull and Retry-After.
 //
 // Takes a body of the `application/json` content type.
@@ -1899,10 +1930,10 @@ func (c *Client) RequestReservation(ctx context.Context, params *RequestReservat
 	return c.Client.Do(req)
 }
 
-// ReleaseReservation Give a reservation back.
+// ReleaseReservation Release a reservation.
 //
-// Only the requester may. A key that is not known yet leaves a tombstone, so
-// that a request with that key which arrives later is refused with 410.
+// Only the requester may do this. An unknown key leaves a tombstone, so that a request
+// with this key that arrives later is refused with 410.
 //
 // Corresponds with DELETE /api/v1/reservations/{name} (the `ReleaseReservation` operationId).
 func (c *Client) ReleaseReservation(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1917,7 +1948,7 @@ func (c *Client) ReleaseReservation(ctx context.Context, name string, reqEditors
 	return c.Client.Do(req)
 }
 
-// GetReservation Read a reservation in which the caller takes part.
+// GetReservation Read a reservation of the caller, as its requester or provider.
 //
 // Corresponds with GET /api/v1/reservations/{name} (the `GetReservation` operationId).
 func (c *Client) GetReservation(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1932,12 +1963,12 @@ func (c *Client) GetReservation(ctx context.Context, name string, reqEditors ...
 	return c.Client.Do(req)
 }
 
-// ChangeReservationWithBody Change how long a reservation is held.
+// ChangeReservationWithBody Change the duration or the resources of a reservation.
 //
-// Only the requester may, and only while the reservation stands. `generation` says
-// which change this is: a greater one than the last is made, the last one may be
-// repeated, and an older one is refused with 409, so that a change that was
-// overtaken on its way undoes nothing.
+// Only the requester may do this, and only until the reservation ends. `generation`
+// numbers the changes: the broker applies a greater number than the last, accepts a
+// repetition of the last, and refuses an older one with 409, so that a delayed call
+// cannot undo a newer change.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1954,12 +1985,12 @@ func (c *Client) ChangeReservationWithBody(ctx context.Context, name string, con
 	return c.Client.Do(req)
 }
 
-// ChangeReservation Change how long a reservation is held.
+// ChangeReservation Change the duration or the resources of a reservation.
 //
-// Only the requester may, and only while the reservation stands. `generation` says
-// which change this is: a greater one than the last is made, the last one may be
-// repeated, and an older one is refused with 409, so that a change that was
-// overtaken on its way undoes nothing.
+// Only the requester may do this, and only until the reservation ends. `generation`
+// numbers the changes: the broker applies a greater number than the last, accepts a
+// repetition of the last, and refuses an older one with 409, so that a delayed call
+// cannot undo a newer change.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1976,7 +2007,7 @@ func (c *Client) ChangeReservation(ctx context.Context, name string, body Change
 	return c.Client.Do(req)
 }
 
-// ReportStatusWithBody Say how far the caller is with a placement.
+// ReportStatusWithBody Report the caller's progress with a placement.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1993,7 +2024,7 @@ func (c *Client) ReportStatusWithBody(ctx context.Context, name string, contentT
 	return c.Client.Do(req)
 }
 
-// ReportStatus Say how far the caller is with a placement.
+// ReportStatus Report the caller's progress with a placement.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2726,41 +2757,41 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
-	// PublishAdvertisementWithBodyWithResponse Say what the caller's cluster offers.
+	// PublishAdvertisementWithBodyWithResponse Publish what the caller's cluster offers.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/advertisements (the `PublishAdvertisement` operationId).
 	PublishAdvertisementWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PublishAdvertisementResponse, error)
 
-	// PublishAdvertisementWithResponse Say what the caller's cluster offers.
+	// PublishAdvertisementWithResponse Publish what the caller's cluster offers.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/advertisements (the `PublishAdvertisement` operationId).
 	PublishAdvertisementWithResponse(ctx context.Context, body PublishAdvertisementJSONRequestBody, reqEditors ...RequestEditorFn) (*PublishAdvertisementResponse, error)
 
-	// RenewCertificateWithBodyWithResponse Get a new certificate with the one that is still valid.
+	// RenewCertificateWithBodyWithResponse Renew the caller's certificate while the current one is valid.
 	//
-	// For the caller's own cluster alone. The key should be a new one. Reasons of
-	// a refusal are those of enrolment, without those about tokens.
+	// The certificate is for the caller's own cluster. The key should be new. The reasons
+	// of a refusal are those of enrolment except those about tokens.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
 	RenewCertificateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RenewCertificateResponse, error)
 
-	// RenewCertificateWithResponse Get a new certificate with the one that is still valid.
+	// RenewCertificateWithResponse Renew the caller's certificate while the current one is valid.
 	//
-	// For the caller's own cluster alone. The key should be a new one. Reasons of
-	// a refusal are those of enrolment, without those about tokens.
+	// The certificate is for the caller's own cluster. The key should be new. The reasons
+	// of a refusal are those of enrolment except those about tokens.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
 	RenewCertificateWithResponse(ctx context.Context, body RenewCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*RenewCertificateResponse, error)
 
-	// GetEnrolmentTermsWithResponse Read what the certificate signing request of a cluster has to hold.
+	// GetEnrolmentTermsWithResponse Read what a cluster's certificate signing request must contain.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -2769,17 +2800,15 @@ type ClientWithResponsesInterface interface {
 
 	// EnrolWithBodyWithResponse Get the first certificate, with a one-time token or after an approval.
 	//
-	// A token is bound to the key that it is first used with: the same request
-	// can be repeated until the token expires, with that key. Without a token, an
-	// administrator approves the cluster and its key; repeat the request until
-	// then.
+	// The first use binds a token to the key of the request. The same request with that
+	// key can be repeated until the token expires. Without a token an administrator
+	// approves the cluster and its key; repeat the request until then.
 	//
-	// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
-	// than a cluster's certificate may have, the detail says what), `TokenInvalid`
-	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
-	// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
-	// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
-	// `TooManyRequests`.
+	// Reasons of a refusal: `InvalidCertificateRequest` (the request contains something
+	// that a cluster's certificate may not have; the detail names it), `TokenInvalid`
+	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed` (with
+	// another key), `ClusterDenied`, `IssuanceDenied` (a certificate approver denied it),
+	// `IssuanceFailed` and `Unavailable` (retry), `TooManyRequests`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2788,137 +2817,140 @@ type ClientWithResponsesInterface interface {
 
 	// EnrolWithResponse Get the first certificate, with a one-time token or after an approval.
 	//
-	// A token is bound to the key that it is first used with: the same request
-	// can be repeated until the token expires, with that key. Without a token, an
-	// administrator approves the cluster and its key; repeat the request until
-	// then.
+	// The first use binds a token to the key of the request. The same request with that
+	// key can be repeated until the token expires. Without a token an administrator
+	// approves the cluster and its key; repeat the request until then.
 	//
-	// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
-	// than a cluster's certificate may have, the detail says what), `TokenInvalid`
-	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
-	// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
-	// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
-	// `TooManyRequests`.
+	// Reasons of a refusal: `InvalidCertificateRequest` (the request contains something
+	// that a cluster's certificate may not have; the detail names it), `TokenInvalid`
+	// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed` (with
+	// another key), `ClusterDenied`, `IssuanceDenied` (a certificate approver denied it),
+	// `IssuanceFailed` and `Unavailable` (retry), `TooManyRequests`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/enrolments (the `Enrol` operationId).
 	EnrolWithResponse(ctx context.Context, body EnrolJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrolResponse, error)
 
-	// AnnounceHoldingsWithBodyWithResponse Say everything that the caller provides and consumes.
+	// AnnounceHoldingsWithBodyWithResponse Announce everything that the caller provides and consumes.
 	//
-	// Agents do so when an InstructionList asks for it: the broker was restored from
-	// an older state, or heard of something that it does not know. What it has lost
-	// is entered again; what it knows and is not listed has ended meanwhile. A
-	// placement is believed of its provider alone, a reservation of its requester.
+	// Agents call this when an InstructionList asks for it: the broker was restored from
+	// an older state, or received a report about something it does not know. The broker
+	// adds what it has lost, and ends what it knows and the caller does not list. It
+	// believes only the provider about a placement and only the requester about a
+	// reservation.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
 	AnnounceHoldingsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AnnounceHoldingsResponse, error)
 
-	// AnnounceHoldingsWithResponse Say everything that the caller provides and consumes.
+	// AnnounceHoldingsWithResponse Announce everything that the caller provides and consumes.
 	//
-	// Agents do so when an InstructionList asks for it: the broker was restored from
-	// an older state, or heard of something that it does not know. What it has lost
-	// is entered again; what it knows and is not listed has ended meanwhile. A
-	// placement is believed of its provider alone, a reservation of its requester.
+	// Agents call this when an InstructionList asks for it: the broker was restored from
+	// an older state, or received a report about something it does not know. The broker
+	// adds what it has lost, and ends what it knows and the caller does not list. It
+	// believes only the provider about a placement and only the requester about a
+	// reservation.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/holdings (the `AnnounceHoldings` operationId).
 	AnnounceHoldingsWithResponse(ctx context.Context, body AnnounceHoldingsJSONRequestBody, reqEditors ...RequestEditorFn) (*AnnounceHoldingsResponse, error)
 
-	// FetchInstructionsWithResponse Get what the caller has to do, as consumer and as provider.
+	// FetchInstructionsWithResponse Fetch the caller's instructions, as consumer and as provider.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/instructions (the `FetchInstructions` operationId).
 	FetchInstructionsWithResponse(ctx context.Context, params *FetchInstructionsParams, reqEditors ...RequestEditorFn) (*FetchInstructionsResponse, error)
 
-	// ReceiveMessagesWithResponse Get the envelopes that other clusters sent to the caller.
+	// ReceiveMessagesWithResponse Fetch the envelopes that other clusters sent to the caller.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/messages (the `ReceiveMessages` operationId).
 	ReceiveMessagesWithResponse(ctx context.Context, params *ReceiveMessagesParams, reqEditors ...RequestEditorFn) (*ReceiveMessagesResponse, error)
 
-	// SendMessageWithBodyWithResponse Pass a signed envelope to another cluster.
+	// SendMessageWithBodyWithResponse Send a signed envelope to another cluster.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/messages (the `SendMessage` operationId).
 	SendMessageWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendMessageResponse, error)
 
-	// SendMessageWithResponse Pass a signed envelope to another cluster.
+	// SendMessageWithResponse Send a signed envelope to another cluster.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/messages (the `SendMessage` operationId).
 	SendMessageWithResponse(ctx context.Context, body SendMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*SendMessageResponse, error)
 
-	// PingWithResponse Say who is there and which version it speaks.
+	// PingWithResponse Check the connection and the broker's version.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/ping (the `Ping` operationId).
 	PingWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*PingResponse, error)
 
-	// RequestQuoteWithBodyWithResponse Ask what the decision for a request would be, without taking it.
+	// RequestQuoteWithBodyWithResponse Preview the decision for a request.
 	//
-	// The answer is what requestReservation would decide now, with the price and with
-	// up to 100 candidates. Where no cluster could hold the request the answer has no
-	// clusterID, and says of every candidate why not. What would be refused whatever
-	// clusters there are is refused here as well.
+	// The answer is the decision that requestReservation would make now, with the price
+	// and up to 100 candidates. When no cluster has room, the answer has no clusterID and
+	// lists the reason for every candidate. Requests that are invalid regardless of the
+	// clusters are refused here too.
 	//
-	// Nothing is held by it, and the next request may decide otherwise, unless
-	// holdSeconds asks for it: then the capacity is kept for the caller alone, the
-	// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
-	// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
-	// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
+	// By default the broker holds no capacity for a quote, and the next request may be
+	// decided differently. With holdSeconds the broker holds the capacity for the caller:
+	// the answer contains name and heldUntil, and a ReservationRequest with `quote` takes
+	// the hold over. This requires an Idempotency-Key. A repetition returns the same hold,
+	// with the ten best candidates. A cluster holds at most ten quotes at a time; further
+	// ones are refused with 429.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
 	RequestQuoteWithBodyWithResponse(ctx context.Context, params *RequestQuoteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error)
 
-	// RequestQuoteWithResponse Ask what the decision for a request would be, without taking it.
+	// RequestQuoteWithResponse Preview the decision for a request.
 	//
-	// The answer is what requestReservation would decide now, with the price and with
-	// up to 100 candidates. Where no cluster could hold the request the answer has no
-	// clusterID, and says of every candidate why not. What would be refused whatever
-	// clusters there are is refused here as well.
+	// The answer is the decision that requestReservation would make now, with the price
+	// and up to 100 candidates. When no cluster has room, the answer has no clusterID and
+	// lists the reason for every candidate. Requests that are invalid regardless of the
+	// clusters are refused here too.
 	//
-	// Nothing is held by it, and the next request may decide otherwise, unless
-	// holdSeconds asks for it: then the capacity is kept for the caller alone, the
-	// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
-	// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
-	// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
+	// By default the broker holds no capacity for a quote, and the next request may be
+	// decided differently. With holdSeconds the broker holds the capacity for the caller:
+	// the answer contains name and heldUntil, and a ReservationRequest with `quote` takes
+	// the hold over. This requires an Idempotency-Key. A repetition returns the same hold,
+	// with the ten best candidates. A cluster holds at most ten quotes at a time; further
+	// ones are refused with 429.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/quotes (the `RequestQuote` operationId).
 	RequestQuoteWithResponse(ctx context.Context, params *RequestQuoteParams, body RequestQuoteJSONRequestBody, reqEditors ...RequestEditorFn) (*RequestQuoteResponse, error)
 
-	// ReleaseQuoteWithResponse Give a quote back that is held.
+	// ReleaseQuoteWithResponse Release a held quote.
 	//
-	// A key that is not known yet leaves a tombstone, so that a request with that key
-	// which arrives later is refused with 410.
+	// An unknown key leaves a tombstone, so that a request with this key that arrives
+	// later is refused with 410.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/quotes/{name} (the `ReleaseQuote` operationId).
 	ReleaseQuoteWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ReleaseQuoteResponse, error)
 
-	// RequestReservationWithBodyWithResponse Ask for capacity and have the decision in the answer.
+	// RequestReservationWithBodyWithResponse Request capacity. The answer contains the decision.
 	//
-	// The decision is durable before it is answered. A repeated Idempotency-Key
-	// gets the reservation's current state and renews it if it has no duration;
-	// the same key with another body is refused with 422. A refusal for want of
-	// capacity is a problem document with reason NoCandidate that lists every
-	// candidate and why it was not chosen; nothing is kept of it, unless the request
-	// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
-	// becomes of it is told by fetchInstructions. A queue that is full refuses with
+	// The broker stores the decision before it answers. A repeated Idempotency-Key returns
+	// the reservation's current state, and renews the reservation if it has no duration.
+	// The same key with another body is refused with 422.
+	//
+	// When no cluster has room, the answer is a problem document with reason NoCandidate
+	// that lists every candidate and why it was not chosen, and the broker keeps nothing.
+	// With queuePolicy Queue the request waits instead: the answer is 202 with its place
+	// in the queue, and fetchInstructions reports later changes. A full queue refuses with
 	// 503, reason QueueFull and Retry-After.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -2926,15 +2958,16 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/reservations (the `RequestReservation` operationId).
 	RequestReservationWithBodyWithResponse(ctx context.Context, params *RequestReservationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequestReservationResponse, error)
 
-	// RequestReservationWithResponse Ask for capacity and have the decision in the answer.
+	// RequestReservationWithResponse Request capacity. The answer contains the decision.
 	//
-	// The decision is durable before it is answered. A repeated Idempotency-Key
-	// gets the reservation's current state and renews it if it has no duration;
-	// the same key with another body is refused with 422. A refusal for want of
-	// capacity is a problem document with reason NoCandidate that lists every
-	// candidate and why it was not chosen; nothing is kept of it, unless the request
-	// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
-	// becomes of it is told by fetchInstructions. A queue that is full refuses with
+	// The broker stores the decision before it answers. A repeated Idempotency-Key returns
+	// the reservation's current state, and renews the reservation if it has no duration.
+	// The same key with another body is refused with 422.
+	//
+	// When no cluster has room, the answer is a problem document with reason NoCandidate
+	// that lists every candidate and why it was not chosen, and the broker keeps nothing.
+	// With queuePolicy Queue the request waits instead: the answer is 202 with its place
+	// in the queue, and fetchInstructions reports later changes. A full queue refuses with
 	// 503, reason QueueFull and Retry-After.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -2942,55 +2975,55 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/reservations (the `RequestReservation` operationId).
 	RequestReservationWithResponse(ctx context.Context, params *RequestReservationParams, body RequestReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*RequestReservationResponse, error)
 
-	// ReleaseReservationWithResponse Give a reservation back.
+	// ReleaseReservationWithResponse Release a reservation.
 	//
-	// Only the requester may. A key that is not known yet leaves a tombstone, so
-	// that a request with that key which arrives later is refused with 410.
+	// Only the requester may do this. An unknown key leaves a tombstone, so that a request
+	// with this key that arrives later is refused with 410.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/reservations/{name} (the `ReleaseReservation` operationId).
 	ReleaseReservationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ReleaseReservationResponse, error)
 
-	// GetReservationWithResponse Read a reservation in which the caller takes part.
+	// GetReservationWithResponse Read a reservation of the caller, as its requester or provider.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/reservations/{name} (the `GetReservation` operationId).
 	GetReservationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*GetReservationResponse, error)
 
-	// ChangeReservationWithBodyWithResponse Change how long a reservation is held.
+	// ChangeReservationWithBodyWithResponse Change the duration or the resources of a reservation.
 	//
-	// Only the requester may, and only while the reservation stands. `generation` says
-	// which change this is: a greater one than the last is made, the last one may be
-	// repeated, and an older one is refused with 409, so that a change that was
-	// overtaken on its way undoes nothing.
+	// Only the requester may do this, and only until the reservation ends. `generation`
+	// numbers the changes: the broker applies a greater number than the last, accepts a
+	// repetition of the last, and refuses an older one with 409, so that a delayed call
+	// cannot undo a newer change.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
 	ChangeReservationWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeReservationResponse, error)
 
-	// ChangeReservationWithResponse Change how long a reservation is held.
+	// ChangeReservationWithResponse Change the duration or the resources of a reservation.
 	//
-	// Only the requester may, and only while the reservation stands. `generation` says
-	// which change this is: a greater one than the last is made, the last one may be
-	// repeated, and an older one is refused with 409, so that a change that was
-	// overtaken on its way undoes nothing.
+	// Only the requester may do this, and only until the reservation ends. `generation`
+	// numbers the changes: the broker applies a greater number than the last, accepts a
+	// repetition of the last, and refuses an older one with 409, so that a delayed call
+	// cannot undo a newer change.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/reservations/{name} (the `ChangeReservation` operationId).
 	ChangeReservationWithResponse(ctx context.Context, name string, body ChangeReservationJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeReservationResponse, error)
 
-	// ReportStatusWithBodyWithResponse Say how far the caller is with a placement.
+	// ReportStatusWithBodyWithResponse Report the caller's progress with a placement.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/reservations/{name}/status (the `ReportStatus` operationId).
 	ReportStatusWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReportStatusResponse, error)
 
-	// ReportStatusWithResponse Say how far the caller is with a placement.
+	// ReportStatusWithResponse Report the caller's progress with a placement.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -3871,7 +3904,7 @@ func (r ReportStatusResponse) ContentType() string {
 	return ""
 }
 
-// PublishAdvertisementWithBodyWithResponse Say what the caller's cluster offers.
+// PublishAdvertisementWithBodyWithResponse Publish what the caller's cluster offers.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3884,7 +3917,7 @@ func (c *ClientWithResponses) PublishAdvertisementWithBodyWithResponse(ctx conte
 	return ParsePublishAdvertisementResponse(rsp)
 }
 
-// PublishAdvertisementWithResponse Say what the caller's cluster offers.
+// PublishAdvertisementWithResponse Publish what the caller's cluster offers.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3897,10 +3930,10 @@ func (c *ClientWithResponses) PublishAdvertisementWithResponse(ctx context.Conte
 	return ParsePublishAdvertisementResponse(rsp)
 }
 
-// RenewCertificateWithBodyWithResponse Get a new certificate with the one that is still valid.
+// RenewCertificateWithBodyWithResponse Renew the caller's certificate while the current one is valid.
 //
-// For the caller's own cluster alone. The key should be a new one. Reasons of
-// a refusal are those of enrolment, without those about tokens.
+// The certificate is for the caller's own cluster. The key should be new. The reasons
+// of a refusal are those of enrolment except those about tokens.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3913,10 +3946,10 @@ func (c *ClientWithResponses) RenewCertificateWithBodyWithResponse(ctx context.C
 	return ParseRenewCertificateResponse(rsp)
 }
 
-// RenewCertificateWithResponse Get a new certificate with the one that is still valid.
+// RenewCertificateWithResponse Renew the caller's certificate while the current one is valid.
 //
-// For the caller's own cluster alone. The key should be a new one. Reasons of
-// a refusal are those of enrolment, without those about tokens.
+// The certificate is for the caller's own cluster. The key should be new. The reasons
+// of a refusal are those of enrolment except those about tokens.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3929,7 +3962,7 @@ func (c *ClientWithResponses) RenewCertificateWithResponse(ctx context.Context, 
 	return ParseRenewCertificateResponse(rsp)
 }
 
-// GetEnrolmentTermsWithResponse Read what the certificate signing request of a cluster has to hold.
+// GetEnrolmentTermsWithResponse Read what a cluster's certificate signing request must contain.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3944,17 +3977,15 @@ func (c *ClientWithResponses) GetEnrolmentTermsWithResponse(ctx context.Context,
 
 // EnrolWithBodyWithResponse Get the first certificate, with a one-time token or after an approval.
 //
-// A token is bound to the key that it is first used with: the same request
-// can be repeated until the token expires, with that key. Without a token, an
-// administrator approves the cluster and its key; repeat the request until
-// then.
+// The first use binds a token to the key of the request. The same request with that
+// key can be repeated until the token expires. Without a token an administrator
+// approves the cluster and its key; repeat the request until then.
 //
-// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
-// than a cluster's certificate may have, the detail says what), `TokenInvalid`
-// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
-// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
-// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
-// `TooManyRequests`.
+// Reasons of a refusal: `InvalidCertificateRequest` (the request contains something
+// that a cluster's certificate may not have; the detail names it), `TokenInvalid`
+// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed` (with
+// another key), `ClusterDenied`, `IssuanceDenied` (a certificate approver denied it),
+// `IssuanceFailed` and `Unavailable` (retry), `TooManyRequests`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3969,17 +4000,15 @@ func (c *ClientWithResponses) EnrolWithBodyWithResponse(ctx context.Context, con
 
 // EnrolWithResponse Get the first certificate, with a one-time token or after an approval.
 //
-// A token is bound to the key that it is first used with: the same request
-// can be repeated until the token expires, with that key. Without a token, an
-// administrator approves the cluster and its key; repeat the request until
-// then.
+// The first use binds a token to the key of the request. The same request with that
+// key can be repeated until the token expires. Without a token an administrator
+// approves the cluster and its key; repeat the request until then.
 //
-// Reasons of a refusal: `InvalidCertificateRequest` (it asks for more or other
-// than a cluster's certificate may have, the detail says what), `TokenInvalid`
-// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed`
-// (with another key), `ClusterDenied`, `IssuanceDenied` (an approver of
-// certificates said no), `IssuanceFailed` and `Unavailable` (try again),
-// `TooManyRequests`.
+// Reasons of a refusal: `InvalidCertificateRequest` (the request contains something
+// that a cluster's certificate may not have; the detail names it), `TokenInvalid`
+// (unknown, malformed, or of another cluster), `TokenExpired`, `TokenUsed` (with
+// another key), `ClusterDenied`, `IssuanceDenied` (a certificate approver denied it),
+// `IssuanceFailed` and `Unavailable` (retry), `TooManyRequests`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3992,12 +4021,13 @@ func (c *ClientWithResponses) EnrolWithResponse(ctx context.Context, body EnrolJ
 	return ParseEnrolResponse(rsp)
 }
 
-// AnnounceHoldingsWithBodyWithResponse Say everything that the caller provides and consumes.
+// AnnounceHoldingsWithBodyWithResponse Announce everything that the caller provides and consumes.
 //
-// Agents do so when an InstructionList asks for it: the broker was restored from
-// an older state, or heard of something that it does not know. What it has lost
-// is entered again; what it knows and is not listed has ended meanwhile. A
-// placement is believed of its provider alone, a reservation of its requester.
+// Agents call this when an InstructionList asks for it: the broker was restored from
+// an older state, or received a report about something it does not know. The broker
+// adds what it has lost, and ends what it knows and the caller does not list. It
+// believes only the provider about a placement and only the requester about a
+// reservation.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4010,12 +4040,13 @@ func (c *ClientWithResponses) AnnounceHoldingsWithBodyWithResponse(ctx context.C
 	return ParseAnnounceHoldingsResponse(rsp)
 }
 
-// AnnounceHoldingsWithResponse Say everything that the caller provides and consumes.
+// AnnounceHoldingsWithResponse Announce everything that the caller provides and consumes.
 //
-// Agents do so when an InstructionList asks for it: the broker was restored from
-// an older state, or heard of something that it does not know. What it has lost
-// is entered again; what it knows and is not listed has ended meanwhile. A
-// placement is believed of its provider alone, a reservation of its requester.
+// Agents call this when an InstructionList asks for it: the broker was restored from
+// an older state, or received a report about something it does not know. The broker
+// adds what it has lost, and ends what it knows and the caller does not list. It
+// believes only the provider about a placement and only the requester about a
+// reservation.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4028,7 +4059,7 @@ func (c *ClientWithResponses) AnnounceHoldingsWithResponse(ctx context.Context, 
 	return ParseAnnounceHoldingsResponse(rsp)
 }
 
-// FetchInstructionsWithResponse Get what the caller has to do, as consumer and as provider.
+// FetchInstructionsWithResponse Fetch the caller's instructions, as consumer and as provider.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4041,7 +4072,7 @@ func (c *ClientWithResponses) FetchInstructionsWithResponse(ctx context.Context,
 	return ParseFetchInstructionsResponse(rsp)
 }
 
-// ReceiveMessagesWithResponse Get the envelopes that other clusters sent to the caller.
+// ReceiveMessagesWithResponse Fetch the envelopes that other clusters sent to the caller.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4054,7 +4085,7 @@ func (c *ClientWithResponses) ReceiveMessagesWithResponse(ctx context.Context, p
 	return ParseReceiveMessagesResponse(rsp)
 }
 
-// SendMessageWithBodyWithResponse Pass a signed envelope to another cluster.
+// SendMessageWithBodyWithResponse Send a signed envelope to another cluster.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4067,7 +4098,7 @@ func (c *ClientWithResponses) SendMessageWithBodyWithResponse(ctx context.Contex
 	return ParseSendMessageResponse(rsp)
 }
 
-// SendMessageWithResponse Pass a signed envelope to another cluster.
+// SendMessageWithResponse Send a signed envelope to another cluster.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4080,7 +4111,7 @@ func (c *ClientWithResponses) SendMessageWithResponse(ctx context.Context, body 
 	return ParseSendMessageResponse(rsp)
 }
 
-// PingWithResponse Say who is there and which version it speaks.
+// PingWithResponse Check the connection and the broker's version.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4093,18 +4124,19 @@ func (c *ClientWithResponses) PingWithResponse(ctx context.Context, reqEditors .
 	return ParsePingResponse(rsp)
 }
 
-// RequestQuoteWithBodyWithResponse Ask what the decision for a request would be, without taking it.
+// RequestQuoteWithBodyWithResponse Preview the decision for a request.
 //
-// The answer is what requestReservation would decide now, with the price and with
-// up to 100 candidates. Where no cluster could hold the request the answer has no
-// clusterID, and says of every candidate why not. What would be refused whatever
-// clusters there are is refused here as well.
+// The answer is the decision that requestReservation would make now, with the price
+// and up to 100 candidates. When no cluster has room, the answer has no clusterID and
+// lists the reason for every candidate. Requests that are invalid regardless of the
+// clusters are refused here too.
 //
-// Nothing is held by it, and the next request may decide otherwise, unless
-// holdSeconds asks for it: then the capacity is kept for the caller alone, the
-// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
-// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
-// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
+// By default the broker holds no capacity for a quote, and the next request may be
+// decided differently. With holdSeconds the broker holds the capacity for the caller:
+// the answer contains name and heldUntil, and a ReservationRequest with `quote` takes
+// the hold over. This requires an Idempotency-Key. A repetition returns the same hold,
+// with the ten best candidates. A cluster holds at most ten quotes at a time; further
+// ones are refused with 429.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4117,18 +4149,19 @@ func (c *ClientWithResponses) RequestQuoteWithBodyWithResponse(ctx context.Conte
 	return ParseRequestQuoteResponse(rsp)
 }
 
-// RequestQuoteWithResponse Ask what the decision for a request would be, without taking it.
+// RequestQuoteWithResponse Preview the decision for a request.
 //
-// The answer is what requestReservation would decide now, with the price and with
-// up to 100 candidates. Where no cluster could hold the request the answer has no
-// clusterID, and says of every candidate why not. What would be refused whatever
-// clusters there are is refused here as well.
+// The answer is the decision that requestReservation would make now, with the price
+// and up to 100 candidates. When no cluster has room, the answer has no clusterID and
+// lists the reason for every candidate. Requests that are invalid regardless of the
+// clusters are refused here too.
 //
-// Nothing is held by it, and the next request may decide otherwise, unless
-// holdSeconds asks for it: then the capacity is kept for the caller alone, the
-// answer has name and heldUntil, and a ReservationRequest with `quote` takes it over.
-// That wants an Idempotency-Key. A repetition finds the same hold, with the ten best
-// candidates. A cluster holds up to ten quotes at once, 429 beyond that.
+// By default the broker holds no capacity for a quote, and the next request may be
+// decided differently. With holdSeconds the broker holds the capacity for the caller:
+// the answer contains name and heldUntil, and a ReservationRequest with `quote` takes
+// the hold over. This requires an Idempotency-Key. A repetition returns the same hold,
+// with the ten best candidates. A cluster holds at most ten quotes at a time; further
+// ones are refused with 429.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4141,10 +4174,10 @@ func (c *ClientWithResponses) RequestQuoteWithResponse(ctx context.Context, para
 	return ParseRequestQuoteResponse(rsp)
 }
 
-// ReleaseQuoteWithResponse Give a quote back that is held.
+// ReleaseQuoteWithResponse Release a held quote.
 //
-// A key that is not known yet leaves a tombstone, so that a request with that key
-// which arrives later is refused with 410.
+// An unknown key leaves a tombstone, so that a request with this key that arrives
+// later is refused with 410.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4157,15 +4190,16 @@ func (c *ClientWithResponses) ReleaseQuoteWithResponse(ctx context.Context, name
 	return ParseReleaseQuoteResponse(rsp)
 }
 
-// RequestReservationWithBodyWithResponse Ask for capacity and have the decision in the answer.
+// RequestReservationWithBodyWithResponse Request capacity. The answer contains the decision.
 //
-// The decision is durable before it is answered. A repeated Idempotency-Key
-// gets the reservation's current state and renews it if it has no duration;
-// the same key with another body is refused with 422. A refusal for want of
-// capacity is a problem document with reason NoCandidate that lists every
-// candidate and why it was not chosen; nothing is kept of it, unless the request
-// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
-// becomes of it is told by fetchInstructions. A queue that is full refuses with
+// The broker stores the decision before it answers. A repeated Idempotency-Key returns
+// the reservation's current state, and renews the reservation if it has no duration.
+// The same key with another body is refused with 422.
+//
+// When no cluster has room, the answer is a problem document with reason NoCandidate
+// that lists every candidate and why it was not chosen, and the broker keeps nothing.
+// With queuePolicy Queue the request waits instead: the answer is 202 with its place
+// in the queue, and fetchInstructions reports later changes. A full queue refuses with
 // 503, reason QueueFull and Retry-After.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -4179,15 +4213,16 @@ func (c *ClientWithResponses) RequestReservationWithBodyWithResponse(ctx context
 	return ParseRequestReservationResponse(rsp)
 }
 
-// RequestReservationWithResponse Ask for capacity and have the decision in the answer.
+// RequestReservationWithResponse Request capacity. The answer contains the decision.
 //
-// The decision is durable before it is answered. A repeated Idempotency-Key
-// gets the reservation's current state and renews it if it has no duration;
-// the same key with another body is refused with 422. A refusal for want of
-// capacity is a problem document with reason NoCandidate that lists every
-// candidate and why it was not chosen; nothing is kept of it, unless the request
-// has queuePolicy Queue: it then waits, and the answer is 202 with its place. What
-// becomes of it is told by fetchInstructions. A queue that is full refuses with
+// The broker stores the decision before it answers. A repeated Idempotency-Key returns
+// the reservation's current state, and renews the reservation if it has no duration.
+// The same key with another body is refused with 422.
+//
+// When no cluster has room, the answer is a problem document with reason NoCandidate
+// that lists every candidate and why it was not chosen, and the broker keeps nothing.
+// With queuePolicy Queue the request waits instead: the answer is 202 with its place
+// in the queue, and fetchInstructions reports later changes. A full queue refuses with
 // 503, reason QueueFull and Retry-After.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -4201,10 +4236,10 @@ func (c *ClientWithResponses) RequestReservationWithResponse(ctx context.Context
 	return ParseRequestReservationResponse(rsp)
 }
 
-// ReleaseReservationWithResponse Give a reservation back.
+// ReleaseReservationWithResponse Release a reservation.
 //
-// Only the requester may. A key that is not known yet leaves a tombstone, so
-// that a request with that key which arrives later is refused with 410.
+// Only the requester may do this. An unknown key leaves a tombstone, so that a request
+// with this key that arrives later is refused with 410.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4217,7 +4252,7 @@ func (c *ClientWithResponses) ReleaseReservationWithResponse(ctx context.Context
 	return ParseReleaseReservationResponse(rsp)
 }
 
-// GetReservationWithResponse Read a reservation in which the caller takes part.
+// GetReservationWithResponse Read a reservation of the caller, as its requester or provider.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -4230,12 +4265,12 @@ func (c *ClientWithResponses) GetReservationWithResponse(ctx context.Context, na
 	return ParseGetReservationResponse(rsp)
 }
 
-// ChangeReservationWithBodyWithResponse Change how long a reservation is held.
+// ChangeReservationWithBodyWithResponse Change the duration or the resources of a reservation.
 //
-// Only the requester may, and only while the reservation stands. `generation` says
-// which change this is: a greater one than the last is made, the last one may be
-// repeated, and an older one is refused with 409, so that a change that was
-// overtaken on its way undoes nothing.
+// Only the requester may do this, and only until the reservation ends. `generation`
+// numbers the changes: the broker applies a greater number than the last, accepts a
+// repetition of the last, and refuses an older one with 409, so that a delayed call
+// cannot undo a newer change.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4248,12 +4283,12 @@ func (c *ClientWithResponses) ChangeReservationWithBodyWithResponse(ctx context.
 	return ParseChangeReservationResponse(rsp)
 }
 
-// ChangeReservationWithResponse Change how long a reservation is held.
+// ChangeReservationWithResponse Change the duration or the resources of a reservation.
 //
-// Only the requester may, and only while the reservation stands. `generation` says
-// which change this is: a greater one than the last is made, the last one may be
-// repeated, and an older one is refused with 409, so that a change that was
-// overtaken on its way undoes nothing.
+// Only the requester may do this, and only until the reservation ends. `generation`
+// numbers the changes: the broker applies a greater number than the last, accepts a
+// repetition of the last, and refuses an older one with 409, so that a delayed call
+// cannot undo a newer change.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4266,7 +4301,7 @@ func (c *ClientWithResponses) ChangeReservationWithResponse(ctx context.Context,
 	return ParseChangeReservationResponse(rsp)
 }
 
-// ReportStatusWithBodyWithResponse Say how far the caller is with a placement.
+// ReportStatusWithBodyWithResponse Report the caller's progress with a placement.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4279,7 +4314,7 @@ func (c *ClientWithResponses) ReportStatusWithBodyWithResponse(ctx context.Conte
 	return ParseReportStatusResponse(rsp)
 }
 
-// ReportStatusWithResponse Say how far the caller is with a placement.
+// ReportStatusWithResponse Report the caller's progress with a placement.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5041,52 +5076,52 @@ func ParseReportStatusResponse(rsp *http.Response) (*ReportStatusResponse, error
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// PublishAdvertisement Say what the caller's cluster offers.
+	// PublishAdvertisement Publish what the caller's cluster offers.
 	// (POST /api/v1/advertisements)
 	PublishAdvertisement(w http.ResponseWriter, r *http.Request)
-	// RenewCertificate Get a new certificate with the one that is still valid.
+	// RenewCertificate Renew the caller's certificate while the current one is valid.
 	// (POST /api/v1/certificates)
 	RenewCertificate(w http.ResponseWriter, r *http.Request)
-	// GetEnrolmentTerms Read what the certificate signing request of a cluster has to hold.
+	// GetEnrolmentTerms Read what a cluster's certificate signing request must contain.
 	// (GET /api/v1/enrolments)
 	GetEnrolmentTerms(w http.ResponseWriter, r *http.Request)
 	// Enrol Get the first certificate, with a one-time token or after an approval.
 	// (POST /api/v1/enrolments)
 	Enrol(w http.ResponseWriter, r *http.Request)
-	// AnnounceHoldings Say everything that the caller provides and consumes.
+	// AnnounceHoldings Announce everything that the caller provides and consumes.
 	// (POST /api/v1/holdings)
 	AnnounceHoldings(w http.ResponseWriter, r *http.Request)
-	// FetchInstructions Get what the caller has to do, as consumer and as provider.
+	// FetchInstructions Fetch the caller's instructions, as consumer and as provider.
 	// (GET /api/v1/instructions)
 	FetchInstructions(w http.ResponseWriter, r *http.Request, params FetchInstructionsParams)
-	// ReceiveMessages Get the envelopes that other clusters sent to the caller.
+	// ReceiveMessages Fetch the envelopes that other clusters sent to the caller.
 	// (GET /api/v1/messages)
 	ReceiveMessages(w http.ResponseWriter, r *http.Request, params ReceiveMessagesParams)
-	// SendMessage Pass a signed envelope to another cluster.
+	// SendMessage Send a signed envelope to another cluster.
 	// (POST /api/v1/messages)
 	SendMessage(w http.ResponseWriter, r *http.Request)
-	// Ping Say who is there and which version it speaks.
+	// Ping Check the connection and the broker's version.
 	// (GET /api/v1/ping)
 	Ping(w http.ResponseWriter, r *http.Request)
-	// RequestQuote Ask what the decision for a request would be, without taking it.
+	// RequestQuote Preview the decision for a request.
 	// (POST /api/v1/quotes)
 	RequestQuote(w http.ResponseWriter, r *http.Request, params RequestQuoteParams)
-	// ReleaseQuote Give a quote back that is held.
+	// ReleaseQuote Release a held quote.
 	// (DELETE /api/v1/quotes/{name})
 	ReleaseQuote(w http.ResponseWriter, r *http.Request, name string)
-	// RequestReservation Ask for capacity and have the decision in the answer.
+	// RequestReservation Request capacity. The answer contains the decision.
 	// (POST /api/v1/reservations)
 	RequestReservation(w http.ResponseWriter, r *http.Request, params RequestReservationParams)
-	// ReleaseReservation Give a reservation back.
+	// ReleaseReservation Release a reservation.
 	// (DELETE /api/v1/reservations/{name})
 	ReleaseReservation(w http.ResponseWriter, r *http.Request, name string)
-	// GetReservation Read a reservation in which the caller takes part.
+	// GetReservation Read a reservation of the caller, as its requester or provider.
 	// (GET /api/v1/reservations/{name})
 	GetReservation(w http.ResponseWriter, r *http.Request, name string)
-	// ChangeReservation Change how long a reservation is held.
+	// ChangeReservation Change the duration or the resources of a reservation.
 	// (PATCH /api/v1/reservations/{name})
 	ChangeReservation(w http.ResponseWriter, r *http.Request, name string)
-	// ReportStatus Say how far the caller is with a placement.
+	// ReportStatus Report the caller's progress with a placement.
 	// (POST /api/v1/reservations/{name}/status)
 	ReportStatus(w http.ResponseWriter, r *http.Request, name string)
 }
@@ -6335,52 +6370,52 @@ func (response ReportStatusdefaultApplicationProblemPlusJSONResponse) VisitRepor
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
-	// PublishAdvertisement Say what the caller's cluster offers.
+	// PublishAdvertisement Publish what the caller's cluster offers.
 	// (POST /api/v1/advertisements)
 	PublishAdvertisement(ctx context.Context, request PublishAdvertisementRequestObject) (PublishAdvertisementResponseObject, error)
-	// RenewCertificate Get a new certificate with the one that is still valid.
+	// RenewCertificate Renew the caller's certificate while the current one is valid.
 	// (POST /api/v1/certificates)
 	RenewCertificate(ctx context.Context, request RenewCertificateRequestObject) (RenewCertificateResponseObject, error)
-	// GetEnrolmentTerms Read what the certificate signing request of a cluster has to hold.
+	// GetEnrolmentTerms Read what a cluster's certificate signing request must contain.
 	// (GET /api/v1/enrolments)
 	GetEnrolmentTerms(ctx context.Context, request GetEnrolmentTermsRequestObject) (GetEnrolmentTermsResponseObject, error)
 	// Enrol Get the first certificate, with a one-time token or after an approval.
 	// (POST /api/v1/enrolments)
 	Enrol(ctx context.Context, request EnrolRequestObject) (EnrolResponseObject, error)
-	// AnnounceHoldings Say everything that the caller provides and consumes.
+	// AnnounceHoldings Announce everything that the caller provides and consumes.
 	// (POST /api/v1/holdings)
 	AnnounceHoldings(ctx context.Context, request AnnounceHoldingsRequestObject) (AnnounceHoldingsResponseObject, error)
-	// FetchInstructions Get what the caller has to do, as consumer and as provider.
+	// FetchInstructions Fetch the caller's instructions, as consumer and as provider.
 	// (GET /api/v1/instructions)
 	FetchInstructions(ctx context.Context, request FetchInstructionsRequestObject) (FetchInstructionsResponseObject, error)
-	// ReceiveMessages Get the envelopes that other clusters sent to the caller.
+	// ReceiveMessages Fetch the envelopes that other clusters sent to the caller.
 	// (GET /api/v1/messages)
 	ReceiveMessages(ctx context.Context, request ReceiveMessagesRequestObject) (ReceiveMessagesResponseObject, error)
-	// SendMessage Pass a signed envelope to another cluster.
+	// SendMessage Send a signed envelope to another cluster.
 	// (POST /api/v1/messages)
 	SendMessage(ctx context.Context, request SendMessageRequestObject) (SendMessageResponseObject, error)
-	// Ping Say who is there and which version it speaks.
+	// Ping Check the connection and the broker's version.
 	// (GET /api/v1/ping)
 	Ping(ctx context.Context, request PingRequestObject) (PingResponseObject, error)
-	// RequestQuote Ask what the decision for a request would be, without taking it.
+	// RequestQuote Preview the decision for a request.
 	// (POST /api/v1/quotes)
 	RequestQuote(ctx context.Context, request RequestQuoteRequestObject) (RequestQuoteResponseObject, error)
-	// ReleaseQuote Give a quote back that is held.
+	// ReleaseQuote Release a held quote.
 	// (DELETE /api/v1/quotes/{name})
 	ReleaseQuote(ctx context.Context, request ReleaseQuoteRequestObject) (ReleaseQuoteResponseObject, error)
-	// RequestReservation Ask for capacity and have the decision in the answer.
+	// RequestReservation Request capacity. The answer contains the decision.
 	// (POST /api/v1/reservations)
 	RequestReservation(ctx context.Context, request RequestReservationRequestObject) (RequestReservationResponseObject, error)
-	// ReleaseReservation Give a reservation back.
+	// ReleaseReservation Release a reservation.
 	// (DELETE /api/v1/reservations/{name})
 	ReleaseReservation(ctx context.Context, request ReleaseReservationRequestObject) (ReleaseReservationResponseObject, error)
-	// GetReservation Read a reservation in which the caller takes part.
+	// GetReservation Read a reservation of the caller, as its requester or provider.
 	// (GET /api/v1/reservations/{name})
 	GetReservation(ctx context.Context, request GetReservationRequestObject) (GetReservationResponseObject, error)
-	// ChangeReservation Change how long a reservation is held.
+	// ChangeReservation Change the duration or the resources of a reservation.
 	// (PATCH /api/v1/reservations/{name})
 	ChangeReservation(ctx context.Context, request ChangeReservationRequestObject) (ChangeReservationResponseObject, error)
-	// ReportStatus Say how far the caller is with a placement.
+	// ReportStatus Report the caller's progress with a placement.
 	// (POST /api/v1/reservations/{name}/status)
 	ReportStatus(ctx context.Context, request ReportStatusRequestObject) (ReportStatusResponseObject, error)
 }

@@ -1,4 +1,4 @@
-{{/* Names of the Secrets that certificates are read from: the user's, or cert-manager's. */}}
+{{/* Names of the Secrets with certificates: the user's, or cert-manager's. */}}
 {{- define "liqo-resource-broker-agent.webhookSecret" -}}
 {{- default (printf "%s-webhook-tls" (include "liqo-resource-broker-agent.fullname" .)) .Values.certificates.existing.webhook -}}
 {{- end -}}
@@ -7,7 +7,7 @@
 {{- default (printf "%s-metrics-tls" (include "liqo-resource-broker-agent.fullname" .)) .Values.certificates.existing.metrics -}}
 {{- end -}}
 
-{{/* Whether cert-manager issues a certificate for the webhook, for the metrics, for any. */}}
+{{/* Non-empty if cert-manager issues a certificate for the webhook, for the metrics, for any. */}}
 {{- define "liqo-resource-broker-agent.issuesWebhook" -}}
 {{- if and .Values.certificates.certManager.enabled .Values.webhook.enabled (not .Values.certificates.existing.webhook) }}true{{ end -}}
 {{- end -}}
@@ -21,7 +21,7 @@
 {{- include "liqo-resource-broker-agent.issuesMetrics" . -}}
 {{- end -}}
 
-{{/* Spec of a serving certificate; takes a list of context and what it is for. */}}
+{{/* Spec of a serving certificate. Takes a list of the context and the purpose. */}}
 {{- define "liqo-resource-broker-agent.servingCertificate" -}}
 {{- $context := index . 0 -}}
 {{- $fullname := include "liqo-resource-broker-agent.fullname" $context -}}

@@ -1,24 +1,25 @@
 {{/*
-How peers are guarded in tenant namespaces that the agent did not make: enforce, audit
-or off. Audit and Deny are what the value was called before, and YAML reads off as false.
+The guard of tenant namespaces that the agent did not create: enforce, audit or off. Accepts
+Audit and Deny as aliases. YAML reads off as false.
 */}}
 {{- define "liqo-resource-broker-agent.elsewhere" -}}
 {{- index (dict "enforce" "enforce" "Deny" "enforce" "audit" "audit" "Audit" "audit" "off" "off" "false" "off") (toString .Values.guard.elsewhere) -}}
 {{- end -}}
 
-{{/* Whether what peers write is guarded. */}}
+{{/* Non-empty if writes of peers are guarded. */}}
 {{- define "liqo-resource-broker-agent.guardsPeers" -}}
 {{- if and .Values.guard.enabled (include "liqo-resource-broker-agent.peers" .) }}true{{ end -}}
 {{- end -}}
 
-{{/* Whether what peers write is mended, which takes a webhook. */}}
+{{/* Non-empty if the webhook corrects writes of peers. */}}
 {{- define "liqo-resource-broker-agent.mendsPeers" -}}
 {{- if and (include "liqo-resource-broker-agent.guardsPeers" .) .Values.webhook.enabled }}true{{ end -}}
 {{- end -}}
 
 {{/*
-The pods that a ShadowPod controls, in namespaces that Liqo made for consumers. No consumer
-can create any other pod there, and what an administrator creates is not the consumer's.
+Condition for pods that a ShadowPod controls in namespaces that Liqo created for consumers.
+A consumer cannot create other pods there, and pods of an administrator do not belong to the
+consumer.
 */}}
 {{- define "liqo-resource-broker-agent.offloadedPods" -}}
 rules:
@@ -38,15 +39,15 @@ matchConditions:
       o.kind == 'ShadowPod' && o.apiVersion.startsWith('offloading.liqo.io/') && o.?controller.orValue(false))
 {{- end -}}
 
-{{/* The Pod Security Standard of offloaded pods: baseline, restricted or off, which YAML reads as false. */}}
+{{/* Pod Security Standard of offloaded pods: baseline, restricted or off. YAML reads off as false. */}}
 {{- define "liqo-resource-broker-agent.podSecurity" -}}
 {{- ternary "off" (toString .Values.guard.podSecurity) (eq (toString .Values.guard.podSecurity) "false") -}}
 {{- end -}}
 
 {{/*
-Variables of every policy about offloaded namespaces: whose namespace it is, whether the
-agent guards that consumer, and whether the caller is one of its identities. Variables are
-computed when a rule asks for them.
+Variables shared by the policies for offloaded namespaces: the consumer of the namespace,
+whether the agent guards this consumer, and whether the caller is one of its identities. The
+API server evaluates a variable when a rule uses it.
 */}}
 {{- define "liqo-resource-broker-agent.offloadedPeer" -}}
 - name: consumer
@@ -60,12 +61,12 @@ computed when a rule asks for them.
   expression: "variables.offloaded && !variables.resident && variables.consumer in request.userInfo.groups"
 {{- end -}}
 
-{{/* Service accounts of offloaded namespaces that the operator trusts, as the end of a CEL expression. */}}
+{{/* Trusted ServiceAccounts of offloaded namespaces, as the end of a CEL expression. */}}
 {{- define "liqo-resource-broker-agent.trustedResidents" -}}
 {{- range .Values.guard.serviceAccounts }} || request.userInfo.username.endsWith(':{{ . }}'){{ end -}}
 {{- end -}}
 
-{{/* Whether h is a host that consumers may use in an Ingress, as a CEL expression. */}}
+{{/* CEL expression: h is a host that consumers may use in an Ingress. */}}
 {{- define "liqo-resource-broker-agent.allowedHost" -}}
 {{- $terms := list -}}
 {{- range .Values.guard.ingress.hosts -}}
@@ -77,17 +78,17 @@ computed when a rule asks for them.
 {{- join " || " $terms | default "false" -}}
 {{- end -}}
 
-{{/* Networks of this cluster in which a has no business, as the end of a CEL expression. */}}
+{{/* Networks of this cluster that may not contain address a, as the end of a CEL expression. */}}
 {{- define "liqo-resource-broker-agent.deniedAddresses" -}}
 {{- range .Values.guard.endpoints.deniedCIDRs }} && !cidr('{{ . }}').containsIP(ip(a)){{ end -}}
 {{- end -}}
 
-{{/* A list of strings as CEL writes it, without the double quotes that YAML would take. */}}
+{{/* List of strings in CEL syntax, without the double quotes that YAML would interpret. */}}
 {{- define "liqo-resource-broker-agent.celList" -}}
 [{{ range $i, $item := . }}{{ if $i }}, {{ end }}'{{ $item }}'{{ end }}]
 {{- end -}}
 
-{{/* Whether the agent bounds how many objects peers may have. */}}
+{{/* Non-empty if the agent limits the number of objects of peers. */}}
 {{- define "liqo-resource-broker-agent.objectLimits" -}}
 {{- if and (include "liqo-resource-broker-agent.guardsPeers" .) (or .Values.guard.limits.offloaded .Values.guard.limits.tenant) }}true{{ end -}}
 {{- end -}}

@@ -3,8 +3,8 @@
 {{- end -}}
 
 {{/*
-What the names of objects begin with. 20 characters are left for what follows;
-a longer name is cut, and told from others that begin alike by its digest.
+Prefix of object names. It leaves 20 characters for suffixes. A longer name is cut and gets
+a digest, so that names with the same beginning stay distinct.
 */}}
 {{- define "liqo-resource-broker-agent.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
@@ -35,7 +35,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: agent
 {{- end -}}
 
-{{/* The same as one argument of a command line. */}}
+{{/* The same labels as one command-line argument. */}}
 {{- define "liqo-resource-broker-agent.selector" -}}
 {{- $selector := include "liqo-resource-broker-agent.selectorLabels" . | fromYaml -}}
 {{- $terms := list -}}
@@ -57,7 +57,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
-{{/* The same with more, which win; takes a list of context and labels. */}}
+{{/* The same labels plus others, which take precedence. Takes a list of the context and labels. */}}
 {{- define "liqo-resource-broker-agent.labelsWith" -}}
 {{- merge (dict) (index . 1) (include "liqo-resource-broker-agent.labels" (index . 0) | fromYaml) | toYaml -}}
 {{- end -}}
@@ -67,12 +67,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "liqo-resource-broker-agent.fullname" . }}-identity
 {{- end -}}
 
-{{/* Whether the agent peers through Liqo. */}}
+{{/* Non-empty if the agent peers through Liqo. */}}
 {{- define "liqo-resource-broker-agent.peers" -}}
 {{- if ne .Values.peeringMode "none" }}true{{ end -}}
 {{- end -}}
 
-{{/* Non-empty where the agent may connect networks. */}}
+{{/* Non-empty if the agent may connect networks. */}}
 {{- define "liqo-resource-broker-agent.connects" -}}
 {{- if and (include "liqo-resource-broker-agent.peers" .) (ne .Values.networking.mode "disabled") }}true{{ end -}}
 {{- end -}}

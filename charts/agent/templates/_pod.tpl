@@ -1,4 +1,4 @@
-{{/* What a pod of every kind has: agent, hooks, test. */}}
+{{/* Parts of every pod: agent, hooks, test. */}}
 {{- define "liqo-resource-broker-agent.podBasics" -}}
 enableServiceLinks: {{ .Values.enableServiceLinks }}
 {{- with .Values.imagePullSecrets }}
@@ -56,7 +56,7 @@ resources:
 {{- end }}
 {{- end -}}
 
-{{/* Where the broker is, for the agent, its hooks and its test. */}}
+{{/* Address of the broker, for the agent, its hooks and its test. */}}
 {{- define "liqo-resource-broker-agent.brokerArgs" -}}
 {{- with .Values.broker.urls }}
 - --broker-url={{ join "," . }}
@@ -213,8 +213,8 @@ resources:
 {{- end -}}
 
 {{/*
-The agent's own, which its hooks and its test do not get. A token's Secret that is gone
-after the enrolment keeps nothing from starting.
+The enrolment token, for the agent only. The agent starts even if the token's Secret was
+deleted after enrolment.
 */}}
 {{- define "liqo-resource-broker-agent.tokenEnv" -}}
 {{- if or .Values.enrolment.token .Values.enrolment.existingSecret }}
@@ -246,8 +246,8 @@ after the enrolment keeps nothing from starting.
 {{- end -}}
 
 {{/*
-An enrolled agent keeps its identity in a Secret that it makes itself, and writes it
-into memory for the files' readers.
+An enrolled agent stores its identity in a Secret that it creates, and copies it into an
+in-memory volume for components that read files.
 */}}
 {{- define "liqo-resource-broker-agent.volumes" -}}
 - name: tls
@@ -324,7 +324,7 @@ into memory for the files' readers.
 {{- end }}
 {{- end -}}
 
-{{/* The agent follows the file while it runs, so that an upgrade that changes it restarts nothing. */}}
+{{/* The agent watches the file, so an upgrade that changes it restarts nothing. */}}
 {{- define "liqo-resource-broker-agent.configVolume" -}}
 {{- if .Values.config }}
 - name: config
@@ -364,7 +364,7 @@ into memory for the files' readers.
 {{- end }}
 {{- end -}}
 
-{{/* The identity as hooks and tests read it; one that is not there yet stops none. */}}
+{{/* The identity for hooks and tests. They start even if it does not exist yet. */}}
 {{- define "liqo-resource-broker-agent.identityVolume" -}}
 - name: identity
   secret:

@@ -1,7 +1,4 @@
-{{/*
-Values that the schema takes one by one but that do not go together. Each is refused
-with the key and the remedy.
-*/}}
+{{/* Refuses combinations of values that are valid one by one. Each message names the key and the remedy. */}}
 {{- define "liqo-resource-broker-agent.refuse" -}}
 {{- $existing := .Values.certificates.existing -}}
 {{- $enrolment := .Values.enrolment -}}
@@ -12,7 +9,7 @@ with the key and the remedy.
 {{- fail "serviceAccount.name is missing: name the account that you made, or set serviceAccount.create=true" -}}
 {{- end -}}
 {{- if and (eq .Values.peeringMode "none") (eq .Values.networking.mode "enabled") -}}
-{{- fail "networking.mode is enabled but nobody peers with peeringMode=none: set networking.mode=auto, or another peeringMode" -}}
+{{- fail "networking.mode is enabled but peeringMode=none does not peer: set networking.mode=auto, or another peeringMode" -}}
 {{- end -}}
 {{- if and (eq .Values.peeringMode "kubeconfig") (not .Values.kubeconfigs.existingSecret) -}}
 {{- fail "kubeconfigs.existingSecret is missing: name a Secret with <cluster-id>.kubeconfig of each provider without an agent, or set peeringMode=brokered" -}}
@@ -34,7 +31,7 @@ with the key and the remedy.
 {{- fail "broker.kubernetes.existingSecret is missing: name a Secret with a kubeconfig of the broker's cluster" -}}
 {{- end -}}
 {{- if and .Values.identity.existingSecret (not .Values.broker.urls) (not $kubernetes.existingSecret) -}}
-{{- fail "broker.urls is missing: an agent that does not enrol is not told the broker's address" -}}
+{{- fail "broker.urls is missing: only an agent that enrols receives the broker's address" -}}
 {{- end -}}
 {{- if and $enrolment.url (not $enrolment.caHash) -}}
 {{- fail "enrolment.caHash is missing: take it from what broker enrol printed, so that the agent knows the broker" -}}

@@ -1,4 +1,4 @@
-{{/* Accounts of hooks and test: their own, or the one that the user made for all. */}}
+{{/* ServiceAccounts of hooks and test: their own, or the user's existing account for all. */}}
 {{- define "liqo-resource-broker.uninstallAccount" -}}
 {{- if .Values.serviceAccount.create }}{{ include "liqo-resource-broker.fullname" . }}-uninstall{{ else }}{{ .Values.serviceAccount.name }}{{ end -}}
 {{- end -}}
@@ -11,7 +11,7 @@
 {{- if .Values.serviceAccount.create }}{{ include "liqo-resource-broker.fullname" . }}-configure{{ else }}{{ .Values.serviceAccount.name }}{{ end -}}
 {{- end -}}
 
-{{/* What a hook's Job may take: uninstall.timeout, and a minute to start. */}}
+{{/* Timeout of a hook's Job: uninstall.timeout plus one minute to start. */}}
 {{- define "liqo-resource-broker.uninstallSeconds" -}}
 {{- $seconds := 60 -}}
 {{- range regexFindAll "[0-9]+[hms]" .Values.uninstall.timeout -1 -}}

@@ -1,4 +1,4 @@
-{{/* Names of the Secrets that certificates are read from: the user's, or cert-manager's. */}}
+{{/* Names of the Secrets with certificates: the user's, or cert-manager's. */}}
 {{- define "liqo-resource-broker.tlsSecret" -}}
 {{- default (printf "%s-tls" (include "liqo-resource-broker.fullname" .)) .Values.certificates.existing.tls -}}
 {{- end -}}
@@ -26,7 +26,7 @@ group: cert-manager.io
 {{- ternary .Values.certificates.issuers.agents.kind "Issuer" (ne .Values.certificates.issuers.agents.name "") -}}
 {{- end -}}
 
-{{/* Names of a Service of this release, as dnsNames; takes a list of context and Service. */}}
+{{/* dnsNames of a Service of this release. Takes a list of the context and the Service. */}}
 {{- define "liqo-resource-broker.serviceNames" -}}
 {{- $context := index . 0 -}}
 {{- $service := index . 1 -}}
@@ -36,7 +36,7 @@ group: cert-manager.io
 - {{ $service }}.{{ $context.Release.Namespace }}.svc.cluster.local
 {{- end -}}
 
-{{/* Whether the chart has a CA of its own for servers, for agents. */}}
+{{/* Non-empty if the chart has its own CA for servers, for agents. */}}
 {{- define "liqo-resource-broker.makesServersCA" -}}
 {{- if and .Values.certificates.certManager.enabled (not .Values.certificates.issuers.servers.name) }}true{{ end -}}
 {{- end -}}
@@ -45,14 +45,14 @@ group: cert-manager.io
 {{- if and .Values.certificates.certManager.enabled (not .Values.certificates.issuers.agents.name) (not .Values.certificates.existing.agentsCA) }}true{{ end -}}
 {{- end -}}
 
-{{/* Keys are made anew with every certificate. */}}
+{{/* Every certificate gets a new key. */}}
 {{- define "liqo-resource-broker.privateKey" -}}
 algorithm: ECDSA
 size: 256
 rotationPolicy: Always
 {{- end -}}
 
-{{/* Whether cert-manager writes its CA into the webhook configuration. */}}
+{{/* Non-empty if cert-manager writes its CA into the webhook configuration. */}}
 {{- define "liqo-resource-broker.injectCA" -}}
 {{- if not .Values.certificates.existing.webhook }}true{{ end -}}
 {{- end -}}

@@ -3,7 +3,7 @@
 {{- default (printf "mailbox-%s" .clusterID) .namespace -}}
 {{- end -}}
 
-{{/* Whose mailboxes are answered, for the broker and for who looks at it. */}}
+{{/* Arguments that list the clusters with mailboxes, for the broker and for its check. */}}
 {{- define "liqo-resource-broker.mailboxFlags" -}}
 {{- range .Values.mailboxes.clusters }}
 - --mailboxes={{ .clusterID }}={{ include "liqo-resource-broker.mailboxNamespace" . }}

@@ -3,8 +3,8 @@
 {{- end -}}
 
 {{/*
-What the names of objects begin with. 20 characters are left for what follows;
-a longer name is cut, and told from others that begin alike by its digest.
+Prefix of object names. It leaves 20 characters for suffixes. A longer name is cut and gets
+a digest, so that names with the same beginning stay distinct.
 */}}
 {{- define "liqo-resource-broker.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
@@ -35,7 +35,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: broker
 {{- end -}}
 
-{{/* The same as one argument of a command line. */}}
+{{/* The same labels as one command-line argument. */}}
 {{- define "liqo-resource-broker.selector" -}}
 {{- $selector := include "liqo-resource-broker.selectorLabels" . | fromYaml -}}
 {{- $terms := list -}}
@@ -57,12 +57,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
-{{/* The same with more, which win; takes a list of context and labels. */}}
+{{/* The same labels plus others, which take precedence. Takes a list of the context and labels. */}}
 {{- define "liqo-resource-broker.labelsWith" -}}
 {{- merge (dict) (index . 1) (include "liqo-resource-broker.labels" (index . 0) | fromYaml) | toYaml -}}
 {{- end -}}
 
-{{/* The https address that agents are told, and the one at which they enrol. */}}
+{{/* The https address that agents receive, and the one at which they enrol. */}}
 {{- define "liqo-resource-broker.publicURL" -}}
 {{- default (printf "https://%s.%s.svc:%v" (include "liqo-resource-broker.fullname" .) .Release.Namespace .Values.service.ports.rest) .Values.publicURL -}}
 {{- end -}}

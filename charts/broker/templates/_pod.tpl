@@ -1,4 +1,4 @@
-{{/* What a pod of every kind has: broker, hooks, test. */}}
+{{/* Parts of every pod: broker, hooks, test. */}}
 {{- define "liqo-resource-broker.podBasics" -}}
 enableServiceLinks: {{ .Values.enableServiceLinks }}
 {{- with .Values.imagePullSecrets }}
@@ -111,8 +111,8 @@ resources:
 {{- end -}}
 
 {{/*
-Of the agents' CA the certificate alone is mounted, never its key. Files of a
-projected volume follow their Secrets, which a subPath would not.
+Only the certificate of the agents' CA is mounted, never its key. Files of a projected
+volume follow changes of their Secrets; a subPath would not.
 */}}
 {{- define "liqo-resource-broker.volumes" -}}
 - name: tls

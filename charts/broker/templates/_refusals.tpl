@@ -1,7 +1,4 @@
-{{/*
-Values that the schema takes one by one but that do not go together. Each is refused
-with the key and the remedy.
-*/}}
+{{/* Refuses combinations of values that are valid one by one. Each message names the key and the remedy. */}}
 {{- define "liqo-resource-broker.refuse" -}}
 {{- $certManager := .Values.certificates.certManager.enabled -}}
 {{- $existing := .Values.certificates.existing -}}
@@ -54,7 +51,7 @@ with the key and the remedy.
 {{- end -}}
 {{- $boxed = append $boxed .clusterID -}}
 {{- if hasKey $mailboxes $namespace -}}
-{{- fail (printf "mailboxes.clusters gives namespace %q to %q and to %q: give each its own, or one could speak for the other" $namespace (get $mailboxes $namespace) .clusterID) -}}
+{{- fail (printf "mailboxes.clusters gives namespace %q to %q and to %q: give each its own, or one could act as the other" $namespace (get $mailboxes $namespace) .clusterID) -}}
 {{- end -}}
 {{- if eq $namespace $.Release.Namespace -}}
 {{- fail (printf "mailboxes.clusters gives %q the namespace of the broker itself: give it its own" .clusterID) -}}
@@ -79,12 +76,12 @@ with the key and the remedy.
 {{- end -}}
 {{- range $port := list "rest" "enrolment" -}}
 {{- if and (index $.Values.service.nodePorts $port) (eq $.Values.service.type "ClusterIP") -}}
-{{- fail (printf "service.nodePorts.%s is of no use with service.type=ClusterIP: set service.type to NodePort or LoadBalancer" $port) -}}
+{{- fail (printf "service.nodePorts.%s has no effect with service.type=ClusterIP: set service.type to NodePort or LoadBalancer" $port) -}}
 {{- end -}}
 {{- end -}}
 {{- range $key := list "loadBalancerIP" "loadBalancerClass" "loadBalancerSourceRanges" -}}
 {{- if and (index $.Values.service $key) (ne $.Values.service.type "LoadBalancer") -}}
-{{- fail (printf "service.%s is of no use with service.type=%s: set service.type=LoadBalancer" $key $.Values.service.type) -}}
+{{- fail (printf "service.%s has no effect with service.type=%s: set service.type=LoadBalancer" $key $.Values.service.type) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

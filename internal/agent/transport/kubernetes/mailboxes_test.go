@@ -227,7 +227,7 @@ func ownAccount(t *testing.T, s *site) {
 	// The policy is in force some moments after it was made.
 	runtest.Await(t, "the policy", func() bool {
 		err := s.admin.Create(t.Context(), s.mailbox("rome", ping))
-		return err != nil && strings.Contains(err.Error(), "is made by ServiceAccount agent of its own namespace and by nobody else")
+		return err != nil && strings.Contains(err.Error(), "only ServiceAccount agent of its own namespace may create a ClusterMailbox")
 	})
 	if err := s.as(t, "rome").Create(t.Context(), s.mailbox("rome", ping)); err != nil {
 		t.Errorf("rome makes a mailbox of its own: %v", err)
@@ -272,7 +272,7 @@ func ownAnswers(t *testing.T, s *site) {
 	}
 	runtest.Await(t, "the policy", func() bool {
 		err := answer(s.admin)
-		return err != nil && strings.Contains(err.Error(), "the broker alone answers a ClusterMailbox")
+		return err != nil && strings.Contains(err.Error(), "only the broker may answer a ClusterMailbox")
 	})
 	changed := box.DeepCopy()
 	changed.Spec.Path = "/api/v1/instructions"
