@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,15 +49,11 @@ func playProvider(t *testing.T, env *local.Environment) *hostile {
 	check(t, err)
 	agent := env.Product.Process(provider)
 	agent.Kill()
-	t.Cleanup(func() {
-		if !agent.Alive() {
-			check(t, agent.Start())
-		}
-	})
+	t.Cleanup(func() { h.restoreAgent(t) })
 	h.broker, err = env.Transport(provider)
 	check(t, err)
 	t.Cleanup(func() { check(t, h.broker.Close()) })
-	h.request, err = env.Member("rome").Request(t.Context(), namespace, "honest", grant(), atProvider)
+	h.request, err = env.Member("rome").Request(t.Context(), namespace, "honest", grant(), at(provider))
 	check(t, err)
 	check(t, e2e.Await(t.Context(), readyWithin, func(ctx context.Context) (string, error) {
 		list, err := h.broker.FetchInstructions(ctx, "", 0)
@@ -74,6 +71,23 @@ func playProvider(t *testing.T, env *local.Environment) *hostile {
 		return "an instruction of rome's", nil
 	}))
 	return h
+}
+
+func (h *hostile) restoreAgent(t *testing.T) {
+	t.Helper()
+	if agent := h.env.Product.Process(provider); !agent.Alive() {
+		check(t, agent.Start())
+	}
+}
+
+// leave brings the provider's own agent back. Once rome has given up what it reserved of the
+// hostile one, honest workloads run there.
+func (h *hostile) leave(t *testing.T) {
+	t.Helper()
+	h.restoreAgent(t)
+	check(t, h.env.Member("rome").DeleteAndWait(t.Context(), h.request, time.Minute))
+	check(t, h.env.AwaitAdvertised(t.Context(), time.Minute))
+	openWith(t, h.env, provider, "rome", "berlin").verify(t)
 }
 
 // send sends a signed message of the handshake to rome.
@@ -136,7 +150,7 @@ func nonce(t *testing.T) []byte {
 // A provider has a consumer's agent sign bytes with the key that the consumer logs in with
 // elsewhere. It signs what Liqo's nonces look like, and nothing else.
 func TestAgentsSignNothingButNonces(t *testing.T) {
-	h := playProvider(t, stage.Open(t))
+	h := playProvider(t, openEmpty(t))
 	transcript := sha256.Sum256([]byte("a TLS handshake"))
 	key, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "rome"}}, newKey(t))
 	check(t, err)
@@ -164,6 +178,7 @@ func TestAgentsSignNothingButNonces(t *testing.T) {
 		_, _, err := h.answer(t.Context(), epoch, 30*time.Second)
 		check(t, err)
 	})
+	h.leave(t)
 }
 
 func transcriptOf(n int) []byte { return []byte(strings.Repeat("\x00", n)) }
@@ -177,7 +192,7 @@ func newKey(t *testing.T) ed25519.PrivateKey {
 
 // A provider answers with credentials that lead Liqo of the consumer somewhere else.
 func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
-	env := stage.Open(t)
+	env := openEmpty(t)
 	h := playProvider(t, env)
 	epoch := newEpoch(t)
 	check(t, h.send(t.Context(), liqo.StepChallenge, epoch, "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
@@ -208,6 +223,7 @@ func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 			return "", env.Member("rome").Get(ctx, client.ObjectKeyFromObject(identity), identity)
 		}))
 	})
+	h.leave(t)
 }
 
 // newEpoch names a handshake. The broker keeps the last message of a step, and tests share it.
@@ -250,9 +266,11 @@ func (h *hostile) awaitNoIdentity(t *testing.T) {
 
 // A member announces placements that nobody granted to it, in the names of others.
 func TestAnnouncementsOfInventedPlacementsChangeNothing(t *testing.T) {
-	env := stage.Open(t)
+	env := open(t).env
 	before, err := env.Available(t.Context())
 	check(t, err)
+	members := []string{"rome", "paris", "nobody"}
+	held := reservationsOf(t, env, members)
 	broker, err := env.Transport("berlin")
 	check(t, err)
 	t.Cleanup(func() { check(t, broker.Close()) })
@@ -260,7 +278,7 @@ func TestAnnouncementsOfInventedPlacementsChangeNothing(t *testing.T) {
 		holdings := &v1.Holdings{Consumes: []v1.ConsumedReservation{}}
 		for i := range 500 {
 			holdings.Provides = append(holdings.Provides, v1.ProvidedPlacement{
-				Reservation: fmt.Sprintf("res-%05d%05d", round, i), Placement: 1, ConsumerID: []string{"rome", "paris", "nobody"}[i%3],
+				Reservation: fmt.Sprintf("res-%05d%05d", round, i), Placement: 1, ConsumerID: members[i%len(members)],
 				Acknowledged: true, Resources: v1.Amounts{"cpu": "1"},
 			})
 		}
@@ -268,12 +286,20 @@ func TestAnnouncementsOfInventedPlacementsChangeNothing(t *testing.T) {
 			t.Logf("refused: %v", err)
 		}
 	}
-	for _, id := range []string{"rome", "paris", "nobody"} {
-		held, err := env.Held(t.Context(), id)
-		check(t, err)
-		if len(held) > 0 {
-			t.Errorf("%d reservations were made in the name of %s: %v", len(held), id, held[:1])
-		}
+	if diff := cmp.Diff(held, reservationsOf(t, env, members)); diff != "" {
+		t.Errorf("reservations (-before +after):\n%s", diff)
 	}
 	check(t, env.AwaitAvailable(t.Context(), before, time.Minute))
+}
+
+// reservationsOf names what is held for some clusters.
+func reservationsOf(t *testing.T, env *local.Environment, members []string) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	for _, id := range members {
+		held, err := env.Held(t.Context(), id)
+		check(t, err)
+		all[id] = held
+	}
+	return all
 }
