@@ -35,19 +35,19 @@ func IsRemoteBinding(obj client.Object) bool {
 // placement is provided here. Liqo binds the consumer's group when it makes a namespace:
 // with that, the identity of a slice that has ended reads what a sibling has, until its
 // certificate expires. Consumers whose tenant namespace somebody else made are left alone.
-func (p *Peering) KeepBindings(ctx context.Context) error {
+func (g *Guard) KeepBindings(ctx context.Context) error {
 	var instructions agentv1alpha1.ProviderInstructionList
-	if err := p.opts.Client.List(ctx, &instructions, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
+	if err := g.opts.Client.List(ctx, &instructions, client.InNamespace(g.opts.InstructionNamespace)); err != nil {
 		return err
 	}
-	p.countOpened(instructions.Items)
+	g.countOpened(instructions.Items)
 	subjects := Subjects(instructions.Items)
-	guarded, err := p.guardedConsumers(ctx)
+	guarded, err := g.guardedConsumers(ctx)
 	if err != nil {
 		return err
 	}
 	var bindings rbacv1.RoleBindingList
-	if err := p.opts.Client.List(ctx, &bindings, client.MatchingLabelsSelector{Selector: BindingsOfLiqo()}); err != nil {
+	if err := g.opts.Client.List(ctx, &bindings, client.MatchingLabelsSelector{Selector: BindingsOfLiqo()}); err != nil {
 		return err
 	}
 	for i := range bindings.Items {
@@ -61,7 +61,7 @@ func (p *Peering) KeepBindings(ctx context.Context) error {
 		}
 		update := b.DeepCopy()
 		update.Subjects = subjects[consumer]
-		if err := p.opts.Client.Update(ctx, update); client.IgnoreNotFound(err) != nil {
+		if err := g.opts.Client.Update(ctx, update); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("binding the slices of %q in namespace %q: %w", consumer, b.Namespace, err)
 		}
 	}
@@ -88,9 +88,9 @@ func Subjects(instructions []agentv1alpha1.ProviderInstruction) map[string][]rba
 }
 
 // guardedConsumers are those whose tenant namespace the agent made.
-func (p *Peering) guardedConsumers(ctx context.Context) (consumers []string, err error) {
+func (g *Guard) guardedConsumers(ctx context.Context) (consumers []string, err error) {
 	var namespaces corev1.NamespaceList
-	err = p.opts.Client.List(ctx, &namespaces, client.HasLabels{consts.TenantNamespaceLabel},
+	err = g.opts.Client.List(ctx, &namespaces, client.HasLabels{consts.TenantNamespaceLabel},
 		client.MatchingLabels{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue})
 	for i := range namespaces.Items {
 		consumers = append(consumers, PeerOf(namespaces.Items[i].Labels))
@@ -101,17 +101,17 @@ func (p *Peering) guardedConsumers(ctx context.Context) (consumers []string, err
 // ForgetSlice deletes the Secret in which Liqo keeps the certificate of a slice that is
 // gone, unless a live reservation awaits that slice. Where the guard is off, the agent may
 // not.
-func (p *Peering) ForgetSlice(ctx context.Context, namespace, slice string) error {
+func (g *Guard) ForgetSlice(ctx context.Context, namespace, slice string) error {
 	ns := &corev1.Namespace{}
-	if found, err := get(ctx, p.opts.Client, "", namespace, ns); err != nil || !found || !Ours(ns) || !IsTenantNamespace(ns) {
+	if found, err := get(ctx, g.opts.Client, "", namespace, ns); err != nil || !found || !Ours(ns) || !IsTenantNamespace(ns) {
 		return err
 	}
 	inst := &agentv1alpha1.ProviderInstruction{}
-	if found, err := get(ctx, p.opts.Client, p.opts.InstructionNamespace, slice, inst); err != nil || found && !inst.Ended() {
+	if found, err := get(ctx, g.opts.Client, g.opts.InstructionNamespace, slice, inst); err != nil || found && !inst.Ended() {
 		return err
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: certificateSecretName + "-" + slice}}
-	if err := p.opts.Client.Delete(ctx, secret); !apierrors.IsForbidden(err) {
+	if err := g.opts.Client.Delete(ctx, secret); !apierrors.IsForbidden(err) {
 		return client.IgnoreNotFound(err)
 	}
 	return nil

@@ -14,6 +14,9 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
+// digestOfRome is the end of the names of rome's identities: a digest of its ID.
+const digestOfRome = "-a8a4c692b93b"
+
 // bindingOf is the RoleBinding that Liqo makes with an offloaded namespace.
 func bindingOf(consumer, namespace, role string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
@@ -64,7 +67,7 @@ func TestRoleOfLiqoIsForLiveSlices(t *testing.T) {
 			t.Errorf("%s, subjects (-want +got):\n%s", step, diff)
 		}
 	}
-	a, b := "User res-a-1"+ofRome, "User res-b-1"+ofRome
+	a, b := "User res-a-1"+digestOfRome, "User res-b-1"+digestOfRome
 	want("with two slices", map[string][]string{"demo-rome": {a, b}, "other-rome": {a, b}})
 	inst := &agentv1alpha1.ProviderInstruction{}
 	w.exists("paris", "default", "res-a-1", inst)

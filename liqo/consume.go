@@ -1,8 +1,8 @@
 package liqo
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +11,6 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
-	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
@@ -84,28 +83,28 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action)
 		return p.recordServer(ctx, s.namespace, s.server)
 	case DeleteIdentity:
 		defer failpoint.Hit(failpoint.ConsumerIdentityDeleted)
-		return p.remove(ctx, s.identity)
+		return remove(ctx, p.opts.Client, s.identity)
 	case WriteSlice:
 		return p.writeSlice(ctx, s)
 	case OpenNode:
 		return p.openNode(ctx, s)
 	case BeginDrain, CordonNode, EvictPods, RemovePods:
-		return p.drain(ctx, s, a)
+		return p.drainer.Apply(ctx, s.drainTarget(), a)
 	case DeleteSlice:
 		defer failpoint.Hit(failpoint.ConsumerSliceDeleted)
-		p.drains.forget(s.Name)
-		return p.remove(ctx, s.slice)
+		p.drainer.Forget(s.Name)
+		return remove(ctx, p.opts.Client, s.slice)
 	case WriteOffloading:
 		return p.writeOffloading(ctx, s, a)
 	case DeleteOffloading:
 		defer failpoint.Hit(failpoint.ConsumerOffloadingGone)
-		return p.remove(ctx, s.offloading[a.Namespace])
+		return remove(ctx, p.opts.Client, s.offloading[a.Namespace])
 	}
 	if depart, ok := departures[a.Do]; ok {
 		return depart(p, ctx, s)
 	}
-	if connect, ok := connections[a.Do]; ok {
-		return connect(p, ctx, s.network)
+	if known, err := p.network.Apply(ctx, s.network, a.Do); known {
+		return err
 	}
 	return p.leaveHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
 }
@@ -138,13 +137,9 @@ func (p *Peering) sendAnswer(s *consumerScene) {
 	failpoint.Hit(failpoint.ConsumerAnswered)
 }
 
-// errRefused marks a message of the provider that no honest provider sends. Nothing is
-// sent in answer to it.
-var errRefused = errors.New("refused")
-
-// answerTo signs the nonce with the key of this cluster's Liqo. The same challenge
-// gets the same answer, even from a key whose signatures differ each time. The error is
-// errRefused for a challenge that this cluster does not answer.
+// answerTo answers the challenge. The same challenge gets the same answer, even from a key
+// whose signatures differ each time. The error is errRefused for a challenge that this
+// cluster does not answer.
 func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,31 +147,7 @@ func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 	if a, ok := p.answers[s.pair]; ok && a.question == question {
 		return a, nil
 	}
-	var challenge Challenge
-	if err := s.challenge.body(&challenge); err != nil {
-		return answered{}, fmt.Errorf("%w: %w", errRefused, err)
-	}
-	if err := checkNonce(challenge.Nonce); err != nil {
-		return answered{}, fmt.Errorf("%w: challenge of %q: %w", errRefused, s.Provider, err)
-	}
-	private, err := s.key.parsePrivate()
-	if err != nil {
-		return answered{}, err
-	}
-	csr, err := authentication.GenerateCSRForControlPlane(private, liqov1beta1.ClusterID(p.opts.ClusterID))
-	if err != nil {
-		return answered{}, err
-	}
-	signature, err := signNonce(private, challenge.Nonce)
-	if err != nil {
-		return answered{}, err
-	}
-	m := Message{
-		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.challenge.Placement,
-		Epoch: s.challenge.Epoch, Step: StepAnswer, PreviousDigest: s.challenge.digest,
-	}
-	body := Answer{TenantNamespace: s.namespace.Name, PublicKey: s.key.pem, CSR: csr, Signature: signature}
-	payload, digest, err := encode(&m, body)
+	payload, digest, err := answerChallenge(s.pair, s.challenge, s.key, s.namespace.Name)
 	if err != nil {
 		return answered{}, err
 	}
@@ -187,7 +158,7 @@ func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 func (p *Peering) writeIdentity(ctx context.Context, s *consumerScene) error {
 	defer failpoint.Hit(failpoint.ConsumerIdentityMade)
 	// The policy compares the Identity with the record, so the record comes first.
-	if err := p.recordServer(ctx, s.namespace, spellings(orElse(s.advertised(), s.credentials.APIServer))); err != nil {
+	if err := p.recordServer(ctx, s.namespace, spellings(cmp.Or(s.advertised(), s.credentials.APIServer))); err != nil {
 		return err
 	}
 	spec := authv1beta1.IdentitySpec{
@@ -200,7 +171,7 @@ func (p *Peering) writeIdentity(ctx context.Context, s *consumerScene) error {
 		delete(update.Annotations, partedAnnotation)
 		return p.opts.Client.Update(ctx, update)
 	}
-	return p.create(ctx, &authv1beta1.Identity{
+	return create(ctx, p.opts.Client, &authv1beta1.Identity{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: IdentityName(s.Provider), Labels: ourLabels(s.Provider)},
 		Spec:       spec,
 	})
@@ -217,7 +188,7 @@ func (p *Peering) writeSlice(ctx context.Context, s *consumerScene) error {
 	labels[consts.ReplicationRequestedLabel] = consts.ReplicationRequestedLabelValue
 	labels[consts.ReplicationDestinationLabel] = s.Provider
 	labels[agentv1alpha1.ReservationLabel] = s.inst.Spec.ReservationName
-	return p.create(ctx, &authv1beta1.ResourceSlice{
+	return create(ctx, p.opts.Client, &authv1beta1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.namespace.Name, Name: s.Name, Labels: labels,
 			Annotations: map[string]string{consts.CreateVirtualNodeAnnotation: "true"},

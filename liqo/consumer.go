@@ -1,6 +1,7 @@
 package liqo
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -44,6 +45,7 @@ type ConsumerView struct {
 // IdentityView is this cluster's identity at the provider.
 type IdentityView struct {
 	ObjectView
+	Name string
 	// Ready is true when Liqo made a kubeconfig of it.
 	Ready bool
 	// Fits is true when its certificate is for this cluster's present key.
@@ -204,7 +206,7 @@ func planPeering(v ConsumerView) (actions []Action, peered Aspect) {
 		return actions, waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Handshake.Problem)
 	case v.Identity.Exists && !v.Identity.Ours:
 		return actions, waiting(agentv1alpha1.ReasonPeering,
-			"identity %q was not made by the agent and does not work: repair or delete it", IdentityName(v.Provider))
+			"identity %q was not made by the agent and does not work: repair or delete it", v.Identity.Name)
 	case v.Identity.Expired:
 		return actions, waiting(agentv1alpha1.ReasonPeering, "this cluster's certificate at %q has expired: waiting for %q to send another", v.Provider, v.Provider)
 	case v.Identity.Exists && v.Identity.Fits && !v.Identity.Parted:
@@ -223,7 +225,7 @@ func nodeAspect(v ConsumerView) Aspect {
 	case v.Node.Ready:
 		return Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady, Message: fmt.Sprintf("node %q is ready", v.Name)}
 	case v.Node.Exists:
-		return waiting(agentv1alpha1.ReasonNodeNotReady, "node %q is not ready: %s", v.Name, orElse(v.Node.Message, "it has not said why"))
+		return waiting(agentv1alpha1.ReasonNodeNotReady, "node %q is not ready: %s", v.Name, cmp.Or(v.Node.Message, "it has not said why"))
 	case v.Slice.Misled != "":
 		return waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Slice.Misled)
 	case v.Slice.Denied:
@@ -299,15 +301,4 @@ func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 		s.Phase = agentv1alpha1.InstructionReleased
 	}
 	return actions, s
-}
-
-func waiting(reason, format string, args ...any) Aspect {
-	return Aspect{Reason: reason, Message: fmt.Sprintf(format, args...)}
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

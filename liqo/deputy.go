@@ -126,7 +126,7 @@ func (d *deputy) SendMessage(ctx context.Context, msg *v1.Message) error {
 
 // wake has the consumer's controller look at all placements of the provider.
 func (d *deputy) wake(ctx context.Context) error {
-	return notify(ctx, d.consumer.mailbox.consumer, d.part.opts.ClusterID)
+	return d.consumer.mailbox.WakeConsumer(ctx, d.part.opts.ClusterID)
 }
 
 // provide does the next things in the provider's cluster. A placement is gone only when it

@@ -32,7 +32,7 @@ func TestReplicatedMapsOfBeforeAreDisowned(t *testing.T) {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: TenantNamespaceName("rome"), Labels: test.namespace}}
 			w.check(paris.client.Create(t.Context(), ns))
 			w.check(paris.client.Create(t.Context(), namespaceMapOf(ns.Name, "any", test.labels)))
-			w.check(paris.peering.disownMaps(t.Context(), "rome", ns))
+			w.check(paris.peering.DisownMaps(t.Context(), "rome", ns))
 			var got offloadingv1beta1.NamespaceMap
 			w.exists("paris", ns.Name, "any", &got)
 			if diff := cmp.Diff(test.want, got.Labels); diff != "" {
@@ -59,7 +59,7 @@ func TestADisownedMapStillBelongsToItsPeer(t *testing.T) {
 			t.Errorf("a map that is %s concerns %q", name, ConcernOf(m).Peer)
 		}
 	}
-	items, err := paris.peering.ofPeer(t.Context(), offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap"), "rome")
+	items, err := ofPeer(t.Context(), paris.peering.opts.Reader, offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap"), "rome")
 	w.check(err)
 	var got []string
 	for _, item := range items {

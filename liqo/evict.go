@@ -1,6 +1,7 @@
 package liqo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -26,8 +28,8 @@ type attempt struct {
 	refusal string
 }
 
-// attempts at the pods of each placement that is drained. They order who is asked next
-// and tell people what holds a pod: a process that starts anew asks anew.
+// attempts are the last ones at the pods of each placement that is drained. They order which
+// pod is asked next, and name in the condition what holds a pod. A restarted agent asks anew.
 type attempts map[string]map[types.UID]attempt
 
 func (a attempts) note(placement string, pod types.UID, last attempt) {
@@ -39,33 +41,58 @@ func (a attempts) note(placement string, pod types.UID, last attempt) {
 
 func (a attempts) forget(placement string) { delete(a, placement) }
 
-// observeDrain lists the pods on a node that was cordoned. They are read past the cache,
-// which would hold every pod of the cluster for them.
-func (p *Peering) observeDrain(ctx context.Context, s *consumerScene) error {
-	if !s.Release || !s.Slice.usable() || !s.Slice.Ours || !s.Node.Exists {
-		return nil
+// Drainer empties the virtual nodes of placements that have ended. It is for one caller at
+// a time.
+type Drainer struct {
+	client client.Client
+	// reader reads from the API server.
+	reader client.Reader
+	clock  clock.PassiveClock
+	// timeout is how long pods are evicted before they are deleted.
+	timeout  time.Duration
+	attempts attempts
+}
+
+// NewDrainer returns a Drainer that evicts the pods of a node for as long as timeout, and
+// deletes those that are left then.
+func NewDrainer(c client.Client, reader client.Reader, now clock.PassiveClock, timeout time.Duration) *Drainer {
+	return &Drainer{client: c, reader: reader, clock: now, timeout: timeout, attempts: attempts{}}
+}
+
+// Forget drops what is remembered of the pods of a placement.
+func (d *Drainer) Forget(placement string) { d.attempts.forget(placement) }
+
+// Target is the placement whose virtual node is drained.
+type Target struct {
+	Placement string
+	// Instruction is the placement's, and holds until when pods are evicted.
+	Instruction *agentv1alpha1.ReservationInstruction
+	Node        *corev1.Node
+}
+
+// Observe returns how far the drain is. It lists the pods on the node, once that is
+// cordoned, from the API server: a cache would hold every pod of the cluster.
+func (d *Drainer) Observe(ctx context.Context, t Target, all []agentv1alpha1.ReservationInstruction, now time.Time) (DrainView, error) {
+	v := DrainView{Now: now, SuccessorComes: hasSuccessor(t.Instruction, all)}
+	begun := t.Instruction.Status.Drain
+	if begun == nil || !IsCordoned(t.Node) {
+		return v, nil
 	}
-	s.Drain.Now = s.now
-	s.Drain.SuccessorComes = s.successorComes()
-	begun := s.inst.Status.Drain
-	if begun == nil || !s.Node.Cordoned {
-		return nil
-	}
-	s.Drain.Begun, s.Drain.Deadline = begun.StartedAt.Time, begun.Deadline.Time
+	v.Begun, v.Deadline = begun.StartedAt.Time, begun.Deadline.Time
 	var pods corev1.PodList
-	if err := p.opts.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": s.Name}); err != nil {
-		return fmt.Errorf("pods on node %q: %w", s.Name, err)
+	if err := d.reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": t.Placement}); err != nil {
+		return v, fmt.Errorf("pods on node %q: %w", t.Placement, err)
 	}
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; hasToLeave(pod) {
-			s.Drain.Pods = append(s.Drain.Pods, podView(pod, p.drains[s.Name][pod.UID]))
+			v.Pods = append(v.Pods, podView(pod, d.attempts[t.Placement][pod.UID]))
 		}
 	}
-	return nil
+	return v, nil
 }
 
-// hasToLeave leaves out what kubectl drain does: a DaemonSet would put its pod back, and
-// mirror pods are a kubelet's own.
+// hasToLeave reports whether a pod holds up the drain. Like kubectl drain it ignores pods of
+// DaemonSets, which would be recreated, and mirror pods, which belong to the kubelet.
 func hasToLeave(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
@@ -80,73 +107,74 @@ func podView(pod *corev1.Pod, last attempt) PodView {
 	return v
 }
 
-// successorComes looks for a placement of the same reservation that is to take over.
-func (s *consumerScene) successorComes() bool {
-	return slices.ContainsFunc(s.all, func(i agentv1alpha1.ReservationInstruction) bool {
-		return i.Spec.ReservationName == s.inst.Spec.ReservationName && i.Spec.Placement > s.inst.Spec.Placement &&
+// hasSuccessor reports whether a later placement of the same reservation is being set up.
+func hasSuccessor(inst *agentv1alpha1.ReservationInstruction, all []agentv1alpha1.ReservationInstruction) bool {
+	return slices.ContainsFunc(all, func(i agentv1alpha1.ReservationInstruction) bool {
+		return i.Spec.ReservationName == inst.Spec.ReservationName && i.Spec.Placement > inst.Spec.Placement &&
 			!i.Ended() && !meta.IsStatusConditionTrue(i.Status.Conditions, agentv1alpha1.ConditionNodeReady)
 	})
 }
 
-// drain carries out what planDrain calls for.
-func (p *Peering) drain(ctx context.Context, s *consumerScene, a Action) error {
+// Apply carries out one action that the plan of a release calls for.
+func (d *Drainer) Apply(ctx context.Context, t Target, a Action) error {
 	switch a.Do {
 	case BeginDrain:
-		return p.beginDrain(ctx, s)
+		return d.begin(ctx, t.Instruction)
 	case CordonNode:
-		return p.cordonNode(ctx, s)
+		return d.cordonNode(ctx, t)
 	case EvictPods:
-		return p.evictPods(ctx, s, a.Pods)
+		return d.evictPods(ctx, t.Placement, a.Pods)
 	}
-	return p.removePods(ctx, s, a.Pods)
+	return d.deletePods(ctx, t.Placement, a.Pods)
 }
 
-// beginDrain writes down until when pods are evicted, so that a process that starts anew
-// knows. One that knows it already is not given more time.
-func (p *Peering) beginDrain(ctx context.Context, s *consumerScene) error {
-	if s.inst.Status.Drain != nil {
+// begin writes the deadline of the drain into the instruction's status, so that a restarted
+// agent keeps it. A deadline that is there already is not extended.
+func (d *Drainer) begin(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
+	if inst.Status.Drain != nil {
 		return nil
 	}
 	defer failpoint.Hit(failpoint.ConsumerDrainBegun)
-	before := s.inst.DeepCopy()
-	now := p.opts.Clock.Now()
-	s.inst.Status.Drain = &agentv1alpha1.Drain{StartedAt: metav1.NewTime(now), Deadline: metav1.NewTime(now.Add(p.opts.DrainTimeout))}
-	return p.opts.Client.Status().Patch(ctx, s.inst, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	before := inst.DeepCopy()
+	now := d.clock.Now()
+	inst.Status.Drain = &agentv1alpha1.Drain{StartedAt: metav1.NewTime(now), Deadline: metav1.NewTime(now.Add(d.timeout))}
+	return d.client.Status().Patch(ctx, inst, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 func endingTaint(reservation string) corev1.Taint {
 	return corev1.Taint{Key: agentv1alpha1.EndingTaint, Value: reservation, Effect: corev1.TaintEffectNoSchedule}
 }
 
-func isCordoned(node *corev1.Node) bool {
+// IsCordoned reports whether the agent has cordoned the node because its placement has ended.
+func IsCordoned(node *corev1.Node) bool {
 	return node.Spec.Unschedulable && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == agentv1alpha1.EndingTaint })
 }
 
-// cordonNode keeps new pods off the node. A pod may tolerate that a node is cordoned; the
-// taint says that this one does not come back.
-func (p *Peering) cordonNode(ctx context.Context, s *consumerScene) error {
+// cordonNode keeps new pods off the node. Some pods tolerate a cordon; the taint marks a
+// node that will not come back.
+func (d *Drainer) cordonNode(ctx context.Context, t Target) error {
 	defer failpoint.Hit(failpoint.ConsumerNodeCordoned)
-	update := s.node.DeepCopy()
+	update := t.Node.DeepCopy()
 	update.Spec.Unschedulable = true
-	if !isCordoned(update) {
-		update.Spec.Taints = append(update.Spec.Taints, endingTaint(s.inst.Spec.ReservationName))
+	if !IsCordoned(update) {
+		update.Spec.Taints = append(update.Spec.Taints, endingTaint(t.Instruction.Spec.ReservationName))
 	}
-	return client.IgnoreNotFound(p.opts.Client.Patch(ctx, update, client.MergeFromWithOptions(s.node, client.MergeFromWithOptimisticLock{})))
+	return client.IgnoreNotFound(d.client.Patch(ctx, update, client.MergeFromWithOptions(t.Node, client.MergeFromWithOptimisticLock{})))
 }
 
-func (p *Peering) evictPods(ctx context.Context, s *consumerScene, pods []PodView) error {
+func (d *Drainer) evictPods(ctx context.Context, placement string, pods []PodView) error {
 	defer failpoint.Hit(failpoint.ConsumerPodsEvicted)
-	return p.eachPod(s, pods, func(pod PodView) error {
-		return p.opts.Client.SubResource("eviction").Create(ctx, podOf(pod), &policyv1.Eviction{
+	return d.askEach(placement, pods, func(pod PodView) error {
+		return d.client.SubResource("eviction").Create(ctx, podOf(pod), &policyv1.Eviction{
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
 		})
 	})
 }
 
-func (p *Peering) removePods(ctx context.Context, s *consumerScene, pods []PodView) error {
+func (d *Drainer) deletePods(ctx context.Context, placement string, pods []PodView) error {
 	defer failpoint.Hit(failpoint.ConsumerPodsDeleted)
-	return p.eachPod(s, pods, func(pod PodView) error {
-		return p.opts.Client.Delete(ctx, podOf(pod), client.Preconditions{UID: &pod.UID})
+	return d.askEach(placement, pods, func(pod PodView) error {
+		return d.client.Delete(ctx, podOf(pod), client.Preconditions{UID: &pod.UID})
 	})
 }
 
@@ -154,24 +182,25 @@ func podOf(pod PodView) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
-// eachPod asks every pod, whatever becomes of the others, and keeps what was refused. It
-// returns an error where the API server did not answer for want of time.
-func (p *Peering) eachPod(s *consumerScene, pods []PodView, ask func(PodView) error) error {
+// askEach asks every pod to leave, whether or not others refuse, and remembers the refusals.
+// It returns an error when the API server is overloaded or does not answer.
+func (d *Drainer) askEach(placement string, pods []PodView, ask func(PodView) error) error {
 	for _, pod := range pods {
 		err := ask(pod)
 		switch {
 		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-			// It leaves, has left, or another one has its name by now.
+			// The pod is leaving or gone, or another one has its name.
 		case !isRefusal(err):
 			return fmt.Errorf("pod %q of namespace %q: %w", pod.Name, pod.Namespace, err)
 		default:
-			p.drains.note(s.Name, pod.UID, attempt{at: p.opts.Clock.Now(), refusal: why(err)})
+			d.attempts.note(placement, pod.UID, attempt{at: d.clock.Now(), refusal: refusalOf(err)})
 		}
 	}
 	return nil
 }
 
-// isRefusal tells a considered no from an API server that is overloaded or away.
+// isRefusal reports whether err is a decision of the API server, and not a sign that it is
+// overloaded or unreachable.
 func isRefusal(err error) bool {
 	no, answered := errors.AsType[*apierrors.StatusError](err)
 	switch {
@@ -183,14 +212,16 @@ func isRefusal(err error) bool {
 	return true
 }
 
-func why(err error) string {
+// refusalOf returns why the API server did not evict or delete a pod.
+func refusalOf(err error) string {
 	if no, answered := errors.AsType[*apierrors.StatusError](err); answered {
-		return orElse(budgetOf(no), err.Error())
+		return cmp.Or(budgetOf(no), err.Error())
 	}
 	return err.Error()
 }
 
-// budgetOf is what the API server says of the disruption budget that holds a pod.
+// budgetOf returns the API server's message about the disruption budget that protects a pod,
+// "" if there is none.
 func budgetOf(no *apierrors.StatusError) string {
 	if no.ErrStatus.Details == nil {
 		return ""

@@ -33,8 +33,8 @@ func OffloadedFor(ns client.Object) string {
 
 // Guards reports whether the agent made the tenant namespace of a consumer. Everything that
 // such a consumer runs belongs to a placement.
-func (p *Peering) Guards(ctx context.Context, consumer string) (bool, error) {
-	ns, err := tenantNamespace(ctx, p.opts.Client, consumer)
+func (g *Guard) Guards(ctx context.Context, consumer string) (bool, error) {
+	ns, err := tenantNamespace(ctx, g.opts.Client, consumer)
 	if ns == nil || err != nil {
 		return false, err
 	}
@@ -43,13 +43,13 @@ func (p *Peering) Guards(ctx context.Context, consumer string) (bool, error) {
 
 // SetCordoned has Liqo refuse new ShadowPods of a placement, or admit them again. A placement
 // without a slice has nothing to cordon.
-func (p *Peering) SetCordoned(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, cordoned bool) error {
-	namespace, err := p.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
+func (g *Guard) SetCordoned(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, cordoned bool) error {
+	namespace, err := g.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
 	if namespace == "" || err != nil {
 		return err
 	}
 	slice := &authv1beta1.ResourceSlice{}
-	found, err := get(ctx, p.opts.Client, namespace, inst.Name, slice)
+	found, err := get(ctx, g.opts.Client, namespace, inst.Name, slice)
 	if err != nil || !found || !Replicated(slice) || slice.DeletionTimestamp != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (p *Peering) SetCordoned(ctx context.Context, inst *agentv1alpha1.ProviderI
 	} else {
 		delete(slice.Annotations, consts.CordonResourceAnnotation)
 	}
-	if err := p.opts.Client.Update(ctx, slice); err != nil {
+	if err := g.opts.Client.Update(ctx, slice); err != nil {
 		return fmt.Errorf("setting cordon of slice %q to %t: %w", inst.Name, cordoned, err)
 	}
 	return nil
@@ -70,10 +70,10 @@ func (p *Peering) SetCordoned(ctx context.Context, inst *agentv1alpha1.ProviderI
 
 // DeleteShadowPod deletes the ShadowPod that a pod was made of, so that Liqo does not make
 // the pod anew.
-func (p *Peering) DeleteShadowPod(ctx context.Context, key types.NamespacedName, uid types.UID) error {
+func (g *Guard) DeleteShadowPod(ctx context.Context, key types.NamespacedName, uid types.UID) error {
 	shadow := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	shadow.SetGroupVersionKind(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPod"))
-	err := p.opts.Client.Delete(ctx, shadow, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	err := g.opts.Client.Delete(ctx, shadow, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err = client.IgnoreNotFound(err); err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting ShadowPod %q: %w", key, err)
 	}
@@ -89,9 +89,9 @@ type WaitingPod struct {
 
 // WaitingPods lists the ShadowPods of a placement that have no pod, oldest first, by the
 // cache.
-func (p *Peering) WaitingPods(ctx context.Context, placement string, hasPod func(types.NamespacedName) bool) ([]WaitingPod, error) {
+func (g *Guard) WaitingPods(ctx context.Context, placement string, hasPod func(types.NamespacedName) bool) ([]WaitingPod, error) {
 	shadows := metadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
-	if err := p.opts.Client.List(ctx, shadows, client.MatchingLabels{OffloadedPodLabel: placement}); err != nil {
+	if err := g.opts.Client.List(ctx, shadows, client.MatchingLabels{OffloadedPodLabel: placement}); err != nil {
 		return nil, fmt.Errorf("listing ShadowPods of placement %q: %w", placement, err)
 	}
 	var waiting []WaitingPod
@@ -116,9 +116,9 @@ type Retry struct {
 }
 
 // ReadWaiting reads a ShadowPod past the cache; nil where it no longer waits for a pod.
-func (p *Peering) ReadWaiting(ctx context.Context, w WaitingPod) (*Retry, error) {
+func (g *Guard) ReadWaiting(ctx context.Context, w WaitingPod) (*Retry, error) {
 	shadow := &offloadingv1beta1.ShadowPod{}
-	found, err := get(ctx, p.opts.Reader, w.Namespace, w.Name, shadow)
+	found, err := get(ctx, g.opts.Reader, w.Namespace, w.Name, shadow)
 	if err != nil || !found || shadow.UID != w.UID || shadow.DeletionTimestamp != nil ||
 		shadow.Status.Phase == corev1.PodSucceeded || shadow.Status.Phase == corev1.PodFailed {
 		return nil, err
@@ -129,13 +129,13 @@ func (p *Peering) ReadWaiting(ctx context.Context, w WaitingPod) (*Retry, error)
 // Retry has Liqo create the pod of a ShadowPod now. After some refusals Liqo would wait for
 // minutes, but any change of the ShadowPod wakes it. Its webhook lets nobody but the creator
 // change the ShadowPod itself, so this changes the phase, which means nothing without a pod.
-func (p *Peering) Retry(ctx context.Context, r *Retry) error {
+func (g *Guard) Retry(ctx context.Context, r *Retry) error {
 	phase := corev1.PodPending
 	if r.shadow.Status.Phase == phase {
 		phase = corev1.PodUnknown
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"phase":%q}}`, r.shadow.UID, phase)
-	err := p.opts.Client.Status().Patch(ctx, r.shadow, client.RawPatch(types.MergePatchType, patch))
+	err := g.opts.Client.Status().Patch(ctx, r.shadow, client.RawPatch(types.MergePatchType, patch))
 	if err = client.IgnoreNotFound(err); err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("waking Liqo for ShadowPod %q: %w", client.ObjectKeyFromObject(r.shadow), err)
 	}

@@ -243,7 +243,7 @@ func verifyNamed(envelope []byte) (string, []byte, error) {
 
 func (w *world) reserve(consumer, provider, name string) {
 	w.t.Helper()
-	kept := amounts("cpu", "1")
+	kept := listOf("cpu", "1")
 	object := metav1.ObjectMeta{
 		Namespace: "default", Name: ObjectName(name, 1), UID: types.UID(name),
 		CreationTimestamp: metav1.Now(), Finalizers: []string{agentv1alpha1.PeeringFinalizer},

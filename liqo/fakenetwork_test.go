@@ -120,7 +120,7 @@ func (w *world) fits(id, peer string) bool {
 
 func (w *world) connectedThrough(id, peer string) bool {
 	w.t.Helper()
-	v, err := w.sites[id].peering.connection(w.t.Context(), peer)
+	v, err := w.sites[id].peering.network.connection(w.t.Context(), peer)
 	w.check(err)
 	return v.Connected
 }

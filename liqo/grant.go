@@ -1,17 +1,21 @@
 package liqo
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
 // Decision is what a provider answers to a ResourceSlice of class SliceClass.
@@ -93,9 +97,6 @@ func Authenticated(slice *authv1beta1.ResourceSlice) bool {
 	return conditionIs(slice, authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionAccepted)
 }
 
-// Replicated says whether another cluster's Liqo keeps the object here.
-func Replicated(obj metav1.Object) bool { return obj.GetLabels()[replicatedLabel] == "true" }
-
 func conditionIs(slice *authv1beta1.ResourceSlice, kind authv1beta1.ResourceSliceConditionType, want authv1beta1.ResourceSliceConditionStatus) bool {
 	c := authentication.GetCondition(slice, kind)
 	return c != nil && c.Status == want
@@ -122,4 +123,39 @@ func (d Decision) Record(slice *authv1beta1.ResourceSlice, now metav1.Time) bool
 	}
 	c.Status, c.Reason, c.Message = status, reason, d.Message
 	return !equality.Semantic.DeepEqual(before, &slice.Status)
+}
+
+// Grant answers a slice that a consumer's Liqo replicated here. It waits until Liqo
+// has authenticated the slice: both write the same status.
+func (g *Guard) Grant(ctx context.Context, key types.NamespacedName, at Place) error {
+	var slice authv1beta1.ResourceSlice
+	if found, err := get(ctx, g.opts.Client, key.Namespace, key.Name, &slice); !found || err != nil {
+		return err
+	}
+	if slice.Spec.Class != SliceClass || !Replicated(&slice) || slice.DeletionTimestamp != nil || !Authenticated(&slice) {
+		return nil
+	}
+	var ns corev1.Namespace
+	if found, err := get(ctx, g.opts.Client, "", key.Namespace, &ns); !found || err != nil || !IsTenantNamespace(&ns) {
+		return err
+	}
+	inst := &agentv1alpha1.ProviderInstruction{}
+	found, err := get(ctx, g.opts.Client, g.opts.InstructionNamespace, key.Name, inst)
+	if err != nil {
+		return err
+	}
+	if !found {
+		inst = nil
+	}
+	decision := Decide(&slice, PeerOf(ns.Labels), inst, at)
+	update := slice.DeepCopy()
+	if !decision.Record(update, metav1.NewTime(g.opts.Clock.Now())) {
+		return nil
+	}
+	if err := g.opts.Client.Status().Update(ctx, update); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	failpoint.Hit(failpoint.ProviderGranted)
+	g.opts.Log.Info("slice decided", "slice", key.Name, "consumer", PeerOf(ns.Labels), "granted", decision.Granted, "message", decision.Message)
+	return nil
 }

@@ -99,42 +99,6 @@ func TestDecideGrantsWhatThisClusterHasAgreedTo(t *testing.T) {
 	}
 }
 
-func TestWhatIsGivenExceedsWhatIsKept(t *testing.T) {
-	kept := amounts("cpu", "2", "memory", "4Gi")
-	tests := map[string]struct {
-		given corev1.ResourceList
-		want  bool
-	}{
-		"nothing":                     {},
-		"as much":                     {amounts("cpu", "2", "memory", "4Gi", "pods", "110"), false},
-		"less":                        {amounts("cpu", "1", "nvidia.com/gpu", "0"), false},
-		"more":                        {amounts("cpu", "2001m"), true},
-		"what is not kept":            {amounts("nvidia.com/gpu", "1"), true},
-		"more of one, less of others": {amounts("cpu", "1", "memory", "5Gi"), true},
-	}
-	for name, tc := range tests {
-		if got := exceeds(tc.given, kept); got != tc.want {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
-	}
-	if !exceeds(amounts("pods", "110"), amounts("cpu", "1", "pods", "10")) {
-		t.Error("more pods than are kept do not exceed it")
-	}
-}
-
-// A slice goes on asking for nothing of what it asked for once.
-func TestASliceAsksForNothingOfWhatIsNotReservedAnyMore(t *testing.T) {
-	before, reserved := amounts("cpu", "4", "nvidia.com/gpu", "1"), amounts("cpu", "2")
-	now := asked(before, reserved)
-	if gpus := now["nvidia.com/gpu"]; !gpus.IsZero() || len(now) != 2 || !now.Cpu().Equal(reserved["cpu"]) {
-		t.Errorf("asks for %v", now)
-	}
-	current := slice(now)
-	if !sliceView(current, reserved).Current || sliceView(slice(before), reserved).Current {
-		t.Error("the slice that asks for it is not the current one")
-	}
-}
-
 func TestDecideDeniesWhatNobodyReserved(t *testing.T) {
 	now := metav1.NewTime(time.Unix(0, 0))
 	tests := map[string]struct {

@@ -1,40 +1,17 @@
 package liqo
 
 import (
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"testing"
-	"time"
 
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 )
 
-// keyPair is what a cluster's Liqo holds.
-type keyPair struct {
-	private ed25519.PrivateKey
-	der     []byte
-	pem     []byte
-}
-
-func newKeyPair(t *testing.T) keyPair {
-	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keyPair{private: private, der: der, pem: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})}
-}
-
-func (k keyPair) answer(t *testing.T, as string, nonce []byte) *Answer {
+func answerOf(t *testing.T, k keyPair, as string, nonce []byte) *Answer {
 	t.Helper()
 	csr, err := authentication.GenerateCSRForControlPlane(k.private, liqov1beta1.ClusterID(as))
 	if err != nil {
@@ -45,25 +22,6 @@ func (k keyPair) answer(t *testing.T, as string, nonce []byte) *Answer {
 		t.Fatal(err)
 	}
 	return &Answer{TenantNamespace: "liqo-tenant-paris", PublicKey: k.pem, CSR: csr, Signature: signature}
-}
-
-// certificate for the key, signed by itself: what is checked here is whose it is.
-func (k keyPair) certificate(t *testing.T, as string) []byte {
-	t.Helper()
-	return k.certificateFor(t, as, time.Unix(0, 0), time.Unix(1<<33, 0))
-}
-
-func (k keyPair) certificateFor(t *testing.T, as string, from, to time.Time) []byte {
-	t.Helper()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: as, Organization: []string{"liqo.io"}},
-		NotBefore: from, NotAfter: to,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, k.private.Public(), k.private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func TestOnlyTheHolderOfTheKeyIsAnswered(t *testing.T) {
@@ -86,17 +44,17 @@ func TestOnlyTheHolderOfTheKeyIsAnswered(t *testing.T) {
 		"no key":                                 {change: func(a *Answer) { a.PublicKey = nil }},
 		"a key that is none":                     {change: func(a *Answer) { a.PublicKey = []byte("key") }},
 		"another key than the request's":         {change: func(a *Answer) { a.PublicKey = other.pem }},
-		"another cluster's request":              {change: func(a *Answer) { a.CSR = rome.answer(t, "berlin", nonce).CSR }},
+		"another cluster's request":              {change: func(a *Answer) { a.CSR = answerOf(t, rome, "berlin", nonce).CSR }},
 		"a request for a second group":           {change: twoOrganisations},
 		"no request":                             {change: func(a *Answer) { a.CSR = nil }},
-		"a signature of another nonce":           {change: func(a *Answer) { a.Signature = rome.answer(t, "rome", []byte("old")).Signature }},
-		"a signature by another key":             {change: func(a *Answer) { a.Signature = other.answer(t, "rome", nonce).Signature }},
-		"everything of another cluster":          {change: func(a *Answer) { *a = *other.answer(t, "berlin", nonce) }},
-		"another key that claims to be the same": {change: func(a *Answer) { *a = *other.answer(t, "rome", nonce) }, ok: true},
+		"a signature of another nonce":           {change: func(a *Answer) { a.Signature = answerOf(t, rome, "rome", []byte("old")).Signature }},
+		"a signature by another key":             {change: func(a *Answer) { a.Signature = answerOf(t, other, "rome", nonce).Signature }},
+		"everything of another cluster":          {change: func(a *Answer) { *a = *answerOf(t, other, "berlin", nonce) }},
+		"another key that claims to be the same": {change: func(a *Answer) { *a = *answerOf(t, other, "rome", nonce) }, ok: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			answer := rome.answer(t, "rome", nonce)
+			answer := answerOf(t, rome, "rome", nonce)
 			test.change(answer)
 			if err := checkAnswer(answer, nonce, "rome"); (err == nil) != test.ok {
 				t.Errorf("got %v, want ok %v", err, test.ok)
@@ -185,13 +143,4 @@ func TestEpochChangesWithNonceAndNamespace(t *testing.T) {
 			t.Error("another handshake has the same epoch")
 		}
 	}
-}
-
-func (k keyPair) privatePEM(t *testing.T) []byte {
-	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(k.private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }

@@ -1,17 +1,11 @@
 package liqo
 
 import (
-	"context"
+	"cmp"
 	"fmt"
-	"time"
-
-	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
-
-// healthLooks is how often pods on a virtual node are counted: of them nothing tells.
-const healthLooks = 30 * time.Second
 
 // HealthView is what shows, beside slice and node, whether a placement still works.
 type HealthView struct {
@@ -39,31 +33,13 @@ func healthAspect(v *ConsumerView) Aspect {
 		return waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Slice.Misled)
 	case v.Slice.Denied:
 		return waiting(agentv1alpha1.ReasonSliceDenied,
-			"%q does not grant the slice any more: %s; see the ProviderInstruction there", v.Provider, orElse(v.Slice.Message, "it does not say why"))
+			"%q does not grant the slice any more: %s; see the ProviderInstruction there", v.Provider, cmp.Or(v.Slice.Message, "it does not say why"))
 	case !v.Node.Ready:
 		return waiting(agentv1alpha1.ReasonNodeNotReady,
-			"virtual node %q is not Ready: %s; see its virtual kubelet in the tenant namespace of %q", v.Name, orElse(v.Node.Message, "it does not say why"), v.Provider)
+			"virtual node %q is not Ready: %s; see its virtual kubelet in the tenant namespace of %q", v.Name, cmp.Or(v.Node.Message, "it does not say why"), v.Provider)
 	case h.Rejected > 0:
 		return waiting(agentv1alpha1.ReasonPodsRejected,
 			"%q does not take %d pods of node %q: their events say why; mostly the quota is used up, or a pod has no requests and limits", v.Provider, h.Rejected, v.Name)
 	}
 	return Aspect{True: true, Reason: agentv1alpha1.ReasonHealthy, Message: fmt.Sprintf("%q serves node %q", v.Provider, v.Name)}
-}
-
-func (p *Peering) observeHealth(_ context.Context, s *consumerScene) error {
-	s.Health.Delivered = s.inst.Status.Delivered
-	if p.opts.Rejected != nil && !s.Release {
-		s.Health.Rejected = p.opts.Rejected(s.Name)
-	}
-	return nil
-}
-
-// unreachable is why Liqo does not reach a peer's API server, "" if it does.
-func unreachable(fc *liqov1beta1.ForeignCluster) string {
-	for _, c := range fc.Status.Conditions {
-		if c.Type == liqov1beta1.APIServerStatusCondition && c.Status == liqov1beta1.ConditionStatusError {
-			return orElse(c.Message, "it does not answer")
-		}
-	}
-	return ""
 }

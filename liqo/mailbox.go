@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
 // pendingEvents is how many deliveries may wait for the controllers; beyond it
@@ -49,6 +51,20 @@ type mailbox struct {
 
 	mu       sync.Mutex // guards messages
 	messages map[mailboxKey]received
+}
+
+// Epoch returns the epoch of this mailbox, which others name to show that they heard it.
+func (b *mailbox) Epoch() string { return b.epoch }
+
+// ConsumerEvents carries the ID of each provider that a message came from.
+func (b *mailbox) ConsumerEvents() <-chan event.TypedGenericEvent[string] { return b.consumer }
+
+// ProviderEvents carries the ID of each consumer that a message came from.
+func (b *mailbox) ProviderEvents() <-chan event.TypedGenericEvent[string] { return b.provider }
+
+// WakeConsumer has the consumer's controller look at all placements of a provider.
+func (b *mailbox) WakeConsumer(ctx context.Context, provider string) error {
+	return notify(ctx, b.consumer, provider)
 }
 
 func newMailbox(self string, verify Verifier) *mailbox {
@@ -133,3 +149,14 @@ func (b *mailbox) forget(p Pair, steps []Step) {
 		delete(b.messages, mailboxKey{p, s})
 	}
 }
+
+// Messenger passes an envelope to another cluster. Delivery is not certain.
+type Messenger interface {
+	SendMessage(ctx context.Context, msg *v1.Message) error
+}
+
+// Signer wraps a payload so that a Verifier elsewhere knows this cluster by it.
+type Signer func(payload []byte) (envelope []byte, err error)
+
+// Verifier returns the payload of an envelope and the cluster that signed it.
+type Verifier func(envelope []byte) (clusterID string, payload []byte, err error)

@@ -74,3 +74,48 @@ func TestMailboxRefusesWhatItsSenderMayNotSay(t *testing.T) {
 		})
 	}
 }
+
+// What was kept from before, or said before, is no news.
+func TestMailboxTakesNoOldNewsOfANetwork(t *testing.T) {
+	pair := Pair{Consumer: "rome", Provider: "paris"}
+	type news struct {
+		epoch, heard string
+		at           int64
+	}
+	tests := map[string]struct {
+		come []news
+		// want is what holds, and speaker who is to be answered.
+		want    news
+		speaker string
+	}{
+		"the latest":                                 {come: []news{{"a", "self", 1}, {"a", "self", 2}}, want: news{"a", "self", 2}, speaker: "a"},
+		"the same once more":                         {come: []news{{"a", "self", 2}, {"a", "self", 2}}, want: news{"a", "self", 2}, speaker: "a"},
+		"an earlier one is not used":                 {come: []news{{"a", "self", 2}, {"a", "self", 1}}, want: news{"a", "self", 2}, speaker: "a"},
+		"nor one from before this agent started":     {come: []news{{"a", "self", 2}, {"a", "before", 3}}, want: news{"a", "self", 2}, speaker: "a"},
+		"nor an earlier one after such a one":        {come: []news{{"a", "self", 2}, {"z", "before", 0}, {"a", "self", 1}}, want: news{"a", "self", 2}, speaker: "a"},
+		"nor of a peer that has started anew since":  {come: []news{{"b", "self", 3}, {"a", "self", 2}}, want: news{"b", "self", 3}, speaker: "a"},
+		"a peer that started anew is to be answered": {come: []news{{"a", "self", 2}, {"b", "", 3}}, want: news{"a", "self", 2}, speaker: "b"},
+		"and then heard":                             {come: []news{{"a", "self", 2}, {"b", "", 3}, {"b", "self", 4}}, want: news{"b", "self", 4}, speaker: "b"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			box := newMailbox("rome", plainVerifier("paris"))
+			box.epoch = "self"
+			for _, n := range test.come {
+				payload, _, err := encode(&Message{
+					Consumer: "rome", Provider: "paris", Placement: "res-a-1", Step: StepProviderNetwork, Epoch: n.epoch, Heard: n.heard, At: n.at,
+				}, struct{}{})
+				if err == nil {
+					err = box.deliver(t.Context(), "paris", payload)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := box.get(pair, StepProviderNetwork)
+			if (news{got.Epoch, got.Heard, got.At}) != test.want || got.speaker != test.speaker || got.count != len(test.come) {
+				t.Errorf("got %+v, want %+v, and to answer %q", got, test.want, test.speaker)
+			}
+		})
+	}
+}

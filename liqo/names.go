@@ -1,8 +1,6 @@
 package liqo
 
 import (
-	"strconv"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +11,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
+	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
@@ -24,14 +23,6 @@ const SliceClass = "broker"
 
 // OffloadingName is the only name of a NamespaceOffloading that Liqo heeds.
 const OffloadingName = consts.DefaultNamespaceOffloadingName
-
-// Names of Secrets in a tenant namespace that the agent touches.
-const (
-	nonceSecretName       = "liqo-nonce"
-	certificateSecretName = "liqo-remote-certificate"
-	keysSecretName        = consts.AuthKeysSecretName
-	gatewayKeysName       = "liqo-gateway-keys"
-)
 
 // OffloadedPodLabel is put by the virtual kubelet on a ShadowPod, and so on its pod: the
 // virtual node's name.
@@ -48,12 +39,6 @@ const (
 	originLabel      = consts.ReplicationOriginLabel
 	destinationLabel = consts.ReplicationDestinationLabel
 )
-
-// ObjectName names everything that is made for a placement: instruction, slice,
-// virtual node and node.
-func ObjectName(reservation string, placement int32) string {
-	return reservation + "-" + strconv.Itoa(int(placement))
-}
 
 // TenantNamespaceName is the name that Liqo, and the agent, give to the namespace
 // for a peer. One with another name is recognised by its labels.
@@ -120,3 +105,29 @@ func OwnNodes() *corev1.NodeSelector {
 		}},
 	}}}
 }
+
+// ControlPlaneGroup is the group of the identities with which the Liqo of other clusters
+// replicates objects here. Nobody of this cluster is in it.
+var ControlPlaneGroup = authentication.OrganizationControlPlaneCSR()
+
+// Replicated says whether another cluster's Liqo keeps the object here.
+func Replicated(obj metav1.Object) bool { return obj.GetLabels()[replicatedLabel] == "true" }
+
+// RemoteTenantCSRLabel marks the CertificateSigningRequests that Liqo makes for other
+// clusters and approves itself.
+const RemoteTenantCSRLabel = "liqo.io/remote-tenant-csr"
+
+// ResourceSlice and its spec are Liqo's own, for callers that handle one without knowing
+// Liqo.
+type (
+	ResourceSlice     = authv1beta1.ResourceSlice
+	ResourceSliceSpec = authv1beta1.ResourceSliceSpec
+)
+
+// Names of Secrets in a tenant namespace that the agent touches.
+const (
+	nonceSecretName       = "liqo-nonce"
+	certificateSecretName = "liqo-remote-certificate"
+	keysSecretName        = consts.AuthKeysSecretName
+	gatewayKeysName       = "liqo-gateway-keys"
+)

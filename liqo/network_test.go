@@ -5,9 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
@@ -172,92 +169,6 @@ func TestTheNetworkGoesWithTheLastThatNeedsIt(t *testing.T) {
 			actions, done := planHome(test.home)
 			if diff := cmp.Diff(test.want, verbs(actions)); diff != "" || done != test.done {
 				t.Errorf("done %t, want %t; actions (-want +got):\n%s", done, test.done, diff)
-			}
-		})
-	}
-}
-
-func TestAPeersNetworkIsChecked(t *testing.T) {
-	endpoint := func(change func(*networkingv1beta1.EndpointStatus)) func(*Network) {
-		return func(n *Network) { change(n.Endpoint) }
-	}
-	tests := map[string]struct {
-		change func(*Network)
-		want   string
-	}{
-		"what Liqo says":               {change: func(*Network) {}},
-		"before there is a gateway":    {change: func(n *Network) { n.Endpoint, n.PublicKey = nil, nil }},
-		"a gateway with a name":        {change: endpoint(func(e *networkingv1beta1.EndpointStatus) { e.Addresses = []string{"gw.example.com"} })},
-		"no pod CIDR":                  {change: func(n *Network) { n.Pod = nil }, want: "0 pod CIDRs"},
-		"no external CIDR":             {change: func(n *Network) { n.External = nil }, want: "0 external CIDRs"},
-		"more CIDRs than anybody has":  {change: func(n *Network) { n.Pod = make([]networkingv1beta1.CIDR, 17) }, want: "17 pod CIDRs"},
-		"a CIDR that is none":          {change: func(n *Network) { n.Pod[0] = "10.0.0.0" }, want: `"10.0.0.0"`},
-		"an address inside a network":  {change: func(n *Network) { n.Pod[0] = "10.0.0.1/16" }, want: `"10.0.0.1/16"`},
-		"the whole world":              {change: func(n *Network) { n.Pod[0] = "0.0.0.0/0" }, want: `"0.0.0.0/0"`},
-		"a key that is none":           {change: func(n *Network) { n.PublicKey = []byte("short") }, want: "public key"},
-		"no address":                   {change: endpoint(func(e *networkingv1beta1.EndpointStatus) { e.Addresses = nil }), want: "0 addresses"},
-		"the receiver's own machine":   {change: endpoint(func(e *networkingv1beta1.EndpointStatus) { e.Addresses[0] = "127.0.0.1" }), want: `"127.0.0.1"`},
-		"a cloud's metadata":           {change: endpoint(func(e *networkingv1beta1.EndpointStatus) { e.Addresses[0] = "169.254.169.254" }), want: `"169.254.169.254"`},
-		"an address that is none":      {change: endpoint(func(e *networkingv1beta1.EndpointStatus) { e.Addresses[0] = "a b" }), want: `"a b"`},
-		"an empty one, of no node yet": {change: endpoint(func(e *networkingv1beta1.EndpointStatus) { e.Addresses[0] = "" }), want: `""`},
-		"a port that is none":          {change: endpoint(func(e *networkingv1beta1.EndpointStatus) { e.Port = 65536 }), want: "port 65536"},
-		"a protocol that is none":      {change: endpoint(func(e *networkingv1beta1.EndpointStatus) { e.Protocol = new(corev1.ProtocolSCTP) }), want: "protocol"},
-		"an endpoint without protocol": {change: endpoint(func(e *networkingv1beta1.EndpointStatus) { e.Protocol = nil }), want: "protocol"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			n := Network{
-				Pod: []networkingv1beta1.CIDR{"10.20.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}, PublicKey: make([]byte, 32),
-				Endpoint: &networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.7"}, Port: 51840, Protocol: new(corev1.ProtocolUDP)},
-			}
-			test.change(&n)
-			if err := n.check(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %q", err, test.want)
-			}
-		})
-	}
-}
-
-// What was kept from before, or said before, is no news.
-func TestMailboxTakesNoOldNewsOfANetwork(t *testing.T) {
-	pair := Pair{Consumer: "rome", Provider: "paris"}
-	type news struct {
-		epoch, heard string
-		at           int64
-	}
-	tests := map[string]struct {
-		come []news
-		// want is what holds, and speaker who is to be answered.
-		want    news
-		speaker string
-	}{
-		"the latest":                                 {come: []news{{"a", "self", 1}, {"a", "self", 2}}, want: news{"a", "self", 2}, speaker: "a"},
-		"the same once more":                         {come: []news{{"a", "self", 2}, {"a", "self", 2}}, want: news{"a", "self", 2}, speaker: "a"},
-		"an earlier one is not used":                 {come: []news{{"a", "self", 2}, {"a", "self", 1}}, want: news{"a", "self", 2}, speaker: "a"},
-		"nor one from before this agent started":     {come: []news{{"a", "self", 2}, {"a", "before", 3}}, want: news{"a", "self", 2}, speaker: "a"},
-		"nor an earlier one after such a one":        {come: []news{{"a", "self", 2}, {"z", "before", 0}, {"a", "self", 1}}, want: news{"a", "self", 2}, speaker: "a"},
-		"nor of a peer that has started anew since":  {come: []news{{"b", "self", 3}, {"a", "self", 2}}, want: news{"b", "self", 3}, speaker: "a"},
-		"a peer that started anew is to be answered": {come: []news{{"a", "self", 2}, {"b", "", 3}}, want: news{"a", "self", 2}, speaker: "b"},
-		"and then heard":                             {come: []news{{"a", "self", 2}, {"b", "", 3}, {"b", "self", 4}}, want: news{"b", "self", 4}, speaker: "b"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			box := newMailbox("rome", plainVerifier("paris"))
-			box.epoch = "self"
-			for _, n := range test.come {
-				payload, _, err := encode(&Message{
-					Consumer: "rome", Provider: "paris", Placement: "res-a-1", Step: StepProviderNetwork, Epoch: n.epoch, Heard: n.heard, At: n.at,
-				}, Network{})
-				if err == nil {
-					err = box.deliver(t.Context(), "paris", payload)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			got := box.get(pair, StepProviderNetwork)
-			if (news{got.Epoch, got.Heard, got.At}) != test.want || got.speaker != test.speaker || got.count != len(test.come) {
-				t.Errorf("got %+v, want %+v, and to answer %q", got, test.want, test.speaker)
 			}
 		})
 	}

@@ -41,3 +41,6 @@ func signNonce(key any, nonce []byte) ([]byte, error) {
 	}
 	return authentication.SignNonce(key, nonce)
 }
+
+// nonceSize is what Liqo itself uses, before it is written in base64.
+const nonceSize = 64

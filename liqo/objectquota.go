@@ -56,13 +56,13 @@ func ObjectQuotas(namespaces []corev1.Namespace, limits ObjectLimits) map[string
 
 // KeepObjectQuotas writes the quota of every namespace in which a peer may create objects. A
 // ResourceQuota of that name that somebody else made is left alone.
-func (p *Peering) KeepObjectQuotas(ctx context.Context, limits ObjectLimits) error {
+func (g *Guard) KeepObjectQuotas(ctx context.Context, limits ObjectLimits) error {
 	var namespaces corev1.NamespaceList
-	if err := p.opts.Client.List(ctx, &namespaces, client.HasLabels{consts.RemoteClusterID}); err != nil {
+	if err := g.opts.Client.List(ctx, &namespaces, client.HasLabels{consts.RemoteClusterID}); err != nil {
 		return err
 	}
 	for name, hard := range ObjectQuotas(namespaces.Items, limits) {
-		if err := p.keepQuota(ctx, name, ObjectQuotaName, hard); err != nil {
+		if err := g.keepQuota(ctx, name, ObjectQuotaName, hard); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,7 @@ type consumerScene struct {
 	answer      answered
 	credentials *Credentials
 	offloading  map[string]*offloadingv1beta1.NamespaceOffloading
-	network     *networkScene
+	network     *Scene
 	// server is the record of the provider's API servers that has to be written, "" if none.
 	server string
 }
@@ -134,7 +134,7 @@ func asked(before, reserved corev1.ResourceList) corev1.ResourceList {
 }
 
 func nodeView(node *corev1.Node) NodeView {
-	v := NodeView{Exists: true, Cordoned: isCordoned(node)}
+	v := NodeView{Exists: true, Cordoned: IsCordoned(node)}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			v.Ready, v.Message = c.Status == corev1.ConditionTrue && node.DeletionTimestamp == nil, c.Message
@@ -155,7 +155,7 @@ func (p *Peering) observeIdentity(ctx context.Context, s *consumerScene) error {
 	if found {
 		s.identity = &identity
 		ref := identity.Status.KubeconfigSecretRef
-		s.Identity = IdentityView{ObjectView: view(&identity), Ready: ref != nil && ref.Name != ""}
+		s.Identity = IdentityView{ObjectView: view(&identity), Name: identity.Name, Ready: ref != nil && ref.Name != ""}
 		s.observeParting()
 	}
 	renew := renewMetadata()
@@ -281,6 +281,47 @@ func (p *Peering) observeDeparture(ctx context.Context, s *consumerScene) error 
 	}
 	if s.Siblings = o.consumer; s.Siblings == 0 {
 		s.Home, err = p.home(ctx, s.Provider, s.namespace, o)
+	}
+	return err
+}
+
+// observeDrain looks at the pods of a released placement while its slice is there.
+func (p *Peering) observeDrain(ctx context.Context, s *consumerScene) (err error) {
+	if !s.Release || !s.Slice.usable() || !s.Slice.Ours || !s.Node.Exists {
+		return nil
+	}
+	s.Drain, err = p.drainer.Observe(ctx, s.drainTarget(), s.all, s.now)
+	return err
+}
+
+func (s *consumerScene) drainTarget() Target {
+	return Target{Placement: s.Name, Instruction: s.inst, Node: s.node}
+}
+
+// anchor is the placement for which this cluster asks and connects networks: the oldest
+// that stands, so that all of the pair speak as one, and go on when it ends.
+func (s *consumerScene) anchor() string {
+	oldest := s.inst
+	for i := range s.all {
+		inst := &s.all[i]
+		if inst.Spec.TargetClusterID != s.Provider || inst.Ended() {
+			continue
+		}
+		if inst.CreationTimestamp.Before(&oldest.CreationTimestamp) ||
+			inst.CreationTimestamp.Equal(&oldest.CreationTimestamp) && inst.Name < oldest.Name {
+			oldest = inst
+		}
+	}
+	return ObjectName(oldest.Spec.ReservationName, oldest.Spec.Placement)
+}
+
+func (p *Peering) observeConsumerNetwork(ctx context.Context, s *consumerScene) (err error) {
+	if !p.network.IsOn() || s.Release || !s.Namespace.usable() {
+		return nil
+	}
+	s.network, err = p.network.Observe(ctx, s.pair, s.namespace.Name, s.anchor(), s.live)
+	if err == nil {
+		s.Network = s.network.NetworkView
 	}
 	return err
 }

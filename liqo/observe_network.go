@@ -26,8 +26,8 @@ var (
 	gatewayClientKind = networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayClientKind)
 )
 
-// networkScene is a NetworkView with the objects it was made of.
-type networkScene struct {
+// Scene is a NetworkView with the objects it was made of.
+type Scene struct {
 	NetworkView
 	pair      Pair
 	namespace string
@@ -46,7 +46,7 @@ type networkScene struct {
 }
 
 // gateway is this cluster's end, nil if there is none.
-func (s *networkScene) gateway() client.Object {
+func (s *Scene) gateway() client.Object {
 	switch {
 	case s.server != nil:
 		return s.server
@@ -57,82 +57,45 @@ func (s *networkScene) gateway() client.Object {
 }
 
 // step in which this cluster speaks of its network.
-func (s *networkScene) step() Step {
+func (s *Scene) step() Step {
 	if s.Provides {
 		return StepProviderNetwork
 	}
 	return StepConsumerNetwork
 }
 
-func (p *Peering) observeConsumerNetwork(ctx context.Context, s *consumerScene) (err error) {
-	if p.opts.GatewayService == "" || s.Release || !s.Namespace.usable() {
-		return nil
-	}
-	s.network, err = p.observeNetwork(ctx, s.pair, s.namespace.Name, s.anchor(), s.live)
-	if err == nil {
-		s.Network = s.network.NetworkView
-	}
-	return err
-}
-
-// anchor is the placement for which this cluster asks and connects networks: the oldest
-// that stands, so that all of the pair speak as one, and go on when it ends.
-func (s *consumerScene) anchor() string {
-	oldest := s.inst
-	for i := range s.all {
-		inst := &s.all[i]
-		if inst.Spec.TargetClusterID != s.Provider || inst.Ended() {
-			continue
-		}
-		if inst.CreationTimestamp.Before(&oldest.CreationTimestamp) ||
-			inst.CreationTimestamp.Equal(&oldest.CreationTimestamp) && inst.Name < oldest.Name {
-			oldest = inst
-		}
-	}
-	return ObjectName(oldest.Spec.ReservationName, oldest.Spec.Placement)
-}
-
-func (p *Peering) observeProviderNetwork(ctx context.Context, s *providerScene) (err error) {
-	if p.opts.GatewayService == "" || s.Release || s.Unpeer || !s.Namespace.usable() {
-		return nil
-	}
-	s.network, err = p.observeNetwork(ctx, s.pair, s.namespace.Name, s.anchor(), s.live)
-	if err == nil {
-		s.Network = s.network.NetworkView
-	}
-	return err
-}
-
-func (p *Peering) observeNetwork(ctx context.Context, pair Pair, namespace, placement string, live func(string) bool) (*networkScene, error) {
-	s := &networkScene{pair: pair, namespace: namespace, placement: placement}
+// Observe looks at the network between the clusters of a pair. placement is the one that
+// messages speak of; live reports whether a placement still stands.
+func (c *Connector) Observe(ctx context.Context, pair Pair, namespace, placement string, live func(string) bool) (*Scene, error) {
+	s := &Scene{pair: pair, namespace: namespace, placement: placement}
 	s.On, s.Self, s.Peer, s.Provides = true, pair.Consumer, pair.Provider, false
-	if p.opts.ClusterID == pair.Provider {
+	if c.opts.ClusterID == pair.Provider {
 		s.Self, s.Peer, s.Provides = pair.Provider, pair.Consumer, true
 	}
-	networks, err := p.ownNetworks(ctx)
+	networks, err := c.ownNetworks(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s.own.Pod, s.own.External, s.Known = networks.pod, networks.external, networks.known()
-	if err := p.observeTunnel(ctx, s); err != nil {
+	if err := c.observeTunnel(ctx, s); err != nil {
 		return nil, err
 	}
-	if err := p.observeGatewayKeys(ctx, s); err != nil {
+	if err := c.observeGatewayKeys(ctx, s); err != nil {
 		return nil, err
 	}
-	s.hear(p.mailbox, live)
+	s.hear(c.opts.Mailbox, live)
 	s.compare()
 	return s, nil
 }
 
 // observeTunnel reads what connects the two networks, whoever made it.
-func (p *Peering) observeTunnel(ctx context.Context, s *networkScene) error {
+func (c *Connector) observeTunnel(ctx context.Context, s *Scene) error {
 	var configurations networkingv1beta1.ConfigurationList
 	var servers networkingv1beta1.GatewayServerList
 	var clients networkingv1beta1.GatewayClientList
 	var keys networkingv1beta1.PublicKeyList
 	for _, list := range []client.ObjectList{&configurations, &servers, &clients, &keys} {
-		if err := p.opts.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{consts.RemoteClusterID: s.Peer}); err != nil {
+		if err := c.opts.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{consts.RemoteClusterID: s.Peer}); err != nil {
 			return fmt.Errorf("network of %q: %w", s.Peer, err)
 		}
 	}
@@ -156,7 +119,7 @@ func (p *Peering) observeTunnel(ctx context.Context, s *networkScene) error {
 		s.PublicKey = PublicKeyView{ObjectView: view(s.publicKey)}
 	}
 	var err error
-	s.Connection, err = p.connection(ctx, s.Peer)
+	s.Connection, err = c.connection(ctx, s.Peer)
 	s.own.Connected = s.Connection.Connected
 	return err
 }
@@ -170,17 +133,17 @@ func first[T any](items []T) *T {
 }
 
 // connection is what Liqo's gateway says of the tunnel to a peer.
-func (p *Peering) connection(ctx context.Context, peer string) (ConnectionView, error) {
+func (c *Connector) connection(ctx context.Context, peer string) (ConnectionView, error) {
 	var list networkingv1beta1.ConnectionList
-	if err := p.opts.Client.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {
+	if err := c.opts.Client.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {
 		return ConnectionView{}, fmt.Errorf("network connection with %q: %w", peer, err)
 	}
-	c := first(list.Items)
-	if c == nil || c.DeletionTimestamp != nil {
+	seen := first(list.Items)
+	if seen == nil || seen.DeletionTimestamp != nil {
 		return ConnectionView{}, nil
 	}
-	v := ConnectionView{Connected: c.Status.Value == networkingv1beta1.Connected, Failed: c.Status.Value == networkingv1beta1.ConnectionError}
-	if roundTrip, err := time.ParseDuration(c.Status.Latency.Value); v.Connected && err == nil && roundTrip > 0 {
+	v := ConnectionView{Connected: seen.Status.Value == networkingv1beta1.Connected, Failed: seen.Status.Value == networkingv1beta1.ConnectionError}
+	if roundTrip, err := time.ParseDuration(seen.Status.Latency.Value); v.Connected && err == nil && roundTrip > 0 {
 		v.RoundTrip = roundTrip
 	}
 	return v, nil
@@ -188,13 +151,13 @@ func (p *Peering) connection(ctx context.Context, peer string) (ConnectionView, 
 
 // observeGatewayKeys reads the key pair of a gateway that the agent made. One that was made
 // for an earlier gateway goes with that.
-func (p *Peering) observeGatewayKeys(ctx context.Context, s *networkScene) error {
+func (c *Connector) observeGatewayKeys(ctx context.Context, s *Scene) error {
 	gateway := s.gateway()
 	if gateway == nil || !Ours(gateway) {
 		return nil
 	}
 	var secret corev1.Secret
-	found, err := get(ctx, p.opts.Reader, s.namespace, gatewayKeysName, &secret)
+	found, err := get(ctx, c.opts.Reader, s.namespace, gatewayKeysName, &secret)
 	if !found || err != nil || !ownedBy(&secret, gateway.GetUID()) {
 		return err
 	}
@@ -208,7 +171,7 @@ func ownedBy(obj metav1.Object, uid types.UID) bool {
 }
 
 // hear takes in what the peer said last.
-func (s *networkScene) hear(b *mailbox, live func(string) bool) {
+func (s *Scene) hear(b *mailbox, live func(string) bool) {
 	theirs := StepProviderNetwork
 	if s.Provides {
 		theirs = StepConsumerNetwork
@@ -219,7 +182,7 @@ func (s *networkScene) hear(b *mailbox, live func(string) bool) {
 	var n Network
 	err := s.came.body(&n)
 	s.Told.Asks = err == nil && !n.Connected
-	if s.came.Heard != b.epoch || !live(s.came.Placement) {
+	if s.came.Heard != b.Epoch() || !live(s.came.Placement) {
 		return
 	}
 	if err == nil {
@@ -234,7 +197,7 @@ func (s *networkScene) hear(b *mailbox, live func(string) bool) {
 }
 
 // compare says whether the objects here are as the peer has it.
-func (s *networkScene) compare() {
+func (s *Scene) compare() {
 	if s.told == nil {
 		return
 	}
@@ -265,19 +228,19 @@ func (n ownNetworks) known() bool { return len(n.pod) > 0 && len(n.external) > 0
 const networksMaxAge = time.Minute
 
 // ownNetworks reads them until Liqo's IPAM has taken all.
-func (p *Peering) ownNetworks(ctx context.Context) (ownNetworks, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.opts.Clock.Now()
-	if p.networks.known() && now.Sub(p.networks.readAt) < networksMaxAge {
-		return p.networks, nil
+func (c *Connector) ownNetworks(ctx context.Context) (ownNetworks, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.opts.Clock.Now()
+	if c.networks.known() && now.Sub(c.networks.readAt) < networksMaxAge {
+		return c.networks, nil
 	}
 	read := ownNetworks{readAt: now}
 	for kind, into := range map[consts.NetworkType]*[]networkingv1beta1.CIDR{
 		consts.NetworkTypePodCIDR: &read.pod, consts.NetworkTypeExternalCIDR: &read.external,
 	} {
 		var list ipamv1alpha1.NetworkList
-		err := p.opts.Reader.List(ctx, &list, client.InNamespace(p.opts.LiqoNamespace), client.MatchingLabels{consts.NetworkTypeLabelKey: string(kind)})
+		err := c.opts.Reader.List(ctx, &list, client.InNamespace(c.opts.LiqoNamespace), client.MatchingLabels{consts.NetworkTypeLabelKey: string(kind)})
 		if err != nil {
 			return read, fmt.Errorf("networks of this cluster: %w", err)
 		}
@@ -288,14 +251,14 @@ func (p *Peering) ownNetworks(ctx context.Context) (ownNetworks, error) {
 			*into = append(*into, list.Items[i].Status.CIDR)
 		}
 	}
-	p.networks = read
+	c.networks = read
 	return read, nil
 }
 
-// homeNetwork counts what is left of the network connection with a peer.
-func (p *Peering) homeNetwork(ctx context.Context, peer string, h *HomeView) error {
+// CountLeft counts what is left of the network connection with a peer.
+func (c *Connector) CountLeft(ctx context.Context, peer string, h *HomeView) error {
 	for _, kind := range []schema.GroupVersionKind{gatewayServerKind, gatewayClientKind} {
-		items, err := p.ofPeer(ctx, kind, peer)
+		items, err := ofPeer(ctx, c.opts.Reader, kind, peer)
 		if err != nil {
 			return err
 		}
@@ -311,7 +274,7 @@ func (p *Peering) homeNetwork(ctx context.Context, peer string, h *HomeView) err
 			}
 		}
 	}
-	items, err := p.ofPeer(ctx, configurationKind, peer)
+	items, err := ofPeer(ctx, c.opts.Reader, configurationKind, peer)
 	for i := range items {
 		h.Configured = h.Configured || Ours(&items[i])
 		h.Mapped = h.Mapped || !Ours(&items[i])
@@ -321,24 +284,24 @@ func (p *Peering) homeNetwork(ctx context.Context, peer string, h *HomeView) err
 
 // Tunnel says how far a cluster is through Liqo's gateways, and why it cannot be reached,
 // "" if it can; known is false where no gateway connects the two, or none has said.
-func (p *Peering) Tunnel(ctx context.Context, cluster string) (roundTrip time.Duration, why string, known bool) {
-	if p.opts.GatewayService == "" {
+func (c *Connector) Tunnel(ctx context.Context, cluster string) (roundTrip time.Duration, why string, known bool) {
+	if c.opts.Service == "" {
 		return 0, "", false
 	}
-	c, err := p.connection(ctx, cluster)
+	seen, err := c.connection(ctx, cluster)
 	switch {
 	case err != nil:
 		return 0, "", false
-	case c.Failed:
+	case seen.Failed:
 		return 0, "Liqo's gateways do not reach each other", true
 	}
-	return c.RoundTrip, "", c.RoundTrip > 0
+	return seen.RoundTrip, "", seen.RoundTrip > 0
 }
 
-// networkWatches are the objects of a network connection; none where networks are not
+// Watches are the objects of a network connection; none where networks are not
 // connected.
-func (p *Peering) networkWatches() []client.Object {
-	if p.opts.GatewayService == "" {
+func (c *Connector) Watches() []client.Object {
+	if c.opts.Service == "" {
 		return nil
 	}
 	return []client.Object{

@@ -40,7 +40,7 @@ type providerScene struct {
 	challengeDigest string
 	request, reply  *received
 	answer          *Answer
-	network         *networkScene
+	network         *Scene
 }
 
 // observeProvider reads through the cache, and again past it before it says that
@@ -209,15 +209,6 @@ func (s *providerScene) observeAnswer() (err error) {
 	return nil
 }
 
-func sameKey(a, b []byte) bool {
-	_, left, err := authentication.ParseTenantPublicKey(a)
-	if err != nil {
-		return false
-	}
-	_, right, err := authentication.ParseTenantPublicKey(b)
-	return err == nil && string(left) == string(right)
-}
-
 // live says whether placement names one that still stands.
 func (s *providerScene) live(placement string) bool {
 	for i := range s.all {
@@ -325,12 +316,6 @@ func quotaOf(quota metav1.Object, slice string) bool {
 	return ok && !strings.Contains(rest, "-")
 }
 
-func metadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind)
-	return list
-}
-
 func (p *Peering) observeUnpeering(ctx context.Context, s *providerScene) error {
 	o, err := p.others(ctx, s.inst, s.Consumer)
 	if err != nil {
@@ -345,7 +330,7 @@ func (p *Peering) observeUnpeering(ctx context.Context, s *providerScene) error 
 		authv1beta1.GroupVersion.WithKind("Renew"),
 		offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap"),
 	} {
-		items, err := p.ofPeer(ctx, kind, s.Consumer)
+		items, err := ofPeer(ctx, p.opts.Reader, kind, s.Consumer)
 		if err != nil {
 			return err
 		}
@@ -357,5 +342,16 @@ func (p *Peering) observeUnpeering(ctx context.Context, s *providerScene) error 
 	}
 	s.Replicated = len(s.replicas)
 	s.Home, err = p.home(ctx, s.Consumer, s.namespace, o)
+	return err
+}
+
+func (p *Peering) observeProviderNetwork(ctx context.Context, s *providerScene) (err error) {
+	if !p.network.IsOn() || s.Release || s.Unpeer || !s.Namespace.usable() {
+		return nil
+	}
+	s.network, err = p.network.Observe(ctx, s.pair, s.namespace.Name, s.anchor(), s.live)
+	if err == nil {
+		s.Network = s.network.NetworkView
+	}
 	return err
 }

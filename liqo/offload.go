@@ -20,7 +20,7 @@ func (p *Peering) writeOffloading(ctx context.Context, s *consumerScene, a Actio
 		update.Spec.ClusterSelector = selector(a.Agreement.Providers)
 		return p.opts.Client.Update(ctx, update)
 	}
-	err := p.create(ctx, &offloadingv1beta1.NamespaceOffloading{
+	err := create(ctx, p.opts.Client, &offloadingv1beta1.NamespaceOffloading{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: a.Namespace, Name: OffloadingName,
 			Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},

@@ -16,17 +16,6 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// Messenger passes an envelope to another cluster. Delivery is not certain.
-type Messenger interface {
-	SendMessage(ctx context.Context, msg *v1.Message) error
-}
-
-// Signer wraps a payload so that a Verifier elsewhere knows this cluster by it.
-type Signer func(payload []byte) (envelope []byte, err error)
-
-// Verifier returns the payload of an envelope and the cluster that signed it.
-type Verifier func(envelope []byte) (clusterID string, payload []byte, err error)
-
 // Options of a Peering. All but LiqoNamespace, Remote, CheckEndpoint, Proxies, GatewayService, Clock, Log and DrainTimeout are required.
 type Options struct {
 	// ClusterID of this cluster, the same as Liqo's.
@@ -102,17 +91,16 @@ func (o *Options) complete() error {
 // Peering carries out plans in this cluster, on both sides of the peerings it
 // takes part in. Its methods for one side are called by one goroutine at a time.
 type Peering struct {
+	*Guard
 	opts    Options
 	mailbox *mailbox
-	// drains is used by the consumer's goroutine alone.
-	drains attempts
+	// drainer is used by the consumer's goroutine alone.
+	drainer *Drainer
+	network *Connector
 
 	// departing lets one instruction at a time find out whether it is the last of
 	// its peer: two that leave together would each rely on the other.
 	departing sync.Mutex
-	// opened holds the UIDs of placements whose rights were opened and which the cache may
-	// not show as provided yet.
-	opened sync.Map
 
 	mu      sync.Mutex // guards the following
 	answers map[Pair]answered
@@ -121,9 +109,6 @@ type Peering struct {
 	deputies map[string]*deputy
 	// verdicts on the API servers that providers named last.
 	verdicts map[string]serverVerdict
-	// said is what this cluster says of its network, by pair, and networks which it has.
-	said     map[Pair]said
-	networks ownNetworks
 }
 
 // answered is what was computed from a question: a challenge and this cluster's key.
@@ -138,7 +123,16 @@ func New(o Options) (*Peering, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}, drains: attempts{}, deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}, said: map[Pair]said{}}, nil
+	p := &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}, drainer: NewDrainer(o.Client, o.Reader, o.Clock, o.DrainTimeout), deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}}
+	p.Guard = NewGuard(GuardOptions{
+		InstructionNamespace: o.InstructionNamespace, Client: o.Client, Reader: o.Reader,
+		Elsewhere: o.GuardElsewhere, Clock: o.Clock, Log: o.Log,
+	})
+	p.network = NewConnector(ConnectorOptions{
+		ClusterID: o.ClusterID, LiqoNamespace: o.LiqoNamespace, Service: o.GatewayService, Client: o.Client, Reader: o.Reader,
+		Mailbox: p.mailbox, Message: p.message, Outbox: o.Outbox, Clock: o.Clock,
+	})
+	return p, nil
 }
 
 // Deliver takes an envelope that the broker says came from the cluster from. It is
@@ -149,10 +143,10 @@ func (p *Peering) Deliver(ctx context.Context, from string, envelope []byte) err
 }
 
 // ConsumerEvents carries the ID of each provider that a message came from.
-func (p *Peering) ConsumerEvents() <-chan event.TypedGenericEvent[string] { return p.mailbox.consumer }
+func (p *Peering) ConsumerEvents() <-chan event.TypedGenericEvent[string] { return p.mailbox.ConsumerEvents() }
 
 // ProviderEvents carries the ID of each consumer that a message came from.
-func (p *Peering) ProviderEvents() <-chan event.TypedGenericEvent[string] { return p.mailbox.provider }
+func (p *Peering) ProviderEvents() <-chan event.TypedGenericEvent[string] { return p.mailbox.ProviderEvents() }
 
 // message returns the Send for a step.
 func (p *Peering) message(pair Pair, s Step, payload []byte) Send {
@@ -185,9 +179,9 @@ func (p *Peering) settled(pair Pair) {
 func (p *Peering) forget(pair Pair) {
 	p.settled(pair)
 	p.drop(pair, networkSteps)
+	p.network.Forget(pair)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.said, pair)
 	delete(p.verdicts, pair.Provider)
 }
 
@@ -196,4 +190,10 @@ func (p *Peering) drop(pair Pair, steps []Step) {
 	for _, s := range steps {
 		p.opts.Outbox.Drop(pair.posting(s))
 	}
+}
+
+// Tunnel returns the round trip to a cluster through Liqo's gateways, or why it cannot be
+// reached; known is false while the gateways report neither.
+func (p *Peering) Tunnel(ctx context.Context, cluster string) (roundTrip time.Duration, why string, known bool) {
+	return p.network.Tunnel(ctx, cluster)
 }

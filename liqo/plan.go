@@ -68,14 +68,6 @@ type Action struct {
 	Pods []PodView
 }
 
-// Aspect is the state of one side of a placement, ready to become a condition.
-type Aspect struct {
-	// True, or false with what is awaited in Message.
-	True bool
-	// Reason is one of the API's, Message is for people.
-	Reason, Message string
-}
-
 // ObjectView is what a plan needs to know of an object.
 type ObjectView struct {
 	Exists bool

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -18,9 +17,6 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
-
-// nonceSize is what Liqo itself uses, before it is written in base64.
-const nonceSize = 64
 
 // Provide does the next things for a placement that this cluster has acknowledged.
 // Whatever it waits for wakes the controller: a watched object or a message.
@@ -58,7 +54,7 @@ func (p *Peering) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	if err != nil {
 		return ProviderState{}, err
 	}
-	if err := p.disownMaps(ctx, scene.Consumer, scene.namespace); err != nil {
+	if err := p.DisownMaps(ctx, scene.Consumer, scene.namespace); err != nil {
 		return ProviderState{}, err
 	}
 	actions, state := PlanProvider(scene.ProviderView)
@@ -93,15 +89,15 @@ func (p *Peering) applyProvider(ctx context.Context, s *providerScene, verb Verb
 		return nil
 	case DeleteTenant:
 		defer failpoint.Hit(failpoint.ProviderTenantDeleted)
-		return p.remove(ctx, s.tenant)
+		return remove(ctx, p.opts.Client, s.tenant)
 	case DeleteSecrets:
 		return p.deleteSecrets(ctx, s.namespace.Name)
 	}
 	if reclaim, ok := reclaims[verb]; ok {
 		return reclaim(p, ctx, s)
 	}
-	if connect, ok := connections[verb]; ok {
-		return connect(p, ctx, s.network)
+	if known, err := p.network.Apply(ctx, s.network, verb); known {
+		return err
 	}
 	return p.leaveHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
 }
@@ -114,7 +110,7 @@ func (p *Peering) ensureNonce(ctx context.Context, s *providerScene) error {
 	}
 	labels := ourLabels(s.Consumer)
 	labels[consts.NonceSecretLabelKey] = "true"
-	err := p.create(ctx, &corev1.Secret{
+	err := create(ctx, p.opts.Client, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: nonceSecretName, Labels: labels},
 		Data:       map[string][]byte{consts.NonceSecretField: []byte(base64.StdEncoding.EncodeToString(random))},
 	})
@@ -138,7 +134,7 @@ func (p *Peering) writeTenant(ctx context.Context, s *providerScene) error {
 	if err := p.deleteSecret(ctx, s.namespace.Name, certificateSecretName); err != nil {
 		return err
 	}
-	return p.create(ctx, &authv1beta1.Tenant{
+	return create(ctx, p.opts.Client, &authv1beta1.Tenant{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: s.Consumer, Labels: ourLabels(s.Consumer)},
 		Spec: authv1beta1.TenantSpec{
 			ClusterID: liqov1beta1.ClusterID(s.Consumer),
@@ -186,39 +182,4 @@ func (p *Peering) deleteSecrets(ctx context.Context, namespace string) error {
 
 func (p *Peering) deleteSecret(ctx context.Context, namespace, name string) error {
 	return client.IgnoreNotFound(p.opts.Client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
-}
-
-// Grant answers a slice that a consumer's Liqo replicated here. It waits until Liqo
-// has authenticated the slice: both write the same status.
-func (p *Peering) Grant(ctx context.Context, key types.NamespacedName, at Place) error {
-	var slice authv1beta1.ResourceSlice
-	if found, err := get(ctx, p.opts.Client, key.Namespace, key.Name, &slice); !found || err != nil {
-		return err
-	}
-	if slice.Spec.Class != SliceClass || !Replicated(&slice) || slice.DeletionTimestamp != nil || !Authenticated(&slice) {
-		return nil
-	}
-	var ns corev1.Namespace
-	if found, err := get(ctx, p.opts.Client, "", key.Namespace, &ns); !found || err != nil || !IsTenantNamespace(&ns) {
-		return err
-	}
-	inst := &agentv1alpha1.ProviderInstruction{}
-	found, err := get(ctx, p.opts.Client, p.opts.InstructionNamespace, key.Name, inst)
-	if err != nil {
-		return err
-	}
-	if !found {
-		inst = nil
-	}
-	decision := Decide(&slice, PeerOf(ns.Labels), inst, at)
-	update := slice.DeepCopy()
-	if !decision.Record(update, metav1.NewTime(p.opts.Clock.Now())) {
-		return nil
-	}
-	if err := p.opts.Client.Status().Update(ctx, update); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	failpoint.Hit(failpoint.ProviderGranted)
-	p.opts.Log.Info("slice decided", "slice", key.Name, "consumer", PeerOf(ns.Labels), "granted", decision.Granted, "message", decision.Message)
-	return nil
 }

@@ -1,6 +1,7 @@
 package liqo
 
 import (
+	"cmp"
 	"time"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -116,7 +117,7 @@ func PlanProvider(v ProviderView) ([]Action, ProviderState) {
 		state.Granted = Aspect{True: true, Reason: agentv1alpha1.ReasonGranted, Message: "the slice is granted"}
 	case v.Replica.Exists:
 		state.Phase = agentv1alpha1.InstructionAwaitingNode
-		state.Granted = waiting(agentv1alpha1.ReasonPending, "%s", orElse(v.Replica.Message, "the slice waits for Liqo to authenticate it"))
+		state.Granted = waiting(agentv1alpha1.ReasonPending, "%s", cmp.Or(v.Replica.Message, "the slice waits for Liqo to authenticate it"))
 	}
 	return actions, state
 }
@@ -135,7 +136,7 @@ func planHandshake(v ProviderView) ([]Action, ProviderState) {
 	case !v.Nonce.usable():
 		return []Action{{Do: EnsureNonce}}, wait("waiting for a nonce for %q", v.Consumer)
 	case !v.Handshake.Answered:
-		return []Action{{Do: SendChallenge}}, wait("%s", orElse(v.Handshake.Problem, "waiting for the answer of "+v.Consumer))
+		return []Action{{Do: SendChallenge}}, wait("%s", cmp.Or(v.Handshake.Problem, "waiting for the answer of "+v.Consumer))
 	case !v.Tenant.Exists:
 		return []Action{{Do: WriteTenant}}, wait("waiting for Liqo to sign the certificate of %q", v.Consumer)
 	case !v.Handshake.SameKey:

@@ -22,10 +22,10 @@ func ConsumerOf(ns client.Object) string {
 }
 
 // keepQuota creates, updates or, with nothing in hard, deletes a ResourceQuota of the agent.
-func (p *Peering) keepQuota(ctx context.Context, namespace, name string, hard corev1.ResourceList) error {
+func (g *Guard) keepQuota(ctx context.Context, namespace, name string, hard corev1.ResourceList) error {
 	quota := &corev1.ResourceQuota{}
 	// The agent keeps no cache of quotas.
-	found, err := get(ctx, p.opts.Reader, namespace, name, quota)
+	found, err := get(ctx, g.opts.Reader, namespace, name, quota)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (p *Peering) keepQuota(ctx context.Context, namespace, name string, hard co
 	case !found && len(hard) == 0, found && !Ours(quota):
 		return nil
 	case !found:
-		return p.create(ctx, &corev1.ResourceQuota{
+		return create(ctx, g.opts.Client, &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: name,
 				Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
@@ -41,10 +41,10 @@ func (p *Peering) keepQuota(ctx context.Context, namespace, name string, hard co
 			Spec: corev1.ResourceQuotaSpec{Hard: hard},
 		})
 	case len(hard) == 0:
-		return p.remove(ctx, quota)
+		return remove(ctx, g.opts.Client, quota)
 	case equality.Semantic.DeepEqual(quota.Spec.Hard, hard):
 		return nil
 	}
 	quota.Spec.Hard = hard
-	return p.opts.Client.Update(ctx, quota)
+	return g.opts.Client.Update(ctx, quota)
 }

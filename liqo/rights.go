@@ -66,10 +66,10 @@ func keysOf(inst *agentv1alpha1.ProviderInstruction) [2]string {
 // OpenRights writes the rights of a placement that this cluster has decided to provide, so
 // that they are in force before anybody is told. It returns an error while there is no
 // Advertisement.
-func (p *Peering) OpenRights(ctx context.Context, into types.NamespacedName, inst *agentv1alpha1.ProviderInstruction) error {
-	p.opened.Store(inst.UID, struct{}{})
+func (g *Guard) OpenRights(ctx context.Context, into types.NamespacedName, inst *agentv1alpha1.ProviderInstruction) error {
+	g.opened.Store(inst.UID, struct{}{})
 	adv := &agentv1alpha1.Advertisement{}
-	if err := p.opts.Client.Get(ctx, into, adv); err != nil {
+	if err := g.opts.Client.Get(ctx, into, adv); err != nil {
 		return fmt.Errorf("rights of placement %q in Advertisement %q: %w", inst.Name, into.Name, err)
 	}
 	missing := map[string]agentv1alpha1.PeerRight{}
@@ -85,7 +85,7 @@ func (p *Peering) OpenRights(ctx context.Context, into types.NamespacedName, ins
 	if err != nil {
 		return err
 	}
-	if err := p.opts.Client.Status().Patch(ctx, adv, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := g.opts.Client.Status().Patch(ctx, adv, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("rights of placement %q in Advertisement %q: %w", inst.Name, into.Name, err)
 	}
 	return nil
@@ -93,23 +93,23 @@ func (p *Peering) OpenRights(ctx context.Context, into types.NamespacedName, ins
 
 // countOpened has placements count as provided whose rights were opened and which the cache
 // does not show as provided yet.
-func (p *Peering) countOpened(instructions []agentv1alpha1.ProviderInstruction) {
+func (g *Guard) countOpened(instructions []agentv1alpha1.ProviderInstruction) {
 	known := map[types.UID]bool{}
 	for i := range instructions {
 		inst := &instructions[i]
 		known[inst.UID] = true
-		if _, opened := p.opened.Load(inst.UID); !opened {
+		if _, opened := g.opened.Load(inst.UID); !opened {
 			continue
 		}
 		if inst.Status.Enforced || inst.Ended() {
-			p.opened.Delete(inst.UID)
+			g.opened.Delete(inst.UID)
 			continue
 		}
 		inst.Status.Enforced = true
 	}
-	p.opened.Range(func(uid, _ any) bool {
+	g.opened.Range(func(uid, _ any) bool {
 		if !known[uid.(types.UID)] {
-			p.opened.Delete(uid)
+			g.opened.Delete(uid)
 		}
 		return true
 	})
@@ -118,24 +118,24 @@ func (p *Peering) countOpened(instructions []agentv1alpha1.ProviderInstruction) 
 // KeepRights writes the rights into the status of an Advertisement, where the policy
 // reads them, and leaves one that is not there yet for later. Consumers whose tenant
 // namespace somebody else made are not guarded.
-func (p *Peering) KeepRights(ctx context.Context, into types.NamespacedName) error {
+func (g *Guard) KeepRights(ctx context.Context, into types.NamespacedName) error {
 	adv := &agentv1alpha1.Advertisement{}
-	if found, err := get(ctx, p.opts.Client, into.Namespace, into.Name, adv); !found || err != nil {
+	if found, err := get(ctx, g.opts.Client, into.Namespace, into.Name, adv); !found || err != nil {
 		return err
 	}
 	var instructions agentv1alpha1.ProviderInstructionList
-	if err := p.opts.Client.List(ctx, &instructions, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
+	if err := g.opts.Client.List(ctx, &instructions, client.InNamespace(g.opts.InstructionNamespace)); err != nil {
 		return err
 	}
-	guarded, err := p.guardedConsumers(ctx)
+	guarded, err := g.guardedConsumers(ctx)
 	if err != nil {
 		return err
 	}
 	before := adv.DeepCopy()
-	p.countOpened(instructions.Items)
+	g.countOpened(instructions.Items)
 	adv.Status.PeerRights = Rights(instructions.Items, guarded)
 	if maps.Equal(before.Status.PeerRights, adv.Status.PeerRights) {
 		return nil
 	}
-	return p.opts.Client.Status().Patch(ctx, adv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return g.opts.Client.Status().Patch(ctx, adv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -34,7 +33,7 @@ func (p *Peering) ConsumerWatches() []client.Object {
 		metadataOf(authv1beta1.GroupVersion.WithKind("Renew")),
 		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap")),
 		&liqov1beta1.ForeignCluster{},
-	}, p.networkWatches()...)
+	}, p.network.Watches()...)
 }
 
 // VirtualNodes selects the nodes that Consume reads. A cluster may have thousands of others,
@@ -53,7 +52,7 @@ func (p *Peering) ProviderWatches() []client.Object {
 		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("Quota")),
 		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPod")),
 		metadataOf(liqov1beta1.GroupVersion.WithKind("ForeignCluster")),
-	}, p.networkWatches()...)
+	}, p.network.Watches()...)
 }
 
 // NewSlice returns an empty ResourceSlice, to watch those that Grant answers.
@@ -63,12 +62,6 @@ func NewSlice() client.Object { return &authv1beta1.ResourceSlice{} }
 func MetadataOnly(obj client.Object) bool {
 	_, ok := obj.(*metav1.PartialObjectMetadata)
 	return ok
-}
-
-func metadataOf(kind schema.GroupVersionKind) client.Object {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(kind)
-	return obj
 }
 
 // ConcernOf says whom a watched object concerns; nobody where all fields are empty.
