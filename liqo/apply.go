@@ -16,29 +16,31 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 func (p *Peering) ensureNamespace(ctx context.Context, peer string, made failpoint.Point) error {
-	err := create(ctx, p.opts.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: TenantNamespaceName(peer), Labels: tenantNamespaceLabels(peer),
+	err := object.Create(ctx, p.opts.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: object.TenantNamespaceName(peer), Labels: object.TenantNamespaceLabels(peer),
 	}})
 	failpoint.Hit(made)
 	return err
 }
 
 // leaveHome carries out what planHome calls for.
-func (p *Peering) leaveHome(ctx context.Context, verb Verb, peer string, ns *corev1.Namespace, deleted failpoint.Point) error {
+func (p *Peering) leaveHome(ctx context.Context, verb plan.Verb, peer string, ns *corev1.Namespace, deleted failpoint.Point) error {
 	switch verb {
-	case DeleteNamespace:
-		err := remove(ctx, p.opts.Client, ns)
+	case plan.DeleteNamespace:
+		err := object.Delete(ctx, p.opts.Client, ns)
 		failpoint.Hit(deleted)
 		return err
-	case DeleteNamespaceMap:
+	case plan.DeleteNamespaceMap:
 		namespaceMap := &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: peer}}
 		return client.IgnoreNotFound(p.opts.Client.Delete(ctx, namespaceMap))
-	case DeleteGateways, DeleteConfiguration:
+	case plan.DeleteGateways, plan.DeleteConfiguration:
 		return p.network.Remove(ctx, verb, peer)
-	case DeleteForeignCluster:
+	case plan.DeleteForeignCluster:
 		return client.IgnoreNotFound(p.opts.Client.Delete(ctx, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer}}))
 	}
 	return fmt.Errorf("peering with %q: nothing does %q", peer, verb)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 )
 
 // A provider that asks for a signature over something else gets no message at all, and its
@@ -52,8 +54,8 @@ func TestAChallengeThatIsNoneIsRefused(t *testing.T) {
 		w.sites["paris"].silent = true
 		w.reserve("rome", "paris", "res-a")
 		w.run(time.Second)
-		m := Message{Consumer: "rome", Provider: "paris", Placement: "res-a-1", Epoch: "e", Step: StepChallenge}
-		payload, _, err := encode(&m, "no challenge")
+		m := handshake.Message{Consumer: "rome", Provider: "paris", Placement: "res-a-1", Epoch: "e", Step: handshake.StepChallenge}
+		payload, _, err := handshake.Encode(&m, "no challenge")
 		w.check(err)
 		w.check(w.sites["rome"].peering.Deliver(t.Context(), "paris", append([]byte("paris\n"), payload...)))
 		if state := w.stateOf("rome", "res-a"); state.Peered.Reason != "HandshakeRefused" {

@@ -12,6 +12,9 @@ import (
 
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
+
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // Annotations of objects that are on their way out.
@@ -36,13 +39,13 @@ const (
 func (p *Peering) observeReach(ctx context.Context, s *consumerScene) error {
 	var fc liqov1beta1.ForeignCluster
 	if !s.Release {
-		found, err := get(ctx, s.reader, "", s.Provider, &fc)
+		found, err := object.Get(ctx, s.reader, "", s.Provider, &fc)
 		if found {
 			s.Reach, s.Health.Unreachable = marks(&fc), unreachable(&fc)
 		}
 		return err
 	}
-	found, err := get(ctx, p.opts.Reader, "", s.Provider, &fc)
+	found, err := object.Get(ctx, p.opts.Reader, "", s.Provider, &fc)
 	if !found || err != nil {
 		return err
 	}
@@ -62,8 +65,8 @@ func (p *Peering) observeReach(ctx context.Context, s *consumerScene) error {
 	return nil
 }
 
-func marks(fc metav1.Object) ReachView {
-	return ReachView{
+func marks(fc metav1.Object) plan.ReachView {
+	return plan.ReachView{
 		GivenUp: fc.GetAnnotations()[consts.ForeignClusterPermanentlyUnreachableAnnotationKey] == "true",
 		ByAgent: fc.GetAnnotations()[givenUpAnnotation] == "true",
 	}
@@ -91,17 +94,17 @@ func (p *Peering) lookAtLost(s *consumerScene) time.Duration {
 }
 
 // departures carry out what planLost calls for.
-var departures = map[Verb]func(*Peering, context.Context, *consumerScene) error{
-	GiveUpProvider: func(p *Peering, ctx context.Context, s *consumerScene) error {
+var departures = map[plan.Verb]func(*Peering, context.Context, *consumerScene) error{
+	plan.GiveUpProvider: func(p *Peering, ctx context.Context, s *consumerScene) error {
 		p.opts.Log.Info("giving up a provider that does not answer", "provider", s.Provider, "placement", s.Name)
 		return p.mark(ctx, s.Provider, `"true"`)
 	},
-	TakeBackGivingUp: func(p *Peering, ctx context.Context, s *consumerScene) error {
+	plan.TakeBackGivingUp: func(p *Peering, ctx context.Context, s *consumerScene) error {
 		return p.mark(ctx, s.Provider, "null")
 	},
-	NudgeSlice:   (*Peering).nudgeSlice,
-	EndPods:      (*Peering).endPods,
-	PartIdentity: (*Peering).partIdentity,
+	plan.NudgeSlice:   (*Peering).nudgeSlice,
+	plan.EndPods:      (*Peering).endPods,
+	plan.PartIdentity: (*Peering).partIdentity,
 }
 
 func (p *Peering) mark(ctx context.Context, provider, value string) error {
@@ -120,7 +123,7 @@ func (p *Peering) nudgeSlice(ctx context.Context, s *consumerScene) error {
 // endPods removes what nobody confirms the end of. Liqo does so as well, unless it began
 // to wait for these pods before it was told not to.
 func (p *Peering) endPods(ctx context.Context, s *consumerScene) error {
-	pods := metadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
+	pods := object.NewMetadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
 	if err := p.opts.Reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": s.Name}); err != nil {
 		return err
 	}

@@ -14,20 +14,23 @@ import (
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-func (p *Peering) clusterKey(ctx context.Context) (*clusterKey, error) {
+func (p *Peering) clusterKey(ctx context.Context) (*handshake.ClusterKey, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.opts.Clock.Now()
-	if p.key != nil && p.key.isFresh(now) {
+	if p.key != nil && p.key.IsFresh(now) {
 		return p.key, nil
 	}
 	var secret corev1.Secret
-	if err := p.opts.Reader.Get(ctx, client.ObjectKey{Namespace: p.opts.LiqoNamespace, Name: keysSecretName}, &secret); err != nil {
+	if err := p.opts.Reader.Get(ctx, client.ObjectKey{Namespace: p.opts.LiqoNamespace, Name: object.KeysSecretName}, &secret); err != nil {
 		return nil, fmt.Errorf("key pair of Liqo: %w", err)
 	}
-	key, err := readClusterKey(&secret, now)
+	key, err := handshake.ReadClusterKey(&secret, now)
 	if err != nil {
 		return nil, err
 	}
@@ -80,14 +83,14 @@ var (
 )
 
 // home reads what is left of a peer, past the cache.
-func (p *Peering) home(ctx context.Context, peer string, ns *corev1.Namespace, o others) (HomeView, error) {
-	h := HomeView{Namespace: namespaceView(ns), Needed: o.consumer+o.provider > 0}
+func (p *Peering) home(ctx context.Context, peer string, ns *corev1.Namespace, o others) (plan.HomeView, error) {
+	h := plan.HomeView{Namespace: object.ViewOfNamespace(ns), Needed: o.consumer+o.provider > 0}
 	if h.Needed {
 		return h, nil
 	}
 	nodes := 0
 	for _, kind := range rootKinds {
-		items, err := ofPeer(ctx, p.opts.Reader, kind, peer)
+		items, err := object.ListOfPeer(ctx, p.opts.Reader, kind, peer)
 		if err != nil {
 			return h, err
 		}
@@ -106,7 +109,7 @@ func (p *Peering) home(ctx context.Context, peer string, ns *corev1.Namespace, o
 		return h, err
 	}
 	for _, kind := range dependentKinds {
-		items, err := ofPeer(ctx, p.opts.Reader, kind, peer)
+		items, err := object.ListOfPeer(ctx, p.opts.Reader, kind, peer)
 		if err != nil {
 			return h, err
 		}
@@ -118,7 +121,7 @@ func (p *Peering) home(ctx context.Context, peer string, ns *corev1.Namespace, o
 	var fc metav1.PartialObjectMetadata
 	fc.SetGroupVersionKind(liqov1beta1.GroupVersion.WithKind("ForeignCluster"))
 	var err error
-	h.ForeignCluster, err = get(ctx, p.opts.Reader, "", peer, &fc)
+	h.ForeignCluster, err = object.Get(ctx, p.opts.Reader, "", peer, &fc)
 	return h, err
 }
 
@@ -129,7 +132,7 @@ func isRoot(obj *metav1.PartialObjectMetadata) bool {
 
 func hasStray(maps []metav1.PartialObjectMetadata, peer string) bool {
 	for i := range maps {
-		if m := &maps[i]; m.DeletionTimestamp == nil && m.Labels[destinationLabel] == peer && !Replicated(m) {
+		if m := &maps[i]; m.DeletionTimestamp == nil && m.Labels[object.DestinationLabel] == peer && !object.Replicated(m) {
 			return true
 		}
 	}

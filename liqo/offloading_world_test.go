@@ -12,6 +12,9 @@ import (
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // Placements of two requests name one namespace and want it otherwise.
@@ -27,7 +30,7 @@ func TestASecondStrategyWaitsForTheFirst(t *testing.T) {
 	instruct := func(reservation, provider string, at int64, o *agentv1alpha1.Offloading) *agentv1alpha1.ReservationInstruction {
 		inst := &agentv1alpha1.ReservationInstruction{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "default", Name: ObjectName(reservation, 1), UID: types.UID(reservation), CreationTimestamp: metav1.Unix(at, 0),
+				Namespace: "default", Name: placement.Name(reservation, 1), UID: types.UID(reservation), CreationTimestamp: metav1.Unix(at, 0),
 			},
 			Spec: agentv1alpha1.ReservationInstructionSpec{
 				ReservationName: reservation, Placement: 1, TargetClusterID: provider, Namespaces: []string{"demo"}, Offloading: o,
@@ -37,20 +40,20 @@ func TestASecondStrategyWaitsForTheFirst(t *testing.T) {
 		check(rome.client.Create(t.Context(), inst))
 		return inst
 	}
-	consume := func(inst *agentv1alpha1.ReservationInstruction) Aspect {
+	consume := func(inst *agentv1alpha1.ReservationInstruction) placement.Aspect {
 		t.Helper()
 		state, err := rome.peering.Consume(t.Context(), inst)
 		check(err)
 		return state.Offloading
 	}
-	inForce := func() (Strategy, []string) {
+	inForce := func() (plan.Strategy, []string) {
 		t.Helper()
 		var o offloadingv1beta1.NamespaceOffloading
-		check(rome.client.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: OffloadingName}, &o))
-		return Strategy{Pods: o.Spec.PodOffloadingStrategy, Names: o.Spec.NamespaceMappingStrategy}, selectedProviders(&o)
+		check(rome.client.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: object.OffloadingName}, &o))
+		return plan.Strategy{Pods: o.Spec.PodOffloadingStrategy, Names: o.Spec.NamespaceMappingStrategy}, selectedProviders(&o)
 	}
 
-	remote := Strategy{Pods: offloadingv1beta1.RemotePodOffloadingStrategyType}.complete()
+	remote := plan.Strategy{Pods: offloadingv1beta1.RemotePodOffloadingStrategyType}.WithDefaults()
 	first := instruct("res-z", "paris", 1, &agentv1alpha1.Offloading{PodOffloadingStrategy: agentv1alpha1.PodOffloadingRemote})
 	second := instruct("res-a", "berlin", 2, nil)
 	for range 3 {
@@ -65,7 +68,7 @@ func TestASecondStrategyWaitsForTheFirst(t *testing.T) {
 	}
 	check(rome.client.Delete(t.Context(), first))
 	consume(second)
-	if s, providers := inForce(); s != (Strategy{}).complete() || !cmp.Equal(providers, []string{"berlin"}) {
+	if s, providers := inForce(); s != (plan.Strategy{}).WithDefaults() || !cmp.Equal(providers, []string{"berlin"}) {
 		t.Errorf("after the first: %s for %v, want LocalAndRemote for berlin", s, providers)
 	}
 }

@@ -8,6 +8,9 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
+
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // reclaimedAnnotation marks a Tenant that the agent drained.
@@ -41,15 +44,15 @@ func (p *Peering) lookAgain(s *providerScene) time.Duration {
 }
 
 // reclaims carry out what planReclaim, planEviction and planDrained call for.
-var reclaims = map[Verb]func(*Peering, context.Context, *providerScene) error{
-	CordonSlice: (*Peering).cordonSlice,
-	DeletePods:  (*Peering).deletePods,
-	DeleteReplica: func(p *Peering, ctx context.Context, s *providerScene) error {
-		return remove(ctx, p.opts.Client, s.replica)
+var reclaims = map[plan.Verb]func(*Peering, context.Context, *providerScene) error{
+	plan.CordonSlice: (*Peering).cordonSlice,
+	plan.DeletePods:  (*Peering).deletePods,
+	plan.DeleteReplica: func(p *Peering, ctx context.Context, s *providerScene) error {
+		return object.Delete(ctx, p.opts.Client, s.replica)
 	},
-	DrainTenant:    (*Peering).drainTenant,
-	RestoreTenant:  (*Peering).restoreTenant,
-	DeleteReplicas: (*Peering).deleteReplicas,
+	plan.DrainTenant:    (*Peering).drainTenant,
+	plan.RestoreTenant:  (*Peering).restoreTenant,
+	plan.DeleteReplicas: (*Peering).deleteReplicas,
 }
 
 func (p *Peering) cordonSlice(ctx context.Context, s *providerScene) error {
@@ -72,7 +75,7 @@ func (p *Peering) removeAll(ctx context.Context, objects []metav1.PartialObjectM
 		if objects[i].DeletionTimestamp != nil {
 			continue
 		}
-		if err := remove(ctx, p.opts.Client, &objects[i]); err != nil {
+		if err := object.Delete(ctx, p.opts.Client, &objects[i]); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // A consumer that is gone for ever leaves everything where it is. The provider has its
@@ -62,7 +63,7 @@ func TestAConsumerKeepsWhatStandsAndComesBackAfterAReclaim(t *testing.T) {
 		}
 		var replica authv1beta1.ResourceSlice
 		w.run(5 * time.Second)
-		if w.exists("paris", TenantNamespaceName("rome"), "res-a-1", &replica) && replicaView(&replica).Granted {
+		if w.exists("paris", object.TenantNamespaceName("rome"), "res-a-1", &replica) && replicaView(&replica).Granted {
 			t.Error("what was reclaimed is granted again")
 		}
 		w.setRelease("rome", "paris", "res-b", false)

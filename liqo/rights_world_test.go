@@ -11,6 +11,7 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 func TestRightsAreKeptWhereThePolicyReadsThem(t *testing.T) {
@@ -23,7 +24,7 @@ func TestRightsAreKeptWhereThePolicyReadsThem(t *testing.T) {
 	adv.Status.Published = true
 	w.check(paris.client.Status().Update(t.Context(), adv))
 	for name, labels := range map[string]map[string]string{
-		"made-by-the-agent": tenantNamespaceLabels("rome"),
+		"made-by-the-agent": object.TenantNamespaceLabels("rome"),
 		"made-by-hand":      {consts.RemoteClusterID: "oslo", consts.TenantNamespaceLabel: "true"},
 	} {
 		w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}))

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // A check of an endpoint resolves names. Its verdict holds for endpointVerdict, so that a
@@ -73,13 +75,13 @@ func (s *consumerScene) advertised() string {
 // recorded. The admission policy for Identities reads the record: Liqo itself takes any
 // address that the provider writes into the status of a Renew or of a ResourceSlice.
 func (p *Peering) observeServer(ctx context.Context, s *consumerScene) {
-	s.Server.Recordable = s.namespace != nil && Ours(s.namespace) && s.identity != nil && Ours(s.identity)
+	s.Server.Recordable = s.namespace != nil && object.Ours(s.namespace) && s.identity != nil && object.Ours(s.identity)
 	server := s.advertised()
 	if s.Release || !s.Server.Recordable || server == "" {
 		return
 	}
-	wanted := spellings(server)
-	if wanted == s.namespace.Annotations[serverAnnotation] {
+	wanted := handshake.Spellings(server)
+	if wanted == s.namespace.Annotations[object.ServerAnnotation] {
 		s.Server.Recorded = true
 		return
 	}
@@ -96,7 +98,7 @@ func (s *consumerScene) observeMisled() {
 	if s.slice == nil || s.slice.Status.AuthParams == nil || s.namespace == nil {
 		return
 	}
-	recorded := s.namespace.Annotations[serverAnnotation]
+	recorded := s.namespace.Annotations[object.ServerAnnotation]
 	params := s.slice.Status.AuthParams
 	if recorded == "" || slices.Contains(strings.Fields(recorded), strings.TrimRight(params.APIServer, "/")) {
 		return
@@ -107,13 +109,13 @@ func (s *consumerScene) observeMisled() {
 
 // recordServer writes down which API server this cluster's Liqo may use for the provider.
 func (p *Peering) recordServer(ctx context.Context, ns *corev1.Namespace, servers string) error {
-	if !Ours(ns) || ns.Annotations[serverAnnotation] == servers {
+	if !object.Ours(ns) || ns.Annotations[object.ServerAnnotation] == servers {
 		return nil
 	}
 	update := ns.DeepCopy()
 	if update.Annotations == nil {
 		update.Annotations = map[string]string{}
 	}
-	update.Annotations[serverAnnotation] = servers
+	update.Annotations[object.ServerAnnotation] = servers
 	return p.opts.Client.Patch(ctx, update, client.MergeFrom(ns))
 }

@@ -17,16 +17,19 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake/handshaketest"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 	w := newWorld(t)
-	paris, rome := w.sites["paris"], newKeyPair(t)
-	w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: TenantNamespaceName("rome"), Labels: tenantNamespaceLabels("rome")}}))
-	w.check(paris.client.Create(t.Context(), tenantOf("rome", TenantNamespaceName("rome"), rome.pem)))
+	paris, rome := w.sites["paris"], handshaketest.NewKeyPair(t)
+	w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.TenantNamespaceName("rome"), Labels: object.TenantNamespaceLabels("rome")}}))
+	w.check(paris.client.Create(t.Context(), tenantOf("rome", object.TenantNamespaceName("rome"), rome.PEM)))
 	byHand := map[string]string{consts.RemoteClusterID: "oslo", consts.TenantNamespaceLabel: "true"}
 	w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Labels: byHand}}))
-	w.check(paris.client.Create(t.Context(), tenantOf("oslo", "by-hand", rome.pem)))
+	w.check(paris.client.Create(t.Context(), tenantOf("oslo", "by-hand", rome.PEM)))
 	w.reserve("rome", "paris", "res-a")
 	w.reserve("rome", "paris", "res-ended")
 	w.reserve("rome", "paris", "res-unanswered")
@@ -44,13 +47,13 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 	slice := func(consumer, name string) *authv1beta1.ResourceSlice {
 		s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		s.Spec.ConsumerClusterID = new(liqov1beta1.ClusterID(consumer))
-		csr, err := authentication.GenerateCSRForResourceSlice(rome.private, s)
+		csr, err := authentication.GenerateCSRForResourceSlice(rome.Private, s)
 		w.check(err)
 		s.Spec.CSR = csr
 		return s
 	}
 	controlPlane := func(consumer string) []byte {
-		csr, err := authentication.GenerateCSRForControlPlane(rome.private, liqov1beta1.ClusterID(consumer))
+		csr, err := authentication.GenerateCSRForControlPlane(rome.Private, liqov1beta1.ClusterID(consumer))
 		w.check(err)
 		return csr
 	}
@@ -62,9 +65,9 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 	asRequest := func(csr []byte) func(context.Context) error {
 		return func(ctx context.Context) error { return paris.peering.CheckSigning(ctx, csr) }
 	}
-	stranger := newKeyPair(t)
+	stranger := handshaketest.NewKeyPair(t)
 	byStranger := slice("rome", "res-a-1")
-	byStranger.Spec.CSR = stranger.request(t, &x509.CertificateRequest{Subject: pkix.Name{Organization: []string{"rome"}, CommonName: "res-a-1" + digestOfRome}})
+	byStranger.Spec.CSR = stranger.Request(t, &x509.CertificateRequest{Subject: pkix.Name{Organization: []string{"rome"}, CommonName: "res-a-1" + digestOfRome}})
 	other := slice("rome", "res-b-1")
 	other.Name = "res-a-1"
 	tests := map[string]struct {
@@ -90,21 +93,21 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 		"the request for a control plane":           {check: asRequest(controlPlane("rome"))},
 		"the request for a stranger's":              {check: asRequest(controlPlane("bergen")), problem: "no Tenant"},
 		"a request for an administrator": {
-			check:   asRequest(rome.requestFor(t, rdn(part(oidOrganisation, "system:masters")), rdn(part(oidCommonName, "rome")))),
+			check:   asRequest(rome.RequestFor(t, handshaketest.RDN(handshaketest.Part(handshaketest.OIDOrganisation, "system:masters")), handshaketest.RDN(handshaketest.Part(handshaketest.OIDCommonName, "rome")))),
 			problem: "is no slice of",
 		},
 		"a request for a control plane and more": {
-			check:   asRequest(rome.requestFor(t, rdn(part(oidOrganisation, "liqo.io")), rdn(part(oidOrganisation, "system:masters")), rdn(part(oidCommonName, "rome")))),
+			check:   asRequest(rome.RequestFor(t, handshaketest.RDN(handshaketest.Part(handshaketest.OIDOrganisation, "liqo.io")), handshaketest.RDN(handshaketest.Part(handshaketest.OIDOrganisation, "system:masters")), handshaketest.RDN(handshaketest.Part(handshaketest.OIDCommonName, "rome")))),
 			problem: "want exactly",
 		},
-		"a request without organisation": {check: asRequest(rome.requestFor(t, rdn(part(oidCommonName, "rome")))), problem: "no organisation"},
+		"a request without organisation": {check: asRequest(rome.RequestFor(t, handshaketest.RDN(handshaketest.Part(handshaketest.OIDCommonName, "rome")))), problem: "no organisation"},
 		"what is no request":             {check: asRequest([]byte("x")), problem: "no CERTIFICATE REQUEST"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := test.check(t.Context())
 			expectProblem(t, err, test.problem)
-			if refusal := (*Refusal)(nil); test.problem != "" && !errors.As(err, &refusal) {
+			if refusal := (*guard.Refusal)(nil); test.problem != "" && !errors.As(err, &refusal) {
 				t.Errorf("%v is no refusal", err)
 			}
 		})

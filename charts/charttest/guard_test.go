@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // The webhook that mends what peers write asks about that alone: whoever else writes is
@@ -98,7 +98,7 @@ func TestSigningWebhooksAreForPeersAlone(t *testing.T) {
 
 func wantLiqosRequests(t *testing.T, selector *metav1.LabelSelector, rules []admissionregistrationv1.RuleWithOperations) {
 	t.Helper()
-	want := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: liqo.RemoteTenantCSRLabel, Operator: metav1.LabelSelectorOpExists}}}
+	want := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: object.RemoteTenantCSRLabel, Operator: metav1.LabelSelectorOpExists}}}
 	if diff := cmp.Diff(want, selector); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
