@@ -23,7 +23,7 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // guarded is a provider, paris, whose peers write what they like to the API server, with
@@ -44,17 +44,17 @@ func startGuarded(t *testing.T, consumers ...string) *guarded {
 		}},
 	})
 	for _, consumer := range consumers {
-		g.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: liqo.TenantNamespaceName(consumer), Labels: map[string]string{
+		g.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.TenantNamespaceName(consumer), Labels: map[string]string{
 			agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue, consts.RemoteClusterID: consumer, consts.TenantNamespaceLabel: "true",
 		}}})
 		g.create(&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: liqo.TenantNamespaceName(consumer), Name: "liqo"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName(consumer), Name: "liqo"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "liqo-remote-controlplane"},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: consumer}},
 		})
 		config := rest.CopyConfig(g.config)
 		config.QPS = -1
-		config.Impersonate = rest.ImpersonationConfig{UserName: consumer, Groups: []string{liqo.ControlPlaneGroup, "system:authenticated"}}
+		config.Impersonate = rest.ImpersonationConfig{UserName: consumer, Groups: []string{object.ControlPlaneGroup, "system:authenticated"}}
 		peer, err := client.New(config, client.Options{Scheme: g.Scheme()})
 		g.check(err)
 		g.peers[consumer] = peer
@@ -75,7 +75,7 @@ func (g *guarded) advertise(rights map[string]agentv1alpha1.PeerRight) {
 }
 
 func replica(consumer, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: liqo.TenantNamespaceName(consumer), Name: name, Labels: map[string]string{
+	return metav1.ObjectMeta{Namespace: object.TenantNamespaceName(consumer), Name: name, Labels: map[string]string{
 		"liqo.io/originID": consumer, "liqo.io/replicated": "true", "liqo.io/replication": "false", "liqo.io/remoteID": "paris",
 	}}
 }

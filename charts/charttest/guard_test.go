@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // guardedPeers are values of the agent's chart, and whether the webhooks for peers are
@@ -75,7 +75,7 @@ func hooksForPeers(t *testing.T, c tested, values string) []admissionregistratio
 
 func wantLiqosRequests(t *testing.T, selector *metav1.LabelSelector, rules []admissionregistrationv1.RuleWithOperations) {
 	t.Helper()
-	want := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: liqo.RemoteTenantCSRLabel, Operator: metav1.LabelSelectorOpExists}}}
+	want := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: object.RemoteTenantCSRLabel, Operator: metav1.LabelSelectorOpExists}}}
 	if diff := cmp.Diff(want, selector); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}

@@ -27,7 +27,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // hostile plays the agent of a provider with the certificate of the real one, which is
@@ -91,12 +92,12 @@ func (h *hostile) leave(t *testing.T) {
 }
 
 // send sends a signed message of the handshake to rome.
-func (h *hostile) send(ctx context.Context, step liqo.Step, epoch, previous string, body any) error {
+func (h *hostile) send(ctx context.Context, step handshake.Step, epoch, previous string, body any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	payload, err := json.Marshal(liqo.Message{
+	payload, err := json.Marshal(handshake.Message{
 		Consumer: "rome", Provider: provider, Placement: h.placement, Epoch: epoch, Step: step, PreviousDigest: previous, Body: raw,
 	})
 	if err != nil {
@@ -115,7 +116,7 @@ func (h *hostile) send(ctx context.Context, step liqo.Step, epoch, previous stri
 
 // answer waits for rome's answer to a challenge of an epoch. It returns the message and its
 // digest; an error if none comes.
-func (h *hostile) answer(ctx context.Context, epoch string, within time.Duration) (answer liqo.Answer, digest string, err error) {
+func (h *hostile) answer(ctx context.Context, epoch string, within time.Duration) (answer handshake.Answer, digest string, err error) {
 	err = e2e.Await(ctx, within, func(ctx context.Context) (string, error) {
 		list, err := h.broker.ReceiveMessages(ctx, "", 0)
 		if err != nil {
@@ -123,11 +124,11 @@ func (h *hostile) answer(ctx context.Context, epoch string, within time.Duration
 		}
 		for _, m := range list.Messages {
 			var envelope struct{ Payload []byte }
-			var message liqo.Message
+			var message handshake.Message
 			if json.Unmarshal(m.Body, &envelope) != nil || json.Unmarshal(envelope.Payload, &message) != nil {
 				continue
 			}
-			if message.Step == liqo.StepAnswer && message.Epoch == epoch {
+			if message.Step == handshake.StepAnswer && message.Epoch == epoch {
 				sum := sha256.Sum256(envelope.Payload)
 				digest = hex.EncodeToString(sum[:])
 				return "", json.Unmarshal(message.Body, &answer)
@@ -166,7 +167,7 @@ func TestAgentsSignNothingButNonces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			epoch := newEpoch(t)
-			check(t, h.send(t.Context(), liqo.StepChallenge, epoch, "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: bytes}))
+			check(t, h.send(t.Context(), handshake.StepChallenge, epoch, "", handshake.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: bytes}))
 			if _, _, err := h.answer(t.Context(), epoch, 2*time.Second); err == nil {
 				t.Error("rome signed it")
 			}
@@ -174,7 +175,7 @@ func TestAgentsSignNothingButNonces(t *testing.T) {
 	}
 	t.Run("a nonce is signed, so that this test could fail", func(t *testing.T) {
 		epoch := newEpoch(t)
-		check(t, h.send(t.Context(), liqo.StepChallenge, epoch, "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
+		check(t, h.send(t.Context(), handshake.StepChallenge, epoch, "", handshake.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
 		_, _, err := h.answer(t.Context(), epoch, 30*time.Second)
 		check(t, err)
 	})
@@ -195,12 +196,12 @@ func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 	env := openEmpty(t)
 	h := playProvider(t, env)
 	epoch := newEpoch(t)
-	check(t, h.send(t.Context(), liqo.StepChallenge, epoch, "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
+	check(t, h.send(t.Context(), handshake.StepChallenge, epoch, "", handshake.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
 	answer, digest, err := h.answer(t.Context(), epoch, 30*time.Second)
 	check(t, err)
 	crt := selfSigned(t, answer)
 	proxy, own := "http://127.0.0.1:39081", env.Playground.Clusters[provider].URL()
-	for name, credentials := range map[string]liqo.Credentials{
+	for name, credentials := range map[string]handshake.Credentials{
 		"the metadata service":            {APIServer: "https://169.254.169.254:443"},
 		"loopback":                        {APIServer: "https://127.0.0.1:1"},
 		"the consumer's own API server":   {APIServer: env.Playground.Clusters["rome"].URL()},
@@ -211,14 +212,14 @@ func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			credentials.TenantNamespace, credentials.SignedCRT = "liqo-tenant-rome", crt
-			check(t, h.send(t.Context(), liqo.StepCredentials, epoch, digest, credentials))
+			check(t, h.send(t.Context(), handshake.StepCredentials, epoch, digest, credentials))
 			h.awaitNoIdentity(t)
 		})
 	}
 	t.Run("those that lead to the advertised API server are taken, so that this test could fail", func(t *testing.T) {
-		credentials := liqo.Credentials{TenantNamespace: "liqo-tenant-rome", SignedCRT: crt, APIServer: own}
-		check(t, h.send(t.Context(), liqo.StepCredentials, epoch, digest, credentials))
-		identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), liqo.IdentityName(provider))
+		credentials := handshake.Credentials{TenantNamespace: "liqo-tenant-rome", SignedCRT: crt, APIServer: own}
+		check(t, h.send(t.Context(), handshake.StepCredentials, epoch, digest, credentials))
+		identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), object.IdentityName(provider))
 		check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) {
 			return "", env.Member("rome").Get(ctx, client.ObjectKeyFromObject(identity), identity)
 		}))
@@ -236,7 +237,7 @@ func newEpoch(t *testing.T) string {
 }
 
 // selfSigned is a certificate for the key that signed an answer, of a CA of the provider's own.
-func selfSigned(t *testing.T, answer liqo.Answer) []byte {
+func selfSigned(t *testing.T, answer handshake.Answer) []byte {
 	t.Helper()
 	block, _ := pem.Decode(answer.CSR)
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
@@ -252,7 +253,7 @@ func selfSigned(t *testing.T, answer liqo.Answer) []byte {
 // awaitNoIdentity fails if rome's Liqo is given credentials of the hostile provider.
 func (h *hostile) awaitNoIdentity(t *testing.T) {
 	t.Helper()
-	identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), liqo.IdentityName(provider))
+	identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), object.IdentityName(provider))
 	rome := h.env.Member("rome")
 	err := e2e.Await(t.Context(), 2*time.Second, func(ctx context.Context) (string, error) {
 		return "", rome.Get(ctx, client.ObjectKeyFromObject(identity), identity)

@@ -10,7 +10,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // NamespaceMapPath is where the webhook that mends replicated NamespaceMaps is served.
@@ -25,14 +26,14 @@ func SetupNamespaceMaps(mgr ctrl.Manager) {
 // mendNamespaceMap takes the label by which virtual kubelets of this cluster find their
 // NamespaceMap off one that a peer's control plane writes. Other writers are left alone.
 func mendNamespaceMap(_ context.Context, req admission.Request) admission.Response {
-	if !slices.Contains(req.UserInfo.Groups, liqo.ControlPlaneGroup) {
+	if !slices.Contains(req.UserInfo.Groups, object.ControlPlaneGroup) {
 		return admission.Allowed("")
 	}
 	obj := &unstructured.Unstructured{}
 	if err := obj.UnmarshalJSON(req.Object.Raw); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	if !liqo.Disown(obj) {
+	if !guard.Disown(obj) {
 		return admission.Allowed("")
 	}
 	mended, err := json.Marshal(obj)

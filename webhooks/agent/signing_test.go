@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 func encode(t *testing.T, obj any) runtime.RawExtension {
@@ -28,35 +29,35 @@ func encode(t *testing.T, obj any) runtime.RawExtension {
 }
 
 func TestSliceOfAPeerIsChecked(t *testing.T) {
-	slice := func(csr string, change ...func(*liqo.ResourceSlice)) *liqo.ResourceSlice {
-		s := &liqo.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "res-a-1"}, Spec: liqo.ResourceSliceSpec{CSR: []byte(csr)}}
+	slice := func(csr string, change ...func(*object.ResourceSlice)) *object.ResourceSlice {
+		s := &object.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "res-a-1"}, Spec: object.ResourceSliceSpec{CSR: []byte(csr)}}
 		for _, c := range change {
 			c(s)
 		}
 		return s
 	}
-	deleting := func(s *liqo.ResourceSlice) { s.DeletionTimestamp = new(metav1.Now()) }
+	deleting := func(s *object.ResourceSlice) { s.DeletionTimestamp = new(metav1.Now()) }
 	tests := map[string]struct {
 		groups  []string
-		before  *liqo.ResourceSlice
-		object  *liqo.ResourceSlice
+		before  *object.ResourceSlice
+		object  *object.ResourceSlice
 		verdict error
 		// code of the refusal, 0 where it is allowed; asked is whether a verdict was asked for.
 		code  int32
 		asked bool
 	}{
 		"a good one is taken":                              {object: slice("good"), asked: true},
-		"a bad one is invalid, so that Liqo tries again":   {object: slice("bad"), verdict: &liqo.Refusal{}, code: 422, asked: true},
+		"a bad one is invalid, so that Liqo tries again":   {object: slice("bad"), verdict: &guard.Refusal{}, code: 422, asked: true},
 		"one that cannot be checked waits":                 {object: slice("good"), verdict: errors.New("no API server"), code: 500, asked: true},
-		"an update of something else is not held up":       {before: slice("bad"), object: slice("bad"), verdict: &liqo.Refusal{}},
-		"an update of the request is checked":              {before: slice("good"), object: slice("bad"), verdict: &liqo.Refusal{}, code: 422, asked: true},
-		"one that is being deleted is not held up":         {before: slice("good"), object: slice("bad", deleting), verdict: &liqo.Refusal{}},
-		"what this cluster writes itself is not looked at": {groups: []string{"system:authenticated"}, object: slice("bad"), verdict: &liqo.Refusal{}},
+		"an update of something else is not held up":       {before: slice("bad"), object: slice("bad"), verdict: &guard.Refusal{}},
+		"an update of the request is checked":              {before: slice("good"), object: slice("bad"), verdict: &guard.Refusal{}, code: 422, asked: true},
+		"one that is being deleted is not held up":         {before: slice("good"), object: slice("bad", deleting), verdict: &guard.Refusal{}},
+		"what this cluster writes itself is not looked at": {groups: []string{"system:authenticated"}, object: slice("bad"), verdict: &guard.Refusal{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			asked := false
-			s := &signing{slice: func(_ context.Context, consumer string, got *liqo.ResourceSlice) error {
+			s := &signing{slice: func(_ context.Context, consumer string, got *object.ResourceSlice) error {
 				asked = true
 				if consumer != "rome" || got.Name != "res-a-1" {
 					t.Errorf("asked about slice %q of %q", got.Name, consumer)
@@ -95,9 +96,9 @@ func TestRequestsOfLiqoAreChecked(t *testing.T) {
 		code    int32
 	}{
 		"a good one is taken":         {label: "true"},
-		"a bad one is refused":        {label: "true", verdict: &liqo.Refusal{}, code: 422},
-		"the label counts by itself":  {label: "false", verdict: &liqo.Refusal{}, code: 422},
-		"one of somebody else passes": {verdict: &liqo.Refusal{}},
+		"a bad one is refused":        {label: "true", verdict: &guard.Refusal{}, code: 422},
+		"the label counts by itself":  {label: "false", verdict: &guard.Refusal{}, code: 422},
+		"one of somebody else passes": {verdict: &guard.Refusal{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/metrics"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -93,7 +93,7 @@ type options struct {
 
 	offloadedLimits map[string]string
 	tenantLimits    map[string]string
-	objectLimits    liqo.ObjectLimits
+	objectLimits    guard.ObjectLimits
 	// objectLimitsProbe names a ResourceQuota in the agent's namespace.
 	objectLimitsProbe string
 	peerLifetime      time.Duration

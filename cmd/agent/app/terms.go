@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
 // maxNodeLabels is how many labels of nodes are shown; the schema of the Advertisement
@@ -97,7 +97,7 @@ func (t *terms) Terms() advertisement.Offered {
 	out := advertisement.Offered{
 		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(t.claims), Terms: t.offer(),
 	}
-	if at := t.place(); at != (liqo.Place{}) {
+	if at := t.place(); at != (guard.Place{}) {
 		out.Topology = &brokerv1alpha1.Topology{Region: at.Region, Zone: at.Zone}
 	}
 	if t.given("cluster-labels") {
@@ -122,9 +122,9 @@ func (t *terms) offer() offering.Terms {
 }
 
 // place of the cluster.
-func (t *terms) place() liqo.Place {
+func (t *terms) place() guard.Place {
 	c := t.configured()
-	at := liqo.Place{Region: c.Region, Zone: c.Zone}
+	at := guard.Place{Region: c.Region, Zone: c.Zone}
 	if t.given("region") {
 		at.Region = t.region
 	}

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
 // reassertQuotas is how often the quotas are compared with the limits when no namespace
@@ -24,7 +24,7 @@ func setupObjectQuotas(mgr manager.Manager, opts Options) error {
 		return nil
 	}
 	return wholeController(mgr, "objectquota").
-		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(predicate.NewPredicateFuncs(liqo.BoundsObjects))).
+		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(predicate.NewPredicateFuncs(guard.BoundsObjects))).
 		Complete(whole{
 			keep:  func(ctx context.Context) error { return opts.Peering.KeepObjectQuotas(ctx, limits) },
 			again: reassertQuotas,

@@ -59,7 +59,7 @@ func TestConditionsSayWhyNothingNewIsPlaced(t *testing.T) {
 			},
 			want: []string{"Reliable=False Paused"},
 			says: []string{
-				"nothing new is placed here, 5 failures in a row, tries again at 2026-11-20T10:02:00Z (3 for berlin, 2 for rome)",
+				"no new placements: 5 failures in a row, tries again at 2026-11-20T10:02:00Z (3 for berlin, 2 for rome)",
 				"annotation broker.fluidos.eu/lift-pauses",
 			},
 		},
@@ -74,7 +74,7 @@ func TestConditionsSayWhyNothingNewIsPlaced(t *testing.T) {
 		},
 		"a requester that one provider keeps away": {
 			view: broker.ClusterView{Excess: &decision.Excess{By: map[string]string{"paris": "rome ran more than paris granted it"}}},
-			want: []string{"WithinGrants=False ExceededGrant"}, says: []string{"rome ran more than paris granted it", "what was granted before stays"},
+			want: []string{"WithinGrants=False ExceededGrant"}, says: []string{"rome ran more than paris granted it", "existing grants stay"},
 		},
 		"a requester that all keep away": {
 			view: broker.ClusterView{Excess: &decision.Excess{All: "no cluster takes anything new of it", By: map[string]string{"paris": "paris does not"}}},
@@ -133,7 +133,7 @@ func TestConditionsOfConductAreToldOnceForEachReason(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
-			(&Reconciler{recorder: recorder}).tellConduct(test.before, test.after)
+			(&Reconciler{recorder: recorder}).recordConduct(test.before, test.after)
 			if got := recorded(recorder); got != test.want {
 				t.Errorf("events %q, want %q", got, test.want)
 			}
