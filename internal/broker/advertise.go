@@ -284,7 +284,7 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 			return err
 		}
 		t.presenceOf(offer.ClusterID).heard = t.now()
-		return t.record(ledger.Event{Offer: offer})
+		return t.record(ledger.Event{Change: offer})
 	})
 }
 
@@ -295,7 +295,7 @@ func (t *term) renounce(offer *ledger.Offer) error {
 	if other == nil || other.Agent || other.ClusterID == offer.ClusterID {
 		return nil
 	}
-	return t.record(ledger.Event{Offer: &ledger.Offer{ClusterID: other.ClusterID}})
+	return t.record(ledger.Event{Change: &ledger.Offer{ClusterID: other.ClusterID}})
 }
 
 // WithdrawManifest takes back what a deleted manifest offered. What is reserved
@@ -306,7 +306,7 @@ func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) er
 		if known == nil || known.Agent || known.Source == nil || known.Source.UID != uid {
 			return nil
 		}
-		return t.record(ledger.Event{Offer: &ledger.Offer{ClusterID: clusterID}})
+		return t.record(ledger.Event{Change: &ledger.Offer{ClusterID: clusterID}})
 	})
 }
 

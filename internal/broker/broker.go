@@ -250,7 +250,7 @@ func (b *Broker) Confirm(ctx context.Context) error {
 			return t.errRecovering()
 		}
 		// A record that says nothing can only be written by who has the journal.
-		return t.record(ledger.Event{Forget: &ledger.Forget{}})
+		return t.record(ledger.Event{Change: &ledger.Forget{}})
 	})
 }
 

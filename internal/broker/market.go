@@ -160,7 +160,7 @@ func (t *term) setCeilings() {
 		return
 	}
 	t.b.opts.Log.Info("ceilings of over-subscription change", "ceilings", ratios.Texts())
-	if err := t.record(ledger.Event{Ceilings: &ledger.Ceilings{OverSubscription: ratios}}); err != nil {
+	if err := t.record(ledger.Event{Change: &ledger.Ceilings{OverSubscription: ratios}}); err != nil {
 		t.b.opts.Log.Error(err, "ceilings of over-subscription could not be set; they are with the next term")
 	}
 }

@@ -167,7 +167,7 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.grantNew(q, *choice, func(r *ledger.Reserve) ledger.Event { return ledger.Event{Reserve: r} })
+	return t.grantNew(q, *choice, func(r *ledger.Reserve) ledger.Event { return ledger.Event{Change: r} })
 }
 
 // place chooses for a new request, that is to wait for nobody.
@@ -254,7 +254,7 @@ func (t *term) renew(r *ledger.Reservation) error {
 	if until.Sub(r.Until) < renewEvery/2 {
 		return nil
 	}
-	return t.record(ledger.Event{Renew: &ledger.Renew{Name: r.Name, Until: until}})
+	return t.record(ledger.Event{Change: &ledger.Renew{Name: r.Name, Until: until}})
 }
 
 // mint makes a name that was never used: Liqo punishes a slice whose name comes again.

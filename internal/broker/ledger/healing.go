@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
@@ -109,7 +110,11 @@ func (r *Reservation) Serving() *Placement {
 	return r.Current()
 }
 
-func (s *State) checkHeal(h *Heal) error {
+func (*Heal) kind() string { return "heal" }
+
+func (h *Heal) subject() string { return h.Name }
+
+func (h *Heal) check(s *State) error {
 	if err := s.checkLive(h.Name); err != nil {
 		return err
 	}
@@ -122,3 +127,5 @@ func (s *State) checkHeal(h *Heal) error {
 	}
 	return s.checkFits(h.Provider, r.Amounts)
 }
+
+func (h *Heal) apply(s *State, at time.Time) { s.placeElsewhere(at, h.Name, h.Provider, h.Explanation) }

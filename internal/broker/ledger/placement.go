@@ -1,155 +1,115 @@
 package ledger
 
 import (
-	"cmp"
-	"slices"
+	"fmt"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Apply makes the event, which stands at position in the log. On an error, which
-// is that of Check, nothing is changed.
-//
-//nolint:gocyclo // a case for every kind of event
-func (s *State) Apply(position uint64, e *Event) error {
-	if err := s.Check(e); err != nil {
-		return err
+// PlacementRef names one placement.
+type PlacementRef struct {
+	Name      string `json:"name"`
+	Placement int32  `json:"placement"`
+}
+
+// String is the placement's name.
+func (ref PlacementRef) String() string { return PlacementName(ref.Name, ref.Placement) }
+
+// subject serves every change that names its placement by embedding PlacementRef.
+func (ref PlacementRef) subject() string { return ref.Name }
+
+func (s *State) placement(ref PlacementRef) (*Reservation, *Placement) {
+	r := s.reservations[ref.Name]
+	if r == nil {
+		return nil, nil
 	}
-	s.position = position
-	switch {
-	case e.Offer != nil:
-		s.applyOffer(e.At, e.Offer)
-	case e.Reserve != nil:
-		s.applyReserve(e.At, e.Reserve)
-	case e.Move != nil:
-		s.applyMove(e.At, e.Move)
-	case e.Acknowledge != nil:
-		s.applyAcknowledge(e.At, e.Acknowledge)
-	case e.NodeReady != nil:
-		s.applyNodeReady(e.At, e.NodeReady)
-	case e.Withdraw != nil:
-		s.applyWithdraw(e.At, e.Withdraw)
-	case e.ProviderGone != nil:
-		r, p := s.placement(*e.ProviderGone)
-		s.keptWithin(e.At, r, p)
-		s.free(r, p)
-	case e.ConsumerGone != nil:
-		s.touch(*e.ConsumerGone, func(p *Placement) { p.ConsumerGone = true })
-	case e.End != nil:
-		s.applyEnd(e.At, e.End)
-	case e.Renew != nil:
-		r := s.reservations[e.Renew.Name]
-		r.Until, r.Changed = e.Renew.Until, position
-	case e.Change != nil:
-		s.applyChange(e.Change)
-	case e.Settle != nil:
-		s.applySettle(e.Settle)
-	case e.Reach != nil:
-		s.applyReach(e.Reach)
-	case e.Heal != nil:
-		s.applyMove(e.At, &Move{Name: e.Heal.Name, Provider: e.Heal.Provider, Explanation: e.Heal.Explanation})
-	case e.Recall != nil:
-		s.applyRecall(e.Recall)
-	case e.Close != nil:
-		s.applyClose(e.Close)
-	case e.Exceed != nil:
-		s.applyExceed(e.At, e.Exceed)
-	case e.Usage != nil:
-		s.applyUsage(e.Usage)
-	case e.Ceilings != nil:
-		s.applyCeilings(e.Ceilings)
-	case e.Shut != nil:
-		s.applyShut(e.At, e.Shut)
-	case e.Forget != nil:
-		s.applyForget(e.Forget)
-	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
-		s.applyQueue(e)
-	case e.Keep != nil, e.Take != nil, e.LetGo != nil:
-		s.applyHolds(e)
-	default:
-		s.applyRestored(e)
+	return r, r.Placement(ref.Placement)
+}
+
+func (s *State) checkLive(name string) error {
+	r := s.reservations[name]
+	if r == nil {
+		return fmt.Errorf("reservation %q: %w", name, ErrUnknown)
+	}
+	if r.EndReason != "" {
+		return fmt.Errorf("reservation %q: %w", name, ErrOver)
 	}
 	return nil
 }
 
-func (s *State) applyOffer(at time.Time, o *Offer) {
-	c := s.clusters[o.ClusterID]
-	if c == nil {
-		c = &Cluster{Offer: Offer{ClusterID: o.ClusterID}, holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{}}
-		s.clusters[o.ClusterID] = c
-	}
-	id := c.ClusterID // the one that reservations share
-	known := c.Agent
-	if o.Agent && !known {
-		c.AgentSince = at
-	}
-	earlier, used := c.Source, c.Used
-	c.Offer, c.OfferedAt = *o, at
-	if o.UsedApart {
-		c.Used = used
-	}
-	c.ClusterID = id
-	s.index(c, earlier)
-	c.stretch = s.stretchOf(o)
-	c.Agent = known || o.Agent
-	c.recount()
-	if c.Agent && !known {
-		s.touchHolders(c)
-	}
-}
-
-func (s *State) applyShut(at time.Time, v *Shut) {
-	if mutant.Active != mutant.ForgetTombstone {
-		s.shut[keyRef{v.Requester, v.Key}] = at
-	}
-}
-
-func (s *State) applyReserve(at time.Time, v *Reserve) {
-	r := &Reservation{Reserve: *v, CreatedAt: instantOf(at)}
-	s.enter(r)
-	s.place(at, r, v.Provider)
-}
-
-// enter has a new reservation be found by its name and by its key.
-func (s *State) enter(r *Reservation) {
-	s.share(&r.Reserve)
-	s.reservations[r.Name] = r
-	if mutant.Active != mutant.ForgetKey {
-		s.keys[keyRef{r.Requester, r.Key}] = r
-	}
-}
-
-func (s *State) applyMove(at time.Time, m *Move) {
-	r := s.reservations[m.Name]
-	r.Provider, r.Explanation = m.Provider, m.Explanation
-	s.place(at, r, m.Provider)
-}
-
-func (s *State) place(at time.Time, r *Reservation, provider string) {
-	number := r.last() + 1
-	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.clusters[provider].ClusterID, AssignedAt: instantOf(at)})
-	r.Changed = s.position
-	name := PlacementName(r.Name, number)
-	s.clusters[provider].hold(name, r.Amounts)
-	s.clusters[provider].Record.Granted++
-	s.providing(at, provider, false, func(c *Conduct) { c.try(at, r.Requester, name) })
-}
-
-func (s *State) touch(ref PlacementRef, change func(*Placement)) {
+func (s *State) checkStanding(ref PlacementRef) error {
 	r, p := s.placement(ref)
-	change(p)
-	r.Changed = s.position
+	if p == nil {
+		return fmt.Errorf("placement %s: %w", ref, ErrUnknown)
+	}
+	if !r.Stands(p) {
+		return fmt.Errorf("placement %s: %w", ref, ErrOver)
+	}
+	return nil
 }
 
-// applyAcknowledge counts as a success where no agent can report that the node is Ready.
-func (s *State) applyAcknowledge(at time.Time, ref *PlacementRef) {
-	r, p := s.placement(*ref)
+// checkLeft: only what has been given up can be gone, so that an agent that says
+// Gone by mistake frees nothing.
+func (s *State) checkLeft(ref PlacementRef) error {
+	r, p := s.placement(ref)
+	if p == nil {
+		return fmt.Errorf("placement %s: %w", ref, ErrUnknown)
+	}
+	if r.Stands(p) {
+		return fmt.Errorf("placement %s: %w: it still stands", ref, ErrTaken)
+	}
+	return nil
+}
+
+// Move grants another placement on another provider.
+type Move struct {
+	Name        string      `json:"name"`
+	Provider    string      `json:"provider"`
+	Explanation Explanation `json:"explanation,omitempty"`
+}
+
+func (*Move) kind() string { return "move" }
+
+func (m *Move) subject() string { return m.Name }
+
+func (m *Move) check(s *State) error {
+	if err := s.checkLive(m.Name); err != nil {
+		return err
+	}
+	r := s.reservations[m.Name]
+	if r.Waiting != nil {
+		return fmt.Errorf("reservation %q: %w: it waits", m.Name, ErrTaken)
+	}
+	if r.Stands(r.Current()) {
+		return fmt.Errorf("reservation %q: %w: placement %d still stands", m.Name, ErrTaken, r.Current().Number)
+	}
+	return s.checkFits(m.Provider, r.Amounts)
+}
+
+func (m *Move) apply(s *State, at time.Time) { s.placeElsewhere(at, m.Name, m.Provider, m.Explanation) }
+
+// placeElsewhere gives a reservation its next placement.
+func (s *State) placeElsewhere(at time.Time, name, provider string, why Explanation) {
+	r := s.reservations[name]
+	r.Provider, r.Explanation = provider, why
+	s.place(at, r, provider)
+}
+
+// Acknowledge notes that the provider has accepted a placement.
+type Acknowledge struct{ PlacementRef }
+
+func (*Acknowledge) kind() string { return "acknowledge" }
+
+func (a *Acknowledge) check(s *State) error { return s.checkStanding(a.PlacementRef) }
+
+// apply counts as a success where no agent can report that the node is Ready.
+func (a *Acknowledge) apply(s *State, at time.Time) {
+	r, p := s.placement(a.PlacementRef)
 	if p.AcknowledgedAt.IsZero() && !s.HasAgent(r.Requester) {
 		s.served(at, r, p)
 	}
-	s.touch(*ref, func(p *Placement) { p.acknowledge(at) })
+	s.touch(a.PlacementRef, func(p *Placement) { p.acknowledge(at) })
 }
 
 // acknowledge keeps the first instant: a provider that repeats itself must not put
@@ -160,7 +120,33 @@ func (p *Placement) acknowledge(at time.Time) {
 	}
 }
 
-func (s *State) applyWithdraw(at time.Time, w *Withdraw) {
+func (s *State) touch(ref PlacementRef, change func(*Placement)) {
+	r, p := s.placement(ref)
+	change(p)
+	r.Changed = s.position
+}
+
+// Withdraw gives one placement up; its capacity stays held until the provider
+// says that it is gone.
+type Withdraw struct {
+	PlacementRef
+	Reason string `json:"reason"`
+	// Refused is whether the provider itself gave it up.
+	Refused bool `json:"refused,omitempty"`
+}
+
+func (*Withdraw) kind() string { return "withdraw" }
+
+// checkWithdraw and checkEnd ask for a reason because a placement without one
+// still stands, and what stands must not be given back.
+func (w *Withdraw) check(s *State) error {
+	if w.Reason == "" {
+		return fmt.Errorf("placement %s: %w: withdrawn without reason", w.PlacementRef, ErrMalformed)
+	}
+	return s.checkStanding(w.PlacementRef)
+}
+
+func (w *Withdraw) apply(s *State, at time.Time) {
 	r, p := s.placement(w.PlacementRef)
 	s.recordLeft(at, r, p, w)
 	p.Withdrawn, p.Ready = w.Reason, false
@@ -169,20 +155,6 @@ func (s *State) applyWithdraw(at time.Time, w *Withdraw) {
 	}
 	r.Provider, r.Changed = r.Current().Provider, s.position
 	s.giveUp(at, r, p)
-}
-
-func (s *State) applyEnd(at time.Time, e *End) {
-	r := s.reservations[e.Name]
-	s.leaveQueue(r)
-	r.EndReason = e.Reason
-	r.remember(func(h *History) { h.EndMessage, h.EndedAt = e.Message, at })
-	if e.Explanation != "" {
-		r.Explanation = e.Explanation
-	}
-	r.Changed = s.position
-	for i := range r.Placements {
-		s.giveUp(at, r, &r.Placements[i])
-	}
 }
 
 // giveUp settles the sides of a placement that no agent speaks for: nobody made
@@ -208,6 +180,20 @@ func (s *State) giveUp(at time.Time, r *Reservation, p *Placement) {
 	}
 }
 
+// ProviderGone notes that the provider of a placement has taken everything down. It
+// gives the capacity back.
+type ProviderGone struct{ PlacementRef }
+
+func (*ProviderGone) kind() string { return "providerGone" }
+
+func (g *ProviderGone) check(s *State) error { return s.checkLeft(g.PlacementRef) }
+
+func (g *ProviderGone) apply(s *State, at time.Time) {
+	r, p := s.placement(g.PlacementRef)
+	s.keptWithin(at, r, p)
+	s.free(r, p)
+}
+
 func (s *State) free(r *Reservation, p *Placement) {
 	r.Changed = s.position
 	if p.ProviderGone {
@@ -220,39 +206,13 @@ func (s *State) free(r *Reservation, p *Placement) {
 	s.clusters[p.Provider].drop(PlacementName(r.Name, p.Number))
 }
 
-func (s *State) applyForget(f *Forget) {
-	for _, name := range f.Names {
-		r := s.reservations[name]
-		if r == nil {
-			continue // named twice
-		}
-		delete(s.keys, keyRef{r.Requester, r.Key})
-		delete(s.reservations, name)
-	}
-	for _, k := range f.Keys {
-		delete(s.shut, keyRef{k.Requester, k.Key})
-	}
-}
+// ConsumerGone notes that the requester has taken its side of a placement down.
+type ConsumerGone struct{ PlacementRef }
 
-// ShutKeys calls f for every shut key with the time since when it is, in no order.
-func (s *State) ShutKeys(f func(Shut, time.Time)) {
-	for ref, at := range s.shut {
-		f(Shut{Requester: ref.requester, Key: ref.key}, at)
-	}
-}
+func (*ConsumerGone) kind() string { return "consumerGone" }
 
-// ShutBefore returns the keys that were shut before an instant, sorted.
-func (s *State) ShutBefore(t time.Time) []Shut {
-	var out []Shut
-	for ref, at := range s.shut {
-		if at.Before(t) {
-			out = append(out, Shut{Requester: ref.requester, Key: ref.key})
-		}
-	}
-	slices.SortFunc(out, Shut.compare)
-	return out
-}
+func (g *ConsumerGone) check(s *State) error { return s.checkLeft(g.PlacementRef) }
 
-func (k Shut) compare(other Shut) int {
-	return cmp.Or(cmp.Compare(k.Requester, other.Requester), cmp.Compare(k.Key, other.Key))
+func (g *ConsumerGone) apply(s *State, _ time.Time) {
+	s.touch(g.PlacementRef, func(p *Placement) { p.ConsumerGone = true })
 }

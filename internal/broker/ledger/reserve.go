@@ -1,135 +1,59 @@
 package ledger
 
 import (
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// Refusals of Check; match with errors.Is.
-var (
-	// ErrOverbooked: the provider's offer does not hold the amounts.
-	ErrOverbooked = errors.New("does not fit into what the provider offers")
-	// ErrUnknown: the event names a cluster, reservation or placement that is not
-	// in the book.
-	ErrUnknown = errors.New("not in the book")
-	// ErrTaken: the name or the key is in use, or the key is shut.
-	ErrTaken = errors.New("already taken")
-	// ErrOver: the reservation or the placement has ended.
-	ErrOver = errors.New("has ended")
-	// ErrMalformed: the event says nothing or too much.
-	ErrMalformed = errors.New("malformed event")
-)
-
-// Check says whether Apply would take the event, and why not.
-//
-//nolint:gocyclo // a case for every kind of event
-func (s *State) Check(e *Event) error {
-	if e.changes() != 1 {
-		return fmt.Errorf("%w: %d changes in one event, want 1", ErrMalformed, e.changes())
-	}
-	switch {
-	case e.Offer != nil:
-		return checkOffer(e.Offer)
-	case e.Reserve != nil:
-		return s.checkReserve(e.Reserve)
-	case e.Move != nil:
-		return s.checkMove(e.Move)
-	case e.Acknowledge != nil:
-		return s.checkStanding(*e.Acknowledge)
-	case e.NodeReady != nil:
-		return s.checkStanding(e.NodeReady.PlacementRef)
-	case e.Withdraw != nil:
-		return s.checkWithdraw(e.Withdraw)
-	case e.ProviderGone != nil:
-		return s.checkLeft(*e.ProviderGone)
-	case e.ConsumerGone != nil:
-		return s.checkLeft(*e.ConsumerGone)
-	case e.End != nil:
-		return s.checkEnd(e.End)
-	case e.Renew != nil:
-		return s.checkLive(e.Renew.Name)
-	case e.Change != nil:
-		return s.checkChange(e.Change)
-	case e.Settle != nil:
-		return s.checkSettle(e.Settle)
-	case e.Reach != nil:
-		return s.checkReach(e.Reach)
-	case e.Heal != nil:
-		return s.checkHeal(e.Heal)
-	case e.Recall != nil:
-		return s.checkRecall(e.Recall)
-	case e.Close != nil:
-		return s.checkClose(e.Close)
-	case e.Exceed != nil:
-		return s.checkExceed(e.Exceed)
-	case e.Usage != nil:
-		return s.checkUsage(e.Usage)
-	case e.Ceilings != nil:
-		return checkCeilings(e.Ceilings)
-	case e.Shut != nil:
-		return s.checkKeyFree(e.Shut.Requester, e.Shut.Key)
-	case e.Forget != nil:
-		return s.checkForget(e.Forget)
-	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
-		return s.checkQueue(e)
-	case e.Keep != nil, e.Take != nil, e.LetGo != nil:
-		return s.checkHolds(e)
-	default:
-		return s.checkRestored(e)
-	}
+// Reserve grants a reservation its first placement.
+type Reserve struct {
+	Name      string `json:"name"`
+	Key       string `json:"key"`
+	Digest    string `json:"digest"`
+	Requester string `json:"requester"`
+	Tenant    string `json:"tenant,omitempty"`
+	Priority  int32  `json:"priority,omitempty"`
+	// Queue is whether it waits where no cluster can hold it, at first or later.
+	Queue   bool             `json:"queue,omitempty"`
+	Amounts quantity.Amounts `json:"amounts"`
+	// Target is the provider that was asked for, "" for any.
+	Target string `json:"target,omitempty"`
+	// Duration is how long it is held; 0 means as long as it is renewed.
+	Duration time.Duration `json:"duration,omitempty"`
+	// Until is when it ends unless it is renewed.
+	Until    time.Time `json:"until"`
+	Provider string    `json:"provider"`
+	// Patient is whether it stays with a provider that is lost.
+	Patient bool `json:"patient,omitempty"`
+	// Wait is how long it waits at most; 0 leaves that to the configuration.
+	Wait time.Duration `json:"wait,omitempty"`
+	// Object is the Reservation a user made in the broker cluster; nil for one that
+	// an agent asked for.
+	Object *ObjectRef `json:"object,omitempty"`
+	// Explanation is the decision as it is shown; the ledger does not read it.
+	Explanation Explanation `json:"explanation,omitempty"`
+	// Terms are what every provider of it has to meet, nil for none; the ledger only keeps
+	// them. Demands reads them.
+	*terms.Terms
 }
 
-func (e *Event) changes() int {
-	n := 0
-	for _, set := range []bool{
-		e.Offer != nil, e.Reserve != nil, e.Move != nil, e.Acknowledge != nil,
-		e.NodeReady != nil, e.Withdraw != nil, e.ProviderGone != nil, e.ConsumerGone != nil,
-		e.End != nil, e.Renew != nil, e.Shut != nil, e.Forget != nil,
-		e.Lineage != nil, e.Announced != nil, e.Adopt != nil, e.Claim != nil, e.Change != nil,
-		e.Enqueue != nil, e.Grant != nil, e.Preempt != nil,
-		e.Settle != nil, e.Restate != nil, e.Reach != nil, e.Heal != nil, e.Keep != nil, e.Take != nil, e.LetGo != nil, e.Ceilings != nil, e.Recall != nil,
-		e.Close != nil, e.Exceed != nil, e.Usage != nil,
-	} {
-		if set {
-			n++
-		}
+// Demands are what every provider has to meet.
+func (r *Reserve) Demands() terms.Terms {
+	if r.Terms == nil {
+		return terms.Terms{}
 	}
-	return n
+	return *r.Terms
 }
 
-// checkOffer keeps every sum of the book within an int64: a sum that saturates
-// would differ between a book that counted up to it and one that was restored.
-func checkOffer(o *Offer) error {
-	if o.ClusterID == "" {
-		return fmt.Errorf("%w: offer without cluster", ErrMalformed)
-	}
-	if err := checkUsed(o.ClusterID, o.Used); err != nil {
-		return err
-	}
-	if err := o.OverSubscription.Check(); err != nil {
-		return fmt.Errorf("offer of %q: %w: %w", o.ClusterID, ErrMalformed, err)
-	}
-	for _, amounts := range []quantity.Amounts{o.Capacity, o.Allocatable, o.Allocated} {
-		if err := checkAmounts(amounts); err != nil {
-			return fmt.Errorf("offer of %q: %w", o.ClusterID, err)
-		}
-	}
-	return nil
-}
+func (*Reserve) kind() string { return "reserve" }
 
-func checkAmounts(amounts quantity.Amounts) error {
-	for name, amount := range amounts {
-		if amount < 0 || amount > quantity.Limit {
-			return fmt.Errorf("%w: %d of %s, want 0 to %d", ErrMalformed, amount, name, quantity.Limit)
-		}
-	}
-	return nil
-}
+func (r *Reserve) subject() string { return r.Name }
 
-func (s *State) checkReserve(r *Reserve) error {
+func (r *Reserve) check(s *State) error {
 	if err := s.checkRequest(r); err != nil {
 		return err
 	}
@@ -158,20 +82,6 @@ func (s *State) checkKeyFree(requester, key string) error {
 	return nil
 }
 
-func (s *State) checkMove(m *Move) error {
-	if err := s.checkLive(m.Name); err != nil {
-		return err
-	}
-	r := s.reservations[m.Name]
-	if r.Waiting != nil {
-		return fmt.Errorf("reservation %q: %w: it waits", m.Name, ErrTaken)
-	}
-	if r.Stands(r.Current()) {
-		return fmt.Errorf("reservation %q: %w: placement %d still stands", m.Name, ErrTaken, r.Current().Number)
-	}
-	return s.checkFits(m.Provider, r.Amounts)
-}
-
 func (s *State) checkFits(provider string, amounts quantity.Amounts) error {
 	c := s.clusters[provider]
 	if c == nil {
@@ -183,77 +93,27 @@ func (s *State) checkFits(provider string, amounts quantity.Amounts) error {
 	return nil
 }
 
-func (s *State) checkLive(name string) error {
-	r := s.reservations[name]
-	if r == nil {
-		return fmt.Errorf("reservation %q: %w", name, ErrUnknown)
-	}
-	if r.EndReason != "" {
-		return fmt.Errorf("reservation %q: %w", name, ErrOver)
-	}
-	return nil
+func (v *Reserve) apply(s *State, at time.Time) {
+	r := &Reservation{Reserve: *v, CreatedAt: instantOf(at)}
+	s.enter(r)
+	s.place(at, r, v.Provider)
 }
 
-func (s *State) checkStanding(ref PlacementRef) error {
-	r, p := s.placement(ref)
-	if p == nil {
-		return fmt.Errorf("placement %s: %w", ref, ErrUnknown)
+// enter has a new reservation be found by its name and by its key.
+func (s *State) enter(r *Reservation) {
+	s.share(&r.Reserve)
+	s.reservations[r.Name] = r
+	if mutant.Active != mutant.ForgetKey {
+		s.keys[keyRef{r.Requester, r.Key}] = r
 	}
-	if !r.Stands(p) {
-		return fmt.Errorf("placement %s: %w", ref, ErrOver)
-	}
-	return nil
 }
 
-// checkWithdraw and checkEnd ask for a reason because a placement without one
-// still stands, and what stands must not be given back.
-func (s *State) checkWithdraw(w *Withdraw) error {
-	if w.Reason == "" {
-		return fmt.Errorf("placement %s: %w: withdrawn without reason", w.PlacementRef, ErrMalformed)
-	}
-	return s.checkStanding(w.PlacementRef)
+func (s *State) place(at time.Time, r *Reservation, provider string) {
+	number := r.last() + 1
+	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.clusters[provider].ClusterID, AssignedAt: instantOf(at)})
+	r.Changed = s.position
+	name := PlacementName(r.Name, number)
+	s.clusters[provider].hold(name, r.Amounts)
+	s.clusters[provider].Record.Granted++
+	s.providing(at, provider, false, func(c *Conduct) { c.try(at, r.Requester, name) })
 }
-
-func (s *State) checkEnd(e *End) error {
-	if e.Reason == "" {
-		return fmt.Errorf("reservation %q: %w: ended without reason", e.Name, ErrMalformed)
-	}
-	return s.checkLive(e.Name)
-}
-
-// checkLeft: only what has been given up can be gone, so that an agent that says
-// Gone by mistake frees nothing.
-func (s *State) checkLeft(ref PlacementRef) error {
-	r, p := s.placement(ref)
-	if p == nil {
-		return fmt.Errorf("placement %s: %w", ref, ErrUnknown)
-	}
-	if r.Stands(p) {
-		return fmt.Errorf("placement %s: %w: it still stands", ref, ErrTaken)
-	}
-	return nil
-}
-
-func (s *State) checkForget(f *Forget) error {
-	for _, name := range f.Names {
-		r := s.reservations[name]
-		if r == nil {
-			return fmt.Errorf("reservation %q: %w", name, ErrUnknown)
-		}
-		if !s.Over(r) {
-			return fmt.Errorf("reservation %q: %w: it is not over", name, ErrTaken)
-		}
-	}
-	return nil
-}
-
-func (s *State) placement(ref PlacementRef) (*Reservation, *Placement) {
-	r := s.reservations[ref.Name]
-	if r == nil {
-		return nil, nil
-	}
-	return r, r.Placement(ref.Placement)
-}
-
-// String is the placement's name.
-func (ref PlacementRef) String() string { return PlacementName(ref.Name, ref.Placement) }
