@@ -11,7 +11,6 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queue"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -157,9 +156,6 @@ func (t *term) lineUp(r *ledger.Reservation) {
 	t.waiters.line.Remove(r.Name)
 	if r.Waiting != nil {
 		rank := queue.Rank{Priority: t.priority(r), Position: r.Waiting.Position}
-		if mutant.Active == mutant.OutOfOrder {
-			rank.Priority = 0
-		}
 		t.waiters.line.Add(queue.Waiter{ID: r.Name, Class: classOf(r), Needs: r.Amounts, Rank: rank})
 	}
 	t.earmark(r)

@@ -5,7 +5,6 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -70,7 +69,7 @@ func (t *term) providerReports(r *ledger.Reservation, p *ledger.Placement, repor
 	case v1.StatusReportStateRefused:
 		return t.refused(r, p, report)
 	case v1.StatusReportStateGone:
-		if p.ProviderGone && mutant.Active != mutant.ReleaseTwice {
+		if p.ProviderGone {
 			return nil
 		}
 		return t.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -71,14 +70,10 @@ func (r *Reservation) AskedOf(p *Placement) *Pending {
 // HeldBy is what the provider of a placement holds for it, or may hold.
 func (r *Reservation) HeldBy(p *Placement) quantity.Amounts {
 	held, asked := r.AgreedWith(p), r.AskedOf(p)
-	switch {
-	case asked == nil:
+	if asked == nil {
 		return held
-	case mutant.Active == mutant.HastyShrink:
-		return asked.Amounts
-	default:
-		return held.Max(asked.Amounts)
 	}
+	return held.Max(asked.Amounts)
 }
 
 // checkAmountsOf refuses a change of amounts that does not fit beside what is held, or

@@ -134,7 +134,9 @@ func consumerGone(name string, placement int32) Event {
 
 func end(name string, reason EndReason) Event { return Event{Change: &End{Name: name, Reason: reason}} }
 
-func renew(name string, until time.Time) Event { return Event{Change: &Renew{Name: name, Until: until}} }
+func renew(name string, until time.Time) Event {
+	return Event{Change: &Renew{Name: name, Until: until}}
+}
 
 func shut(requester, key string) Event { return Event{Change: &Shut{Requester: requester, Key: key}} }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
 
 // Shut makes a key unusable that never had a reservation.
@@ -21,10 +19,8 @@ func (*Shut) subject() string { return "" }
 
 func (k *Shut) check(s *State) error { return s.checkKeyFree(k.Requester, k.Key) }
 
-func (v *Shut) apply(s *State, at time.Time) {
-	if mutant.Active != mutant.ForgetTombstone {
-		s.shut[keyRef{v.Requester, v.Key}] = at
-	}
+func (k *Shut) apply(s *State, at time.Time) {
+	s.shut[keyRef{k.Requester, k.Key}] = at
 }
 
 // ShutKeys calls f for every shut key with the time since when it is, in no order.

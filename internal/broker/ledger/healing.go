@@ -3,8 +3,6 @@ package ledger
 import (
 	"fmt"
 	"time"
-
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
 
 // Heal grants a placement beside the one that stands, whose provider is lost or wants it
@@ -86,7 +84,7 @@ func (r *Reservation) WhyLeft(older *Placement) string {
 // serves is whether everybody who can speak for a placement has said that it is there.
 func (s *State) serves(r *Reservation, p *Placement) bool {
 	return (!p.AcknowledgedAt.IsZero() || !s.HasAgent(p.Provider)) &&
-		(p.Ready || !s.HasAgent(r.Requester) || mutant.Active == mutant.HastyLeave)
+		(p.Ready || !s.HasAgent(r.Requester))
 }
 
 // Beside is the placement that stands beside another one; nil, as nearly always, if none

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -64,7 +63,7 @@ type Quote struct {
 }
 
 // Over is whether it can not be taken over any more.
-func (q *Quote) Over() bool { return q.Ended != "" && mutant.Active != mutant.LateTake }
+func (q *Quote) Over() bool { return q.Ended != "" }
 
 // endedQuotes is how many quotes of a requester are remembered that are not held any more,
 // so that a late repetition is told what became of one.

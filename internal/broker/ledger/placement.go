@@ -3,8 +3,6 @@ package ledger
 import (
 	"fmt"
 	"time"
-
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
 
 // PlacementRef names one placement.
@@ -169,7 +167,7 @@ func (s *State) giveUp(at time.Time, r *Reservation, p *Placement) {
 		r.remember(func(h *History) { h.CallBack = nil })
 	}
 	r.forsake(p)
-	if !s.HasAgent(p.Provider) || mutant.Active == mutant.EarlyResale {
+	if !s.HasAgent(p.Provider) {
 		s.free(r, p)
 	}
 	if !s.HasAgent(r.Requester) || r.Unclaimed {
@@ -197,9 +195,6 @@ func (g *ProviderGone) apply(s *State, at time.Time) {
 func (s *State) free(r *Reservation, p *Placement) {
 	r.Changed = s.position
 	if p.ProviderGone {
-		if c := s.clusters[p.Provider]; mutant.Active == mutant.ReleaseTwice {
-			c.claimed = c.claimed.Sub(r.Amounts)
-		}
 		return
 	}
 	p.ProviderGone = true

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
@@ -87,25 +86,23 @@ func (s *State) checkFits(provider string, amounts quantity.Amounts) error {
 	if c == nil {
 		return fmt.Errorf("provider %q: %w", provider, ErrUnknown)
 	}
-	if short, ok := quantity.Fits(amounts, c.Available()); !ok && mutant.Active != mutant.StaleGrant {
+	if short, ok := quantity.Fits(amounts, c.Available()); !ok {
 		return fmt.Errorf("provider %q: %w: %s needs %d, has %d", provider, ErrOverbooked, short.Resource, short.Need, short.Have)
 	}
 	return nil
 }
 
-func (v *Reserve) apply(s *State, at time.Time) {
-	r := &Reservation{Reserve: *v, CreatedAt: instantOf(at)}
-	s.enter(r)
-	s.place(at, r, v.Provider)
+func (r *Reserve) apply(s *State, at time.Time) {
+	reservation := &Reservation{Reserve: *r, CreatedAt: instantOf(at)}
+	s.enter(reservation)
+	s.place(at, reservation, r.Provider)
 }
 
 // enter has a new reservation be found by its name and by its key.
 func (s *State) enter(r *Reservation) {
 	s.share(&r.Reserve)
 	s.reservations[r.Name] = r
-	if mutant.Active != mutant.ForgetKey {
-		s.keys[keyRef{r.Requester, r.Key}] = r
-	}
+	s.keys[keyRef{r.Requester, r.Key}] = r
 }
 
 func (s *State) place(at time.Time, r *Reservation, provider string) {

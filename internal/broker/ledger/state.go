@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -97,9 +96,6 @@ func (c *Cluster) recount() {
 	claimed := c.sumQuoted()
 	for name, held := range c.holds {
 		claimed.AddInPlace(held.Max(c.Used[name]))
-		if mutant.Active == mutant.CountBoth {
-			claimed.AddInPlace(c.Used[name])
-		}
 	}
 	for name, used := range c.Used {
 		if _, ok := c.holds[name]; !ok {
