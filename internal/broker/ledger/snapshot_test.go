@@ -112,6 +112,7 @@ func TestRestoreRefuses(t *testing.T) {
 		"a key shut twice":             {`{"shut":[{"requester":"rome","key":"a"},{"requester":"rome","key":"a"}]}`, ErrTaken},
 		"a cluster named twice":        {`{"clusters":[{"clusterID":"paris"},{"clusterID":"paris"}]}`, ErrTaken},
 		"a cluster below zero":         {`{"clusters":[{"clusterID":"paris","allocatable":{"cpu":-1}}]}`, ErrMalformed},
+		"an end at no time":            {`{` + clusters + `,"reservations":[{"name":"r","key":"a","EndReason":"Released",` + placed + `}]}`, ErrMalformed},
 		"a hold below zero":            {`{` + clusters + `,"reservations":[{"name":"r","key":"a","amounts":{"cpu":-1},` + placed + `}]}`, ErrMalformed},
 	}
 	for name, tc := range cases {
