@@ -25,10 +25,6 @@ var pure = []string{
 	"liqo/plan",
 }
 
-// deliberate are the packages with which tests break or kill the product. A binary
-// that is shipped contains none of what they do.
-var deliberate = []string{"internal/broker/mutant"}
-
 // wingOf returns the wing of a folder, "" for one that both may use. A package of test
 // doubles may join both wings, as tests do.
 func wingOf(path string) string {
@@ -65,7 +61,7 @@ func TestPurePackagesImportOnlyVocabulary(t *testing.T) {
 	for _, path := range pure {
 		p := find(t, path)
 		for _, imported := range p.own() {
-			if !within(imported, vocabulary...) && !within(imported, deliberate...) {
+			if !within(imported, vocabulary...) {
 				t.Errorf("%q imports %q: a pure package knows shared vocabulary only; join them in the package that uses both", path, imported)
 			}
 		}
@@ -92,7 +88,7 @@ func TestOnlyLiqoImportsLiqo(t *testing.T) {
 
 // A rule about a package that was moved or deleted would hold for ever.
 func TestRulesNamePackagesThatExist(t *testing.T) {
-	named := slices.Concat(wings["agent"], wings["broker"], vocabulary, pure, deliberate)
+	named := slices.Concat(wings["agent"], wings["broker"], vocabulary, pure)
 	for _, tree := range named {
 		if !slices.ContainsFunc(packages(t), func(p pkg) bool { return within(p.path(), tree) }) {
 			t.Errorf("a rule names %q, where there is no package: correct the rule", tree)

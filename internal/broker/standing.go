@@ -100,7 +100,7 @@ func (b *Broker) LiftPauses(ctx context.Context, clusterID, mark string) (lifted
 			return nil
 		}
 		lifted = c.Providing != nil || c.Consuming != nil
-		return t.record(ledger.Event{LiftPauses: &ledger.LiftPauses{ClusterID: clusterID, Mark: mark}})
+		return t.record(ledger.Event{Change: &ledger.LiftPauses{ClusterID: clusterID, Mark: mark}})
 	})
 	return lifted && err == nil, err
 }

@@ -1,20 +1,27 @@
 package ledger
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
-// LiftPauses forgets what went wrong between a cluster and its counterparts, as a provider
-// and as a requester: an operator has looked at it.
+// LiftPauses clears the failures of a cluster, as a provider and as a requester, after an
+// operator has looked into them.
 type LiftPauses struct {
 	ClusterID string `json:"clusterID"`
-	// Mark tells one request of the operator from the next: it stays in the cluster's object,
-	// and pauses that begin later are not lifted by it.
+	// Mark identifies one request of the operator. It stays on the cluster's object and must not
+	// lift pauses that begin later.
 	Mark string `json:"mark"`
 }
 
 // MaxMark is the length of the longest mark.
 const MaxMark = 64
 
-func (s *State) checkLiftPauses(l *LiftPauses) error {
+func (*LiftPauses) kind() string { return "liftPauses" }
+
+func (*LiftPauses) subject() string { return "" }
+
+func (l *LiftPauses) check(s *State) error {
 	if l.Mark == "" || len(l.Mark) > MaxMark {
 		return fmt.Errorf("pauses of %q: %w: a mark of %d bytes, want 1 to %d", l.ClusterID, ErrMalformed, len(l.Mark), MaxMark)
 	}
@@ -28,7 +35,7 @@ func (s *State) checkLiftPauses(l *LiftPauses) error {
 	return nil
 }
 
-func (s *State) applyLiftPauses(l *LiftPauses) {
+func (l *LiftPauses) apply(s *State, _ time.Time) {
 	c := s.clusters[l.ClusterID]
 	c.Lifted, c.Providing, c.Consuming = l.Mark, nil, nil
 }

@@ -135,7 +135,7 @@ func Restore(b []byte) (*State, error) {
 }
 
 func (s *State) restore(in *snapshot) error {
-	if err := checkCeilings(&in.Ceilings); err != nil {
+	if err := in.Ceilings.check(s); err != nil {
 		return err
 	}
 	s.position, s.branches, s.key, s.ceilings = in.Position, in.Branches, in.Key, in.Ceilings
@@ -170,7 +170,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 	if s.clusters[c.ClusterID] != nil {
 		return fmt.Errorf("cluster %q: %w", c.ClusterID, ErrTaken)
 	}
-	if err := checkOffer(&c.Offer); err != nil {
+	if err := c.Offer.check(s); err != nil {
 		return err
 	}
 	restored := &Cluster{
@@ -188,6 +188,9 @@ func (s *State) restoreReservation(r *Reservation) error {
 	if r == nil || r.Name == "" || len(r.Placements) == 0 && r.Waiting == nil && r.EndReason == "" {
 		return fmt.Errorf("%w: reservation without name or placement", ErrMalformed)
 	}
+	if r.EndReason != "" && r.History == nil {
+		return fmt.Errorf("reservation %q: %w: it ended at no time", r.Name, ErrMalformed)
+	}
 	if s.reservations[r.Name] != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, ErrTaken)
 	}
@@ -197,24 +200,11 @@ func (s *State) restoreReservation(r *Reservation) error {
 	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
-	r.History = r.restoredHistory()
 	if err := s.restorePlacements(r); err != nil {
 		return err
 	}
 	s.enter(r)
 	return nil
-}
-
-// restoredHistory is there where it must be. Former versions wrote one for all.
-func (r *Reservation) restoredHistory() *History {
-	switch {
-	case r.EndReason == "" && r.History != nil && *r.History == History{}:
-		return nil
-	case r.EndReason != "" && r.History == nil:
-		return &History{}
-	default:
-		return r.History
-	}
 }
 
 func (s *State) restorePlacements(r *Reservation) error {

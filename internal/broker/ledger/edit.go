@@ -8,7 +8,7 @@ import (
 )
 
 // Change edits a reservation that stands. What is not named stays.
-type Change struct {
+type Edit struct {
 	Name string `json:"name"`
 	// Generation numbers the requester's changes; it grows.
 	Generation int64 `json:"generation"`
@@ -25,7 +25,11 @@ type Change struct {
 	Fallback string `json:"fallback,omitempty"`
 }
 
-func (s *State) checkChange(c *Change) error {
+func (*Edit) kind() string { return "edit" }
+
+func (c *Edit) subject() string { return c.Name }
+
+func (c *Edit) check(s *State) error {
 	if err := s.checkLive(c.Name); err != nil {
 		return err
 	}
@@ -39,7 +43,7 @@ func (s *State) checkChange(c *Change) error {
 	return s.checkAmountsOf(r, c.Amounts)
 }
 
-func (s *State) applyChange(c *Change) {
+func (c *Edit) apply(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	if w := r.Waiting; w != nil {
 		w.Left = c.left(r.Duration, w.Left)
@@ -60,7 +64,7 @@ func (s *State) applyChange(c *Change) {
 }
 
 // left is how long one that waits is held in the end, which was left of a duration.
-func (c *Change) left(duration, left time.Duration) time.Duration {
+func (c *Edit) left(duration, left time.Duration) time.Duration {
 	switch {
 	case c.Duration == 0 || duration == 0:
 		return c.Duration
