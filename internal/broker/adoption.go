@@ -26,7 +26,7 @@ type adoptionRoom struct {
 	left quantity.Amounts
 }
 
-func (t *term) adoptionRoom(clusterID string, provided []provision) *adoptionRoom {
+func (t *session) adoptionRoom(clusterID string, provided []provision) *adoptionRoom {
 	room := &adoptionRoom{awaited: t.awaits(clusterID), places: maxUnclaimed}
 	c := t.state.Cluster(clusterID)
 	if c == nil || !room.awaited {
@@ -72,7 +72,7 @@ func (a *adoptionRoom) refuses(p *provision) string {
 
 // askRequester has a requester announce what it has, so that it claims what a provider has
 // announced in its name, or not. Nothing is kept from it meanwhile.
-func (t *term) askRequester(clusterID string) {
+func (t *session) askRequester(clusterID string) {
 	if t.recovery.told[clusterID] || t.recovery.asked[clusterID] || !t.state.HasAgent(clusterID) {
 		return
 	}
@@ -82,11 +82,11 @@ func (t *term) askRequester(clusterID string) {
 
 // isStranger reports whether a reservation stands on its provider's word alone, in the name
 // of a cluster that the broker does not know.
-func (t *term) isStranger(r *ledger.Reservation) bool {
+func (t *session) isStranger(r *ledger.Reservation) bool {
 	return r.Unclaimed && r.EndReason == "" && !t.state.HasAgent(r.Requester)
 }
 
 // strangerDeadline is when such a reservation ends.
-func (t *term) strangerDeadline(r *ledger.Reservation) time.Time {
+func (t *session) strangerDeadline(r *ledger.Reservation) time.Time {
 	return later(later(r.CreatedAt.Time(), t.began).Add(strangerPatience), t.settling())
 }

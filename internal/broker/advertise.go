@@ -29,7 +29,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
 	}
 	var receipt *v1.AdvertisementReceipt
-	err = b.changeOf(ctx, clusterID, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *session) error {
 		overtaken := t.presenceOf(clusterID).overtaken(adv.Epoch, adv.Sequence)
 		if err := t.hear(offer, adv.Epoch, adv.Sequence); err != nil {
 			return err
@@ -65,7 +65,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 
 // hear takes an agent's offer: at once into the ledger if it differs materially,
 // else it waits until somebody wants to reserve there.
-func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
+func (t *session) hear(offer *ledger.Offer, epoch, sequence int64) error {
 	p := t.presenceOf(offer.ClusterID)
 	if p.overtaken(epoch, sequence) {
 		return nil
@@ -268,7 +268,7 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 	if err := CheckOffer(offer); err != nil {
 		return fault.New(fault.Invalid, "%v", err)
 	}
-	return b.change(ctx, func(t *term) error {
+	return b.change(ctx, func(t *session) error {
 		known := t.state.Cluster(offer.ClusterID)
 		switch {
 		case known == nil || known.Source == nil && !known.Agent:
@@ -290,7 +290,7 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 
 // renounce withdraws what the object of an offer said of another cluster before it was
 // deleted and made anew.
-func (t *term) renounce(offer *ledger.Offer) error {
+func (t *session) renounce(offer *ledger.Offer) error {
 	other := t.state.ByManifest(offer.Source.Namespace, offer.Source.Name)
 	if other == nil || other.Agent || other.ClusterID == offer.ClusterID {
 		return nil
@@ -301,7 +301,7 @@ func (t *term) renounce(offer *ledger.Offer) error {
 // WithdrawManifest takes back what a deleted manifest offered. What is reserved
 // there stays held.
 func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) error {
-	return b.change(ctx, func(t *term) error {
+	return b.change(ctx, func(t *session) error {
 		known := t.state.Cluster(clusterID)
 		if known == nil || known.Agent || known.Source == nil || known.Source.UID != uid {
 			return nil
@@ -312,7 +312,7 @@ func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) er
 
 // ClusterOfManifest returns the cluster that a manifest speaks for, "" if none.
 func (b *Broker) ClusterOfManifest(ctx context.Context, namespace, name string) (clusterID, uid string, err error) {
-	err = b.change(ctx, func(t *term) error {
+	err = b.change(ctx, func(t *session) error {
 		if c := t.state.ByManifest(namespace, name); c != nil {
 			clusterID, uid = c.ClusterID, c.Source.UID
 		}

@@ -34,7 +34,7 @@ func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 // is only ever taken from the provider that serves the reservation: to go to another
 // one would move what runs. It is taken as a new request would be: after everybody whom
 // the same capacity fits has had it, and not from what others make room for.
-func (t *term) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) error {
+func (t *session) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
 	if r.Pending != nil {
 		return errAwaiting(r, r.Placement(r.Pending.Placement).Provider, fmt.Sprintf("change %d", r.Pending.Generation))
@@ -59,7 +59,7 @@ func (t *term) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) 
 
 // mayGrow refuses what the provider that serves a reservation cannot give beyond what it
 // holds, or what others have a right to before it.
-func (t *term) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error {
+func (t *session) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
 	if _, err := t.refresh(p.Provider); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (t *term) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error {
 
 // settleChange takes a provider's word on a change of amounts. What it says again, or of
 // a change that was settled otherwise, changes nothing.
-func (t *term) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (t *session) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	asked := r.AskedOf(p)
 	if asked == nil || asked.Generation != report.Change {
 		if report.Change <= r.Generation && r.Stands(p) {

@@ -94,7 +94,7 @@ type Refusal struct {
 	At             time.Time
 }
 
-func (t *term) accountOf(member string) *account {
+func (t *session) accountOf(member string) *account {
 	a := t.accounts[member]
 	if a == nil {
 		a = &account{at: t.now()}
@@ -118,8 +118,8 @@ func errOver(figure string, after time.Duration, format string, args ...any) *fa
 }
 
 // changeOf is change for a member, whose account bears what is written.
-func (b *Broker) changeOf(ctx context.Context, member string, plan func(*term) error) error {
-	return b.change(ctx, func(t *term) error {
+func (b *Broker) changeOf(ctx context.Context, member string, plan func(*session) error) error {
+	return b.change(ctx, func(t *session) error {
 		if err := t.mayWrite(member); err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func errTooLarge(member string, err error) error {
 }
 
 // mayWrite refuses a call of a member that has used up its share of the journal.
-func (t *term) mayWrite(member string) error {
+func (t *session) mayWrite(member string) error {
 	most := t.b.config.Budget.JournalPerHour
 	a := t.accountOf(member)
 	a.drain(t.now(), most)
@@ -156,7 +156,7 @@ func (t *term) mayWrite(member string) error {
 }
 
 // charge books a record to the member that caused it.
-func (t *term) charge(e *ledger.Event, size int) {
+func (t *session) charge(e *ledger.Event, size int) {
 	member := t.payer
 	if e.Offer != nil && e.Offer.Agent {
 		member = e.Offer.ClusterID // it may be written down on another's behalf
@@ -171,7 +171,7 @@ func (t *term) charge(e *ledger.Event, size int) {
 }
 
 // countAll derives the accounts from the book.
-func (t *term) countAll() {
+func (t *session) countAll() {
 	t.state.Reservations(func(r *ledger.Reservation) { t.accountOf(r.Requester).add(r, 1) })
 	t.state.ShutKeys(func(k ledger.Shut, at time.Time) {
 		a := t.accountOf(k.Requester)
@@ -200,7 +200,7 @@ func weightOf(r *ledger.Reservation) int64 {
 }
 
 // uncount takes what an event forgets off the accounts, before the book forgets it.
-func (t *term) uncount(e *ledger.Event) {
+func (t *session) uncount(e *ledger.Event) {
 	if e.Forget == nil {
 		return
 	}
@@ -216,7 +216,7 @@ func (t *term) uncount(e *ledger.Event) {
 }
 
 // count adds what an event has brought into the book.
-func (t *term) count(e *ledger.Event, fresh bool) {
+func (t *session) count(e *ledger.Event, fresh bool) {
 	if e.Shut != nil {
 		a := t.accountOf(e.Shut.Requester)
 		a.shut = append(a.shut, shutKey{e.Shut.Key, e.At})
@@ -229,7 +229,7 @@ func (t *term) count(e *ledger.Event, fresh bool) {
 
 // makeRecordRoom has the book hold one more reservation of a requester. It forgets the
 // oldest of those that are over, and refuses where none is.
-func (t *term) makeRecordRoom(q *Request) error {
+func (t *session) makeRecordRoom(q *Request) error {
 	if q.Object != nil {
 		return nil // its maker needs rights in the broker's cluster
 	}
@@ -244,13 +244,13 @@ func (t *term) makeRecordRoom(q *Request) error {
 		q.Requester, a.reservations+len(a.shut), most, a.bytes, int64(most)*bookBytes)
 }
 
-func (t *term) fitsBook(a *account) bool {
+func (t *session) fitsBook(a *account) bool {
 	most := t.b.config.Budget.Reservations
 	return a.reservations+len(a.shut) < most && a.bytes < int64(most)*bookBytes
 }
 
 // forgetOldest forgets what is over, and shut keys, before their day is over.
-func (t *term) forgetOldest(requester string) error {
+func (t *session) forgetOldest(requester string) error {
 	forget := &ledger.Forget{Keys: t.oldestKeys(requester, func(shutKey) bool { return true })}
 	for r := range t.newsOf(requester).all(t.state) {
 		if len(forget.Names) == forgetAtOnce {
@@ -267,7 +267,7 @@ func (t *term) forgetOldest(requester string) error {
 }
 
 // shut makes a key unusable that never had a reservation.
-func (t *term) shut(requester, key string) error {
+func (t *session) shut(requester, key string) error {
 	if a := t.accountOf(requester); !t.fitsBook(a) {
 		if err := t.forgetOldest(requester); err != nil {
 			return err
@@ -281,7 +281,7 @@ func (t *term) shut(requester, key string) error {
 }
 
 // oldestKeys are shut keys of a requester, as many as one event forgets.
-func (t *term) oldestKeys(requester string, old func(shutKey) bool) []ledger.Shut {
+func (t *session) oldestKeys(requester string, old func(shutKey) bool) []ledger.Shut {
 	var out []ledger.Shut
 	for _, k := range t.accountOf(requester).shut {
 		if len(out) == forgetAtOnce || !old(k) {
@@ -293,13 +293,13 @@ func (t *term) oldestKeys(requester string, old func(shutKey) bool) []ledger.Shu
 }
 
 // awaitKeys has the oldest shut key forgotten after its day.
-func (t *term) awaitKeys(requester string) {
+func (t *session) awaitKeys(requester string) {
 	if shut := t.accountOf(requester).shut; len(shut) > 0 {
 		t.due.set(keysDue+requester, shut[0].at.Add(retain))
 	}
 }
 
-func (t *term) expireKeys(requester string) {
+func (t *session) expireKeys(requester string) {
 	old := t.oldestKeys(requester, func(k shutKey) bool { return !k.at.Add(retain).After(t.now()) })
 	if len(old) > 0 {
 		if err := t.record(ledger.Event{Forget: &ledger.Forget{Keys: old}}); err != nil {
@@ -312,7 +312,7 @@ func (t *term) expireKeys(requester string) {
 }
 
 // mayWait refuses a place in the queue to a member that has its share of it.
-func (t *term) mayWait(q *Request) error {
+func (t *session) mayWait(q *Request) error {
 	if q.Object != nil {
 		return nil
 	}
@@ -333,7 +333,7 @@ func (t *term) mayWait(q *Request) error {
 		q.Requester, n, most)
 }
 
-func (t *term) setBudget() {
+func (t *session) setBudget() {
 	t.market.SetBudget(t.b.config.Budget.ResourceNames)
 	t.state.Clusters(func(c *ledger.Cluster) {
 		if len(t.market.LeftOut(c.ClusterID)) > 0 {
@@ -343,7 +343,7 @@ func (t *term) setBudget() {
 }
 
 // leftOut are the resources of a cluster that decisions do not know of.
-func (t *term) leftOut(clusterID string) []string {
+func (t *session) leftOut(clusterID string) []string {
 	var out []string
 	for _, name := range t.market.LeftOut(clusterID) {
 		out = append(out, string(name))
@@ -352,7 +352,7 @@ func (t *term) leftOut(clusterID string) []string {
 }
 
 // noteLeftOut has it shown which resources are left out.
-func (t *term) noteLeftOut(clusterID string) {
+func (t *session) noteLeftOut(clusterID string) {
 	if left := t.leftOut(clusterID); len(left) > 0 {
 		t.b.opts.Log.Info("resources are left out of decisions: the cluster names too many, or all columns are in use", "cluster", clusterID,
 			"resources", len(left), "budget", t.b.config.Budget.ResourceNames)
@@ -363,7 +363,7 @@ func (t *term) noteLeftOut(clusterID string) {
 func (b *Broker) NoteRefusal(member, figure, detail string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.term
+	t := b.session
 	if t == nil || t.state.Cluster(member) == nil {
 		return
 	}
@@ -381,7 +381,7 @@ func (b *Broker) NoteRefusal(member, figure, detail string) {
 }
 
 // expireRefusals no longer shows what is long ago.
-func (t *term) expireRefusals(member string) {
+func (t *session) expireRefusals(member string) {
 	a := t.accountOf(member)
 	maps.DeleteFunc(a.refusals, func(_ string, r Refusal) bool { return t.now().Sub(r.At) >= refusalShown })
 	if t.state.Cluster(member) != nil {
@@ -393,7 +393,7 @@ func (t *term) expireRefusals(member string) {
 }
 
 // overBudget says where a member is over its budget, a sentence each; nil where it is not.
-func (t *term) overBudget(clusterID string) []string {
+func (t *session) overBudget(clusterID string) []string {
 	var out []string
 	a := t.accountOf(clusterID)
 	for _, figure := range slices.Sorted(maps.Keys(a.refusals)) {

@@ -25,7 +25,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	}
 	e := edit{generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *session) error {
 		r, shut := t.find(clusterID, nameOrKey)
 		switch {
 		case shut:
@@ -48,7 +48,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 // cluster: generation is that of its object. A duration of 0 is the default one.
 func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.change(ctx, func(t *term) error {
+	err := b.change(ctx, func(t *session) error {
 		r := t.state.Reservation(name)
 		if r == nil {
 			return fault.New(fault.NotFound, "reservation %q is not in the book", name)
@@ -75,7 +75,7 @@ type edit struct {
 
 // edit changes how long a reservation is held, and how much. Other amounts are in force
 // once the provider's agent has agreed.
-func (t *term) edit(r *ledger.Reservation, e edit) error {
+func (t *session) edit(r *ledger.Reservation, e edit) error {
 	if r.EndReason != "" {
 		return fault.New(fault.Released, "reservation %q has ended (%s) and cannot be changed: make another", r.Name, endOf(r))
 	}
@@ -127,7 +127,7 @@ func (e edit) of(r *ledger.Reservation) (*Request, error) {
 
 // newEnd is when a reservation ends that is held for another duration. One that would be
 // over by now is refused.
-func (t *term) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
+func (t *session) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
 	until, now := t.until(r, duration), t.now()
 	if !until.After(now) {
 		return time.Time{}, fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or give the reservation back",
@@ -138,7 +138,7 @@ func (t *term) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time,
 
 // until is when a reservation ends that is held for a duration: it counts from where
 // the former duration did, or from now on while it waits.
-func (t *term) until(r *ledger.Reservation, duration time.Duration) time.Time {
+func (t *session) until(r *ledger.Reservation, duration time.Duration) time.Time {
 	switch {
 	case r.Waiting != nil && duration != 0 && r.Duration != 0:
 		return t.now().Add(r.Waiting.Left + duration - r.Duration)

@@ -23,7 +23,7 @@ type choice struct {
 
 // choose picks a provider. What the winner last said of itself is written down
 // before it is held to it; if it then no longer serves, the choice is made again.
-func (t *term) choose(q *Request, tried []string) (*choice, error) {
+func (t *session) choose(q *Request, tried []string) (*choice, error) {
 	if !t.b.configured {
 		return nil, errUnconfigured()
 	}
@@ -56,7 +56,7 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 }
 
 // refreshAll comes before a refusal: one of the offers may have just enough room.
-func (t *term) refreshAll() (bool, error) {
+func (t *session) refreshAll() (bool, error) {
 	found := false
 	for _, id := range slices.Sorted(maps.Keys(t.presence)) {
 		refreshed, err := t.refresh(id)
@@ -68,7 +68,7 @@ func (t *term) refreshAll() (bool, error) {
 	return found, nil
 }
 
-func (t *term) pick(request *decision.Request, target string) (string, bool) {
+func (t *session) pick(request *decision.Request, target string) (string, bool) {
 	if target == "" {
 		return decision.Decide(t.market, request)
 	}
@@ -78,7 +78,7 @@ func (t *term) pick(request *decision.Request, target string) (string, bool) {
 
 // refresh records an offer that was too close to the recorded one to be worth it
 // until now, and says whether there was one.
-func (t *term) refresh(clusterID string) (bool, error) {
+func (t *session) refresh(clusterID string) (bool, error) {
 	p := t.presenceOf(clusterID)
 	if p.pending == nil {
 		return false, nil
@@ -93,7 +93,7 @@ func (t *term) refresh(clusterID string) (bool, error) {
 	return true, err
 }
 
-func (t *term) explain(request *decision.Request, target string) ledger.Explanation {
+func (t *session) explain(request *decision.Request, target string) ledger.Explanation {
 	verdicts, winner, rejected := t.verdicts(request, target, shown)
 	candidates := make([]ledger.Candidate, len(verdicts))
 	for i, v := range verdicts {
@@ -112,7 +112,7 @@ type explained struct {
 
 // verdicts are those over the target, or over the best and so many candidates, with who
 // wins and how many were rejected for which reason.
-func (t *term) verdicts(request *decision.Request, target string, most int) ([]decision.Verdict, string, map[string]int32) {
+func (t *session) verdicts(request *decision.Request, target string, most int) ([]decision.Verdict, string, map[string]int32) {
 	rejected := map[string]int32{}
 	if target != "" {
 		verdict := decision.Judge(t.market, request, target)
@@ -152,7 +152,7 @@ func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 }
 
 // whyNot tells with all candidates; who passes it on shows of them what may be seen.
-func (t *term) whyNot(request *decision.Request, q *Request) *fault.Error {
+func (t *session) whyNot(request *decision.Request, q *Request) *fault.Error {
 	explanation := t.explain(request, q.Target)
 	e := fault.New(fault.NoCandidate, "%s", t.reasonsOf(q, explanation))
 	e.Candidates, e.Rejected = t.candidatesOf(explanation), explanation.Rejected()
@@ -161,7 +161,7 @@ func (t *term) whyNot(request *decision.Request, q *Request) *fault.Error {
 
 // reasonsOf says of each candidate that may be seen why it cannot hold a request, and
 // of the others how many cannot. A Reservation in the broker's cluster shows all.
-func (t *term) reasonsOf(q *Request, why ledger.Explanation) string {
+func (t *session) reasonsOf(q *Request, why ledger.Explanation) string {
 	var v Visibility
 	if q.Object == nil {
 		v = t.b.config.Visibility
@@ -174,7 +174,7 @@ func (t *term) reasonsOf(q *Request, why ledger.Explanation) string {
 }
 
 // candidatesOf are not to be changed: others have them too.
-func (t *term) candidatesOf(e ledger.Explanation) []v1.Candidate {
+func (t *session) candidatesOf(e ledger.Explanation) []v1.Candidate {
 	if e == t.explained.text {
 		return t.explained.candidates
 	}
@@ -198,7 +198,7 @@ func shownCandidate(c ledger.Candidate) v1.Candidate {
 
 // move grants a reservation its next placement on a provider that was not tried,
 // or lets it wait or ends it when there is none.
-func (t *term) move(r *ledger.Reservation) error {
+func (t *session) move(r *ledger.Reservation) error {
 	if r.Unclaimed {
 		return t.release(r, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
 	}
@@ -219,7 +219,7 @@ func (t *term) move(r *ledger.Reservation) error {
 
 // settleHomeless is for a reservation for which there is no next placement: it waits, or
 // ends.
-func (t *term) settleHomeless(r *ledger.Reservation, why *fault.Error) error {
+func (t *session) settleHomeless(r *ledger.Reservation, why *fault.Error) error {
 	if !t.settling().IsZero() {
 		return nil // its deadline is when that is over
 	}
@@ -240,7 +240,7 @@ func (t *term) settleHomeless(r *ledger.Reservation, why *fault.Error) error {
 }
 
 // giveUp withdraws a placement and finds the next, where none stands beside it.
-func (t *term) giveUp(r *ledger.Reservation, p *ledger.Placement, reason string) error {
+func (t *session) giveUp(r *ledger.Reservation, p *ledger.Placement, reason string) error {
 	err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,
 	}})

@@ -68,14 +68,14 @@ func (b *Broker) configure(c Config) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.config, b.configured = c, true
-	if b.term != nil {
-		b.term.market.SetRates(c.Rates)
-		b.term.setBudget()
-		b.term.setCeilings()
-		b.term.judgeAll()
-		b.term.reconsider()
-		b.term.reviewHolds()
-		b.term.wake()
+	if b.session != nil {
+		b.session.market.SetRates(c.Rates)
+		b.session.setBudget()
+		b.session.setCeilings()
+		b.session.judgeAll()
+		b.session.reconsider()
+		b.session.reviewHolds()
+		b.session.wake()
 	}
 }
 

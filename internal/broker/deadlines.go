@@ -92,7 +92,7 @@ func (d *deadlines) shrink() {
 }
 
 // watchDeadlines carries out what time brings until the term ends.
-func (t *term) watchDeadlines(ctx context.Context) {
+func (t *session) watchDeadlines(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -109,10 +109,10 @@ func (t *term) watchDeadlines(ctx context.Context) {
 }
 
 // expire does what is due now and returns when something is due next.
-func (t *term) expire() (time.Time, bool) {
+func (t *session) expire() (time.Time, bool) {
 	t.b.mu.Lock()
 	defer t.b.mu.Unlock()
-	if t.b.term != t {
+	if t.b.session != t {
 		return time.Time{}, false
 	}
 	due, next := t.due.pop(t.now())
@@ -153,7 +153,7 @@ func (t *term) expire() (time.Time, bool) {
 	return next, !next.IsZero()
 }
 
-func (t *term) expireReservation(name string) {
+func (t *session) expireReservation(name string) {
 	r := t.state.Reservation(name)
 	if r == nil {
 		return
@@ -172,7 +172,7 @@ func (t *term) expireReservation(name string) {
 // away: a broker that cannot be reached must not end what runs, nor what was on its way.
 //
 // No grace goes beyond a duration that was asked for.
-func (t *term) deadline(r *ledger.Reservation) time.Time {
+func (t *session) deadline(r *ledger.Reservation) time.Time {
 	if t.state.Over(r) {
 		return r.EndedAt.Add(retain)
 	}
@@ -187,7 +187,7 @@ func (t *term) deadline(r *ledger.Reservation) time.Time {
 }
 
 // deadlineOf a reservation that is not over, but for its healing.
-func (t *term) deadlineOf(r *ledger.Reservation) time.Time {
+func (t *session) deadlineOf(r *ledger.Reservation) time.Time {
 	at := t.patientDeadline(r)
 	if t.isStranger(r) {
 		at = t.strangerDeadline(r)
@@ -198,7 +198,7 @@ func (t *term) deadlineOf(r *ledger.Reservation) time.Time {
 	return at
 }
 
-func (t *term) patientDeadline(r *ledger.Reservation) time.Time {
+func (t *session) patientDeadline(r *ledger.Reservation) time.Time {
 	if t.homeless(r) {
 		// Where it has gone may still be announced.
 		return later(t.now(), t.settling())
@@ -229,7 +229,7 @@ func (t *term) patientDeadline(r *ledger.Reservation) time.Time {
 
 // acknowledgeBy is when a provider must have acknowledged what was assigned before this
 // term, of which it may not know. One that does not ask is given up when it is stale.
-func (t *term) acknowledgeBy(p *ledger.Placement) time.Time {
+func (t *session) acknowledgeBy(p *ledger.Placement) time.Time {
 	if !p.AssignedAt.Time().Before(t.began) {
 		return time.Time{}
 	}
@@ -241,18 +241,18 @@ func (t *term) acknowledgeBy(p *ledger.Placement) time.Time {
 
 // isUnheard is whether what is overdue may have happened in a part of the journal that
 // is lost: who knows has not announced yet.
-func (t *term) isUnheard(r *ledger.Reservation, due ledger.Due) bool {
+func (t *session) isUnheard(r *ledger.Reservation, due ledger.Due) bool {
 	return due == ledger.DueAcknowledgement && t.awaits(r.Current().Provider) ||
 		due == ledger.DueReady && t.awaits(r.Requester)
 }
 
 // homeless is a reservation that stands but whose placement does not: the broker
 // stopped between giving one up and finding the next.
-func (t *term) homeless(r *ledger.Reservation) bool {
+func (t *session) homeless(r *ledger.Reservation) bool {
 	return r.EndReason == "" && r.Waiting == nil && !r.Stands(r.Current())
 }
 
-func (t *term) carryOut(r *ledger.Reservation) error {
+func (t *session) carryOut(r *ledger.Reservation) error {
 	if t.state.Over(r) {
 		return t.record(ledger.Event{Forget: &ledger.Forget{Names: []string{r.Name}}})
 	}
@@ -289,7 +289,7 @@ func (t *term) carryOut(r *ledger.Reservation) error {
 
 // isTimeUp is whether the duration that was asked for is over, wherever the reservation
 // is by then.
-func (t *term) isTimeUp(r *ledger.Reservation) bool {
+func (t *session) isTimeUp(r *ledger.Reservation) bool {
 	return r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && !r.Until.After(t.now())
 }
 

@@ -49,7 +49,7 @@ const excessDue = "excess/"
 const excessEvery = time.Minute
 
 // exceeded takes a report of excess in. Of several in a minute the last figures count.
-func (t *term) exceeded(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
+func (t *session) exceeded(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
 	if p.ProviderGone || !p.Excess.Grows(pods, amounts) {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (t *term) exceeded(r *ledger.Reservation, p *ledger.Placement, pods int32, 
 	return t.recordExcess(e)
 }
 
-func (t *term) recordExcess(e *ledger.Exceed) error {
+func (t *session) recordExcess(e *ledger.Exceed) error {
 	r := t.state.Reservation(e.Name)
 	provider := r.Placement(e.Placement).Provider
 	if err := t.record(ledger.Event{Exceed: e}); err != nil {
@@ -78,7 +78,7 @@ func (t *term) recordExcess(e *ledger.Exceed) error {
 }
 
 // expireExcess writes down what was reported within a minute of an earlier report.
-func (t *term) expireExcess(name string) {
+func (t *session) expireExcess(name string) {
 	e := t.exceeding[name]
 	delete(t.exceeding, name)
 	if e == nil {

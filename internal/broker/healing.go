@@ -21,7 +21,7 @@ const (
 //
 // Agents could not be heard while the broker was away: nothing is taken from a provider
 // before it had the time to speak to this one. One that called a placement back has spoken.
-func (t *term) healBy(r *ledger.Reservation) time.Time {
+func (t *session) healBy(r *ledger.Reservation) time.Time {
 	switch t.state.Healing(r) {
 	case ledger.HealNothing:
 		return time.Time{}
@@ -37,14 +37,14 @@ func (t *term) healBy(r *ledger.Reservation) time.Time {
 }
 
 // heals is whether a step of healing comes before anything else that is due.
-func (t *term) heals(r *ledger.Reservation) bool {
+func (t *session) heals(r *ledger.Reservation) bool {
 	by, otherwise := t.healBy(r), t.deadlineOf(r)
 	return !by.IsZero() && !by.After(t.now()) && (otherwise.IsZero() || otherwise.After(t.now()))
 }
 
 // heal does the next step. All of them follow from the book: a broker that stopped
 // between two of them goes on.
-func (t *term) heal(r *ledger.Reservation) error {
+func (t *session) heal(r *ledger.Reservation) error {
 	p := r.Current()
 	switch t.state.Healing(r) {
 	case ledger.HealBegin:
@@ -60,7 +60,7 @@ func (t *term) heal(r *ledger.Reservation) error {
 
 // beginHealing grants a placement beside the one that is to be left. Where no cluster has
 // room everything stays as it is.
-func (t *term) beginHealing(r *ledger.Reservation) error {
+func (t *session) beginHealing(r *ledger.Reservation) error {
 	left := r.Current()
 	t.healAgain[r.Name], t.healTried = t.now().Add(healEvery), true
 	q, tried := again(r)
@@ -89,7 +89,7 @@ func (t *term) beginHealing(r *ledger.Reservation) error {
 // with: a requester that is silent too would let every provider try in vain. It spares
 // the reasons of a refusal that nobody reads, of as many reservations as the lost
 // provider has.
-func (t *term) mayHeal(r *ledger.Reservation, q *Request, tried []string) (bool, error) {
+func (t *session) mayHeal(r *ledger.Reservation, q *Request, tried []string) (bool, error) {
 	if t.state.HasAgent(r.Requester) && t.presenceOf(r.Requester).phase != ClusterActive {
 		return false, nil
 	}
@@ -107,7 +107,7 @@ func (t *term) mayHeal(r *ledger.Reservation, q *Request, tried []string) (bool,
 
 // hurryHealing has another provider looked for again where there was none: some cluster
 // may have room now.
-func (t *term) hurryHealing() {
+func (t *session) hurryHealing() {
 	if !t.healTried {
 		return // it will be
 	}
@@ -124,7 +124,7 @@ func (t *term) hurryHealing() {
 }
 
 // leave gives one of two placements up. Its provider holds it until it has confirmed.
-func (t *term) leave(r *ledger.Reservation, p *ledger.Placement, why string) error {
+func (t *session) leave(r *ledger.Reservation, p *ledger.Placement, why string) error {
 	t.b.opts.Log.Info("one of two placements is given up", "reservation", r.Name, "from", p.Provider, "stays", r.Beside(p).Provider, "reason", why)
 	return t.record(ledger.Event{Withdraw: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: why,
@@ -133,7 +133,7 @@ func (t *term) leave(r *ledger.Reservation, p *ledger.Placement, why string) err
 
 // lostProvider is the provider that a reservation counts on and that is silent, and
 // when it was heard last; "" if none is. Where two serve it, it is the older one first.
-func (t *term) lostProvider(r *ledger.Reservation) (string, time.Time) {
+func (t *session) lostProvider(r *ledger.Reservation) (string, time.Time) {
 	for i := range r.Placements {
 		p := &r.Placements[i]
 		if since := t.state.Cluster(p.Provider).LostSince; r.Stands(p) && !since.IsZero() {
@@ -144,7 +144,7 @@ func (t *term) lostProvider(r *ledger.Reservation) (string, time.Time) {
 }
 
 // healingMessage says what happens while two placements stand; "" else.
-func (t *term) healingMessage(r *ledger.Reservation) string {
+func (t *session) healingMessage(r *ledger.Reservation) string {
 	p := r.Current()
 	older := r.Beside(p)
 	if older == nil {

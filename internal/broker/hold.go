@@ -53,7 +53,7 @@ func (r *Request) quoted() string {
 }
 
 // keep decides and holds what was chosen, or finds what is held under the key.
-func (t *term) keep(q *Request, hold time.Duration) (*v1.Quote, error) {
+func (t *session) keep(q *Request, hold time.Duration) (*v1.Quote, error) {
 	q.Key = quoteKey(q.Key)
 	held, shut := t.state.QuoteByKey(q.Requester, q.Key)
 	switch {
@@ -87,12 +87,12 @@ func (t *term) keep(q *Request, hold time.Duration) (*v1.Quote, error) {
 	return out, nil
 }
 
-func (t *term) name(out *v1.Quote, held *ledger.Quote) {
+func (t *session) name(out *v1.Quote, held *ledger.Quote) {
 	out.Name, out.HeldUntil, out.RemainingSeconds = held.Name, held.Until, max(held.Until.Sub(t.now()), 0).Seconds()
 }
 
 // mayHold refuses to hold more for a requester than it may have held at once.
-func (t *term) mayHold(requester string) error {
+func (t *session) mayHold(requester string) error {
 	held := t.state.HeldFor(requester)
 	if len(held) < mostHeld {
 		return nil
@@ -109,7 +109,7 @@ func (t *term) mayHold(requester string) error {
 }
 
 // heldQuote is the answer to a repetition: what was quoted, though it may be otherwise now.
-func (t *term) heldQuote(held *ledger.Quote) *v1.Quote {
+func (t *session) heldQuote(held *ledger.Quote) *v1.Quote {
 	out := &v1.Quote{
 		ClusterID: held.Provider, Resources: wire.FromAmounts(held.Amounts), Hours: hoursOf(held.Duration),
 		PriceTotal: held.PriceTotal, RatesDate: held.RatesDate, Rejected: map[string]int32{},
@@ -128,7 +128,7 @@ func (t *term) heldQuote(held *ledger.Quote) *v1.Quote {
 }
 
 // isOver is whether a quote cannot be taken over any more, be that noted or not.
-func (t *term) isOver(held *ledger.Quote) bool {
+func (t *session) isOver(held *ledger.Quote) bool {
 	return held.Over() || held.Ended == "" && !t.now().Before(held.Until)
 }
 
@@ -148,7 +148,7 @@ func errNotHeld(held *ledger.Quote) *fault.Error {
 }
 
 // takeOver grants a reservation what is held for it.
-func (t *term) takeOver(q *Request) (*ledger.Reservation, error) {
+func (t *session) takeOver(q *Request) (*ledger.Reservation, error) {
 	held := t.state.Quote(q.Quote)
 	switch {
 	case held == nil || held.Requester != q.Requester:
@@ -186,7 +186,7 @@ func differences(held *ledger.Reserve, q *Request) []string {
 // ReleaseQuote implements the server's Broker. What is held no more is left as it is, and
 // a key that is not known is shut.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
-	return b.changeOf(ctx, clusterID, func(t *term) error {
+	return b.changeOf(ctx, clusterID, func(t *session) error {
 		held := t.state.Quote(nameOrKey)
 		if held == nil || held.Requester != clusterID {
 			var shut bool
@@ -204,13 +204,13 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 	})
 }
 
-func (t *term) letGo(held *ledger.Quote, why ledger.HoldEnding) error {
+func (t *session) letGo(held *ledger.Quote, why ledger.HoldEnding) error {
 	t.b.opts.Log.Info("quote is let go", "quote", held.Name, "requester", held.Requester, "target", held.Provider, "why", why)
 	return t.record(ledger.Event{LetGo: &ledger.LetGo{Name: held.Name, Reason: why}})
 }
 
 // followHold brings up to date what depends on a quote that is held now, or no more.
-func (t *term) followHold(held *ledger.Quote) {
+func (t *session) followHold(held *ledger.Quote) {
 	t.relist(held.Provider)
 	if held.Ended == "" {
 		t.due.set(holdDue+held.Name, t.heldUntil(held))
@@ -221,27 +221,27 @@ func (t *term) followHold(held *ledger.Quote) {
 }
 
 // heldUntil is now for whoever was shut out.
-func (t *term) heldUntil(held *ledger.Quote) time.Time {
+func (t *session) heldUntil(held *ledger.Quote) time.Time {
 	if t.isDenied(held) {
 		return t.now()
 	}
 	return held.Until
 }
 
-func (t *term) isDenied(held *ledger.Quote) bool {
+func (t *session) isDenied(held *ledger.Quote) bool {
 	return t.b.configured && (t.checkRequester(held.Requester) != nil || t.shutOut(t.state.Cluster(held.Provider)))
 }
 
 // reviewHolds has holds end that the configuration does not allow any more, and the others
 // at their time.
-func (t *term) reviewHolds() {
+func (t *session) reviewHolds() {
 	for _, held := range t.state.AllHeld() {
 		t.due.set(holdDue+held.Name, t.heldUntil(held))
 	}
 }
 
 // expireHold ends one that is due.
-func (t *term) expireHold(name string) {
+func (t *session) expireHold(name string) {
 	held := t.state.Quote(name)
 	if held == nil || held.Ended != "" {
 		return

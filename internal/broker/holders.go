@@ -24,7 +24,7 @@ func newHolders() holders {
 
 // noteHolder brings the holders in step with a reservation that changed. On the cluster of a
 // new one there may be room now for somebody who waits.
-func (t *term) noteHolder(r *ledger.Reservation) {
+func (t *session) noteHolder(r *ledger.Reservation) {
 	h, p := &t.holders, r.Current()
 	has := r.Stands(p) && r.Notice == nil && r.CalledBack() == nil && !r.Unclaimed && r.Beside(p) == nil
 	var priority int32

@@ -83,10 +83,10 @@ func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v
 	if err != nil {
 		return err
 	}
-	return b.changeOf(ctx, clusterID, func(t *term) error { return t.takeHoldings(clusterID, h) })
+	return b.changeOf(ctx, clusterID, func(t *session) error { return t.takeHoldings(clusterID, h) })
 }
 
-func (t *term) takeHoldings(clusterID string, h *holdings) error {
+func (t *session) takeHoldings(clusterID string, h *holdings) error {
 	if !t.wants(clusterID) {
 		return nil // nobody asked: what the cluster has is in the book
 	}
@@ -124,7 +124,7 @@ func (t *term) takeHoldings(clusterID string, h *holdings) error {
 
 // reopen lets a cluster that has announced take new reservations, and looks again at
 // everything that was waiting for it.
-func (t *term) reopen(clusterID string) {
+func (t *session) reopen(clusterID string) {
 	if t.state.Cluster(clusterID) != nil {
 		t.judge(clusterID)
 		t.b.feed.cluster(clusterID)
@@ -140,7 +140,7 @@ func (t *term) reopen(clusterID string) {
 }
 
 // takeProvided is the provider's part of an announcement.
-func (t *term) takeProvided(clusterID string, provided []provision, first bool) error {
+func (t *session) takeProvided(clusterID string, provided []provision, first bool) error {
 	listed := map[ledger.PlacementRef]bool{}
 	room := t.adoptionRoom(clusterID, provided)
 	for i := range provided {
@@ -156,7 +156,7 @@ func (t *term) takeProvided(clusterID string, provided []provision, first bool) 
 	return t.endUnprovided(clusterID, listed)
 }
 
-func (t *term) takeProvision(clusterID string, p *provision, first bool, room *adoptionRoom) error {
+func (t *session) takeProvision(clusterID string, p *provision, first bool, room *adoptionRoom) error {
 	r := t.state.Reservation(p.Name)
 	if r == nil || r.Requester == p.requester && r.Adoptable(p.Placement) {
 		if why := room.refuses(p); why != "" {
@@ -183,7 +183,7 @@ func (t *term) takeProvision(clusterID string, p *provision, first bool, room *a
 }
 
 // resume brings a placement that the book knows to where its provider says that it is.
-func (t *term) resume(r *ledger.Reservation, known *ledger.Placement, p *provision, first bool) error {
+func (t *session) resume(r *ledger.Reservation, known *ledger.Placement, p *provision, first bool) error {
 	switch {
 	case !r.Stands(known):
 		return nil
@@ -199,7 +199,7 @@ func (t *term) resume(r *ledger.Reservation, known *ledger.Placement, p *provisi
 
 // restate takes a provider's word for how much it keeps, where a change of that is lost.
 // One that is in the book it is asked about again.
-func (t *term) restate(r *ledger.Reservation, p *provision) error {
+func (t *session) restate(r *ledger.Reservation, p *provision) error {
 	known := r.Placement(p.Placement)
 	if known == nil || known.ProviderGone || r.Pending != nil || p.amounts.IsZero() || p.amounts.Equal(r.AgreedWith(known)) {
 		return nil
@@ -214,7 +214,7 @@ func (t *term) restate(r *ledger.Reservation, p *provision) error {
 // the journal that is lost.
 const withdrawnBefore = "EndedBefore"
 
-func (t *term) adopt(clusterID string, p *provision) error {
+func (t *session) adopt(clusterID string, p *provision) error {
 	duration, until := time.Duration(0), t.now().Add(lease)
 	if p.remaining != nil {
 		duration = max(time.Second, time.Duration(min(*p.remaining, LongestDuration.Seconds())*float64(time.Second)))
@@ -242,7 +242,7 @@ func (t *term) adopt(clusterID string, p *provision) error {
 
 // endUnprovided gives back what a provider has nothing of any more. What it had not
 // accepted it may never have heard of.
-func (t *term) endUnprovided(clusterID string, listed map[ledger.PlacementRef]bool) error {
+func (t *session) endUnprovided(clusterID string, listed map[ledger.PlacementRef]bool) error {
 	for _, r := range t.concerned(clusterID) {
 		for i := range r.Placements {
 			p := &r.Placements[i]
@@ -267,12 +267,12 @@ func (t *term) endUnprovided(clusterID string, listed map[ledger.PlacementRef]bo
 }
 
 // concerned are the reservations in which a cluster takes part, by name.
-func (t *term) concerned(clusterID string) []*ledger.Reservation {
+func (t *session) concerned(clusterID string) []*ledger.Reservation {
 	return slices.SortedFunc(t.newsOf(clusterID).all(t.state), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // unclaimed are the reservations that no requester has claimed, by name.
-func (t *term) unclaimed() []*ledger.Reservation {
+func (t *session) unclaimed() []*ledger.Reservation {
 	var out []*ledger.Reservation
 	t.state.Reservations(func(r *ledger.Reservation) {
 		if r.Unclaimed && r.EndReason == "" {
@@ -284,7 +284,7 @@ func (t *term) unclaimed() []*ledger.Reservation {
 }
 
 // takeClaims is the requester's part of an announcement.
-func (t *term) takeClaims(clusterID string, claims []claim, first bool) error {
+func (t *session) takeClaims(clusterID string, claims []claim, first bool) error {
 	wanted := map[string]bool{}
 	for i := range claims {
 		c := &claims[i]
@@ -312,7 +312,7 @@ func (t *term) takeClaims(clusterID string, claims []claim, first bool) error {
 }
 
 // claimed is the reservation that a claim is about, nil if it is not in the book.
-func (t *term) claimed(clusterID string, c *claim) *ledger.Reservation {
+func (t *session) claimed(clusterID string, c *claim) *ledger.Reservation {
 	if r := t.state.Reservation(c.Name); r != nil && r.Requester == clusterID {
 		return r
 	}
@@ -320,7 +320,7 @@ func (t *term) claimed(clusterID string, c *claim) *ledger.Reservation {
 	return r
 }
 
-func (t *term) takeClaim(r *ledger.Reservation, c *claim, wanted map[string]bool) error {
+func (t *session) takeClaim(r *ledger.Reservation, c *claim, wanted map[string]bool) error {
 	// A reservation comes once as the request for it and once for each placement: a
 	// placement that is taken down says nothing about the whole.
 	if !c.releasing {
@@ -337,7 +337,7 @@ func (t *term) takeClaim(r *ledger.Reservation, c *claim, wanted map[string]bool
 
 // settle joins what providers hold with what requesters want: both sides of a
 // reservation have to say so.
-func (t *term) settle() error {
+func (t *session) settle() error {
 	for _, r := range t.unclaimed() {
 		if !t.recovery.told[r.Requester] {
 			continue
@@ -352,7 +352,7 @@ func (t *term) settle() error {
 	return nil
 }
 
-func (t *term) settleUnclaimed(r *ledger.Reservation) error {
+func (t *session) settleUnclaimed(r *ledger.Reservation) error {
 	claims := t.recovery.claims[r.Requester]
 	i := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing })
 	if i < 0 {
@@ -386,7 +386,7 @@ func (t *term) settleUnclaimed(r *ledger.Reservation) error {
 }
 
 // isSettled drops a claim once nobody can add to it, and notes what is void.
-func (t *term) isSettled(clusterID string, c *claim) bool {
+func (t *session) isSettled(clusterID string, c *claim) bool {
 	if t.claimed(clusterID, c) != nil {
 		return true
 	}
@@ -400,6 +400,6 @@ func (t *term) isSettled(clusterID string, c *claim) bool {
 }
 
 // isClaimed is whether a request waits for the provider of what was granted for it.
-func (t *term) isClaimed(q *Request) bool {
+func (t *session) isClaimed(q *Request) bool {
 	return slices.ContainsFunc(t.recovery.claims[q.Requester], func(c claim) bool { return c.key() == q.Key })
 }

@@ -17,7 +17,7 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	for {
 		var list *v1.InstructionList
 		var changed, ended <-chan struct{}
-		err := b.change(context.WithoutCancel(ctx), func(t *term) error {
+		err := b.change(context.WithoutCancel(ctx), func(t *session) error {
 			n := t.newsOf(clusterID)
 			t.witness(clusterID, cursor)
 			t.noteFetch(clusterID)
@@ -40,7 +40,7 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 
 // noteFetch has the time that a provider has to acknowledge begin when it can know of
 // what it was given in an earlier term.
-func (t *term) noteFetch(clusterID string) {
+func (t *session) noteFetch(clusterID string) {
 	p := t.presenceOf(clusterID)
 	if !p.fetched.IsZero() {
 		return
@@ -55,7 +55,7 @@ func (t *term) noteFetch(clusterID string) {
 // with the cursor that it got. A reservation is told of as a whole.
 const pageOfInstructions = 512
 
-func (t *term) instructions(clusterID string, n *news, after uint64) *v1.InstructionList {
+func (t *session) instructions(clusterID string, n *news, after uint64) *v1.InstructionList {
 	list := &v1.InstructionList{
 		Cursor:       t.cursor(),
 		Announce:     t.wants(clusterID),
@@ -89,7 +89,7 @@ func (t *term) instructions(clusterID string, n *news, after uint64) *v1.Instruc
 }
 
 // requestNews tells of a request that no instruction speaks of.
-func (t *term) requestNews(clusterID string, r *ledger.Reservation) *v1.RequestNews {
+func (t *session) requestNews(clusterID string, r *ledger.Reservation) *v1.RequestNews {
 	if r.Requester != clusterID || r.RequestKey() == "" || r.Waiting == nil && len(r.Placements) > 0 {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (t *term) requestNews(clusterID string, r *ledger.Reservation) *v1.RequestN
 }
 
 // voided ends what the cluster claimed as a requester and no provider has.
-func (t *term) voided(clusterID string) []v1.Instruction {
+func (t *session) voided(clusterID string) []v1.Instruction {
 	var out []v1.Instruction
 	for _, ref := range t.recovery.void[clusterID] {
 		out = append(out, v1.Instruction{
@@ -108,7 +108,7 @@ func (t *term) voided(clusterID string) []v1.Instruction {
 	return out
 }
 
-func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.InstructionRole) v1.Instruction {
+func (t *session) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.InstructionRole) v1.Instruction {
 	in := v1.Instruction{
 		Reservation:      r.Name,
 		Placement:        p.Number,
@@ -138,7 +138,7 @@ func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.I
 }
 
 // remaining seconds of a reservation with a duration, nil for one that is renewed.
-func (t *term) remaining(r *ledger.Reservation) *float64 {
+func (t *session) remaining(r *ledger.Reservation) *float64 {
 	if r.Duration == 0 || r.Waiting != nil {
 		return nil
 	}

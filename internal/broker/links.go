@@ -52,7 +52,7 @@ func (l link) overdue(now time.Time) bool {
 
 // takeLinks notes what a cluster tells of its ways to others. What it says of an address
 // that is not the cluster's any more says nothing.
-func (t *term) takeLinks(requester string, links []v1.Link) {
+func (t *session) takeLinks(requester string, links []v1.Link) {
 	if len(links) == 0 {
 		return
 	}
@@ -71,7 +71,7 @@ func (t *term) takeLinks(requester string, links []v1.Link) {
 	t.awaitLinks(requester)
 }
 
-func (t *term) cannotReach(requester string, c *ledger.Cluster, why string) {
+func (t *session) cannotReach(requester string, c *ledger.Cluster, why string) {
 	now := t.now()
 	l := link{at: now, since: now}
 	if known := t.presenceOf(requester).links[c.ClusterID]; !known.since.IsZero() {
@@ -86,7 +86,7 @@ func (t *term) cannotReach(requester string, c *ledger.Cluster, why string) {
 
 // setLink has decisions know of a link; detail is why it cannot be used. Whoever has set
 // some calls awaitLinks.
-func (t *term) setLink(requester string, c *ledger.Cluster, l link, detail string) {
+func (t *session) setLink(requester string, c *ledger.Cluster, l link, detail string) {
 	p := t.presenceOf(requester)
 	if p.links == nil {
 		p.links = map[string]link{}
@@ -108,7 +108,7 @@ func (t *term) setLink(requester string, c *ledger.Cluster, l link, detail strin
 	}
 }
 
-func (t *term) dropLink(requester, provider string) {
+func (t *session) dropLink(requester, provider string) {
 	p := t.presenceOf(requester)
 	was := p.links[provider]
 	delete(p.links, provider)
@@ -120,7 +120,7 @@ func (t *term) dropLink(requester, provider string) {
 }
 
 // showLinks has it shown which providers a cluster cannot reach, if it has advertised.
-func (t *term) showLinks(requester string) {
+func (t *session) showLinks(requester string) {
 	if t.state.Cluster(requester) != nil {
 		t.b.feed.cluster(requester)
 	}
@@ -156,7 +156,7 @@ func (p *presence) oldestLink() string {
 }
 
 // awaitLinks has links looked at when the first of them counts no longer.
-func (t *term) awaitLinks(requester string) {
+func (t *session) awaitLinks(requester string) {
 	p := t.presenceOf(requester)
 	if len(p.links) == 0 {
 		t.due.set(linksDue+requester, time.Time{})
@@ -166,7 +166,7 @@ func (t *term) awaitLinks(requester string) {
 }
 
 // expireLinks forgets what was told too long ago.
-func (t *term) expireLinks(requester string) {
+func (t *session) expireLinks(requester string) {
 	p := t.presenceOf(requester)
 	for id, l := range p.links {
 		if t.now().Sub(l.at) >= linkLasts {
@@ -177,7 +177,7 @@ func (t *term) expireLinks(requester string) {
 }
 
 // moved forgets what was told of ways to a cluster that has another address now.
-func (t *term) moved(c *ledger.Cluster) {
+func (t *session) moved(c *ledger.Cluster) {
 	p := t.presenceOf(c.ClusterID)
 	if p.endpoint != c.Endpoint && p.endpoint != "" {
 		for requester, other := range t.presence {
@@ -192,7 +192,7 @@ func (t *term) moved(c *ledger.Cluster) {
 // peersOf are clusters that one is to look at: first those that it peers with, then those
 // that it was not asked about for long, then others that may become its providers, in the
 // order of names from its own on, so that all are looked at by as many.
-func (t *term) peersOf(requester string) []v1.Peer {
+func (t *session) peersOf(requester string) []v1.Peer {
 	out := t.providersOf(requester)
 	p := t.presenceOf(requester)
 	for _, id := range p.overdueLinks(t.now()) {
@@ -217,7 +217,7 @@ func (t *term) peersOf(requester string) []v1.Peer {
 }
 
 // providersOf are the clusters on which a requester has something.
-func (t *term) providersOf(requester string) (out []v1.Peer) {
+func (t *session) providersOf(requester string) (out []v1.Peer) {
 	for r := range t.newsOf(requester).all(t.state) {
 		for i := range r.Placements {
 			if p := &r.Placements[i]; r.Requester == requester && r.Stands(p) {
@@ -229,7 +229,7 @@ func (t *term) providersOf(requester string) (out []v1.Peer) {
 }
 
 // addPeer lists another cluster that can be looked at, once and while there is room.
-func (t *term) addPeer(out []v1.Peer, requester, id string) []v1.Peer {
+func (t *session) addPeer(out []v1.Peer, requester, id string) []v1.Peer {
 	c := t.state.Cluster(id)
 	listed := slices.ContainsFunc(out, func(peer v1.Peer) bool { return peer.ClusterID == id })
 	if len(out) == mostPeers || listed || id == requester || c == nil || !c.Agent || c.Endpoint == "" {

@@ -52,7 +52,7 @@ func nextPhaseChange(heard, now time.Time, agent bool, threshold time.Duration) 
 }
 
 // list puts a cluster's offer into the market.
-func (t *term) list(c *ledger.Cluster) {
+func (t *session) list(c *ledger.Cluster) {
 	candidate := decision.Candidate{
 		ID:          c.ClusterID,
 		Allocatable: c.Lendable(),
@@ -77,7 +77,7 @@ func (t *term) list(c *ledger.Cluster) {
 }
 
 // rate has decisions know how a cluster kept its promises.
-func (t *term) rate(c *ledger.Cluster) {
+func (t *session) rate(c *ledger.Cluster) {
 	var known *float64
 	if share, ok := c.Record.Share(t.now()); ok {
 		known = &share
@@ -86,7 +86,7 @@ func (t *term) rate(c *ledger.Cluster) {
 }
 
 // relist brings what is free in a cluster up to date.
-func (t *term) relist(clusterID string) {
+func (t *session) relist(clusterID string) {
 	c := t.state.Cluster(clusterID)
 	if mutant.Active != mutant.StaleGrant {
 		t.market.SetAvailable(clusterID, t.offers(c))
@@ -101,7 +101,7 @@ func (t *term) relist(clusterID string) {
 
 // judge decides, by the clock and the lists of the administrator, whether a cluster
 // takes new reservations.
-func (t *term) judge(clusterID string) {
+func (t *session) judge(clusterID string) {
 	p, c := t.presenceOf(clusterID), t.state.Cluster(clusterID)
 	threshold := t.b.config.StaleThreshold
 	phase := clusterPhase(p.heard, t.now(), c.Agent, threshold)
@@ -129,18 +129,18 @@ func (t *term) judge(clusterID string) {
 
 // shutOut clusters take nothing new. Where no agent speaks for a cluster an
 // administrator does, who need not be approved.
-func (t *term) shutOut(c *ledger.Cluster) bool {
+func (t *session) shutOut(c *ledger.Cluster) bool {
 	policy := t.b.config.Access
 	return policy.Denied(c.ClusterID) || c.Agent && policy.Check(c.ClusterID) != nil
 }
 
-func (t *term) judgeAll() {
+func (t *session) judgeAll() {
 	t.state.Clusters(func(c *ledger.Cluster) { t.judge(c.ClusterID) })
 }
 
 // kept is what the administrator keeps back of a cluster. The book does not know of it:
 // what was promised stands when more is kept back.
-func (t *term) kept(c *ledger.Cluster) quantity.Amounts {
+func (t *session) kept(c *ledger.Cluster) quantity.Amounts {
 	percent := int64(t.b.config.Headroom)
 	if percent == 0 {
 		return nil
@@ -154,7 +154,7 @@ func (t *term) kept(c *ledger.Cluster) quantity.Amounts {
 
 // setCeilings has the book know how far clusters may promise more than they have. What was
 // promised under other ceilings stands.
-func (t *term) setCeilings() {
+func (t *session) setCeilings() {
 	ratios := t.b.config.OverSubscription
 	if t.state.HasCeilings(ratios) {
 		return

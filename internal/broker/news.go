@@ -20,7 +20,7 @@ type newsEntry struct {
 	name     string
 }
 
-func (t *term) newsOf(clusterID string) *news {
+func (t *session) newsOf(clusterID string) *news {
 	n := t.news[clusterID]
 	if n == nil {
 		n = &news{changed: make(chan struct{})}

@@ -14,7 +14,7 @@ type objects map[objectPlace]map[string]string
 type objectPlace struct{ namespace, name string }
 
 // noteObject brings the objects in step with a reservation that changed.
-func (t *term) noteObject(r *ledger.Reservation) {
+func (t *session) noteObject(r *ledger.Reservation) {
 	if r.Object == nil {
 		return
 	}
@@ -38,8 +38,8 @@ func (t *term) noteObject(r *ledger.Reservation) {
 func (b *Broker) HeldFor(namespace, name string) map[string]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
+	if b.session == nil {
 		return nil
 	}
-	return maps.Clone(b.term.objects[objectPlace{namespace, name}])
+	return maps.Clone(b.session.objects[objectPlace{namespace, name}])
 }

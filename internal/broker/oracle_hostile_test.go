@@ -94,7 +94,7 @@ func (m *machine) askForTooMuch(choose) error {
 func (m *machine) withinBudget() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	budget, t := m.config.Budget, m.term
+	budget, t := m.config.Budget, m.session
 	for id, a := range t.accounts {
 		a.drain(m.now(), budget.JournalPerHour)
 		// A call that was let in may write one event more.

@@ -60,7 +60,7 @@ func leap(before, after *ledger.Offer, apart time.Duration) string {
 }
 
 // doubtsOf a cluster now.
-func (t *term) doubtsOf(c *ledger.Cluster) []string {
+func (t *session) doubtsOf(c *ledger.Cluster) []string {
 	out := doubts(&c.Offer)
 	if p := t.presenceOf(c.ClusterID); p.leap != "" && t.now().Sub(p.leapt) < leapDoubted {
 		out = append(out, p.leap)

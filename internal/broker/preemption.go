@@ -24,7 +24,7 @@ type PreemptionConfig struct {
 
 // preempt has others make room for a reservation that waits, where that is allowed and
 // some of a lower priority can; it reports whether they were told.
-func (t *term) preempt(r *ledger.Reservation) (bool, error) {
+func (t *session) preempt(r *ledger.Reservation) (bool, error) {
 	config, priority := t.b.config.Preemption, t.priority(r)
 	lowest, some := t.holders.lowest()
 	if !config.LowerPriority || !some || lowest >= priority || !t.mayPreempt(r) || !t.settling().IsZero() {
@@ -46,13 +46,13 @@ func (t *term) preempt(r *ledger.Reservation) (bool, error) {
 
 // mayPreempt is whether a reservation waits and nobody makes room for it, or all of
 // them have and it has no place all the same.
-func (t *term) mayPreempt(r *ledger.Reservation) bool {
+func (t *session) mayPreempt(r *ledger.Reservation) bool {
 	return r.Waiting != nil && (r.Waiting.Preemption == nil || t.state.Spent(r.Waiting.Preemption))
 }
 
 // preemptOn is preempt for the first one in the line that can have others make room on
 // a cluster. It reports whether there may be more.
-func (t *term) preemptOn(clusterID string) (bool, error) {
+func (t *session) preemptOn(clusterID string) (bool, error) {
 	if !t.b.config.Preemption.LowerPriority {
 		return false, nil
 	}
@@ -80,7 +80,7 @@ func (t *term) preemptOn(clusterID string) (bool, error) {
 
 // preemptAgain is for one for whom all made room on a cluster that then took for itself
 // what was freed.
-func (t *term) preemptAgain(clusterID string) (bool, error) {
+func (t *session) preemptAgain(clusterID string) (bool, error) {
 	for _, name := range slices.Sorted(maps.Keys(t.waiters.preempting)) {
 		if r := t.state.Reservation(name); t.waiters.preempting[name] == clusterID && t.mayPreempt(r) {
 			if told, err := t.preempt(r); told || err != nil {
@@ -93,7 +93,7 @@ func (t *term) preemptAgain(clusterID string) (bool, error) {
 
 // sites are those of some clusters that could serve a reservation if everybody of a
 // lower priority there were gone.
-func (t *term) sites(r *ledger.Reservation, ids []string) []queue.Site {
+func (t *session) sites(r *ledger.Reservation, ids []string) []queue.Site {
 	var out []queue.Site
 	for _, id := range ids {
 		c := t.state.Cluster(id)
@@ -111,7 +111,7 @@ func (t *term) sites(r *ledger.Reservation, ids []string) []queue.Site {
 }
 
 // yielding are those on a cluster that may be told to make room for a priority.
-func (t *term) yielding(clusterID string, priority int32) []queue.Holder {
+func (t *session) yielding(clusterID string, priority int32) []queue.Holder {
 	var out []queue.Holder
 	for r, held := range t.holders.on[clusterID] {
 		if held < priority {
@@ -124,12 +124,12 @@ func (t *term) yielding(clusterID string, priority int32) []queue.Holder {
 
 // claimedBy is what a provider has free once a placement is gone: what it holds, or uses
 // where that is more.
-func (t *term) claimedBy(r *ledger.Reservation, p *ledger.Placement) quantity.Amounts {
+func (t *session) claimedBy(r *ledger.Reservation, p *ledger.Placement) quantity.Amounts {
 	return r.HeldBy(p).Max(t.state.Cluster(p.Provider).Used[ledger.PlacementName(r.Name, p.Number)])
 }
 
 // couldServe tries it out in the market, and leaves that as it was.
-func (t *term) couldServe(r *ledger.Reservation, s *queue.Site) bool {
+func (t *session) couldServe(r *ledger.Reservation, s *queue.Site) bool {
 	sum := s.Free
 	for i := range s.Holders {
 		sum = sum.Add(s.Holders[i].Amounts)
@@ -139,13 +139,13 @@ func (t *term) couldServe(r *ledger.Reservation, s *queue.Site) bool {
 }
 
 // suppose shows other figures in the market until the function is called that it returns.
-func (t *term) suppose(clusterID string, free quantity.Amounts) (undo func()) {
+func (t *session) suppose(clusterID string, free quantity.Amounts) (undo func()) {
 	t.market.SetAvailable(clusterID, free)
 	return func() { t.market.SetAvailable(clusterID, t.free(t.state.Cluster(clusterID))) }
 }
 
 // earmark keeps note of the provider on which others make room for a reservation.
-func (t *term) earmark(r *ledger.Reservation) {
+func (t *session) earmark(r *ledger.Reservation) {
 	was, is := t.waiters.preempting[r.Name], ""
 	if r.Waiting != nil && r.Waiting.Preemption != nil {
 		is = r.Waiting.Preemption.Provider
@@ -163,7 +163,7 @@ func (t *term) earmark(r *ledger.Reservation) {
 
 // free is what a cluster has for everybody: what others make room for is kept for
 // whom they make it.
-func (t *term) free(c *ledger.Cluster) quantity.Amounts {
+func (t *session) free(c *ledger.Cluster) quantity.Amounts {
 	if len(t.waiters.preempting) == 0 && t.b.config.Headroom == 0 {
 		return c.Available()
 	}
@@ -172,7 +172,7 @@ func (t *term) free(c *ledger.Cluster) quantity.Amounts {
 
 // earmarked is what is kept on a cluster for those for whom others make room there, and
 // whom which names. Of what each needs, that part is not kept yet that its victims hold.
-func (t *term) earmarked(clusterID string, which func(name string) bool) quantity.Amounts {
+func (t *session) earmarked(clusterID string, which func(name string) bool) quantity.Amounts {
 	sum := quantity.Amounts{}
 	for name, provider := range t.waiters.preempting {
 		if provider != clusterID || !which(name) {
@@ -195,7 +195,7 @@ func everybody(string) bool { return true }
 
 // servePreemptor gives the first one its place for whom others have made room on a
 // cluster.
-func (t *term) servePreemptor(clusterID string) (bool, error) {
+func (t *session) servePreemptor(clusterID string) (bool, error) {
 	var ready *ledger.Reservation
 	for name, provider := range t.waiters.preempting {
 		r := t.state.Reservation(name)
@@ -218,7 +218,7 @@ func (t *term) servePreemptor(clusterID string) (bool, error) {
 // roomFor is what a cluster has for one for whom others make room there. Once they have,
 // nothing is kept from it for those who come after it: else of two, for whom a cluster
 // that shrank has not enough, neither would ever be served.
-func (t *term) roomFor(clusterID string, r *ledger.Reservation) quantity.Amounts {
+func (t *session) roomFor(clusterID string, r *ledger.Reservation) quantity.Amounts {
 	c, place, spent := t.state.Cluster(clusterID), t.waiters.line.Place(r.Name), t.state.Spent(r.Waiting.Preemption)
 	others := t.earmarked(clusterID, func(name string) bool {
 		return name != r.Name && (!spent || t.waiters.line.Place(name) < place)
@@ -226,20 +226,20 @@ func (t *term) roomFor(clusterID string, r *ledger.Reservation) quantity.Amounts
 	return c.Available().Sub(t.kept(c)).Sub(others).Max(nil)
 }
 
-func (t *term) hasMadeRoom(clusterID string, r *ledger.Reservation) bool {
+func (t *session) hasMadeRoom(clusterID string, r *ledger.Reservation) bool {
 	defer t.suppose(clusterID, t.roomFor(clusterID, r))()
 	return t.serves(clusterID, r)
 }
 
 // makeRoom gives up a placement whose notice is over. The reservation goes elsewhere,
 // waits, or ends.
-func (t *term) makeRoom(r *ledger.Reservation) error {
+func (t *session) makeRoom(r *ledger.Reservation) error {
 	return t.giveUp(r, r.Placement(r.Notice.Placement), ledger.Preempted)
 }
 
 // noticeOf is what both sides of a placement are told that has to make room or is called
 // back, whichever comes first; nil for any other.
-func (t *term) noticeOf(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
+func (t *session) noticeOf(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
 	if n := t.recallNotice(r, p); n != nil {
 		return n
 	}
@@ -253,7 +253,7 @@ func (t *term) noticeOf(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
 }
 
 // noticeMessage names priorities and times, and nobody else's name.
-func (t *term) noticeMessage(r *ledger.Reservation) string {
+func (t *session) noticeMessage(r *ledger.Reservation) string {
 	then := "then it ends, unless another cluster has room"
 	if r.Queue {
 		then = "then it goes elsewhere or waits for capacity"
@@ -263,7 +263,7 @@ func (t *term) noticeMessage(r *ledger.Reservation) string {
 }
 
 // preemptionMessage says for what a reservation waits for which others make room.
-func (t *term) preemptionMessage(r *ledger.Reservation) string {
+func (t *session) preemptionMessage(r *ledger.Reservation) string {
 	p, left := r.Waiting.Preemption, 0
 	for _, ref := range p.Victims {
 		if t.state.Held(ref) {

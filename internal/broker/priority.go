@@ -23,6 +23,6 @@ func (c Ceilings) Effective(requester string, asked int32) int32 {
 }
 
 // priority of a reservation by the configuration in force.
-func (t *term) priority(r *ledger.Reservation) int32 {
+func (t *session) priority(r *ledger.Reservation) int32 {
 	return t.b.config.Ceilings.Effective(r.Requester, r.Priority)
 }

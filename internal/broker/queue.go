@@ -97,7 +97,7 @@ func classOf(r *ledger.Reservation) string {
 }
 
 // enqueue lets a new request wait that no cluster can hold, for the reason given.
-func (t *term) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error) {
+func (t *session) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error) {
 	if most := t.b.config.Queue.MaxLength; t.waiters.line.Len() >= most {
 		e := fault.New(fault.QueueFull, "%s; and the queue is full: %d requests wait, the most is set by BrokerConfig.spec.queue.maxLength", why.Detail, most)
 		e.RetryAfter, e.Candidates, e.Rejected = queueFullRetry, why.Candidates, why.Rejected
@@ -121,7 +121,7 @@ func (t *term) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error
 }
 
 // requeue lets a reservation wait whose placement was given up.
-func (t *term) requeue(r *ledger.Reservation, why *fault.Error) error {
+func (t *session) requeue(r *ledger.Reservation, why *fault.Error) error {
 	err := t.record(ledger.Event{Enqueue: &ledger.Enqueue{
 		Name: r.Name, Until: t.now().Add(t.patienceOf(askedFor(r))), Explanation: explanationOf(why),
 	}})
@@ -134,7 +134,7 @@ func (t *term) requeue(r *ledger.Reservation, why *fault.Error) error {
 	return err
 }
 
-func (t *term) patienceOf(q *Request) time.Duration {
+func (t *session) patienceOf(q *Request) time.Duration {
 	if q.Wait != 0 {
 		return q.Wait
 	}
@@ -153,7 +153,7 @@ func explanationOf(why *fault.Error) ledger.Explanation {
 }
 
 // lineUp brings the line in step with a reservation that changed.
-func (t *term) lineUp(r *ledger.Reservation) {
+func (t *session) lineUp(r *ledger.Reservation) {
 	t.waiters.line.Remove(r.Name)
 	if r.Waiting != nil {
 		rank := queue.Rank{Priority: t.priority(r), Position: r.Waiting.Position}
@@ -167,7 +167,7 @@ func (t *term) lineUp(r *ledger.Reservation) {
 
 // reconsider is for a new configuration: priorities, who may preempt, who takes part and
 // what is kept back may be others.
-func (t *term) reconsider() {
+func (t *session) reconsider() {
 	var names []string
 	t.waiters.line.All(func(name string) bool { names = append(names, name); return true })
 	for _, name := range names {
@@ -183,20 +183,20 @@ func (t *term) reconsider() {
 }
 
 // grew notes that a cluster may serve somebody whom it could not serve before.
-func (t *term) grew(clusterID string) {
+func (t *session) grew(clusterID string) {
 	t.waiters.grown[clusterID], t.waiters.stirred[clusterID] = true, true
 	t.hurryHealing()
 }
 
 // allGrew is for who may be served by any cluster now.
-func (t *term) allGrew() {
+func (t *session) allGrew() {
 	t.state.Clusters(func(c *ledger.Cluster) { t.grew(c.ClusterID) })
 }
 
 // offers notes what a cluster has for others; where it is more than before, those who
 // wait may be served. Where it promised more than it has, less of that counts as well:
 // fewer have to make room.
-func (t *term) offers(c *ledger.Cluster) quantity.Amounts {
+func (t *session) offers(c *ledger.Cluster) quantity.Amounts {
 	p, free := t.presenceOf(c.ClusterID), t.free(c)
 	raw := c.Lendable().Sub(c.Allocated).Sub(c.Claimed())
 	if grew(p.raw, raw) || grew(p.free, free) {
@@ -218,7 +218,7 @@ func grew(before, after quantity.Amounts) bool {
 // wake serves those who wait from what clusters have more to give than before, then
 // has others make room where that has become possible. What it costs grows with what
 // changed and with how many are served, not with how many wait.
-func (t *term) wake() {
+func (t *session) wake() {
 	w := &t.waiters
 	if w.serving || len(w.grown)+len(w.stirred) == 0 || !t.b.configured {
 		return
@@ -257,7 +257,7 @@ func (t *term) wake() {
 
 // serve gives the first one in the line for whom a cluster has room its place, and
 // says whether there may be more to serve.
-func (t *term) serve(clusterID string) (bool, error) {
+func (t *session) serve(clusterID string) (bool, error) {
 	if served, err := t.servePreemptor(clusterID); served || err != nil {
 		return served, err
 	}
@@ -284,14 +284,14 @@ func (t *term) serve(clusterID string) (bool, error) {
 }
 
 // firstOn is the first one in the line for whom a cluster has room, "" if there is none.
-func (t *term) firstOn(clusterID string) string {
+func (t *session) firstOn(clusterID string) string {
 	return t.waiters.line.First(t.free(t.state.Cluster(clusterID)), func(name string) bool {
 		return t.serves(clusterID, t.state.Reservation(name))
 	})
 }
 
 // serves is whether a cluster could take a reservation that waits now.
-func (t *term) serves(clusterID string, r *ledger.Reservation) bool {
+func (t *session) serves(clusterID string, r *ledger.Reservation) bool {
 	q, tried := again(r)
 	if q.Target != "" && q.Target != clusterID || t.checkRequester(q.Requester) != nil {
 		return false
@@ -300,7 +300,7 @@ func (t *term) serves(clusterID string, r *ledger.Reservation) bool {
 	return ok
 }
 
-func (t *term) grant(r *ledger.Reservation, provider string, why ledger.Explanation) error {
+func (t *session) grant(r *ledger.Reservation, provider string, why ledger.Explanation) error {
 	held := r.Waiting.Left
 	if held == 0 {
 		held = lease
@@ -318,7 +318,7 @@ func (t *term) grant(r *ledger.Reservation, provider string, why ledger.Explanat
 
 // isAwaited is whether an offer that differs little from the recorded one has room for
 // somebody who waits: more of it, or on its nodes.
-func (t *term) isAwaited(o *ledger.Offer) bool {
+func (t *session) isAwaited(o *ledger.Offer) bool {
 	if t.waiters.line.Len() == 0 {
 		return false
 	}
@@ -333,7 +333,7 @@ func (t *term) isAwaited(o *ledger.Offer) bool {
 
 // overtakes is whether a new request would take a place on a cluster for which another
 // one waits that comes before it.
-func (t *term) overtakes(q *Request, clusterID string) bool {
+func (t *session) overtakes(q *Request, clusterID string) bool {
 	priority := t.b.config.Ceilings.Effective(q.Requester, q.Priority)
 	return t.waiters.line.FirstOf(priority, t.free(t.state.Cluster(clusterID)), func(name string) bool {
 		return t.serves(clusterID, t.state.Reservation(name))
@@ -341,7 +341,7 @@ func (t *term) overtakes(q *Request, clusterID string) bool {
 }
 
 // timeOut ends a reservation that has waited for as long as it may.
-func (t *term) timeOut(r *ledger.Reservation) error {
+func (t *session) timeOut(r *ledger.Reservation) error {
 	q, tried := again(r)
 	why := t.whyNot(t.sought(q, tried), q)
 	return t.record(ledger.Event{End: &ledger.End{
@@ -359,7 +359,7 @@ type QueueView struct {
 }
 
 // queueView is nil for a reservation that does not wait.
-func (t *term) queueView(r *ledger.Reservation) *QueueView {
+func (t *session) queueView(r *ledger.Reservation) *QueueView {
 	w := r.Waiting
 	if w == nil {
 		return nil
@@ -379,7 +379,7 @@ func (t *term) queueView(r *ledger.Reservation) *QueueView {
 }
 
 // placeOf is queueView as agents are told.
-func (t *term) placeOf(r *ledger.Reservation) *v1.QueuePlace {
+func (t *session) placeOf(r *ledger.Reservation) *v1.QueuePlace {
 	v := t.queueView(r)
 	if v == nil {
 		return nil
@@ -390,7 +390,7 @@ func (t *term) placeOf(r *ledger.Reservation) *v1.QueuePlace {
 }
 
 // queueMessage says in words why a reservation waits.
-func (t *term) queueMessage(r *ledger.Reservation) string {
+func (t *session) queueMessage(r *ledger.Reservation) string {
 	v := t.queueView(r)
 	text := fmt.Sprintf("waits for capacity, place %d of %d", v.Place, v.Length)
 	switch v.Reason {
@@ -412,8 +412,8 @@ func (t *term) queueMessage(r *ledger.Reservation) string {
 func (b *Broker) Waiting() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
+	if b.session == nil {
 		return 0
 	}
-	return float64(b.term.waiters.line.Len())
+	return float64(b.session.waiters.line.Len())
 }

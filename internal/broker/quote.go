@@ -27,7 +27,7 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 		return nil, err
 	}
 	var answer *v1.Quote
-	err = b.changeOf(ctx, clusterID, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *session) error {
 		if hold == 0 {
 			answer, _, err = t.quote(q)
 			return err
@@ -42,7 +42,7 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 }
 
 // quote also returns the choice, nil where there is none.
-func (t *term) quote(q *Request) (*v1.Quote, *choice, error) {
+func (t *session) quote(q *Request) (*v1.Quote, *choice, error) {
 	if err := t.checkAsker(q); err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +65,7 @@ func (t *term) quote(q *Request) (*v1.Quote, *choice, error) {
 
 // priced are the candidates with what the request costs there in all; the quote gets the
 // price of its cluster, and how many were rejected.
-func (t *term) priced(q *Request, out *v1.Quote) []v1.Candidate {
+func (t *session) priced(q *Request, out *v1.Quote) []v1.Candidate {
 	verdicts, _, rejected := t.verdicts(t.sought(q, nil), q.Target, quoted)
 	out.Rejected = rejected
 	all := make([]v1.Candidate, len(verdicts))

@@ -4,7 +4,7 @@ import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 
 // noteSilence writes down that a provider that holds something is silent, so that those
 // concerned are told. What it holds stays held.
-func (t *term) noteSilence(clusterID string) {
+func (t *session) noteSilence(clusterID string) {
 	c, p := t.state.Cluster(clusterID), t.presenceOf(clusterID)
 	if !c.Agent || p.phase == ClusterActive || !c.LostSince.IsZero() || c.Placements() == 0 {
 		return
@@ -17,7 +17,7 @@ func (t *term) noteSilence(clusterID string) {
 }
 
 // noteReturn is the reverse, once the provider's agent has spoken.
-func (t *term) noteReturn(clusterID string) error {
+func (t *session) noteReturn(clusterID string) error {
 	if t.state.Cluster(clusterID).LostSince.IsZero() {
 		return nil
 	}

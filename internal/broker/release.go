@@ -12,7 +12,7 @@ import (
 // GetReservation implements the server's Broker.
 func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.change(ctx, func(t *term) error {
+	err := b.change(ctx, func(t *session) error {
 		r, _ := t.find(clusterID, nameOrKey)
 		if r == nil {
 			return fault.New(fault.NotFound, "cluster %q takes part in no reservation %q", clusterID, nameOrKey)
@@ -27,7 +27,7 @@ func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string
 // there was no such reservation; the key is then shut.
 func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.changeOf(ctx, clusterID, func(t *term) error {
+	err := b.changeOf(ctx, clusterID, func(t *session) error {
 		r, shut := t.find(clusterID, nameOrKey)
 		if r == nil {
 			if shut {
@@ -51,7 +51,7 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey st
 	return answer, nil
 }
 
-func (t *term) release(r *ledger.Reservation, message string) error {
+func (t *session) release(r *ledger.Reservation, message string) error {
 	if r.EndReason != "" {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (t *term) release(r *ledger.Reservation, message string) error {
 
 // find looks a reservation up in which the cluster takes part, by name or by the
 // cluster's own key. To anybody else it does not exist.
-func (t *term) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
+func (t *session) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
 	if r := t.state.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
 		return r, false
 	}

@@ -94,7 +94,7 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 		return nil, fault.New(fault.Invalid, "holdSeconds: only a quote is held; leave it out, or ask POST /api/v1/quotes")
 	}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *session) error {
 		r, err := t.reserve(request)
 		if err != nil {
 			return t.b.config.Visibility.inError(err, request.Target)
@@ -143,7 +143,7 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 }
 
 // reserve grants a request or lets it wait, or finds what became of its key before.
-func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
+func (t *session) reserve(q *Request) (*ledger.Reservation, error) {
 	r, shut := t.state.ByKey(q.Requester, q.Key)
 	switch {
 	case shut:
@@ -171,7 +171,7 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 }
 
 // place chooses for a new request, that is to wait for nobody.
-func (t *term) place(q *Request) (*choice, error) {
+func (t *session) place(q *Request) (*choice, error) {
 	choice, err := t.choose(q, nil)
 	settling := !t.settling().IsZero()
 	if settling && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && t.overtakes(q, choice.winner)) {
@@ -181,7 +181,7 @@ func (t *term) place(q *Request) (*choice, error) {
 }
 
 // grantNew enters a reservation with its first placement, in an event that makes it.
-func (t *term) grantNew(q *Request, choice choice, event func(*ledger.Reserve) ledger.Event) (*ledger.Reservation, error) {
+func (t *session) grantNew(q *Request, choice choice, event func(*ledger.Reserve) ledger.Event) (*ledger.Reservation, error) {
 	reserve := t.reserveOf(q, "res-")
 	reserve.Provider, reserve.Explanation = choice.winner, choice.explanation
 	reserve.Until = t.now().Add(q.Duration)
@@ -198,7 +198,7 @@ func (t *term) grantNew(q *Request, choice choice, event func(*ledger.Reserve) l
 }
 
 // askedAgain is for a key that has a reservation already.
-func (t *term) askedAgain(r *ledger.Reservation, q *Request) error {
+func (t *session) askedAgain(r *ledger.Reservation, q *Request) error {
 	if r.EndReason != "" && q.Holds == r.Name {
 		return nil // Whatever it asks for by now, it is told how that ended.
 	}
@@ -211,7 +211,7 @@ func (t *term) askedAgain(r *ledger.Reservation, q *Request) error {
 }
 
 // mayAsk refuses a new request before any cluster is looked at.
-func (t *term) mayAsk(q *Request) error {
+func (t *session) mayAsk(q *Request) error {
 	if err := t.checkRecovered(q); err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (t *term) mayAsk(q *Request) error {
 }
 
 // checkAsker refuses what the bounds do not allow, and whoever was shut out.
-func (t *term) checkAsker(q *Request) error {
+func (t *session) checkAsker(q *Request) error {
 	if err := t.b.config.Bounds.check(q); err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (t *term) checkAsker(q *Request) error {
 }
 
 // reserveOf enters a request into the book under a new name.
-func (t *term) reserveOf(q *Request, prefix string) *ledger.Reserve {
+func (t *session) reserveOf(q *Request, prefix string) *ledger.Reserve {
 	return &ledger.Reserve{
 		Name: t.mint(prefix), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
 		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Object: q.Object, Queue: q.Queue, Wait: q.Wait,
@@ -237,7 +237,7 @@ func (t *term) reserveOf(q *Request, prefix string) *ledger.Reserve {
 
 // checkRequester refuses a cluster that was shut out, whoever asks for it. Where no
 // agent speaks for a requester it may be no cluster at all, and needs no approval.
-func (t *term) checkRequester(id string) error {
+func (t *session) checkRequester(id string) error {
 	if policy := t.b.config.Access; policy.Denied(id) || t.state.HasAgent(id) {
 		return policy.Check(id)
 	}
@@ -246,7 +246,7 @@ func (t *term) checkRequester(id string) error {
 
 // renew moves the end of a reservation that has none of its own, but not so often
 // that asking is a write every time.
-func (t *term) renew(r *ledger.Reservation) error {
+func (t *session) renew(r *ledger.Reservation) error {
 	if r.Duration != 0 || r.EndReason != "" || r.Waiting != nil {
 		return nil
 	}
@@ -258,7 +258,7 @@ func (t *term) renew(r *ledger.Reservation) error {
 }
 
 // mint makes a name that was never used: Liqo punishes a slice whose name comes again.
-func (t *term) mint(prefix string) string {
+func (t *session) mint(prefix string) string {
 	var random [7]byte
 	_, _ = io.ReadFull(t.b.opts.Random, random[:]) // never fails, see crypto/rand
 	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:])
@@ -275,7 +275,7 @@ func describe(amounts quantity.Amounts) string {
 }
 
 // answer is a reservation as the caller may see it.
-func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
+func (t *session) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 	out := &v1.Reservation{
 		Name:             r.Name,
 		RequesterID:      r.Requester,
@@ -318,7 +318,7 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 }
 
 // message says in words where a reservation is.
-func (t *term) message(r *ledger.Reservation) string {
+func (t *session) message(r *ledger.Reservation) string {
 	p := r.Serving()
 	switch phase := t.state.Phase(r); {
 	case phase == ledger.Queued:
@@ -360,7 +360,7 @@ func endOf(r *ledger.Reservation) string {
 }
 
 // waitingFor names the clusters that have not taken their side down.
-func (t *term) waitingFor(r *ledger.Reservation) []string {
+func (t *session) waitingFor(r *ledger.Reservation) []string {
 	var out []string
 	add := func(id string) {
 		if !slices.Contains(out, id) {

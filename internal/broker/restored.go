@@ -64,7 +64,7 @@ func (b *Broker) Witness(clusterID, cursor string) {
 	}
 }
 
-func (t *term) witness(clusterID, cursor string) {
+func (t *session) witness(clusterID, cursor string) {
 	if cursor == "" {
 		return // it knows of nothing yet
 	}
@@ -80,7 +80,7 @@ func (t *term) witness(clusterID, cursor string) {
 
 // listen has the term wait for clusters to be heard where nothing tells that the
 // journal is the present one.
-func (t *term) listen(newest time.Time) {
+func (t *session) listen(newest time.Time) {
 	if t.b.newest == "" && t.began.Sub(newest) > quiet {
 		t.listenUntil = t.began.Add(listening)
 		t.state.Clusters(func(c *ledger.Cluster) { t.judge(c.ClusterID) })
@@ -88,7 +88,7 @@ func (t *term) listen(newest time.Time) {
 }
 
 // meet notes that a cluster has shown what it knows.
-func (t *term) meet(clusterID string) {
+func (t *session) meet(clusterID string) {
 	p := t.presenceOf(clusterID)
 	if p.met {
 		return
@@ -100,11 +100,11 @@ func (t *term) meet(clusterID string) {
 }
 
 // unmet is whether a cluster may still know of what the journal does not.
-func (t *term) unmet(c *ledger.Cluster) bool {
+func (t *session) unmet(c *ledger.Cluster) bool {
 	return c.Agent && t.now().Before(t.listenUntil) && !t.presenceOf(c.ClusterID).met
 }
 
-func (t *term) countUnmet() int {
+func (t *session) countUnmet() int {
 	n := 0
 	if t.now().Before(t.listenUntil) {
 		t.state.Clusters(func(c *ledger.Cluster) {
@@ -117,7 +117,7 @@ func (t *term) countUnmet() int {
 }
 
 // fork begins another lineage: everybody announces what they have.
-func (t *term) fork(seen uint64, by string) {
+func (t *session) fork(seen uint64, by string) {
 	head := t.state.Position()
 	if err := t.record(ledger.Event{Lineage: &ledger.Lineage{ID: lineageID(), Seen: seen, By: by}}); err != nil {
 		t.b.opts.Log.Error(err, "that the journal was restored could not be noted; trying again when the next cluster shows it")
@@ -131,7 +131,7 @@ func (t *term) fork(seen uint64, by string) {
 }
 
 // await derives from the ledger who has yet to announce.
-func (t *term) await() {
+func (t *session) await() {
 	t.state.Clusters(func(c *ledger.Cluster) {
 		if t.state.Awaits(c.ClusterID) {
 			t.hold(c.ClusterID)
@@ -140,7 +140,7 @@ func (t *term) await() {
 }
 
 // hold grants nothing on a cluster until it has announced.
-func (t *term) hold(clusterID string) {
+func (t *session) hold(clusterID string) {
 	t.recovery.waiting[clusterID] = true
 	if t.state.Cluster(clusterID) != nil {
 		t.judge(clusterID)
@@ -150,7 +150,7 @@ func (t *term) hold(clusterID string) {
 
 // suspect has one cluster announce that knows something the book does not, unless it
 // has done so before.
-func (t *term) suspect(clusterID string) {
+func (t *session) suspect(clusterID string) {
 	announced := t.recovery.told[clusterID] || t.state.Restored() && t.state.HasAgent(clusterID) && !t.state.Awaits(clusterID)
 	if announced || t.recovery.waiting[clusterID] {
 		return
@@ -162,7 +162,7 @@ func (t *term) suspect(clusterID string) {
 
 // suspectUsage is suspect for a provider that keeps capacity for what is not in the
 // book.
-func (t *term) suspectUsage(clusterID string, usage []v1.Usage) {
+func (t *session) suspectUsage(clusterID string, usage []v1.Usage) {
 	for _, u := range usage {
 		r := t.state.Reservation(u.Reservation)
 		if r == nil || r.Adoptable(u.Placement) {
@@ -173,16 +173,16 @@ func (t *term) suspectUsage(clusterID string, usage []v1.Usage) {
 }
 
 // awaits is whether a cluster has yet to announce what it has.
-func (t *term) awaits(clusterID string) bool { return t.recovery.waiting[clusterID] }
+func (t *session) awaits(clusterID string) bool { return t.recovery.waiting[clusterID] }
 
 // wants is whether a cluster is to announce now.
-func (t *term) wants(clusterID string) bool {
+func (t *session) wants(clusterID string) bool {
 	return t.awaits(clusterID) || t.recovery.asked[clusterID] || !t.recovery.told[clusterID] && t.recovering()
 }
 
 // recovering is whether a cluster that was there before the journal was restored has
 // yet to announce.
-func (t *term) recovering() bool {
+func (t *session) recovering() bool {
 	if !t.state.Restored() {
 		return false
 	}
@@ -196,7 +196,7 @@ func (t *term) recovering() bool {
 
 // settling is until when nothing is ended or refused for good because of what may
 // still be announced; zero if that is over.
-func (t *term) settling() time.Time {
+func (t *session) settling() time.Time {
 	var until time.Time
 	if t.recovering() {
 		until = later(t.state.Branch().At, t.began).Add(patience)
@@ -211,13 +211,13 @@ func (t *term) settling() time.Time {
 }
 
 // errRecovering refuses what cannot be decided yet.
-func (t *term) errRecovering() *fault.Error {
+func (t *session) errRecovering() *fault.Error {
 	e := fault.New(fault.Recovering, "%s; nothing was changed, try again", t.recoveryMessage())
 	e.RetryAfter = recoveryRetry
 	return e
 }
 
-func (t *term) recoveryMessage() string {
+func (t *session) recoveryMessage() string {
 	if unmet := t.countUnmet(); unmet > 0 && !t.recovering() {
 		return fmt.Sprintf("the broker was away for a while: waiting to hear from %d clusters whether its journal is the present one", unmet)
 	}
@@ -240,7 +240,7 @@ func (t *term) recoveryMessage() string {
 
 // checkRecovered refuses a request that may have been granted in the part of the
 // journal that is lost.
-func (t *term) checkRecovered(q *Request) error {
+func (t *session) checkRecovered(q *Request) error {
 	if q.Holds != "" && t.state.Reservation(q.Holds) == nil {
 		t.suspect(q.Requester)
 	}

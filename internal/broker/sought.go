@@ -51,7 +51,7 @@ func CheckTerms(amounts quantity.Amounts, asked terms.Terms) error {
 }
 
 // sought is what the decision looks for, on behalf of a request.
-func (t *term) sought(q *Request, tried []string) *decision.Request {
+func (t *session) sought(q *Request, tried []string) *decision.Request {
 	if needsShapes(q) {
 		t.shapeMarket()
 	}
@@ -66,7 +66,7 @@ func (t *term) sought(q *Request, tried []string) *decision.Request {
 // not: of the other reservations of the same requester that stand, and of what is held
 // for it. Anti-affinity holds in both directions. Affinity to what is nowhere yet is met
 // everywhere.
-func (t *term) neighbours(q *Request) (near, apart []string) {
+func (t *session) neighbours(q *Request) (near, apart []string) {
 	affinity, anti := groupsOf(q.Constraints)
 	if q.Group == "" && len(affinity) == 0 && len(anti) == 0 {
 		return nil, nil
@@ -108,7 +108,7 @@ func (r *Request) beside(other terms.Terms, affinity, anti []string) (joins, kee
 
 // affect has those looked at again who wait and whose affinity a request bears on:
 // any cluster may be one for them now.
-func (t *term) affect(r *ledger.Reserve) {
+func (t *session) affect(r *ledger.Reserve) {
 	asked := r.Demands()
 	_, anti := groupsOf(asked.Constraints)
 	if asked.Group == "" && len(anti) == 0 {
@@ -141,7 +141,7 @@ func needsShapes(q *Request) bool {
 
 // shapeMarket brings the histograms of nodes up to date that changed since they were
 // last needed: what is promised there and not in use yet is taken off.
-func (t *term) shapeMarket() {
+func (t *session) shapeMarket() {
 	for id := range t.shaped {
 		if c := t.state.Cluster(id); c != nil {
 			t.market.SetShapes(id, decision.Debit(shapesOf(c), t.commitments(c)))
@@ -159,7 +159,7 @@ func shapesOf(c *ledger.Cluster) []decision.Shape {
 }
 
 // commitments of a cluster, those in pod shapes first: they are the hardest to place.
-func (t *term) commitments(c *ledger.Cluster) []decision.Commitment {
+func (t *session) commitments(c *ledger.Cluster) []decision.Commitment {
 	var shaped, others []decision.Commitment
 	commit := func(unused quantity.Amounts, r *ledger.Reserve) {
 		asked := r.Demands()

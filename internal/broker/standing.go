@@ -11,7 +11,7 @@ import (
 
 // setStanding tells decisions which pauses of a cluster are in force, as a provider and as
 // a requester, and returns when time alone changes that; zero for never.
-func (t *term) setStanding(c *ledger.Cluster) time.Time {
+func (t *session) setStanding(c *ledger.Cluster) time.Time {
 	now, p := t.now(), t.presenceOf(c.ClusterID)
 	if c.Providing != nil || p.standing != nil {
 		if standing := standingOf(c.Providing, now); !reflect.DeepEqual(standing, p.standing) {
@@ -33,7 +33,7 @@ func (t *term) setStanding(c *ledger.Cluster) time.Time {
 }
 
 // judgeRequester brings decisions up to date on a requester with a conduct.
-func (t *term) judgeRequester(id string) {
+func (t *session) judgeRequester(id string) {
 	if c := t.state.Cluster(id); c != nil && (c.Consuming != nil || t.presenceOf(id).excess != nil) {
 		t.judge(id)
 	}
@@ -113,10 +113,10 @@ func (b *Broker) count(which func(*presence) bool) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0.0
-	if b.term == nil {
+	if b.session == nil {
 		return n
 	}
-	for _, p := range b.term.presence {
+	for _, p := range b.session.presence {
 		if which(p) {
 			n++
 		}

@@ -25,7 +25,7 @@ func (e *tooLarge) Error() string {
 
 // recordOffer writes an offer down, in parts where one record does not hold it: the offer
 // without what its placements use, then what has changed in that.
-func (t *term) recordOffer(offer *ledger.Offer) error {
+func (t *session) recordOffer(offer *ledger.Offer) error {
 	err := t.record(ledger.Event{Offer: offer})
 	if _, large := errors.AsType[*tooLarge](err); !large {
 		return err

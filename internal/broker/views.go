@@ -49,7 +49,7 @@ type ClusterView struct {
 // Cluster returns nil, nil for a cluster that nothing is known of.
 func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 	var view *ClusterView
-	err := b.change(ctx, func(t *term) error {
+	err := b.change(ctx, func(t *session) error {
 		c := t.state.Cluster(id)
 		if c == nil {
 			return nil
@@ -90,10 +90,10 @@ func (b *Broker) Serves() float64 {
 func (b *Broker) Awaited() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
+	if b.session == nil {
 		return 0
 	}
-	return float64(len(b.term.recovery.waiting))
+	return float64(len(b.session.recovery.waiting))
 }
 
 // Outcomes adds up what became of what was granted in all clusters.
@@ -101,10 +101,10 @@ func (b *Broker) Outcomes() ledger.Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var sum ledger.Record
-	if b.term == nil {
+	if b.session == nil {
 		return sum
 	}
-	b.term.state.Clusters(func(c *ledger.Cluster) {
+	b.session.state.Clusters(func(c *ledger.Cluster) {
 		sum.Granted += c.Record.Granted
 		sum.Ready += c.Record.Ready
 		sum.Refused += c.Record.Refused
@@ -120,10 +120,10 @@ func (b *Broker) Outcomes() ledger.Record {
 func (b *Broker) ManifestOf(clusterID string) *ledger.Manifest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
+	if b.session == nil {
 		return nil
 	}
-	if c := b.term.state.Cluster(clusterID); c != nil {
+	if c := b.session.state.Cluster(clusterID); c != nil {
 		return c.Source
 	}
 	return nil
@@ -134,10 +134,10 @@ func (b *Broker) ManifestOf(clusterID string) *ledger.Manifest {
 func (b *Broker) ObjectOf(reservation string) *ledger.ObjectRef {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
+	if b.session == nil {
 		return nil
 	}
-	if r := b.term.state.Reservation(reservation); r != nil {
+	if r := b.session.state.Reservation(reservation); r != nil {
 		return r.Object
 	}
 	return nil
@@ -179,20 +179,20 @@ func (v *ReservationView) Describe() string {
 
 // Reservation returns nil, nil for one that is not in the book (any more).
 func (b *Broker) Reservation(ctx context.Context, name string) (*ReservationView, error) {
-	return b.view(ctx, func(t *term) *ledger.Reservation { return t.state.Reservation(name) })
+	return b.view(ctx, func(t *session) *ledger.Reservation { return t.state.Reservation(name) })
 }
 
 // ObjectReservation is Reservation for what was asked for with an object.
 func (b *Broker) ObjectReservation(ctx context.Context, requester, uid string) (*ReservationView, error) {
-	return b.view(ctx, func(t *term) *ledger.Reservation {
+	return b.view(ctx, func(t *session) *ledger.Reservation {
 		r, _ := t.state.ByKey(requester, objectKey(uid))
 		return r
 	})
 }
 
-func (b *Broker) view(ctx context.Context, find func(*term) *ledger.Reservation) (*ReservationView, error) {
+func (b *Broker) view(ctx context.Context, find func(*session) *ledger.Reservation) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.change(ctx, func(t *term) error {
+	err := b.change(ctx, func(t *session) error {
 		if r := find(t); r != nil {
 			view = t.viewOf(r)
 		}
@@ -201,7 +201,7 @@ func (b *Broker) view(ctx context.Context, find func(*term) *ledger.Reservation)
 	return view, err
 }
 
-func (t *term) viewOf(r *ledger.Reservation) *ReservationView {
+func (t *session) viewOf(r *ledger.Reservation) *ReservationView {
 	v := &ReservationView{
 		Reservation: *r, Phase: t.state.Phase(r), Message: t.message(r),
 		RequesterHasAgent: t.state.HasAgent(r.Requester), Place: t.queueView(r),
@@ -237,7 +237,7 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 		return nil, err
 	}
 	var view *ReservationView
-	err := b.change(ctx, func(t *term) error {
+	err := b.change(ctx, func(t *session) error {
 		if r, shut := t.state.ByKey(q.Requester, q.Key); r != nil && !shut {
 			view = t.viewOf(r)
 			return nil
@@ -264,7 +264,7 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 // Release ends a reservation on behalf of whoever may delete its object. One that
 // is not in the book, or has ended, is left as it is.
 func (b *Broker) Release(ctx context.Context, name, why string) error {
-	return b.change(ctx, func(t *term) error {
+	return b.change(ctx, func(t *session) error {
 		r := t.state.Reservation(name)
 		if r == nil {
 			return nil

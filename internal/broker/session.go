@@ -13,21 +13,21 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// term is the memory of the broker while it holds the journal: from opening it
+// session is the broker's state in memory for one term, which lasts from opening the journal
 // until the first failure. Broker.mu guards all of it.
-type term struct {
+type session struct {
 	b       *Broker
 	state   *ledger.State
 	market  *decision.Market
 	journal *journal.Journal
 	// newest is the time of the newest event that was replayed.
 	newest time.Time
-	// durable is the position of an event up to which everything is known to be stored.
-	// It needs no lock.
+	// durable is the position of an event up to which everything is known to be stored. It is
+	// read without the lock.
 	durable atomic.Uint64
-	// last is the newest commit; nil before the first.
+	// last is the newest commit, nil before the first one.
 	last *journal.Commit
-	// began is when the term began: what was heard before counts as heard then.
+	// began is when the term began. Agents heard of earlier count as heard at that time.
 	began time.Time
 	// presence is what is known of each cluster beyond the ledger.
 	presence map[string]*presence
@@ -92,8 +92,8 @@ type presence struct {
 	excess   *decision.Excess
 }
 
-func newTerm(b *Broker, book *book, j *journal.Journal) *term {
-	return &term{
+func newSession(b *Broker, book *book, j *journal.Journal) *session {
+	return &session{
 		b: b, state: book.state, journal: j, newest: book.newest,
 		market:   decision.NewMarket(),
 		presence: map[string]*presence{},
@@ -112,7 +112,7 @@ func newTerm(b *Broker, book *book, j *journal.Journal) *term {
 }
 
 // start derives everything that is not in the ledger from it.
-func (t *term) start() {
+func (t *session) start() {
 	t.began = t.now()
 	t.market.SetRates(t.b.config.Rates)
 	t.market.SetBudget(t.b.config.Budget.ResourceNames)
@@ -141,7 +141,7 @@ func (t *term) start() {
 
 // startLineage has a cursor to tell, and looks whether this process knows more than the
 // journal that it has read.
-func (t *term) startLineage() {
+func (t *session) startLineage() {
 	if t.state.Branch() == nil {
 		if err := t.record(ledger.Event{Lineage: firstLineage()}); err != nil {
 			t.b.opts.Log.Error(err, "no lineage could be begun")
@@ -156,7 +156,7 @@ func (t *term) startLineage() {
 	}
 }
 
-func (t *term) noteDurable(position uint64) {
+func (t *session) noteDurable(position uint64) {
 	for {
 		known := t.durable.Load()
 		if position <= known || t.durable.CompareAndSwap(known, position) {
@@ -165,9 +165,9 @@ func (t *term) noteDurable(position uint64) {
 	}
 }
 
-func (t *term) now() time.Time { return t.b.opts.Now().UTC() }
+func (t *session) now() time.Time { return t.b.opts.Now().UTC() }
 
-func (t *term) presenceOf(clusterID string) *presence {
+func (t *session) presenceOf(clusterID string) *presence {
 	p := t.presence[clusterID]
 	if p == nil {
 		p = &presence{}
@@ -178,7 +178,7 @@ func (t *term) presenceOf(clusterID string) *presence {
 
 // record puts an event into the journal's queue and into the ledger, and brings
 // everything derived from the ledger up to date.
-func (t *term) record(e ledger.Event) error {
+func (t *session) record(e ledger.Event) error {
 	e.At = t.now()
 	if err := t.state.Check(&e); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (t *term) record(e ledger.Event) error {
 }
 
 // touchAll has everybody be told who has reserved something of a cluster.
-func (t *term) touchAll(c *ledger.Cluster) {
+func (t *session) touchAll(c *ledger.Cluster) {
 	for _, name := range c.Reservations() {
 		t.touched(t.state.Reservation(name))
 	}
@@ -218,7 +218,7 @@ func (t *term) touchAll(c *ledger.Cluster) {
 // those that made room for its reservation before.
 //
 //nolint:gocyclo // a case for every kind of event
-func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
+func (t *session) follow(e *ledger.Event, victims []*ledger.Reservation) {
 	switch {
 	case e.Offer != nil:
 		c := t.state.Cluster(e.Offer.ClusterID)
@@ -283,7 +283,7 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 }
 
 // touched tells everyone concerned that a reservation changed.
-func (t *term) touched(r *ledger.Reservation) {
+func (t *session) touched(r *ledger.Reservation) {
 	t.b.feed.reservation(r.Name)
 	t.lineUp(r)
 	t.noteHolder(r)
