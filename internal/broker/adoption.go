@@ -28,12 +28,12 @@ type adoptionRoom struct {
 
 func (t *session) adoptionRoom(clusterID string, provided []provision) *adoptionRoom {
 	room := &adoptionRoom{awaited: t.awaits(clusterID), places: maxUnclaimed}
-	c := t.state.Cluster(clusterID)
+	c := t.book.Cluster(clusterID)
 	if c == nil || !room.awaited {
 		return room
 	}
 	for _, name := range c.Reservations() {
-		if r := t.state.Reservation(name); r != nil && r.Unclaimed {
+		if r := t.book.Reservation(name); r != nil && r.Unclaimed {
 			room.places--
 		}
 	}
@@ -42,7 +42,7 @@ func (t *session) adoptionRoom(clusterID string, provided []provision) *adoption
 	room.left = c.Lendable().Max(c.Capacity)
 	for i := range provided {
 		p := &provided[i]
-		r := t.state.Reservation(p.Name)
+		r := t.book.Reservation(p.Name)
 		if r == nil {
 			continue
 		}
@@ -73,7 +73,7 @@ func (a *adoptionRoom) refuses(p *provision) string {
 // askRequester has a requester announce what it has, so that it claims what a provider has
 // announced in its name, or not. Nothing is kept from it meanwhile.
 func (t *session) askRequester(clusterID string) {
-	if t.recovery.told[clusterID] || t.recovery.asked[clusterID] || !t.state.HasAgent(clusterID) {
+	if t.recovery.told[clusterID] || t.recovery.asked[clusterID] || !t.book.HasAgent(clusterID) {
 		return
 	}
 	t.recovery.asked[clusterID] = true
@@ -83,7 +83,7 @@ func (t *session) askRequester(clusterID string) {
 // isStranger reports whether a reservation stands on its provider's word alone, in the name
 // of a cluster that the broker does not know.
 func (t *session) isStranger(r *ledger.Reservation) bool {
-	return r.Unclaimed && r.EndReason == "" && !t.state.HasAgent(r.Requester)
+	return r.Unclaimed && r.EndReason == "" && !t.book.HasAgent(r.Requester)
 }
 
 // strangerDeadline is when such a reservation ends.

@@ -46,7 +46,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		}
 		t.suspectUsage(clusterID, adv.Usage)
 		t.meet(clusterID)
-		c := t.state.Cluster(clusterID)
+		c := t.book.Cluster(clusterID)
 		receipt = &v1.AdvertisementReceipt{
 			NextSeconds: int32(advertiseEvery.Seconds()),
 			Reserved:    wire.FromAmounts(c.Claimed()),
@@ -70,7 +70,7 @@ func (t *session) hear(offer *ledger.Offer, epoch, sequence int64) error {
 	if p.overtaken(epoch, sequence) {
 		return nil
 	}
-	known := t.state.Cluster(offer.ClusterID)
+	known := t.book.Cluster(offer.ClusterID)
 	if known != nil && known.Agent {
 		if what := leap(&known.Offer, offer, t.now().Sub(p.heard)); what != "" {
 			p.leap, p.leapt = what, t.now()
@@ -269,7 +269,7 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 		return fault.New(fault.Invalid, "%v", err)
 	}
 	return b.change(ctx, func(t *session) error {
-		known := t.state.Cluster(offer.ClusterID)
+		known := t.book.Cluster(offer.ClusterID)
 		switch {
 		case known == nil || known.Source == nil && !known.Agent:
 		case known.Agent:
@@ -291,7 +291,7 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 // renounce withdraws what the object of an offer said of another cluster before it was
 // deleted and made anew.
 func (t *session) renounce(offer *ledger.Offer) error {
-	other := t.state.ByManifest(offer.Source.Namespace, offer.Source.Name)
+	other := t.book.ByManifest(offer.Source.Namespace, offer.Source.Name)
 	if other == nil || other.Agent || other.ClusterID == offer.ClusterID {
 		return nil
 	}
@@ -302,7 +302,7 @@ func (t *session) renounce(offer *ledger.Offer) error {
 // there stays held.
 func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) error {
 	return b.change(ctx, func(t *session) error {
-		known := t.state.Cluster(clusterID)
+		known := t.book.Cluster(clusterID)
 		if known == nil || known.Agent || known.Source == nil || known.Source.UID != uid {
 			return nil
 		}
@@ -313,7 +313,7 @@ func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) er
 // ClusterOfManifest returns the cluster that a manifest speaks for, "" if none.
 func (b *Broker) ClusterOfManifest(ctx context.Context, namespace, name string) (clusterID, uid string, err error) {
 	err = b.change(ctx, func(t *session) error {
-		if c := t.state.ByManifest(namespace, name); c != nil {
+		if c := t.book.ByManifest(namespace, name); c != nil {
 			clusterID, uid = c.ClusterID, c.Source.UID
 		}
 		return nil

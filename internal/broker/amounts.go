@@ -45,10 +45,10 @@ func (t *session) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amount
 	if older := r.Beside(p); older != nil {
 		return errBetween(r, older, p)
 	}
-	if t.awaits(p.Provider) || t.unmet(t.state.Cluster(p.Provider)) {
+	if t.awaits(p.Provider) || t.unmet(t.book.Cluster(p.Provider)) {
 		return t.errRecovering()
 	}
-	if t.state.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
+	if t.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
 		return errAwaiting(r, p.Provider, "the reservation")
 	}
 	if _, fits := quantity.Fits(wanted, r.HeldBy(p)); fits {
@@ -68,7 +68,7 @@ func (t *session) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error 
 	if !t.settling().IsZero() && t.overtakes(askedFor(r), p.Provider) {
 		return t.errRecovering()
 	}
-	c := t.state.Cluster(p.Provider)
+	c := t.book.Cluster(p.Provider)
 	if phase := t.presenceOf(p.Provider).phase; phase != ClusterActive || t.shutOut(c) {
 		return fault.New(fault.Conflict, "%s gives nothing more now, as it is %s or shut out: ask again when it is back, or make a new request", p.Provider, phase)
 	}
@@ -108,7 +108,7 @@ func (t *session) settleChange(r *ledger.Reservation, p *ledger.Placement, repor
 			refused += ": " + report.Message
 		}
 	}
-	t.b.opts.Log.Info("change is answered", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
+	t.log.Info("change is answered", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
 		"generation", report.Change, "resources", describe(asked.Amounts), "refused", refused)
 	return t.record(ledger.Event{Settle: &ledger.Settle{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Generation: report.Change, Refused: refused,

@@ -156,7 +156,7 @@ func (b *Broker) end(t *session) {
 	defer b.mu.Unlock()
 	if b.session == t {
 		b.session = nil
-		if durable := t.durable.Load(); t.state.Branch() != nil && durable >= t.state.Branch().Since {
+		if durable := t.durable.Load(); t.book.Branch() != nil && durable >= t.book.Branch().Since {
 			b.newest = t.cursorAt(durable)
 		}
 	}

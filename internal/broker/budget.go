@@ -140,7 +140,7 @@ func errTooLarge(member string, err error) error {
 
 // mayWrite refuses a call of a member that has used up its share of the journal.
 func (t *session) mayWrite(member string) error {
-	most := t.b.config.Budget.JournalPerHour
+	most := t.config().Budget.JournalPerHour
 	a := t.accountOf(member)
 	a.drain(t.now(), most)
 	if over := a.written - float64(most); over >= 0 {
@@ -165,15 +165,15 @@ func (t *session) charge(e *ledger.Event, size int) {
 		return
 	}
 	a := t.accountOf(member)
-	a.drain(t.now(), t.b.config.Budget.JournalPerHour)
+	a.drain(t.now(), t.config().Budget.JournalPerHour)
 	a.written += float64(size + recordOverhead)
 	a.paced += float64(size + recordOverhead)
 }
 
 // countAll derives the accounts from the book.
 func (t *session) countAll() {
-	t.state.Reservations(func(r *ledger.Reservation) { t.accountOf(r.Requester).add(r, 1) })
-	t.state.ShutKeys(func(k ledger.Shut, at time.Time) {
+	t.book.Reservations(func(r *ledger.Reservation) { t.accountOf(r.Requester).add(r, 1) })
+	t.book.ShutKeys(func(k ledger.Shut, at time.Time) {
 		a := t.accountOf(k.Requester)
 		a.shut = append(a.shut, shutKey{k.Key, at})
 	})
@@ -205,7 +205,7 @@ func (t *session) uncount(e *ledger.Event) {
 		return
 	}
 	for _, name := range e.Forget.Names {
-		if r := t.state.Reservation(name); r != nil {
+		if r := t.book.Reservation(name); r != nil {
 			t.accountOf(r.Requester).add(r, -1)
 		}
 	}
@@ -222,7 +222,7 @@ func (t *session) count(e *ledger.Event, fresh bool) {
 		a.shut = append(a.shut, shutKey{e.Shut.Key, e.At})
 		t.awaitKeys(e.Shut.Requester)
 	}
-	if r := t.state.Reservation(e.Reservation()); fresh && r != nil {
+	if r := t.book.Reservation(e.Reservation()); fresh && r != nil {
 		t.accountOf(r.Requester).add(r, 1)
 	}
 }
@@ -233,7 +233,7 @@ func (t *session) makeRecordRoom(q *Request) error {
 	if q.Object != nil {
 		return nil // its maker needs rights in the broker's cluster
 	}
-	most, a := t.b.config.Budget.Reservations, t.accountOf(q.Requester)
+	most, a := t.config().Budget.Reservations, t.accountOf(q.Requester)
 	if t.fitsBook(a) {
 		return nil
 	}
@@ -245,18 +245,18 @@ func (t *session) makeRecordRoom(q *Request) error {
 }
 
 func (t *session) fitsBook(a *account) bool {
-	most := t.b.config.Budget.Reservations
+	most := t.config().Budget.Reservations
 	return a.reservations+len(a.shut) < most && a.bytes < int64(most)*bookBytes
 }
 
 // forgetOldest forgets what is over, and shut keys, before their day is over.
 func (t *session) forgetOldest(requester string) error {
 	forget := &ledger.Forget{Keys: t.oldestKeys(requester, func(shutKey) bool { return true })}
-	for r := range t.newsOf(requester).all(t.state) {
+	for r := range t.newsOf(requester).all(t.book) {
 		if len(forget.Names) == forgetAtOnce {
 			break
 		}
-		if r.Requester == requester && t.state.Over(r) {
+		if r.Requester == requester && t.book.Over(r) {
 			forget.Names = append(forget.Names, r.Name)
 		}
 	}
@@ -274,7 +274,7 @@ func (t *session) shut(requester, key string) error {
 		}
 		if !t.fitsBook(a) {
 			return errOver("reservations", time.Minute, "member %q holds %d of %d reservations and shut keys: give some back",
-				requester, a.reservations+len(a.shut), t.b.config.Budget.Reservations)
+				requester, a.reservations+len(a.shut), t.config().Budget.Reservations)
 		}
 	}
 	return faultOf(t.record(ledger.Event{Shut: &ledger.Shut{Requester: requester, Key: key}}))
@@ -303,7 +303,7 @@ func (t *session) expireKeys(requester string) {
 	old := t.oldestKeys(requester, func(k shutKey) bool { return !k.at.Add(retain).After(t.now()) })
 	if len(old) > 0 {
 		if err := t.record(ledger.Event{Forget: &ledger.Forget{Keys: old}}); err != nil {
-			t.b.opts.Log.Error(err, "shut keys could not be forgotten; trying again", "cluster", requester)
+			t.log.Error(err, "shut keys could not be forgotten; trying again", "cluster", requester)
 			t.due.set(keysDue+requester, t.now().Add(reopenDelay))
 			return
 		}
@@ -316,12 +316,12 @@ func (t *session) mayWait(q *Request) error {
 	if q.Object != nil {
 		return nil
 	}
-	most := cmp.Or(t.b.config.Budget.Waiting, max(t.b.config.Queue.MaxLength/4, leastWaiting))
+	most := cmp.Or(t.config().Budget.Waiting, max(t.config().Queue.MaxLength/4, leastWaiting))
 	if t.waiters.line.Len() < most {
 		return nil // nobody can have more than all
 	}
 	n := 0
-	for r := range t.newsOf(q.Requester).all(t.state) {
+	for r := range t.newsOf(q.Requester).all(t.book) {
 		if r.Requester == q.Requester && r.Waiting != nil {
 			n++
 		}
@@ -334,8 +334,8 @@ func (t *session) mayWait(q *Request) error {
 }
 
 func (t *session) setBudget() {
-	t.market.SetBudget(t.b.config.Budget.ResourceNames)
-	t.state.Clusters(func(c *ledger.Cluster) {
+	t.market.SetBudget(t.config().Budget.ResourceNames)
+	t.book.Clusters(func(c *ledger.Cluster) {
 		if len(t.market.LeftOut(c.ClusterID)) > 0 {
 			t.list(c)
 		}
@@ -354,8 +354,8 @@ func (t *session) leftOut(clusterID string) []string {
 // noteLeftOut has it shown which resources are left out.
 func (t *session) noteLeftOut(clusterID string) {
 	if left := t.leftOut(clusterID); len(left) > 0 {
-		t.b.opts.Log.Info("resources are left out of decisions: the cluster names too many, or all columns are in use", "cluster", clusterID,
-			"resources", len(left), "budget", t.b.config.Budget.ResourceNames)
+		t.log.Info("resources are left out of decisions: the cluster names too many, or all columns are in use", "cluster", clusterID,
+			"resources", len(left), "budget", t.config().Budget.ResourceNames)
 	}
 }
 
@@ -364,7 +364,7 @@ func (b *Broker) NoteRefusal(member, figure, detail string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.session
-	if t == nil || t.state.Cluster(member) == nil {
+	if t == nil || t.book.Cluster(member) == nil {
 		return
 	}
 	a := t.accountOf(member)
@@ -384,7 +384,7 @@ func (b *Broker) NoteRefusal(member, figure, detail string) {
 func (t *session) expireRefusals(member string) {
 	a := t.accountOf(member)
 	maps.DeleteFunc(a.refusals, func(_ string, r Refusal) bool { return t.now().Sub(r.At) >= refusalShown })
-	if t.state.Cluster(member) != nil {
+	if t.book.Cluster(member) != nil {
 		t.b.feed.cluster(member)
 	}
 	if len(a.refusals) > 0 {
@@ -401,7 +401,7 @@ func (t *session) overBudget(clusterID string) []string {
 	}
 	if left := t.leftOut(clusterID); len(left) > 0 {
 		out = append(out, fmt.Sprintf("resources left out of decisions: %s; a cluster may name %d beside cpu, memory and pods, all clusters together %d",
-			strings.Join(left, ", "), t.b.config.Budget.ResourceNames, decision.MaxResources))
+			strings.Join(left, ", "), t.config().Budget.ResourceNames, decision.MaxResources))
 	}
 	return out
 }

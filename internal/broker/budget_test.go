@@ -41,7 +41,7 @@ func (f *fleet) inSession(look func(t *session)) {
 
 // records counts the records that the broker has written.
 func (f *fleet) records() (n uint64) {
-	f.inSession(func(t *session) { n = t.state.Position() })
+	f.inSession(func(t *session) { n = t.book.Position() })
 	return n
 }
 
@@ -53,7 +53,7 @@ func (f *fleet) remembered(member string) (n int) {
 
 // used is what each placement uses of a cluster, by placement.
 func (f *fleet) used(cluster string) (used map[string]quantity.Amounts) {
-	f.inSession(func(t *session) { used = maps.Clone(t.state.Cluster(cluster).Used) })
+	f.inSession(func(t *session) { used = maps.Clone(t.book.Cluster(cluster).Used) })
 	return used
 }
 
@@ -157,7 +157,7 @@ func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		f.inSession(func(s *session) {
-			if n := len(s.state.ShutBefore(time.Now())); n != 0 {
+			if n := len(s.book.ShutBefore(time.Now())); n != 0 {
 				t.Errorf("%d keys are still shut", n)
 			}
 		})
@@ -260,7 +260,7 @@ func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
 						if _, err := s.refreshAll(); err != nil {
 							t.Fatal(err)
 						}
-						claimed = s.state.Cluster("oslo").Claimed()[corev1.ResourceMemory]
+						claimed = s.book.Cluster("oslo").Claimed()[corev1.ResourceMemory]
 					})
 					if want := int64(size.usages) * 256 << 20; claimed != want {
 						t.Errorf("%d of memory is claimed, want %d", claimed, want)
@@ -335,7 +335,7 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 	}
 	count := func(f *fleet) (n int) {
 		f.inSession(func(t *session) {
-			t.state.Reservations(func(r *ledger.Reservation) {
+			t.book.Reservations(func(r *ledger.Reservation) {
 				if r.EndReason == "" {
 					n++
 				}

@@ -49,7 +49,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
 	var view *ReservationView
 	err := b.change(ctx, func(t *session) error {
-		r := t.state.Reservation(name)
+		r := t.book.Reservation(name)
 		if r == nil {
 			return fault.New(fault.NotFound, "reservation %q is not in the book", name)
 		}
@@ -92,7 +92,7 @@ func (t *session) edit(r *ledger.Reservation, e edit) error {
 	case e.generation <= r.Generation:
 		return fault.New(fault.Conflict, "reservation %q: change %d was overtaken by change %d", r.Name, e.generation, r.Generation)
 	}
-	if err := t.b.config.Bounds.check(q); err != nil {
+	if err := t.config().Bounds.check(q); err != nil {
 		return err
 	}
 	until, err := t.newEnd(r, e.duration)
@@ -106,7 +106,7 @@ func (t *session) edit(r *ledger.Reservation, e edit) error {
 		}
 		change.Amounts = q.Amounts
 	}
-	t.b.opts.Log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
+	t.log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
 		"generation", e.generation, "duration", e.duration.String(), "until", until.Format(time.RFC3339), "resources", describe(q.Amounts))
 	if change.Amounts != nil || r.Pending != nil {
 		q.Amounts = r.Amounts

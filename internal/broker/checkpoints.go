@@ -28,7 +28,7 @@ func (t *session) keepCheckpoints(ctx context.Context, written uint64) {
 		}
 		position, err := t.checkpoint(ctx, written)
 		if err != nil {
-			t.b.opts.Log.Error(err, "no checkpoint was written; the next start replays more", "position", written)
+			t.log.Error(err, "no checkpoint was written; the next start replays more", "position", written)
 			continue
 		}
 		written = position
@@ -37,12 +37,12 @@ func (t *session) keepCheckpoints(ctx context.Context, written uint64) {
 
 func (t *session) checkpoint(ctx context.Context, written uint64) (uint64, error) {
 	t.b.mu.Lock()
-	position, last := t.state.Position(), t.last
-	if t.b.session != t || last == nil || position < written+max(checkpointRecords, uint64(t.state.Size()/checkpointShare)) {
+	position, last := t.book.Position(), t.last
+	if t.b.session != t || last == nil || position < written+max(checkpointRecords, uint64(t.book.Size()/checkpointShare)) {
 		t.b.mu.Unlock()
 		return written, nil
 	}
-	frozen := t.state.Freeze()
+	frozen := t.book.Freeze()
 	t.b.mu.Unlock()
 	snapshot, err := frozen.Bytes()
 	if err != nil {

@@ -164,10 +164,10 @@ func (t *session) whyNot(request *decision.Request, q *Request) *fault.Error {
 func (t *session) reasonsOf(q *Request, why ledger.Explanation) string {
 	var v Visibility
 	if q.Object == nil {
-		v = t.b.config.Visibility
+		v = t.config().Visibility
 	}
 	text := "no cluster can hold " + describe(q.Amounts) + ": " + tell(v.of(t.candidatesOf(why), "", q.Target), why.Rejected())
-	if percent := t.b.config.Headroom; percent > 0 {
+	if percent := t.config().Headroom; percent > 0 {
 		text += fmt.Sprintf("; %d %% of every cluster are kept back", percent)
 	}
 	return text
@@ -213,7 +213,7 @@ func (t *session) move(r *ledger.Reservation) error {
 	if !t.settling().IsZero() && t.overtakes(q, c.winner) {
 		return nil // its deadline is when that is over
 	}
-	t.b.opts.Log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.winner, "reason", r.Current().Withdrawn)
+	t.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.winner, "reason", r.Current().Withdrawn)
 	return t.record(ledger.Event{Move: &ledger.Move{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
 }
 

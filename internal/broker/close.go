@@ -5,7 +5,7 @@ import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 // isAbandoned is whether the end of a reservation waits for an agent alone of which
 // nothing was heard for Config.StaleThreshold.
 func (t *session) isAbandoned(r *ledger.Reservation) bool {
-	return t.state.Closable(r) && t.presenceOf(r.Requester).phase == ClusterInactive
+	return t.book.Closable(r) && t.presenceOf(r.Requester).phase == ClusterInactive
 }
 
 // noteAbandoned has the reservations closed that wait for a cluster which fell silent.

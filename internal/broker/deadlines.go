@@ -154,16 +154,16 @@ func (t *session) expire() (time.Time, bool) {
 }
 
 func (t *session) expireReservation(name string) {
-	r := t.state.Reservation(name)
+	r := t.book.Reservation(name)
 	if r == nil {
 		return
 	}
 	if err := t.carryOut(r); err != nil {
-		t.b.opts.Log.Error(err, "a deadline could not be carried out; trying again", "reservation", name)
+		t.log.Error(err, "a deadline could not be carried out; trying again", "reservation", name)
 		t.due.set(name, t.now().Add(reopenDelay))
 		return
 	}
-	if r := t.state.Reservation(name); r != nil {
+	if r := t.book.Reservation(name); r != nil {
 		t.due.set(name, t.deadline(r))
 	}
 }
@@ -173,14 +173,14 @@ func (t *session) expireReservation(name string) {
 //
 // No grace goes beyond a duration that was asked for.
 func (t *session) deadline(r *ledger.Reservation) time.Time {
-	if t.state.Over(r) {
+	if t.book.Over(r) {
 		return r.EndedAt.Add(retain)
 	}
 	if t.isAbandoned(r) {
 		return t.now()
 	}
 	at := t.deadlineOf(r)
-	if by := t.healBy(r); !by.IsZero() && (at.IsZero() || by.Before(at)) {
+	if by := t.healing.dueAt(r); !by.IsZero() && (at.IsZero() || by.Before(at)) {
 		return by
 	}
 	return at
@@ -203,7 +203,7 @@ func (t *session) patientDeadline(r *ledger.Reservation) time.Time {
 		// Where it has gone may still be announced.
 		return later(t.now(), t.settling())
 	}
-	at, due := t.state.Deadline(r, limits)
+	at, due := t.book.Deadline(r, limits)
 	switch {
 	case due == ledger.DueNothing:
 		return time.Time{}
@@ -253,7 +253,7 @@ func (t *session) homeless(r *ledger.Reservation) bool {
 }
 
 func (t *session) carryOut(r *ledger.Reservation) error {
-	if t.state.Over(r) {
+	if t.book.Over(r) {
 		return t.record(ledger.Event{Forget: &ledger.Forget{Names: []string{r.Name}}})
 	}
 	if t.deadline(r).After(t.now()) {
@@ -265,11 +265,11 @@ func (t *session) carryOut(r *ledger.Reservation) error {
 	if t.isStranger(r) && !t.strangerDeadline(r).After(t.now()) {
 		return t.release(r, fmt.Sprintf("nothing was heard of %q, in whose name %s announced it", r.Requester, r.Provider))
 	}
-	if t.heals(r) {
-		return t.heal(r)
+	if t.healing.isDue(r) {
+		return t.healing.advance(r)
 	}
 	homed := !t.homeless(r)
-	switch _, due := t.state.Deadline(r, limits); {
+	switch _, due := t.book.Deadline(r, limits); {
 	case due == ledger.DueExpiry && homed, t.isTimeUp(r):
 		defer failpoint.Hit(failpoint.BrokerExpired)
 		return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its time is over"}})

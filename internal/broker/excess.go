@@ -67,12 +67,12 @@ func (t *session) exceeded(r *ledger.Reservation, p *ledger.Placement, pods int3
 }
 
 func (t *session) recordExcess(e *ledger.Exceed) error {
-	r := t.state.Reservation(e.Name)
+	r := t.book.Reservation(e.Name)
 	provider := r.Placement(e.Placement).Provider
 	if err := t.record(ledger.Event{Exceed: e}); err != nil {
 		return err
 	}
-	t.b.opts.Log.Info("requester ran more than it was granted", "reservation", e.Name, "placement", e.Placement, "requester", r.Requester,
+	t.log.Info("requester ran more than it was granted", "reservation", e.Name, "placement", e.Placement, "requester", r.Requester,
 		"provider", provider, "evictedPods", e.Pods, "excess", describe(e.Amounts))
 	return nil
 }
@@ -84,7 +84,7 @@ func (t *session) expireExcess(name string) {
 	if e == nil {
 		return
 	}
-	r := t.state.Reservation(e.Name)
+	r := t.book.Reservation(e.Name)
 	if r == nil {
 		return
 	}
@@ -92,7 +92,7 @@ func (t *session) expireExcess(name string) {
 		return
 	}
 	if err := t.recordExcess(e); err != nil {
-		t.b.opts.Log.Error(err, "an excess could not be written down; it is lost unless it is reported again", "placement", name)
+		t.log.Error(err, "an excess could not be written down; it is lost unless it is reported again", "placement", name)
 	}
 }
 

@@ -86,7 +86,7 @@ func (f *fleet) snapshot() (book []byte) {
 	f.t.Helper()
 	f.inSession(func(t *session) {
 		var err error
-		if book, err = t.state.Snapshot(); err != nil {
+		if book, err = t.book.Snapshot(); err != nil {
 			f.t.Fatal(err)
 		}
 	})

@@ -55,7 +55,7 @@ func (r *Request) quoted() string {
 // keep decides and holds what was chosen, or finds what is held under the key.
 func (t *session) keep(q *Request, hold time.Duration) (*v1.Quote, error) {
 	q.Key = quoteKey(q.Key)
-	held, shut := t.state.QuoteByKey(q.Requester, q.Key)
+	held, shut := t.book.QuoteByKey(q.Requester, q.Key)
 	switch {
 	case shut:
 		return nil, fault.New(fault.Released, "the quote was given back before it was asked for: use a new key")
@@ -81,9 +81,9 @@ func (t *session) keep(q *Request, hold time.Duration) (*v1.Quote, error) {
 	if err := t.record(ledger.Event{Keep: keep}); err != nil {
 		return nil, err
 	}
-	t.b.opts.Log.Info("quote is held", "quote", keep.Name, "requester", q.Requester, "target", keep.Provider,
+	t.log.Info("quote is held", "quote", keep.Name, "requester", q.Requester, "target", keep.Provider,
 		"resources", describe(q.Amounts), "until", keep.Until)
-	t.name(out, t.state.Quote(keep.Name))
+	t.name(out, t.book.Quote(keep.Name))
 	return out, nil
 }
 
@@ -93,7 +93,7 @@ func (t *session) name(out *v1.Quote, held *ledger.Quote) {
 
 // mayHold refuses to hold more for a requester than it may have held at once.
 func (t *session) mayHold(requester string) error {
-	held := t.state.HeldFor(requester)
+	held := t.book.HeldFor(requester)
 	if len(held) < mostHeld {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (t *session) heldQuote(held *ledger.Quote) *v1.Quote {
 			out.PricePerHour, out.Currency = c.PricePerHour, c.Currency
 		}
 	}
-	out.Candidates = t.b.config.Visibility.of(candidates, held.Provider, held.Target)
+	out.Candidates = t.config().Visibility.of(candidates, held.Provider, held.Target)
 	t.name(out, held)
 	return out
 }
@@ -149,7 +149,7 @@ func errNotHeld(held *ledger.Quote) *fault.Error {
 
 // takeOver grants a reservation what is held for it.
 func (t *session) takeOver(q *Request) (*ledger.Reservation, error) {
-	held := t.state.Quote(q.Quote)
+	held := t.book.Quote(q.Quote)
 	switch {
 	case held == nil || held.Requester != q.Requester:
 		return nil, fault.New(fault.NotFound, "quote: %q is none of cluster %q, or ended long ago: ask for another one", wire.Clip(q.Quote, 63), q.Requester)
@@ -158,7 +158,7 @@ func (t *session) takeOver(q *Request) (*ledger.Reservation, error) {
 	case held.Digest != q.quoted():
 		return nil, fault.New(fault.Conflict, "quote %q is for something else: %s; ask for what was quoted, or for another quote",
 			held.Name, strings.Join(differences(&held.Reserve, q), ", "))
-	case t.awaits(held.Provider) || t.unmet(t.state.Cluster(held.Provider)):
+	case t.awaits(held.Provider) || t.unmet(t.book.Cluster(held.Provider)):
 		return nil, t.errRecovering()
 	}
 	return t.grantNew(q, choice{held.Provider, held.Explanation}, func(r *ledger.Reserve) ledger.Event {
@@ -187,10 +187,10 @@ func differences(held *ledger.Reserve, q *Request) []string {
 // a key that is not known is shut.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
 	return b.changeOf(ctx, clusterID, func(t *session) error {
-		held := t.state.Quote(nameOrKey)
+		held := t.book.Quote(nameOrKey)
 		if held == nil || held.Requester != clusterID {
 			var shut bool
-			if held, shut = t.state.QuoteByKey(clusterID, quoteKey(nameOrKey)); shut {
+			if held, shut = t.book.QuoteByKey(clusterID, quoteKey(nameOrKey)); shut {
 				return nil
 			}
 		}
@@ -205,7 +205,7 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 }
 
 func (t *session) letGo(held *ledger.Quote, why ledger.HoldEnding) error {
-	t.b.opts.Log.Info("quote is let go", "quote", held.Name, "requester", held.Requester, "target", held.Provider, "why", why)
+	t.log.Info("quote is let go", "quote", held.Name, "requester", held.Requester, "target", held.Provider, "why", why)
 	return t.record(ledger.Event{LetGo: &ledger.LetGo{Name: held.Name, Reason: why}})
 }
 
@@ -229,20 +229,20 @@ func (t *session) heldUntil(held *ledger.Quote) time.Time {
 }
 
 func (t *session) isDenied(held *ledger.Quote) bool {
-	return t.b.configured && (t.checkRequester(held.Requester) != nil || t.shutOut(t.state.Cluster(held.Provider)))
+	return t.b.configured && (t.checkRequester(held.Requester) != nil || t.shutOut(t.book.Cluster(held.Provider)))
 }
 
 // reviewHolds has holds end that the configuration does not allow any more, and the others
 // at their time.
 func (t *session) reviewHolds() {
-	for _, held := range t.state.AllHeld() {
+	for _, held := range t.book.AllHeld() {
 		t.due.set(holdDue+held.Name, t.heldUntil(held))
 	}
 }
 
 // expireHold ends one that is due.
 func (t *session) expireHold(name string) {
-	held := t.state.Quote(name)
+	held := t.book.Quote(name)
 	if held == nil || held.Ended != "" {
 		return
 	}
@@ -254,7 +254,7 @@ func (t *session) expireHold(name string) {
 		return
 	}
 	if err := t.letGo(held, why); err != nil {
-		t.b.opts.Log.Error(err, "a quote could not be let go; trying again", "quote", name)
+		t.log.Error(err, "a quote could not be let go; trying again", "quote", name)
 		t.due.set(holdDue+name, t.now().Add(reopenDelay))
 	}
 }

@@ -90,13 +90,13 @@ func (t *session) takeHoldings(clusterID string, h *holdings) error {
 	if !t.wants(clusterID) {
 		return nil // nobody asked: what the cluster has is in the book
 	}
-	if len(h.provided) > 0 && !t.state.HasAgent(clusterID) {
+	if len(h.provided) > 0 && !t.book.HasAgent(clusterID) {
 		e := fault.New(fault.Unavailable, "cluster %q provides and was not heard of: advertise first, then announce", clusterID)
 		e.RetryAfter = time.Second
 		return e
 	}
 	// What was lost is settled once; later announcements only repeat claims.
-	first := t.state.Awaits(clusterID)
+	first := t.book.Awaits(clusterID)
 	delete(t.recovery.void, clusterID) // what it claims now is looked at anew
 	steps := []func() error{
 		func() error { return t.takeProvided(clusterID, h.provided, first) },
@@ -125,17 +125,17 @@ func (t *session) takeHoldings(clusterID string, h *holdings) error {
 // reopen lets a cluster that has announced take new reservations, and looks again at
 // everything that was waiting for it.
 func (t *session) reopen(clusterID string) {
-	if t.state.Cluster(clusterID) != nil {
+	if t.book.Cluster(clusterID) != nil {
 		t.judge(clusterID)
 		t.b.feed.cluster(clusterID)
 	}
 	done := !t.recovering()
-	t.state.Reservations(func(r *ledger.Reservation) {
+	t.book.Reservations(func(r *ledger.Reservation) {
 		if done || takesPart(clusterID, r) {
 			t.due.set(r.Name, t.deadline(r))
 		}
 	})
-	t.b.opts.Log.Info("cluster has announced what it holds", "cluster", clusterID, "waitingFor", len(t.recovery.waiting))
+	t.log.Info("cluster has announced what it holds", "cluster", clusterID, "waitingFor", len(t.recovery.waiting))
 	t.b.wakeAll()
 }
 
@@ -157,10 +157,10 @@ func (t *session) takeProvided(clusterID string, provided []provision, first boo
 }
 
 func (t *session) takeProvision(clusterID string, p *provision, first bool, room *adoptionRoom) error {
-	r := t.state.Reservation(p.Name)
+	r := t.book.Reservation(p.Name)
 	if r == nil || r.Requester == p.requester && r.Adoptable(p.Placement) {
 		if why := room.refuses(p); why != "" {
-			t.b.opts.Log.Error(nil, "an announced placement is not entered", "cluster", clusterID, "placement", p.String(), "consumer", p.requester, "why", why)
+			t.log.Error(nil, "an announced placement is not entered", "cluster", clusterID, "placement", p.String(), "consumer", p.requester, "why", why)
 			return nil
 		}
 		if err := t.adopt(clusterID, p); err != nil || r == nil {
@@ -170,7 +170,7 @@ func (t *session) takeProvision(clusterID string, p *provision, first bool, room
 	}
 	known := r.Placement(p.Placement)
 	if r.Requester != p.requester || known == nil || known.Provider != clusterID {
-		t.b.opts.Log.Error(nil, "cluster announces what the journal gave to others", "cluster", clusterID,
+		t.log.Error(nil, "cluster announces what the journal gave to others", "cluster", clusterID,
 			"placement", p.String(), "consumer", p.requester, "requester", r.Requester)
 		return nil
 	}
@@ -206,7 +206,7 @@ func (t *session) restate(r *ledger.Reservation, p *provision) error {
 	}
 	q := askedFor(r)
 	q.Amounts = p.amounts
-	t.b.opts.Log.Info("provider keeps other amounts than the journal says", "placement", p.String(), "resources", describe(p.amounts))
+	t.log.Info("provider keeps other amounts than the journal says", "placement", p.String(), "resources", describe(p.amounts))
 	return t.record(ledger.Event{Restate: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.digest()}})
 }
 
@@ -230,12 +230,12 @@ func (t *session) adopt(clusterID string, p *provision) error {
 	err := t.record(ledger.Event{Adopt: a})
 	if errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrMalformed) || errors.Is(err, ledger.ErrOverbooked) {
 		// The rest of the announcement is true all the same.
-		t.b.opts.Log.Error(err, "an announced placement cannot be entered", "cluster", clusterID)
+		t.log.Error(err, "an announced placement cannot be entered", "cluster", clusterID)
 		return nil
 	}
 	if err == nil {
 		t.askRequester(p.requester)
-		t.b.opts.Log.Info("placement is known again", "placement", p.String(), "target", clusterID, "requester", p.requester)
+		t.log.Info("placement is known again", "placement", p.String(), "target", clusterID, "requester", p.requester)
 	}
 	return err
 }
@@ -251,7 +251,7 @@ func (t *session) endUnprovided(clusterID string, listed map[ledger.PlacementRef
 				continue
 			}
 			if r.Stands(p) {
-				if p.AcknowledgedAt.IsZero() || p.AcknowledgedAt.Time().After(t.state.Branch().At) {
+				if p.AcknowledgedAt.IsZero() || p.AcknowledgedAt.Time().After(t.book.Branch().At) {
 					continue
 				}
 				if err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{PlacementRef: ref, Reason: withdrawnBefore}}); err != nil {
@@ -268,13 +268,13 @@ func (t *session) endUnprovided(clusterID string, listed map[ledger.PlacementRef
 
 // concerned are the reservations in which a cluster takes part, by name.
 func (t *session) concerned(clusterID string) []*ledger.Reservation {
-	return slices.SortedFunc(t.newsOf(clusterID).all(t.state), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(t.newsOf(clusterID).all(t.book), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // unclaimed are the reservations that no requester has claimed, by name.
 func (t *session) unclaimed() []*ledger.Reservation {
 	var out []*ledger.Reservation
-	t.state.Reservations(func(r *ledger.Reservation) {
+	t.book.Reservations(func(r *ledger.Reservation) {
 		if r.Unclaimed && r.EndReason == "" {
 			out = append(out, r)
 		}
@@ -301,7 +301,7 @@ func (t *session) takeClaims(clusterID string, claims []claim, first bool) error
 	}
 	for _, r := range t.concerned(clusterID) {
 		// One that was made in this cluster is its maker's to end.
-		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(t.state.Branch().At) {
+		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(t.book.Branch().At) {
 			continue
 		}
 		if err := t.release(r, "its requester had given it back before the journal was restored"); err != nil {
@@ -313,10 +313,10 @@ func (t *session) takeClaims(clusterID string, claims []claim, first bool) error
 
 // claimed is the reservation that a claim is about, nil if it is not in the book.
 func (t *session) claimed(clusterID string, c *claim) *ledger.Reservation {
-	if r := t.state.Reservation(c.Name); r != nil && r.Requester == clusterID {
+	if r := t.book.Reservation(c.Name); r != nil && r.Requester == clusterID {
 		return r
 	}
-	r, _ := t.state.ByKey(clusterID, c.key())
+	r, _ := t.book.ByKey(clusterID, c.key())
 	return r
 }
 

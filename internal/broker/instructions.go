@@ -21,7 +21,7 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 			n := t.newsOf(clusterID)
 			t.witness(clusterID, cursor)
 			t.noteFetch(clusterID)
-			_, after := read(cursor, t.state)
+			_, after := read(cursor, t.book)
 			list = t.instructions(clusterID, n, after)
 			changed, ended = n.changed, b.ended
 			return nil
@@ -64,7 +64,7 @@ func (t *session) instructions(clusterID string, n *news, after uint64) *v1.Inst
 	if after == 0 {
 		list.Instructions = append(list.Instructions, t.voided(clusterID)...)
 	}
-	for _, r := range n.since(after, t.state) {
+	for _, r := range n.since(after, t.book) {
 		if len(list.Instructions)+len(list.Requests) >= pageOfInstructions {
 			break
 		}
@@ -93,7 +93,7 @@ func (t *session) requestNews(clusterID string, r *ledger.Reservation) *v1.Reque
 	if r.Requester != clusterID || r.RequestKey() == "" || r.Waiting == nil && len(r.Placements) > 0 {
 		return nil
 	}
-	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(t.state.Phase(r))}
+	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(t.book.Phase(r))}
 }
 
 // voided ends what the cluster claimed as a requester and no provider has.
@@ -113,18 +113,18 @@ func (t *session) instruction(r *ledger.Reservation, p *ledger.Placement, role v
 		Reservation:      r.Name,
 		Placement:        p.Number,
 		Role:             role,
-		State:            v1.InstructionState(t.state.Instruction(r, p)),
+		State:            v1.InstructionState(t.book.Instruction(r, p)),
 		Acknowledged:     !p.AcknowledgedAt.IsZero(),
 		ConsumerID:       r.Requester,
 		ProviderID:       p.Provider,
-		ProviderEndpoint: t.state.Cluster(p.Provider).Endpoint,
+		ProviderEndpoint: t.book.Cluster(p.Provider).Endpoint,
 		Resources:        wire.FromAmounts(r.AgreedWith(p)),
 		RemainingSeconds: t.remaining(r),
 		Notice:           t.noticeOf(r, p),
 	}
 	if role == v1.InstructionRoleConsumer {
-		in.Key, in.Unattended = r.RequestKey(), !t.state.HasAgent(p.Provider)
-		if since := t.state.Cluster(p.Provider).LostSince; !since.IsZero() && r.Stands(p) {
+		in.Key, in.Unattended = r.RequestKey(), !t.book.HasAgent(p.Provider)
+		if since := t.book.Cluster(p.Provider).LostSince; !since.IsZero() && r.Stands(p) {
 			silent := t.now().Sub(since).Seconds()
 			in.ProviderSilentSeconds = &silent
 		}

@@ -58,7 +58,7 @@ func (t *session) takeLinks(requester string, links []v1.Link) {
 	}
 	for i := range links {
 		said := &links[i]
-		c := t.state.Cluster(said.ClusterID)
+		c := t.book.Cluster(said.ClusterID)
 		if c == nil || said.ClusterID == requester || c.Endpoint != said.EndpointURL {
 			continue
 		}
@@ -121,7 +121,7 @@ func (t *session) dropLink(requester, provider string) {
 
 // showLinks has it shown which providers a cluster cannot reach, if it has advertised.
 func (t *session) showLinks(requester string) {
-	if t.state.Cluster(requester) != nil {
+	if t.book.Cluster(requester) != nil {
 		t.b.feed.cluster(requester)
 	}
 }
@@ -200,7 +200,7 @@ func (t *session) peersOf(requester string) []v1.Peer {
 			out = t.addPeer(out, requester, id)
 		}
 	}
-	if !t.b.config.Visibility.showsAll() {
+	if !t.config().Visibility.showsAll() {
 		return out // who else there is, it is not told
 	}
 	most := min(len(out)+max(mostLinks-len(p.links), 0), mostPeers)
@@ -209,7 +209,7 @@ func (t *session) peersOf(requester string) []v1.Peer {
 			break
 		}
 		_, known := p.links[id]
-		if !known && t.presenceOf(id).open && t.state.Cluster(id).Lending.Refuses(requester) == "" {
+		if !known && t.presenceOf(id).open && t.book.Cluster(id).Lending.Refuses(requester) == "" {
 			out = t.addPeer(out, requester, id)
 		}
 	}
@@ -218,7 +218,7 @@ func (t *session) peersOf(requester string) []v1.Peer {
 
 // providersOf are the clusters on which a requester has something.
 func (t *session) providersOf(requester string) (out []v1.Peer) {
-	for r := range t.newsOf(requester).all(t.state) {
+	for r := range t.newsOf(requester).all(t.book) {
 		for i := range r.Placements {
 			if p := &r.Placements[i]; r.Requester == requester && r.Stands(p) {
 				out = t.addPeer(out, requester, p.Provider)
@@ -230,7 +230,7 @@ func (t *session) providersOf(requester string) (out []v1.Peer) {
 
 // addPeer lists another cluster that can be looked at, once and while there is room.
 func (t *session) addPeer(out []v1.Peer, requester, id string) []v1.Peer {
-	c := t.state.Cluster(id)
+	c := t.book.Cluster(id)
 	listed := slices.ContainsFunc(out, func(peer v1.Peer) bool { return peer.ClusterID == id })
 	if len(out) == mostPeers || listed || id == requester || c == nil || !c.Agent || c.Endpoint == "" {
 		return out

@@ -145,13 +145,13 @@ func (m *machine) compare(why cause) error {
 	for _, name := range changed {
 		m.pending[name] = true
 		// One that made room may have changed once more after who took it.
-		if err := m.followStanding(name, m.session.state.Reservation(name), now, why); err != nil {
+		if err := m.followStanding(name, m.session.book.Reservation(name), now, why); err != nil {
 			return err
 		}
 	}
 	for _, name := range changed {
 		delete(m.pending, name)
-		if err := m.follow(name, m.session.state.Reservation(name), now, why); err != nil {
+		if err := m.follow(name, m.session.book.Reservation(name), now, why); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func (m *machine) compare(why cause) error {
 		touched = slices.Collect(maps.Keys(m.lenders))
 	}
 	for _, id := range touched {
-		if err := m.differs(id, m.session.state.Cluster(id)); err != nil {
+		if err := m.differs(id, m.session.book.Cluster(id)); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func (m *machine) compare(why cause) error {
 
 // changedAt is the position of the last change; what was forgotten comes first.
 func (m *machine) changedAt(name string) uint64 {
-	if r := m.session.state.Reservation(name); r != nil {
+	if r := m.session.book.Reservation(name); r != nil {
 		return r.Changed
 	}
 	return 0
@@ -190,12 +190,12 @@ func drain(f *Feed, set map[string]struct{}) []string {
 
 func (m *machine) sameReservations() error {
 	count := 0
-	m.session.state.Reservations(func(*ledger.Reservation) { count++ })
+	m.session.book.Reservations(func(*ledger.Reservation) { count++ })
 	if count != len(m.told) {
 		return fmt.Errorf("the broker knows %d reservations, clusters know %d", count, len(m.told))
 	}
 	for key, name := range m.keys {
-		if r, _ := m.session.state.ByKey(key.requester, key.key); r == nil || r.Name != name {
+		if r, _ := m.session.book.ByKey(key.requester, key.key); r == nil || r.Name != name {
 			return fmt.Errorf("key %v finds %+v, it belongs to %s", key, r, name)
 		}
 	}
@@ -231,7 +231,7 @@ func (m *machine) replays() error {
 	if err != nil {
 		return err
 	}
-	want, err := m.session.state.Snapshot()
+	want, err := m.session.book.Snapshot()
 	if err != nil {
 		return err
 	}

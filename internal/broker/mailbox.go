@@ -92,8 +92,8 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 }
 
 func (t *session) share(a, b string) bool {
-	for r := range t.newsOf(a).all(t.state) {
-		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !t.state.Over(r) {
+	for r := range t.newsOf(a).all(t.book) {
+		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !t.book.Over(r) {
 			return true
 		}
 	}

@@ -67,7 +67,7 @@ func (t *session) list(c *ledger.Cluster) {
 	t.moved(c)
 	price(&candidate, c.Cost)
 	if err := t.market.Upsert(candidate); err != nil {
-		t.b.opts.Log.Error(err, "cluster left out of decisions", "cluster", c.ClusterID)
+		t.log.Error(err, "cluster left out of decisions", "cluster", c.ClusterID)
 		t.market.Remove(c.ClusterID)
 	}
 	t.noteLeftOut(c.ClusterID)
@@ -87,7 +87,7 @@ func (t *session) rate(c *ledger.Cluster) {
 
 // relist brings what is free in a cluster up to date.
 func (t *session) relist(clusterID string) {
-	c := t.state.Cluster(clusterID)
+	c := t.book.Cluster(clusterID)
 	if mutant.Active != mutant.StaleGrant {
 		t.market.SetAvailable(clusterID, t.offers(c))
 		t.shaped.add(clusterID)
@@ -102,8 +102,8 @@ func (t *session) relist(clusterID string) {
 // judge decides, by the clock and the lists of the administrator, whether a cluster
 // takes new reservations.
 func (t *session) judge(clusterID string) {
-	p, c := t.presenceOf(clusterID), t.state.Cluster(clusterID)
-	threshold := t.b.config.StaleThreshold
+	p, c := t.presenceOf(clusterID), t.book.Cluster(clusterID)
+	threshold := t.config().StaleThreshold
 	phase := clusterPhase(p.heard, t.now(), c.Agent, threshold)
 	if phase != p.phase {
 		p.phase = phase
@@ -130,18 +130,18 @@ func (t *session) judge(clusterID string) {
 // shutOut clusters take nothing new. Where no agent speaks for a cluster an
 // administrator does, who need not be approved.
 func (t *session) shutOut(c *ledger.Cluster) bool {
-	policy := t.b.config.Access
+	policy := t.config().Access
 	return policy.Denied(c.ClusterID) || c.Agent && policy.Check(c.ClusterID) != nil
 }
 
 func (t *session) judgeAll() {
-	t.state.Clusters(func(c *ledger.Cluster) { t.judge(c.ClusterID) })
+	t.book.Clusters(func(c *ledger.Cluster) { t.judge(c.ClusterID) })
 }
 
 // kept is what the administrator keeps back of a cluster. The book does not know of it:
 // what was promised stands when more is kept back.
 func (t *session) kept(c *ledger.Cluster) quantity.Amounts {
-	percent := int64(t.b.config.Headroom)
+	percent := int64(t.config().Headroom)
 	if percent == 0 {
 		return nil
 	}
@@ -155,13 +155,13 @@ func (t *session) kept(c *ledger.Cluster) quantity.Amounts {
 // setCeilings has the book know how far clusters may promise more than they have. What was
 // promised under other ceilings stands.
 func (t *session) setCeilings() {
-	ratios := t.b.config.OverSubscription
-	if t.state.HasCeilings(ratios) {
+	ratios := t.config().OverSubscription
+	if t.book.HasCeilings(ratios) {
 		return
 	}
-	t.b.opts.Log.Info("ceilings of over-subscription change", "ceilings", ratios.Texts())
+	t.log.Info("ceilings of over-subscription change", "ceilings", ratios.Texts())
 	if err := t.record(ledger.Event{Ceilings: &ledger.Ceilings{OverSubscription: ratios}}); err != nil {
-		t.b.opts.Log.Error(err, "ceilings of over-subscription could not be set; they are with the next term")
+		t.log.Error(err, "ceilings of over-subscription could not be set; they are with the next term")
 	}
 }
 

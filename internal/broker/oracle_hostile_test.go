@@ -108,7 +108,7 @@ func (m *machine) withinBudget() error {
 	if most := 3 + len(t.accounts)*budget.ResourceNames; t.market.Resources() > min(most, decision.MaxResources) {
 		return fmt.Errorf("%d resource names are in use by %d members", t.market.Resources(), len(t.accounts))
 	}
-	if c := t.state.Cluster(evil); c != nil && (c.Placements() > 0 || c.Claimed()[corev1.ResourceCPU] > 0) {
+	if c := t.book.Cluster(evil); c != nil && (c.Placements() > 0 || c.Claimed()[corev1.ResourceCPU] > 0) {
 		return fmt.Errorf("evil holds %v", c.Claimed())
 	}
 	return nil

@@ -25,7 +25,7 @@ type PreemptionConfig struct {
 // preempt has others make room for a reservation that waits, where that is allowed and
 // some of a lower priority can; it reports whether they were told.
 func (t *session) preempt(r *ledger.Reservation) (bool, error) {
-	config, priority := t.b.config.Preemption, t.priority(r)
+	config, priority := t.config().Preemption, t.priority(r)
 	lowest, some := t.holders.lowest()
 	if !config.LowerPriority || !some || lowest >= priority || !t.mayPreempt(r) || !t.settling().IsZero() {
 		return false, nil
@@ -37,23 +37,23 @@ func (t *session) preempt(r *ledger.Reservation) (bool, error) {
 	e := &ledger.Preempt{Name: r.Name, Priority: priority, Provider: choice.Site, Ends: t.now().Add(config.Grace)}
 	for _, v := range choice.Victims {
 		e.Victims = append(e.Victims, ledger.Victim{
-			PlacementRef: ledger.PlacementRef{Name: v.ID, Placement: t.state.Reservation(v.ID).Current().Number}, Priority: v.Priority,
+			PlacementRef: ledger.PlacementRef{Name: v.ID, Placement: t.book.Reservation(v.ID).Current().Number}, Priority: v.Priority,
 		})
 	}
-	t.b.opts.Log.Info("reservations make room", "for", r.Name, "priority", priority, "target", choice.Site, "victims", len(e.Victims), "until", e.Ends)
+	t.log.Info("reservations make room", "for", r.Name, "priority", priority, "target", choice.Site, "victims", len(e.Victims), "until", e.Ends)
 	return true, t.record(ledger.Event{Preempt: e})
 }
 
 // mayPreempt is whether a reservation waits and nobody makes room for it, or all of
 // them have and it has no place all the same.
 func (t *session) mayPreempt(r *ledger.Reservation) bool {
-	return r.Waiting != nil && (r.Waiting.Preemption == nil || t.state.Spent(r.Waiting.Preemption))
+	return r.Waiting != nil && (r.Waiting.Preemption == nil || t.book.Spent(r.Waiting.Preemption))
 }
 
 // preemptOn is preempt for the first one in the line that can have others make room on
 // a cluster. It reports whether there may be more.
 func (t *session) preemptOn(clusterID string) (bool, error) {
-	if !t.b.config.Preemption.LowerPriority {
+	if !t.config().Preemption.LowerPriority {
 		return false, nil
 	}
 	if told, err := t.preemptAgain(clusterID); told || err != nil {
@@ -63,9 +63,9 @@ func (t *session) preemptOn(clusterID string) (bool, error) {
 	if !some {
 		return false, nil
 	}
-	c := t.state.Cluster(clusterID)
+	c := t.book.Cluster(clusterID)
 	name := t.waiters.line.FirstOf(lowest+1, c.Lendable().Sub(c.Allocated), func(name string) bool {
-		r := t.state.Reservation(name)
+		r := t.book.Reservation(name)
 		if !t.mayPreempt(r) {
 			return false
 		}
@@ -75,14 +75,14 @@ func (t *session) preemptOn(clusterID string) (bool, error) {
 	if name == "" {
 		return false, nil
 	}
-	return t.preempt(t.state.Reservation(name))
+	return t.preempt(t.book.Reservation(name))
 }
 
 // preemptAgain is for one for whom all made room on a cluster that then took for itself
 // what was freed.
 func (t *session) preemptAgain(clusterID string) (bool, error) {
 	for _, name := range slices.Sorted(maps.Keys(t.waiters.preempting)) {
-		if r := t.state.Reservation(name); t.waiters.preempting[name] == clusterID && t.mayPreempt(r) {
+		if r := t.book.Reservation(name); t.waiters.preempting[name] == clusterID && t.mayPreempt(r) {
 			if told, err := t.preempt(r); told || err != nil {
 				return told, err
 			}
@@ -96,7 +96,7 @@ func (t *session) preemptAgain(clusterID string) (bool, error) {
 func (t *session) sites(r *ledger.Reservation, ids []string) []queue.Site {
 	var out []queue.Site
 	for _, id := range ids {
-		c := t.state.Cluster(id)
+		c := t.book.Cluster(id)
 		free := c.Lendable().Sub(c.Allocated)
 		if _, fits := quantity.Fits(r.Amounts, free); !fits {
 			continue
@@ -125,7 +125,7 @@ func (t *session) yielding(clusterID string, priority int32) []queue.Holder {
 // claimedBy is what a provider has free once a placement is gone: what it holds, or uses
 // where that is more.
 func (t *session) claimedBy(r *ledger.Reservation, p *ledger.Placement) quantity.Amounts {
-	return r.HeldBy(p).Max(t.state.Cluster(p.Provider).Used[ledger.PlacementName(r.Name, p.Number)])
+	return r.HeldBy(p).Max(t.book.Cluster(p.Provider).Used[ledger.PlacementName(r.Name, p.Number)])
 }
 
 // couldServe tries it out in the market, and leaves that as it was.
@@ -141,7 +141,7 @@ func (t *session) couldServe(r *ledger.Reservation, s *queue.Site) bool {
 // suppose shows other figures in the market until the function is called that it returns.
 func (t *session) suppose(clusterID string, free quantity.Amounts) (undo func()) {
 	t.market.SetAvailable(clusterID, free)
-	return func() { t.market.SetAvailable(clusterID, t.free(t.state.Cluster(clusterID))) }
+	return func() { t.market.SetAvailable(clusterID, t.free(t.book.Cluster(clusterID))) }
 }
 
 // earmark keeps note of the provider on which others make room for a reservation.
@@ -164,7 +164,7 @@ func (t *session) earmark(r *ledger.Reservation) {
 // free is what a cluster has for everybody: what others make room for is kept for
 // whom they make it.
 func (t *session) free(c *ledger.Cluster) quantity.Amounts {
-	if len(t.waiters.preempting) == 0 && t.b.config.Headroom == 0 {
+	if len(t.waiters.preempting) == 0 && t.config().Headroom == 0 {
 		return c.Available()
 	}
 	return c.Available().Sub(t.kept(c)).Sub(t.earmarked(c.ClusterID, everybody)).Max(nil)
@@ -178,11 +178,11 @@ func (t *session) earmarked(clusterID string, which func(name string) bool) quan
 		if provider != clusterID || !which(name) {
 			continue
 		}
-		r := t.state.Reservation(name)
+		r := t.book.Reservation(name)
 		need := r.Amounts
 		for _, ref := range r.Waiting.Preemption.Victims {
-			if t.state.Held(ref) {
-				v := t.state.Reservation(ref.Name)
+			if t.book.Held(ref) {
+				v := t.book.Reservation(ref.Name)
 				need = need.Sub(t.claimedBy(v, v.Placement(ref.Placement)))
 			}
 		}
@@ -198,7 +198,7 @@ func everybody(string) bool { return true }
 func (t *session) servePreemptor(clusterID string) (bool, error) {
 	var ready *ledger.Reservation
 	for name, provider := range t.waiters.preempting {
-		r := t.state.Reservation(name)
+		r := t.book.Reservation(name)
 		if provider != clusterID || ready != nil && t.waiters.line.Place(name) > t.waiters.line.Place(ready.Name) {
 			continue
 		}
@@ -219,7 +219,7 @@ func (t *session) servePreemptor(clusterID string) (bool, error) {
 // nothing is kept from it for those who come after it: else of two, for whom a cluster
 // that shrank has not enough, neither would ever be served.
 func (t *session) roomFor(clusterID string, r *ledger.Reservation) quantity.Amounts {
-	c, place, spent := t.state.Cluster(clusterID), t.waiters.line.Place(r.Name), t.state.Spent(r.Waiting.Preemption)
+	c, place, spent := t.book.Cluster(clusterID), t.waiters.line.Place(r.Name), t.book.Spent(r.Waiting.Preemption)
 	others := t.earmarked(clusterID, func(name string) bool {
 		return name != r.Name && (!spent || t.waiters.line.Place(name) < place)
 	})
@@ -266,7 +266,7 @@ func (t *session) noticeMessage(r *ledger.Reservation) string {
 func (t *session) preemptionMessage(r *ledger.Reservation) string {
 	p, left := r.Waiting.Preemption, 0
 	for _, ref := range p.Victims {
-		if t.state.Held(ref) {
+		if t.book.Held(ref) {
 			left++
 		}
 	}

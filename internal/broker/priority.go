@@ -24,5 +24,5 @@ func (c Ceilings) Effective(requester string, asked int32) int32 {
 
 // priority of a reservation by the configuration in force.
 func (t *session) priority(r *ledger.Reservation) int32 {
-	return t.b.config.Ceilings.Effective(r.Requester, r.Priority)
+	return t.config().Ceilings.Effective(r.Requester, r.Priority)
 }

@@ -98,7 +98,7 @@ func classOf(r *ledger.Reservation) string {
 
 // enqueue lets a new request wait that no cluster can hold, for the reason given.
 func (t *session) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error) {
-	if most := t.b.config.Queue.MaxLength; t.waiters.line.Len() >= most {
+	if most := t.config().Queue.MaxLength; t.waiters.line.Len() >= most {
 		e := fault.New(fault.QueueFull, "%s; and the queue is full: %d requests wait, the most is set by BrokerConfig.spec.queue.maxLength", why.Detail, most)
 		e.RetryAfter, e.Candidates, e.Rejected = queueFullRetry, why.Candidates, why.Rejected
 		return nil, e
@@ -113,9 +113,9 @@ func (t *session) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, er
 	if err != nil {
 		return nil, err
 	}
-	t.b.opts.Log.Info(q.Requester+" waits for capacity", "reservation", reserve.Name, "requester", q.Requester,
+	t.log.Info(q.Requester+" waits for capacity", "reservation", reserve.Name, "requester", q.Requester,
 		"resources", describe(q.Amounts), "place", t.waiters.line.Place(reserve.Name))
-	r := t.state.Reservation(reserve.Name)
+	r := t.book.Reservation(reserve.Name)
 	_, err = t.preempt(r)
 	return r, err
 }
@@ -128,7 +128,7 @@ func (t *session) requeue(r *ledger.Reservation, why *fault.Error) error {
 	if err != nil {
 		return err
 	}
-	t.b.opts.Log.Info("reservation waits for capacity again", "reservation", r.Name, "requester", r.Requester, "from", r.Current().Provider,
+	t.log.Info("reservation waits for capacity again", "reservation", r.Name, "requester", r.Requester, "from", r.Current().Provider,
 		"why", r.Current().Withdrawn)
 	_, err = t.preempt(r)
 	return err
@@ -138,7 +138,7 @@ func (t *session) patienceOf(q *Request) time.Duration {
 	if q.Wait != 0 {
 		return q.Wait
 	}
-	return t.b.config.Queue.Timeout
+	return t.config().Queue.Timeout
 }
 
 func explanationOf(why *fault.Error) ledger.Explanation {
@@ -171,12 +171,12 @@ func (t *session) reconsider() {
 	var names []string
 	t.waiters.line.All(func(name string) bool { names = append(names, name); return true })
 	for _, name := range names {
-		t.lineUp(t.state.Reservation(name))
+		t.lineUp(t.book.Reservation(name))
 	}
 	for _, r := range t.holders.all() {
 		t.noteHolder(r)
 	}
-	t.state.Clusters(func(c *ledger.Cluster) {
+	t.book.Clusters(func(c *ledger.Cluster) {
 		t.market.SetAvailable(c.ClusterID, t.offers(c))
 		t.grew(c.ClusterID)
 	})
@@ -185,12 +185,12 @@ func (t *session) reconsider() {
 // grew notes that a cluster may serve somebody whom it could not serve before.
 func (t *session) grew(clusterID string) {
 	t.waiters.grown[clusterID], t.waiters.stirred[clusterID] = true, true
-	t.hurryHealing()
+	t.healing.retrySoon()
 }
 
 // allGrew is for who may be served by any cluster now.
 func (t *session) allGrew() {
-	t.state.Clusters(func(c *ledger.Cluster) { t.grew(c.ClusterID) })
+	t.book.Clusters(func(c *ledger.Cluster) { t.grew(c.ClusterID) })
 }
 
 // offers notes what a cluster has for others; where it is more than before, those who
@@ -245,7 +245,7 @@ func (t *session) wake() {
 		id := slices.Min(slices.Collect(maps.Keys(from)))
 		more, err := turn(id)
 		if err != nil {
-			t.b.opts.Log.Error(err, "who waits could not be served; trying again", "cluster", id)
+			t.log.Error(err, "who waits could not be served; trying again", "cluster", id)
 			t.due.set(queueDue, t.now().Add(reopenDelay))
 			return
 		}
@@ -265,7 +265,7 @@ func (t *session) serve(clusterID string) (bool, error) {
 	if name == "" {
 		return false, nil
 	}
-	r := t.state.Reservation(name)
+	r := t.book.Reservation(name)
 	q, tried := again(r)
 	request := t.sought(q, tried)
 	winner, ok := t.pick(request, q.Target)
@@ -285,8 +285,8 @@ func (t *session) serve(clusterID string) (bool, error) {
 
 // firstOn is the first one in the line for whom a cluster has room, "" if there is none.
 func (t *session) firstOn(clusterID string) string {
-	return t.waiters.line.First(t.free(t.state.Cluster(clusterID)), func(name string) bool {
-		return t.serves(clusterID, t.state.Reservation(name))
+	return t.waiters.line.First(t.free(t.book.Cluster(clusterID)), func(name string) bool {
+		return t.serves(clusterID, t.book.Reservation(name))
 	})
 }
 
@@ -310,7 +310,7 @@ func (t *session) grant(r *ledger.Reservation, provider string, why ledger.Expla
 		Name: r.Name, Provider: provider, Until: t.now().Add(held), Explanation: why,
 	}})
 	if err == nil {
-		t.b.opts.Log.Info(fmt.Sprintf("%s reserved from %s", r.Requester, provider), "reservation", r.Name, "requester", r.Requester,
+		t.log.Info(fmt.Sprintf("%s reserved from %s", r.Requester, provider), "reservation", r.Name, "requester", r.Requester,
 			"target", provider, "resources", describe(r.Amounts), "waited", waited.String())
 	}
 	return err
@@ -322,11 +322,11 @@ func (t *session) isAwaited(o *ledger.Offer) bool {
 	if t.waiters.line.Len() == 0 {
 		return false
 	}
-	c := t.state.Cluster(o.ClusterID)
-	free := t.state.LendableOf(o).Sub(o.Allocated).Sub(c.Claimed())
+	c := t.book.Cluster(o.ClusterID)
+	free := t.book.LendableOf(o).Sub(o.Allocated).Sub(c.Claimed())
 	more, moved := grew(t.presenceOf(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
 	return (more || moved) && t.waiters.line.First(free, func(name string) bool {
-		q, tried := again(t.state.Reservation(name))
+		q, tried := again(t.book.Reservation(name))
 		return (more || needsShapes(q)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)
 	}) != ""
 }
@@ -334,9 +334,9 @@ func (t *session) isAwaited(o *ledger.Offer) bool {
 // overtakes is whether a new request would take a place on a cluster for which another
 // one waits that comes before it.
 func (t *session) overtakes(q *Request, clusterID string) bool {
-	priority := t.b.config.Ceilings.Effective(q.Requester, q.Priority)
-	return t.waiters.line.FirstOf(priority, t.free(t.state.Cluster(clusterID)), func(name string) bool {
-		return t.serves(clusterID, t.state.Reservation(name))
+	priority := t.config().Ceilings.Effective(q.Requester, q.Priority)
+	return t.waiters.line.FirstOf(priority, t.free(t.book.Cluster(clusterID)), func(name string) bool {
+		return t.serves(clusterID, t.book.Reservation(name))
 	}) != ""
 }
 

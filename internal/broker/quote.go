@@ -47,7 +47,7 @@ func (t *session) quote(q *Request) (*v1.Quote, *choice, error) {
 		return nil, nil, err
 	}
 	out := &v1.Quote{
-		Resources: wire.FromAmounts(q.Amounts), RatesDate: t.b.config.Rates.Date,
+		Resources: wire.FromAmounts(q.Amounts), RatesDate: t.config().Rates.Date,
 		Hours: hoursOf(q.Duration),
 	}
 	choice, err := t.place(q)
@@ -59,7 +59,7 @@ func (t *session) quote(q *Request) (*v1.Quote, *choice, error) {
 		out.ClusterID = choice.winner
 	}
 	candidates := t.priced(q, out)
-	out.Candidates = t.b.config.Visibility.of(candidates, out.ClusterID, q.Target)
+	out.Candidates = t.config().Visibility.of(candidates, out.ClusterID, q.Target)
 	return out, choice, nil
 }
 

@@ -25,7 +25,7 @@ const (
 func (t *session) noteRecalls(clusterID string, usage []v1.Usage) error {
 	for i := range usage {
 		u := &usage[i]
-		r := t.state.Reservation(u.Reservation)
+		r := t.book.Reservation(u.Reservation)
 		if r == nil {
 			continue
 		}
@@ -55,7 +55,7 @@ func (t *session) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v
 			return nil
 		}
 	}
-	t.b.opts.Log.Info("a provider calls a placement back, or does no more", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
+	t.log.Info("a provider calls a placement back, or does no more", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
 	return t.record(ledger.Event{Recall: e})
 }
 

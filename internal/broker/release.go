@@ -55,17 +55,17 @@ func (t *session) release(r *ledger.Reservation, message string) error {
 	if r.EndReason != "" {
 		return nil
 	}
-	t.b.opts.Log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message)
+	t.log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message)
 	return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
 }
 
 // find looks a reservation up in which the cluster takes part, by name or by the
 // cluster's own key. To anybody else it does not exist.
 func (t *session) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
-	if r := t.state.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
+	if r := t.book.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
 		return r, false
 	}
-	return t.state.ByKey(clusterID, nameOrKey)
+	return t.book.ByKey(clusterID, nameOrKey)
 }
 
 func takesPart(clusterID string, r *ledger.Reservation) bool {

@@ -18,7 +18,7 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 		return err
 	}
 	err = b.changeOf(ctx, clusterID, func(t *session) error {
-		r := t.state.Reservation(reservation)
+		r := t.book.Reservation(reservation)
 		if r == nil {
 			return errNoPlacement(clusterID, reservation, report)
 		}
@@ -135,7 +135,7 @@ func (t *session) unreached(r *ledger.Reservation, p *ledger.Placement, report *
 	if !r.Stands(p) || p.EverReady {
 		return nil
 	}
-	t.cannotReach(r.Requester, t.state.Cluster(p.Provider), report.Message)
+	t.cannotReach(r.Requester, t.book.Cluster(p.Provider), report.Message)
 	t.awaitLinks(r.Requester)
 	return t.giveUp(r, p, unreachable)
 }

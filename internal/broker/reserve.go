@@ -97,7 +97,7 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	err = b.changeOf(ctx, clusterID, func(t *session) error {
 		r, err := t.reserve(request)
 		if err != nil {
-			return t.b.config.Visibility.inError(err, request.Target)
+			return t.config().Visibility.inError(err, request.Target)
 		}
 		answer = t.answer(r, clusterID)
 		return nil
@@ -144,7 +144,7 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 
 // reserve grants a request or lets it wait, or finds what became of its key before.
 func (t *session) reserve(q *Request) (*ledger.Reservation, error) {
-	r, shut := t.state.ByKey(q.Requester, q.Key)
+	r, shut := t.book.ByKey(q.Requester, q.Key)
 	switch {
 	case shut:
 		return nil, fault.New(fault.Released, "key %q was released before this request arrived", q.Key)
@@ -192,9 +192,9 @@ func (t *session) grantNew(q *Request, choice choice, event func(*ledger.Reserve
 	if err := t.record(event(reserve)); err != nil {
 		return nil, err
 	}
-	t.b.opts.Log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, choice.winner),
+	t.log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, choice.winner),
 		"reservation", reserve.Name, "requester", q.Requester, "target", choice.winner, "resources", describe(q.Amounts))
-	return t.state.Reservation(reserve.Name), nil
+	return t.book.Reservation(reserve.Name), nil
 }
 
 // askedAgain is for a key that has a reservation already.
@@ -220,7 +220,7 @@ func (t *session) mayAsk(q *Request) error {
 
 // checkAsker refuses what the bounds do not allow, and whoever was shut out.
 func (t *session) checkAsker(q *Request) error {
-	if err := t.b.config.Bounds.check(q); err != nil {
+	if err := t.config().Bounds.check(q); err != nil {
 		return err
 	}
 	return t.checkRequester(q.Requester)
@@ -238,7 +238,7 @@ func (t *session) reserveOf(q *Request, prefix string) *ledger.Reserve {
 // checkRequester refuses a cluster that was shut out, whoever asks for it. Where no
 // agent speaks for a requester it may be no cluster at all, and needs no approval.
 func (t *session) checkRequester(id string) error {
-	if policy := t.b.config.Access; policy.Denied(id) || t.state.HasAgent(id) {
+	if policy := t.config().Access; policy.Denied(id) || t.book.HasAgent(id) {
 		return policy.Check(id)
 	}
 	return nil
@@ -279,7 +279,7 @@ func (t *session) answer(r *ledger.Reservation, clusterID string) *v1.Reservatio
 	out := &v1.Reservation{
 		Name:             r.Name,
 		RequesterID:      r.Requester,
-		Phase:            v1.ReservationPhase(t.state.Phase(r)),
+		Phase:            v1.ReservationPhase(t.book.Phase(r)),
 		Resources:        wire.FromAmounts(r.Amounts),
 		ReservedAt:       r.ReservedAt(),
 		Queue:            t.placeOf(r),
@@ -293,7 +293,7 @@ func (t *session) answer(r *ledger.Reservation, clusterID string) *v1.Reservatio
 		p := &r.Placements[i]
 		out.Placements[i] = v1.Placement{
 			Number: p.Number, ClusterID: p.Provider, Reason: p.Withdrawn,
-			State: v1.PlacementState(t.state.PlacementPhase(r, p)),
+			State: v1.PlacementState(t.book.PlacementPhase(r, p)),
 		}
 	}
 	if r.Requester != clusterID {
@@ -304,7 +304,7 @@ func (t *session) answer(r *ledger.Reservation, clusterID string) *v1.Reservatio
 		out.Notice = out.Instruction.Notice
 	}
 	if r.Explanation != "" {
-		out.Candidates = t.b.config.Visibility.of(t.candidatesOf(r.Explanation), r.Provider, r.Target)
+		out.Candidates = t.config().Visibility.of(t.candidatesOf(r.Explanation), r.Provider, r.Target)
 		out.Rejected = r.Explanation.Rejected()
 	}
 	if r.Waiting != nil {
@@ -320,7 +320,7 @@ func (t *session) answer(r *ledger.Reservation, clusterID string) *v1.Reservatio
 // message says in words where a reservation is.
 func (t *session) message(r *ledger.Reservation) string {
 	p := r.Serving()
-	switch phase := t.state.Phase(r); {
+	switch phase := t.book.Phase(r); {
 	case phase == ledger.Queued:
 		return t.queueMessage(r)
 	case r.Notice != nil:
@@ -328,25 +328,25 @@ func (t *session) message(r *ledger.Reservation) string {
 	case r.CalledBack() != nil:
 		return t.recallMessage(r)
 	case r.Beside(p) != nil:
-		return t.healingMessage(r)
+		return t.healing.message(r)
 	case phase == ledger.Active:
 		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider) + excessMessage(p)
 	case phase == ledger.Releasing:
 		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(t.waitingFor(r), " and "))
 	case len(r.Placements) == 0:
 		return endOf(r)
-	case r.EndReason != "" && !t.state.Over(r):
+	case r.EndReason != "" && !t.book.Over(r):
 		return fmt.Sprintf("%s; everything is given back, and %s, of which nothing is heard, takes its side down once it is back", endOf(r), r.Requester)
 	case phase == ledger.Released, phase == ledger.Failed:
 		return endOf(r) + "; everything is given back"
 	}
-	if !t.state.HasAgent(p.Provider) {
+	if !t.book.HasAgent(p.Provider) {
 		return fmt.Sprintf("capacity of %s is locked; no agent speaks for it", p.Provider)
 	}
 	if p.AcknowledgedAt.IsZero() {
 		return fmt.Sprintf("capacity of %s is locked; waiting for its agent to acknowledge", p.Provider)
 	}
-	if !t.state.HasAgent(r.Requester) {
+	if !t.book.HasAgent(r.Requester) {
 		return fmt.Sprintf("capacity of %s is locked; %q is no enrolled cluster, so nobody peers", p.Provider, r.Requester)
 	}
 	return fmt.Sprintf("capacity of %s is locked and acknowledged; waiting for the virtual node of %s", p.Provider, r.Requester)
@@ -369,7 +369,7 @@ func (t *session) waitingFor(r *ledger.Reservation) []string {
 	}
 	for i := range r.Placements {
 		p := &r.Placements[i]
-		if !p.ConsumerGone && t.state.HasAgent(r.Requester) {
+		if !p.ConsumerGone && t.book.HasAgent(r.Requester) {
 			add(r.Requester)
 		}
 		if !p.ProviderGone {

@@ -68,7 +68,7 @@ func (t *session) witness(clusterID, cursor string) {
 	if cursor == "" {
 		return // it knows of nothing yet
 	}
-	switch meant, position := read(cursor, t.state); meant {
+	switch meant, position := read(cursor, t.book); meant {
 	case strange:
 		t.suspect(clusterID)
 	case lost:
@@ -83,7 +83,7 @@ func (t *session) witness(clusterID, cursor string) {
 func (t *session) listen(newest time.Time) {
 	if t.b.newest == "" && t.began.Sub(newest) > quiet {
 		t.listenUntil = t.began.Add(listening)
-		t.state.Clusters(func(c *ledger.Cluster) { t.judge(c.ClusterID) })
+		t.book.Clusters(func(c *ledger.Cluster) { t.judge(c.ClusterID) })
 	}
 }
 
@@ -94,7 +94,7 @@ func (t *session) meet(clusterID string) {
 		return
 	}
 	p.met = true
-	if t.state.Cluster(clusterID) != nil {
+	if t.book.Cluster(clusterID) != nil {
 		t.judge(clusterID)
 	}
 }
@@ -107,7 +107,7 @@ func (t *session) unmet(c *ledger.Cluster) bool {
 func (t *session) countUnmet() int {
 	n := 0
 	if t.now().Before(t.listenUntil) {
-		t.state.Clusters(func(c *ledger.Cluster) {
+		t.book.Clusters(func(c *ledger.Cluster) {
 			if t.unmet(c) {
 				n++
 			}
@@ -118,22 +118,22 @@ func (t *session) countUnmet() int {
 
 // fork begins another lineage: everybody announces what they have.
 func (t *session) fork(seen uint64, by string) {
-	head := t.state.Position()
+	head := t.book.Position()
 	if err := t.record(ledger.Event{Lineage: &ledger.Lineage{ID: lineageID(), Seen: seen, By: by}}); err != nil {
-		t.b.opts.Log.Error(err, "that the journal was restored could not be noted; trying again when the next cluster shows it")
+		t.log.Error(err, "that the journal was restored could not be noted; trying again when the next cluster shows it")
 		return
 	}
 	t.recovery = newRecovery()
 	t.await()
-	t.b.opts.Log.Error(nil, "journal was restored from an older state: nothing is granted on a cluster before its agent has announced what it holds",
+	t.log.Error(nil, "journal was restored from an older state: nothing is granted on a cluster before its agent has announced what it holds",
 		"position", head, "seen", seen, "by", by, "clusters", len(t.recovery.waiting))
 	t.b.wakeAll()
 }
 
 // await derives from the ledger who has yet to announce.
 func (t *session) await() {
-	t.state.Clusters(func(c *ledger.Cluster) {
-		if t.state.Awaits(c.ClusterID) {
+	t.book.Clusters(func(c *ledger.Cluster) {
+		if t.book.Awaits(c.ClusterID) {
 			t.hold(c.ClusterID)
 		}
 	})
@@ -142,7 +142,7 @@ func (t *session) await() {
 // hold grants nothing on a cluster until it has announced.
 func (t *session) hold(clusterID string) {
 	t.recovery.waiting[clusterID] = true
-	if t.state.Cluster(clusterID) != nil {
+	if t.book.Cluster(clusterID) != nil {
 		t.judge(clusterID)
 		t.b.feed.cluster(clusterID)
 	}
@@ -151,11 +151,11 @@ func (t *session) hold(clusterID string) {
 // suspect has one cluster announce that knows something the book does not, unless it
 // has done so before.
 func (t *session) suspect(clusterID string) {
-	announced := t.recovery.told[clusterID] || t.state.Restored() && t.state.HasAgent(clusterID) && !t.state.Awaits(clusterID)
+	announced := t.recovery.told[clusterID] || t.book.Restored() && t.book.HasAgent(clusterID) && !t.book.Awaits(clusterID)
 	if announced || t.recovery.waiting[clusterID] {
 		return
 	}
-	t.b.opts.Log.Info("cluster knows of what the journal does not: asking it what it holds", "cluster", clusterID)
+	t.log.Info("cluster knows of what the journal does not: asking it what it holds", "cluster", clusterID)
 	t.hold(clusterID)
 	t.b.wakeAll()
 }
@@ -164,7 +164,7 @@ func (t *session) suspect(clusterID string) {
 // book.
 func (t *session) suspectUsage(clusterID string, usage []v1.Usage) {
 	for _, u := range usage {
-		r := t.state.Reservation(u.Reservation)
+		r := t.book.Reservation(u.Reservation)
 		if r == nil || r.Adoptable(u.Placement) {
 			t.suspect(clusterID)
 			return
@@ -183,11 +183,11 @@ func (t *session) wants(clusterID string) bool {
 // recovering is whether a cluster that was there before the journal was restored has
 // yet to announce.
 func (t *session) recovering() bool {
-	if !t.state.Restored() {
+	if !t.book.Restored() {
 		return false
 	}
 	for id := range t.recovery.waiting {
-		if t.state.Awaits(id) {
+		if t.book.Awaits(id) {
 			return true
 		}
 	}
@@ -199,7 +199,7 @@ func (t *session) recovering() bool {
 func (t *session) settling() time.Time {
 	var until time.Time
 	if t.recovering() {
-		until = later(t.state.Branch().At, t.began).Add(patience)
+		until = later(t.book.Branch().At, t.began).Add(patience)
 	}
 	if t.countUnmet() > 0 {
 		until = later(until, t.listenUntil)
@@ -225,15 +225,15 @@ func (t *session) recoveryMessage() string {
 		return "a cluster knows of what the journal does not: waiting until it has announced what it holds"
 	}
 	waiting, all := 0, 0
-	t.state.Clusters(func(c *ledger.Cluster) {
+	t.book.Clusters(func(c *ledger.Cluster) {
 		if c.Agent {
 			all++
 		}
-		if t.state.Awaits(c.ClusterID) {
+		if t.book.Awaits(c.ClusterID) {
 			waiting++
 		}
 	})
-	b := t.state.Branch()
+	b := t.book.Branch()
 	return fmt.Sprintf("journal restored from an older state at position %d (agents have seen %d): waiting for %d of %d clusters to announce what they hold",
 		b.Since-1, b.Seen, waiting, all)
 }
@@ -241,7 +241,7 @@ func (t *session) recoveryMessage() string {
 // checkRecovered refuses a request that may have been granted in the part of the
 // journal that is lost.
 func (t *session) checkRecovered(q *Request) error {
-	if q.Holds != "" && t.state.Reservation(q.Holds) == nil {
+	if q.Holds != "" && t.book.Reservation(q.Holds) == nil {
 		t.suspect(q.Requester)
 	}
 	if t.awaits(q.Requester) || t.isClaimed(q) {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
@@ -17,14 +19,18 @@ import (
 // until the first failure. Broker.mu guards all of it.
 type session struct {
 	b       *Broker
-	state   *ledger.State
+	log     logr.Logger
+	book    *ledger.State
 	market  *decision.Market
 	journal *journal.Journal
+	healing healing
 	// newest is the time of the newest event that was replayed.
 	newest time.Time
 	// durable is the position of an event up to which everything is known to be stored. It is
 	// read without the lock.
 	durable atomic.Uint64
+	// observers are notified of every event, in this order.
+	observers []observer
 	// last is the newest commit, nil before the first one.
 	last *journal.Commit
 	// began is when the term began. Agents heard of earlier count as heard at that time.
@@ -39,16 +45,8 @@ type session struct {
 	// holders are who may be told to make room for them.
 	holders holders
 	objects objects
-	// healAgain is, by reservation, when another provider is looked for again.
-	healAgain map[string]time.Time
 	// exceeding is, by placement, an excess that was reported within a minute of the last.
 	exceeding map[string]*ledger.Exceed
-	// healHurried is when that was, or is to be, done for who had more room; healTried is
-	// whether it was done for anybody since that was set.
-	healHurried time.Time
-	healTried   bool
-	// healRefresh is from when on all offers are written down again for its sake.
-	healRefresh time.Time
 	// listenUntil is until when nothing is granted on clusters that were not met; zero
 	// where the journal is known to be the present one.
 	listenUntil time.Time
@@ -93,8 +91,8 @@ type presence struct {
 }
 
 func newSession(b *Broker, book *book, j *journal.Journal) *session {
-	return &session{
-		b: b, state: book.state, journal: j, newest: book.newest,
+	s := &session{
+		b: b, log: b.opts.Log, book: book.state, journal: j, newest: book.newest,
 		market:   decision.NewMarket(),
 		presence: map[string]*presence{},
 		news:     map[string]*news{},
@@ -105,18 +103,20 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 		holders:  newHolders(),
 		objects:  objects{},
 
-		healAgain: map[string]time.Time{},
 		exceeding: map[string]*ledger.Exceed{},
 		accounts:  map[string]*account{},
 	}
+	s.healing = newHealing(s)
+	s.observers = []observer{&s.healing}
+	return s
 }
 
 // start derives everything that is not in the ledger from it.
 func (t *session) start() {
 	t.began = t.now()
-	t.market.SetRates(t.b.config.Rates)
-	t.market.SetBudget(t.b.config.Budget.ResourceNames)
-	t.state.Clusters(func(c *ledger.Cluster) {
+	t.market.SetRates(t.config().Rates)
+	t.market.SetBudget(t.config().Budget.ResourceNames)
+	t.book.Clusters(func(c *ledger.Cluster) {
 		p := t.presenceOf(c.ClusterID)
 		p.heard = c.OfferedAt
 		if c.Agent {
@@ -125,7 +125,7 @@ func (t *session) start() {
 		t.list(c)
 	})
 	var all []*ledger.Reservation
-	t.state.Reservations(func(r *ledger.Reservation) { all = append(all, r) })
+	t.book.Reservations(func(r *ledger.Reservation) { all = append(all, r) })
 	slices.SortFunc(all, func(a, b *ledger.Reservation) int { return int(int64(a.Changed) - int64(b.Changed)) })
 	for _, r := range all {
 		t.touched(r)
@@ -142,16 +142,16 @@ func (t *session) start() {
 // startLineage has a cursor to tell, and looks whether this process knows more than the
 // journal that it has read.
 func (t *session) startLineage() {
-	if t.state.Branch() == nil {
+	if t.book.Branch() == nil {
 		if err := t.record(ledger.Event{Lineage: firstLineage()}); err != nil {
-			t.b.opts.Log.Error(err, "no lineage could be begun")
+			t.log.Error(err, "no lineage could be begun")
 		}
 		return
 	}
-	t.noteDurable(t.state.Position())
+	t.noteDurable(t.book.Position())
 	t.listen(t.newest)
 	t.await()
-	if meant, position := read(t.b.newest, t.state); meant == lost {
+	if meant, position := read(t.b.newest, t.book); meant == lost {
 		t.fork(position, bySelf)
 	}
 }
@@ -164,6 +164,9 @@ func (t *session) noteDurable(position uint64) {
 		}
 	}
 }
+
+// config is what the administrator has set. It is not to be changed.
+func (t *session) config() *Config { return &t.b.config }
 
 func (t *session) now() time.Time { return t.b.opts.Now().UTC() }
 
@@ -180,7 +183,7 @@ func (t *session) presenceOf(clusterID string) *presence {
 // everything derived from the ledger up to date.
 func (t *session) record(e ledger.Event) error {
 	e.At = t.now()
-	if err := t.state.Check(&e); err != nil {
+	if err := t.book.Check(&e); err != nil {
 		return err
 	}
 	data, err := json.Marshal(e)
@@ -195,22 +198,23 @@ func (t *session) record(e ledger.Event) error {
 		return errUnavailable()
 	}
 	t.charge(&e, len(data))
-	fresh := t.state.Reservation(e.Reservation()) == nil
+	fresh := t.book.Reservation(e.Reservation()) == nil
 	t.uncount(&e)
 	t.last = commit
-	victims := t.state.Victims(t.state.Reservation(e.Reservation()))
-	if err := t.state.Apply(commit.Position(), &e); err != nil {
+	victims := t.book.Victims(t.book.Reservation(e.Reservation()))
+	if err := t.book.Apply(commit.Position(), &e); err != nil {
 		panic(fmt.Sprintf("ledger refused at position %d what it had checked: %v", commit.Position(), err))
 	}
 	t.count(&e, fresh)
-	t.follow(&e, append(victims, t.state.Victims(t.state.Reservation(e.Reservation()))...))
+	changed := t.book.Reservation(e.Reservation())
+	t.notify(event{Event: &e, changed: changed, victims: append(victims, t.book.Victims(changed)...)})
 	return nil
 }
 
 // touchAll has everybody be told who has reserved something of a cluster.
 func (t *session) touchAll(c *ledger.Cluster) {
 	for _, name := range c.Reservations() {
-		t.touched(t.state.Reservation(name))
+		t.touched(t.book.Reservation(name))
 	}
 }
 
@@ -221,44 +225,40 @@ func (t *session) touchAll(c *ledger.Cluster) {
 func (t *session) follow(e *ledger.Event, victims []*ledger.Reservation) {
 	switch {
 	case e.Offer != nil:
-		c := t.state.Cluster(e.Offer.ClusterID)
+		c := t.book.Cluster(e.Offer.ClusterID)
 		t.list(c)
 		if c.Agent && c.AgentSince.Equal(e.At) {
 			t.touchAll(c)
 		}
-		if t.state.Awaits(e.Offer.ClusterID) {
+		if t.book.Awaits(e.Offer.ClusterID) {
 			t.hold(e.Offer.ClusterID)
 		}
 		t.b.feed.cluster(e.Offer.ClusterID)
 	case e.Forget != nil:
 		for _, name := range e.Forget.Names {
 			t.b.feed.reservation(name)
-			delete(t.healAgain, name)
 		}
 	case e.Usage != nil:
-		t.list(t.state.Cluster(e.Usage.ClusterID))
+		t.list(t.book.Cluster(e.Usage.ClusterID))
 		t.b.feed.cluster(e.Usage.ClusterID)
 	case e.Reach != nil:
-		t.touchAll(t.state.Cluster(e.Reach.ClusterID))
+		t.touchAll(t.book.Cluster(e.Reach.ClusterID))
 	case e.Exceed != nil:
-		r := t.state.Reservation(e.Exceed.Name)
+		r := t.book.Reservation(e.Exceed.Name)
 		t.touched(r)
 		t.judgeRequester(r.Requester)
 	case e.Keep != nil:
-		t.followHold(t.state.Quote(e.Keep.Name))
+		t.followHold(t.book.Quote(e.Keep.Name))
 	case e.LetGo != nil:
-		t.followHold(t.state.Quote(e.LetGo.Name))
+		t.followHold(t.book.Quote(e.LetGo.Name))
 	case e.Ceilings != nil:
-		t.state.Clusters(t.list)
+		t.book.Clusters(t.list)
 	case e.Lineage != nil:
 		// Quotes may have held something before.
-		t.state.Clusters(func(c *ledger.Cluster) { t.relist(c.ClusterID) })
+		t.book.Clusters(func(c *ledger.Cluster) { t.relist(c.ClusterID) })
 	case e.Shut != nil, e.Announced != nil:
 	default:
-		r := t.state.Reservation(e.Reservation())
-		if e.Withdraw != nil {
-			delete(t.healAgain, r.Name) // the next one can be tried at once
-		}
+		r := t.book.Reservation(e.Reservation())
 		t.touched(r)
 		t.affect(&r.Reserve)
 		for _, v := range victims {
@@ -289,10 +289,10 @@ func (t *session) touched(r *ledger.Reservation) {
 	t.noteHolder(r)
 	t.noteObject(r)
 	t.due.set(r.Name, t.deadline(r))
-	t.newsOf(r.Requester).add(r, t.state)
+	t.newsOf(r.Requester).add(r, t.book)
 	for i := range r.Placements {
 		if p := r.Placements[i].Provider; p != r.Requester {
-			t.newsOf(p).add(r, t.state)
+			t.newsOf(p).add(r, t.book)
 		}
 	}
 }

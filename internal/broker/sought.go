@@ -57,7 +57,7 @@ func (t *session) sought(q *Request, tried []string) *decision.Request {
 	}
 	near, apart := t.neighbours(q)
 	return &decision.Request{
-		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: t.b.config.Weights,
+		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: t.config().Weights,
 		Pods: q.Pods, Constraints: q.Constraints, Near: near, Apart: apart, Data: q.Data, Duration: q.Duration,
 	}
 }
@@ -91,7 +91,7 @@ func (t *session) neighbours(q *Request) (near, apart []string) {
 			}
 		}
 	}
-	for _, held := range t.state.HeldFor(q.Requester) {
+	for _, held := range t.book.HeldFor(q.Requester) {
 		look(&held.Reserve, held.Provider)
 	}
 	return wanted.sorted(), unwanted.sorted()
@@ -115,7 +115,7 @@ func (t *session) affect(r *ledger.Reserve) {
 		return
 	}
 	t.waiters.line.All(func(name string) bool {
-		w := t.state.Reservation(name)
+		w := t.book.Reservation(name)
 		waits := w.Demands()
 		affinity, against := groupsOf(waits.Constraints)
 		related := slices.Contains(affinity, asked.Group) || slices.Contains(against, asked.Group) || slices.Contains(anti, waits.Group)
@@ -143,7 +143,7 @@ func needsShapes(q *Request) bool {
 // last needed: what is promised there and not in use yet is taken off.
 func (t *session) shapeMarket() {
 	for id := range t.shaped {
-		if c := t.state.Cluster(id); c != nil {
+		if c := t.book.Cluster(id); c != nil {
 			t.market.SetShapes(id, decision.Debit(shapesOf(c), t.commitments(c)))
 		}
 	}
@@ -176,7 +176,7 @@ func (t *session) commitments(c *ledger.Cluster) []decision.Commitment {
 		}
 	}
 	for name, unused := range c.Unused() {
-		if r := t.state.Placed(name); r != nil {
+		if r := t.book.Placed(name); r != nil {
 			commit(unused, &r.Reserve)
 		} else {
 			commit(unused, &ledger.Reserve{})

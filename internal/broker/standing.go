@@ -34,7 +34,7 @@ func (t *session) setStanding(c *ledger.Cluster) time.Time {
 
 // judgeRequester brings decisions up to date on a requester with a conduct.
 func (t *session) judgeRequester(id string) {
-	if c := t.state.Cluster(id); c != nil && (c.Consuming != nil || t.presenceOf(id).excess != nil) {
+	if c := t.book.Cluster(id); c != nil && (c.Consuming != nil || t.presenceOf(id).excess != nil) {
 		t.judge(id)
 	}
 }

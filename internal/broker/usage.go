@@ -40,7 +40,7 @@ func (t *session) recordOffer(offer *ledger.Offer) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range usageParts(offer.ClusterID, t.state.Cluster(offer.ClusterID).Used, offer.Used) {
+	for _, part := range usageParts(offer.ClusterID, t.book.Cluster(offer.ClusterID).Used, offer.Used) {
 		if err := t.record(ledger.Event{Usage: &part}); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ type ClusterView struct {
 func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 	var view *ClusterView
 	err := b.change(ctx, func(t *session) error {
-		c := t.state.Cluster(id)
+		c := t.book.Cluster(id)
 		if c == nil {
 			return nil
 		}
@@ -104,7 +104,7 @@ func (b *Broker) Outcomes() ledger.Record {
 	if b.session == nil {
 		return sum
 	}
-	b.session.state.Clusters(func(c *ledger.Cluster) {
+	b.session.book.Clusters(func(c *ledger.Cluster) {
 		sum.Granted += c.Record.Granted
 		sum.Ready += c.Record.Ready
 		sum.Refused += c.Record.Refused
@@ -123,7 +123,7 @@ func (b *Broker) ManifestOf(clusterID string) *ledger.Manifest {
 	if b.session == nil {
 		return nil
 	}
-	if c := b.session.state.Cluster(clusterID); c != nil {
+	if c := b.session.book.Cluster(clusterID); c != nil {
 		return c.Source
 	}
 	return nil
@@ -137,7 +137,7 @@ func (b *Broker) ObjectOf(reservation string) *ledger.ObjectRef {
 	if b.session == nil {
 		return nil
 	}
-	if r := b.session.state.Reservation(reservation); r != nil {
+	if r := b.session.book.Reservation(reservation); r != nil {
 		return r.Object
 	}
 	return nil
@@ -179,13 +179,13 @@ func (v *ReservationView) Describe() string {
 
 // Reservation returns nil, nil for one that is not in the book (any more).
 func (b *Broker) Reservation(ctx context.Context, name string) (*ReservationView, error) {
-	return b.view(ctx, func(t *session) *ledger.Reservation { return t.state.Reservation(name) })
+	return b.view(ctx, func(t *session) *ledger.Reservation { return t.book.Reservation(name) })
 }
 
 // ObjectReservation is Reservation for what was asked for with an object.
 func (b *Broker) ObjectReservation(ctx context.Context, requester, uid string) (*ReservationView, error) {
 	return b.view(ctx, func(t *session) *ledger.Reservation {
-		r, _ := t.state.ByKey(requester, objectKey(uid))
+		r, _ := t.book.ByKey(requester, objectKey(uid))
 		return r
 	})
 }
@@ -203,14 +203,14 @@ func (b *Broker) view(ctx context.Context, find func(*session) *ledger.Reservati
 
 func (t *session) viewOf(r *ledger.Reservation) *ReservationView {
 	v := &ReservationView{
-		Reservation: *r, Phase: t.state.Phase(r), Message: t.message(r),
-		RequesterHasAgent: t.state.HasAgent(r.Requester), Place: t.queueView(r),
+		Reservation: *r, Phase: t.book.Phase(r), Message: t.message(r),
+		RequesterHasAgent: t.book.HasAgent(r.Requester), Place: t.queueView(r),
 	}
 	// What the book changes in place is not for others to hold on to.
 	v.Waiting = nil
 	if p := r.Serving(); p != nil {
-		v.Lost, v.LostSince = t.lostProvider(r)
-		v.Endpoint, v.ProviderHasAgent = t.state.Cluster(p.Provider).Endpoint, t.state.HasAgent(p.Provider)
+		v.Lost, v.LostSince = t.healing.silentProvider(r)
+		v.Endpoint, v.ProviderHasAgent = t.book.Cluster(p.Provider).Endpoint, t.book.HasAgent(p.Provider)
 	}
 	if r.Notice != nil {
 		v.Warning = t.noticeMessage(r)
@@ -220,7 +220,7 @@ func (t *session) viewOf(r *ledger.Reservation) *ReservationView {
 	}
 	v.Placements = slices.Clone(r.Placements)
 	for i := range r.Placements {
-		v.PlacementPhases = append(v.PlacementPhases, t.state.PlacementPhase(r, &r.Placements[i]))
+		v.PlacementPhases = append(v.PlacementPhases, t.book.PlacementPhase(r, &r.Placements[i]))
 	}
 	return v
 }
@@ -238,7 +238,7 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 	}
 	var view *ReservationView
 	err := b.change(ctx, func(t *session) error {
-		if r, shut := t.state.ByKey(q.Requester, q.Key); r != nil && !shut {
+		if r, shut := t.book.ByKey(q.Requester, q.Key); r != nil && !shut {
 			view = t.viewOf(r)
 			return nil
 		}
@@ -265,7 +265,7 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 // is not in the book, or has ended, is left as it is.
 func (b *Broker) Release(ctx context.Context, name, why string) error {
 	return b.change(ctx, func(t *session) error {
-		r := t.state.Reservation(name)
+		r := t.book.Reservation(name)
 		if r == nil {
 			return nil
 		}
