@@ -35,7 +35,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			return err
 		}
 		if !overtaken {
-			t.takeLinks(clusterID, adv.Links)
+			t.links.report(clusterID, adv.Links)
 			if err := t.noteRecalls(clusterID, adv.Usage); err != nil {
 				return faultOf(err)
 			}
@@ -51,7 +51,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			NextSeconds: int32(advertiseEvery.Seconds()),
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
-			Peers:       t.peersOf(clusterID),
+			Peers:       t.links.peersToProbe(clusterID),
 			LeftOut:     t.leftOut(clusterID),
 		}
 		return nil

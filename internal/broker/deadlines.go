@@ -129,7 +129,7 @@ func (t *session) expire() (time.Time, bool) {
 			t.expireHold(quote)
 		}
 		if id, ok := strings.CutPrefix(name, linksDue); ok {
-			t.expireLinks(id)
+			t.links.expire(id)
 		}
 		if placement, ok := strings.CutPrefix(name, excessDue); ok {
 			t.expireExcess(placement)

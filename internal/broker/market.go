@@ -64,7 +64,6 @@ func (t *session) list(c *ledger.Cluster) {
 		Lending:     c.Lending,
 	}
 	t.shaped.add(c.ClusterID)
-	t.moved(c)
 	price(&candidate, c.Cost)
 	if err := t.market.Upsert(candidate); err != nil {
 		t.log.Error(err, "cluster left out of decisions", "cluster", c.ClusterID)

@@ -135,8 +135,7 @@ func (t *session) unreached(r *ledger.Reservation, p *ledger.Placement, report *
 	if !r.Stands(p) || p.EverReady {
 		return nil
 	}
-	t.cannotReach(r.Requester, t.book.Cluster(p.Provider), report.Message)
-	t.awaitLinks(r.Requester)
+	t.links.reportUnreachable(r.Requester, t.book.Cluster(p.Provider), report.Message)
 	return t.giveUp(r, p, unreachable)
 }
 

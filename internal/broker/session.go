@@ -24,6 +24,7 @@ type session struct {
 	market  *decision.Market
 	journal *journal.Journal
 	healing healing
+	links   links
 	// newest is the time of the newest event that was replayed.
 	newest time.Time
 	// durable is the position of an event up to which everything is known to be stored. It is
@@ -78,10 +79,6 @@ type presence struct {
 	fetched time.Time
 	// open is whether it took new reservations when it was judged last.
 	open bool
-	// links are what it told of its ways to providers, endpoint is the address that others
-	// told of theirs to it.
-	links    map[string]link
-	endpoint string
 	// raw is what it had left when that was looked at last, below zero where it promised
 	// more than it has, free what of it is for everybody.
 	raw, free quantity.Amounts
@@ -107,7 +104,8 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 		accounts:  map[string]*account{},
 	}
 	s.healing = newHealing(s)
-	s.observers = []observer{&s.healing}
+	s.links = newLinks(s)
+	s.observers = []observer{&s.healing, &s.links}
 	return s
 }
 

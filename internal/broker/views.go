@@ -31,8 +31,8 @@ type ClusterView struct {
 	Record ledger.Record
 	// Reliability is the share of promises kept, 0 to 1, as of now; nil if nothing is known.
 	Reliability *float64
-	// Unreachable are the providers that it said it cannot reach.
-	Unreachable []Shut
+	// Unreachable are the providers that the cluster reports it cannot reach.
+	Unreachable []UnreachableProvider
 	// Doubts are what is implausible in the offer.
 	Doubts []string
 	// Standing is why nothing new is placed here, Excess why the cluster gets nothing new;
@@ -60,7 +60,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
 			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
 			Doubts: t.doubtsOf(c), Record: c.Record, OverBudget: t.overBudget(id),
-			Unreachable: t.presenceOf(id).shutTo(),
+			Unreachable: t.links.unreachableFrom(id),
 			Standing:    t.presenceOf(id).standing, Excess: t.presenceOf(id).excess,
 		}
 		if s := c.Providing.Suspended(t.now()); s != nil {
