@@ -74,7 +74,7 @@ func (b *Broker) configure(c Config) {
 		b.session.setCeilings()
 		b.session.judgeAll()
 		b.session.reconsider()
-		b.session.reviewHolds()
+		b.session.quotes.rescheduleAll()
 		b.session.wake()
 	}
 }

@@ -126,7 +126,7 @@ func (t *session) expire() (time.Time, bool) {
 	}
 	for _, name := range due {
 		if quote, ok := strings.CutPrefix(name, holdDue); ok {
-			t.expireHold(quote)
+			t.quotes.expire(quote)
 		}
 		if id, ok := strings.CutPrefix(name, linksDue); ok {
 			t.links.expire(id)

@@ -84,9 +84,9 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 	switch reason := fault.ReasonOf(err); {
 	case reason == fault.Recovering && now.Sub(m.began) < listening:
 		return cause{}, nil
-	case reason == fault.TooManyRequests && m.pledgesOf(key.requester) == mostHeld:
+	case reason == fault.TooManyRequests && m.pledgesOf(key.requester) == maxHeldQuotes:
 		return cause{}, nil
-	case err != nil || m.pledgesOf(key.requester) == mostHeld:
+	case err != nil || m.pledgesOf(key.requester) == maxHeldQuotes:
 		return cause{}, fmt.Errorf("asking to hold %v, of %d that are held: %w", request.Resources, m.pledgesOf(key.requester), err)
 	case answer.ClusterID == "" && answer.Name == "" && len(able) == 0:
 		return cause{}, nil

@@ -158,7 +158,7 @@ func (t *session) reserve(q *Request) (*ledger.Reservation, error) {
 		return nil, err
 	}
 	if q.Quote != "" {
-		return t.takeOver(q)
+		return t.quotes.takeOver(q)
 	}
 	choice, err := t.place(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate && q.Queue {

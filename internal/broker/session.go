@@ -25,6 +25,7 @@ type session struct {
 	journal *journal.Journal
 	healing healing
 	links   links
+	quotes  quotes
 	// newest is the time of the newest event that was replayed.
 	newest time.Time
 	// durable is the position of an event up to which everything is known to be stored. It is
@@ -105,7 +106,8 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 	}
 	s.healing = newHealing(s)
 	s.links = newLinks(s)
-	s.observers = []observer{&s.healing, &s.links}
+	s.quotes = quotes{s: s}
+	s.observers = []observer{&s.healing, &s.links, &s.quotes}
 	return s
 }
 
@@ -129,7 +131,7 @@ func (t *session) start() {
 		t.touched(r)
 	}
 	t.countAll()
-	t.reviewHolds()
+	t.quotes.rescheduleAll()
 	t.startLineage()
 	if t.b.configured {
 		t.setCeilings()
@@ -245,16 +247,12 @@ func (t *session) follow(e *ledger.Event, victims []*ledger.Reservation) {
 		r := t.book.Reservation(e.Exceed.Name)
 		t.touched(r)
 		t.judgeRequester(r.Requester)
-	case e.Keep != nil:
-		t.followHold(t.book.Quote(e.Keep.Name))
-	case e.LetGo != nil:
-		t.followHold(t.book.Quote(e.LetGo.Name))
 	case e.Ceilings != nil:
 		t.book.Clusters(t.list)
 	case e.Lineage != nil:
 		// Quotes may have held something before.
 		t.book.Clusters(func(c *ledger.Cluster) { t.relist(c.ClusterID) })
-	case e.Shut != nil, e.Announced != nil:
+	case e.Keep != nil, e.LetGo != nil, e.Shut != nil, e.Announced != nil:
 	default:
 		r := t.book.Reservation(e.Reservation())
 		t.touched(r)
