@@ -130,7 +130,7 @@ func (b *Broker) serveTerm(ctx context.Context) error {
 	termCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	running.Go(func() { t.watchDeadlines(termCtx) })
+	running.Go(func() { t.deadlines.watch(termCtx) })
 	running.Go(func() { t.keepCheckpoints(termCtx, recovery.CheckpointPosition) })
 
 	b.begin(t)

@@ -295,7 +295,7 @@ func (t *session) oldestKeys(requester string, old func(shutKey) bool) []ledger.
 // awaitKeys has the oldest shut key forgotten after its day.
 func (t *session) awaitKeys(requester string) {
 	if shut := t.accountOf(requester).shut; len(shut) > 0 {
-		t.due.set(keysDue+requester, shut[0].at.Add(retain))
+		t.deadlines.set(keysDue+requester, shut[0].at.Add(retain))
 	}
 }
 
@@ -304,7 +304,7 @@ func (t *session) expireKeys(requester string) {
 	if len(old) > 0 {
 		if err := t.record(ledger.Event{Forget: &ledger.Forget{Keys: old}}); err != nil {
 			t.log.Error(err, "shut keys could not be forgotten; trying again", "cluster", requester)
-			t.due.set(keysDue+requester, t.now().Add(reopenDelay))
+			t.deadlines.set(keysDue+requester, t.now().Add(reopenDelay))
 			return
 		}
 	}
@@ -377,7 +377,7 @@ func (b *Broker) NoteRefusal(member, figure, detail string) {
 		a.shown = t.now()
 		b.feed.cluster(member)
 	}
-	t.due.set(budgetDue+member, t.now().Add(refusalShown))
+	t.deadlines.set(budgetDue+member, t.now().Add(refusalShown))
 }
 
 // expireRefusals no longer shows what is long ago.
@@ -388,7 +388,7 @@ func (t *session) expireRefusals(member string) {
 		t.b.feed.cluster(member)
 	}
 	if len(a.refusals) > 0 {
-		t.due.set(budgetDue+member, t.now().Add(refusalShown))
+		t.deadlines.set(budgetDue+member, t.now().Add(refusalShown))
 	}
 }
 

@@ -248,7 +248,7 @@ func (t *session) giveUp(r *ledger.Reservation, p *ledger.Placement, reason stri
 		return err
 	}
 	failpoint.Hit(failpoint.BrokerWithdrawn)
-	if !t.homeless(r) {
+	if !hasNoStandingPlacement(r) {
 		return nil // the one beside it stands on
 	}
 	return t.move(r)

@@ -60,7 +60,7 @@ func (t *session) exceeded(r *ledger.Reservation, p *ledger.Placement, pods int3
 			e.Pods, e.Amounts = max(e.Pods, known.Pods), e.Amounts.Max(known.Amounts)
 		}
 		t.exceeding[name] = e
-		t.due.set(excessDue+name, p.Excess.At.Add(excessEvery))
+		t.deadlines.set(excessDue+name, p.Excess.At.Add(excessEvery))
 		return nil
 	}
 	return t.recordExcess(e)

@@ -70,7 +70,7 @@ func (h *healing) dueAt(r *ledger.Reservation) time.Time {
 
 // isDue reports whether a healing step is due now and no other deadline is.
 func (h *healing) isDue(r *ledger.Reservation) bool {
-	by, otherwise := h.dueAt(r), h.s.deadlineOf(r)
+	by, otherwise := h.dueAt(r), h.s.deadlines.withoutHealing(r)
 	return !by.IsZero() && !by.After(h.s.now()) && (otherwise.IsZero() || otherwise.After(h.s.now()))
 }
 
@@ -149,7 +149,7 @@ func (h *healing) retrySoon() {
 	for name, at := range h.retryAt {
 		if at.After(h.earlyRetryAt) {
 			h.retryAt[name] = h.earlyRetryAt
-			h.s.due.set(name, h.s.deadline(h.s.book.Reservation(name)))
+			h.s.deadlines.reschedule(h.s.book.Reservation(name))
 		}
 	}
 }

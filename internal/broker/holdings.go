@@ -132,7 +132,7 @@ func (t *session) reopen(clusterID string) {
 	done := !t.recovering()
 	t.book.Reservations(func(r *ledger.Reservation) {
 		if done || takesPart(clusterID, r) {
-			t.due.set(r.Name, t.deadline(r))
+			t.deadlines.reschedule(r)
 		}
 	})
 	t.log.Info("cluster has announced what it holds", "cluster", clusterID, "waitingFor", len(t.recovery.waiting))

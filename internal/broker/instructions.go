@@ -47,7 +47,7 @@ func (t *session) noteFetch(clusterID string) {
 	}
 	p.fetched = t.now()
 	for _, r := range t.concerned(clusterID) {
-		t.due.set(r.Name, t.deadline(r))
+		t.deadlines.reschedule(r)
 	}
 }
 

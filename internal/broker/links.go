@@ -196,10 +196,10 @@ func (l *links) oldest(requester string) string {
 func (l *links) setDeadline(requester string) {
 	mine := l.of[requester]
 	if len(mine) == 0 {
-		l.s.due.set(linksDue+requester, time.Time{})
+		l.s.deadlines.set(linksDue+requester, time.Time{})
 		return
 	}
-	l.s.due.set(linksDue+requester, mine[l.oldest(requester)].reportedAt.Add(linkTTL))
+	l.s.deadlines.set(linksDue+requester, mine[l.oldest(requester)].reportedAt.Add(linkTTL))
 }
 
 // expire drops the links of a requester that were reported too long ago.

@@ -124,7 +124,7 @@ func (m *machine) catchUp(why cause) error {
 	t := m.session
 	m.mu.Unlock()
 	// What follows from what is due may be due as well.
-	for next, more := t.expire(); more && !next.After(m.now()); next, more = t.expire() {
+	for next, more := t.deadlines.carryOutDue(); more && !next.After(m.now()); next, more = t.deadlines.carryOutDue() {
 	}
 	return m.compare(why)
 }
@@ -559,7 +559,7 @@ func (m *machine) secondsPass(c choose) (cause, error) {
 // deadlineComes goes to the next instant at which something is due, or just before.
 func (m *machine) deadlineComes(c choose) (cause, error) {
 	m.mu.Lock()
-	_, next := m.session.due.pop(time.Time{})
+	_, next := m.session.deadlines.pop(time.Time{})
 	m.mu.Unlock()
 	if next.IsZero() {
 		return cause{}, nil

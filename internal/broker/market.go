@@ -107,7 +107,7 @@ func (t *session) judge(clusterID string) {
 	if phase != p.phase {
 		p.phase = phase
 		t.b.feed.cluster(clusterID)
-		t.noteAbandoned(clusterID)
+		t.deadlines.closeAbandoned(clusterID)
 	}
 	silent, shut := phase != ClusterActive || t.awaits(clusterID) || t.unmet(c), t.shutOut(c)
 	t.rate(c)
@@ -123,7 +123,7 @@ func (t *session) judge(clusterID string) {
 	if t.unmet(c) {
 		next = t.listenUntil
 	}
-	t.due.set(clusterDue+clusterID, sooner(next, t.setStanding(c)))
+	t.deadlines.set(clusterDue+clusterID, sooner(next, t.setStanding(c)))
 }
 
 // shutOut clusters take nothing new. Where no agent speaks for a cluster an

@@ -230,7 +230,7 @@ func (t *session) wake() {
 	}
 	if until := t.settling(); !until.IsZero() {
 		// Who waits may have been granted in a part of the journal that is lost.
-		t.due.set(queueDue, until)
+		t.deadlines.set(queueDue, until)
 		return
 	}
 	w.serving = true
@@ -246,7 +246,7 @@ func (t *session) wake() {
 		more, err := turn(id)
 		if err != nil {
 			t.log.Error(err, "who waits could not be served; trying again", "cluster", id)
-			t.due.set(queueDue, t.now().Add(reopenDelay))
+			t.deadlines.set(queueDue, t.now().Add(reopenDelay))
 			return
 		}
 		if !more {

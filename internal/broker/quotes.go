@@ -229,7 +229,7 @@ func (qs *quotes) observe(e event) {
 func (qs *quotes) update(held *ledger.Quote) {
 	qs.s.relist(held.Provider)
 	if held.Ended == "" {
-		qs.s.due.set(holdDue+held.Name, qs.deadline(held))
+		qs.s.deadlines.set(holdDue+held.Name, qs.deadline(held))
 		return
 	}
 	qs.s.grew(held.Provider)
@@ -252,7 +252,7 @@ func (qs *quotes) isDenied(held *ledger.Quote) bool {
 // rescheduleAll recomputes the deadlines of all held quotes, for a new configuration.
 func (qs *quotes) rescheduleAll() {
 	for _, held := range qs.s.book.AllHeld() {
-		qs.s.due.set(holdDue+held.Name, qs.deadline(held))
+		qs.s.deadlines.set(holdDue+held.Name, qs.deadline(held))
 	}
 }
 
@@ -266,11 +266,11 @@ func (qs *quotes) expire(name string) {
 	if qs.isDenied(held) {
 		why = ledger.HoldDenied
 	} else if qs.s.now().Before(held.Until) {
-		qs.s.due.set(holdDue+name, held.Until)
+		qs.s.deadlines.set(holdDue+name, held.Until)
 		return
 	}
 	if err := qs.end(held, why); err != nil {
 		qs.s.log.Error(err, "ending a quote failed, retrying", "quote", name)
-		qs.s.due.set(holdDue+name, qs.s.now().Add(reopenDelay))
+		qs.s.deadlines.set(holdDue+name, qs.s.now().Add(reopenDelay))
 	}
 }

@@ -12,7 +12,7 @@ func (t *session) noteSilence(clusterID string) {
 	t.log.Info("provider is silent; what it holds stays held", "cluster", clusterID, "heard", p.heard, "reservations", len(c.Reservations()))
 	if err := t.record(ledger.Event{Reach: &ledger.Reach{ClusterID: clusterID, Since: p.heard.UTC()}}); err != nil {
 		t.log.Error(err, "that a provider is silent could not be written down; trying again", "cluster", clusterID)
-		t.due.set(clusterDue+clusterID, t.now().Add(reopenDelay))
+		t.deadlines.set(clusterDue+clusterID, t.now().Add(reopenDelay))
 	}
 }
 

@@ -98,7 +98,7 @@ func (t *session) refused(r *ledger.Reservation, p *ledger.Placement, report *v1
 			return err
 		}
 	}
-	if t.homeless(r) {
+	if hasNoStandingPlacement(r) {
 		failpoint.Hit(failpoint.BrokerWithdrawn)
 		return t.move(r)
 	}

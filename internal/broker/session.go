@@ -18,14 +18,15 @@ import (
 // session is the broker's state in memory for one term, which lasts from opening the journal
 // until the first failure. Broker.mu guards all of it.
 type session struct {
-	b       *Broker
-	log     logr.Logger
-	book    *ledger.State
-	market  *decision.Market
-	journal *journal.Journal
-	healing healing
-	links   links
-	quotes  quotes
+	b         *Broker
+	log       logr.Logger
+	book      *ledger.State
+	market    *decision.Market
+	journal   *journal.Journal
+	deadlines deadlines
+	healing   healing
+	links     links
+	quotes    quotes
 	// newest is the time of the newest event that was replayed.
 	newest time.Time
 	// durable is the position of an event up to which everything is known to be stored. It is
@@ -41,7 +42,6 @@ type session struct {
 	presence map[string]*presence
 	// news is, per cluster, what changed for it.
 	news map[string]*news
-	due  deadlines
 	// waiters are who waits for capacity.
 	waiters waiters
 	// holders are who may be told to make room for them.
@@ -94,7 +94,6 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 		market:   decision.NewMarket(),
 		presence: map[string]*presence{},
 		news:     map[string]*news{},
-		due:      newDeadlines(),
 		shaped:   clusterSet{},
 		recovery: newRecovery(),
 		waiters:  newWaiters(),
@@ -104,9 +103,15 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 		exceeding: map[string]*ledger.Exceed{},
 		accounts:  map[string]*account{},
 	}
+	s.deadlines = newDeadlines(s)
 	s.healing = newHealing(s)
 	s.links = newLinks(s)
 	s.quotes = quotes{s: s}
+	for prefix, expire := range map[string]func(string){
+		holdDue: s.quotes.expire, linksDue: s.links.expire, excessDue: s.expireExcess, keysDue: s.expireKeys, budgetDue: s.expireRefusals,
+	} {
+		s.deadlines.expirers[prefix] = expire
+	}
 	s.observers = []observer{&s.healing, &s.links, &s.quotes}
 	return s
 }
@@ -284,7 +289,7 @@ func (t *session) touched(r *ledger.Reservation) {
 	t.lineUp(r)
 	t.noteHolder(r)
 	t.noteObject(r)
-	t.due.set(r.Name, t.deadline(r))
+	t.deadlines.reschedule(r)
 	t.newsOf(r.Requester).add(r, t.book)
 	for i := range r.Placements {
 		if p := r.Placements[i].Provider; p != r.Requester {
