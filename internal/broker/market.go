@@ -191,3 +191,29 @@ func pricesOf(cost *ledger.Cost) map[corev1.ResourceName]string {
 	}
 	return out
 }
+
+func (t *session) setBudget() {
+	t.market.SetBudget(t.config().Budget.ResourceNames)
+	t.book.Clusters(func(c *ledger.Cluster) {
+		if len(t.market.LeftOut(c.ClusterID)) > 0 {
+			t.list(c)
+		}
+	})
+}
+
+// leftOut are the resources of a cluster that decisions do not know of.
+func (t *session) leftOut(clusterID string) []string {
+	var out []string
+	for _, name := range t.market.LeftOut(clusterID) {
+		out = append(out, string(name))
+	}
+	return out
+}
+
+// noteLeftOut has it shown which resources are left out.
+func (t *session) noteLeftOut(clusterID string) {
+	if left := t.leftOut(clusterID); len(left) > 0 {
+		t.log.Info("resources are left out of decisions: the cluster names too many, or all columns are in use", "cluster", clusterID,
+			"resources", len(left), "budget", t.config().Budget.ResourceNames)
+	}
+}

@@ -14,8 +14,28 @@ type event struct {
 	*ledger.Event
 	// changed is the reservation that the event changed, nil for none.
 	changed *ledger.Reservation
+	// isNew reports whether the event made that reservation.
+	isNew bool
 	// victims make room for that reservation, or did so before the event.
 	victims []*ledger.Reservation
+	// forgotten are the reservations that the book no longer has.
+	forgotten []*ledger.Reservation
+	// size is how many bytes the event takes in the journal.
+	size int
+}
+
+// forgottenBy returns the reservations that the book will forget with an event.
+func (t *session) forgottenBy(e *ledger.Event) []*ledger.Reservation {
+	if e.Forget == nil {
+		return nil
+	}
+	var out []*ledger.Reservation
+	for _, name := range e.Forget.Names {
+		if r := t.book.Reservation(name); r != nil {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // notify tells the observers of an event, in a fixed order.

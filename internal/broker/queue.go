@@ -103,7 +103,7 @@ func (t *session) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, er
 		e.RetryAfter, e.Candidates, e.Rejected = queueFullRetry, why.Candidates, why.Rejected
 		return nil, e
 	}
-	if err := t.mayWait(q); err != nil {
+	if err := t.accounts.checkWaiting(q); err != nil {
 		return nil, err
 	}
 	reserve := t.reserveOf(q, "res-")
@@ -234,9 +234,9 @@ func (t *session) wake() {
 		return
 	}
 	w.serving = true
-	payer := t.payer
-	t.payer = "" // what others get now is not for this member to answer for
-	defer func() { w.serving, t.payer = false, payer }()
+	payer := t.accounts.payer
+	t.accounts.payer = "" // what others get now is not for this member to answer for
+	defer func() { w.serving, t.accounts.payer = false, payer }()
 	for len(w.grown)+len(w.stirred) > 0 {
 		from, turn := w.grown, t.serve
 		if len(from) == 0 {

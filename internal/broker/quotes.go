@@ -202,7 +202,7 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 		}
 		switch {
 		case held == nil:
-			return t.shut(clusterID, quoteKey(nameOrKey))
+			return t.accounts.shut(clusterID, quoteKey(nameOrKey))
 		case held.Ended != "":
 			return nil
 		}

@@ -33,7 +33,7 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey st
 			if shut {
 				return nil
 			}
-			return t.shut(clusterID, nameOrKey)
+			return t.accounts.shut(clusterID, nameOrKey)
 		}
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)

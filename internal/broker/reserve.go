@@ -154,7 +154,7 @@ func (t *session) reserve(q *Request) (*ledger.Reservation, error) {
 	if err := t.mayAsk(q); err != nil {
 		return nil, err
 	}
-	if err := t.makeRecordRoom(q); err != nil {
+	if err := t.accounts.makeRoom(q); err != nil {
 		return nil, err
 	}
 	if q.Quote != "" {

@@ -23,6 +23,7 @@ type session struct {
 	book      *ledger.State
 	market    *decision.Market
 	journal   *journal.Journal
+	accounts  accounts
 	deadlines deadlines
 	healing   healing
 	links     links
@@ -58,9 +59,6 @@ type session struct {
 	recovery recovery
 	// explained is the newest explanation.
 	explained explained
-	// accounts are what members use, by cluster, payer is the one whose call is carried out.
-	accounts map[string]*account
-	payer    string
 }
 
 // presence of one cluster.
@@ -101,18 +99,18 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 		objects:  objects{},
 
 		exceeding: map[string]*ledger.Exceed{},
-		accounts:  map[string]*account{},
 	}
+	s.accounts = newAccounts(s)
 	s.deadlines = newDeadlines(s)
 	s.healing = newHealing(s)
 	s.links = newLinks(s)
 	s.quotes = quotes{s: s}
 	for prefix, expire := range map[string]func(string){
-		holdDue: s.quotes.expire, linksDue: s.links.expire, excessDue: s.expireExcess, keysDue: s.expireKeys, budgetDue: s.expireRefusals,
+		holdDue: s.quotes.expire, linksDue: s.links.expire, excessDue: s.expireExcess, keysDue: s.accounts.expireKeys, budgetDue: s.accounts.expireRefusals,
 	} {
 		s.deadlines.expirers[prefix] = expire
 	}
-	s.observers = []observer{&s.healing, &s.links, &s.quotes}
+	s.observers = []observer{&s.accounts, &s.healing, &s.links, &s.quotes}
 	return s
 }
 
@@ -135,7 +133,7 @@ func (t *session) start() {
 	for _, r := range all {
 		t.touched(r)
 	}
-	t.countAll()
+	t.accounts.countBook()
 	t.quotes.rescheduleAll()
 	t.startLineage()
 	if t.b.configured {
@@ -202,17 +200,16 @@ func (t *session) record(e ledger.Event) error {
 	if commit.Position() == 0 {
 		return errUnavailable()
 	}
-	t.charge(&e, len(data))
-	fresh := t.book.Reservation(e.Reservation()) == nil
-	t.uncount(&e)
 	t.last = commit
-	victims := t.book.Victims(t.book.Reservation(e.Reservation()))
+	before := t.book.Reservation(e.Reservation())
+	applied := event{Event: &e, size: len(data), victims: t.book.Victims(before), forgotten: t.forgottenBy(&e)}
 	if err := t.book.Apply(commit.Position(), &e); err != nil {
 		panic(fmt.Sprintf("ledger refused at position %d what it had checked: %v", commit.Position(), err))
 	}
-	t.count(&e, fresh)
-	changed := t.book.Reservation(e.Reservation())
-	t.notify(event{Event: &e, changed: changed, victims: append(victims, t.book.Victims(changed)...)})
+	applied.changed = t.book.Reservation(e.Reservation())
+	applied.isNew = before == nil && applied.changed != nil
+	applied.victims = append(applied.victims, t.book.Victims(applied.changed)...)
+	t.notify(applied)
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
 			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
-			Doubts: t.doubtsOf(c), Record: c.Record, OverBudget: t.overBudget(id),
+			Doubts: t.doubtsOf(c), Record: c.Record, OverBudget: t.accounts.overBudget(id),
 			Unreachable: t.links.unreachableFrom(id),
 			Standing:    t.presenceOf(id).standing, Excess: t.presenceOf(id).excess,
 		}
