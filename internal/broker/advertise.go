@@ -44,8 +44,8 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			t.presenceOf(clusterID).heard = adv.Timestamp
 			t.judge(clusterID)
 		}
-		t.suspectUsage(clusterID, adv.Usage)
-		t.meet(clusterID)
+		t.recovery.checkUsage(clusterID, adv.Usage)
+		t.recovery.markSeen(clusterID)
 		c := t.book.Cluster(clusterID)
 		receipt = &v1.AdvertisementReceipt{
 			NextSeconds: int32(advertiseEvery.Seconds()),

@@ -45,8 +45,8 @@ func (t *session) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amount
 	if older := r.Beside(p); older != nil {
 		return errBetween(r, older, p)
 	}
-	if t.awaits(p.Provider) || t.unmet(t.book.Cluster(p.Provider)) {
-		return t.errRecovering()
+	if t.recovery.awaits(p.Provider) || t.recovery.isUnseen(t.book.Cluster(p.Provider)) {
+		return t.recovery.errRecovering()
 	}
 	if t.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
 		return errAwaiting(r, p.Provider, "the reservation")
@@ -65,8 +65,8 @@ func (t *session) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error 
 		return err
 	}
 	t.wake()
-	if !t.settling().IsZero() && t.overtakes(askedFor(r), p.Provider) {
-		return t.errRecovering()
+	if !t.recovery.deadline().IsZero() && t.overtakes(askedFor(r), p.Provider) {
+		return t.recovery.errRecovering()
 	}
 	c := t.book.Cluster(p.Provider)
 	if phase := t.presenceOf(p.Provider).phase; phase != ClusterActive || t.shutOut(c) {

@@ -246,8 +246,8 @@ func (b *Broker) change(ctx context.Context, plan func(*session) error) error {
 // throw something away because the book does not know it asks this first.
 func (b *Broker) Confirm(ctx context.Context) error {
 	return b.change(ctx, func(t *session) error {
-		if !t.settling().IsZero() {
-			return t.errRecovering()
+		if !t.recovery.deadline().IsZero() {
+			return t.recovery.errRecovering()
 		}
 		// A record that says nothing can only be written by who has the journal.
 		return t.record(ledger.Event{Forget: &ledger.Forget{}})

@@ -210,7 +210,7 @@ func (t *session) move(r *ledger.Reservation) error {
 	if err != nil {
 		return err
 	}
-	if !t.settling().IsZero() && t.overtakes(q, c.winner) {
+	if !t.recovery.deadline().IsZero() && t.overtakes(q, c.winner) {
 		return nil // its deadline is when that is over
 	}
 	t.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.winner, "reason", r.Current().Withdrawn)
@@ -220,7 +220,7 @@ func (t *session) move(r *ledger.Reservation) error {
 // settleHomeless is for a reservation for which there is no next placement: it waits, or
 // ends.
 func (t *session) settleHomeless(r *ledger.Reservation, why *fault.Error) error {
-	if !t.settling().IsZero() {
+	if !t.recovery.deadline().IsZero() {
 		return nil // its deadline is when that is over
 	}
 	if r.Queue {

@@ -120,8 +120,8 @@ func (d *deadlines) of(r *ledger.Reservation) time.Time {
 // withoutHealing is of for a reservation that is not over, without the steps of its healing.
 func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
 	at := d.ofPlacement(r)
-	if d.s.isStranger(r) {
-		at = d.s.strangerDeadline(r)
+	if d.s.recovery.isStranger(r) {
+		at = d.s.recovery.strangerDeadline(r)
 	}
 	if r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && r.Until.Before(at) {
 		return r.Until
@@ -134,14 +134,14 @@ func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
 func (d *deadlines) ofPlacement(r *ledger.Reservation) time.Time {
 	if hasNoStandingPlacement(r) {
 		// A provider may still announce that it has the reservation.
-		return later(d.s.now(), d.s.settling())
+		return later(d.s.now(), d.s.recovery.deadline())
 	}
 	at, due := d.s.book.Deadline(r, limits)
 	switch {
 	case due == ledger.DueNothing:
 		return time.Time{}
 	case due == ledger.DueQueue:
-		return later(at, d.s.settling())
+		return later(at, d.s.recovery.deadline())
 	case d.awaitsReport(r, due):
 		at = r.Until
 	case due == ledger.DueAcknowledgement:
@@ -176,8 +176,8 @@ func (d *deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 // awaitsReport reports whether an overdue step may have happened in a lost part of the
 // journal: the agent that would know has not announced its holdings yet.
 func (d *deadlines) awaitsReport(r *ledger.Reservation, due ledger.Due) bool {
-	return due == ledger.DueAcknowledgement && d.s.awaits(r.Current().Provider) ||
-		due == ledger.DueReady && d.s.awaits(r.Requester)
+	return due == ledger.DueAcknowledgement && d.s.recovery.awaits(r.Current().Provider) ||
+		due == ledger.DueReady && d.s.recovery.awaits(r.Requester)
 }
 
 // hasNoStandingPlacement reports whether a reservation stands but its placement does not: the
@@ -197,7 +197,7 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 	if d.isAbandoned(r) {
 		return d.s.record(ledger.Event{Close: &ledger.Close{Name: r.Name}})
 	}
-	if d.s.isStranger(r) && !d.s.strangerDeadline(r).After(d.s.now()) {
+	if d.s.recovery.isStranger(r) && !d.s.recovery.strangerDeadline(r).After(d.s.now()) {
 		return d.s.release(r, fmt.Sprintf("nothing was heard of %q, in whose name %s announced it", r.Requester, r.Provider))
 	}
 	if d.s.healing.isDue(r) {

@@ -62,7 +62,7 @@ func (h *healing) dueAt(r *ledger.Reservation) time.Time {
 		if r.CalledBack() == nil {
 			heard = h.s.began.Add(staleAfter)
 		}
-		return later(later(heard, h.s.settling()), h.retryAt[r.Name])
+		return later(later(heard, h.s.recovery.deadline()), h.retryAt[r.Name])
 	default:
 		return h.s.now()
 	}

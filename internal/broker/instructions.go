@@ -19,9 +19,9 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 		var changed, ended <-chan struct{}
 		err := b.change(context.WithoutCancel(ctx), func(t *session) error {
 			n := t.newsOf(clusterID)
-			t.witness(clusterID, cursor)
+			t.recovery.witness(clusterID, cursor)
 			t.noteFetch(clusterID)
-			_, after := read(cursor, t.book)
+			_, after := readCursor(cursor, t.book)
 			list = t.instructions(clusterID, n, after)
 			changed, ended = n.changed, b.ended
 			return nil
@@ -58,7 +58,7 @@ const pageOfInstructions = 512
 func (t *session) instructions(clusterID string, n *news, after uint64) *v1.InstructionList {
 	list := &v1.InstructionList{
 		Cursor:       t.cursor(),
-		Announce:     t.wants(clusterID),
+		Announce:     t.recovery.wantsAnnouncement(clusterID),
 		Instructions: []v1.Instruction{},
 	}
 	if after == 0 {

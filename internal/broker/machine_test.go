@@ -169,7 +169,7 @@ func (m *machine) compare(why cause) error {
 			return err
 		}
 	}
-	return errors.Join(m.overdue(now), m.closedRightly(now), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(listening)))
+	return errors.Join(m.overdue(now), m.closedRightly(now), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(listenGrace)))
 }
 
 // changedAt is the position of the last change; what was forgotten comes first.
@@ -405,7 +405,7 @@ func (m *machine) ask(key keyOf, request *v1.ReservationRequest) error {
 	}
 	answer, err := m.RequestReservation(context.Background(), key.requester, key.key, request)
 	switch reason := fault.ReasonOf(err); {
-	case reason == fault.Recovering && m.now().Sub(m.began) < listening:
+	case reason == fault.Recovering && m.now().Sub(m.began) < listenGrace:
 		return nil
 	case reason == fault.NoCandidate && len(able) == 0:
 		return nil

@@ -109,7 +109,7 @@ func (t *session) judge(clusterID string) {
 		t.b.feed.cluster(clusterID)
 		t.deadlines.closeAbandoned(clusterID)
 	}
-	silent, shut := phase != ClusterActive || t.awaits(clusterID) || t.unmet(c), t.shutOut(c)
+	silent, shut := phase != ClusterActive || t.recovery.awaits(clusterID) || t.recovery.isUnseen(c), t.shutOut(c)
 	t.rate(c)
 	t.market.SetStale(clusterID, silent)
 	t.market.SetDenied(clusterID, shut)
@@ -120,8 +120,8 @@ func (t *session) judge(clusterID string) {
 		}
 	}
 	next := nextPhaseChange(p.heard, t.now(), c.Agent, threshold)
-	if t.unmet(c) {
-		next = t.listenUntil
+	if t.recovery.isUnseen(c) {
+		next = t.recovery.listenUntil
 	}
 	t.deadlines.set(clusterDue+clusterID, sooner(next, t.setStanding(c)))
 }

@@ -82,7 +82,7 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 	}
 	answer, err := m.RequestQuote(context.Background(), key.requester, key.key, request)
 	switch reason := fault.ReasonOf(err); {
-	case reason == fault.Recovering && now.Sub(m.began) < listening:
+	case reason == fault.Recovering && now.Sub(m.began) < listenGrace:
 		return cause{}, nil
 	case reason == fault.TooManyRequests && m.pledgesOf(key.requester) == maxHeldQuotes:
 		return cause{}, nil
@@ -100,7 +100,7 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 	if !answer.HeldUntil.Equal(p.until) {
 		return cause{}, fmt.Errorf("quote %s is held until %s, want %s", p.name, answer.HeldUntil, p.until)
 	}
-	if now.Sub(m.began) >= listening {
+	if now.Sub(m.began) >= listenGrace {
 		if err := m.inTurn(&told{keyOf: key, name: p.name, request: request, amounts: amounts}, p.provider, now); err != nil {
 			return cause{}, fmt.Errorf("quote %s: %w", p.name, err)
 		}
@@ -152,7 +152,7 @@ func (m *machine) takeOver(c choose) (cause, error) {
 	switch reason := fault.ReasonOf(err); {
 	case stranger && reason == fault.NotFound, p.over && reason == fault.Released, other && reason == fault.Conflict:
 		return cause{}, nil
-	case reason == fault.Recovering && m.now().Sub(m.began) < listening:
+	case reason == fault.Recovering && m.now().Sub(m.began) < listenGrace:
 		return cause{}, nil
 	case err != nil || stranger || p.over || other || answer.Placements[0].ClusterID != p.provider:
 		return cause{}, fmt.Errorf("taking quote %s over, of %s (stranger: %t, over: %t, another request: %t): %+v, %w",

@@ -27,7 +27,7 @@ type PreemptionConfig struct {
 func (t *session) preempt(r *ledger.Reservation) (bool, error) {
 	config, priority := t.config().Preemption, t.priority(r)
 	lowest, some := t.holders.lowest()
-	if !config.LowerPriority || !some || lowest >= priority || !t.mayPreempt(r) || !t.settling().IsZero() {
+	if !config.LowerPriority || !some || lowest >= priority || !t.mayPreempt(r) || !t.recovery.deadline().IsZero() {
 		return false, nil
 	}
 	choice, ok := queue.Preempt(r.Amounts, priority, t.sites(r, slices.Sorted(maps.Keys(t.holders.on))))

@@ -228,7 +228,7 @@ func (t *session) wake() {
 		clear(w.stirred)
 		return
 	}
-	if until := t.settling(); !until.IsZero() {
+	if until := t.recovery.deadline(); !until.IsZero() {
 		// Who waits may have been granted in a part of the journal that is lost.
 		t.deadlines.set(queueDue, until)
 		return

@@ -164,8 +164,8 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	case held.Digest != q.quoteDigest():
 		return nil, fault.New(fault.Conflict, "quote %q is for something else: %s; ask for what was quoted, or for another quote",
 			held.Name, strings.Join(differences(&held.Reserve, q), ", "))
-	case qs.s.awaits(held.Provider) || qs.s.unmet(qs.s.book.Cluster(held.Provider)):
-		return nil, qs.s.errRecovering()
+	case qs.s.recovery.awaits(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
+		return nil, qs.s.recovery.errRecovering()
 	}
 	return qs.s.grantNew(q, choice{held.Provider, held.Explanation}, func(r *ledger.Reserve) ledger.Event {
 		return ledger.Event{Take: &ledger.Take{Quote: held.Name, Reserve: *r}}

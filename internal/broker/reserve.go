@@ -173,9 +173,9 @@ func (t *session) reserve(q *Request) (*ledger.Reservation, error) {
 // place chooses for a new request, that is to wait for nobody.
 func (t *session) place(q *Request) (*choice, error) {
 	choice, err := t.choose(q, nil)
-	settling := !t.settling().IsZero()
+	settling := !t.recovery.deadline().IsZero()
 	if settling && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && t.overtakes(q, choice.winner)) {
-		return nil, t.errRecovering()
+		return nil, t.recovery.errRecovering()
 	}
 	return choice, err
 }
@@ -212,7 +212,7 @@ func (t *session) askedAgain(r *ledger.Reservation, q *Request) error {
 
 // mayAsk refuses a new request before any cluster is looked at.
 func (t *session) mayAsk(q *Request) error {
-	if err := t.checkRecovered(q); err != nil {
+	if err := t.recovery.checkRequest(q); err != nil {
 		return err
 	}
 	return t.checkAsker(q)

@@ -25,6 +25,7 @@ type session struct {
 	journal   *journal.Journal
 	accounts  accounts
 	deadlines deadlines
+	recovery  recovery
 	healing   healing
 	links     links
 	quotes    quotes
@@ -50,13 +51,8 @@ type session struct {
 	objects objects
 	// exceeding is, by placement, an excess that was reported within a minute of the last.
 	exceeding map[string]*ledger.Exceed
-	// listenUntil is until when nothing is granted on clusters that were not met; zero
-	// where the journal is known to be the present one.
-	listenUntil time.Time
 	// shaped are the clusters whose histogram of nodes in the market is out of date.
 	shaped clusterSet
-	// recovery is what follows a restored state.
-	recovery recovery
 	// explained is the newest explanation.
 	explained explained
 }
@@ -72,8 +68,6 @@ type presence struct {
 	// leap is what grew implausibly at an instant, see doubts.
 	leap  string
 	leapt time.Time
-	// met is whether it has shown, in this term, what it knows.
-	met bool
 	// fetched is when it first asked for its instructions in this term, zero before.
 	fetched time.Time
 	// open is whether it took new reservations when it was judged last.
@@ -93,7 +87,6 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 		presence: map[string]*presence{},
 		news:     map[string]*news{},
 		shaped:   clusterSet{},
-		recovery: newRecovery(),
 		waiters:  newWaiters(),
 		holders:  newHolders(),
 		objects:  objects{},
@@ -102,6 +95,7 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 	}
 	s.accounts = newAccounts(s)
 	s.deadlines = newDeadlines(s)
+	s.recovery = newRecovery(s)
 	s.healing = newHealing(s)
 	s.links = newLinks(s)
 	s.quotes = quotes{s: s}
@@ -135,28 +129,11 @@ func (t *session) start() {
 	}
 	t.accounts.countBook()
 	t.quotes.rescheduleAll()
-	t.startLineage()
+	t.recovery.begin()
 	if t.b.configured {
 		t.setCeilings()
 	}
 	t.wake()
-}
-
-// startLineage has a cursor to tell, and looks whether this process knows more than the
-// journal that it has read.
-func (t *session) startLineage() {
-	if t.book.Branch() == nil {
-		if err := t.record(ledger.Event{Lineage: firstLineage()}); err != nil {
-			t.log.Error(err, "no lineage could be begun")
-		}
-		return
-	}
-	t.noteDurable(t.book.Position())
-	t.listen(t.newest)
-	t.await()
-	if meant, position := read(t.b.newest, t.book); meant == lost {
-		t.fork(position, bySelf)
-	}
 }
 
 func (t *session) noteDurable(position uint64) {
@@ -231,9 +208,6 @@ func (t *session) follow(e *ledger.Event, victims []*ledger.Reservation) {
 		t.list(c)
 		if c.Agent && c.AgentSince.Equal(e.At) {
 			t.touchAll(c)
-		}
-		if t.book.Awaits(e.Offer.ClusterID) {
-			t.hold(e.Offer.ClusterID)
 		}
 		t.b.feed.cluster(e.Offer.ClusterID)
 	case e.Forget != nil:

@@ -69,8 +69,8 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 		if share, known := c.Record.Share(t.now()); known {
 			view.Reliability = &share
 		}
-		if t.awaits(id) {
-			view.Awaited = t.recoveryMessage()
+		if t.recovery.awaits(id) {
+			view.Awaited = t.recovery.message()
 		}
 		return nil
 	})
