@@ -76,7 +76,7 @@ func (t *session) hear(offer *ledger.Offer, epoch, sequence int64) error {
 			p.leap, p.leapt = what, t.now()
 		}
 	}
-	if known == nil || !known.Agent || material(&known.Offer, offer) || t.isAwaited(offer) {
+	if known == nil || !known.Agent || material(&known.Offer, offer) || t.queue.awaitsOffer(offer) {
 		if err := t.recordOffer(offer); err != nil {
 			return faultOf(err)
 		}

@@ -64,16 +64,16 @@ func (t *session) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error 
 	if _, err := t.refresh(p.Provider); err != nil {
 		return err
 	}
-	t.wake()
-	if !t.recovery.deadline().IsZero() && t.overtakes(askedFor(r), p.Provider) {
+	t.queue.serve()
+	if !t.recovery.deadline().IsZero() && t.queue.wouldJump(requestOf(r), p.Provider) {
 		return t.recovery.errRecovering()
 	}
 	c := t.book.Cluster(p.Provider)
 	if phase := t.presenceOf(p.Provider).phase; phase != ClusterActive || t.shutOut(c) {
 		return fault.New(fault.Conflict, "%s gives nothing more now, as it is %s or shut out: ask again when it is back, or make a new request", p.Provider, phase)
 	}
-	free := t.free(c)
-	held := t.claimedBy(r, p)
+	free := t.preemption.free(c)
+	held := t.preemption.claimedBy(r, p)
 	var short []string
 	for _, name := range wanted.Names() {
 		if more := wanted[name] - held[name]; more > free[name] {

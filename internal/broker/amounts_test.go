@@ -314,7 +314,7 @@ func TestAReservationThatEndsUnansweredHoldsTheMostUntilItIsGone(t *testing.T) {
 func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		sixteen := request("16", "64Gi")
-		offered, err := requestOf("paris", "unused", sixteen)
+		offered, err := readRequest("paris", "unused", sixteen)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,7 @@ func holdingsOf(clusterID string, said *v1.Holdings) (*holdings, error) {
 		}
 		if c.Key != "" {
 			// An invalid request was never granted, so the claim stands without it.
-			out.request, _ = requestOf(clusterID, c.Key, &c.Request)
+			out.request, _ = readRequest(clusterID, c.Key, &c.Request)
 		}
 		h.claims = append(h.claims, out)
 	}
@@ -204,7 +204,7 @@ func (rc *recovery) restate(r *ledger.Reservation, p *announcedPlacement) error 
 	if known == nil || known.ProviderGone || r.Pending != nil || p.amounts.IsZero() || p.amounts.Equal(r.AgreedWith(known)) {
 		return nil
 	}
-	q := askedFor(r)
+	q := requestOf(r)
 	q.Amounts = p.amounts
 	rc.s.log.Info("provider holds other amounts than the journal says", "placement", p.String(), "resources", describe(p.amounts))
 	return rc.s.record(ledger.Event{Restate: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.digest()}})

@@ -225,7 +225,7 @@ func (b *Broker) change(ctx context.Context, plan func(*session) error) error {
 		return err
 	}
 	planErr := plan(t)
-	t.wake()
+	t.queue.serve()
 	commit := t.last
 	b.mu.Unlock()
 

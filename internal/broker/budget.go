@@ -113,6 +113,13 @@ func (as *accounts) of(member string) *account {
 	return a
 }
 
+// pause charges records to nobody until the returned function is called.
+func (as *accounts) pause() (resume func()) {
+	payer := as.payer
+	as.payer = ""
+	return func() { as.payer = payer }
+}
+
 // drain lowers the buckets by the time that has passed.
 func (a *account) drain(now time.Time, perHour int64) {
 	passed := now.Sub(a.at)
@@ -322,7 +329,7 @@ func (as *accounts) checkWaiting(q *Request) error {
 		return nil
 	}
 	most := cmp.Or(as.s.config().Budget.Waiting, max(as.s.config().Queue.MaxLength/4, leastWaiting))
-	if as.s.waiters.line.Len() < most {
+	if as.s.queue.line.Len() < most {
 		return nil // one member cannot have more than all together
 	}
 	n := 0

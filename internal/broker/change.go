@@ -117,7 +117,7 @@ func (t *session) edit(r *ledger.Reservation, e edit) error {
 
 // of is what a reservation asks for once it is changed.
 func (e edit) of(r *ledger.Reservation) (*Request, error) {
-	q := askedFor(r)
+	q := requestOf(r)
 	q.Duration, q.Amounts = e.duration, e.amounts
 	if q.Amounts == nil {
 		q.Amounts = r.Wanted()

@@ -41,14 +41,14 @@ func (t *session) choose(q *Request, tried []string) (*choice, error) {
 			return nil, err
 		case refreshed:
 			// Who waits comes before who asks now.
-			t.wake()
+			t.queue.serve()
 			continue
 		case !ok:
 			return nil, t.whyNot(request, q)
-		case !woken && t.overtakes(q, winner):
+		case !woken && t.queue.wouldJump(q, winner):
 			// What became free a moment ago was not offered to who waits yet.
 			woken = true
-			t.wake()
+			t.queue.serve()
 		default:
 			return &choice{winner, t.explain(request, q.Target)}, nil
 		}
@@ -202,7 +202,7 @@ func (t *session) move(r *ledger.Reservation) error {
 	if r.Unclaimed {
 		return t.release(r, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
 	}
-	q, tried := again(r)
+	q, tried := requestAndTried(r)
 	c, err := t.choose(q, tried)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
 		return t.settleHomeless(r, why)
@@ -210,7 +210,7 @@ func (t *session) move(r *ledger.Reservation) error {
 	if err != nil {
 		return err
 	}
-	if !t.recovery.deadline().IsZero() && t.overtakes(q, c.winner) {
+	if !t.recovery.deadline().IsZero() && t.queue.wouldJump(q, c.winner) {
 		return nil // its deadline is when that is over
 	}
 	t.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.winner, "reason", r.Current().Withdrawn)
@@ -224,7 +224,7 @@ func (t *session) settleHomeless(r *ledger.Reservation, why *fault.Error) error 
 		return nil // its deadline is when that is over
 	}
 	if r.Queue {
-		return t.requeue(r, why)
+		return t.queue.requeue(r, why)
 	}
 	last := r.Current()
 	end := &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why)}

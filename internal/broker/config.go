@@ -73,9 +73,9 @@ func (b *Broker) configure(c Config) {
 		b.session.setBudget()
 		b.session.setCeilings()
 		b.session.judgeAll()
-		b.session.reconsider()
+		b.session.queue.reconsider()
 		b.session.quotes.rescheduleAll()
-		b.session.wake()
+		b.session.queue.serve()
 	}
 }
 

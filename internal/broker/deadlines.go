@@ -72,7 +72,7 @@ func (d *deadlines) carryOutDue() (time.Time, bool) {
 			d.expireReservation(name)
 		}
 	}
-	d.s.wake()
+	d.s.queue.serve()
 	if len(due) > 0 {
 		_, next = d.pop(time.Time{})
 	}
@@ -211,9 +211,9 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 	case !hasPlacement:
 		return d.s.move(r)
 	case due == ledger.DueQueue:
-		return d.s.timeOut(r)
+		return d.s.queue.timeOut(r)
 	case due == ledger.DueNotice:
-		return d.s.makeRoom(r)
+		return d.s.preemption.makeRoom(r)
 	case due == ledger.DueRecall:
 		return d.s.giveUp(r, r.Placement(r.CalledBack().Placement), ledger.Recalled)
 	case due != ledger.DueNothing:
@@ -234,6 +234,8 @@ func later(a, b time.Time) time.Time {
 	}
 	return b
 }
+
+func (d *deadlines) reservationChanged(r *ledger.Reservation) { d.reschedule(r) }
 
 // isAbandoned reports whether the end of a reservation waits for one agent alone, which has
 // been silent for Config.StaleThreshold.

@@ -120,7 +120,7 @@ func (t *session) instruction(r *ledger.Reservation, p *ledger.Placement, role v
 		ProviderEndpoint: t.book.Cluster(p.Provider).Endpoint,
 		Resources:        wire.FromAmounts(r.AgreedWith(p)),
 		RemainingSeconds: t.remaining(r),
-		Notice:           t.noticeOf(r, p),
+		Notice:           t.preemption.notice(r, p),
 	}
 	if role == v1.InstructionRoleConsumer {
 		in.Key, in.Unattended = r.RequestKey(), !t.book.HasAgent(p.Provider)

@@ -130,7 +130,7 @@ func (l *links) set(requester string, c *ledger.Cluster, is link, detail string)
 	}
 	l.publish(requester)
 	if is.unreachableSince.IsZero() {
-		l.s.grew(c.ClusterID) // waiting requests may be granted there now
+		l.s.queue.noteFreed(c.ClusterID) // waiting requests may be granted there now
 	}
 }
 
@@ -140,7 +140,7 @@ func (l *links) drop(requester, provider string) {
 	l.s.market.SetLink(requester, provider, decision.Link{})
 	if !was.unreachableSince.IsZero() {
 		l.publish(requester)
-		l.s.grew(provider)
+		l.s.queue.noteFreed(provider)
 	}
 }
 

@@ -71,7 +71,7 @@ func (t *session) list(c *ledger.Cluster) {
 	}
 	t.noteLeftOut(c.ClusterID)
 	// Whatever an offer says may be what somebody waits for, not its amounts alone.
-	t.grew(c.ClusterID)
+	t.queue.noteFreed(c.ClusterID)
 	t.judge(c.ClusterID)
 }
 
@@ -116,7 +116,7 @@ func (t *session) judge(clusterID string) {
 	if open := !silent && !shut; open != p.open {
 		p.open = open
 		if open {
-			t.grew(clusterID)
+			t.queue.noteFreed(clusterID)
 		}
 	}
 	next := nextPhaseChange(p.heard, t.now(), c.Agent, threshold)

@@ -29,6 +29,16 @@ func (t *session) newsOf(clusterID string) *news {
 	return n
 }
 
+// reservationChanged adds a reservation to the news of every cluster that takes part in it.
+func (t *session) reservationChanged(r *ledger.Reservation) {
+	t.newsOf(r.Requester).add(r, t.book)
+	for i := range r.Placements {
+		if p := r.Placements[i].Provider; p != r.Requester {
+			t.newsOf(p).add(r, t.book)
+		}
+	}
+}
+
 func (n *news) add(r *ledger.Reservation, state *ledger.State) {
 	if len(n.entries) == cap(n.entries) {
 		n.sweep(state)

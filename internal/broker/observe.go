@@ -43,5 +43,4 @@ func (t *session) notify(e event) {
 	for _, o := range t.observers {
 		o.observe(e)
 	}
-	t.follow(e.Event, e.victims)
 }

@@ -17,7 +17,7 @@ const maxQuoteCandidates = 100
 // RequestQuote implements the server's Broker. It decides as RequestReservation does. It
 // records pending offers of clusters and, if the quote is to be held, the quote.
 func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
-	q, err := requestOf(clusterID, key, req)
+	q, err := readRequest(clusterID, key, req)
 	if err != nil {
 		return nil, err
 	}

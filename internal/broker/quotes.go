@@ -232,8 +232,8 @@ func (qs *quotes) update(held *ledger.Quote) {
 		qs.s.deadlines.set(holdDue+held.Name, qs.deadline(held))
 		return
 	}
-	qs.s.grew(held.Provider)
-	qs.s.affect(&held.Reserve)
+	qs.s.queue.noteFreed(held.Provider)
+	qs.s.queue.noteAffinity(&held.Reserve)
 }
 
 // deadline returns when a held quote ends: at once if its requester or provider is denied.

@@ -53,7 +53,7 @@ type Request struct {
 
 // askedFor is the request that a reservation was granted for, as it stands after its
 // changes.
-func askedFor(r *ledger.Reservation) *Request {
+func requestOf(r *ledger.Reservation) *Request {
 	return &Request{
 		Requester: r.Requester, Key: r.Key, Tenant: r.Tenant, Priority: r.Priority, Amounts: r.Amounts,
 		Target: r.Target, Duration: r.Duration, Object: r.Object, Queue: r.Queue, Wait: r.Wait,
@@ -86,7 +86,7 @@ func (r *Request) digest() string {
 
 // RequestReservation implements the server's Broker.
 func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
-	request, err := requestOf(clusterID, key, req)
+	request, err := readRequest(clusterID, key, req)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	return answer, nil
 }
 
-func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, error) {
+func readRequest(clusterID, key string, req *v1.ReservationRequest) (*Request, error) {
 	if req.RequesterID != "" && req.RequesterID != clusterID {
 		return nil, fault.New(fault.Forbidden, "the certificate is that of cluster %q: it cannot ask for %q", clusterID, req.RequesterID)
 	}
@@ -162,7 +162,7 @@ func (t *session) reserve(q *Request) (*ledger.Reservation, error) {
 	}
 	choice, err := t.place(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate && q.Queue {
-		return t.enqueue(q, why)
+		return t.queue.enqueue(q, why)
 	}
 	if err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (t *session) reserve(q *Request) (*ledger.Reservation, error) {
 func (t *session) place(q *Request) (*choice, error) {
 	choice, err := t.choose(q, nil)
 	settling := !t.recovery.deadline().IsZero()
-	if settling && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && t.overtakes(q, choice.winner)) {
+	if settling && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && t.queue.wouldJump(q, choice.winner)) {
 		return nil, t.recovery.errRecovering()
 	}
 	return choice, err
@@ -282,7 +282,7 @@ func (t *session) answer(r *ledger.Reservation, clusterID string) *v1.Reservatio
 		Phase:            v1.ReservationPhase(t.book.Phase(r)),
 		Resources:        wire.FromAmounts(r.Amounts),
 		ReservedAt:       r.ReservedAt(),
-		Queue:            t.placeOf(r),
+		Queue:            t.queue.restPlace(r),
 		RemainingSeconds: t.remaining(r),
 		Placements:       make([]v1.Placement, len(r.Placements)),
 		Message:          t.message(r),
@@ -322,9 +322,9 @@ func (t *session) message(r *ledger.Reservation) string {
 	p := r.Serving()
 	switch phase := t.book.Phase(r); {
 	case phase == ledger.Queued:
-		return t.queueMessage(r)
+		return t.queue.message(r)
 	case r.Notice != nil:
-		return t.noticeMessage(r)
+		return t.preemption.noticeMessage(r)
 	case r.CalledBack() != nil:
 		return t.recallMessage(r)
 	case r.Beside(p) != nil:

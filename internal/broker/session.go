@@ -18,24 +18,30 @@ import (
 // session is the broker's state in memory for one term, which lasts from opening the journal
 // until the first failure. Broker.mu guards all of it.
 type session struct {
-	b         *Broker
-	log       logr.Logger
-	book      *ledger.State
-	market    *decision.Market
-	journal   *journal.Journal
-	accounts  accounts
-	deadlines deadlines
-	recovery  recovery
-	healing   healing
-	links     links
-	quotes    quotes
+	b       *Broker
+	log     logr.Logger
+	book    *ledger.State
+	market  *decision.Market
+	journal *journal.Journal
+	// observers are notified of every event, in this order.
+	observers []observer
+
+	accounts   accounts
+	changes    changes
+	deadlines  deadlines
+	healing    healing
+	links      links
+	objects    objects
+	preemption preemption
+	queue      queueing
+	quotes     quotes
+	recovery   recovery
+
 	// newest is the time of the newest event that was replayed.
 	newest time.Time
 	// durable is the position of an event up to which everything is known to be stored. It is
 	// read without the lock.
 	durable atomic.Uint64
-	// observers are notified of every event, in this order.
-	observers []observer
 	// last is the newest commit, nil before the first one.
 	last *journal.Commit
 	// began is when the term began. Agents heard of earlier count as heard at that time.
@@ -44,11 +50,6 @@ type session struct {
 	presence map[string]*presence
 	// news is, per cluster, what changed for it.
 	news map[string]*news
-	// waiters are who waits for capacity.
-	waiters waiters
-	// holders are who may be told to make room for them.
-	holders holders
-	objects objects
 	// exceeding is, by placement, an excess that was reported within a minute of the last.
 	exceeding map[string]*ledger.Exceed
 	// shaped are the clusters whose histogram of nodes in the market is out of date.
@@ -87,8 +88,6 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 		presence: map[string]*presence{},
 		news:     map[string]*news{},
 		shaped:   clusterSet{},
-		waiters:  newWaiters(),
-		holders:  newHolders(),
 		objects:  objects{},
 
 		exceeding: map[string]*ledger.Exceed{},
@@ -96,6 +95,8 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 	s.accounts = newAccounts(s)
 	s.deadlines = newDeadlines(s)
 	s.recovery = newRecovery(s)
+	s.queue = newQueueing(s)
+	s.preemption = newPreemption(s)
 	s.healing = newHealing(s)
 	s.links = newLinks(s)
 	s.quotes = quotes{s: s}
@@ -104,7 +105,8 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 	} {
 		s.deadlines.expirers[prefix] = expire
 	}
-	s.observers = []observer{&s.accounts, &s.healing, &s.links, &s.quotes}
+	s.changes = changes{s, []reservationObserver{&s.queue, &s.preemption, s.objects, &s.deadlines, s}}
+	s.observers = []observer{&s.accounts, &s.healing, &s.links, &s.changes, &s.queue, s, &s.recovery, &s.quotes}
 	return s
 }
 
@@ -125,7 +127,7 @@ func (t *session) start() {
 	t.book.Reservations(func(r *ledger.Reservation) { all = append(all, r) })
 	slices.SortFunc(all, func(a, b *ledger.Reservation) int { return int(int64(a.Changed) - int64(b.Changed)) })
 	for _, r := range all {
-		t.touched(r)
+		t.changes.publish(r)
 	}
 	t.accounts.countBook()
 	t.quotes.rescheduleAll()
@@ -133,7 +135,7 @@ func (t *session) start() {
 	if t.b.configured {
 		t.setCeilings()
 	}
-	t.wake()
+	t.queue.serve()
 }
 
 func (t *session) noteDurable(position uint64) {
@@ -190,81 +192,28 @@ func (t *session) record(e ledger.Event) error {
 	return nil
 }
 
-// touchAll has everybody be told who has reserved something of a cluster.
-func (t *session) touchAll(c *ledger.Cluster) {
-	for _, name := range c.Reservations() {
-		t.touched(t.book.Reservation(name))
-	}
-}
-
-// follow brings what is derived from the ledger up to date after an event. Victims are
-// those that made room for its reservation before.
-//
-//nolint:gocyclo // a case for every kind of event
-func (t *session) follow(e *ledger.Event, victims []*ledger.Reservation) {
+// follow brings what is derived from the ledger up to date after an event.
+func (t *session) observe(e event) {
 	switch {
 	case e.Offer != nil:
-		c := t.book.Cluster(e.Offer.ClusterID)
-		t.list(c)
-		if c.Agent && c.AgentSince.Equal(e.At) {
-			t.touchAll(c)
-		}
+		t.list(t.book.Cluster(e.Offer.ClusterID))
 		t.b.feed.cluster(e.Offer.ClusterID)
-	case e.Forget != nil:
-		for _, name := range e.Forget.Names {
-			t.b.feed.reservation(name)
-		}
 	case e.Usage != nil:
 		t.list(t.book.Cluster(e.Usage.ClusterID))
 		t.b.feed.cluster(e.Usage.ClusterID)
-	case e.Reach != nil:
-		t.touchAll(t.book.Cluster(e.Reach.ClusterID))
 	case e.Exceed != nil:
-		r := t.book.Reservation(e.Exceed.Name)
-		t.touched(r)
-		t.judgeRequester(r.Requester)
+		t.judgeRequester(e.changed.Requester)
 	case e.Ceilings != nil:
 		t.book.Clusters(t.list)
 	case e.Lineage != nil:
-		// Quotes may have held something before.
+		// Quotes that ended with the lineage may have held something.
 		t.book.Clusters(func(c *ledger.Cluster) { t.relist(c.ClusterID) })
-	case e.Keep != nil, e.LetGo != nil, e.Shut != nil, e.Announced != nil:
-	default:
-		r := t.book.Reservation(e.Reservation())
-		t.touched(r)
-		t.affect(&r.Reserve)
-		for _, v := range victims {
-			t.touched(v)
-		}
+	case e.changed != nil:
 		if e.ProviderGone != nil {
-			t.judgeRequester(r.Requester) // it may have kept within its grant
+			t.judgeRequester(e.changed.Requester) // it may have kept within its grant
 		}
-		leaves := e.ProviderGone != nil || e.Withdraw != nil || e.End != nil
-		for i := range r.Placements {
-			p := &r.Placements[i]
-			t.relist(p.Provider)
-			if leaves && p.ProviderGone {
-				// Who waited for it to go may look elsewhere, be anything free now or not.
-				t.grew(p.Provider)
-			}
-		}
-		if e.Change != nil && r.Waiting != nil {
-			t.allGrew() // what it waits for now may be there
-		}
-	}
-}
-
-// touched tells everyone concerned that a reservation changed.
-func (t *session) touched(r *ledger.Reservation) {
-	t.b.feed.reservation(r.Name)
-	t.lineUp(r)
-	t.noteHolder(r)
-	t.noteObject(r)
-	t.deadlines.reschedule(r)
-	t.newsOf(r.Requester).add(r, t.book)
-	for i := range r.Placements {
-		if p := r.Placements[i].Provider; p != r.Requester {
-			t.newsOf(p).add(r, t.book)
+		for i := range e.changed.Placements {
+			t.relist(e.changed.Placements[i].Provider)
 		}
 	}
 }

@@ -108,21 +108,21 @@ func (r *Request) beside(other terms.Terms, affinity, anti []string) (joins, kee
 
 // affect has those looked at again who wait and whose affinity a request bears on:
 // any cluster may be one for them now.
-func (t *session) affect(r *ledger.Reserve) {
+func (qu *queueing) noteAffinity(r *ledger.Reserve) {
 	asked := r.Demands()
 	_, anti := groupsOf(asked.Constraints)
 	if asked.Group == "" && len(anti) == 0 {
 		return
 	}
-	t.waiters.line.All(func(name string) bool {
-		w := t.book.Reservation(name)
+	qu.line.All(func(name string) bool {
+		w := qu.s.book.Reservation(name)
 		waits := w.Demands()
 		affinity, against := groupsOf(waits.Constraints)
 		related := slices.Contains(affinity, asked.Group) || slices.Contains(against, asked.Group) || slices.Contains(anti, waits.Group)
 		if w.Requester != r.Requester || !related {
 			return true
 		}
-		t.allGrew()
+		qu.noteAllFreed()
 		return false
 	})
 }

@@ -17,7 +17,7 @@ func (t *session) setStanding(c *ledger.Cluster) time.Time {
 		if standing := standingOf(c.Providing, now); !reflect.DeepEqual(standing, p.standing) {
 			t.market.SetStanding(c.ClusterID, standing)
 			p.standing = standing
-			t.grew(c.ClusterID) // it may serve somebody again
+			t.queue.noteFreed(c.ClusterID) // it may serve somebody again
 			t.b.feed.cluster(c.ClusterID)
 		}
 	}
@@ -25,7 +25,7 @@ func (t *session) setStanding(c *ledger.Cluster) time.Time {
 		if excess := excessTexts(c.ClusterID, c.Consuming, now); !reflect.DeepEqual(excess, p.excess) {
 			t.market.SetExcess(c.ClusterID, excess)
 			p.excess = excess
-			t.allGrew() // whoever has room may serve it again
+			t.queue.noteAllFreed() // whoever has room may serve it again
 			t.b.feed.cluster(c.ClusterID)
 		}
 	}

@@ -204,7 +204,7 @@ func (b *Broker) view(ctx context.Context, find func(*session) *ledger.Reservati
 func (t *session) viewOf(r *ledger.Reservation) *ReservationView {
 	v := &ReservationView{
 		Reservation: *r, Phase: t.book.Phase(r), Message: t.message(r),
-		RequesterHasAgent: t.book.HasAgent(r.Requester), Place: t.queueView(r),
+		RequesterHasAgent: t.book.HasAgent(r.Requester), Place: t.queue.view(r),
 	}
 	// What the book changes in place is not for others to hold on to.
 	v.Waiting = nil
@@ -213,7 +213,7 @@ func (t *session) viewOf(r *ledger.Reservation) *ReservationView {
 		v.Endpoint, v.ProviderHasAgent = t.book.Cluster(p.Provider).Endpoint, t.book.HasAgent(p.Provider)
 	}
 	if r.Notice != nil {
-		v.Warning = t.noticeMessage(r)
+		v.Warning = t.preemption.noticeMessage(r)
 	}
 	if r.CalledBack() != nil {
 		v.Recall = t.recallMessage(r)
