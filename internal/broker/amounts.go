@@ -61,7 +61,7 @@ func (t *session) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amount
 // holds, or what others have a right to before it.
 func (t *session) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
-	if _, err := t.refresh(p.Provider); err != nil {
+	if _, err := t.clusters.recordPending(p.Provider); err != nil {
 		return err
 	}
 	t.queue.serve()
@@ -69,7 +69,7 @@ func (t *session) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error 
 		return t.recovery.errRecovering()
 	}
 	c := t.book.Cluster(p.Provider)
-	if phase := t.presenceOf(p.Provider).phase; phase != ClusterActive || t.shutOut(c) {
+	if phase := t.clusters.of(p.Provider).phase; phase != ClusterActive || t.clusters.isDenied(c) {
 		return fault.New(fault.Conflict, "%s gives nothing more now, as it is %s or shut out: ask again when it is back, or make a new request", p.Provider, phase)
 	}
 	free := t.preemption.free(c)

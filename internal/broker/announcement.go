@@ -125,7 +125,7 @@ func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 // that waited for it.
 func (rc *recovery) unblock(clusterID string) {
 	if rc.s.book.Cluster(clusterID) != nil {
-		rc.s.judge(clusterID)
+		rc.s.clusters.updateFreshness(clusterID)
 		rc.s.b.feed.cluster(clusterID)
 	}
 	done := !rc.isRecovering()

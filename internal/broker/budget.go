@@ -390,7 +390,7 @@ func (as *accounts) overBudget(clusterID string) []string {
 	for _, figure := range slices.Sorted(maps.Keys(a.refusals)) {
 		out = append(out, a.refusals[figure].Detail)
 	}
-	if left := as.s.leftOut(clusterID); len(left) > 0 {
+	if left := as.s.clusters.leftOut(clusterID); len(left) > 0 {
 		out = append(out, fmt.Sprintf("resources left out of decisions: %s; a cluster may name %d beside cpu, memory and pods, all clusters together %d",
 			strings.Join(left, ", "), as.s.config().Budget.ResourceNames, decision.MaxResources))
 	}

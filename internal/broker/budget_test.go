@@ -257,7 +257,7 @@ func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
 					f.advertise("oslo", "100000", "64Ti", large(cpu))
 					var claimed int64
 					f.inSession(func(s *session) {
-						if _, err := s.refreshAll(); err != nil {
+						if _, err := s.clusters.recordAllPending(); err != nil {
 							t.Fatal(err)
 						}
 						claimed = s.book.Cluster("oslo").Claimed()[corev1.ResourceMemory]

@@ -3,8 +3,6 @@ package broker
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
@@ -31,9 +29,9 @@ func (t *session) choose(q *Request, tried []string) (*choice, error) {
 	for {
 		request := t.sought(q, tried)
 		winner, ok := t.pick(request, q.Target)
-		refresh := func() (bool, error) { return t.refresh(winner) }
+		refresh := func() (bool, error) { return t.clusters.recordPending(winner) }
 		if !ok {
-			refresh = t.refreshAll
+			refresh = t.clusters.recordAllPending
 		}
 		refreshed, err := refresh()
 		switch {
@@ -55,42 +53,12 @@ func (t *session) choose(q *Request, tried []string) (*choice, error) {
 	}
 }
 
-// refreshAll comes before a refusal: one of the offers may have just enough room.
-func (t *session) refreshAll() (bool, error) {
-	found := false
-	for _, id := range slices.Sorted(maps.Keys(t.presence)) {
-		refreshed, err := t.refresh(id)
-		if err != nil {
-			return false, err
-		}
-		found = found || refreshed
-	}
-	return found, nil
-}
-
 func (t *session) pick(request *decision.Request, target string) (string, bool) {
 	if target == "" {
 		return decision.Decide(t.market, request)
 	}
 	_, ok := decision.Check(t.market, request, target)
 	return target, ok
-}
-
-// refresh records an offer that was too close to the recorded one to be worth it
-// until now, and says whether there was one.
-func (t *session) refresh(clusterID string) (bool, error) {
-	p := t.presenceOf(clusterID)
-	if p.pending == nil {
-		return false, nil
-	}
-	offer := p.pending
-	p.pending = nil
-	err := t.recordOffer(offer)
-	if errors.Is(err, ledger.ErrMalformed) || fault.ReasonOf(err) == fault.TooLarge {
-		// It was refused for good; what was recorded before still stands.
-		return false, nil
-	}
-	return true, err
 }
 
 func (t *session) explain(request *decision.Request, target string) ledger.Explanation {

@@ -70,9 +70,9 @@ func (b *Broker) configure(c Config) {
 	b.config, b.configured = c, true
 	if b.session != nil {
 		b.session.market.SetRates(c.Rates)
-		b.session.setBudget()
-		b.session.setCeilings()
-		b.session.judgeAll()
+		b.session.clusters.applyBudget()
+		b.session.clusters.recordCeilings()
+		b.session.clusters.updateAllFreshness()
 		b.session.queue.reconsider()
 		b.session.quotes.rescheduleAll()
 		b.session.queue.serve()

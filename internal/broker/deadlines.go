@@ -57,8 +57,8 @@ func (d *deadlines) carryOutDue() (time.Time, bool) {
 	// which clusters take new reservations now, and on what is held there.
 	for _, name := range due {
 		if id, ok := strings.CutPrefix(name, clusterDue); ok {
-			d.s.judge(id)
-			d.s.noteSilence(id)
+			d.s.clusters.updateFreshness(id)
+			d.s.clusters.noteSilence(id)
 		}
 	}
 	for _, name := range due {
@@ -167,7 +167,7 @@ func (d *deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 	if !p.AssignedAt.Time().Before(d.s.began) {
 		return time.Time{}
 	}
-	if fetched := d.s.presenceOf(p.Provider).fetched; !fetched.IsZero() {
+	if fetched := d.s.clusters.of(p.Provider).fetched; !fetched.IsZero() {
 		return fetched.Add(limits.Acknowledge)
 	}
 	return d.s.began.Add(staleAfter)
@@ -240,7 +240,7 @@ func (d *deadlines) reservationChanged(r *ledger.Reservation) { d.reschedule(r) 
 // isAbandoned reports whether the end of a reservation waits for one agent alone, which has
 // been silent for Config.StaleThreshold.
 func (d *deadlines) isAbandoned(r *ledger.Reservation) bool {
-	return d.s.book.Closable(r) && d.s.presenceOf(r.Requester).phase == ClusterInactive
+	return d.s.book.Closable(r) && d.s.clusters.of(r.Requester).phase == ClusterInactive
 }
 
 // closeAbandoned schedules the end of reservations that wait for a cluster which fell silent.

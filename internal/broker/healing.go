@@ -122,14 +122,14 @@ func (h *healing) begin(r *ledger.Reservation) error {
 // It does not explain a refusal. Explanations are expensive, nobody reads them here, and every
 // reservation on a lost provider would need one.
 func (h *healing) canBegin(r *ledger.Reservation, q *Request, tried []string) (bool, error) {
-	if h.s.book.HasAgent(r.Requester) && h.s.presenceOf(r.Requester).phase != ClusterActive {
+	if h.s.book.HasAgent(r.Requester) && h.s.clusters.of(r.Requester).phase != ClusterActive {
 		return false, nil
 	}
 	if _, ok := h.s.pick(h.s.sought(q, tried), q.Target); ok || h.s.now().Before(h.refreshAt) {
 		return ok, nil
 	}
 	h.refreshAt = h.s.now().Add(time.Second)
-	refreshed, err := h.s.refreshAll()
+	refreshed, err := h.s.clusters.recordAllPending()
 	if !refreshed || err != nil {
 		return false, err
 	}

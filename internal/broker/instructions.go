@@ -41,7 +41,7 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 // noteFetch has the time that a provider has to acknowledge begin when it can know of
 // what it was given in an earlier term.
 func (t *session) noteFetch(clusterID string) {
-	p := t.presenceOf(clusterID)
+	p := t.clusters.of(clusterID)
 	if !p.fetched.IsZero() {
 		return
 	}

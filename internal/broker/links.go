@@ -233,7 +233,7 @@ func (l *links) peersToProbe(requester string) []v1.Peer {
 			break
 		}
 		_, known := mine[id]
-		if !known && l.s.presenceOf(id).open && l.s.book.Cluster(id).Lending.Refuses(requester) == "" {
+		if !known && l.s.clusters.of(id).open && l.s.book.Cluster(id).Lending.Refuses(requester) == "" {
 			out = l.addPeer(out, requester, id)
 		}
 	}

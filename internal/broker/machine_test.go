@@ -373,7 +373,7 @@ func (m *machine) advertise(c choose) (cause, error) {
 func (m *machine) settleOffers() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, err := m.session.refreshAll()
+	_, err := m.session.clusters.recordAllPending()
 	return err
 }
 

@@ -159,7 +159,7 @@ func (pr *preemption) sites(r *ledger.Reservation, ids []string) []queue.Site {
 			continue
 		}
 		others := pr.earmarked(id, func(name string) bool { return name != r.Name })
-		site := queue.Site{ID: id, Holders: pr.yielding(id, pr.s.priority(r)), Free: free.Sub(c.Claimed()).Sub(pr.s.kept(c)).Sub(others)}
+		site := queue.Site{ID: id, Holders: pr.yielding(id, pr.s.priority(r)), Free: free.Sub(c.Claimed()).Sub(pr.s.clusters.headroom(c)).Sub(others)}
 		if len(site.Holders) > 0 && pr.couldServe(r, &site) {
 			out = append(out, site)
 		}
@@ -212,7 +212,7 @@ func (pr *preemption) updateTarget(r *ledger.Reservation) {
 	}
 	for _, id := range []string{was, is} {
 		if id != "" {
-			pr.s.relist(id)
+			pr.s.clusters.refreshAvailability(id)
 			pr.s.queue.noteFreed(id)
 		}
 	}
@@ -224,7 +224,7 @@ func (pr *preemption) free(c *ledger.Cluster) quantity.Amounts {
 	if len(pr.targets) == 0 && pr.s.config().Headroom == 0 {
 		return c.Available()
 	}
-	return c.Available().Sub(pr.s.kept(c)).Sub(pr.earmarked(c.ClusterID, everybody)).Max(nil)
+	return c.Available().Sub(pr.s.clusters.headroom(c)).Sub(pr.earmarked(c.ClusterID, everybody)).Max(nil)
 }
 
 // earmarked returns what is kept on a cluster for the preemptors that which selects. Of what
@@ -279,7 +279,7 @@ func (pr *preemption) roomFor(clusterID string, r *ledger.Reservation) quantity.
 	others := pr.earmarked(clusterID, func(name string) bool {
 		return name != r.Name && (!spent || pr.s.queue.line.Place(name) < place)
 	})
-	return c.Available().Sub(pr.s.kept(c)).Sub(others).Max(nil)
+	return c.Available().Sub(pr.s.clusters.headroom(c)).Sub(others).Max(nil)
 }
 
 // hasMadeRoom reports whether a preemptor fits on its target now.

@@ -14,7 +14,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queue"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // QueueConfig bounds the queue.
@@ -188,7 +187,7 @@ func (qu *queueing) reconsider() {
 	}
 	qu.s.preemption.reconsider()
 	qu.s.book.Clusters(func(c *ledger.Cluster) {
-		qu.s.market.SetAvailable(c.ClusterID, qu.s.offers(c))
+		qu.s.market.SetAvailable(c.ClusterID, qu.s.clusters.updateFree(c))
 		qu.noteFreed(c.ClusterID)
 	})
 }
@@ -203,29 +202,6 @@ func (qu *queueing) noteFreed(clusterID string) {
 // noteAllFreed notes that any cluster may now serve a waiting request.
 func (qu *queueing) noteAllFreed() {
 	qu.s.book.Clusters(func(c *ledger.Cluster) { qu.noteFreed(c.ClusterID) })
-}
-
-// offers returns what a cluster has free. If that is more than before, waiting requests may be
-// served. For a cluster that promised more than it has, a smaller deficit counts as well:
-// fewer victims have to make room.
-func (t *session) offers(c *ledger.Cluster) quantity.Amounts {
-	p, free := t.presenceOf(c.ClusterID), t.preemption.free(c)
-	raw := c.Lendable().Sub(c.Allocated).Sub(c.Claimed())
-	if hasMore(p.raw, raw) || hasMore(p.free, free) {
-		t.queue.noteFreed(c.ClusterID)
-	}
-	p.raw, p.free = raw, free
-	return free
-}
-
-// hasMore reports whether there is more of any resource after than before.
-func hasMore(before, after quantity.Amounts) bool {
-	for name, amount := range after {
-		if amount > before[name] {
-			return true
-		}
-	}
-	return false
 }
 
 // serve grants waiting requests what clusters have more of than before, then has others
@@ -297,7 +273,7 @@ func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	if refreshed, err := qu.s.refresh(winner); refreshed || err != nil {
+	if refreshed, err := qu.s.clusters.recordPending(winner); refreshed || err != nil {
 		return true, err
 	}
 	if qu.freed[winner] && qu.firstOn(winner) != name {
@@ -349,7 +325,7 @@ func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 	}
 	c := qu.s.book.Cluster(o.ClusterID)
 	free := qu.s.book.LendableOf(o).Sub(o.Allocated).Sub(c.Claimed())
-	more, moved := hasMore(qu.s.presenceOf(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
+	more, moved := hasMore(qu.s.clusters.of(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
 	return (more || moved) && qu.line.First(free, func(name string) bool {
 		q, tried := requestAndTried(qu.s.book.Reservation(name))
 		return (more || needsShapes(q)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)

@@ -227,7 +227,7 @@ func (qs *quotes) observe(e event) {
 
 // update brings up to date what depends on a quote that is held now, or no longer.
 func (qs *quotes) update(held *ledger.Quote) {
-	qs.s.relist(held.Provider)
+	qs.s.clusters.refreshAvailability(held.Provider)
 	if held.Ended == "" {
 		qs.s.deadlines.set(holdDue+held.Name, qs.deadline(held))
 		return
@@ -246,7 +246,7 @@ func (qs *quotes) deadline(held *ledger.Quote) time.Time {
 
 // isDenied reports whether the configuration shuts out the requester or the provider.
 func (qs *quotes) isDenied(held *ledger.Quote) bool {
-	return qs.s.b.configured && (qs.s.checkRequester(held.Requester) != nil || qs.s.shutOut(qs.s.book.Cluster(held.Provider)))
+	return qs.s.b.configured && (qs.s.checkRequester(held.Requester) != nil || qs.s.clusters.isDenied(qs.s.book.Cluster(held.Provider)))
 }
 
 // rescheduleAll recomputes the deadlines of all held quotes, for a new configuration.

@@ -116,7 +116,7 @@ func (rc *recovery) begin() {
 func (rc *recovery) listen(newest time.Time) {
 	if rc.s.b.newest == "" && rc.s.began.Sub(newest) > recentJournal {
 		rc.listenUntil = rc.s.began.Add(listenGrace)
-		rc.s.book.Clusters(func(c *ledger.Cluster) { rc.s.judge(c.ClusterID) })
+		rc.s.book.Clusters(func(c *ledger.Cluster) { rc.s.clusters.updateFreshness(c.ClusterID) })
 	}
 }
 
@@ -127,7 +127,7 @@ func (rc *recovery) markSeen(clusterID string) {
 	}
 	rc.seen[clusterID] = true
 	if rc.s.book.Cluster(clusterID) != nil {
-		rc.s.judge(clusterID)
+		rc.s.clusters.updateFreshness(clusterID)
 	}
 }
 
@@ -175,7 +175,7 @@ func (rc *recovery) blockAwaited() {
 func (rc *recovery) blockUntilAnnounced(clusterID string) {
 	rc.waiting[clusterID] = true
 	if rc.s.book.Cluster(clusterID) != nil {
-		rc.s.judge(clusterID)
+		rc.s.clusters.updateFreshness(clusterID)
 		rc.s.b.feed.cluster(clusterID)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // session is the broker's state in memory for one term, which lasts from opening the journal
@@ -28,6 +27,7 @@ type session struct {
 
 	accounts   accounts
 	changes    changes
+	clusters   clusters
 	deadlines  deadlines
 	healing    healing
 	links      links
@@ -46,54 +46,26 @@ type session struct {
 	last *journal.Commit
 	// began is when the term began. Agents heard of earlier count as heard at that time.
 	began time.Time
-	// presence is what is known of each cluster beyond the ledger.
-	presence map[string]*presence
 	// news is, per cluster, what changed for it.
 	news map[string]*news
 	// exceeding is, by placement, an excess that was reported within a minute of the last.
 	exceeding map[string]*ledger.Exceed
-	// shaped are the clusters whose histogram of nodes in the market is out of date.
-	shaped clusterSet
 	// explained is the newest explanation.
 	explained explained
-}
-
-// presence of one cluster.
-type presence struct {
-	heard           time.Time
-	epoch, sequence int64
-	// pending is an offer that differs too little from the ledger's to be worth a
-	// record before somebody wants to reserve here.
-	pending *ledger.Offer
-	phase   ClusterPhase
-	// leap is what grew implausibly at an instant, see doubts.
-	leap  string
-	leapt time.Time
-	// fetched is when it first asked for its instructions in this term, zero before.
-	fetched time.Time
-	// open is whether it took new reservations when it was judged last.
-	open bool
-	// raw is what it had left when that was looked at last, below zero where it promised
-	// more than it has, free what of it is for everybody.
-	raw, free quantity.Amounts
-	// standing and excess are the pauses in force, as decisions know them; nil for none.
-	standing *decision.Standing
-	excess   *decision.Excess
 }
 
 func newSession(b *Broker, book *book, j *journal.Journal) *session {
 	s := &session{
 		b: b, log: b.opts.Log, book: book.state, journal: j, newest: book.newest,
-		market:   decision.NewMarket(),
-		presence: map[string]*presence{},
-		news:     map[string]*news{},
-		shaped:   clusterSet{},
-		objects:  objects{},
+		market:  decision.NewMarket(),
+		news:    map[string]*news{},
+		objects: objects{},
 
 		exceeding: map[string]*ledger.Exceed{},
 	}
 	s.accounts = newAccounts(s)
 	s.deadlines = newDeadlines(s)
+	s.clusters = newClusters(s)
 	s.recovery = newRecovery(s)
 	s.queue = newQueueing(s)
 	s.preemption = newPreemption(s)
@@ -106,7 +78,7 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 		s.deadlines.expirers[prefix] = expire
 	}
 	s.changes = changes{s, []reservationObserver{&s.queue, &s.preemption, s.objects, &s.deadlines, s}}
-	s.observers = []observer{&s.accounts, &s.healing, &s.links, &s.changes, &s.queue, s, &s.recovery, &s.quotes}
+	s.observers = []observer{&s.accounts, &s.healing, &s.links, &s.changes, &s.queue, &s.clusters, &s.recovery, &s.quotes}
 	return s
 }
 
@@ -115,14 +87,7 @@ func (t *session) start() {
 	t.began = t.now()
 	t.market.SetRates(t.config().Rates)
 	t.market.SetBudget(t.config().Budget.ResourceNames)
-	t.book.Clusters(func(c *ledger.Cluster) {
-		p := t.presenceOf(c.ClusterID)
-		p.heard = c.OfferedAt
-		if c.Agent {
-			p.heard = t.began
-		}
-		t.list(c)
-	})
+	t.clusters.start()
 	var all []*ledger.Reservation
 	t.book.Reservations(func(r *ledger.Reservation) { all = append(all, r) })
 	slices.SortFunc(all, func(a, b *ledger.Reservation) int { return int(int64(a.Changed) - int64(b.Changed)) })
@@ -133,7 +98,7 @@ func (t *session) start() {
 	t.quotes.rescheduleAll()
 	t.recovery.begin()
 	if t.b.configured {
-		t.setCeilings()
+		t.clusters.recordCeilings()
 	}
 	t.queue.serve()
 }
@@ -151,15 +116,6 @@ func (t *session) noteDurable(position uint64) {
 func (t *session) config() *Config { return &t.b.config }
 
 func (t *session) now() time.Time { return t.b.opts.Now().UTC() }
-
-func (t *session) presenceOf(clusterID string) *presence {
-	p := t.presence[clusterID]
-	if p == nil {
-		p = &presence{}
-		t.presence[clusterID] = p
-	}
-	return p
-}
 
 // record puts an event into the journal's queue and into the ledger, and brings
 // everything derived from the ledger up to date.
@@ -190,30 +146,4 @@ func (t *session) record(e ledger.Event) error {
 	applied.victims = append(applied.victims, t.book.Victims(applied.changed)...)
 	t.notify(applied)
 	return nil
-}
-
-// follow brings what is derived from the ledger up to date after an event.
-func (t *session) observe(e event) {
-	switch {
-	case e.Offer != nil:
-		t.list(t.book.Cluster(e.Offer.ClusterID))
-		t.b.feed.cluster(e.Offer.ClusterID)
-	case e.Usage != nil:
-		t.list(t.book.Cluster(e.Usage.ClusterID))
-		t.b.feed.cluster(e.Usage.ClusterID)
-	case e.Exceed != nil:
-		t.judgeRequester(e.changed.Requester)
-	case e.Ceilings != nil:
-		t.book.Clusters(t.list)
-	case e.Lineage != nil:
-		// Quotes that ended with the lineage may have held something.
-		t.book.Clusters(func(c *ledger.Cluster) { t.relist(c.ClusterID) })
-	case e.changed != nil:
-		if e.ProviderGone != nil {
-			t.judgeRequester(e.changed.Requester) // it may have kept within its grant
-		}
-		for i := range e.changed.Placements {
-			t.relist(e.changed.Placements[i].Provider)
-		}
-	}
 }

@@ -53,7 +53,7 @@ func CheckTerms(amounts quantity.Amounts, asked terms.Terms) error {
 // sought is what the decision looks for, on behalf of a request.
 func (t *session) sought(q *Request, tried []string) *decision.Request {
 	if needsShapes(q) {
-		t.shapeMarket()
+		t.clusters.updateShapes()
 	}
 	near, apart := t.neighbours(q)
 	return &decision.Request{
@@ -132,60 +132,6 @@ func groupsOf(k *terms.Constraints) (affinity, anti []string) {
 		return nil, nil
 	}
 	return k.Affinity, k.AntiAffinity
-}
-
-// needsShapes is whether nodes decide, and not only sums.
-func needsShapes(q *Request) bool {
-	return len(q.Pods) > 0 || q.Constraints != nil && len(q.Constraints.Nodes) > 0
-}
-
-// shapeMarket brings the histograms of nodes up to date that changed since they were
-// last needed: what is promised there and not in use yet is taken off.
-func (t *session) shapeMarket() {
-	for id := range t.shaped {
-		if c := t.book.Cluster(id); c != nil {
-			t.market.SetShapes(id, decision.Debit(shapesOf(c), t.commitments(c)))
-		}
-	}
-	clear(t.shaped)
-}
-
-func shapesOf(c *ledger.Cluster) []decision.Shape {
-	out := make([]decision.Shape, len(c.Shapes))
-	for i, s := range c.Shapes {
-		out[i] = decision.Shape{Count: int64(s.Count), Free: s.Free, Labels: s.Labels}
-	}
-	return out
-}
-
-// commitments of a cluster, those in pod shapes first: they are the hardest to place.
-func (t *session) commitments(c *ledger.Cluster) []decision.Commitment {
-	var shaped, others []decision.Commitment
-	commit := func(unused quantity.Amounts, r *ledger.Reserve) {
-		asked := r.Demands()
-		out := decision.Commitment{Amounts: unused}
-		if asked.Constraints != nil {
-			out.Nodes = asked.Constraints.Nodes
-		}
-		// Of what is partly in use nobody knows which pods run.
-		if len(asked.Pods) > 0 && unused.Equal(r.Amounts) {
-			out.Pods = asked.Pods
-			shaped = append(shaped, out)
-		} else {
-			others = append(others, out)
-		}
-	}
-	for name, unused := range c.Unused() {
-		if r := t.book.Placed(name); r != nil {
-			commit(unused, &r.Reserve)
-		} else {
-			commit(unused, &ledger.Reserve{})
-		}
-	}
-	for _, held := range c.Quoted() {
-		commit(held.Amounts, &held.Reserve)
-	}
-	return append(shaped, others...)
 }
 
 // clusterSet is a set of clusters by ID.

@@ -58,10 +58,10 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 		view = &ClusterView{
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
-			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
-			Doubts: t.doubtsOf(c), Record: c.Record, OverBudget: t.accounts.overBudget(id),
+			Placements: c.Placements(), Phase: t.clusters.of(id).phase, Heard: t.clusters.of(id).heard,
+			Doubts: t.clusters.doubts(c), Record: c.Record, OverBudget: t.accounts.overBudget(id),
 			Unreachable: t.links.unreachableFrom(id),
-			Standing:    t.presenceOf(id).standing, Excess: t.presenceOf(id).excess,
+			Standing:    t.clusters.of(id).standing, Excess: t.clusters.of(id).excess,
 		}
 		if s := c.Providing.Suspended(t.now()); s != nil {
 			view.OnTrial = s.Trial != ""
