@@ -9,31 +9,31 @@ import (
 )
 
 const (
-	// maxUnclaimed is how many reservations one provider may have brought into the book
-	// that no requester has claimed yet. It is what one announcement can list.
+	// maxUnclaimed is how many reservations one provider may have added to the book that no
+	// requester has claimed yet. It is as many as one announcement can list.
 	maxUnclaimed = 2048
-	// strangerPatience is how long such a reservation stands whose requester has no agent
-	// that the broker knows. After a journal was begun anew agents are back within minutes.
+	// strangerPatience is how long such a reservation stands if its requester has no known
+	// agent. After a journal was begun anew agents are back within minutes.
 	strangerPatience = 10 * time.Minute
 )
 
-// adoptionRoom is what a provider may bring into the book on its own word.
+// adoptionRoom limits what a provider may add to the book on its own word.
 type adoptionRoom struct {
-	// awaited is false where the broker expects no announcement of the cluster's placements.
+	// awaited is false if the broker awaits no announcement of the cluster.
 	awaited bool
 	places  int
-	// left is what its capacity holds beside what is in the book.
+	// left is the capacity beside the placements in the book.
 	left quantity.Amounts
 }
 
-func (t *term) adoptionRoom(clusterID string, provided []provision) *adoptionRoom {
-	room := &adoptionRoom{awaited: t.awaits(clusterID), places: maxUnclaimed}
-	c := t.state.Cluster(clusterID)
+func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacement) *adoptionRoom {
+	room := &adoptionRoom{awaited: rc.awaits(clusterID), places: maxUnclaimed}
+	c := rc.s.book.Cluster(clusterID)
 	if c == nil || !room.awaited {
 		return room
 	}
 	for _, name := range c.Reservations() {
-		if r := t.state.Reservation(name); r != nil && r.Unclaimed {
+		if r := rc.s.book.Reservation(name); r != nil && r.Unclaimed {
 			room.places--
 		}
 	}
@@ -42,7 +42,7 @@ func (t *term) adoptionRoom(clusterID string, provided []provision) *adoptionRoo
 	room.left = c.Lendable().Max(c.Capacity)
 	for i := range provided {
 		p := &provided[i]
-		r := t.state.Reservation(p.Name)
+		r := rc.s.book.Reservation(p.Name)
 		if r == nil {
 			continue
 		}
@@ -53,8 +53,9 @@ func (t *term) adoptionRoom(clusterID string, provided []provision) *adoptionRoo
 	return room
 }
 
-// refuses says why a placement is not entered, "" where it is, and then takes its room.
-func (a *adoptionRoom) refuses(p *provision) string {
+// refuses returns why a placement is not adopted. If it is, refuses returns "" and deducts its
+// room.
+func (a *adoptionRoom) refuses(p *announcedPlacement) string {
 	switch {
 	case !a.awaited:
 		return "no announcement of it is awaited"
@@ -70,23 +71,23 @@ func (a *adoptionRoom) refuses(p *provision) string {
 	return ""
 }
 
-// askRequester has a requester announce what it has, so that it claims what a provider has
-// announced in its name, or not. Nothing is kept from it meanwhile.
-func (t *term) askRequester(clusterID string) {
-	if t.recovery.told[clusterID] || t.recovery.asked[clusterID] || !t.state.HasAgent(clusterID) {
+// askRequester asks a requester to announce whether it claims what a provider announced in its
+// name. The requester is not blocked meanwhile.
+func (rc *recovery) askRequester(clusterID string) {
+	if rc.told[clusterID] || rc.asked[clusterID] || !rc.s.book.HasAgent(clusterID) {
 		return
 	}
-	t.recovery.asked[clusterID] = true
-	t.b.wakeAll()
+	rc.asked[clusterID] = true
+	rc.s.b.wakeAll()
 }
 
-// isStranger reports whether a reservation stands on its provider's word alone, in the name
-// of a cluster that the broker does not know.
-func (t *term) isStranger(r *ledger.Reservation) bool {
-	return r.Unclaimed && r.EndReason == "" && !t.state.HasAgent(r.Requester)
+// isStranger reports whether a reservation rests on its provider's word alone, in the name of
+// a cluster that the broker does not know.
+func (rc *recovery) isStranger(r *ledger.Reservation) bool {
+	return r.Unclaimed && r.EndReason == "" && !rc.s.book.HasAgent(r.Requester)
 }
 
-// strangerDeadline is when such a reservation ends.
-func (t *term) strangerDeadline(r *ledger.Reservation) time.Time {
-	return later(later(r.CreatedAt.Time(), t.began).Add(strangerPatience), t.settling())
+// strangerDeadline returns when such a reservation ends.
+func (rc *recovery) strangerDeadline(r *ledger.Reservation) time.Time {
+	return later(later(r.CreatedAt.Time(), rc.s.began).Add(strangerPatience), rc.deadline())
 }

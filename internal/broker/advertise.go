@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -17,8 +18,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// PublishAdvertisement implements the server's Broker. One that is older than what
-// was heard before is answered and changes nothing.
+// PublishAdvertisement implements the server's Broker. An advertisement that is older than the
+// last one is answered and changes nothing.
 func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	if adv.ClusterID != clusterID {
 		return nil, fault.New(fault.Forbidden, "the certificate is that of cluster %q: it cannot advertise %q", clusterID, adv.ClusterID)
@@ -28,26 +29,26 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
 	}
 	var receipt *v1.AdvertisementReceipt
-	err = b.changeOf(ctx, clusterID, func(t *term) error {
-		overtaken := t.presenceOf(clusterID).overtaken(adv.Epoch, adv.Sequence)
-		if err := t.hear(offer, adv.Epoch, adv.Sequence); err != nil {
+	err = b.changeOf(ctx, clusterID, func(t *session) error {
+		overtaken := t.clusters.of(clusterID).overtaken(adv.Epoch, adv.Sequence)
+		if err := t.clusters.acceptOffer(offer, adv.Epoch, adv.Sequence); err != nil {
 			return err
 		}
 		if !overtaken {
-			t.takeLinks(clusterID, adv.Links)
+			t.links.report(clusterID, adv.Links)
 			if err := t.noteRecalls(clusterID, adv.Usage); err != nil {
 				return faultOf(err)
 			}
 		}
-		t.suspectUsage(clusterID, adv.Usage)
-		t.meet(clusterID)
-		c := t.state.Cluster(clusterID)
+		t.recovery.checkUsage(clusterID, adv.Usage)
+		t.recovery.markSeen(clusterID)
+		c := t.book.Cluster(clusterID)
 		receipt = &v1.AdvertisementReceipt{
 			NextSeconds: int32(advertiseEvery.Seconds()),
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
-			Peers:       t.peersOf(clusterID),
-			LeftOut:     t.leftOut(clusterID),
+			Peers:       t.links.peersToProbe(clusterID),
+			LeftOut:     t.clusters.leftOut(clusterID),
 		}
 		return nil
 	})
@@ -58,43 +59,73 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 	return receipt, nil
 }
 
-// hear takes an agent's offer: at once into the ledger if it differs materially,
-// else it waits until somebody wants to reserve there.
-func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
-	p := t.presenceOf(offer.ClusterID)
+// acceptOffer takes in an agent's offer. One that differs materially is recorded at once, any
+// other stays pending until a decision rests on it.
+func (cs *clusters) acceptOffer(offer *ledger.Offer, epoch, sequence int64) error {
+	p := cs.of(offer.ClusterID)
 	if p.overtaken(epoch, sequence) {
 		return nil
 	}
-	known := t.state.Cluster(offer.ClusterID)
+	known := cs.s.book.Cluster(offer.ClusterID)
 	if known != nil && known.Agent {
-		if what := leap(&known.Offer, offer, t.now().Sub(p.heard)); what != "" {
-			p.leap, p.leapt = what, t.now()
+		if what := leap(&known.Offer, offer, cs.s.now().Sub(p.heard)); what != "" {
+			p.leap, p.leapt = what, cs.s.now()
 		}
 	}
-	if known == nil || !known.Agent || material(&known.Offer, offer) || t.isAwaited(offer) {
-		if err := t.recordOffer(offer); err != nil {
+	if known == nil || !known.Agent || material(&known.Offer, offer) || cs.s.queue.awaitsOffer(offer) {
+		if err := cs.recordOffer(offer); err != nil {
 			return faultOf(err)
 		}
 		p.pending = nil
 	} else {
 		p.pending = beside(&known.Offer, offer)
 	}
-	p.epoch, p.sequence, p.heard = epoch, sequence, t.now()
-	t.judge(offer.ClusterID)
-	return t.noteReturn(offer.ClusterID)
+	p.epoch, p.sequence, p.heard = epoch, sequence, cs.s.now()
+	cs.updateFreshness(offer.ClusterID)
+	return cs.noteReturn(offer.ClusterID)
 }
 
-// overtaken is an advertisement that is older than what was heard.
+// recordPending records the pending offer of a cluster and reports whether there was one.
+func (cs *clusters) recordPending(clusterID string) (bool, error) {
+	p := cs.of(clusterID)
+	if p.pending == nil {
+		return false, nil
+	}
+	offer := p.pending
+	p.pending = nil
+	err := cs.recordOffer(offer)
+	if errors.Is(err, ledger.ErrMalformed) || fault.ReasonOf(err) == fault.TooLarge {
+		// The ledger refuses this offer for good. The recorded one stays in force.
+		return false, nil
+	}
+	return true, err
+}
+
+// recordAllPending records all pending offers, before a request is refused: one of them may
+// have just enough room.
+func (cs *clusters) recordAllPending() (bool, error) {
+	found := false
+	for _, id := range slices.Sorted(maps.Keys(cs.byID)) {
+		refreshed, err := cs.recordPending(id)
+		if err != nil {
+			return false, err
+		}
+		found = found || refreshed
+	}
+	return found, nil
+}
+
+// overtaken reports whether a newer advertisement was taken in already.
 func (p *presence) overtaken(epoch, sequence int64) bool {
 	return epoch < p.epoch || epoch == p.epoch && sequence <= p.sequence
 }
 
-// materialShare is which change of a resource, as one part of so many of what is
-// allocatable, is worth a record.
+// materialShare is the least change that is worth a record, as a fraction of what is
+// allocatable.
 const materialShare = 50
 
-// material says whether an offer differs so much from the recorded one that
-// decisions should know.
+// material reports whether an offer differs so much from the recorded one that decisions
+// should use it at once.
 func material(old, new *ledger.Offer) bool {
 	a, b := *old, *new
 	a.Allocated, b.Allocated, a.Used, b.Used = nil, nil, nil, nil
@@ -119,8 +150,7 @@ func material(old, new *ledger.Offer) bool {
 	return false
 }
 
-// beside is an offer that does not differ materially from one that is kept anyhow: what
-// both have is kept once.
+// beside returns a pending offer that shares what is equal with the recorded one.
 func beside(known, offer *ledger.Offer) *ledger.Offer {
 	out := *known
 	out.Allocated, out.Used, out.Shapes = offer.Allocated, offer.Used, offer.Shapes
@@ -184,7 +214,7 @@ func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
 	return offer, CheckOffer(offer)
 }
 
-// CheckOffer refuses what no cluster can mean.
+// CheckOffer refuses an offer that no cluster can have.
 func CheckOffer(o *ledger.Offer) error {
 	if o.Capacity.IsZero() && !o.Allocatable.IsZero() {
 		return fmt.Errorf("allocatable is given but capacity is empty")
@@ -204,7 +234,7 @@ func CheckOffer(o *ledger.Offer) error {
 	return checkCost(o.Cost)
 }
 
-// checkWords refuses labels and claims that no request could ask for.
+// checkWords refuses labels and claims that no request could name.
 func checkWords(o *ledger.Offer) error {
 	if err := wire.CheckLabels("labels", o.Labels, maxWords); err != nil {
 		return err
@@ -228,9 +258,9 @@ func checkLending(l *lending.Terms) error {
 }
 
 const (
-	// maxWords is how many labels, and how many claims, a cluster may have.
+	// maxWords is how many labels a cluster may have, and how many claims.
 	maxWords = 64
-	// maxNodeLabels is how many labels nodes of one shape may show.
+	// maxNodeLabels is how many labels nodes of one shape may have.
 	maxNodeLabels = 16
 )
 
@@ -253,18 +283,17 @@ func checkCost(c *ledger.Cost) error {
 	return nil
 }
 
-// OfferManifest takes what somebody wrote by hand for a cluster. It counts as
-// heard now if it is new or was changed. Where an agent speaks for the cluster the
-// manifest changes nothing.
+// OfferManifest takes in an offer that was written by hand. A new or changed one counts as
+// heard now. If the cluster has an agent, the manifest changes nothing.
 //
-// It returns fault.Conflict if another manifest speaks for the cluster already,
-// and fault.Invalid if the figures cannot be meant.
+// It returns fault.Conflict if the cluster has another manifest, and fault.Invalid for an
+// offer that no cluster can have.
 func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 	if err := CheckOffer(offer); err != nil {
 		return fault.New(fault.Invalid, "%v", err)
 	}
-	return b.change(ctx, func(t *term) error {
-		known := t.state.Cluster(offer.ClusterID)
+	return b.change(ctx, func(t *session) error {
+		known := t.book.Cluster(offer.ClusterID)
 		switch {
 		case known == nil || known.Source == nil && !known.Agent:
 		case known.Agent:
@@ -275,29 +304,28 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 		case known.Source.Digest == offer.Source.Digest:
 			return nil
 		}
-		if err := t.renounce(offer); err != nil {
+		if err := t.clusters.withdrawFormer(offer); err != nil {
 			return err
 		}
-		t.presenceOf(offer.ClusterID).heard = t.now()
+		t.clusters.of(offer.ClusterID).heard = t.now()
 		return t.record(ledger.Event{Change: offer})
 	})
 }
 
-// renounce withdraws what the object of an offer said of another cluster before it was
-// deleted and made anew.
-func (t *term) renounce(offer *ledger.Offer) error {
-	other := t.state.ByManifest(offer.Source.Namespace, offer.Source.Name)
+// withdrawFormer withdraws the offer that the same object made for another cluster before it
+// was deleted and made anew.
+func (cs *clusters) withdrawFormer(offer *ledger.Offer) error {
+	other := cs.s.book.ByManifest(offer.Source.Namespace, offer.Source.Name)
 	if other == nil || other.Agent || other.ClusterID == offer.ClusterID {
 		return nil
 	}
-	return t.record(ledger.Event{Change: &ledger.Offer{ClusterID: other.ClusterID}})
+	return cs.s.record(ledger.Event{Change: &ledger.Offer{ClusterID: other.ClusterID}})
 }
 
-// WithdrawManifest takes back what a deleted manifest offered. What is reserved
-// there stays held.
+// WithdrawManifest takes back the offer of a deleted manifest. Existing reservations stay.
 func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) error {
-	return b.change(ctx, func(t *term) error {
-		known := t.state.Cluster(clusterID)
+	return b.change(ctx, func(t *session) error {
+		known := t.book.Cluster(clusterID)
 		if known == nil || known.Agent || known.Source == nil || known.Source.UID != uid {
 			return nil
 		}
@@ -305,10 +333,10 @@ func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) er
 	})
 }
 
-// ClusterOfManifest returns the cluster that a manifest speaks for, "" if none.
+// ClusterOfManifest returns the cluster that a manifest describes, "" for none.
 func (b *Broker) ClusterOfManifest(ctx context.Context, namespace, name string) (clusterID, uid string, err error) {
-	err = b.change(ctx, func(t *term) error {
-		if c := t.state.ByManifest(namespace, name); c != nil {
+	err = b.change(ctx, func(t *session) error {
+		if c := t.book.ByManifest(namespace, name); c != nil {
 			clusterID, uid = c.ClusterID, c.Source.UID
 		}
 		return nil

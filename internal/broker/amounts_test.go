@@ -189,7 +189,7 @@ func TestGrowthDoesNotOvertakeWhoWaits(t *testing.T) {
 		r := f.held()
 		first := f.reserve("berlin", "request-1", waiting("16", "1Gi"))
 		paris, rome := f.poll("paris", "").Cursor, f.poll("rome", "").Cursor
-		time.Sleep(quiet + time.Second)
+		time.Sleep(recentJournal + time.Second)
 		f.kill()
 		recovering := func(when string) {
 			t.Helper()
@@ -314,7 +314,7 @@ func TestAReservationThatEndsUnansweredHoldsTheMostUntilItIsGone(t *testing.T) {
 func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		sixteen := request("16", "64Gi")
-		offered, err := requestOf("paris", "unused", sixteen)
+		offered, err := readRequest("paris", "unused", sixteen)
 		if err != nil {
 			t.Fatal(err)
 		}

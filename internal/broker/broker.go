@@ -50,8 +50,8 @@ type Broker struct {
 	warm *warm
 
 	// mu guards the following.
-	mu   sync.Mutex
-	term *term
+	mu      sync.Mutex
+	session *session
 	// ended is closed and replaced whenever a term begins or ends.
 	ended  chan struct{}
 	config Config
@@ -124,12 +124,12 @@ func (b *Broker) serveTerm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := newTerm(b, book, j)
+	t := newSession(b, book, j)
 
 	termCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	running.Go(func() { t.watchDeadlines(termCtx) })
+	running.Go(func() { t.deadlines.watch(termCtx) })
 	running.Go(func() { t.keepCheckpoints(termCtx, recovery.CheckpointPosition) })
 
 	b.begin(t)
@@ -141,21 +141,21 @@ func (b *Broker) serveTerm(ctx context.Context) error {
 	return err
 }
 
-func (b *Broker) begin(t *term) {
+func (b *Broker) begin(t *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.term = t
+	b.session = t
 	t.start()
 	b.feed.begin()
 	b.wakeAll()
 }
 
-func (b *Broker) end(t *term) {
+func (b *Broker) end(t *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == t {
-		b.term = nil
-		if durable := t.durable.Load(); t.state.Branch() != nil && durable >= t.state.Branch().Since {
+	if b.session == t {
+		b.session = nil
+		if durable := t.durable.Load(); t.book.Branch() != nil && durable >= t.book.Branch().Since {
 			b.newest = t.cursorAt(durable)
 		}
 	}
@@ -180,11 +180,11 @@ func (b *Broker) Ready() error {
 func (b *Broker) Serving() bool { return b.Ready() == nil }
 
 // current is the term, for who holds mu.
-func (b *Broker) current() (*term, error) {
-	if b.term == nil || !b.opts.Leads() {
+func (b *Broker) current() (*session, error) {
+	if b.session == nil || !b.opts.Leads() {
 		return nil, errUnavailable()
 	}
-	return b.term, nil
+	return b.session, nil
 }
 
 func errUnavailable() *fault.Error {
@@ -216,7 +216,7 @@ func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 // change runs plan on the current term, then waits until everything that plan saw
 // and recorded is durable. The wait also covers a plan that records nothing:
 // what it read may not be durable yet.
-func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
+func (b *Broker) change(ctx context.Context, plan func(*session) error) error {
 	b.mu.Lock()
 	t, err := b.current()
 	if err != nil {
@@ -224,7 +224,7 @@ func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
 		return err
 	}
 	planErr := plan(t)
-	t.wake()
+	t.queue.serve()
 	commit := t.last
 	b.mu.Unlock()
 
@@ -244,9 +244,9 @@ func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
 // Confirm is nil once it is certain that no other replica knows more. Who is about to
 // throw something away because the book does not know it asks this first.
 func (b *Broker) Confirm(ctx context.Context) error {
-	return b.change(ctx, func(t *term) error {
-		if !t.settling().IsZero() {
-			return t.errRecovering()
+	return b.change(ctx, func(t *session) error {
+		if !t.recovery.deadline().IsZero() {
+			return t.recovery.errRecovering()
 		}
 		// A record that says nothing can only be written by who has the journal.
 		return t.record(ledger.Event{Change: &ledger.Forget{}})

@@ -15,17 +15,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Budget is what one member may use of the broker. docs/budgets.md lists all of its figures,
-// those of the REST server too.
+// Budget is what one member may use of the broker. docs/budgets.md lists all figures, those of
+// the REST server as well.
 type Budget struct {
 	// Reservations is how many reservations and shut keys of one requester the book holds,
-	// ended ones included. Where there are more, those that ended first are forgotten before
-	// their day is over.
+	// ended ones included. Above it, those that ended first are forgotten before their day is
+	// over.
 	Reservations int
 	// Waiting is how many requests of one requester may wait; 0 is a quarter of the queue.
 	Waiting int
-	// JournalPerHour is how many bytes calls of one member may add to the journal: so many at
-	// once, and so many in every hour.
+	// JournalPerHour is how many bytes the calls of one member may add to the journal: at once,
+	// and again in every hour.
 	JournalPerHour int64
 	// ResourceNames is how many resources a cluster may name beside cpu, memory and pods.
 	ResourceNames int
@@ -38,46 +38,46 @@ func DefaultBudget() Budget {
 }
 
 const (
-	// bookBytes is how much a requester's reservations may take in the book for each that
-	// Budget.Reservations admits, on average.
+	// bookBytes is how much of the book each of a requester's reservations may take on average.
 	bookBytes = 2 << 10
-	// plainReservation is about what a reservation takes without terms.
+	// plainReservation is roughly what a reservation without requirements takes.
 	plainReservation = 1 << 10
-	// recordOverhead is what a record takes beside its content: its place in the chain, and
-	// the work of writing it.
+	// recordOverhead is what a record costs beside its content: its links in the chain, and the
+	// work of writing it.
 	recordOverhead = 256
-	// Of what a member may write in an hour it may write a sixteenth at once, and then the
-	// 256th part in a second, twice what it takes to ask as often as the limits allow: others
-	// wait for what is before them in the journal.
+	// A second, smaller bucket keeps one member from making others wait for its records: it may
+	// write a 16th of its hourly bytes at once and then a 256th in every second, which is twice
+	// what asking as often as the rate limits allow takes.
 	burstShare = 16
 	paceShare  = 256
-	// leastWaiting is how many requests of a member may wait in the smallest queue.
+	// leastWaiting is how many requests of one member may wait in the smallest queue.
 	leastWaiting = 16
 	// forgetAtOnce is how many reservations or keys one event forgets.
 	forgetAtOnce = 200
-	// keysDue marks an entry of deadlines that speaks of a requester's shut keys.
+	// keysDue prefixes deadlines of a requester's shut keys.
 	keysDue = "keys/"
-	// budgetDue marks one that speaks of what a budget refused to a member.
+	// budgetDue prefixes deadlines of a member's refusals.
 	budgetDue = "budget/"
-	// refusalShown is how long after the last refusal a member is shown to be over its budget.
+	// refusalShown is how long after the last refusal a member is shown as over its budget.
 	refusalShown = 10 * time.Minute
-	// refusalRefresh is how often what is shown of it is written again.
+	// refusalRefresh is how often a repeated refusal is written to the status.
 	refusalRefresh = time.Minute
 )
 
-// account is what a member uses.
+// account is what one member uses.
 type account struct {
-	// written is how much of the journal's bucket is used up, as of at.
+	// written is the level of the hourly bucket at the time at.
 	written float64
-	// paced is the same of the bucket that keeps one member from writing all at once.
+	// paced is the level of the bucket that limits bursts, at the same time.
 	paced float64
 	at    time.Time
-	// reservations of this requester are in the book, and take so many bytes.
+	// reservations and bytes are how many reservations of this requester the book holds, and
+	// how much they take.
 	reservations int
 	bytes        int64
-	// shut are its shut keys, oldest first.
+	// shut holds its shut keys, oldest first.
 	shut []shutKey
-	// refusals are the last ones, by figure.
+	// refusals holds the last refusal of each figure.
 	refusals map[string]Refusal
 	shown    time.Time
 }
@@ -89,21 +89,38 @@ type shutKey struct {
 
 // Refusal is what a budget refused to a member.
 type Refusal struct {
-	// Figure of the budget, and what the member was told.
+	// Figure is the figure of the budget, Detail what the member was told.
 	Figure, Detail string
 	At             time.Time
 }
 
-func (t *term) accountOf(member string) *account {
-	a := t.accounts[member]
+// accounts keeps what each member uses of the broker, and refuses what exceeds its budget.
+type accounts struct {
+	s        *session
+	byMember map[string]*account
+	// payer is the member whose call is being carried out, "" for none.
+	payer string
+}
+
+func newAccounts(s *session) accounts { return accounts{s: s, byMember: map[string]*account{}} }
+
+func (as *accounts) of(member string) *account {
+	a := as.byMember[member]
 	if a == nil {
-		a = &account{at: t.now()}
-		t.accounts[member] = a
+		a = &account{at: as.s.now()}
+		as.byMember[member] = a
 	}
 	return a
 }
 
-// drain lets the bucket run out for as long as time has passed.
+// pause charges records to nobody until the returned function is called.
+func (as *accounts) pause() (resume func()) {
+	payer := as.payer
+	as.payer = ""
+	return func() { as.payer = payer }
+}
+
+// drain lowers the buckets by the time that has passed.
 func (a *account) drain(now time.Time, perHour int64) {
 	passed := now.Sub(a.at)
 	a.written = max(a.written-passed.Hours()*float64(perHour), 0)
@@ -117,20 +134,20 @@ func errOver(figure string, after time.Duration, format string, args ...any) *fa
 	return e
 }
 
-// changeOf is change for a member, whose account bears what is written.
-func (b *Broker) changeOf(ctx context.Context, member string, plan func(*term) error) error {
-	return b.change(ctx, func(t *term) error {
-		if err := t.mayWrite(member); err != nil {
+// changeOf is change on behalf of a member, whose account is charged with what is written.
+func (b *Broker) changeOf(ctx context.Context, member string, plan func(*session) error) error {
+	return b.change(ctx, func(t *session) error {
+		if err := t.accounts.checkJournal(member); err != nil {
 			return err
 		}
-		t.payer = member
-		defer func() { t.payer = "" }()
+		t.accounts.payer = member
+		defer func() { t.accounts.payer = "" }()
 		err := plan(t)
 		return errTooLarge(member, err)
 	})
 }
 
-// errTooLarge says of an event that fits no record what its caller can do.
+// errTooLarge tells the caller what to do about an event that fits no record.
 func errTooLarge(member string, err error) error {
 	if large, ok := err.(*tooLarge); ok { //nolint:errorlint // record returns it bare
 		return fault.New(fault.TooLarge, "what %q asks for cannot be written down: %v; ask for less", member, large)
@@ -138,11 +155,11 @@ func errTooLarge(member string, err error) error {
 	return err
 }
 
-// mayWrite refuses a call of a member that has used up its share of the journal.
-func (t *term) mayWrite(member string) error {
-	most := t.b.config.Budget.JournalPerHour
-	a := t.accountOf(member)
-	a.drain(t.now(), most)
+// checkJournal refuses a call of a member that has used up its share of the journal.
+func (as *accounts) checkJournal(member string) error {
+	most := as.s.config().Budget.JournalPerHour
+	a := as.of(member)
+	a.drain(as.s.now(), most)
 	if over := a.written - float64(most); over >= 0 {
 		wait := time.Duration((over/float64(most) + 1.0/3600) * float64(time.Hour))
 		return errOver("journal", wait, "member %q has written %.0f of %d bytes to the journal, the most within an hour: ask again in %s; BrokerConfig.spec.memberBudget.journalPerHour sets it",
@@ -155,31 +172,31 @@ func (t *term) mayWrite(member string) error {
 	return nil
 }
 
-// charge books a record to the member that caused it.
-func (t *term) charge(e *ledger.Event, size int) {
-	member := t.payer
+// charge charges a record to the member that caused it.
+func (as *accounts) charge(e event) {
+	member := as.payer
 	if offer, ok := e.Change.(*ledger.Offer); ok && offer.Agent {
-		member = offer.ClusterID // it may be written down on another's behalf
+		member = offer.ClusterID // it may be recorded during a call of another member
 	}
 	if member == "" {
 		return
 	}
-	a := t.accountOf(member)
-	a.drain(t.now(), t.b.config.Budget.JournalPerHour)
-	a.written += float64(size + recordOverhead)
-	a.paced += float64(size + recordOverhead)
+	a := as.of(member)
+	a.drain(as.s.now(), as.s.config().Budget.JournalPerHour)
+	a.written += float64(e.size + recordOverhead)
+	a.paced += float64(e.size + recordOverhead)
 }
 
-// countAll derives the accounts from the book.
-func (t *term) countAll() {
-	t.state.Reservations(func(r *ledger.Reservation) { t.accountOf(r.Requester).add(r, 1) })
-	t.state.ShutKeys(func(k ledger.Shut, at time.Time) {
-		a := t.accountOf(k.Requester)
+// countBook derives the accounts from the book.
+func (as *accounts) countBook() {
+	as.s.book.Reservations(func(r *ledger.Reservation) { as.of(r.Requester).add(r, 1) })
+	as.s.book.ShutKeys(func(k ledger.Shut, at time.Time) {
+		a := as.of(k.Requester)
 		a.shut = append(a.shut, shutKey{k.Key, at})
 	})
-	for id, a := range t.accounts {
+	for id, a := range as.byMember {
 		slices.SortFunc(a.shut, func(x, y shutKey) int { return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.key, y.key)) })
-		t.awaitKeys(id)
+		as.setKeyDeadline(id)
 	}
 }
 
@@ -199,92 +216,87 @@ func weightOf(r *ledger.Reservation) int64 {
 	return plainReservation + int64(len(text))
 }
 
-// uncount takes what an event forgets off the accounts, before the book forgets it.
-func (t *term) uncount(e *ledger.Event) {
-	forget, ok := e.Change.(*ledger.Forget)
-	if !ok {
-		return
-	}
-	for _, name := range forget.Names {
-		if r := t.state.Reservation(name); r != nil {
-			t.accountOf(r.Requester).add(r, -1)
+// observe keeps the accounts in step with the book.
+func (as *accounts) observe(e event) {
+	as.charge(e)
+	switch change := e.Change.(type) {
+	case *ledger.Forget:
+		for _, r := range e.forgotten {
+			as.of(r.Requester).add(r, -1)
 		}
+		for _, k := range change.Keys {
+			a := as.of(k.Requester)
+			a.shut = slices.DeleteFunc(a.shut, func(s shutKey) bool { return s.key == k.Key })
+		}
+	case *ledger.Shut:
+		a := as.of(change.Requester)
+		a.shut = append(a.shut, shutKey{change.Key, e.At})
+		as.setKeyDeadline(change.Requester)
 	}
-	for _, k := range forget.Keys {
-		a := t.accountOf(k.Requester)
-		a.shut = slices.DeleteFunc(a.shut, func(s shutKey) bool { return s.key == k.Key })
-	}
-}
-
-// count adds what an event has brought into the book.
-func (t *term) count(e *ledger.Event, fresh bool) {
-	if shut, ok := e.Change.(*ledger.Shut); ok {
-		a := t.accountOf(shut.Requester)
-		a.shut = append(a.shut, shutKey{shut.Key, e.At})
-		t.awaitKeys(shut.Requester)
-	}
-	if r := t.state.Reservation(e.Reservation()); fresh && r != nil {
-		t.accountOf(r.Requester).add(r, 1)
+	if e.isNew {
+		as.of(e.changed.Requester).add(e.changed, 1)
 	}
 }
 
-// makeRecordRoom has the book hold one more reservation of a requester. It forgets the
-// oldest of those that are over, and refuses where none is.
-func (t *term) makeRecordRoom(q *Request) error {
+// makeRoom makes the book hold one more reservation of a requester. It forgets the oldest
+// ended ones, and refuses if there is none.
+func (as *accounts) makeRoom(q *Request) error {
 	if q.Object != nil {
 		return nil // its maker needs rights in the broker's cluster
 	}
-	most, a := t.b.config.Budget.Reservations, t.accountOf(q.Requester)
-	if t.fitsBook(a) {
+	most, a := as.s.config().Budget.Reservations, as.of(q.Requester)
+	if as.fits(a) {
 		return nil
 	}
-	if err := t.forgetOldest(q.Requester); err != nil || t.fitsBook(a) {
+	if err := as.forgetOldest(q.Requester); err != nil || as.fits(a) {
 		return err
 	}
 	return errOver("reservations", time.Minute, "member %q holds %d of %d reservations, and %d of %d bytes of the book: give some back; BrokerConfig.spec.memberBudget.reservations sets it",
 		q.Requester, a.reservations+len(a.shut), most, a.bytes, int64(most)*bookBytes)
 }
 
-func (t *term) fitsBook(a *account) bool {
-	most := t.b.config.Budget.Reservations
+// fits reports whether a requester may have another reservation or shut key in the book.
+func (as *accounts) fits(a *account) bool {
+	most := as.s.config().Budget.Reservations
 	return a.reservations+len(a.shut) < most && a.bytes < int64(most)*bookBytes
 }
 
-// forgetOldest forgets what is over, and shut keys, before their day is over.
-func (t *term) forgetOldest(requester string) error {
-	forget := &ledger.Forget{Keys: t.oldestKeys(requester, func(shutKey) bool { return true })}
-	for r := range t.newsOf(requester).all(t.state) {
+// forgetOldest forgets reservations that are over, and shut keys, before their day is over.
+func (as *accounts) forgetOldest(requester string) error {
+	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(shutKey) bool { return true })}
+	for r := range as.s.newsOf(requester).all(as.s.book) {
 		if len(forget.Names) == forgetAtOnce {
 			break
 		}
-		if r.Requester == requester && t.state.Over(r) {
+		if r.Requester == requester && as.s.book.Over(r) {
 			forget.Names = append(forget.Names, r.Name)
 		}
 	}
 	if len(forget.Names)+len(forget.Keys) == 0 {
 		return nil
 	}
-	return t.record(ledger.Event{Change: forget})
+	return as.s.record(ledger.Event{Change: forget})
 }
 
 // shut makes a key unusable that never had a reservation.
-func (t *term) shut(requester, key string) error {
-	if a := t.accountOf(requester); !t.fitsBook(a) {
-		if err := t.forgetOldest(requester); err != nil {
+func (as *accounts) shut(requester, key string) error {
+	if a := as.of(requester); !as.fits(a) {
+		if err := as.forgetOldest(requester); err != nil {
 			return err
 		}
-		if !t.fitsBook(a) {
+		if !as.fits(a) {
 			return errOver("reservations", time.Minute, "member %q holds %d of %d reservations and shut keys: give some back",
-				requester, a.reservations+len(a.shut), t.b.config.Budget.Reservations)
+				requester, a.reservations+len(a.shut), as.s.config().Budget.Reservations)
 		}
 	}
-	return faultOf(t.record(ledger.Event{Change: &ledger.Shut{Requester: requester, Key: key}}))
+	return faultOf(as.s.record(ledger.Event{Change: &ledger.Shut{Requester: requester, Key: key}}))
 }
 
-// oldestKeys are shut keys of a requester, as many as one event forgets.
-func (t *term) oldestKeys(requester string, old func(shutKey) bool) []ledger.Shut {
+// oldestKeys returns shut keys of a requester while old holds, at most as many as one event
+// forgets.
+func (as *accounts) oldestKeys(requester string, old func(shutKey) bool) []ledger.Shut {
 	var out []ledger.Shut
-	for _, k := range t.accountOf(requester).shut {
+	for _, k := range as.of(requester).shut {
 		if len(out) == forgetAtOnce || !old(k) {
 			break
 		}
@@ -293,36 +305,36 @@ func (t *term) oldestKeys(requester string, old func(shutKey) bool) []ledger.Shu
 	return out
 }
 
-// awaitKeys has the oldest shut key forgotten after its day.
-func (t *term) awaitKeys(requester string) {
-	if shut := t.accountOf(requester).shut; len(shut) > 0 {
-		t.due.set(keysDue+requester, shut[0].at.Add(retain))
+// setKeyDeadline schedules expireKeys for a day after the oldest key was shut.
+func (as *accounts) setKeyDeadline(requester string) {
+	if shut := as.of(requester).shut; len(shut) > 0 {
+		as.s.deadlines.set(keysDue+requester, shut[0].at.Add(retain))
 	}
 }
 
-func (t *term) expireKeys(requester string) {
-	old := t.oldestKeys(requester, func(k shutKey) bool { return !k.at.Add(retain).After(t.now()) })
+func (as *accounts) expireKeys(requester string) {
+	old := as.oldestKeys(requester, func(k shutKey) bool { return !k.at.Add(retain).After(as.s.now()) })
 	if len(old) > 0 {
-		if err := t.record(ledger.Event{Change: &ledger.Forget{Keys: old}}); err != nil {
-			t.b.opts.Log.Error(err, "shut keys could not be forgotten; trying again", "cluster", requester)
-			t.due.set(keysDue+requester, t.now().Add(reopenDelay))
+		if err := as.s.record(ledger.Event{Change: &ledger.Forget{Keys: old}}); err != nil {
+			as.s.log.Error(err, "forgetting shut keys failed, retrying", "cluster", requester)
+			as.s.deadlines.set(keysDue+requester, as.s.now().Add(reopenDelay))
 			return
 		}
 	}
-	t.awaitKeys(requester)
+	as.setKeyDeadline(requester)
 }
 
-// mayWait refuses a place in the queue to a member that has its share of it.
-func (t *term) mayWait(q *Request) error {
+// checkWaiting refuses a place in the queue to a member that has its share of it.
+func (as *accounts) checkWaiting(q *Request) error {
 	if q.Object != nil {
 		return nil
 	}
-	most := cmp.Or(t.b.config.Budget.Waiting, max(t.b.config.Queue.MaxLength/4, leastWaiting))
-	if t.waiters.line.Len() < most {
-		return nil // nobody can have more than all
+	most := cmp.Or(as.s.config().Budget.Waiting, max(as.s.config().Queue.MaxLength/4, leastWaiting))
+	if as.s.queue.line.Len() < most {
+		return nil // one member cannot have more than all together
 	}
 	n := 0
-	for r := range t.newsOf(q.Requester).all(t.state) {
+	for r := range as.s.newsOf(q.Requester).all(as.s.book) {
 		if r.Requester == q.Requester && r.Waiting != nil {
 			n++
 		}
@@ -334,75 +346,54 @@ func (t *term) mayWait(q *Request) error {
 		q.Requester, n, most)
 }
 
-func (t *term) setBudget() {
-	t.market.SetBudget(t.b.config.Budget.ResourceNames)
-	t.state.Clusters(func(c *ledger.Cluster) {
-		if len(t.market.LeftOut(c.ClusterID)) > 0 {
-			t.list(c)
-		}
-	})
-}
-
-// leftOut are the resources of a cluster that decisions do not know of.
-func (t *term) leftOut(clusterID string) []string {
-	var out []string
-	for _, name := range t.market.LeftOut(clusterID) {
-		out = append(out, string(name))
-	}
-	return out
-}
-
-// noteLeftOut has it shown which resources are left out.
-func (t *term) noteLeftOut(clusterID string) {
-	if left := t.leftOut(clusterID); len(left) > 0 {
-		t.b.opts.Log.Info("resources are left out of decisions: the cluster names too many, or all columns are in use", "cluster", clusterID,
-			"resources", len(left), "budget", t.b.config.Budget.ResourceNames)
-	}
-}
-
-// NoteRefusal takes that a budget stopped a member, so that it is shown.
+// NoteRefusal notes that a budget stopped a member, for its ClusterAdvertisement to show.
 func (b *Broker) NoteRefusal(member, figure, detail string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.term
-	if t == nil || t.state.Cluster(member) == nil {
+	if b.session != nil {
+		b.session.accounts.noteRefusal(member, figure, detail)
+	}
+}
+
+func (as *accounts) noteRefusal(member, figure, detail string) {
+	if as.s.book.Cluster(member) == nil {
 		return
 	}
-	a := t.accountOf(member)
+	a, now := as.of(member), as.s.now()
 	if a.refusals == nil {
 		a.refusals = map[string]Refusal{}
 	}
 	_, known := a.refusals[figure]
-	a.refusals[figure] = Refusal{Figure: figure, Detail: detail, At: t.now()}
-	if !known || t.now().Sub(a.shown) >= refusalRefresh {
-		a.shown = t.now()
-		b.feed.cluster(member)
+	a.refusals[figure] = Refusal{Figure: figure, Detail: detail, At: now}
+	if !known || now.Sub(a.shown) >= refusalRefresh {
+		a.shown = now
+		as.s.b.feed.cluster(member)
 	}
-	t.due.set(budgetDue+member, t.now().Add(refusalShown))
+	as.s.deadlines.set(budgetDue+member, now.Add(refusalShown))
 }
 
-// expireRefusals no longer shows what is long ago.
-func (t *term) expireRefusals(member string) {
-	a := t.accountOf(member)
-	maps.DeleteFunc(a.refusals, func(_ string, r Refusal) bool { return t.now().Sub(r.At) >= refusalShown })
-	if t.state.Cluster(member) != nil {
-		t.b.feed.cluster(member)
+// expireRefusals drops refusals that are no longer shown.
+func (as *accounts) expireRefusals(member string) {
+	a := as.of(member)
+	maps.DeleteFunc(a.refusals, func(_ string, r Refusal) bool { return as.s.now().Sub(r.At) >= refusalShown })
+	if as.s.book.Cluster(member) != nil {
+		as.s.b.feed.cluster(member)
 	}
 	if len(a.refusals) > 0 {
-		t.due.set(budgetDue+member, t.now().Add(refusalShown))
+		as.s.deadlines.set(budgetDue+member, as.s.now().Add(refusalShown))
 	}
 }
 
-// overBudget says where a member is over its budget, a sentence each; nil where it is not.
-func (t *term) overBudget(clusterID string) []string {
+// overBudget describes each figure in which a member is over its budget, nil for none.
+func (as *accounts) overBudget(clusterID string) []string {
 	var out []string
-	a := t.accountOf(clusterID)
+	a := as.of(clusterID)
 	for _, figure := range slices.Sorted(maps.Keys(a.refusals)) {
 		out = append(out, a.refusals[figure].Detail)
 	}
-	if left := t.leftOut(clusterID); len(left) > 0 {
+	if left := as.s.clusters.leftOut(clusterID); len(left) > 0 {
 		out = append(out, fmt.Sprintf("resources left out of decisions: %s; a cluster may name %d beside cpu, memory and pods, all clusters together %d",
-			strings.Join(left, ", "), t.b.config.Budget.ResourceNames, decision.MaxResources))
+			strings.Join(left, ", "), as.s.config().Budget.ResourceNames, decision.MaxResources))
 	}
 	return out
 }

@@ -31,29 +31,29 @@ func withBudget(t *testing.T, edit func(*Budget), test func(f *fleet)) {
 	})
 }
 
-// inTerm looks at the broker's state under its lock. The broker writes at
+// inSession looks at the broker's state under its lock. The broker writes at
 // deadlines too, which nothing orders after a plain read by a test.
-func (f *fleet) inTerm(look func(t *term)) {
+func (f *fleet) inSession(look func(t *session)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	look(f.term)
+	look(f.session)
 }
 
 // records counts the records that the broker has written.
 func (f *fleet) records() (n uint64) {
-	f.inTerm(func(t *term) { n = t.state.Position() })
+	f.inSession(func(t *session) { n = t.book.Position() })
 	return n
 }
 
 // remembered counts the reservations that the broker remembers of a member.
 func (f *fleet) remembered(member string) (n int) {
-	f.inTerm(func(t *term) { n = t.accountOf(member).reservations })
+	f.inSession(func(t *session) { n = t.accounts.of(member).reservations })
 	return n
 }
 
 // used is what each placement uses of a cluster, by placement.
 func (f *fleet) used(cluster string) (used map[string]quantity.Amounts) {
-	f.inTerm(func(t *term) { used = maps.Clone(t.state.Cluster(cluster).Used) })
+	f.inSession(func(t *session) { used = maps.Clone(t.book.Cluster(cluster).Used) })
 	return used
 }
 
@@ -149,15 +149,15 @@ func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 		}
 		time.Sleep(retain - time.Minute)
 		synctest.Wait()
-		f.inTerm(func(term *term) {
-			if n := len(term.accountOf("rome").shut); n != 3*forgetAtOnce {
+		f.inSession(func(s *session) {
+			if n := len(s.accounts.of("rome").shut); n != 3*forgetAtOnce {
 				t.Errorf("%d keys are shut before their day is over", n)
 			}
 		})
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		f.inTerm(func(term *term) {
-			if n := len(term.state.ShutBefore(time.Now())); n != 0 {
+		f.inSession(func(s *session) {
+			if n := len(s.book.ShutBefore(time.Now())); n != 0 {
 				t.Errorf("%d keys are still shut", n)
 			}
 		})
@@ -256,12 +256,13 @@ func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
 				for _, cpu := range []string{"100m", "300m"} {
 					f.advertise("oslo", "100000", "64Ti", large(cpu))
 					var claimed int64
-					f.inTerm(func(term *term) {
-						if _, err := term.refreshAll(); err != nil {
+					f.inSession(func(s *session) {
+						if _, err := s.clusters.recordAllPending(); err != nil {
 							t.Fatal(err)
 						}
-						claimed = term.state.Cluster("oslo").Claimed()[corev1.ResourceMemory]
+						claimed = s.book.Cluster("oslo").Claimed()[corev1.ResourceMemory]
 					})
+					synctest.Wait() // until the journal has it
 					if want := int64(size.usages) * 256 << 20; claimed != want {
 						t.Errorf("%d of memory is claimed, want %d", claimed, want)
 					}
@@ -334,8 +335,8 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 		return out
 	}
 	count := func(f *fleet) (n int) {
-		f.inTerm(func(t *term) {
-			t.state.Reservations(func(r *ledger.Reservation) {
+		f.inSession(func(t *session) {
+			t.book.Reservations(func(r *ledger.Reservation) {
 				if r.EndReason == "" {
 					n++
 				}

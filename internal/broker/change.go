@@ -25,7 +25,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	}
 	e := edit{generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *session) error {
 		r, shut := t.find(clusterID, nameOrKey)
 		switch {
 		case shut:
@@ -48,8 +48,8 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 // cluster: generation is that of its object. A duration of 0 is the default one.
 func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.change(ctx, func(t *term) error {
-		r := t.state.Reservation(name)
+	err := b.change(ctx, func(t *session) error {
+		r := t.book.Reservation(name)
 		if r == nil {
 			return fault.New(fault.NotFound, "reservation %q is not in the book", name)
 		}
@@ -75,7 +75,7 @@ type edit struct {
 
 // edit changes how long a reservation is held, and how much. Other amounts are in force
 // once the provider's agent has agreed.
-func (t *term) edit(r *ledger.Reservation, e edit) error {
+func (t *session) edit(r *ledger.Reservation, e edit) error {
 	if r.EndReason != "" {
 		return fault.New(fault.Released, "reservation %q has ended (%s) and cannot be changed: make another", r.Name, endOf(r))
 	}
@@ -92,7 +92,7 @@ func (t *term) edit(r *ledger.Reservation, e edit) error {
 	case e.generation <= r.Generation:
 		return fault.New(fault.Conflict, "reservation %q: change %d was overtaken by change %d", r.Name, e.generation, r.Generation)
 	}
-	if err := t.b.config.Bounds.check(q); err != nil {
+	if err := t.config().Bounds.check(q); err != nil {
 		return err
 	}
 	until, err := t.newEnd(r, e.duration)
@@ -106,7 +106,7 @@ func (t *term) edit(r *ledger.Reservation, e edit) error {
 		}
 		change.Amounts = q.Amounts
 	}
-	t.b.opts.Log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
+	t.log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
 		"generation", e.generation, "duration", e.duration.String(), "until", until.Format(time.RFC3339), "resources", describe(q.Amounts))
 	if change.Amounts != nil || r.Pending != nil {
 		q.Amounts = r.Amounts
@@ -117,7 +117,7 @@ func (t *term) edit(r *ledger.Reservation, e edit) error {
 
 // of is what a reservation asks for once it is changed.
 func (e edit) of(r *ledger.Reservation) (*Request, error) {
-	q := askedFor(r)
+	q := requestOf(r)
 	q.Duration, q.Amounts = e.duration, e.amounts
 	if q.Amounts == nil {
 		q.Amounts = r.Wanted()
@@ -127,7 +127,7 @@ func (e edit) of(r *ledger.Reservation) (*Request, error) {
 
 // newEnd is when a reservation ends that is held for another duration. One that would be
 // over by now is refused.
-func (t *term) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
+func (t *session) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
 	until, now := t.until(r, duration), t.now()
 	if !until.After(now) {
 		return time.Time{}, fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or give the reservation back",
@@ -138,7 +138,7 @@ func (t *term) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time,
 
 // until is when a reservation ends that is held for a duration: it counts from where
 // the former duration did, or from now on while it waits.
-func (t *term) until(r *ledger.Reservation, duration time.Duration) time.Time {
+func (t *session) until(r *ledger.Reservation, duration time.Duration) time.Time {
 	switch {
 	case r.Waiting != nil && duration != 0 && r.Duration != 0:
 		return t.now().Add(r.Waiting.Left + duration - r.Duration)

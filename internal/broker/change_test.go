@@ -147,7 +147,7 @@ func TestARefusedChangeDoesNotEndAReservationThatIsRenewed(t *testing.T) {
 // reserveObject asks as a Reservation object of rome does.
 func (f *fleet) reserveObject(asked *v1.ReservationRequest) (*Request, *ReservationView) {
 	f.t.Helper()
-	q, err := requestOf("rome", "unused", asked)
+	q, err := readRequest("rome", "unused", asked)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ const (
 
 // keepCheckpoints writes a checkpoint now and then until the term ends. The last one
 // stands at position written.
-func (t *term) keepCheckpoints(ctx context.Context, written uint64) {
+func (t *session) keepCheckpoints(ctx context.Context, written uint64) {
 	ticker := time.NewTicker(checkpointCheck)
 	defer ticker.Stop()
 	for {
@@ -28,21 +28,21 @@ func (t *term) keepCheckpoints(ctx context.Context, written uint64) {
 		}
 		position, err := t.checkpoint(ctx, written)
 		if err != nil {
-			t.b.opts.Log.Error(err, "no checkpoint was written; the next start replays more", "position", written)
+			t.log.Error(err, "no checkpoint was written; the next start replays more", "position", written)
 			continue
 		}
 		written = position
 	}
 }
 
-func (t *term) checkpoint(ctx context.Context, written uint64) (uint64, error) {
+func (t *session) checkpoint(ctx context.Context, written uint64) (uint64, error) {
 	t.b.mu.Lock()
-	position, last := t.state.Position(), t.last
-	if t.b.term != t || last == nil || position < written+max(checkpointRecords, uint64(t.state.Size()/checkpointShare)) {
+	position, last := t.book.Position(), t.last
+	if t.b.session != t || last == nil || position < written+max(checkpointRecords, uint64(t.book.Size()/checkpointShare)) {
 		t.b.mu.Unlock()
 		return written, nil
 	}
-	frozen := t.state.Freeze()
+	frozen := t.book.Freeze()
 	t.b.mu.Unlock()
 	snapshot, err := frozen.Bytes()
 	if err != nil {

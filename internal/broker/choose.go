@@ -3,8 +3,6 @@ package broker
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
@@ -23,7 +21,7 @@ type choice struct {
 
 // choose picks a provider. What the winner last said of itself is written down
 // before it is held to it; if it then no longer serves, the choice is made again.
-func (t *term) choose(q *Request, tried []string) (*choice, error) {
+func (t *session) choose(q *Request, tried []string) (*choice, error) {
 	if !t.b.configured {
 		return nil, errUnconfigured()
 	}
@@ -31,9 +29,9 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 	for {
 		request := t.sought(q, tried)
 		winner, ok := t.pick(request, q.Target)
-		refresh := func() (bool, error) { return t.refresh(winner) }
+		refresh := func() (bool, error) { return t.clusters.recordPending(winner) }
 		if !ok {
-			refresh = t.refreshAll
+			refresh = t.clusters.recordAllPending
 		}
 		refreshed, err := refresh()
 		switch {
@@ -41,34 +39,21 @@ func (t *term) choose(q *Request, tried []string) (*choice, error) {
 			return nil, err
 		case refreshed:
 			// Who waits comes before who asks now.
-			t.wake()
+			t.queue.serve()
 			continue
 		case !ok:
 			return nil, t.whyNot(request, q)
-		case !woken && t.overtakes(q, winner):
+		case !woken && t.queue.wouldJump(q, winner):
 			// What became free a moment ago was not offered to who waits yet.
 			woken = true
-			t.wake()
+			t.queue.serve()
 		default:
 			return &choice{winner, t.explain(request, q.Target)}, nil
 		}
 	}
 }
 
-// refreshAll comes before a refusal: one of the offers may have just enough room.
-func (t *term) refreshAll() (bool, error) {
-	found := false
-	for _, id := range slices.Sorted(maps.Keys(t.presence)) {
-		refreshed, err := t.refresh(id)
-		if err != nil {
-			return false, err
-		}
-		found = found || refreshed
-	}
-	return found, nil
-}
-
-func (t *term) pick(request *decision.Request, target string) (string, bool) {
+func (t *session) pick(request *decision.Request, target string) (string, bool) {
 	if target == "" {
 		return decision.Decide(t.market, request)
 	}
@@ -76,24 +61,7 @@ func (t *term) pick(request *decision.Request, target string) (string, bool) {
 	return target, ok
 }
 
-// refresh records an offer that was too close to the recorded one to be worth it
-// until now, and says whether there was one.
-func (t *term) refresh(clusterID string) (bool, error) {
-	p := t.presenceOf(clusterID)
-	if p.pending == nil {
-		return false, nil
-	}
-	offer := p.pending
-	p.pending = nil
-	err := t.recordOffer(offer)
-	if errors.Is(err, ledger.ErrMalformed) || fault.ReasonOf(err) == fault.TooLarge {
-		// It was refused for good; what was recorded before still stands.
-		return false, nil
-	}
-	return true, err
-}
-
-func (t *term) explain(request *decision.Request, target string) ledger.Explanation {
+func (t *session) explain(request *decision.Request, target string) ledger.Explanation {
 	verdicts, winner, rejected := t.verdicts(request, target, shown)
 	candidates := make([]ledger.Candidate, len(verdicts))
 	for i, v := range verdicts {
@@ -112,7 +80,7 @@ type explained struct {
 
 // verdicts are those over the target, or over the best and so many candidates, with who
 // wins and how many were rejected for which reason.
-func (t *term) verdicts(request *decision.Request, target string, most int) ([]decision.Verdict, string, map[string]int32) {
+func (t *session) verdicts(request *decision.Request, target string, most int) ([]decision.Verdict, string, map[string]int32) {
 	rejected := map[string]int32{}
 	if target != "" {
 		verdict := decision.Judge(t.market, request, target)
@@ -152,7 +120,7 @@ func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 }
 
 // whyNot tells with all candidates; who passes it on shows of them what may be seen.
-func (t *term) whyNot(request *decision.Request, q *Request) *fault.Error {
+func (t *session) whyNot(request *decision.Request, q *Request) *fault.Error {
 	explanation := t.explain(request, q.Target)
 	e := fault.New(fault.NoCandidate, "%s", t.reasonsOf(q, explanation))
 	e.Candidates, e.Rejected = t.candidatesOf(explanation), explanation.Rejected()
@@ -161,20 +129,20 @@ func (t *term) whyNot(request *decision.Request, q *Request) *fault.Error {
 
 // reasonsOf says of each candidate that may be seen why it cannot hold a request, and
 // of the others how many cannot. A Reservation in the broker's cluster shows all.
-func (t *term) reasonsOf(q *Request, why ledger.Explanation) string {
+func (t *session) reasonsOf(q *Request, why ledger.Explanation) string {
 	var v Visibility
 	if q.Object == nil {
-		v = t.b.config.Visibility
+		v = t.config().Visibility
 	}
 	text := "no cluster can hold " + describe(q.Amounts) + ": " + tell(v.of(t.candidatesOf(why), "", q.Target), why.Rejected())
-	if percent := t.b.config.Headroom; percent > 0 {
+	if percent := t.config().Headroom; percent > 0 {
 		text += fmt.Sprintf("; %d %% of every cluster are kept back", percent)
 	}
 	return text
 }
 
 // candidatesOf are not to be changed: others have them too.
-func (t *term) candidatesOf(e ledger.Explanation) []v1.Candidate {
+func (t *session) candidatesOf(e ledger.Explanation) []v1.Candidate {
 	if e == t.explained.text {
 		return t.explained.candidates
 	}
@@ -198,11 +166,11 @@ func shownCandidate(c ledger.Candidate) v1.Candidate {
 
 // move grants a reservation its next placement on a provider that was not tried,
 // or lets it wait or ends it when there is none.
-func (t *term) move(r *ledger.Reservation) error {
+func (t *session) move(r *ledger.Reservation) error {
 	if r.Unclaimed {
 		return t.release(r, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
 	}
-	q, tried := again(r)
+	q, tried := requestAndTried(r)
 	c, err := t.choose(q, tried)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
 		return t.settleHomeless(r, why)
@@ -210,21 +178,21 @@ func (t *term) move(r *ledger.Reservation) error {
 	if err != nil {
 		return err
 	}
-	if !t.settling().IsZero() && t.overtakes(q, c.winner) {
+	if !t.recovery.deadline().IsZero() && t.queue.wouldJump(q, c.winner) {
 		return nil // its deadline is when that is over
 	}
-	t.b.opts.Log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.winner, "reason", r.Current().Withdrawn)
+	t.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.winner, "reason", r.Current().Withdrawn)
 	return t.record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
 }
 
 // settleHomeless is for a reservation for which there is no next placement: it waits, or
 // ends.
-func (t *term) settleHomeless(r *ledger.Reservation, why *fault.Error) error {
-	if !t.settling().IsZero() {
+func (t *session) settleHomeless(r *ledger.Reservation, why *fault.Error) error {
+	if !t.recovery.deadline().IsZero() {
 		return nil // its deadline is when that is over
 	}
 	if r.Queue {
-		return t.requeue(r, why)
+		return t.queue.requeue(r, why)
 	}
 	last := r.Current()
 	end := &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why)}
@@ -240,7 +208,7 @@ func (t *term) settleHomeless(r *ledger.Reservation, why *fault.Error) error {
 }
 
 // giveUp withdraws a placement and finds the next, where none stands beside it.
-func (t *term) giveUp(r *ledger.Reservation, p *ledger.Placement, reason string) error {
+func (t *session) giveUp(r *ledger.Reservation, p *ledger.Placement, reason string) error {
 	err := t.record(ledger.Event{Change: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,
 	}})
@@ -248,7 +216,7 @@ func (t *term) giveUp(r *ledger.Reservation, p *ledger.Placement, reason string)
 		return err
 	}
 	failpoint.Hit(failpoint.BrokerWithdrawn)
-	if !t.homeless(r) {
+	if !hasNoStandingPlacement(r) {
 		return nil // the one beside it stands on
 	}
 	return t.move(r)

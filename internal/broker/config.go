@@ -68,14 +68,14 @@ func (b *Broker) configure(c Config) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.config, b.configured = c, true
-	if b.term != nil {
-		b.term.market.SetRates(c.Rates)
-		b.term.setBudget()
-		b.term.setCeilings()
-		b.term.judgeAll()
-		b.term.reconsider()
-		b.term.reviewHolds()
-		b.term.wake()
+	if b.session != nil {
+		b.session.market.SetRates(c.Rates)
+		b.session.clusters.applyBudget()
+		b.session.clusters.recordCeilings()
+		b.session.clusters.updateAllFreshness()
+		b.session.queue.reconsider()
+		b.session.quotes.rescheduleAll()
+		b.session.queue.serve()
 	}
 }
 

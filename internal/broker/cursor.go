@@ -12,12 +12,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// cursor is a position in the journal as clusters are told of it:
+// cursor is a position in the journal, in the form in which clusters keep it:
 //
 //	<lineage>:<position>:<mac>
 //
-// The mac says that it was the broker who told: whoever makes one up must not have
-// the broker believe that it was restored.
+// The MAC proves that this broker issued it: nobody can make up a cursor to make the broker
+// believe that its journal was restored.
 type cursor struct {
 	lineage  string
 	position uint64
@@ -30,7 +30,7 @@ func (c cursor) text(key []byte) string {
 	return told + ":" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:15])
 }
 
-// parseCursor returns false for what this journal's broker never told.
+// parseCursor returns false for a cursor that no broker with this journal issued.
 func parseCursor(text string, key []byte) (cursor, bool) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
@@ -41,26 +41,26 @@ func parseCursor(text string, key []byte) (cursor, bool) {
 	return c, err == nil && hmac.Equal([]byte(c.text(key)), []byte(text))
 }
 
-// meaning of a cursor that a cluster shows.
+// meaning is what a cursor that a cluster shows says about the book.
 type meaning int
 
 const (
-	// followed: the cluster was told of nothing that the book does not have.
+	// followed: the book has every event that the cluster was told of.
 	followed meaning = iota
-	// strange: it was told by a broker of another history.
-	strange
-	// lost: it was told of positions that the book has lost.
+	// foreign: a broker with another history issued the cursor.
+	foreign
+	// lost: the cursor names positions that the book has lost.
 	lost
 )
 
-// read says what a cursor means, and after which position its holder has news.
-func read(text string, book *ledger.State) (meaning, uint64) {
+// readCursor returns what a cursor means, and the position after which its holder has news.
+func readCursor(text string, book *ledger.State) (meaning, uint64) {
 	if text == "" {
 		return followed, 0
 	}
 	c, authentic := parseCursor(text, book.Key())
 	if !authentic {
-		return strange, 0
+		return foreign, 0
 	}
 	end, known := book.LineageEnd(c.lineage)
 	switch {
@@ -69,14 +69,14 @@ func read(text string, book *ledger.State) (meaning, uint64) {
 	case known && c.lineage == book.Branch().ID:
 		return lost, c.position
 	case known, book.Restored():
-		// That this part is lost was noticed before.
-		return strange, 0
+		// The loss of this part was noticed before, and another lineage begun.
+		return foreign, 0
 	default:
 		return lost, c.position
 	}
 }
 
-// firstLineage is for a journal in which nobody was told of a position yet.
+// firstLineage is for a journal whose positions nobody was told of yet.
 func firstLineage() *ledger.Lineage {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails, see crypto/rand
@@ -86,11 +86,11 @@ func firstLineage() *ledger.Lineage {
 func lineageID() string { return strings.ToLower(rand.Text()[:16]) }
 
 // cursor of the newest position.
-func (t *term) cursor() string { return t.cursorAt(t.state.Position()) }
+func (t *session) cursor() string { return t.cursorAt(t.book.Position()) }
 
-func (t *term) cursorAt(position uint64) string { return cursorOf(t.state, position) }
+func (t *session) cursorAt(position uint64) string { return cursorOf(t.book, position) }
 
-// cursorOf a position in a book, "" before its first lineage.
+// cursorOf returns the cursor of a position in a book, "" before its first lineage.
 func cursorOf(book *ledger.State, position uint64) string {
 	if b := book.Branch(); b != nil {
 		return cursor{b.ID, position}.text(book.Key())

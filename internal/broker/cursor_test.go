@@ -25,7 +25,7 @@ func FuzzCursor(f *testing.F) {
 		if c, authentic := parseCursor(shown, key); authentic && c.text(key) != shown {
 			t.Errorf("%q is read as %+v, which is told as %q", shown, c, c.text(key))
 		}
-		meant, after := read(shown, book)
+		meant, after := readCursor(shown, book)
 		if _, authentic := parseCursor(shown, key); !authentic && (meant == lost || after != 0) {
 			t.Errorf("%q was made up, and means %d after %d", shown, meant, after)
 		}

@@ -49,7 +49,7 @@ const excessDue = "excess/"
 const excessEvery = time.Minute
 
 // exceeded takes a report of excess in. Of several in a minute the last figures count.
-func (t *term) exceeded(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
+func (t *session) exceeded(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
 	if p.ProviderGone || !p.Excess.Grows(pods, amounts) {
 		return nil
 	}
@@ -60,31 +60,31 @@ func (t *term) exceeded(r *ledger.Reservation, p *ledger.Placement, pods int32, 
 			e.Pods, e.Amounts = max(e.Pods, known.Pods), e.Amounts.Max(known.Amounts)
 		}
 		t.exceeding[name] = e
-		t.due.set(excessDue+name, p.Excess.At.Add(excessEvery))
+		t.deadlines.set(excessDue+name, p.Excess.At.Add(excessEvery))
 		return nil
 	}
 	return t.recordExcess(e)
 }
 
-func (t *term) recordExcess(e *ledger.Exceed) error {
-	r := t.state.Reservation(e.Name)
+func (t *session) recordExcess(e *ledger.Exceed) error {
+	r := t.book.Reservation(e.Name)
 	provider := r.Placement(e.Placement).Provider
 	if err := t.record(ledger.Event{Change: e}); err != nil {
 		return err
 	}
-	t.b.opts.Log.Info("requester ran more than it was granted", "reservation", e.Name, "placement", e.Placement, "requester", r.Requester,
+	t.log.Info("requester ran more than it was granted", "reservation", e.Name, "placement", e.Placement, "requester", r.Requester,
 		"provider", provider, "evictedPods", e.Pods, "excess", describe(e.Amounts))
 	return nil
 }
 
 // expireExcess writes down what was reported within a minute of an earlier report.
-func (t *term) expireExcess(name string) {
+func (t *session) expireExcess(name string) {
 	e := t.exceeding[name]
 	delete(t.exceeding, name)
 	if e == nil {
 		return
 	}
-	r := t.state.Reservation(e.Name)
+	r := t.book.Reservation(e.Name)
 	if r == nil {
 		return
 	}
@@ -92,7 +92,7 @@ func (t *term) expireExcess(name string) {
 		return
 	}
 	if err := t.recordExcess(e); err != nil {
-		t.b.opts.Log.Error(err, "an excess could not be written down; it is lost unless it is reported again", "placement", name)
+		t.log.Error(err, "an excess could not be written down; it is lost unless it is reported again", "placement", name)
 	}
 }
 

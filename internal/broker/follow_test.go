@@ -84,9 +84,9 @@ func TestAFollowerBeginsWhenItCan(t *testing.T) {
 // snapshot is the broker's book as a checkpoint holds it.
 func (f *fleet) snapshot() (book []byte) {
 	f.t.Helper()
-	f.inTerm(func(t *term) {
+	f.inSession(func(t *session) {
 		var err error
-		if book, err = t.state.Snapshot(); err != nil {
+		if book, err = t.book.Snapshot(); err != nil {
 			f.t.Fatal(err)
 		}
 	})

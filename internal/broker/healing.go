@@ -10,141 +10,174 @@ import (
 )
 
 const (
-	// healEvery is when another provider is looked for again where there was none.
-	healEvery = 30 * time.Second
-	// healPause is how often that is done for who has room now, at most: as many may wait
-	// as a lost provider served.
-	healPause = 5 * time.Second
+	// healRetry is how long a reservation waits before it looks again for another provider.
+	healRetry = 30 * time.Second
+	// healEarlyRetry is the least time between two early retries after capacity was freed. A
+	// lost provider may have served thousands of reservations, which all retry together.
+	healEarlyRetry = 5 * time.Second
 )
 
-// healBy is when the next step of a reservation's healing is due, zero if none is.
-//
-// Agents could not be heard while the broker was away: nothing is taken from a provider
-// before it had the time to speak to this one. One that called a placement back has spoken.
-func (t *term) healBy(r *ledger.Reservation) time.Time {
-	switch t.state.Healing(r) {
-	case ledger.HealNothing:
-		return time.Time{}
-	case ledger.HealBegin:
-		heard := t.began
-		if r.CalledBack() == nil {
-			heard = t.began.Add(staleAfter)
+// healing moves reservations from a provider that is lost, or that called them back, to
+// another one. Every step follows from the book, so a broker that stopped between two steps
+// goes on with the next. Only the times of retries live here.
+type healing struct {
+	s *session
+	// retryAt is when to look for another provider again, by reservation.
+	retryAt map[string]time.Time
+	// earlyRetryAt is the newest early retry: after capacity was freed somewhere, reservations
+	// look for a provider at this time instead of at retryAt.
+	earlyRetryAt time.Time
+	// tried reports whether any reservation has looked for a provider since earlyRetryAt was
+	// set.
+	tried bool
+	// refreshAt is the earliest time at which all pending offers are recorded again for
+	// healing.
+	refreshAt time.Time
+}
+
+func newHealing(s *session) healing { return healing{s: s, retryAt: map[string]time.Time{}} }
+
+func (h *healing) observe(e event) {
+	switch change := e.Change.(type) {
+	case *ledger.Forget:
+		for _, name := range change.Names {
+			delete(h.retryAt, name)
 		}
-		return later(later(heard, t.settling()), t.healAgain[r.Name])
-	default:
-		return t.now()
+	case *ledger.Withdraw:
+		delete(h.retryAt, change.Name) // the next provider can be tried at once
 	}
 }
 
-// heals is whether a step of healing comes before anything else that is due.
-func (t *term) heals(r *ledger.Reservation) bool {
-	by, otherwise := t.healBy(r), t.deadlineOf(r)
-	return !by.IsZero() && !by.After(t.now()) && (otherwise.IsZero() || otherwise.After(t.now()))
+// dueAt returns when the next step of a reservation's healing is due, zero if none is.
+//
+// While the broker was away agents could not reach it. So healing starts only after every
+// provider had the time to report to this session. A provider that called the placement back
+// has reported already.
+func (h *healing) dueAt(r *ledger.Reservation) time.Time {
+	switch h.s.book.Healing(r) {
+	case ledger.HealNothing:
+		return time.Time{}
+	case ledger.HealBegin:
+		heard := h.s.began
+		if r.CalledBack() == nil {
+			heard = h.s.began.Add(staleAfter)
+		}
+		return later(later(heard, h.s.recovery.deadline()), h.retryAt[r.Name])
+	default:
+		return h.s.now()
+	}
 }
 
-// heal does the next step. All of them follow from the book: a broker that stopped
-// between two of them goes on.
-func (t *term) heal(r *ledger.Reservation) error {
+// isDue reports whether a healing step is due now and no other deadline is.
+func (h *healing) isDue(r *ledger.Reservation) bool {
+	by, otherwise := h.dueAt(r), h.s.deadlines.withoutHealing(r)
+	return !by.IsZero() && !by.After(h.s.now()) && (otherwise.IsZero() || otherwise.After(h.s.now()))
+}
+
+// advance carries out the next healing step of a reservation.
+func (h *healing) advance(r *ledger.Reservation) error {
 	p := r.Current()
-	switch t.state.Healing(r) {
+	switch h.s.book.Healing(r) {
 	case ledger.HealBegin:
-		return t.beginHealing(r)
+		return h.begin(r)
 	case ledger.HealFinish:
 		older := r.Beside(p)
-		return t.leave(r, older, r.WhyLeft(older))
+		return h.leave(r, older, r.WhyLeft(older))
 	case ledger.HealReturn:
-		return t.leave(r, p, ledger.ProviderBack)
+		return h.leave(r, p, ledger.ProviderBack)
 	}
 	return nil
 }
 
-// beginHealing grants a placement beside the one that is to be left. Where no cluster has
-// room everything stays as it is.
-func (t *term) beginHealing(r *ledger.Reservation) error {
+// begin grants a placement on another provider, beside the one to be left. If no cluster has
+// room, nothing changes until the next retry.
+func (h *healing) begin(r *ledger.Reservation) error {
 	left := r.Current()
-	t.healAgain[r.Name], t.healTried = t.now().Add(healEvery), true
-	q, tried := again(r)
-	if may, err := t.mayHeal(r, q, tried); !may || err != nil {
+	h.retryAt[r.Name], h.tried = h.s.now().Add(healRetry), true
+	q, tried := requestAndTried(r)
+	if can, err := h.canBegin(r, q, tried); !can || err != nil {
 		return err
 	}
-	c, err := t.choose(q, tried)
+	c, err := h.s.choose(q, tried)
 	if fault.ReasonOf(err) == fault.NoCandidate {
-		return nil // it was taken for who waits
+		return nil // a waiting request was served first
 	}
 	if err != nil {
 		return err
 	}
-	err = t.record(ledger.Event{Change: &ledger.Heal{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
+	err = h.s.record(ledger.Event{Change: &ledger.Heal{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
 	if errors.Is(err, ledger.ErrTaken) {
-		return nil // the decision changed what it was made for
+		return nil // recording offers for the decision has changed the reservation
 	}
 	if err == nil {
-		t.b.opts.Log.Info("another provider gets a placement beside the one that is left", "reservation", r.Name, "left", left.Provider,
-			"reason", r.WhyLeft(left), "target", c.winner)
+		h.s.log.Info("healing: granted a placement on another provider", "reservation", r.Name, "from", left.Provider,
+			"reason", r.WhyLeft(left), "to", c.winner)
 	}
 	return err
 }
 
-// mayHeal is whether there is somebody to take a reservation over, and somebody to peer
-// with: a requester that is silent too would let every provider try in vain. It spares
-// the reasons of a refusal that nobody reads, of as many reservations as the lost
-// provider has.
-func (t *term) mayHeal(r *ledger.Reservation, q *Request, tried []string) (bool, error) {
-	if t.state.HasAgent(r.Requester) && t.presenceOf(r.Requester).phase != ClusterActive {
+// canBegin reports whether another provider has room and the requester could peer with it. A
+// silent requester could not: every provider in turn would wait for it in vain.
+//
+// It does not explain a refusal. Explanations are expensive, nobody reads them here, and every
+// reservation on a lost provider would need one.
+func (h *healing) canBegin(r *ledger.Reservation, q *Request, tried []string) (bool, error) {
+	if h.s.book.HasAgent(r.Requester) && h.s.clusters.of(r.Requester).phase != ClusterActive {
 		return false, nil
 	}
-	if _, ok := t.pick(t.sought(q, tried), q.Target); ok || t.now().Before(t.healRefresh) {
+	if _, ok := h.s.pick(h.s.sought(q, tried), q.Target); ok || h.s.now().Before(h.refreshAt) {
 		return ok, nil
 	}
-	t.healRefresh = t.now().Add(time.Second)
-	refreshed, err := t.refreshAll()
+	h.refreshAt = h.s.now().Add(time.Second)
+	refreshed, err := h.s.clusters.recordAllPending()
 	if !refreshed || err != nil {
 		return false, err
 	}
-	_, ok := t.pick(t.sought(q, tried), q.Target)
+	_, ok := h.s.pick(h.s.sought(q, tried), q.Target)
 	return ok, nil
 }
 
-// hurryHealing has another provider looked for again where there was none: some cluster
-// may have room now.
-func (t *term) hurryHealing() {
-	if !t.healTried {
-		return // it will be
+// retrySoon moves retries forward, because a cluster may have room now.
+func (h *healing) retrySoon() {
+	if !h.tried {
+		return // every retry is at earlyRetryAt already
 	}
-	t.healTried = false
-	if !t.healHurried.After(t.now()) {
-		t.healHurried = later(t.now(), t.healHurried.Add(healPause))
+	h.tried = false
+	if !h.earlyRetryAt.After(h.s.now()) {
+		h.earlyRetryAt = later(h.s.now(), h.earlyRetryAt.Add(healEarlyRetry))
 	}
-	for name, again := range t.healAgain {
-		if again.After(t.healHurried) {
-			t.healAgain[name] = t.healHurried
-			t.due.set(name, t.deadline(t.state.Reservation(name)))
+	for name, at := range h.retryAt {
+		if at.After(h.earlyRetryAt) {
+			h.retryAt[name] = h.earlyRetryAt
+			h.s.deadlines.reschedule(h.s.book.Reservation(name))
 		}
 	}
 }
 
-// leave gives one of two placements up. Its provider holds it until it has confirmed.
-func (t *term) leave(r *ledger.Reservation, p *ledger.Placement, why string) error {
-	t.b.opts.Log.Info("one of two placements is given up", "reservation", r.Name, "from", p.Provider, "stays", r.Beside(p).Provider, "reason", why)
-	return t.record(ledger.Event{Change: &ledger.Withdraw{
+// leave withdraws one of two placements. Its provider holds the capacity until it has
+// confirmed.
+func (h *healing) leave(r *ledger.Reservation, p *ledger.Placement, why string) error {
+	h.s.log.Info("healing: gave up one of two placements", "reservation", r.Name, "from", p.Provider, "to", r.Beside(p).Provider, "reason", why)
+	return h.s.record(ledger.Event{Change: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: why,
 	}})
 }
 
-// lostProvider is the provider that a reservation counts on and that is silent, and
-// when it was heard last; "" if none is. Where two serve it, it is the older one first.
-func (t *term) lostProvider(r *ledger.Reservation) (string, time.Time) {
+// silentProvider returns the silent provider that a reservation rests on and when it was last
+// heard, "" if none is silent. If both of two providers are silent, it is the older
+// placement's.
+func (h *healing) silentProvider(r *ledger.Reservation) (string, time.Time) {
 	for i := range r.Placements {
 		p := &r.Placements[i]
-		if since := t.state.Cluster(p.Provider).LostSince; r.Stands(p) && !since.IsZero() {
+		if since := h.s.book.Cluster(p.Provider).LostSince; r.Stands(p) && !since.IsZero() {
 			return p.Provider, since
 		}
 	}
 	return "", time.Time{}
 }
 
-// healingMessage says what happens while two placements stand; "" else.
-func (t *term) healingMessage(r *ledger.Reservation) string {
+// message describes the state while two placements stand, "" otherwise.
+func (h *healing) message(r *ledger.Reservation) string {
 	p := r.Current()
 	older := r.Beside(p)
 	if older == nil {

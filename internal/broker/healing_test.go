@@ -211,7 +211,7 @@ func TestWithoutAnotherClusterALostProviderIsWaitedFor(t *testing.T) {
 		f.pass(10*time.Minute, "paris")
 		f.wantPlacements(r, "without another cluster", untouched)
 		f.advertise("oslo", "16", "64Gi")
-		f.pass(healPause, "paris")
+		f.pass(healEarlyRetry, "paris")
 		f.wantPlacements(r, "with one", "Active: paris=Ready oslo=Assigned")
 	})
 }

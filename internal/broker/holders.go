@@ -7,39 +7,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// holders are the reservations that may be told to make room for another one: they
-// stand, were asked for, have no notice yet, are not called back and are not between two
-// providers.
+// holders are the reservations that may have to make room for another one: they stand, their
+// requester wants them, and they have no notice, no recall and no second placement.
 type holders struct {
-	// on is the priority of each, by cluster.
+	// on holds the priority of each holder, by cluster.
 	on map[string]map[*ledger.Reservation]int32
-	// count of them, by priority.
+	// count is the number of holders, by priority.
 	count map[int32]int
 }
 
 func newHolders() holders {
 	return holders{on: map[string]map[*ledger.Reservation]int32{}, count: map[int32]int{}}
-}
-
-// noteHolder brings the holders in step with a reservation that changed. On the cluster of a
-// new one there may be room now for somebody who waits.
-func (t *term) noteHolder(r *ledger.Reservation) {
-	h, p := &t.holders, r.Current()
-	has := r.Stands(p) && r.Notice == nil && r.CalledBack() == nil && !r.Unclaimed && r.Beside(p) == nil
-	var priority int32
-	if has {
-		priority = t.priority(r)
-		if was, had := h.on[p.Provider][r]; had && was == priority {
-			return
-		}
-	}
-	for i := range r.Placements {
-		h.remove(r.Placements[i].Provider, r)
-	}
-	if has {
-		h.add(p.Provider, r, priority)
-		t.waiters.stirred[p.Provider] = true
-	}
 }
 
 func (h *holders) add(clusterID string, r *ledger.Reservation, priority int32) {
@@ -63,7 +41,7 @@ func (h *holders) remove(clusterID string, r *ledger.Reservation) {
 	}
 }
 
-// lowest priority of any of them, false if there are none.
+// lowest returns the lowest priority of all holders, false if there are none.
 func (h *holders) lowest() (int32, bool) {
 	if len(h.count) == 0 {
 		return 0, false
@@ -71,7 +49,7 @@ func (h *holders) lowest() (int32, bool) {
 	return slices.Min(slices.Collect(maps.Keys(h.count))), true
 }
 
-// lowestOn is lowest of those on a cluster.
+// lowestOn is lowest for one cluster.
 func (h *holders) lowestOn(clusterID string) (int32, bool) {
 	if len(h.on[clusterID]) == 0 {
 		return 0, false
@@ -79,7 +57,7 @@ func (h *holders) lowestOn(clusterID string) (int32, bool) {
 	return slices.Min(slices.Collect(maps.Values(h.on[clusterID]))), true
 }
 
-// all of them, in no order.
+// all returns the holders in no order.
 func (h *holders) all() []*ledger.Reservation {
 	var out []*ledger.Reservation
 	for _, on := range h.on {

@@ -17,11 +17,11 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	for {
 		var list *v1.InstructionList
 		var changed, ended <-chan struct{}
-		err := b.change(context.WithoutCancel(ctx), func(t *term) error {
+		err := b.change(context.WithoutCancel(ctx), func(t *session) error {
 			n := t.newsOf(clusterID)
-			t.witness(clusterID, cursor)
+			t.recovery.witness(clusterID, cursor)
 			t.noteFetch(clusterID)
-			_, after := read(cursor, t.state)
+			_, after := readCursor(cursor, t.book)
 			list = t.instructions(clusterID, n, after)
 			changed, ended = n.changed, b.ended
 			return nil
@@ -40,14 +40,14 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 
 // noteFetch has the time that a provider has to acknowledge begin when it can know of
 // what it was given in an earlier term.
-func (t *term) noteFetch(clusterID string) {
-	p := t.presenceOf(clusterID)
+func (t *session) noteFetch(clusterID string) {
+	p := t.clusters.of(clusterID)
 	if !p.fetched.IsZero() {
 		return
 	}
 	p.fetched = t.now()
 	for _, r := range t.concerned(clusterID) {
-		t.due.set(r.Name, t.deadline(r))
+		t.deadlines.reschedule(r)
 	}
 }
 
@@ -55,16 +55,16 @@ func (t *term) noteFetch(clusterID string) {
 // with the cursor that it got. A reservation is told of as a whole.
 const pageOfInstructions = 512
 
-func (t *term) instructions(clusterID string, n *news, after uint64) *v1.InstructionList {
+func (t *session) instructions(clusterID string, n *news, after uint64) *v1.InstructionList {
 	list := &v1.InstructionList{
 		Cursor:       t.cursor(),
-		Announce:     t.wants(clusterID),
+		Announce:     t.recovery.wantsAnnouncement(clusterID),
 		Instructions: []v1.Instruction{},
 	}
 	if after == 0 {
 		list.Instructions = append(list.Instructions, t.voided(clusterID)...)
 	}
-	for _, r := range n.since(after, t.state) {
+	for _, r := range n.since(after, t.book) {
 		if len(list.Instructions)+len(list.Requests) >= pageOfInstructions {
 			break
 		}
@@ -89,15 +89,15 @@ func (t *term) instructions(clusterID string, n *news, after uint64) *v1.Instruc
 }
 
 // requestNews tells of a request that no instruction speaks of.
-func (t *term) requestNews(clusterID string, r *ledger.Reservation) *v1.RequestNews {
+func (t *session) requestNews(clusterID string, r *ledger.Reservation) *v1.RequestNews {
 	if r.Requester != clusterID || r.RequestKey() == "" || r.Waiting == nil && len(r.Placements) > 0 {
 		return nil
 	}
-	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(t.state.Phase(r))}
+	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(t.book.Phase(r))}
 }
 
 // voided ends what the cluster claimed as a requester and no provider has.
-func (t *term) voided(clusterID string) []v1.Instruction {
+func (t *session) voided(clusterID string) []v1.Instruction {
 	var out []v1.Instruction
 	for _, ref := range t.recovery.void[clusterID] {
 		out = append(out, v1.Instruction{
@@ -108,23 +108,23 @@ func (t *term) voided(clusterID string) []v1.Instruction {
 	return out
 }
 
-func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.InstructionRole) v1.Instruction {
+func (t *session) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.InstructionRole) v1.Instruction {
 	in := v1.Instruction{
 		Reservation:      r.Name,
 		Placement:        p.Number,
 		Role:             role,
-		State:            v1.InstructionState(t.state.Instruction(r, p)),
+		State:            v1.InstructionState(t.book.Instruction(r, p)),
 		Acknowledged:     !p.AcknowledgedAt.IsZero(),
 		ConsumerID:       r.Requester,
 		ProviderID:       p.Provider,
-		ProviderEndpoint: t.state.Cluster(p.Provider).Endpoint,
+		ProviderEndpoint: t.book.Cluster(p.Provider).Endpoint,
 		Resources:        wire.FromAmounts(r.AgreedWith(p)),
 		RemainingSeconds: t.remaining(r),
-		Notice:           t.noticeOf(r, p),
+		Notice:           t.preemption.notice(r, p),
 	}
 	if role == v1.InstructionRoleConsumer {
-		in.Key, in.Unattended = r.RequestKey(), !t.state.HasAgent(p.Provider)
-		if since := t.state.Cluster(p.Provider).LostSince; !since.IsZero() && r.Stands(p) {
+		in.Key, in.Unattended = r.RequestKey(), !t.book.HasAgent(p.Provider)
+		if since := t.book.Cluster(p.Provider).LostSince; !since.IsZero() && r.Stands(p) {
 			silent := t.now().Sub(since).Seconds()
 			in.ProviderSilentSeconds = &silent
 		}
@@ -138,7 +138,7 @@ func (t *term) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.I
 }
 
 // remaining seconds of a reservation with a duration, nil for one that is renewed.
-func (t *term) remaining(r *ledger.Reservation) *float64 {
+func (t *session) remaining(r *ledger.Reservation) *float64 {
 	if r.Duration == 0 || r.Waiting != nil {
 		return nil
 	}

@@ -13,239 +13,264 @@ import (
 )
 
 const (
-	// linksDue marks an entry of deadlines that speaks of what a cluster told of its ways
-	// to others.
+	// linksDue prefixes deadlines of the links that a requester reported.
 	linksDue = "links/"
-	// mostLinks is of how many providers it is remembered whether one cluster reaches them:
-	// what is known, and what is done to know it, grows with clusters and not with pairs.
-	mostLinks = 64
-	// mostPeers is how many of them it is asked to look at in one answer.
-	mostPeers = 16
-	// linkLasts is how long what was told counts. Nobody stays left out for want of news.
-	linkLasts = 10 * time.Minute
-	// lookAgain and retryAgain are after what time one that is reachable, and one that is
-	// not, is to be looked at again: the latter with the next advertisement.
-	lookAgain  = linkLasts / 2
-	retryAgain = advertiseEvery / 2
+	// maxLinks is how many links of one requester are remembered. It keeps memory and probes
+	// proportional to clusters rather than to pairs of clusters.
+	maxLinks = 64
+	// maxPeers is how many providers one answer asks a requester to probe.
+	maxPeers = 16
+	// linkTTL is how long a report counts. A provider is not left out for want of newer ones.
+	linkTTL = 10 * time.Minute
+	// reachableProbe and unreachableProbe are how long after the last report a link is probed
+	// again. An unreachable one is probed with every advertisement.
+	reachableProbe   = linkTTL / 2
+	unreachableProbe = advertiseEvery / 2
 )
 
-// unreachable is why a consumer gives a placement up whose provider it cannot reach.
+// unreachable is the reason with which a requester gives up a placement whose provider it
+// cannot reach.
 const unreachable = string(decision.Unreachable)
 
-// link is what a cluster told of its way to a provider. It is not in the journal: it is
-// asked for again sooner than a takeover is noticed, and who is not asked in time finds
-// out when it peers.
+// link is what a requester reported about reaching a provider's API server.
 type link struct {
-	// at is when it was told last, since when it was not reachable, zero if it is.
-	at, since time.Time
-	roundTrip time.Duration
+	reportedAt time.Time
+	// unreachableSince is zero if the provider is reachable.
+	unreachableSince time.Time
+	roundTrip        time.Duration
 }
 
-// overdue is whether it is time to look again.
-func (l link) overdue(now time.Time) bool {
-	after := lookAgain
-	if !l.since.IsZero() {
-		after = retryAgain
+// isOverdue reports whether the link is to be probed again.
+func (l link) isOverdue(now time.Time) bool {
+	after := reachableProbe
+	if !l.unreachableSince.IsZero() {
+		after = unreachableProbe
 	}
-	return now.Sub(l.at) >= after
+	return now.Sub(l.reportedAt) >= after
 }
 
-// takeLinks notes what a cluster tells of its ways to others. What it says of an address
-// that is not the cluster's any more says nothing.
-func (t *term) takeLinks(requester string, links []v1.Link) {
-	if len(links) == 0 {
+// links knows which requester reaches which provider, and asks agents to probe. It is not
+// journaled: after a takeover agents report again before the new leader is noticed, and a
+// requester that was not asked in time finds out when it peers.
+type links struct {
+	s *session
+	// of holds the reported links by requester and provider.
+	of map[string]map[string]link
+	// endpoints are the addresses that the links to a provider are about.
+	endpoints map[string]string
+}
+
+func newLinks(s *session) links {
+	return links{s: s, of: map[string]map[string]link{}, endpoints: map[string]string{}}
+}
+
+func (l *links) observe(e event) {
+	if offer, ok := e.Change.(*ledger.Offer); ok {
+		l.dropOutdated(l.s.book.Cluster(offer.ClusterID))
+	}
+}
+
+// report takes in the links that a requester reports. Reports about an outdated endpoint are
+// ignored.
+func (l *links) report(requester string, reported []v1.Link) {
+	if len(reported) == 0 {
 		return
 	}
-	for i := range links {
-		said := &links[i]
-		c := t.state.Cluster(said.ClusterID)
-		if c == nil || said.ClusterID == requester || c.Endpoint != said.EndpointURL {
+	for i := range reported {
+		report := &reported[i]
+		c := l.s.book.Cluster(report.ClusterID)
+		if c == nil || report.ClusterID == requester || c.Endpoint != report.EndpointURL {
 			continue
 		}
-		if said.Reachable {
-			t.setLink(requester, c, link{at: t.now(), roundTrip: time.Duration(said.RoundTripMicroseconds) * time.Microsecond}, "")
+		if report.Reachable {
+			l.set(requester, c, link{reportedAt: l.s.now(), roundTrip: time.Duration(report.RoundTripMicroseconds) * time.Microsecond}, "")
 			continue
 		}
-		t.cannotReach(requester, c, said.Message)
+		l.setUnreachable(requester, c, report.Message)
 	}
-	t.awaitLinks(requester)
+	l.setDeadline(requester)
 }
 
-func (t *term) cannotReach(requester string, c *ledger.Cluster, why string) {
-	now := t.now()
-	l := link{at: now, since: now}
-	if known := t.presenceOf(requester).links[c.ClusterID]; !known.since.IsZero() {
-		l.since = known.since
+// reportUnreachable takes in that a requester could not peer with a provider.
+func (l *links) reportUnreachable(requester string, c *ledger.Cluster, why string) {
+	l.setUnreachable(requester, c, why)
+	l.setDeadline(requester)
+}
+
+func (l *links) setUnreachable(requester string, c *ledger.Cluster, why string) {
+	now := l.s.now()
+	is := link{reportedAt: now, unreachableSince: now}
+	if was := l.of[requester][c.ClusterID]; !was.unreachableSince.IsZero() {
+		is.unreachableSince = was.unreachableSince
 	}
-	text := fmt.Sprintf("%s cannot reach %s since %s", requester, c.Endpoint, l.since.Format(time.RFC3339))
+	detail := fmt.Sprintf("%s cannot reach %s since %s", requester, c.Endpoint, is.unreachableSince.Format(time.RFC3339))
 	if why != "" {
-		text += ": " + wire.Clip(why, 256)
+		detail += ": " + wire.Clip(why, 256)
 	}
-	t.setLink(requester, c, l, text)
+	l.set(requester, c, is, detail)
 }
 
-// setLink has decisions know of a link; detail is why it cannot be used. Whoever has set
-// some calls awaitLinks.
-func (t *term) setLink(requester string, c *ledger.Cluster, l link, detail string) {
-	p := t.presenceOf(requester)
-	if p.links == nil {
-		p.links = map[string]link{}
+// set stores a link and passes it on to the market; detail says why it cannot be used.
+func (l *links) set(requester string, c *ledger.Cluster, is link, detail string) {
+	mine := l.of[requester]
+	if mine == nil {
+		mine = map[string]link{}
+		l.of[requester] = mine
 	}
-	was, known := p.links[c.ClusterID]
-	if !known && len(p.links) >= mostLinks {
-		t.dropLink(requester, p.oldestLink())
+	was, known := mine[c.ClusterID]
+	if !known && len(mine) >= maxLinks {
+		l.drop(requester, l.oldest(requester))
 	}
-	p.links[c.ClusterID] = l
-	t.market.SetLink(requester, c.ClusterID, decision.Link{
-		Measured: l.since.IsZero(), Latency: l.roundTrip, Unreachable: !l.since.IsZero(), Detail: detail,
+	mine[c.ClusterID], l.endpoints[c.ClusterID] = is, c.Endpoint
+	l.s.market.SetLink(requester, c.ClusterID, decision.Link{
+		Measured: is.unreachableSince.IsZero(), Latency: is.roundTrip, Unreachable: !is.unreachableSince.IsZero(), Detail: detail,
 	})
-	if was.since.Equal(l.since) {
+	if was.unreachableSince.Equal(is.unreachableSince) {
 		return
 	}
-	t.showLinks(requester)
-	if l.since.IsZero() {
-		t.grew(c.ClusterID) // who waits may go there now
+	l.publish(requester)
+	if is.unreachableSince.IsZero() {
+		l.s.queue.noteFreed(c.ClusterID) // waiting requests may be granted there now
 	}
 }
 
-func (t *term) dropLink(requester, provider string) {
-	p := t.presenceOf(requester)
-	was := p.links[provider]
-	delete(p.links, provider)
-	t.market.SetLink(requester, provider, decision.Link{})
-	if !was.since.IsZero() {
-		t.showLinks(requester)
-		t.grew(provider)
+func (l *links) drop(requester, provider string) {
+	was := l.of[requester][provider]
+	delete(l.of[requester], provider)
+	l.s.market.SetLink(requester, provider, decision.Link{})
+	if !was.unreachableSince.IsZero() {
+		l.publish(requester)
+		l.s.queue.noteFreed(provider)
 	}
 }
 
-// showLinks has it shown which providers a cluster cannot reach, if it has advertised.
-func (t *term) showLinks(requester string) {
-	if t.state.Cluster(requester) != nil {
-		t.b.feed.cluster(requester)
+// dropOutdated drops the links to a cluster that has another endpoint now.
+func (l *links) dropOutdated(c *ledger.Cluster) {
+	if was, known := l.endpoints[c.ClusterID]; known && was != "" && was != c.Endpoint {
+		for requester, mine := range l.of {
+			if _, known := mine[c.ClusterID]; known {
+				l.drop(requester, c.ClusterID)
+			}
+		}
+		delete(l.endpoints, c.ClusterID)
 	}
 }
 
-// Shut is a provider that a cluster cannot reach.
-type Shut struct {
+// publish has the status of a requester's ClusterAdvertisement updated, if it has one.
+func (l *links) publish(requester string) {
+	if l.s.book.Cluster(requester) != nil {
+		l.s.b.feed.cluster(requester)
+	}
+}
+
+// UnreachableProvider is a provider that a cluster cannot reach.
+type UnreachableProvider struct {
 	ClusterID string
 	Since     time.Time
 }
 
-// shutTo are those that a cluster cannot reach, by name.
-func (p *presence) shutTo() []Shut {
-	var out []Shut
-	for id, l := range p.links {
-		if !l.since.IsZero() {
-			out = append(out, Shut{id, l.since})
+// unreachableFrom returns the providers that a requester cannot reach, by name.
+func (l *links) unreachableFrom(requester string) []UnreachableProvider {
+	var out []UnreachableProvider
+	for id, is := range l.of[requester] {
+		if !is.unreachableSince.IsZero() {
+			out = append(out, UnreachableProvider{id, is.unreachableSince})
 		}
 	}
-	slices.SortFunc(out, func(a, b Shut) int { return strings.Compare(a.ClusterID, b.ClusterID) })
+	slices.SortFunc(out, func(a, b UnreachableProvider) int { return strings.Compare(a.ClusterID, b.ClusterID) })
 	return out
 }
 
-// oldestLink is of which nothing was told for longest.
-func (p *presence) oldestLink() string {
-	oldest := ""
-	for id, l := range p.links {
-		if o := p.links[oldest]; oldest == "" || l.at.Before(o.at) || l.at.Equal(o.at) && id < oldest {
+// oldest returns the provider whose report is oldest, "" if the requester reported none.
+func (l *links) oldest(requester string) string {
+	oldest, mine := "", l.of[requester]
+	for id, is := range mine {
+		if o := mine[oldest]; oldest == "" || is.reportedAt.Before(o.reportedAt) || is.reportedAt.Equal(o.reportedAt) && id < oldest {
 			oldest = id
 		}
 	}
 	return oldest
 }
 
-// awaitLinks has links looked at when the first of them counts no longer.
-func (t *term) awaitLinks(requester string) {
-	p := t.presenceOf(requester)
-	if len(p.links) == 0 {
-		t.due.set(linksDue+requester, time.Time{})
+// setDeadline schedules expire for the requester's oldest link.
+func (l *links) setDeadline(requester string) {
+	mine := l.of[requester]
+	if len(mine) == 0 {
+		l.s.deadlines.set(linksDue+requester, time.Time{})
 		return
 	}
-	t.due.set(linksDue+requester, p.links[p.oldestLink()].at.Add(linkLasts))
+	l.s.deadlines.set(linksDue+requester, mine[l.oldest(requester)].reportedAt.Add(linkTTL))
 }
 
-// expireLinks forgets what was told too long ago.
-func (t *term) expireLinks(requester string) {
-	p := t.presenceOf(requester)
-	for id, l := range p.links {
-		if t.now().Sub(l.at) >= linkLasts {
-			t.dropLink(requester, id)
+// expire drops the links of a requester that were reported too long ago.
+func (l *links) expire(requester string) {
+	for id, is := range l.of[requester] {
+		if l.s.now().Sub(is.reportedAt) >= linkTTL {
+			l.drop(requester, id)
 		}
 	}
-	t.awaitLinks(requester)
+	l.setDeadline(requester)
 }
 
-// moved forgets what was told of ways to a cluster that has another address now.
-func (t *term) moved(c *ledger.Cluster) {
-	p := t.presenceOf(c.ClusterID)
-	if p.endpoint != c.Endpoint && p.endpoint != "" {
-		for requester, other := range t.presence {
-			if _, known := other.links[c.ClusterID]; known {
-				t.dropLink(requester, c.ClusterID)
-			}
+// peersToProbe lists the providers that a requester is to probe: first those it peers with,
+// then overdue ones, then others that may become its providers. The last are taken in the
+// order of names, beginning after the requester's own, so that all clusters are probed
+// equally often.
+func (l *links) peersToProbe(requester string) []v1.Peer {
+	out := l.currentProviders(requester)
+	for _, id := range l.overdue(requester) {
+		if len(out) < maxPeers*3/4 { // leaves room for others even if many do not answer
+			out = l.addPeer(out, requester, id)
 		}
 	}
-	p.endpoint = c.Endpoint
-}
-
-// peersOf are clusters that one is to look at: first those that it peers with, then those
-// that it was not asked about for long, then others that may become its providers, in the
-// order of names from its own on, so that all are looked at by as many.
-func (t *term) peersOf(requester string) []v1.Peer {
-	out := t.providersOf(requester)
-	p := t.presenceOf(requester)
-	for _, id := range p.overdueLinks(t.now()) {
-		if len(out) < mostPeers*3/4 { // others come to it even if many do not answer
-			out = t.addPeer(out, requester, id)
-		}
+	if !l.s.config().Visibility.showsAll() {
+		return out // the requester may not learn of other clusters
 	}
-	if !t.b.config.Visibility.showsAll() {
-		return out // who else there is, it is not told
-	}
-	most := min(len(out)+max(mostLinks-len(p.links), 0), mostPeers)
-	for id := range t.market.After(requester) {
+	mine := l.of[requester]
+	most := min(len(out)+max(maxLinks-len(mine), 0), maxPeers)
+	for id := range l.s.market.After(requester) {
 		if len(out) >= most {
 			break
 		}
-		_, known := p.links[id]
-		if !known && t.presenceOf(id).open && t.state.Cluster(id).Lending.Refuses(requester) == "" {
-			out = t.addPeer(out, requester, id)
+		_, known := mine[id]
+		if !known && l.s.clusters.of(id).open && l.s.book.Cluster(id).Lending.Refuses(requester) == "" {
+			out = l.addPeer(out, requester, id)
 		}
 	}
 	return out
 }
 
-// providersOf are the clusters on which a requester has something.
-func (t *term) providersOf(requester string) (out []v1.Peer) {
-	for r := range t.newsOf(requester).all(t.state) {
+// currentProviders lists the clusters on which a requester has a standing placement.
+func (l *links) currentProviders(requester string) (out []v1.Peer) {
+	for r := range l.s.newsOf(requester).all(l.s.book) {
 		for i := range r.Placements {
 			if p := &r.Placements[i]; r.Requester == requester && r.Stands(p) {
-				out = t.addPeer(out, requester, p.Provider)
+				out = l.addPeer(out, requester, p.Provider)
 			}
 		}
 	}
 	return out
 }
 
-// addPeer lists another cluster that can be looked at, once and while there is room.
-func (t *term) addPeer(out []v1.Peer, requester, id string) []v1.Peer {
-	c := t.state.Cluster(id)
+// addPeer appends a cluster that can be probed, unless it is listed or the list is full.
+func (l *links) addPeer(out []v1.Peer, requester, id string) []v1.Peer {
+	c := l.s.book.Cluster(id)
 	listed := slices.ContainsFunc(out, func(peer v1.Peer) bool { return peer.ClusterID == id })
-	if len(out) == mostPeers || listed || id == requester || c == nil || !c.Agent || c.Endpoint == "" {
+	if len(out) == maxPeers || listed || id == requester || c == nil || !c.Agent || c.Endpoint == "" {
 		return out
 	}
 	return append(out, v1.Peer{ClusterID: id, EndpointURL: c.Endpoint})
 }
 
-// overdueLinks are the providers to look at again, longest ago first.
-func (p *presence) overdueLinks(now time.Time) []string {
+// overdue returns the providers to probe again, the oldest report first.
+func (l *links) overdue(requester string) []string {
 	var out []string
-	for id, l := range p.links {
-		if l.overdue(now) {
+	mine := l.of[requester]
+	for id, is := range mine {
+		if is.isOverdue(l.s.now()) {
 			out = append(out, id)
 		}
 	}
-	slices.SortFunc(out, func(a, b string) int { return p.links[a].at.Compare(p.links[b].at) })
+	slices.SortFunc(out, func(a, b string) int { return mine[a].reportedAt.Compare(mine[b].reportedAt) })
 	return out
 }

@@ -121,10 +121,10 @@ func (m *machine) step(kind string, do func(*machine, choose) (cause, error), c 
 // catchUp lets time do what is due, and compares.
 func (m *machine) catchUp(why cause) error {
 	m.mu.Lock()
-	t := m.term
+	t := m.session
 	m.mu.Unlock()
 	// What follows from what is due may be due as well.
-	for next, more := t.expire(); more && !next.After(m.now()); next, more = t.expire() {
+	for next, more := t.deadlines.carryOutDue(); more && !next.After(m.now()); next, more = t.deadlines.carryOutDue() {
 	}
 	return m.compare(why)
 }
@@ -145,13 +145,13 @@ func (m *machine) compare(why cause) error {
 	for _, name := range changed {
 		m.pending[name] = true
 		// One that made room may have changed once more after who took it.
-		if err := m.followStanding(name, m.term.state.Reservation(name), now, why); err != nil {
+		if err := m.followStanding(name, m.session.book.Reservation(name), now, why); err != nil {
 			return err
 		}
 	}
 	for _, name := range changed {
 		delete(m.pending, name)
-		if err := m.follow(name, m.term.state.Reservation(name), now, why); err != nil {
+		if err := m.follow(name, m.session.book.Reservation(name), now, why); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func (m *machine) compare(why cause) error {
 		touched = slices.Collect(maps.Keys(m.lenders))
 	}
 	for _, id := range touched {
-		if err := m.differs(id, m.term.state.Cluster(id)); err != nil {
+		if err := m.differs(id, m.session.book.Cluster(id)); err != nil {
 			return err
 		}
 	}
@@ -169,12 +169,12 @@ func (m *machine) compare(why cause) error {
 			return err
 		}
 	}
-	return errors.Join(m.overdue(now), m.closedRightly(now), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(listening)))
+	return errors.Join(m.overdue(now), m.closedRightly(now), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(listenGrace)))
 }
 
 // changedAt is the position of the last change; what was forgotten comes first.
 func (m *machine) changedAt(name string) uint64 {
-	if r := m.term.state.Reservation(name); r != nil {
+	if r := m.session.book.Reservation(name); r != nil {
 		return r.Changed
 	}
 	return 0
@@ -190,12 +190,12 @@ func drain(f *Feed, set map[string]struct{}) []string {
 
 func (m *machine) sameReservations() error {
 	count := 0
-	m.term.state.Reservations(func(*ledger.Reservation) { count++ })
+	m.session.book.Reservations(func(*ledger.Reservation) { count++ })
 	if count != len(m.told) {
 		return fmt.Errorf("the broker knows %d reservations, clusters know %d", count, len(m.told))
 	}
 	for key, name := range m.keys {
-		if r, _ := m.term.state.ByKey(key.requester, key.key); r == nil || r.Name != name {
+		if r, _ := m.session.book.ByKey(key.requester, key.key); r == nil || r.Name != name {
 			return fmt.Errorf("key %v finds %+v, it belongs to %s", key, r, name)
 		}
 	}
@@ -205,7 +205,7 @@ func (m *machine) sameReservations() error {
 // durable waits until what time has brought is written down too.
 func (m *machine) durable() error {
 	m.mu.Lock()
-	last := m.term.last
+	last := m.session.last
 	m.mu.Unlock()
 	if last == nil {
 		return nil
@@ -218,7 +218,7 @@ func (m *machine) durable() error {
 func (m *machine) replays() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if last := m.term.last; last != nil {
+	if last := m.session.last; last != nil {
 		if err := last.Wait(context.Background()); err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func (m *machine) replays() error {
 	if err != nil {
 		return err
 	}
-	want, err := m.term.state.Snapshot()
+	want, err := m.session.book.Snapshot()
 	if err != nil {
 		return err
 	}
@@ -374,7 +374,7 @@ func (m *machine) advertise(c choose) (cause, error) {
 func (m *machine) settleOffers() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, err := m.term.refreshAll()
+	_, err := m.session.clusters.recordAllPending()
 	return err
 }
 
@@ -406,7 +406,7 @@ func (m *machine) ask(key keyOf, request *v1.ReservationRequest) error {
 	}
 	answer, err := m.RequestReservation(context.Background(), key.requester, key.key, request)
 	switch reason := fault.ReasonOf(err); {
-	case reason == fault.Recovering && m.now().Sub(m.began) < listening:
+	case reason == fault.Recovering && m.now().Sub(m.began) < listenGrace:
 		return nil
 	case reason == fault.NoCandidate && len(able) == 0:
 		return nil
@@ -560,7 +560,7 @@ func (m *machine) secondsPass(c choose) (cause, error) {
 // deadlineComes goes to the next instant at which something is due, or just before.
 func (m *machine) deadlineComes(c choose) (cause, error) {
 	m.mu.Lock()
-	_, next := m.term.due.pop(time.Time{})
+	_, next := m.session.deadlines.pop(time.Time{})
 	m.mu.Unlock()
 	if next.IsZero() {
 		return cause{}, nil

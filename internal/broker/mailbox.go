@@ -75,7 +75,7 @@ func newMailbox(now func() time.Time) *mailbox {
 // SendMessage implements the server's Broker. Only clusters that share a
 // reservation have anything to say to each other.
 func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error {
-	err := b.change(ctx, func(t *term) error {
+	err := b.change(ctx, func(t *session) error {
 		if !t.share(clusterID, msg.To) {
 			return fault.New(fault.Forbidden, "cluster %q shares no reservation with %q", clusterID, msg.To)
 		}
@@ -91,9 +91,9 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 	return nil
 }
 
-func (t *term) share(a, b string) bool {
-	for r := range t.newsOf(a).all(t.state) {
-		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !t.state.Over(r) {
+func (t *session) share(a, b string) bool {
+	for r := range t.newsOf(a).all(t.book) {
+		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !t.book.Over(r) {
 			return true
 		}
 	}

@@ -20,13 +20,23 @@ type newsEntry struct {
 	name     string
 }
 
-func (t *term) newsOf(clusterID string) *news {
+func (t *session) newsOf(clusterID string) *news {
 	n := t.news[clusterID]
 	if n == nil {
 		n = &news{changed: make(chan struct{})}
 		t.news[clusterID] = n
 	}
 	return n
+}
+
+// reservationChanged adds a reservation to the news of every cluster that takes part in it.
+func (t *session) reservationChanged(r *ledger.Reservation) {
+	t.newsOf(r.Requester).add(r, t.book)
+	for i := range r.Placements {
+		if p := r.Placements[i].Provider; p != r.Requester {
+			t.newsOf(p).add(r, t.book)
+		}
+	}
 }
 
 func (n *news) add(r *ledger.Reservation, state *ledger.State) {

@@ -6,40 +6,39 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// objects are, by where their object is, the reservations that were asked for with one and
-// have not ended, each with the UID of its object. There is more than one where an object
-// was made anew.
+// objects holds the reservations that were asked for with an object and have not ended, by the
+// place of the object. Each has the UID of its object: an object that was deleted and made
+// anew has several reservations for a while.
 type objects map[objectPlace]map[string]string
 
 type objectPlace struct{ namespace, name string }
 
-// noteObject brings the objects in step with a reservation that changed.
-func (t *term) noteObject(r *ledger.Reservation) {
+func (o objects) reservationChanged(r *ledger.Reservation) {
 	if r.Object == nil {
 		return
 	}
 	place := objectPlace{r.Object.Namespace, r.Object.Name}
-	here := t.objects[place]
+	here := o[place]
 	switch {
 	case r.EndReason != "":
 		if delete(here, r.Name); len(here) == 0 {
-			delete(t.objects, place)
+			delete(o, place)
 		}
 	case here == nil:
-		t.objects[place] = map[string]string{r.Name: r.Object.UID}
+		o[place] = map[string]string{r.Name: r.Object.UID}
 	default:
 		here[r.Name] = r.Object.UID
 	}
 }
 
-// HeldFor returns the names of the reservations that were asked for with an object of
-// this name and have not ended, each with the UID of its object. It waits for nothing, as
-// ManifestOf.
+// HeldFor returns the names of the reservations that were asked for with an object of this
+// name and have not ended, with the UIDs of their objects. Like ManifestOf it does not wait
+// until they are durable.
 func (b *Broker) HeldFor(namespace, name string) map[string]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
+	if b.session == nil {
 		return nil
 	}
-	return maps.Clone(b.term.objects[objectPlace{namespace, name}])
+	return maps.Clone(b.session.objects[objectPlace{namespace, name}])
 }

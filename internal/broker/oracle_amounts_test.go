@@ -149,7 +149,7 @@ func (m *machine) change(c choose) (cause, error) {
 	want, first := m.refusalOf(r, duration, amounts, m.now()), m.whoComesBefore(r, amounts, m.now())
 	_, err := m.ChangeReservation(context.Background(), r.requester, r.name, change)
 	got := fault.ReasonOf(err)
-	if n := r.newest(); got == fault.Recovering && n >= 0 && r.change == nil && m.now().Sub(m.began) < listening {
+	if n := r.newest(); got == fault.Recovering && n >= 0 && r.change == nil && m.now().Sub(m.began) < listenGrace {
 		return cause{}, nil
 	}
 	if got != want || err != nil && got == "" {

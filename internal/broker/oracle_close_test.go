@@ -14,8 +14,8 @@ func (m *machine) closedRightly(now time.Time) error {
 		if r.ended == "" {
 			continue
 		}
-		book := m.term.state.Reservation(r.name)
-		phase, answered, back := m.term.state.Phase(book), true, true
+		book := m.session.book.Reservation(r.name)
+		phase, answered, back := m.session.book.Phase(book), true, true
 		for i, p := range r.placements {
 			answered, back = answered && book.Placements[i].ConsumerGone, back && p.gone
 		}

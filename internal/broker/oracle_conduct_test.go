@@ -35,7 +35,7 @@ func (s suspensions) lasting(before suspensions, requester, provider string) str
 func (m *machine) suspensionsNow(now time.Time) suspensions {
 	out := suspensions{}
 	text := func(s *ledger.Suspension) string { return fmt.Sprintf("until %s, trial %q", s.Until, s.Trial) }
-	m.term.state.Clusters(func(c *ledger.Cluster) {
+	m.session.book.Clusters(func(c *ledger.Cluster) {
 		if s := c.Providing.Suspended(now); s != nil {
 			out[way{"", c.ClusterID}] += text(s)
 		}
@@ -46,7 +46,7 @@ func (m *machine) suspensionsNow(now time.Time) suspensions {
 			out[way{requester, c.ClusterID}] += "fails: " + text(s)
 		})
 	})
-	m.term.state.Clusters(func(c *ledger.Cluster) {
+	m.session.book.Clusters(func(c *ledger.Cluster) {
 		c.Consuming.SuspendedFor(now, func(provider string, s *ledger.Suspension) {
 			out[way{c.ClusterID, provider}] += "exceeds: " + text(s)
 		})

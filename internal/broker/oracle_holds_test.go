@@ -59,7 +59,7 @@ func (o *oracle) anyPledge(c choose) *pledge {
 func (m *machine) comparePledges(now time.Time) error {
 	for _, p := range m.pledges {
 		p.over = p.over || !now.Before(p.until)
-		held := m.term.state.Quote(p.name)
+		held := m.session.book.Quote(p.name)
 		if held == nil || (held.Ended != "") != p.over {
 			return fmt.Errorf("quote %s, until %s, over: %t; the broker holds %+v", p.name, p.until, p.over, held)
 		}
@@ -82,11 +82,11 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 	}
 	answer, err := m.RequestQuote(context.Background(), key.requester, key.key, request)
 	switch reason := fault.ReasonOf(err); {
-	case reason == fault.Recovering && now.Sub(m.began) < listening:
+	case reason == fault.Recovering && now.Sub(m.began) < listenGrace:
 		return cause{}, nil
-	case reason == fault.TooManyRequests && m.pledgesOf(key.requester) == mostHeld:
+	case reason == fault.TooManyRequests && m.pledgesOf(key.requester) == maxHeldQuotes:
 		return cause{}, nil
-	case err != nil || m.pledgesOf(key.requester) == mostHeld:
+	case err != nil || m.pledgesOf(key.requester) == maxHeldQuotes:
 		return cause{}, fmt.Errorf("asking to hold %v, of %d that are held: %w", request.Resources, m.pledgesOf(key.requester), err)
 	case answer.ClusterID == "" && answer.Name == "" && len(able) == 0:
 		return cause{}, nil
@@ -100,7 +100,7 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 	if !answer.HeldUntil.Equal(p.until) {
 		return cause{}, fmt.Errorf("quote %s is held until %s, want %s", p.name, answer.HeldUntil, p.until)
 	}
-	if now.Sub(m.began) >= listening {
+	if now.Sub(m.began) >= listenGrace {
 		if err := m.inTurn(&told{keyOf: key, name: p.name, request: request, amounts: amounts}, p.provider, now); err != nil {
 			return cause{}, fmt.Errorf("quote %s: %w", p.name, err)
 		}
@@ -152,7 +152,7 @@ func (m *machine) takeOver(c choose) (cause, error) {
 	switch reason := fault.ReasonOf(err); {
 	case stranger && reason == fault.NotFound, p.over && reason == fault.Released, other && reason == fault.Conflict:
 		return cause{}, nil
-	case reason == fault.Recovering && m.now().Sub(m.began) < listening:
+	case reason == fault.Recovering && m.now().Sub(m.began) < listenGrace:
 		return cause{}, nil
 	case err != nil || stranger || p.over || other || answer.Placements[0].ClusterID != p.provider:
 		return cause{}, fmt.Errorf("taking quote %s over, of %s (stranger: %t, over: %t, another request: %t): %+v, %w",

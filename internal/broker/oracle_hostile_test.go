@@ -94,8 +94,8 @@ func (m *machine) askForTooMuch(choose) error {
 func (m *machine) withinBudget() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	budget, t := m.config.Budget, m.term
-	for id, a := range t.accounts {
+	budget, t := m.config.Budget, m.session
+	for id, a := range t.accounts.byMember {
 		a.drain(m.now(), budget.JournalPerHour)
 		// A call that was let in may write one event more.
 		if a.written > float64(budget.JournalPerHour+1<<20) {
@@ -105,10 +105,10 @@ func (m *machine) withinBudget() error {
 			return fmt.Errorf("%s has %d reservations and keys in the book", id, n)
 		}
 	}
-	if most := 3 + len(t.accounts)*budget.ResourceNames; t.market.Resources() > min(most, decision.MaxResources) {
-		return fmt.Errorf("%d resource names are in use by %d members", t.market.Resources(), len(t.accounts))
+	if most := 3 + len(t.accounts.byMember)*budget.ResourceNames; t.market.Resources() > min(most, decision.MaxResources) {
+		return fmt.Errorf("%d resource names are in use by %d members", t.market.Resources(), len(t.accounts.byMember))
 	}
-	if c := t.state.Cluster(evil); c != nil && (c.Placements() > 0 || c.Claimed()[corev1.ResourceCPU] > 0) {
+	if c := t.book.Cluster(evil); c != nil && (c.Placements() > 0 || c.Claimed()[corev1.ResourceCPU] > 0) {
 		return fmt.Errorf("evil holds %v", c.Claimed())
 	}
 	return nil

@@ -60,9 +60,9 @@ func leap(before, after *ledger.Offer, apart time.Duration) string {
 }
 
 // doubtsOf a cluster now.
-func (t *term) doubtsOf(c *ledger.Cluster) []string {
+func (cs *clusters) doubts(c *ledger.Cluster) []string {
 	out := doubts(&c.Offer)
-	if p := t.presenceOf(c.ClusterID); p.leap != "" && t.now().Sub(p.leapt) < leapDoubted {
+	if p := cs.of(c.ClusterID); p.leap != "" && cs.s.now().Sub(p.leapt) < leapDoubted {
 		out = append(out, p.leap)
 	}
 	return out

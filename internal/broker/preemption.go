@@ -14,76 +14,129 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// PreemptionConfig says whether who waits may take the place of others.
+// PreemptionConfig says whether waiting requests may take the place of others.
 type PreemptionConfig struct {
-	// LowerPriority reservations make room.
+	// LowerPriority makes reservations of a lower priority make room.
 	LowerPriority bool
-	// Grace is from the notice until they are taken down.
+	// Grace is the time between the notice and the eviction.
 	Grace time.Duration
 }
 
-// preempt has others make room for a reservation that waits, where that is allowed and
-// some of a lower priority can; it reports whether they were told.
-func (t *term) preempt(r *ledger.Reservation) (bool, error) {
-	config, priority := t.b.config.Preemption, t.priority(r)
-	lowest, some := t.holders.lowest()
-	if !config.LowerPriority || !some || lowest >= priority || !t.mayPreempt(r) || !t.settling().IsZero() {
+// preemption has reservations of a lower priority make room for waiting requests. The words: a
+// holder has a placement and may be preempted, a victim is a holder that was told to make
+// room, and a preemptor is the waiting request that takes its place on the target.
+type preemption struct {
+	s       *session
+	holders holders
+	// targets is, by preemptor, the provider on which others make room for it.
+	targets map[string]string
+	// stirred are clusters on which a waiting request may find victims that it did not find
+	// when the queue was served last.
+	stirred map[string]bool
+}
+
+func newPreemption(s *session) preemption {
+	return preemption{s: s, holders: newHolders(), targets: map[string]string{}, stirred: map[string]bool{}}
+}
+
+func (pr *preemption) reservationChanged(r *ledger.Reservation) {
+	pr.updateTarget(r)
+	pr.updateHolder(r)
+}
+
+// reconsider recomputes the holders, for a new configuration.
+func (pr *preemption) reconsider() {
+	for _, r := range pr.holders.all() {
+		pr.updateHolder(r)
+	}
+}
+
+// stir notes that a waiting request may find victims on a cluster that it did not find before.
+func (pr *preemption) stir(clusterID string) { pr.stirred[clusterID] = true }
+
+// updateHolder adds a reservation to the holders or removes it. A new holder may be a victim
+// for a waiting request.
+func (pr *preemption) updateHolder(r *ledger.Reservation) {
+	h, p := &pr.holders, r.Current()
+	has := r.Stands(p) && r.Notice == nil && r.CalledBack() == nil && !r.Unclaimed && r.Beside(p) == nil
+	var priority int32
+	if has {
+		priority = pr.s.priority(r)
+		if was, had := h.on[p.Provider][r]; had && was == priority {
+			return
+		}
+	}
+	for i := range r.Placements {
+		h.remove(r.Placements[i].Provider, r)
+	}
+	if has {
+		h.add(p.Provider, r, priority)
+		pr.stir(p.Provider)
+	}
+}
+
+// preempt makes others make room for a waiting reservation, if that is allowed and enough of
+// them have a lower priority. It reports whether they were told.
+func (pr *preemption) preempt(r *ledger.Reservation) (bool, error) {
+	config, priority := pr.s.config().Preemption, pr.s.priority(r)
+	lowest, some := pr.holders.lowest()
+	if !config.LowerPriority || !some || lowest >= priority || !pr.mayPreempt(r) || !pr.s.recovery.deadline().IsZero() {
 		return false, nil
 	}
-	choice, ok := queue.Preempt(r.Amounts, priority, t.sites(r, slices.Sorted(maps.Keys(t.holders.on))))
+	choice, ok := queue.Preempt(r.Amounts, priority, pr.sites(r, slices.Sorted(maps.Keys(pr.holders.on))))
 	if !ok {
 		return false, nil
 	}
-	e := &ledger.Preempt{Name: r.Name, Priority: priority, Provider: choice.Site, Ends: t.now().Add(config.Grace)}
+	e := &ledger.Preempt{Name: r.Name, Priority: priority, Provider: choice.Site, Ends: pr.s.now().Add(config.Grace)}
 	for _, v := range choice.Victims {
 		e.Victims = append(e.Victims, ledger.Victim{
-			PlacementRef: ledger.PlacementRef{Name: v.ID, Placement: t.state.Reservation(v.ID).Current().Number}, Priority: v.Priority,
+			PlacementRef: ledger.PlacementRef{Name: v.ID, Placement: pr.s.book.Reservation(v.ID).Current().Number}, Priority: v.Priority,
 		})
 	}
-	t.b.opts.Log.Info("reservations make room", "for", r.Name, "priority", priority, "target", choice.Site, "victims", len(e.Victims), "until", e.Ends)
-	return true, t.record(ledger.Event{Change: e})
+	pr.s.log.Info("reservations make room", "for", r.Name, "priority", priority, "target", choice.Site, "victims", len(e.Victims), "until", e.Ends)
+	return true, pr.s.record(ledger.Event{Change: e})
 }
 
-// mayPreempt is whether a reservation waits and nobody makes room for it, or all of
-// them have and it has no place all the same.
-func (t *term) mayPreempt(r *ledger.Reservation) bool {
-	return r.Waiting != nil && (r.Waiting.Preemption == nil || t.state.Spent(r.Waiting.Preemption))
+// mayPreempt reports whether a reservation waits and nobody makes room for it, or all victims
+// have left and it still found no room.
+func (pr *preemption) mayPreempt(r *ledger.Reservation) bool {
+	return r.Waiting != nil && (r.Waiting.Preemption == nil || pr.s.book.Spent(r.Waiting.Preemption))
 }
 
-// preemptOn is preempt for the first one in the line that can have others make room on
-// a cluster. It reports whether there may be more.
-func (t *term) preemptOn(clusterID string) (bool, error) {
-	if !t.b.config.Preemption.LowerPriority {
+// preemptOn preempts for the first waiting request that finds victims on a cluster, and
+// reports whether there may be another one.
+func (pr *preemption) preemptOn(clusterID string) (bool, error) {
+	if !pr.s.config().Preemption.LowerPriority {
 		return false, nil
 	}
-	if told, err := t.preemptAgain(clusterID); told || err != nil {
+	if told, err := pr.preemptAgain(clusterID); told || err != nil {
 		return true, err
 	}
-	lowest, some := t.holders.lowestOn(clusterID)
+	lowest, some := pr.holders.lowestOn(clusterID)
 	if !some {
 		return false, nil
 	}
-	c := t.state.Cluster(clusterID)
-	name := t.waiters.line.FirstOf(lowest+1, c.Lendable().Sub(c.Allocated), func(name string) bool {
-		r := t.state.Reservation(name)
-		if !t.mayPreempt(r) {
+	c := pr.s.book.Cluster(clusterID)
+	name := pr.s.queue.line.FirstOf(lowest+1, c.Lendable().Sub(c.Allocated), func(name string) bool {
+		r := pr.s.book.Reservation(name)
+		if !pr.mayPreempt(r) {
 			return false
 		}
-		_, ok := queue.Preempt(r.Amounts, t.priority(r), t.sites(r, []string{clusterID}))
+		_, ok := queue.Preempt(r.Amounts, pr.s.priority(r), pr.sites(r, []string{clusterID}))
 		return ok
 	})
 	if name == "" {
 		return false, nil
 	}
-	return t.preempt(t.state.Reservation(name))
+	return pr.preempt(pr.s.book.Reservation(name))
 }
 
-// preemptAgain is for one for whom all made room on a cluster that then took for itself
-// what was freed.
-func (t *term) preemptAgain(clusterID string) (bool, error) {
-	for _, name := range slices.Sorted(maps.Keys(t.waiters.preempting)) {
-		if r := t.state.Reservation(name); t.waiters.preempting[name] == clusterID && t.mayPreempt(r) {
-			if told, err := t.preempt(r); told || err != nil {
+// preemptAgain preempts once more for a request whose victims have left a cluster, which then
+// used the freed capacity itself.
+func (pr *preemption) preemptAgain(clusterID string) (bool, error) {
+	for _, name := range slices.Sorted(maps.Keys(pr.targets)) {
+		if r := pr.s.book.Reservation(name); pr.targets[name] == clusterID && pr.mayPreempt(r) {
+			if told, err := pr.preempt(r); told || err != nil {
 				return told, err
 			}
 		}
@@ -91,99 +144,99 @@ func (t *term) preemptAgain(clusterID string) (bool, error) {
 	return false, nil
 }
 
-// sites are those of some clusters that could serve a reservation if everybody of a
-// lower priority there were gone.
-func (t *term) sites(r *ledger.Reservation, ids []string) []queue.Site {
+// sites returns the clusters that could serve a reservation if all holders of a lower priority
+// left.
+func (pr *preemption) sites(r *ledger.Reservation, ids []string) []queue.Site {
 	var out []queue.Site
 	for _, id := range ids {
-		c := t.state.Cluster(id)
+		c := pr.s.book.Cluster(id)
 		free := c.Lendable().Sub(c.Allocated)
 		if _, fits := quantity.Fits(r.Amounts, free); !fits {
 			continue
 		}
-		others := t.earmarked(id, func(name string) bool { return name != r.Name })
-		site := queue.Site{ID: id, Holders: t.yielding(id, t.priority(r)), Free: free.Sub(c.Claimed()).Sub(t.kept(c)).Sub(others)}
-		if len(site.Holders) > 0 && t.couldServe(r, &site) {
+		others := pr.earmarked(id, func(name string) bool { return name != r.Name })
+		site := queue.Site{ID: id, Holders: pr.yielding(id, pr.s.priority(r)), Free: free.Sub(c.Claimed()).Sub(pr.s.clusters.headroom(c)).Sub(others)}
+		if len(site.Holders) > 0 && pr.couldServe(r, &site) {
 			out = append(out, site)
 		}
 	}
 	return out
 }
 
-// yielding are those on a cluster that may be told to make room for a priority.
-func (t *term) yielding(clusterID string, priority int32) []queue.Holder {
+// yielding returns the holders on a cluster that have to make room for a priority.
+func (pr *preemption) yielding(clusterID string, priority int32) []queue.Holder {
 	var out []queue.Holder
-	for r, held := range t.holders.on[clusterID] {
+	for r, held := range pr.holders.on[clusterID] {
 		if held < priority {
-			out = append(out, queue.Holder{ID: r.Name, Priority: held, Since: r.Current().AssignedAt.Time(), Amounts: t.claimedBy(r, r.Current())})
+			out = append(out, queue.Holder{ID: r.Name, Priority: held, Since: r.Current().AssignedAt.Time(), Amounts: pr.claimedBy(r, r.Current())})
 		}
 	}
 	slices.SortFunc(out, func(a, b queue.Holder) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
-// claimedBy is what a provider has free once a placement is gone: what it holds, or uses
-// where that is more.
-func (t *term) claimedBy(r *ledger.Reservation, p *ledger.Placement) quantity.Amounts {
-	return r.HeldBy(p).Max(t.state.Cluster(p.Provider).Used[ledger.PlacementName(r.Name, p.Number)])
+// claimedBy returns what a provider gains when a placement is gone: what the placement holds,
+// or uses if that is more.
+func (pr *preemption) claimedBy(r *ledger.Reservation, p *ledger.Placement) quantity.Amounts {
+	return r.HeldBy(p).Max(pr.s.book.Cluster(p.Provider).Used[ledger.PlacementName(r.Name, p.Number)])
 }
 
-// couldServe tries it out in the market, and leaves that as it was.
-func (t *term) couldServe(r *ledger.Reservation, s *queue.Site) bool {
+// couldServe tries a site in the market and restores the market afterwards.
+func (pr *preemption) couldServe(r *ledger.Reservation, s *queue.Site) bool {
 	sum := s.Free
 	for i := range s.Holders {
 		sum = sum.Add(s.Holders[i].Amounts)
 	}
-	defer t.suppose(s.ID, sum)()
-	return t.serves(s.ID, r)
+	defer pr.suppose(s.ID, sum)()
+	return pr.s.queue.fits(s.ID, r)
 }
 
-// suppose shows other figures in the market until the function is called that it returns.
-func (t *term) suppose(clusterID string, free quantity.Amounts) (undo func()) {
-	t.market.SetAvailable(clusterID, free)
-	return func() { t.market.SetAvailable(clusterID, t.free(t.state.Cluster(clusterID))) }
+// suppose shows other amounts as free in the market until undo is called.
+func (pr *preemption) suppose(clusterID string, free quantity.Amounts) (undo func()) {
+	pr.s.market.SetAvailable(clusterID, free)
+	return func() { pr.s.market.SetAvailable(clusterID, pr.free(pr.s.book.Cluster(clusterID))) }
 }
 
-// earmark keeps note of the provider on which others make room for a reservation.
-func (t *term) earmark(r *ledger.Reservation) {
-	was, is := t.waiters.preempting[r.Name], ""
+// updateTarget notes on which provider others make room for a reservation.
+func (pr *preemption) updateTarget(r *ledger.Reservation) {
+	was, is := pr.targets[r.Name], ""
 	if r.Waiting != nil && r.Waiting.Preemption != nil {
 		is = r.Waiting.Preemption.Provider
-		t.waiters.preempting[r.Name] = is
+		pr.targets[r.Name] = is
 	} else {
-		delete(t.waiters.preempting, r.Name)
+		delete(pr.targets, r.Name)
 	}
 	for _, id := range []string{was, is} {
 		if id != "" {
-			t.relist(id)
-			t.grew(id)
+			pr.s.clusters.refreshAvailability(id)
+			pr.s.queue.noteFreed(id)
 		}
 	}
 }
 
-// free is what a cluster has for everybody: what others make room for is kept for
-// whom they make it.
-func (t *term) free(c *ledger.Cluster) quantity.Amounts {
-	if len(t.waiters.preempting) == 0 && t.b.config.Headroom == 0 {
+// free returns what a cluster has for everybody. What victims make room for is kept for their
+// preemptors.
+func (pr *preemption) free(c *ledger.Cluster) quantity.Amounts {
+	if len(pr.targets) == 0 && pr.s.config().Headroom == 0 {
 		return c.Available()
 	}
-	return c.Available().Sub(t.kept(c)).Sub(t.earmarked(c.ClusterID, everybody)).Max(nil)
+	return c.Available().Sub(pr.s.clusters.headroom(c)).Sub(pr.earmarked(c.ClusterID, everybody)).Max(nil)
 }
 
-// earmarked is what is kept on a cluster for those for whom others make room there, and
-// whom which names. Of what each needs, that part is not kept yet that its victims hold.
-func (t *term) earmarked(clusterID string, which func(name string) bool) quantity.Amounts {
+// earmarked returns what is kept on a cluster for the preemptors that which selects. Of what
+// each needs, the part that its victims still hold is not free yet and so not kept.
+func (pr *preemption) earmarked(clusterID string, which func(name string) bool) quantity.Amounts {
 	sum := quantity.Amounts{}
-	for name, provider := range t.waiters.preempting {
+	for name, provider := range pr.targets {
 		if provider != clusterID || !which(name) {
 			continue
 		}
-		r := t.state.Reservation(name)
+		r := pr.s.book.Reservation(name)
 		need := r.Amounts
 		for _, ref := range r.Waiting.Preemption.Victims {
-			if t.state.Held(ref) {
-				v := t.state.Reservation(ref.Name)
-				need = need.Sub(t.claimedBy(v, v.Placement(ref.Placement)))
+			if pr.s.book.Held(ref) {
+				v := pr.s.book.Reservation(ref.Name)
+				need = need.Sub(pr.claimedBy(v, v.Placement(ref.Placement)))
 			}
 		}
 		sum = sum.Add(need.Max(nil))
@@ -193,54 +246,53 @@ func (t *term) earmarked(clusterID string, which func(name string) bool) quantit
 
 func everybody(string) bool { return true }
 
-// servePreemptor gives the first one its place for whom others have made room on a
-// cluster.
-func (t *term) servePreemptor(clusterID string) (bool, error) {
+// grantPreemptor grants the first preemptor for which there is room on its target.
+func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
 	var ready *ledger.Reservation
-	for name, provider := range t.waiters.preempting {
-		r := t.state.Reservation(name)
-		if provider != clusterID || ready != nil && t.waiters.line.Place(name) > t.waiters.line.Place(ready.Name) {
+	for name, provider := range pr.targets {
+		r := pr.s.book.Reservation(name)
+		if provider != clusterID || ready != nil && pr.s.queue.line.Place(name) > pr.s.queue.line.Place(ready.Name) {
 			continue
 		}
-		if t.hasMadeRoom(clusterID, r) {
+		if pr.hasMadeRoom(clusterID, r) {
 			ready = r
 		}
 	}
 	if ready == nil {
 		return false, nil
 	}
-	q, tried := again(ready)
+	q, tried := requestAndTried(ready)
 	q.Target = clusterID
-	defer t.suppose(clusterID, t.roomFor(clusterID, ready))()
-	return true, t.grant(ready, clusterID, t.explain(t.sought(q, tried), clusterID))
+	defer pr.suppose(clusterID, pr.roomFor(clusterID, ready))()
+	return true, pr.s.queue.grant(ready, clusterID, pr.s.explain(pr.s.sought(q, tried), clusterID))
 }
 
-// roomFor is what a cluster has for one for whom others make room there. Once they have,
-// nothing is kept from it for those who come after it: else of two, for whom a cluster
-// that shrank has not enough, neither would ever be served.
-func (t *term) roomFor(clusterID string, r *ledger.Reservation) quantity.Amounts {
-	c, place, spent := t.state.Cluster(clusterID), t.waiters.line.Place(r.Name), t.state.Spent(r.Waiting.Preemption)
-	others := t.earmarked(clusterID, func(name string) bool {
-		return name != r.Name && (!spent || t.waiters.line.Place(name) < place)
+// roomFor returns what a cluster has for a preemptor. Once all its victims have left, nothing
+// is kept from it for later preemptors: otherwise two of them could block each other forever
+// on a cluster that shrank.
+func (pr *preemption) roomFor(clusterID string, r *ledger.Reservation) quantity.Amounts {
+	c, place, spent := pr.s.book.Cluster(clusterID), pr.s.queue.line.Place(r.Name), pr.s.book.Spent(r.Waiting.Preemption)
+	others := pr.earmarked(clusterID, func(name string) bool {
+		return name != r.Name && (!spent || pr.s.queue.line.Place(name) < place)
 	})
-	return c.Available().Sub(t.kept(c)).Sub(others).Max(nil)
+	return c.Available().Sub(pr.s.clusters.headroom(c)).Sub(others).Max(nil)
 }
 
-func (t *term) hasMadeRoom(clusterID string, r *ledger.Reservation) bool {
-	defer t.suppose(clusterID, t.roomFor(clusterID, r))()
-	return t.serves(clusterID, r)
+// hasMadeRoom reports whether a preemptor fits on its target now.
+func (pr *preemption) hasMadeRoom(clusterID string, r *ledger.Reservation) bool {
+	defer pr.suppose(clusterID, pr.roomFor(clusterID, r))()
+	return pr.s.queue.fits(clusterID, r)
 }
 
-// makeRoom gives up a placement whose notice is over. The reservation goes elsewhere,
-// waits, or ends.
-func (t *term) makeRoom(r *ledger.Reservation) error {
-	return t.giveUp(r, r.Placement(r.Notice.Placement), ledger.Preempted)
+// makeRoom withdraws a placement whose notice is over. The reservation moves, waits, or ends.
+func (pr *preemption) makeRoom(r *ledger.Reservation) error {
+	return pr.s.giveUp(r, r.Placement(r.Notice.Placement), ledger.Preempted)
 }
 
-// noticeOf is what both sides of a placement are told that has to make room or is called
-// back, whichever comes first; nil for any other.
-func (t *term) noticeOf(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
-	if n := t.recallNotice(r, p); n != nil {
+// notice returns what both sides of a placement are told that has to make room or was
+// recalled, whichever comes first; nil for any other placement.
+func (pr *preemption) notice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
+	if n := pr.s.recallNotice(r, p); n != nil {
 		return n
 	}
 	if r.Notice == nil || p == nil || r.Notice.Placement != p.Number {
@@ -248,30 +300,30 @@ func (t *term) noticeOf(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
 	}
 	return &v1.Notice{
 		Reason: v1.NoticeReasonPreempted, Priority: r.Notice.Priority,
-		RemainingSeconds: max(r.Notice.Ends.Sub(t.now()), 0).Seconds(), Message: t.noticeMessage(r),
+		RemainingSeconds: max(r.Notice.Ends.Sub(pr.s.now()), 0).Seconds(), Message: pr.noticeMessage(r),
 	}
 }
 
-// noticeMessage names priorities and times, and nobody else's name.
-func (t *term) noticeMessage(r *ledger.Reservation) string {
+// noticeMessage names priorities and times, but no other requester.
+func (pr *preemption) noticeMessage(r *ledger.Reservation) string {
 	then := "then it ends, unless another cluster has room"
 	if r.Queue {
 		then = "then it goes elsewhere or waits for capacity"
 	}
 	return fmt.Sprintf("a request of priority %d needs the room of this one, of priority %d, on %s: it is taken down at %s; %s",
-		r.Notice.Priority, t.priority(r), r.Placement(r.Notice.Placement).Provider, r.Notice.Ends.UTC().Format(time.RFC3339), then)
+		r.Notice.Priority, pr.s.priority(r), r.Placement(r.Notice.Placement).Provider, r.Notice.Ends.UTC().Format(time.RFC3339), then)
 }
 
-// preemptionMessage says for what a reservation waits for which others make room.
-func (t *term) preemptionMessage(r *ledger.Reservation) string {
+// message describes for a waiting reservation how far its victims are.
+func (pr *preemption) message(r *ledger.Reservation) string {
 	p, left := r.Waiting.Preemption, 0
 	for _, ref := range p.Victims {
-		if t.state.Held(ref) {
+		if pr.s.book.Held(ref) {
 			left++
 		}
 	}
 	what := []string{fmt.Sprintf("%d of %d reservations of a lower priority on %s have yet to make room", left, len(p.Victims), p.Provider)}
-	if t.now().Before(p.Ends) {
+	if pr.s.now().Before(p.Ends) {
 		what = append(what, "they have until "+p.Ends.UTC().Format(time.RFC3339))
 	}
 	return strings.Join(what, "; ")

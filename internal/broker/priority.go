@@ -2,16 +2,16 @@ package broker
 
 import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 
-// Ceilings are the highest priorities of clusters. The zero value bounds nobody.
+// Ceilings are the highest priorities that clusters may use. The zero value bounds no cluster.
 type Ceilings struct {
-	// Of clusters, by their IDs.
+	// Of holds the ceilings of some clusters, by ID.
 	Of map[string]int32
-	// Default is that of every other cluster; nil for none.
+	// Default is the ceiling of all other clusters, nil for none.
 	Default *int32
 }
 
-// Effective is the priority with which a request counts: what was asked for or the
-// ceiling of its requester, whichever is less.
+// Effective returns the priority of a request: the lower of what was asked for and the ceiling
+// of its requester.
 func (c Ceilings) Effective(requester string, asked int32) int32 {
 	if ceiling, named := c.Of[requester]; named {
 		return min(asked, ceiling)
@@ -22,7 +22,7 @@ func (c Ceilings) Effective(requester string, asked int32) int32 {
 	return asked
 }
 
-// priority of a reservation by the configuration in force.
-func (t *term) priority(r *ledger.Reservation) int32 {
-	return t.b.config.Ceilings.Effective(r.Requester, r.Priority)
+// priority returns the priority of a reservation under the current configuration.
+func (t *session) priority(r *ledger.Reservation) int32 {
+	return t.config().Ceilings.Effective(r.Requester, r.Priority)
 }

@@ -13,71 +13,83 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queue"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // QueueConfig bounds the queue.
 type QueueConfig struct {
-	// MaxLength is how many may wait before no more are taken.
+	// MaxLength is how many requests may wait.
 	MaxLength int
-	// Timeout is how long a request waits that does not say.
+	// Timeout is how long a request waits that sets no timeout itself.
 	Timeout time.Duration
 }
 
 const (
 	// queueFullRetry is when to ask again for a place in the queue.
 	queueFullRetry = 30 * time.Second
-	// queueRefresh is when a requester that waits may ask which place it has. What
-	// becomes of its request it is told without asking.
+	// queueRefresh is how often a requester may ask for its place in the queue. It is told of
+	// the outcome without asking.
 	queueRefresh = time.Minute
-	// queueDue marks the entry of deadlines after which the queue is looked at again.
+	// queueDue is the deadline at which the queue is served again.
 	queueDue = "queue/"
 )
 
-// waiters is the queue of a term, and what may have changed for it. All of it follows
-// from the ledger, but for grown: clusters that have more to give than when the queue
-// was looked at last. While grown is empty nobody in the line can be served, so a new
-// request that finds a place passes only those whom that place does not fit.
-type waiters struct {
+// queueing holds the requests that wait for capacity. All of it follows from the ledger,
+// except freed.
+type queueing struct {
+	s     *session
 	line  queue.Line
-	grown map[string]bool
-	// stirred are clusters where those who wait may find victims whom they did not find
-	// before.
-	stirred map[string]bool
-	// serving keeps wake from being entered again by what it does.
+	freed map[string]bool
+	// serving keeps serve from being entered again by what it does.
 	serving bool
-	// preempting is, by the reservation that waits, the provider on which others make
-	// room for it.
-	preempting map[string]string
 }
 
-func newWaiters() waiters {
-	return waiters{grown: map[string]bool{}, stirred: map[string]bool{}, preempting: map[string]string{}}
+func newQueueing(s *session) queueing { return queueing{s: s, freed: map[string]bool{}} }
+
+func (qu *queueing) observe(e event) {
+	r := e.changed
+	if _, exceeded := e.Change.(*ledger.Exceed); r == nil || exceeded {
+		return
+	}
+	qu.noteAffinity(&r.Reserve)
+	switch e.Change.(type) {
+	case *ledger.ProviderGone, *ledger.Withdraw, *ledger.End:
+		for i := range r.Placements {
+			if p := &r.Placements[i]; p.ProviderGone {
+				// A request that waited for this one to leave the cluster may be granted
+				// elsewhere, even if nothing is free here.
+				qu.noteFreed(p.Provider)
+			}
+		}
+	case *ledger.Edit:
+		if r.Waiting != nil {
+			qu.noteAllFreed() // there may be room for the new amounts
+		}
+	}
 }
 
-// mayReturn are the reasons to leave a provider that may be asked again.
+// mayReturn are the reasons for leaving a provider to which the reservation may return.
 var mayReturn = []string{ledger.Preempted, ledger.ProviderLost, ledger.ProviderBack}
 
-// again is what a reservation in the book asks for, and the clusters that it need not
-// ask again: they gave it up, other than for one of a higher priority or for having been
-// silent.
-func again(r *ledger.Reservation) (*Request, []string) {
+// requestAndTried returns what a reservation asks for and the providers that are not tried
+// again: those that gave it up for another reason than preemption or silence.
+func requestAndTried(r *ledger.Reservation) (*Request, []string) {
 	var tried []string
 	for i := range r.Placements {
 		if p := &r.Placements[i]; !slices.Contains(mayReturn, p.Withdrawn) {
 			tried = append(tried, p.Provider)
 		}
 	}
-	return askedFor(r), tried
+	return requestOf(r), tried
 }
 
-// classOf is everything on which it depends which clusters can serve a reservation.
-// One for whom others make room is a class of its own.
+// classOf returns everything that decides which clusters can serve a reservation. Waiting
+// requests of one class are tried once for all. A reservation for which others make room is in
+// a class of its own.
 func classOf(r *ledger.Reservation) string {
-	q, tried := again(r)
+	q, tried := requestAndTried(r)
 	q.Key, q.Tenant, q.Priority, q.Object, q.Queue, q.Wait = "", "", 0, nil, false, 0
 	if q.Data == nil {
-		// Else what is paid once counts as a part of every hour.
+		// Duration matters only with data: the one-time price of data is spread over it.
 		q.Duration = 0
 	}
 	alone := ""
@@ -95,49 +107,50 @@ func classOf(r *ledger.Reservation) string {
 	return string(text)
 }
 
-// enqueue lets a new request wait that no cluster can hold, for the reason given.
-func (t *term) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error) {
-	if most := t.b.config.Queue.MaxLength; t.waiters.line.Len() >= most {
+// enqueue lets a new request wait that no cluster can hold; why says so.
+func (qu *queueing) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error) {
+	if most := qu.s.config().Queue.MaxLength; qu.line.Len() >= most {
 		e := fault.New(fault.QueueFull, "%s; and the queue is full: %d requests wait, the most is set by BrokerConfig.spec.queue.maxLength", why.Detail, most)
 		e.RetryAfter, e.Candidates, e.Rejected = queueFullRetry, why.Candidates, why.Rejected
 		return nil, e
 	}
-	if err := t.mayWait(q); err != nil {
+	if err := qu.s.accounts.checkWaiting(q); err != nil {
 		return nil, err
 	}
-	reserve := t.reserveOf(q, "res-")
-	err := t.record(ledger.Event{Change: &ledger.Enqueue{
-		Request: reserve, Until: t.now().Add(t.patienceOf(q)), Explanation: explanationOf(why),
+	reserve := qu.s.reserveOf(q, "res-")
+	err := qu.s.record(ledger.Event{Change: &ledger.Enqueue{
+		Request: reserve, Until: qu.s.now().Add(qu.timeout(q)), Explanation: explanationOf(why),
 	}})
 	if err != nil {
 		return nil, err
 	}
-	t.b.opts.Log.Info(q.Requester+" waits for capacity", "reservation", reserve.Name, "requester", q.Requester,
-		"resources", describe(q.Amounts), "place", t.waiters.line.Place(reserve.Name))
-	r := t.state.Reservation(reserve.Name)
-	_, err = t.preempt(r)
+	qu.s.log.Info(q.Requester+" waits for capacity", "reservation", reserve.Name, "requester", q.Requester,
+		"resources", describe(q.Amounts), "place", qu.line.Place(reserve.Name))
+	r := qu.s.book.Reservation(reserve.Name)
+	_, err = qu.s.preemption.preempt(r)
 	return r, err
 }
 
-// requeue lets a reservation wait whose placement was given up.
-func (t *term) requeue(r *ledger.Reservation, why *fault.Error) error {
-	err := t.record(ledger.Event{Change: &ledger.Enqueue{
-		Name: r.Name, Until: t.now().Add(t.patienceOf(askedFor(r))), Explanation: explanationOf(why),
+// requeue lets a reservation wait whose placement was withdrawn.
+func (qu *queueing) requeue(r *ledger.Reservation, why *fault.Error) error {
+	err := qu.s.record(ledger.Event{Change: &ledger.Enqueue{
+		Name: r.Name, Until: qu.s.now().Add(qu.timeout(requestOf(r))), Explanation: explanationOf(why),
 	}})
 	if err != nil {
 		return err
 	}
-	t.b.opts.Log.Info("reservation waits for capacity again", "reservation", r.Name, "requester", r.Requester, "from", r.Current().Provider,
+	qu.s.log.Info("reservation waits for capacity again", "reservation", r.Name, "requester", r.Requester, "from", r.Current().Provider,
 		"why", r.Current().Withdrawn)
-	_, err = t.preempt(r)
+	_, err = qu.s.preemption.preempt(r)
 	return err
 }
 
-func (t *term) patienceOf(q *Request) time.Duration {
+// timeout returns how long a request waits at most.
+func (qu *queueing) timeout(q *Request) time.Duration {
 	if q.Wait != 0 {
 		return q.Wait
 	}
-	return t.b.config.Queue.Timeout
+	return qu.s.config().Queue.Timeout
 }
 
 func explanationOf(why *fault.Error) ledger.Explanation {
@@ -151,217 +164,207 @@ func explanationOf(why *fault.Error) ledger.Explanation {
 	return ledger.Explain(candidates, why.Rejected)
 }
 
-// lineUp brings the line in step with a reservation that changed.
-func (t *term) lineUp(r *ledger.Reservation) {
-	t.waiters.line.Remove(r.Name)
+// reservationChanged moves a reservation to its place in the line, or out of it.
+func (qu *queueing) reservationChanged(r *ledger.Reservation) {
+	qu.line.Remove(r.Name)
 	if r.Waiting != nil {
-		rank := queue.Rank{Priority: t.priority(r), Position: r.Waiting.Position}
-		t.waiters.line.Add(queue.Waiter{ID: r.Name, Class: classOf(r), Needs: r.Amounts, Rank: rank})
+		rank := queue.Rank{Priority: qu.s.priority(r), Position: r.Waiting.Position}
+		qu.line.Add(queue.Waiter{ID: r.Name, Class: classOf(r), Needs: r.Amounts, Rank: rank})
 	}
-	t.earmark(r)
 }
 
-// reconsider is for a new configuration: priorities, who may preempt, who takes part and
-// what is kept back may be others.
-func (t *term) reconsider() {
+// reconsider applies a new configuration, which may change priorities, who may preempt, who
+// takes part, and the headroom.
+func (qu *queueing) reconsider() {
 	var names []string
-	t.waiters.line.All(func(name string) bool { names = append(names, name); return true })
+	qu.line.All(func(name string) bool { names = append(names, name); return true })
 	for _, name := range names {
-		t.lineUp(t.state.Reservation(name))
+		r := qu.s.book.Reservation(name)
+		qu.reservationChanged(r)
+		qu.s.preemption.reservationChanged(r)
 	}
-	for _, r := range t.holders.all() {
-		t.noteHolder(r)
-	}
-	t.state.Clusters(func(c *ledger.Cluster) {
-		t.market.SetAvailable(c.ClusterID, t.offers(c))
-		t.grew(c.ClusterID)
+	qu.s.preemption.reconsider()
+	qu.s.book.Clusters(func(c *ledger.Cluster) {
+		qu.s.market.SetAvailable(c.ClusterID, qu.s.clusters.updateFree(c))
+		qu.noteFreed(c.ClusterID)
 	})
 }
 
-// grew notes that a cluster may serve somebody whom it could not serve before.
-func (t *term) grew(clusterID string) {
-	t.waiters.grown[clusterID], t.waiters.stirred[clusterID] = true, true
-	t.hurryHealing()
+// noteFreed notes that a cluster may now serve a request that it could not serve before.
+func (qu *queueing) noteFreed(clusterID string) {
+	qu.freed[clusterID] = true
+	qu.s.preemption.stir(clusterID)
+	qu.s.healing.retrySoon()
 }
 
-// allGrew is for who may be served by any cluster now.
-func (t *term) allGrew() {
-	t.state.Clusters(func(c *ledger.Cluster) { t.grew(c.ClusterID) })
+// noteAllFreed notes that any cluster may now serve a waiting request.
+func (qu *queueing) noteAllFreed() {
+	qu.s.book.Clusters(func(c *ledger.Cluster) { qu.noteFreed(c.ClusterID) })
 }
 
-// offers notes what a cluster has for others; where it is more than before, those who
-// wait may be served. Where it promised more than it has, less of that counts as well:
-// fewer have to make room.
-func (t *term) offers(c *ledger.Cluster) quantity.Amounts {
-	p, free := t.presenceOf(c.ClusterID), t.free(c)
-	raw := c.Lendable().Sub(c.Allocated).Sub(c.Claimed())
-	if grew(p.raw, raw) || grew(p.free, free) {
-		t.grew(c.ClusterID)
+// serve grants waiting requests what clusters have more of than before, then has others
+// make room where that became possible. It costs as much as has changed and as many requests
+// as it serves, however many wait.
+//
+// A grant is an event, and observers of events note freed capacity. So serve loops until
+// nothing is freed, and does nothing when it is called from within.
+func (qu *queueing) serve() {
+	if qu.serving || !qu.mayServe() {
+		return
 	}
-	p.raw, p.free = raw, free
-	return free
-}
-
-func grew(before, after quantity.Amounts) bool {
-	for name, amount := range after {
-		if amount > before[name] {
-			return true
+	qu.serving = true
+	defer func() { qu.serving = false }()
+	defer qu.s.accounts.pause()() // the grants of others are not charged to the caller
+	for {
+		clusters, serveOn := qu.freed, qu.serveNextOn
+		if len(clusters) == 0 {
+			clusters, serveOn = qu.s.preemption.stirred, qu.s.preemption.preemptOn
 		}
-	}
-	return false
-}
-
-// wake serves those who wait from what clusters have more to give than before, then
-// has others make room where that has become possible. What it costs grows with what
-// changed and with how many are served, not with how many wait.
-func (t *term) wake() {
-	w := &t.waiters
-	if w.serving || len(w.grown)+len(w.stirred) == 0 || !t.b.configured {
-		return
-	}
-	if w.line.Len() == 0 {
-		clear(w.grown)
-		clear(w.stirred)
-		return
-	}
-	if until := t.settling(); !until.IsZero() {
-		// Who waits may have been granted in a part of the journal that is lost.
-		t.due.set(queueDue, until)
-		return
-	}
-	w.serving = true
-	payer := t.payer
-	t.payer = "" // what others get now is not for this member to answer for
-	defer func() { w.serving, t.payer = false, payer }()
-	for len(w.grown)+len(w.stirred) > 0 {
-		from, turn := w.grown, t.serve
-		if len(from) == 0 {
-			from, turn = w.stirred, t.preemptOn
+		if len(clusters) == 0 {
+			return
 		}
-		id := slices.Min(slices.Collect(maps.Keys(from)))
-		more, err := turn(id)
+		id := slices.Min(slices.Collect(maps.Keys(clusters)))
+		more, err := serveOn(id)
 		if err != nil {
-			t.b.opts.Log.Error(err, "who waits could not be served; trying again", "cluster", id)
-			t.due.set(queueDue, t.now().Add(reopenDelay))
+			qu.s.log.Error(err, "serving the queue failed, retrying", "cluster", id)
+			qu.s.deadlines.set(queueDue, qu.s.now().Add(reopenDelay))
 			return
 		}
 		if !more {
-			delete(from, id)
+			delete(clusters, id)
 		}
 	}
 }
 
-// serve gives the first one in the line for whom a cluster has room its place, and
-// says whether there may be more to serve.
-func (t *term) serve(clusterID string) (bool, error) {
-	if served, err := t.servePreemptor(clusterID); served || err != nil {
+// mayServe reports whether a waiting request could be served now.
+func (qu *queueing) mayServe() bool {
+	if len(qu.freed)+len(qu.s.preemption.stirred) == 0 || !qu.s.b.configured {
+		return false
+	}
+	if qu.line.Len() == 0 {
+		clear(qu.freed)
+		clear(qu.s.preemption.stirred)
+		return false
+	}
+	if until := qu.s.recovery.deadline(); !until.IsZero() {
+		// The waiting request may have been granted in a lost part of the journal.
+		qu.s.deadlines.set(queueDue, until)
+		return false
+	}
+	return true
+}
+
+// serveNextOn grants the first waiting request that fits a cluster, and reports whether there
+// may be another one.
+func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
+	if served, err := qu.s.preemption.grantPreemptor(clusterID); served || err != nil {
 		return served, err
 	}
-	name := t.firstOn(clusterID)
+	name := qu.firstOn(clusterID)
 	if name == "" {
 		return false, nil
 	}
-	r := t.state.Reservation(name)
-	q, tried := again(r)
-	request := t.sought(q, tried)
-	winner, ok := t.pick(request, q.Target)
+	r := qu.s.book.Reservation(name)
+	q, tried := requestAndTried(r)
+	request := qu.s.sought(q, tried)
+	winner, ok := qu.s.pick(request, q.Target)
 	if !ok {
 		return false, nil
 	}
-	if refreshed, err := t.refresh(winner); refreshed || err != nil {
+	if refreshed, err := qu.s.clusters.recordPending(winner); refreshed || err != nil {
 		return true, err
 	}
-	if t.waiters.grown[winner] && t.firstOn(winner) != name {
-		// It would do better elsewhere, with what comes to others first. Each of them came
-		// before the one that it passes, so this comes to an end.
-		return t.serve(winner)
+	if qu.freed[winner] && qu.firstOn(winner) != name {
+		// The request would do better on another cluster, where an earlier one comes first.
+		// That one is served instead. Each turn leads to an earlier request, so this ends.
+		return qu.serveNextOn(winner)
 	}
-	return true, t.grant(r, winner, t.explain(request, q.Target))
+	return true, qu.grant(r, winner, qu.s.explain(request, q.Target))
 }
 
-// firstOn is the first one in the line for whom a cluster has room, "" if there is none.
-func (t *term) firstOn(clusterID string) string {
-	return t.waiters.line.First(t.free(t.state.Cluster(clusterID)), func(name string) bool {
-		return t.serves(clusterID, t.state.Reservation(name))
+// firstOn returns the first waiting request that fits a cluster, "" if none does.
+func (qu *queueing) firstOn(clusterID string) string {
+	return qu.line.First(qu.s.preemption.free(qu.s.book.Cluster(clusterID)), func(name string) bool {
+		return qu.fits(clusterID, qu.s.book.Reservation(name))
 	})
 }
 
-// serves is whether a cluster could take a reservation that waits now.
-func (t *term) serves(clusterID string, r *ledger.Reservation) bool {
-	q, tried := again(r)
-	if q.Target != "" && q.Target != clusterID || t.checkRequester(q.Requester) != nil {
+// fits reports whether a cluster could serve a waiting reservation now.
+func (qu *queueing) fits(clusterID string, r *ledger.Reservation) bool {
+	q, tried := requestAndTried(r)
+	if q.Target != "" && q.Target != clusterID || qu.s.checkRequester(q.Requester) != nil {
 		return false
 	}
-	_, ok := decision.Check(t.market, t.sought(q, tried), clusterID)
+	_, ok := decision.Check(qu.s.market, qu.s.sought(q, tried), clusterID)
 	return ok
 }
 
-func (t *term) grant(r *ledger.Reservation, provider string, why ledger.Explanation) error {
+func (qu *queueing) grant(r *ledger.Reservation, provider string, why ledger.Explanation) error {
 	held := r.Waiting.Left
 	if held == 0 {
 		held = lease
 	}
-	waited := t.now().Sub(r.Waiting.Since)
-	err := t.record(ledger.Event{Change: &ledger.Grant{
-		Name: r.Name, Provider: provider, Until: t.now().Add(held), Explanation: why,
+	waited := qu.s.now().Sub(r.Waiting.Since)
+	err := qu.s.record(ledger.Event{Change: &ledger.Grant{
+		Name: r.Name, Provider: provider, Until: qu.s.now().Add(held), Explanation: why,
 	}})
 	if err == nil {
-		t.b.opts.Log.Info(fmt.Sprintf("%s reserved from %s", r.Requester, provider), "reservation", r.Name, "requester", r.Requester,
+		qu.s.log.Info(fmt.Sprintf("%s reserved from %s", r.Requester, provider), "reservation", r.Name, "requester", r.Requester,
 			"target", provider, "resources", describe(r.Amounts), "waited", waited.String())
 	}
 	return err
 }
 
-// isAwaited is whether an offer that differs little from the recorded one has room for
-// somebody who waits: more of it, or on its nodes.
-func (t *term) isAwaited(o *ledger.Offer) bool {
-	if t.waiters.line.Len() == 0 {
+// awaitsOffer reports whether a waiting request might be served from an offer that hardly
+// differs from the recorded one: there is more of something, or on other nodes.
+func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
+	if qu.line.Len() == 0 {
 		return false
 	}
-	c := t.state.Cluster(o.ClusterID)
-	free := t.state.LendableOf(o).Sub(o.Allocated).Sub(c.Claimed())
-	more, moved := grew(t.presenceOf(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
-	return (more || moved) && t.waiters.line.First(free, func(name string) bool {
-		q, tried := again(t.state.Reservation(name))
+	c := qu.s.book.Cluster(o.ClusterID)
+	free := qu.s.book.LendableOf(o).Sub(o.Allocated).Sub(c.Claimed())
+	more, moved := hasMore(qu.s.clusters.of(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
+	return (more || moved) && qu.line.First(free, func(name string) bool {
+		q, tried := requestAndTried(qu.s.book.Reservation(name))
 		return (more || needsShapes(q)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)
 	}) != ""
 }
 
-// overtakes is whether a new request would take a place on a cluster for which another
-// one waits that comes before it.
-func (t *term) overtakes(q *Request, clusterID string) bool {
-	priority := t.b.config.Ceilings.Effective(q.Requester, q.Priority)
-	return t.waiters.line.FirstOf(priority, t.free(t.state.Cluster(clusterID)), func(name string) bool {
-		return t.serves(clusterID, t.state.Reservation(name))
+// wouldJump reports whether a new request would take capacity on a cluster before a waiting
+// request that comes first.
+func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
+	priority := qu.s.config().Ceilings.Effective(q.Requester, q.Priority)
+	return qu.line.FirstOf(priority, qu.s.preemption.free(qu.s.book.Cluster(clusterID)), func(name string) bool {
+		return qu.fits(clusterID, qu.s.book.Reservation(name))
 	}) != ""
 }
 
-// timeOut ends a reservation that has waited for as long as it may.
-func (t *term) timeOut(r *ledger.Reservation) error {
-	q, tried := again(r)
-	why := t.whyNot(t.sought(q, tried), q)
-	return t.record(ledger.Event{Change: &ledger.End{
+// timeOut ends a reservation that has waited until its timeout.
+func (qu *queueing) timeOut(r *ledger.Reservation) error {
+	q, tried := requestAndTried(r)
+	why := qu.s.whyNot(qu.s.sought(q, tried), q)
+	return qu.s.record(ledger.Event{Change: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why),
 		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since).Round(time.Millisecond), why.Detail),
 	}})
 }
 
-// QueueView is the place of a reservation that waits, for those who show it.
+// QueueView is the place of a waiting reservation, for those who show it.
 type QueueView struct {
-	// Place in the line, from 1, of Length.
+	// Place is its place in the line of Length requests, counted from 1.
 	Place, Length int
 	Since, Until  time.Time
 	Reason        v1.QueuePlaceReason
 }
 
-// queueView is nil for a reservation that does not wait.
-func (t *term) queueView(r *ledger.Reservation) *QueueView {
+// view returns nil for a reservation that does not wait.
+func (qu *queueing) view(r *ledger.Reservation) *QueueView {
 	w := r.Waiting
 	if w == nil {
 		return nil
 	}
 	v := &QueueView{
-		Place: t.waiters.line.Place(r.Name), Length: t.waiters.line.Len(), Since: w.Since, Until: w.Until,
+		Place: qu.line.Place(r.Name), Length: qu.line.Len(), Since: w.Since, Until: w.Until,
 		Reason: v1.QueuePlaceReasonNoCandidate,
 	}
 	p := r.Current()
@@ -374,24 +377,24 @@ func (t *term) queueView(r *ledger.Reservation) *QueueView {
 	return v
 }
 
-// placeOf is queueView as agents are told.
-func (t *term) placeOf(r *ledger.Reservation) *v1.QueuePlace {
-	v := t.queueView(r)
+// restPlace converts the view to the REST type.
+func (qu *queueing) restPlace(r *ledger.Reservation) *v1.QueuePlace {
+	v := qu.view(r)
 	if v == nil {
 		return nil
 	}
 	return &v1.QueuePlace{
-		Position: int32(v.Place), Since: v.Since, RemainingSeconds: max(v.Until.Sub(t.now()), 0).Seconds(), Reason: v.Reason,
+		Position: int32(v.Place), Since: v.Since, RemainingSeconds: max(v.Until.Sub(qu.s.now()), 0).Seconds(), Reason: v.Reason,
 	}
 }
 
-// queueMessage says in words why a reservation waits.
-func (t *term) queueMessage(r *ledger.Reservation) string {
-	v := t.queueView(r)
+// message explains why a reservation waits.
+func (qu *queueing) message(r *ledger.Reservation) string {
+	v := qu.view(r)
 	text := fmt.Sprintf("waits for capacity, place %d of %d", v.Place, v.Length)
 	switch v.Reason {
 	case v1.QueuePlaceReasonPreempting:
-		return text + "; " + t.preemptionMessage(r)
+		return text + "; " + qu.s.preemption.message(r)
 	case v1.QueuePlaceReasonPreempted:
 		text += "; a request of a higher priority took its place on " + r.Current().Provider
 	}
@@ -401,15 +404,15 @@ func (t *term) queueMessage(r *ledger.Reservation) string {
 	if r.Explanation == "" {
 		return text
 	}
-	return text + ": " + t.reasonsOf(askedFor(r), r.Explanation)
+	return text + ": " + qu.s.reasonsOf(requestOf(r), r.Explanation)
 }
 
 // Waiting is how many requests wait for capacity.
 func (b *Broker) Waiting() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
+	if b.session == nil {
 		return 0
 	}
-	return float64(b.term.waiters.line.Len())
+	return float64(b.session.queue.line.Len())
 }

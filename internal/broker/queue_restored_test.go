@@ -82,7 +82,7 @@ func TestAMoveDoesNotOvertakeWhoWaits(t *testing.T) {
 		f.advertise("paris", "1", "8Gi")
 		first := f.reserve("rome", "request-2", waiting("4", "1Gi", on("paris")))
 		paris, rome := f.poll("paris", "").Cursor, f.poll("rome", "").Cursor
-		time.Sleep(quiet + time.Second)
+		time.Sleep(recentJournal + time.Second)
 		f.kill()
 		f.Witness("paris", paris)
 		f.advertise("paris", "4", "8Gi")
@@ -91,7 +91,7 @@ func TestAMoveDoesNotOvertakeWhoWaits(t *testing.T) {
 		f.advertise("rome", "1", "1Gi")
 		f.wantPhases("Reserved paris", first)
 		f.carriedOut("rome", f.get("rome", first.Name))
-		time.Sleep(listening)
+		time.Sleep(listenGrace)
 		f.wantPhases("Queued 1, Active paris", moves, first)
 	})
 }

@@ -11,28 +11,27 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// quoted is how many candidates a quote explains.
-const quoted = 100
+// maxQuoteCandidates is how many candidates a quote explains.
+const maxQuoteCandidates = 100
 
-// RequestQuote implements the server's Broker. It decides as RequestReservation does,
-// and enters nothing into the book but what clusters had offered already, and what is to
-// be held.
+// RequestQuote implements the server's Broker. It decides as RequestReservation does. It
+// records pending offers of clusters and, if the quote is to be held, the quote.
 func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
-	q, err := requestOf(clusterID, key, req)
+	q, err := readRequest(clusterID, key, req)
 	if err != nil {
 		return nil, err
 	}
-	hold, err := holdOf(key, req)
+	hold, err := readHoldTime(key, req)
 	if err != nil {
 		return nil, err
 	}
 	var answer *v1.Quote
-	err = b.changeOf(ctx, clusterID, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *session) error {
 		if hold == 0 {
-			answer, _, err = t.quote(q)
+			answer, _, err = t.quotes.quote(q)
 			return err
 		}
-		answer, err = t.keep(q, hold)
+		answer, err = t.quotes.hold(q, hold)
 		return err
 	})
 	if err != nil {
@@ -41,16 +40,16 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 	return answer, nil
 }
 
-// quote also returns the choice, nil where there is none.
-func (t *term) quote(q *Request) (*v1.Quote, *choice, error) {
-	if err := t.checkAsker(q); err != nil {
+// quote decides and prices. The choice is nil if no cluster can hold the request.
+func (qs *quotes) quote(q *Request) (*v1.Quote, *choice, error) {
+	if err := qs.s.checkAsker(q); err != nil {
 		return nil, nil, err
 	}
 	out := &v1.Quote{
-		Resources: wire.FromAmounts(q.Amounts), RatesDate: t.b.config.Rates.Date,
-		Hours: hoursOf(q.Duration),
+		Resources: wire.FromAmounts(q.Amounts), RatesDate: qs.s.config().Rates.Date,
+		Hours: billedHours(q.Duration),
 	}
-	choice, err := t.place(q)
+	choice, err := qs.s.place(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
 		out.Message = why.Detail
 	} else if err != nil {
@@ -58,15 +57,15 @@ func (t *term) quote(q *Request) (*v1.Quote, *choice, error) {
 	} else {
 		out.ClusterID = choice.winner
 	}
-	candidates := t.priced(q, out)
-	out.Candidates = t.b.config.Visibility.of(candidates, out.ClusterID, q.Target)
+	candidates := qs.priceCandidates(q, out)
+	out.Candidates = qs.s.config().Visibility.of(candidates, out.ClusterID, q.Target)
 	return out, choice, nil
 }
 
-// priced are the candidates with what the request costs there in all; the quote gets the
-// price of its cluster, and how many were rejected.
-func (t *term) priced(q *Request, out *v1.Quote) []v1.Candidate {
-	verdicts, _, rejected := t.verdicts(t.sought(q, nil), q.Target, quoted)
+// priceCandidates explains all candidates with the total price of the request. It also sets
+// the price of the chosen cluster and the counts of rejected ones in the quote.
+func (qs *quotes) priceCandidates(q *Request, out *v1.Quote) []v1.Candidate {
+	verdicts, _, rejected := qs.s.verdicts(qs.s.sought(q, nil), q.Target, maxQuoteCandidates)
 	out.Rejected = rejected
 	all := make([]v1.Candidate, len(verdicts))
 	for i, v := range verdicts {
@@ -81,5 +80,5 @@ func (t *term) priced(q *Request, out *v1.Quote) []v1.Candidate {
 	return all
 }
 
-// hoursOf is for how long a price in all is.
-func hoursOf(duration time.Duration) float64 { return decision.Lasts(duration).Hours() }
+// billedHours returns the number of hours that a total price covers.
+func billedHours(duration time.Duration) float64 { return decision.Lasts(duration).Hours() }

@@ -22,10 +22,10 @@ const (
 // noteRecalls writes down which of its placements a provider calls back, and which no
 // more. Its word is repeated with every advertisement, so nothing of it has to be kept
 // that does not count now: a placement whose end is near for another reason, or one of two.
-func (t *term) noteRecalls(clusterID string, usage []v1.Usage) error {
+func (t *session) noteRecalls(clusterID string, usage []v1.Usage) error {
 	for i := range usage {
 		u := &usage[i]
-		r := t.state.Reservation(u.Reservation)
+		r := t.book.Reservation(u.Reservation)
 		if r == nil {
 			continue
 		}
@@ -38,7 +38,7 @@ func (t *term) noteRecalls(clusterID string, usage []v1.Usage) error {
 	return nil
 }
 
-func (t *term) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v1.Recall) error {
+func (t *session) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v1.Recall) error {
 	known := r.CalledBack()
 	if said == nil && known == nil || known != nil && known.Placement != p.Number {
 		return nil
@@ -55,13 +55,13 @@ func (t *term) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v1.R
 			return nil
 		}
 	}
-	t.b.opts.Log.Info("a provider calls a placement back, or does no more", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
+	t.log.Info("a provider calls a placement back, or does no more", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
 	return t.record(ledger.Event{Change: e})
 }
 
 // recallNotice is what both sides of a placement are told that is called back, nil for any
 // other, and for one that has to make room before.
-func (t *term) recallNotice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
+func (t *session) recallNotice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
 	c := r.CalledBack()
 	if c == nil || p == nil || c.Placement != p.Number || r.Notice != nil && r.Notice.Ends.Before(c.Ends) {
 		return nil
@@ -73,7 +73,7 @@ func (t *term) recallNotice(r *ledger.Reservation, p *ledger.Placement) *v1.Noti
 
 // recallMessage says until when a placement that is called back stays, and what comes
 // then.
-func (t *term) recallMessage(r *ledger.Reservation) string {
+func (t *session) recallMessage(r *ledger.Reservation) string {
 	c := r.CalledBack()
 	p := r.Placement(c.Placement)
 	why := ""

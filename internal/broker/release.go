@@ -12,7 +12,7 @@ import (
 // GetReservation implements the server's Broker.
 func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.change(ctx, func(t *term) error {
+	err := b.change(ctx, func(t *session) error {
 		r, _ := t.find(clusterID, nameOrKey)
 		if r == nil {
 			return fault.New(fault.NotFound, "cluster %q takes part in no reservation %q", clusterID, nameOrKey)
@@ -27,13 +27,13 @@ func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string
 // there was no such reservation; the key is then shut.
 func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.changeOf(ctx, clusterID, func(t *term) error {
+	err := b.changeOf(ctx, clusterID, func(t *session) error {
 		r, shut := t.find(clusterID, nameOrKey)
 		if r == nil {
 			if shut {
 				return nil
 			}
-			return t.shut(clusterID, nameOrKey)
+			return t.accounts.shut(clusterID, nameOrKey)
 		}
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
@@ -51,21 +51,21 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey st
 	return answer, nil
 }
 
-func (t *term) release(r *ledger.Reservation, message string) error {
+func (t *session) release(r *ledger.Reservation, message string) error {
 	if r.EndReason != "" {
 		return nil
 	}
-	t.b.opts.Log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message)
+	t.log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message)
 	return t.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
 }
 
 // find looks a reservation up in which the cluster takes part, by name or by the
 // cluster's own key. To anybody else it does not exist.
-func (t *term) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
-	if r := t.state.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
+func (t *session) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
+	if r := t.book.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
 		return r, false
 	}
-	return t.state.ByKey(clusterID, nameOrKey)
+	return t.book.ByKey(clusterID, nameOrKey)
 }
 
 func takesPart(clusterID string, r *ledger.Reservation) bool {

@@ -16,8 +16,8 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 	if err != nil {
 		return err
 	}
-	err = b.changeOf(ctx, clusterID, func(t *term) error {
-		r := t.state.Reservation(reservation)
+	err = b.changeOf(ctx, clusterID, func(t *session) error {
+		r := t.book.Reservation(reservation)
 		if r == nil {
 			return errNoPlacement(clusterID, reservation, report)
 		}
@@ -52,7 +52,7 @@ func errNoPlacement(clusterID, reservation string, report *v1.StatusReport) erro
 	return fault.New(fault.NotFound, "cluster %q is not the %s of placement %d of reservation %q", clusterID, report.Role, report.Placement, reservation)
 }
 
-func (t *term) providerReports(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (t *session) providerReports(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	if report.Change != 0 {
 		if report.State == v1.StatusReportStateAcknowledged || report.State == v1.StatusReportStateRefused {
@@ -80,7 +80,7 @@ func (t *term) providerReports(r *ledger.Reservation, p *ledger.Placement, repor
 
 // refused: the provider made nothing for the placement, so nothing is held for it.
 // After it acknowledged it may have, and has to say Gone.
-func (t *term) refused(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (t *session) refused(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	wasAcknowledged := !p.AcknowledgedAt.IsZero()
 	if r.Stands(p) {
@@ -97,14 +97,14 @@ func (t *term) refused(r *ledger.Reservation, p *ledger.Placement, report *v1.St
 			return err
 		}
 	}
-	if t.homeless(r) {
+	if hasNoStandingPlacement(r) {
 		failpoint.Hit(failpoint.BrokerWithdrawn)
 		return t.move(r)
 	}
 	return nil
 }
 
-func (t *term) consumerReports(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (t *session) consumerReports(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	switch report.State {
 	case v1.StatusReportStateReady, v1.StatusReportStateNotReady:
@@ -130,12 +130,11 @@ func (t *term) consumerReports(r *ledger.Reservation, p *ledger.Placement, repor
 
 // unreached: the requester cannot reach the provider, and need not wait for a node that
 // cannot become Ready. One that was Ready stays: what runs there runs on.
-func (t *term) unreached(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (t *session) unreached(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	if !r.Stands(p) || p.EverReady {
 		return nil
 	}
-	t.cannotReach(r.Requester, t.state.Cluster(p.Provider), report.Message)
-	t.awaitLinks(r.Requester)
+	t.links.reportUnreachable(r.Requester, t.book.Cluster(p.Provider), report.Message)
 	return t.giveUp(r, p, unreachable)
 }
 

@@ -53,7 +53,7 @@ type Request struct {
 
 // askedFor is the request that a reservation was granted for, as it stands after its
 // changes.
-func askedFor(r *ledger.Reservation) *Request {
+func requestOf(r *ledger.Reservation) *Request {
 	return &Request{
 		Requester: r.Requester, Key: r.Key, Tenant: r.Tenant, Priority: r.Priority, Amounts: r.Amounts,
 		Target: r.Target, Duration: r.Duration, Object: r.Object, Queue: r.Queue, Wait: r.Wait,
@@ -83,7 +83,7 @@ func (r *Request) digest() string {
 
 // RequestReservation implements the server's Broker.
 func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
-	request, err := requestOf(clusterID, key, req)
+	request, err := readRequest(clusterID, key, req)
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +91,10 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 		return nil, fault.New(fault.Invalid, "holdSeconds: only a quote is held; leave it out, or ask POST /api/v1/quotes")
 	}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(t *term) error {
+	err = b.changeOf(ctx, clusterID, func(t *session) error {
 		r, err := t.reserve(request)
 		if err != nil {
-			return t.b.config.Visibility.inError(err, request.Target)
+			return t.config().Visibility.inError(err, request.Target)
 		}
 		answer = t.answer(r, clusterID)
 		return nil
@@ -106,7 +106,7 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	return answer, nil
 }
 
-func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, error) {
+func readRequest(clusterID, key string, req *v1.ReservationRequest) (*Request, error) {
 	if req.RequesterID != "" && req.RequesterID != clusterID {
 		return nil, fault.New(fault.Forbidden, "the certificate is that of cluster %q: it cannot ask for %q", clusterID, req.RequesterID)
 	}
@@ -140,8 +140,8 @@ func requestOf(clusterID, key string, req *v1.ReservationRequest) (*Request, err
 }
 
 // reserve grants a request or lets it wait, or finds what became of its key before.
-func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
-	r, shut := t.state.ByKey(q.Requester, q.Key)
+func (t *session) reserve(q *Request) (*ledger.Reservation, error) {
+	r, shut := t.book.ByKey(q.Requester, q.Key)
 	switch {
 	case shut:
 		return nil, fault.New(fault.Released, "key %q was released before this request arrived", q.Key)
@@ -151,15 +151,15 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	if err := t.mayAsk(q); err != nil {
 		return nil, err
 	}
-	if err := t.makeRecordRoom(q); err != nil {
+	if err := t.accounts.makeRoom(q); err != nil {
 		return nil, err
 	}
 	if q.Quote != "" {
-		return t.takeOver(q)
+		return t.quotes.takeOver(q)
 	}
 	choice, err := t.place(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate && q.Queue {
-		return t.enqueue(q, why)
+		return t.queue.enqueue(q, why)
 	}
 	if err != nil {
 		return nil, err
@@ -168,17 +168,17 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 }
 
 // place chooses for a new request, that is to wait for nobody.
-func (t *term) place(q *Request) (*choice, error) {
+func (t *session) place(q *Request) (*choice, error) {
 	choice, err := t.choose(q, nil)
-	settling := !t.settling().IsZero()
-	if settling && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && t.overtakes(q, choice.winner)) {
-		return nil, t.errRecovering()
+	settling := !t.recovery.deadline().IsZero()
+	if settling && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && t.queue.wouldJump(q, choice.winner)) {
+		return nil, t.recovery.errRecovering()
 	}
 	return choice, err
 }
 
 // grantNew enters a reservation with its first placement, in an event that makes it.
-func (t *term) grantNew(q *Request, choice choice, event func(*ledger.Reserve) ledger.Event) (*ledger.Reservation, error) {
+func (t *session) grantNew(q *Request, choice choice, event func(*ledger.Reserve) ledger.Event) (*ledger.Reservation, error) {
 	reserve := t.reserveOf(q, "res-")
 	reserve.Provider, reserve.Explanation = choice.winner, choice.explanation
 	reserve.Until = t.now().Add(q.Duration)
@@ -189,13 +189,13 @@ func (t *term) grantNew(q *Request, choice choice, event func(*ledger.Reserve) l
 	if err := t.record(event(reserve)); err != nil {
 		return nil, err
 	}
-	t.b.opts.Log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, choice.winner),
+	t.log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, choice.winner),
 		"reservation", reserve.Name, "requester", q.Requester, "target", choice.winner, "resources", describe(q.Amounts))
-	return t.state.Reservation(reserve.Name), nil
+	return t.book.Reservation(reserve.Name), nil
 }
 
 // askedAgain is for a key that has a reservation already.
-func (t *term) askedAgain(r *ledger.Reservation, q *Request) error {
+func (t *session) askedAgain(r *ledger.Reservation, q *Request) error {
 	if r.EndReason != "" && q.Holds == r.Name {
 		return nil // Whatever it asks for by now, it is told how that ended.
 	}
@@ -208,23 +208,23 @@ func (t *term) askedAgain(r *ledger.Reservation, q *Request) error {
 }
 
 // mayAsk refuses a new request before any cluster is looked at.
-func (t *term) mayAsk(q *Request) error {
-	if err := t.checkRecovered(q); err != nil {
+func (t *session) mayAsk(q *Request) error {
+	if err := t.recovery.checkRequest(q); err != nil {
 		return err
 	}
 	return t.checkAsker(q)
 }
 
 // checkAsker refuses what the bounds do not allow, and whoever was shut out.
-func (t *term) checkAsker(q *Request) error {
-	if err := t.b.config.Bounds.check(q); err != nil {
+func (t *session) checkAsker(q *Request) error {
+	if err := t.config().Bounds.check(q); err != nil {
 		return err
 	}
 	return t.checkRequester(q.Requester)
 }
 
 // reserveOf enters a request into the book under a new name.
-func (t *term) reserveOf(q *Request, prefix string) *ledger.Reserve {
+func (t *session) reserveOf(q *Request, prefix string) *ledger.Reserve {
 	return &ledger.Reserve{
 		Name: t.mint(prefix), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
 		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Object: q.Object, Queue: q.Queue, Wait: q.Wait,
@@ -234,8 +234,8 @@ func (t *term) reserveOf(q *Request, prefix string) *ledger.Reserve {
 
 // checkRequester refuses a cluster that was shut out, whoever asks for it. Where no
 // agent speaks for a requester it may be no cluster at all, and needs no approval.
-func (t *term) checkRequester(id string) error {
-	if policy := t.b.config.Access; policy.Denied(id) || t.state.HasAgent(id) {
+func (t *session) checkRequester(id string) error {
+	if policy := t.config().Access; policy.Denied(id) || t.book.HasAgent(id) {
 		return policy.Check(id)
 	}
 	return nil
@@ -243,7 +243,7 @@ func (t *term) checkRequester(id string) error {
 
 // renew moves the end of a reservation that has none of its own, but not so often
 // that asking is a write every time.
-func (t *term) renew(r *ledger.Reservation) error {
+func (t *session) renew(r *ledger.Reservation) error {
 	if r.Duration != 0 || r.EndReason != "" || r.Waiting != nil {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (t *term) renew(r *ledger.Reservation) error {
 }
 
 // mint makes a name that was never used: Liqo punishes a slice whose name comes again.
-func (t *term) mint(prefix string) string {
+func (t *session) mint(prefix string) string {
 	var random [7]byte
 	_, _ = io.ReadFull(t.b.opts.Random, random[:]) // never fails, see crypto/rand
 	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:])
@@ -272,14 +272,14 @@ func describe(amounts quantity.Amounts) string {
 }
 
 // answer is a reservation as the caller may see it.
-func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
+func (t *session) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 	out := &v1.Reservation{
 		Name:             r.Name,
 		RequesterID:      r.Requester,
-		Phase:            v1.ReservationPhase(t.state.Phase(r)),
+		Phase:            v1.ReservationPhase(t.book.Phase(r)),
 		Resources:        wire.FromAmounts(r.Amounts),
 		ReservedAt:       r.ReservedAt(),
-		Queue:            t.placeOf(r),
+		Queue:            t.queue.restPlace(r),
 		RemainingSeconds: t.remaining(r),
 		Placements:       make([]v1.Placement, len(r.Placements)),
 		Message:          t.message(r),
@@ -290,7 +290,7 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 		p := &r.Placements[i]
 		out.Placements[i] = v1.Placement{
 			Number: p.Number, ClusterID: p.Provider, Reason: p.Withdrawn,
-			State: v1.PlacementState(t.state.PlacementPhase(r, p)),
+			State: v1.PlacementState(t.book.PlacementPhase(r, p)),
 		}
 	}
 	if r.Requester != clusterID {
@@ -301,7 +301,7 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 		out.Notice = out.Instruction.Notice
 	}
 	if r.Explanation != "" {
-		out.Candidates = t.b.config.Visibility.of(t.candidatesOf(r.Explanation), r.Provider, r.Target)
+		out.Candidates = t.config().Visibility.of(t.candidatesOf(r.Explanation), r.Provider, r.Target)
 		out.Rejected = r.Explanation.Rejected()
 	}
 	if r.Waiting != nil {
@@ -315,35 +315,35 @@ func (t *term) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 }
 
 // message says in words where a reservation is.
-func (t *term) message(r *ledger.Reservation) string {
+func (t *session) message(r *ledger.Reservation) string {
 	p := r.Serving()
-	switch phase := t.state.Phase(r); {
+	switch phase := t.book.Phase(r); {
 	case phase == ledger.Queued:
-		return t.queueMessage(r)
+		return t.queue.message(r)
 	case r.Notice != nil:
-		return t.noticeMessage(r)
+		return t.preemption.noticeMessage(r)
 	case r.CalledBack() != nil:
 		return t.recallMessage(r)
 	case r.Beside(p) != nil:
-		return t.healingMessage(r)
+		return t.healing.message(r)
 	case phase == ledger.Active:
 		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider) + excessMessage(p)
 	case phase == ledger.Releasing:
 		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(t.waitingFor(r), " and "))
 	case len(r.Placements) == 0:
 		return endOf(r)
-	case r.EndReason != "" && !t.state.Over(r):
+	case r.EndReason != "" && !t.book.Over(r):
 		return fmt.Sprintf("%s; everything is given back, and %s, of which nothing is heard, takes its side down once it is back", endOf(r), r.Requester)
 	case phase == ledger.Released, phase == ledger.Failed:
 		return endOf(r) + "; everything is given back"
 	}
-	if !t.state.HasAgent(p.Provider) {
+	if !t.book.HasAgent(p.Provider) {
 		return fmt.Sprintf("capacity of %s is locked; no agent speaks for it", p.Provider)
 	}
 	if p.AcknowledgedAt.IsZero() {
 		return fmt.Sprintf("capacity of %s is locked; waiting for its agent to acknowledge", p.Provider)
 	}
-	if !t.state.HasAgent(r.Requester) {
+	if !t.book.HasAgent(r.Requester) {
 		return fmt.Sprintf("capacity of %s is locked; %q is no enrolled cluster, so nobody peers", p.Provider, r.Requester)
 	}
 	return fmt.Sprintf("capacity of %s is locked and acknowledged; waiting for the virtual node of %s", p.Provider, r.Requester)
@@ -357,7 +357,7 @@ func endOf(r *ledger.Reservation) string {
 }
 
 // waitingFor names the clusters that have not taken their side down.
-func (t *term) waitingFor(r *ledger.Reservation) []string {
+func (t *session) waitingFor(r *ledger.Reservation) []string {
 	var out []string
 	add := func(id string) {
 		if !slices.Contains(out, id) {
@@ -366,7 +366,7 @@ func (t *term) waitingFor(r *ledger.Reservation) []string {
 	}
 	for i := range r.Placements {
 		p := &r.Placements[i]
-		if !p.ConsumerGone && t.state.HasAgent(r.Requester) {
+		if !p.ConsumerGone && t.book.HasAgent(r.Requester) {
 			add(r.Requester)
 		}
 		if !p.ProviderGone {

@@ -381,7 +381,7 @@ func TestARecoveryOutlivesItsBroker(t *testing.T) {
 		}
 		f.wantRefusal("athens", "key-of-athens", request("5", "1Gi"), fault.Recovering)
 		// berlin never comes back, and does not hold the others up for ever.
-		time.Sleep(patience)
+		time.Sleep(recoveryGrace)
 		for _, id := range []string{"rome", "paris"} {
 			f.advertise(id, map[string]string{"rome": "1", "paris": "8"}[id], "16Gi")
 		}

@@ -51,13 +51,13 @@ func CheckTerms(amounts quantity.Amounts, asked terms.Terms) error {
 }
 
 // sought is what the decision looks for, on behalf of a request.
-func (t *term) sought(q *Request, tried []string) *decision.Request {
+func (t *session) sought(q *Request, tried []string) *decision.Request {
 	if needsShapes(q) {
-		t.shapeMarket()
+		t.clusters.updateShapes()
 	}
 	near, apart := t.neighbours(q)
 	return &decision.Request{
-		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: t.b.config.Weights,
+		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: t.config().Weights,
 		Pods: q.Pods, Constraints: q.Constraints, Near: near, Apart: apart, Data: q.Data, Duration: q.Duration,
 	}
 }
@@ -66,7 +66,7 @@ func (t *term) sought(q *Request, tried []string) *decision.Request {
 // not: of the other reservations of the same requester that stand, and of what is held
 // for it. Anti-affinity holds in both directions. Affinity to what is nowhere yet is met
 // everywhere.
-func (t *term) neighbours(q *Request) (near, apart []string) {
+func (t *session) neighbours(q *Request) (near, apart []string) {
 	affinity, anti := groupsOf(q.Constraints)
 	if q.Group == "" && len(affinity) == 0 && len(anti) == 0 {
 		return nil, nil
@@ -91,7 +91,7 @@ func (t *term) neighbours(q *Request) (near, apart []string) {
 			}
 		}
 	}
-	for _, held := range t.state.HeldFor(q.Requester) {
+	for _, held := range t.book.HeldFor(q.Requester) {
 		look(&held.Reserve, held.Provider)
 	}
 	return wanted.sorted(), unwanted.sorted()
@@ -108,21 +108,21 @@ func (r *Request) beside(other terms.Terms, affinity, anti []string) (joins, kee
 
 // affect has those looked at again who wait and whose affinity a request bears on:
 // any cluster may be one for them now.
-func (t *term) affect(r *ledger.Reserve) {
+func (qu *queueing) noteAffinity(r *ledger.Reserve) {
 	asked := r.Demands()
 	_, anti := groupsOf(asked.Constraints)
 	if asked.Group == "" && len(anti) == 0 {
 		return
 	}
-	t.waiters.line.All(func(name string) bool {
-		w := t.state.Reservation(name)
+	qu.line.All(func(name string) bool {
+		w := qu.s.book.Reservation(name)
 		waits := w.Demands()
 		affinity, against := groupsOf(waits.Constraints)
 		related := slices.Contains(affinity, asked.Group) || slices.Contains(against, asked.Group) || slices.Contains(anti, waits.Group)
 		if w.Requester != r.Requester || !related {
 			return true
 		}
-		t.allGrew()
+		qu.noteAllFreed()
 		return false
 	})
 }
@@ -132,60 +132,6 @@ func groupsOf(k *terms.Constraints) (affinity, anti []string) {
 		return nil, nil
 	}
 	return k.Affinity, k.AntiAffinity
-}
-
-// needsShapes is whether nodes decide, and not only sums.
-func needsShapes(q *Request) bool {
-	return len(q.Pods) > 0 || q.Constraints != nil && len(q.Constraints.Nodes) > 0
-}
-
-// shapeMarket brings the histograms of nodes up to date that changed since they were
-// last needed: what is promised there and not in use yet is taken off.
-func (t *term) shapeMarket() {
-	for id := range t.shaped {
-		if c := t.state.Cluster(id); c != nil {
-			t.market.SetShapes(id, decision.Debit(shapesOf(c), t.commitments(c)))
-		}
-	}
-	clear(t.shaped)
-}
-
-func shapesOf(c *ledger.Cluster) []decision.Shape {
-	out := make([]decision.Shape, len(c.Shapes))
-	for i, s := range c.Shapes {
-		out[i] = decision.Shape{Count: int64(s.Count), Free: s.Free, Labels: s.Labels}
-	}
-	return out
-}
-
-// commitments of a cluster, those in pod shapes first: they are the hardest to place.
-func (t *term) commitments(c *ledger.Cluster) []decision.Commitment {
-	var shaped, others []decision.Commitment
-	commit := func(unused quantity.Amounts, r *ledger.Reserve) {
-		asked := r.Demands()
-		out := decision.Commitment{Amounts: unused}
-		if asked.Constraints != nil {
-			out.Nodes = asked.Constraints.Nodes
-		}
-		// Of what is partly in use nobody knows which pods run.
-		if len(asked.Pods) > 0 && unused.Equal(r.Amounts) {
-			out.Pods = asked.Pods
-			shaped = append(shaped, out)
-		} else {
-			others = append(others, out)
-		}
-	}
-	for name, unused := range c.Unused() {
-		if r := t.state.Placed(name); r != nil {
-			commit(unused, &r.Reserve)
-		} else {
-			commit(unused, &ledger.Reserve{})
-		}
-	}
-	for _, held := range c.Quoted() {
-		commit(held.Amounts, &held.Reserve)
-	}
-	return append(shaped, others...)
 }
 
 // clusterSet is a set of clusters by ID.

@@ -10,37 +10,37 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// setStanding tells decisions which pauses of a cluster are in force, as a provider and as
-// a requester, and returns when time alone changes that; zero for never.
-func (t *term) setStanding(c *ledger.Cluster) time.Time {
-	now, p := t.now(), t.presenceOf(c.ClusterID)
+// updateConduct updates in the market which pauses of a cluster are in force, as a provider
+// and as a requester. It returns when time alone changes that, zero for never.
+func (cs *clusters) updateConduct(c *ledger.Cluster) time.Time {
+	now, p := cs.s.now(), cs.of(c.ClusterID)
 	if c.Providing != nil || p.standing != nil {
 		if standing := standingOf(c.Providing, now); !reflect.DeepEqual(standing, p.standing) {
-			t.market.SetStanding(c.ClusterID, standing)
+			cs.s.market.SetStanding(c.ClusterID, standing)
 			p.standing = standing
-			t.grew(c.ClusterID) // it may serve somebody again
-			t.b.feed.cluster(c.ClusterID)
+			cs.s.queue.noteFreed(c.ClusterID) // it may serve a waiting request again
+			cs.s.b.feed.cluster(c.ClusterID)
 		}
 	}
 	if c.Consuming != nil || p.excess != nil {
 		if excess := excessTexts(c.ClusterID, c.Consuming, now); !reflect.DeepEqual(excess, p.excess) {
-			t.market.SetExcess(c.ClusterID, excess)
+			cs.s.market.SetExcess(c.ClusterID, excess)
 			p.excess = excess
-			t.allGrew() // whoever has room may serve it again
-			t.b.feed.cluster(c.ClusterID)
+			cs.s.queue.noteAllFreed() // its waiting requests may be served again
+			cs.s.b.feed.cluster(c.ClusterID)
 		}
 	}
 	return sooner(c.Providing.Next(now), c.Consuming.Next(now))
 }
 
-// judgeRequester brings decisions up to date on a requester with a conduct.
-func (t *term) judgeRequester(id string) {
-	if c := t.state.Cluster(id); c != nil && (c.Consuming != nil || t.presenceOf(id).excess != nil) {
-		t.judge(id)
+// updateRequester updates the pauses of a requester, if it has a record of conduct.
+func (cs *clusters) updateRequester(id string) {
+	if c := cs.s.book.Cluster(id); c != nil && (c.Consuming != nil || cs.of(id).excess != nil) {
+		cs.updateFreshness(id)
 	}
 }
 
-// standingOf returns the pauses of a provider in words, nil where it has none.
+// standingOf describes the pauses of a provider, nil if it has none.
 func standingOf(c *ledger.Conduct, now time.Time) *decision.Standing {
 	out := &decision.Standing{}
 	if s := c.Suspended(now); s != nil {
@@ -58,7 +58,8 @@ func standingOf(c *ledger.Conduct, now time.Time) *decision.Standing {
 	return out
 }
 
-// pauseText names an instant and no delay: it is stored with decisions and read later.
+// pauseText names an instant instead of a delay, because it is stored with decisions and read
+// later.
 func pauseText(s *ledger.Suspension, whom string) string {
 	text := fmt.Sprintf("%d failures in a row%s", s.Failures, whom)
 	if s.Failures < 2 {
@@ -70,8 +71,8 @@ func pauseText(s *ledger.Suspension, whom string) string {
 	return text + ", tries again at " + s.Until.Format(time.RFC3339)
 }
 
-// excessTexts says who takes nothing new of a requester that ran more than it was granted;
-// nil where all do.
+// excessTexts says which providers give nothing new to a requester that ran more than it was
+// granted; nil if all do.
 func excessTexts(requester string, c *ledger.Conduct, now time.Time) *decision.Excess {
 	out := &decision.Excess{}
 	if s := c.Suspended(now); s != nil {
@@ -91,11 +92,11 @@ func excessTexts(requester string, c *ledger.Conduct, now time.Time) *decision.E
 	return out
 }
 
-// LiftPauses has a cluster begin anew with all others, once for each mark, and reports
-// whether there was something to lift.
+// LiftPauses clears the failures of a cluster, once for each mark, and reports whether there
+// were any.
 func (b *Broker) LiftPauses(ctx context.Context, clusterID, mark string) (lifted bool, err error) {
-	err = b.change(ctx, func(t *term) error {
-		c := t.state.Cluster(clusterID)
+	err = b.change(ctx, func(t *session) error {
+		c := t.book.Cluster(clusterID)
 		if c == nil || c.Lifted == mark {
 			return nil
 		}
@@ -105,7 +106,7 @@ func (b *Broker) LiftPauses(ctx context.Context, clusterID, mark string) (lifted
 	return lifted && err == nil, err
 }
 
-// sooner returns the earlier of two instants, of which zero is never.
+// sooner returns the earlier of two instants, where zero means never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -113,7 +114,7 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// Paused counts the clusters in which nothing new is placed after failures.
+// Paused counts the clusters on which nothing new is placed after failures.
 func (b *Broker) Paused() float64 {
 	return b.count(func(p *presence) bool { return p.standing != nil && p.standing.Paused != "" })
 }
@@ -128,10 +129,10 @@ func (b *Broker) count(which func(*presence) bool) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0.0
-	if b.term == nil {
+	if b.session == nil {
 		return n
 	}
-	for _, p := range b.term.presence {
+	for _, p := range b.session.clusters.byID {
 		if which(p) {
 			n++
 		}

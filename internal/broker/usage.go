@@ -25,14 +25,14 @@ func (e *tooLarge) Error() string {
 
 // recordOffer writes an offer down, in parts where one record does not hold it: the offer
 // without what its placements use, then what has changed in that.
-func (t *term) recordOffer(offer *ledger.Offer) error {
-	err := t.record(ledger.Event{Change: offer})
+func (cs *clusters) recordOffer(offer *ledger.Offer) error {
+	err := cs.s.record(ledger.Event{Change: offer})
 	if _, large := errors.AsType[*tooLarge](err); !large {
 		return err
 	}
 	apart := *offer
 	apart.Used, apart.UsedApart = nil, true
-	err = t.record(ledger.Event{Change: &apart})
+	err = cs.s.record(ledger.Event{Change: &apart})
 	if large, ok := errors.AsType[*tooLarge](err); ok {
 		return fault.New(fault.TooLarge, "advertisement of %q takes %d bytes of the journal beside what its placements use, and %d fit: show fewer shapes of nodes, or fewer labels and claims",
 			offer.ClusterID, large.size, journal.MaxRecordBytes)
@@ -40,8 +40,8 @@ func (t *term) recordOffer(offer *ledger.Offer) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range usageParts(offer.ClusterID, t.state.Cluster(offer.ClusterID).Used, offer.Used) {
-		if err := t.record(ledger.Event{Change: &part}); err != nil {
+	for _, part := range usageParts(offer.ClusterID, cs.s.book.Cluster(offer.ClusterID).Used, offer.Used) {
+		if err := cs.s.record(ledger.Event{Change: &part}); err != nil {
 			return err
 		}
 	}

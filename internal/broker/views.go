@@ -31,8 +31,8 @@ type ClusterView struct {
 	Record ledger.Record
 	// Reliability is the share of promises kept, 0 to 1, as of now; nil if nothing is known.
 	Reliability *float64
-	// Unreachable are the providers that it said it cannot reach.
-	Unreachable []Shut
+	// Unreachable are the providers that the cluster reports it cannot reach.
+	Unreachable []UnreachableProvider
 	// Doubts are what is implausible in the offer.
 	Doubts []string
 	// Standing is why nothing new is placed here, Excess why the cluster gets nothing new;
@@ -53,8 +53,8 @@ type ClusterView struct {
 // Cluster returns nil, nil for a cluster that nothing is known of.
 func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 	var view *ClusterView
-	err := b.change(ctx, func(t *term) error {
-		c := t.state.Cluster(id)
+	err := b.change(ctx, func(t *session) error {
+		c := t.book.Cluster(id)
 		if c == nil {
 			return nil
 		}
@@ -62,10 +62,10 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 		view = &ClusterView{
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
-			Placements: c.Placements(), Phase: t.presenceOf(id).phase, Heard: t.presenceOf(id).heard,
-			Doubts: t.doubtsOf(c), Record: c.Record, OverBudget: t.overBudget(id),
-			Unreachable: t.presenceOf(id).shutTo(),
-			Standing:    t.presenceOf(id).standing, Excess: t.presenceOf(id).excess,
+			Placements: c.Placements(), Phase: t.clusters.of(id).phase, Heard: t.clusters.of(id).heard,
+			Doubts: t.clusters.doubts(c), Record: c.Record, OverBudget: t.accounts.overBudget(id),
+			Unreachable: t.links.unreachableFrom(id),
+			Standing:    t.clusters.of(id).standing, Excess: t.clusters.of(id).excess,
 			Failures: c.Providing.Failures(t.now()), Lifted: c.Lifted,
 		}
 		if s := c.Providing.Suspended(t.now()); s != nil {
@@ -74,8 +74,8 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 		if share, known := c.Record.Share(t.now()); known {
 			view.Reliability = &share
 		}
-		if t.awaits(id) {
-			view.Awaited = t.recoveryMessage()
+		if t.recovery.awaits(id) {
+			view.Awaited = t.recovery.message()
 		}
 		return nil
 	})
@@ -95,10 +95,10 @@ func (b *Broker) Serves() float64 {
 func (b *Broker) Awaited() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
+	if b.session == nil {
 		return 0
 	}
-	return float64(len(b.term.recovery.waiting))
+	return float64(len(b.session.recovery.waiting))
 }
 
 // Outcomes adds up what became of what was granted in all clusters.
@@ -106,10 +106,10 @@ func (b *Broker) Outcomes() ledger.Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var sum ledger.Record
-	if b.term == nil {
+	if b.session == nil {
 		return sum
 	}
-	b.term.state.Clusters(func(c *ledger.Cluster) {
+	b.session.book.Clusters(func(c *ledger.Cluster) {
 		sum.Granted += c.Record.Granted
 		sum.Ready += c.Record.Ready
 		sum.Refused += c.Record.Refused
@@ -125,10 +125,10 @@ func (b *Broker) Outcomes() ledger.Record {
 func (b *Broker) ManifestOf(clusterID string) *ledger.Manifest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
+	if b.session == nil {
 		return nil
 	}
-	if c := b.term.state.Cluster(clusterID); c != nil {
+	if c := b.session.book.Cluster(clusterID); c != nil {
 		return c.Source
 	}
 	return nil
@@ -139,10 +139,10 @@ func (b *Broker) ManifestOf(clusterID string) *ledger.Manifest {
 func (b *Broker) ObjectOf(reservation string) *ledger.ObjectRef {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.term == nil {
+	if b.session == nil {
 		return nil
 	}
-	if r := b.term.state.Reservation(reservation); r != nil {
+	if r := b.session.book.Reservation(reservation); r != nil {
 		return r.Object
 	}
 	return nil
@@ -184,20 +184,20 @@ func (v *ReservationView) Describe() string {
 
 // Reservation returns nil, nil for one that is not in the book (any more).
 func (b *Broker) Reservation(ctx context.Context, name string) (*ReservationView, error) {
-	return b.view(ctx, func(t *term) *ledger.Reservation { return t.state.Reservation(name) })
+	return b.view(ctx, func(t *session) *ledger.Reservation { return t.book.Reservation(name) })
 }
 
 // ObjectReservation is Reservation for what was asked for with an object.
 func (b *Broker) ObjectReservation(ctx context.Context, requester, uid string) (*ReservationView, error) {
-	return b.view(ctx, func(t *term) *ledger.Reservation {
-		r, _ := t.state.ByKey(requester, objectKey(uid))
+	return b.view(ctx, func(t *session) *ledger.Reservation {
+		r, _ := t.book.ByKey(requester, objectKey(uid))
 		return r
 	})
 }
 
-func (b *Broker) view(ctx context.Context, find func(*term) *ledger.Reservation) (*ReservationView, error) {
+func (b *Broker) view(ctx context.Context, find func(*session) *ledger.Reservation) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.change(ctx, func(t *term) error {
+	err := b.change(ctx, func(t *session) error {
 		if r := find(t); r != nil {
 			view = t.viewOf(r)
 		}
@@ -206,26 +206,26 @@ func (b *Broker) view(ctx context.Context, find func(*term) *ledger.Reservation)
 	return view, err
 }
 
-func (t *term) viewOf(r *ledger.Reservation) *ReservationView {
+func (t *session) viewOf(r *ledger.Reservation) *ReservationView {
 	v := &ReservationView{
-		Reservation: *r, Phase: t.state.Phase(r), Message: t.message(r),
-		RequesterHasAgent: t.state.HasAgent(r.Requester), Place: t.queueView(r),
+		Reservation: *r, Phase: t.book.Phase(r), Message: t.message(r),
+		RequesterHasAgent: t.book.HasAgent(r.Requester), Place: t.queue.view(r),
 	}
 	// What the book changes in place is not for others to hold on to.
 	v.Waiting = nil
 	if p := r.Serving(); p != nil {
-		v.Lost, v.LostSince = t.lostProvider(r)
-		v.Endpoint, v.ProviderHasAgent = t.state.Cluster(p.Provider).Endpoint, t.state.HasAgent(p.Provider)
+		v.Lost, v.LostSince = t.healing.silentProvider(r)
+		v.Endpoint, v.ProviderHasAgent = t.book.Cluster(p.Provider).Endpoint, t.book.HasAgent(p.Provider)
 	}
 	if r.Notice != nil {
-		v.Warning = t.noticeMessage(r)
+		v.Warning = t.preemption.noticeMessage(r)
 	}
 	if r.CalledBack() != nil {
 		v.Recall = t.recallMessage(r)
 	}
 	v.Placements = slices.Clone(r.Placements)
 	for i := range r.Placements {
-		v.PlacementPhases = append(v.PlacementPhases, t.state.PlacementPhase(r, &r.Placements[i]))
+		v.PlacementPhases = append(v.PlacementPhases, t.book.PlacementPhase(r, &r.Placements[i]))
 	}
 	return v
 }
@@ -242,8 +242,8 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 		return nil, err
 	}
 	var view *ReservationView
-	err := b.change(ctx, func(t *term) error {
-		if r, shut := t.state.ByKey(q.Requester, q.Key); r != nil && !shut {
+	err := b.change(ctx, func(t *session) error {
+		if r, shut := t.book.ByKey(q.Requester, q.Key); r != nil && !shut {
 			view = t.viewOf(r)
 			return nil
 		}
@@ -269,8 +269,8 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 // Release ends a reservation on behalf of whoever may delete its object. One that
 // is not in the book, or has ended, is left as it is.
 func (b *Broker) Release(ctx context.Context, name, why string) error {
-	return b.change(ctx, func(t *term) error {
-		r := t.state.Reservation(name)
+	return b.change(ctx, func(t *session) error {
+		r := t.book.Reservation(name)
 		if r == nil {
 			return nil
 		}

@@ -209,7 +209,7 @@ func TestNobodyHoldsEverything(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "64", "64Gi")
 		req := request("1", "1Gi")
-		for i := range mostHeld {
+		for i := range maxHeldQuotes {
 			f.hold("rome", fmt.Sprint("quote-", i), held(int64(60+i), req))
 		}
 		_, err := f.RequestQuote(context.Background(), "rome", "quote-more", held(60, req))

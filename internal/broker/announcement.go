@@ -1,0 +1,406 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// holdings is what one cluster announces.
+type holdings struct {
+	provided []announcedPlacement
+	claims   []claim
+}
+
+// announcedPlacement is a placement of which its provider still has something.
+type announcedPlacement struct {
+	ledger.PlacementRef
+	requester    string
+	amounts      quantity.Amounts
+	remaining    *float64
+	acknowledged bool
+	releasing    bool
+}
+
+// claim is a reservation that a requester announces: its request, or one of its placements.
+type claim struct {
+	ledger.PlacementRef
+	provider string
+	// request is nil for a reservation that was made in the broker cluster.
+	request   *Request
+	ready     bool
+	releasing bool
+}
+
+func (c *claim) key() string {
+	if c.request == nil {
+		return ""
+	}
+	return c.request.Key
+}
+
+func holdingsOf(clusterID string, said *v1.Holdings) (*holdings, error) {
+	h := &holdings{}
+	for _, p := range said.Provides {
+		amounts, err := wire.ToAmounts(p.Resources)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "placement %s: resources: %v", ledger.PlacementName(p.Reservation, p.Placement), err)
+		}
+		h.provided = append(h.provided, announcedPlacement{
+			PlacementRef: ledger.PlacementRef{Name: p.Reservation, Placement: p.Placement}, requester: p.ConsumerID, amounts: amounts,
+			remaining: p.RemainingSeconds, acknowledged: p.Acknowledged, releasing: p.Releasing,
+		})
+	}
+	for i := range said.Consumes {
+		c := &said.Consumes[i]
+		out := claim{
+			PlacementRef: ledger.PlacementRef{Name: c.Reservation, Placement: c.Placement},
+			provider:     c.ProviderID, ready: c.Ready, releasing: c.Releasing,
+		}
+		if c.Key != "" {
+			// An invalid request was never granted, so the claim stands without it.
+			out.request, _ = readRequest(clusterID, c.Key, &c.Request)
+		}
+		h.claims = append(h.claims, out)
+	}
+	return h, nil
+}
+
+// AnnounceHoldings implements the server's Broker. Reservations that the book has lost are
+// adopted, and those the cluster no longer has are ended. A cluster is believed as a provider
+// about what it holds and as a requester about what it wants, and never about other clusters.
+func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v1.Holdings) error {
+	h, err := holdingsOf(clusterID, said)
+	if err != nil {
+		return err
+	}
+	return b.changeOf(ctx, clusterID, func(t *session) error { return t.recovery.takeHoldings(clusterID, h) })
+}
+
+func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
+	if !rc.wantsAnnouncement(clusterID) {
+		return nil // no announcement is awaited: the book has all that the cluster holds
+	}
+	if len(h.provided) > 0 && !rc.s.book.HasAgent(clusterID) {
+		e := fault.New(fault.Unavailable, "cluster %q provides and was not heard of: advertise first, then announce", clusterID)
+		e.RetryAfter = time.Second
+		return e
+	}
+	// Only the first announcement ends what it does not list; later ones repeat claims.
+	first := rc.s.book.Awaits(clusterID)
+	delete(rc.void, clusterID) // judged again from its new claims
+	steps := []func() error{
+		func() error { return rc.takeProvided(clusterID, h.provided, first) },
+		func() error { return rc.takeClaims(clusterID, h.claims, first) },
+		func() error {
+			if !first {
+				return nil
+			}
+			return rc.s.record(ledger.Event{Change: &ledger.Announced{ClusterID: clusterID}})
+		},
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	delete(rc.waiting, clusterID)
+	delete(rc.asked, clusterID)
+	rc.markSeen(clusterID)
+	rc.told[clusterID], rc.claims[clusterID] = true, h.claims
+	err := rc.matchClaims()
+	rc.unblock(clusterID)
+	return err
+}
+
+// unblock lets a cluster that has announced take new reservations, and reconsiders everything
+// that waited for it.
+func (rc *recovery) unblock(clusterID string) {
+	if rc.s.book.Cluster(clusterID) != nil {
+		rc.s.clusters.updateFreshness(clusterID)
+		rc.s.b.feed.cluster(clusterID)
+	}
+	done := !rc.isRecovering()
+	rc.s.book.Reservations(func(r *ledger.Reservation) {
+		if done || takesPart(clusterID, r) {
+			rc.s.deadlines.reschedule(r)
+		}
+	})
+	rc.s.log.Info("cluster has announced what it holds", "cluster", clusterID, "waitingFor", len(rc.waiting))
+	rc.s.b.wakeAll()
+}
+
+// takeProvided processes what a provider announces.
+func (rc *recovery) takeProvided(clusterID string, provided []announcedPlacement, first bool) error {
+	listed := map[ledger.PlacementRef]bool{}
+	room := rc.newAdoptionRoom(clusterID, provided)
+	for i := range provided {
+		p := &provided[i]
+		listed[p.PlacementRef] = true
+		if err := rc.takePlacement(clusterID, p, first, room); err != nil {
+			return err
+		}
+	}
+	if !first {
+		return nil
+	}
+	return rc.endUnannounced(clusterID, listed)
+}
+
+func (rc *recovery) takePlacement(clusterID string, p *announcedPlacement, first bool, room *adoptionRoom) error {
+	r := rc.s.book.Reservation(p.Name)
+	if r == nil || r.Requester == p.requester && r.Adoptable(p.Placement) {
+		if why := room.refuses(p); why != "" {
+			rc.s.log.Error(nil, "announced placement rejected", "cluster", clusterID, "placement", p.String(), "consumer", p.requester, "why", why)
+			return nil
+		}
+		if err := rc.adopt(clusterID, p); err != nil || r == nil {
+			return err
+		}
+		return rc.restate(r, p)
+	}
+	known := r.Placement(p.Placement)
+	if r.Requester != p.requester || known == nil || known.Provider != clusterID {
+		rc.s.log.Error(nil, "cluster claims capacity the journal granted to others", "cluster", clusterID,
+			"placement", p.String(), "consumer", p.requester, "requester", r.Requester)
+		return nil
+	}
+	if first {
+		if err := rc.restate(r, p); err != nil {
+			return err
+		}
+	}
+	return rc.resume(r, known, p, first)
+}
+
+// resume brings a known placement to the state that its provider announces.
+func (rc *recovery) resume(r *ledger.Reservation, known *ledger.Placement, p *announcedPlacement, first bool) error {
+	switch {
+	case !r.Stands(known):
+		return nil
+	case p.releasing && first:
+		// It was given up in the part that is lost.
+		return rc.s.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: p.PlacementRef, Reason: withdrawnBefore}})
+	case p.acknowledged && known.AcknowledgedAt.IsZero():
+		return rc.s.record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: p.PlacementRef}})
+	default:
+		return nil
+	}
+}
+
+// restate takes over the amounts that a provider announces, if the event that changed them is
+// lost. It leaves a change that is still in the book alone: the provider is asked about it
+// again.
+func (rc *recovery) restate(r *ledger.Reservation, p *announcedPlacement) error {
+	known := r.Placement(p.Placement)
+	if known == nil || known.ProviderGone || r.Pending != nil || p.amounts.IsZero() || p.amounts.Equal(r.AgreedWith(known)) {
+		return nil
+	}
+	q := requestOf(r)
+	q.Amounts = p.amounts
+	rc.s.log.Info("provider holds other amounts than the journal says", "placement", p.String(), "resources", describe(p.amounts))
+	return rc.s.record(ledger.Event{Change: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.digest()}})
+}
+
+// withdrawnBefore is the reason of a withdrawal that happened in a lost part of the journal.
+const withdrawnBefore = "EndedBefore"
+
+func (rc *recovery) adopt(clusterID string, p *announcedPlacement) error {
+	duration, until := time.Duration(0), rc.s.now().Add(lease)
+	if p.remaining != nil {
+		duration = max(time.Second, time.Duration(min(*p.remaining, LongestDuration.Seconds())*float64(time.Second)))
+		until = rc.s.now().Add(duration)
+	}
+	a := &ledger.Adopt{
+		PlacementRef: p.PlacementRef, Provider: clusterID, Requester: p.requester, Amounts: p.amounts,
+		Duration: duration, Until: until, Acknowledged: p.acknowledged,
+	}
+	if p.releasing {
+		a.Withdrawn = withdrawnBefore
+	}
+	err := rc.s.record(ledger.Event{Change: a})
+	if errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrMalformed) || errors.Is(err, ledger.ErrOverbooked) {
+		// The other placements of the announcement still count.
+		rc.s.log.Error(err, "adopting an announced placement failed", "cluster", clusterID)
+		return nil
+	}
+	if err == nil {
+		rc.askRequester(p.requester)
+		rc.s.log.Info("placement adopted", "placement", p.String(), "target", clusterID, "requester", p.requester)
+	}
+	return err
+}
+
+// endUnannounced ends placements that a provider did not announce. One that it had not
+// acknowledged it may never have heard of.
+func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.PlacementRef]bool) error {
+	for _, r := range rc.s.concerned(clusterID) {
+		for i := range r.Placements {
+			p := &r.Placements[i]
+			ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
+			if p.Provider != clusterID || p.ProviderGone || listed[ref] {
+				continue
+			}
+			if r.Stands(p) {
+				if p.AcknowledgedAt.IsZero() || p.AcknowledgedAt.Time().After(rc.s.book.Branch().At) {
+					continue
+				}
+				if err := rc.s.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: withdrawnBefore}}); err != nil {
+					return err
+				}
+			}
+			if err := rc.s.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// concerned are the reservations in which a cluster takes part, by name.
+func (t *session) concerned(clusterID string) []*ledger.Reservation {
+	return slices.SortedFunc(t.newsOf(clusterID).all(t.book), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// unclaimed returns the reservations that no requester has claimed, by name.
+func (rc *recovery) unclaimed() []*ledger.Reservation {
+	var out []*ledger.Reservation
+	rc.s.book.Reservations(func(r *ledger.Reservation) {
+		if r.Unclaimed && r.EndReason == "" {
+			out = append(out, r)
+		}
+	})
+	slices.SortFunc(out, func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// takeClaims processes what a requester announces.
+func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) error {
+	wanted := map[string]bool{}
+	for i := range claims {
+		c := &claims[i]
+		r := rc.claimedReservation(clusterID, c)
+		if r == nil || r.Unclaimed {
+			continue
+		}
+		if err := rc.takeClaim(r, c, wanted); err != nil {
+			return err
+		}
+	}
+	if !first {
+		return nil
+	}
+	for _, r := range rc.s.concerned(clusterID) {
+		// One that was made in this cluster is its maker's to end.
+		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(rc.s.book.Branch().At) {
+			continue
+		}
+		if err := rc.s.release(r, "its requester had given it back before the journal was restored"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimedReservation returns the reservation that a claim is about, nil if the book has none.
+func (rc *recovery) claimedReservation(clusterID string, c *claim) *ledger.Reservation {
+	if r := rc.s.book.Reservation(c.Name); r != nil && r.Requester == clusterID {
+		return r
+	}
+	r, _ := rc.s.book.ByKey(clusterID, c.key())
+	return r
+}
+
+func (rc *recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string]bool) error {
+	// A reservation comes once as the request for it and once for each placement: a
+	// placement that is taken down says nothing about the whole.
+	if !c.releasing {
+		wanted[r.Name] = true
+	}
+	p := r.Placement(c.Placement)
+	if !c.ready || c.releasing || p == nil || p.Ready || !r.Stands(p) {
+		return nil
+	}
+	return rc.s.record(ledger.Event{Change: &ledger.NodeReady{
+		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Ready: true,
+	}})
+}
+
+// matchClaims joins what providers hold with what requesters want: a reservation needs both.
+func (rc *recovery) matchClaims() error {
+	for _, r := range rc.unclaimed() {
+		if !rc.told[r.Requester] {
+			continue
+		}
+		if err := rc.matchClaim(r); err != nil {
+			return err
+		}
+	}
+	for clusterID, claims := range rc.claims {
+		rc.claims[clusterID] = slices.DeleteFunc(claims, func(c claim) bool { return rc.isSettled(clusterID, &c) })
+	}
+	return nil
+}
+
+func (rc *recovery) matchClaim(r *ledger.Reservation) error {
+	claims := rc.claims[r.Requester]
+	i := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing })
+	if i < 0 {
+		return rc.s.release(r, "its requester does not want it any more")
+	}
+	event := &ledger.Claim{Name: r.Name}
+	// The requester announces the request and each placement separately.
+	if k := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing && c.request != nil }); k >= 0 {
+		q := *claims[k].request
+		// If the requester wants other amounts by now, its next call tells it of the
+		// difference, and it asks for a change.
+		q.Amounts = r.Amounts
+		event.Key, event.Digest, event.Tenant, event.Priority, event.Target, event.Terms = q.Key, q.digest(), q.Tenant, q.Priority, q.Target, q.Terms
+		event.Patient = q.Patient
+	}
+	err := rc.s.record(ledger.Event{Change: event})
+	if errors.Is(err, ledger.ErrTaken) {
+		return rc.s.release(r, "its request was given back or granted anew")
+	}
+	if err != nil {
+		return err
+	}
+	for k := range claims {
+		if claims[k].Name != r.Name {
+			continue
+		}
+		if err := rc.takeClaim(r, &claims[k], map[string]bool{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isSettled reports whether a claim is done with, and notes it as void if no provider knows
+// it.
+func (rc *recovery) isSettled(clusterID string, c *claim) bool {
+	if rc.claimedReservation(clusterID, c) != nil {
+		return true
+	}
+	if rc.awaits(c.provider) {
+		return false
+	}
+	if c.Placement > 0 && !c.releasing {
+		rc.void[clusterID] = append(rc.void[clusterID], c.PlacementRef)
+	}
+	return true
+}
+
+// isClaimed reports whether the requester claims a placement whose provider has not announced
+// yet.
+func (rc *recovery) isClaimed(q *Request) bool {
+	return slices.ContainsFunc(rc.claims[q.Requester], func(c claim) bool { return c.key() == q.Key })
+}

@@ -1,0 +1,52 @@
+package broker
+
+import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+
+// reservationObserver keeps something in step with each reservation.
+type reservationObserver interface {
+	// reservationChanged is called after a reservation changed, or what it is seen with did.
+	reservationChanged(r *ledger.Reservation)
+}
+
+// changes tells which reservations an event concerns: components of the session, and the
+// controllers and agents that wait for news of them.
+type changes struct {
+	s         *session
+	observers []reservationObserver
+}
+
+func (c *changes) observe(e event) {
+	switch change := e.Change.(type) {
+	case *ledger.Offer:
+		if cluster := c.s.book.Cluster(change.ClusterID); cluster.Agent && cluster.AgentSince.Equal(e.At) {
+			c.publishAll(cluster) // an agent speaks for the provider from now on
+		}
+	case *ledger.Reach:
+		c.publishAll(c.s.book.Cluster(change.ClusterID))
+	case *ledger.Forget:
+		for _, name := range change.Names {
+			c.s.b.feed.reservation(name)
+		}
+	}
+	if e.changed != nil {
+		c.publish(e.changed)
+		for _, v := range e.victims {
+			c.publish(v)
+		}
+	}
+}
+
+// publishAll publishes every reservation with a placement on a cluster.
+func (c *changes) publishAll(cluster *ledger.Cluster) {
+	for _, name := range cluster.Reservations() {
+		c.publish(c.s.book.Reservation(name))
+	}
+}
+
+// publish marks a reservation as changed, for everything that shows it or depends on it.
+func (c *changes) publish(r *ledger.Reservation) {
+	c.s.b.feed.reservation(r.Name)
+	for _, o := range c.observers {
+		o.reservationChanged(r)
+	}
+}

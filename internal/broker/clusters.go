@@ -1,0 +1,250 @@
+package broker
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// presence is what the broker knows of one cluster beyond the book.
+type presence struct {
+	// heard is when the cluster was last heard; epoch and sequence are those of its newest
+	// advertisement.
+	heard           time.Time
+	epoch, sequence int64
+	// pending is an offer that differs too little from the recorded one to be worth a record,
+	// until a decision rests on it.
+	pending *ledger.Offer
+	phase   ClusterPhase
+	// leap describes what grew implausibly at the time leapt, see doubts.
+	leap  string
+	leapt time.Time
+	// fetched is when the cluster first asked for its instructions in this term, zero if it has
+	// not.
+	fetched time.Time
+	// open reports whether the cluster gets new reservations, as of the last updateFreshness.
+	open bool
+	// raw is the capacity that is left, negative for a cluster that promised more than it has.
+	// free is the part of it that is for everybody. Both are as of the last updateFree.
+	raw, free quantity.Amounts
+	// standing and excess are the pauses in force as the market has them, nil for none.
+	standing *decision.Standing
+	excess   *decision.Excess
+}
+
+// clusters knows which clusters there are and how fresh they are, and keeps their rows in the
+// market in step with the book.
+type clusters struct {
+	s    *session
+	byID map[string]*presence
+	// reshaped are the clusters whose node shapes in the market are out of date.
+	reshaped clusterSet
+}
+
+func newClusters(s *session) clusters {
+	return clusters{s: s, byID: map[string]*presence{}, reshaped: clusterSet{}}
+}
+
+// of returns the presence of a cluster. It makes one for a cluster that is not known yet.
+func (cs *clusters) of(clusterID string) *presence {
+	p := cs.byID[clusterID]
+	if p == nil {
+		p = &presence{}
+		cs.byID[clusterID] = p
+	}
+	return p
+}
+
+// start derives everything from the book. Agents count as heard now: they could not reach the
+// broker before.
+func (cs *clusters) start() {
+	cs.s.book.Clusters(func(c *ledger.Cluster) {
+		p := cs.of(c.ClusterID)
+		p.heard = c.OfferedAt
+		if c.Agent {
+			p.heard = cs.s.began
+		}
+		cs.upsertCandidate(c)
+	})
+}
+
+func (cs *clusters) observe(e event) {
+	switch change := e.Change.(type) {
+	case *ledger.Offer:
+		cs.upsertCandidate(cs.s.book.Cluster(change.ClusterID))
+		cs.s.b.feed.cluster(change.ClusterID)
+	case *ledger.Usage:
+		cs.upsertCandidate(cs.s.book.Cluster(change.ClusterID))
+		cs.s.b.feed.cluster(change.ClusterID)
+	case *ledger.LiftPauses:
+		cs.updateFreshness(change.ClusterID)
+	case *ledger.Exceed:
+		cs.updateRequester(e.changed.Requester)
+		return // nothing is free that was not
+	case *ledger.Ceilings:
+		cs.s.book.Clusters(cs.upsertCandidate)
+	case *ledger.Lineage:
+		// Quotes that ended with the lineage may have held something.
+		cs.s.book.Clusters(func(c *ledger.Cluster) { cs.refreshAvailability(c.ClusterID) })
+	case *ledger.ProviderGone:
+		cs.updateRequester(e.changed.Requester) // it may have kept within its grant
+	}
+	if e.changed != nil {
+		for i := range e.changed.Placements {
+			cs.refreshAvailability(e.changed.Placements[i].Provider)
+		}
+	}
+}
+
+// upsertCandidate puts a cluster and its offer into the market.
+func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
+	candidate := decision.Candidate{
+		ID:          c.ClusterID,
+		Allocatable: c.Lendable(),
+		Available:   cs.updateFree(c),
+		Region:      c.Region,
+		Zone:        c.Zone,
+		Labels:      c.Labels,
+		Claims:      c.Claims,
+		Lending:     c.Lending,
+	}
+	cs.reshaped.add(c.ClusterID)
+	price(&candidate, c.Cost)
+	if err := cs.s.market.Upsert(candidate); err != nil {
+		cs.s.log.Error(err, "cluster left out of decisions", "cluster", c.ClusterID)
+		cs.s.market.Remove(c.ClusterID)
+	}
+	cs.logLeftOut(c.ClusterID)
+	// A waiting request may fit because of anything in the offer, not only its amounts.
+	cs.s.queue.noteFreed(c.ClusterID)
+	cs.updateFreshness(c.ClusterID)
+}
+
+// updateFree returns what a cluster has free. If that is more than before, waiting requests
+// may be served. For a cluster that promised more than it has, a smaller deficit counts as
+// well: fewer victims have to make room.
+func (cs *clusters) updateFree(c *ledger.Cluster) quantity.Amounts {
+	p, free := cs.of(c.ClusterID), cs.s.preemption.free(c)
+	raw := c.Lendable().Sub(c.Allocated).Sub(c.Claimed())
+	if hasMore(p.raw, raw) || hasMore(p.free, free) {
+		cs.s.queue.noteFreed(c.ClusterID)
+	}
+	p.raw, p.free = raw, free
+	return free
+}
+
+// hasMore reports whether there is more of any resource after than before.
+func hasMore(before, after quantity.Amounts) bool {
+	for name, amount := range after {
+		if amount > before[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// updateReliability updates in the market how well a cluster kept its promises.
+func (cs *clusters) updateReliability(c *ledger.Cluster) {
+	var known *float64
+	if share, ok := c.Record.Share(cs.s.now()); ok {
+		known = &share
+	}
+	cs.s.market.SetReliability(c.ClusterID, known)
+}
+
+// refreshAvailability updates what a cluster has free after its placements changed.
+func (cs *clusters) refreshAvailability(clusterID string) {
+	c := cs.s.book.Cluster(clusterID)
+	cs.s.market.SetAvailable(clusterID, cs.updateFree(c))
+	cs.reshaped.add(clusterID)
+	if p := cs.of(clusterID); c.Providing != nil || p.standing != nil {
+		cs.updateFreshness(clusterID)
+	}
+	cs.updateReliability(c)
+	cs.s.b.feed.cluster(clusterID)
+}
+
+// headroom returns what the administrator keeps back of a cluster. The book does not know of
+// it: existing reservations stand when more is kept back.
+func (cs *clusters) headroom(c *ledger.Cluster) quantity.Amounts {
+	percent := int64(cs.s.config().Headroom)
+	if percent == 0 {
+		return nil
+	}
+	kept := quantity.Amounts{}
+	for name, whole := range c.Lendable() {
+		kept[name] = whole/100*percent + whole%100*percent/100
+	}
+	return kept
+}
+
+// recordCeilings records how far clusters may over-subscribe. Existing reservations stand.
+func (cs *clusters) recordCeilings() {
+	ratios := cs.s.config().OverSubscription
+	if cs.s.book.HasCeilings(ratios) {
+		return
+	}
+	cs.s.log.Info("over-subscription ceilings changed", "ceilings", ratios.Texts())
+	if err := cs.s.record(ledger.Event{Change: &ledger.Ceilings{OverSubscription: ratios}}); err != nil {
+		cs.s.log.Error(err, "recording the over-subscription ceilings failed, retrying with the next term")
+	}
+}
+
+// applyBudget applies a new limit on resource names.
+func (cs *clusters) applyBudget() {
+	cs.s.market.SetBudget(cs.s.config().Budget.ResourceNames)
+	cs.s.book.Clusters(func(c *ledger.Cluster) {
+		if len(cs.s.market.LeftOut(c.ClusterID)) > 0 {
+			cs.upsertCandidate(c)
+		}
+	})
+}
+
+// leftOut returns the resources of a cluster that decisions ignore.
+func (cs *clusters) leftOut(clusterID string) []string {
+	var out []string
+	for _, name := range cs.s.market.LeftOut(clusterID) {
+		out = append(out, string(name))
+	}
+	return out
+}
+
+// logLeftOut logs how many resources decisions ignore.
+func (cs *clusters) logLeftOut(clusterID string) {
+	if left := cs.leftOut(clusterID); len(left) > 0 {
+		cs.s.log.Info("resources are left out of decisions: the cluster names too many, or all columns are in use", "cluster", clusterID,
+			"resources", len(left), "budget", cs.s.config().Budget.ResourceNames)
+	}
+}
+
+// price reads the prices of an offer. They were validated on receipt; one that cannot be read
+// counts as missing.
+func price(c *decision.Candidate, cost *ledger.Cost) {
+	if cost == nil {
+		return
+	}
+	read := func(text string) (decision.Price, bool) {
+		p, err := decision.ParsePrice(text)
+		return p, text != "" && err == nil
+	}
+	c.Currency, c.Prices = cost.Currency, map[corev1.ResourceName]decision.Price{}
+	for name, text := range pricesOf(cost) {
+		if p, ok := read(text); ok {
+			c.Prices[name] = p
+		}
+	}
+	c.StoragePrice, _ = read(cost.Storage)
+	c.EgressPrice, _ = read(cost.Egress)
+}
+
+func pricesOf(cost *ledger.Cost) map[corev1.ResourceName]string {
+	out := map[corev1.ResourceName]string{corev1.ResourceCPU: cost.CPU, corev1.ResourceMemory: cost.Memory}
+	for name, text := range cost.Resources {
+		out[corev1.ResourceName(name)] = text
+	}
+	return out
+}

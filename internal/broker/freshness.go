@@ -1,0 +1,109 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+)
+
+// ClusterPhase is how recently a cluster was heard.
+type ClusterPhase string
+
+// Phases of a cluster.
+const (
+	// ClusterActive takes new reservations.
+	ClusterActive ClusterPhase = "Active"
+	// ClusterStale missed three intervals and gets no new reservations.
+	ClusterStale ClusterPhase = "Stale"
+	// ClusterInactive has been silent for Config.StaleThreshold.
+	ClusterInactive ClusterPhase = "Inactive"
+)
+
+// clusterPhase returns the phase of a cluster that was last heard at an instant. Without an
+// agent nobody repeats an offer, so only the long threshold counts.
+func clusterPhase(heard, now time.Time, agent bool, threshold time.Duration) ClusterPhase {
+	silent := now.Sub(heard)
+	switch {
+	case silent >= threshold:
+		return ClusterInactive
+	case agent && silent >= staleAfter:
+		return ClusterStale
+	default:
+		return ClusterActive
+	}
+}
+
+// nextPhaseChange returns when clusterPhase changes if the cluster stays silent, zero for
+// never.
+func nextPhaseChange(heard, now time.Time, agent bool, threshold time.Duration) time.Time {
+	switch clusterPhase(heard, now, agent, threshold) {
+	case ClusterInactive:
+		return time.Time{}
+	case ClusterActive:
+		if agent && staleAfter < threshold {
+			return heard.Add(staleAfter)
+		}
+	}
+	return heard.Add(threshold)
+}
+
+// updateFreshness updates in the market whether a cluster gets new reservations, from the time
+// it was last heard and from the administrator's lists, and schedules the next update.
+func (cs *clusters) updateFreshness(clusterID string) {
+	p, c := cs.of(clusterID), cs.s.book.Cluster(clusterID)
+	threshold := cs.s.config().StaleThreshold
+	phase := clusterPhase(p.heard, cs.s.now(), c.Agent, threshold)
+	if phase != p.phase {
+		p.phase = phase
+		cs.s.b.feed.cluster(clusterID)
+		cs.s.deadlines.closeAbandoned(clusterID)
+	}
+	silent, shut := phase != ClusterActive || cs.s.recovery.awaits(clusterID) || cs.s.recovery.isUnseen(c), cs.isDenied(c)
+	cs.updateReliability(c)
+	cs.s.market.SetStale(clusterID, silent)
+	cs.s.market.SetDenied(clusterID, shut)
+	if open := !silent && !shut; open != p.open {
+		p.open = open
+		if open {
+			cs.s.queue.noteFreed(clusterID)
+		}
+	}
+	next := nextPhaseChange(p.heard, cs.s.now(), c.Agent, threshold)
+	if cs.s.recovery.isUnseen(c) {
+		next = cs.s.recovery.listenUntil
+	}
+	cs.s.deadlines.set(clusterDue+clusterID, sooner(next, cs.updateConduct(c)))
+}
+
+// isDenied reports whether the administrator shuts a cluster out. A cluster without an agent
+// was listed by an administrator and needs no approval.
+func (cs *clusters) isDenied(c *ledger.Cluster) bool {
+	policy := cs.s.config().Access
+	return policy.Denied(c.ClusterID) || c.Agent && policy.Check(c.ClusterID) != nil
+}
+
+func (cs *clusters) updateAllFreshness() {
+	cs.s.book.Clusters(func(c *ledger.Cluster) { cs.updateFreshness(c.ClusterID) })
+}
+
+// noteSilence records that a provider with placements is silent, so that their requesters are
+// told. It keeps what it holds.
+func (cs *clusters) noteSilence(clusterID string) {
+	c, p := cs.s.book.Cluster(clusterID), cs.of(clusterID)
+	if !c.Agent || p.phase == ClusterActive || !c.LostSince.IsZero() || c.Placements() == 0 {
+		return
+	}
+	cs.s.log.Info("provider is silent, its reservations stay", "cluster", clusterID, "heard", p.heard, "reservations", len(c.Reservations()))
+	if err := cs.s.record(ledger.Event{Change: &ledger.Reach{ClusterID: clusterID, Since: p.heard.UTC()}}); err != nil {
+		cs.s.log.Error(err, "recording a silent provider failed, retrying", "cluster", clusterID)
+		cs.s.deadlines.set(clusterDue+clusterID, cs.s.now().Add(reopenDelay))
+	}
+}
+
+// noteReturn records that a silent provider's agent was heard again.
+func (cs *clusters) noteReturn(clusterID string) error {
+	if cs.s.book.Cluster(clusterID).LostSince.IsZero() {
+		return nil
+	}
+	return cs.s.record(ledger.Event{Change: &ledger.Reach{ClusterID: clusterID}})
+}

@@ -1,0 +1,47 @@
+package broker
+
+import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+
+// observer derives something from the book and keeps it up to date.
+type observer interface {
+	// observe is called after every event, when the book has applied it. It must not record
+	// further events: the observers after it have not seen this one yet.
+	observe(e event)
+}
+
+// event is an event that the book has applied, with the reservations that it concerns.
+type event struct {
+	*ledger.Event
+	// changed is the reservation that the event changed, nil for none.
+	changed *ledger.Reservation
+	// isNew reports whether the event made that reservation.
+	isNew bool
+	// victims make room for that reservation, or did so before the event.
+	victims []*ledger.Reservation
+	// forgotten are the reservations that the book no longer has.
+	forgotten []*ledger.Reservation
+	// size is how many bytes the event takes in the journal.
+	size int
+}
+
+// forgottenBy returns the reservations that the book will forget with an event.
+func (t *session) forgottenBy(e *ledger.Event) []*ledger.Reservation {
+	forget, ok := e.Change.(*ledger.Forget)
+	if !ok {
+		return nil
+	}
+	var out []*ledger.Reservation
+	for _, name := range forget.Names {
+		if r := t.book.Reservation(name); r != nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// notify tells the observers of an event, in a fixed order.
+func (t *session) notify(e event) {
+	for _, o := range t.observers {
+		o.observe(e)
+	}
+}

@@ -1,0 +1,276 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+const (
+	// longestHold is how long a quote is held at most: enough for a person to decide, and
+	// little for capacity that nobody uses. It is not configurable, because nothing that runs
+	// depends on it.
+	longestHold = 5 * time.Minute
+	// maxHeldQuotes is how many quotes are held for one requester at once: enough to compare
+	// some, too few to block a fleet. BrokerConfig limits how often and for how much a cluster
+	// may ask.
+	maxHeldQuotes = 10
+	// holdDue prefixes deadlines of held quotes.
+	holdDue = "hold/"
+)
+
+// quotes holds the capacity that quotes promise. All of its state is in the book.
+type quotes struct{ s *session }
+
+// quoteKey is the key of a quote in the book. Keys over REST contain no slash, so a requester
+// can use the same key for a quote and for a reservation.
+func quoteKey(key string) string { return "quote/" + key }
+
+// readHoldTime returns how long a quote is to be held, 0 if it is not.
+func readHoldTime(key string, req *v1.ReservationRequest) (time.Duration, error) {
+	hold := time.Duration(req.HoldSeconds) * time.Second
+	switch {
+	case req.Quote != "":
+		return 0, fault.New(fault.Invalid, "quote: a quote cannot take over quote %q: ask for a reservation", wire.Clip(req.Quote, 63))
+	case req.HoldSeconds < 0 || req.HoldSeconds > int64(longestHold/time.Second):
+		return 0, fault.New(fault.Invalid, "holdSeconds: %d is not between 1 and %d", req.HoldSeconds, int64(longestHold/time.Second))
+	case hold != 0 && key == "":
+		return 0, fault.New(fault.Invalid, "Idempotency-Key: missing; a quote with holdSeconds needs one, so that a repetition holds nothing more")
+	}
+	return hold, nil
+}
+
+// quoteDigest identifies what a quote is for. The request that takes a quote over may differ
+// in tenant, priority, queueing and healing.
+func (r *Request) quoteDigest() string {
+	q := *r
+	q.Tenant, q.Priority, q.Queue, q.Wait, q.Patient = "", 0, false, 0, false
+	return q.digest()
+}
+
+// hold makes a quote and locks its capacity, or returns the quote that is held under the key.
+func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
+	q.Key = quoteKey(q.Key)
+	held, shut := qs.s.book.QuoteByKey(q.Requester, q.Key)
+	switch {
+	case shut:
+		return nil, fault.New(fault.Released, "the quote was given back before it was asked for: use a new key")
+	case held != nil && (held.Digest != q.quoteDigest() || held.Until.Sub(held.HeldAt) != hold):
+		return nil, fault.New(fault.KeyReused, "the key belongs to quote %q, which is for something else: use a new key", held.Name)
+	case held != nil && qs.isOver(held):
+		return nil, errNotHeld(held)
+	case held != nil:
+		return qs.answerHeld(held), nil
+	}
+	if err := qs.s.mayAsk(q); err != nil {
+		return nil, err
+	}
+	if err := qs.checkLimit(q.Requester); err != nil {
+		return nil, err
+	}
+	out, choice, err := qs.quote(q)
+	if err != nil || choice == nil {
+		return out, err
+	}
+	keep := &ledger.Keep{Reserve: *qs.s.reserveOf(q, "quo-"), PriceTotal: out.PriceTotal, RatesDate: out.RatesDate}
+	keep.Digest, keep.Provider, keep.Explanation, keep.Until = q.quoteDigest(), choice.winner, choice.explanation, qs.s.now().Add(hold)
+	if err := qs.s.record(ledger.Event{Change: keep}); err != nil {
+		return nil, err
+	}
+	qs.s.log.Info("holding a quote", "quote", keep.Name, "requester", q.Requester, "target", keep.Provider,
+		"resources", describe(q.Amounts), "until", keep.Until)
+	qs.nameHeld(out, qs.s.book.Quote(keep.Name))
+	return out, nil
+}
+
+// nameHeld adds to an answer under which name and until when the quote is held.
+func (qs *quotes) nameHeld(out *v1.Quote, held *ledger.Quote) {
+	out.Name, out.HeldUntil, out.RemainingSeconds = held.Name, held.Until, max(held.Until.Sub(qs.s.now()), 0).Seconds()
+}
+
+// checkLimit returns an error if the requester may not hold another quote.
+func (qs *quotes) checkLimit(requester string) error {
+	held := qs.s.book.HeldFor(requester)
+	if len(held) < maxHeldQuotes {
+		return nil
+	}
+	first := held[0].Until
+	for _, q := range held {
+		if q.Until.Before(first) {
+			first = q.Until
+		}
+	}
+	e := fault.New(fault.TooManyRequests, "%d quotes are held for cluster %q, the most there may be: take one over, or give it back", len(held), requester)
+	e.RetryAfter = max(first.Sub(qs.s.now()), time.Second)
+	return e
+}
+
+// answerHeld answers a repeated request for a quote: with what was quoted at first, even if a
+// decision made now would differ.
+func (qs *quotes) answerHeld(held *ledger.Quote) *v1.Quote {
+	out := &v1.Quote{
+		ClusterID: held.Provider, Resources: wire.FromAmounts(held.Amounts), Hours: billedHours(held.Duration),
+		PriceTotal: held.PriceTotal, RatesDate: held.RatesDate, Rejected: map[string]int32{},
+	}
+	maps.Copy(out.Rejected, held.Explanation.Rejected())
+	candidates := shownCandidates(held.Explanation.Candidates())
+	for i := range candidates {
+		if c := &candidates[i]; c.ClusterID == held.Provider {
+			c.PriceTotal = held.PriceTotal
+			out.PricePerHour, out.Currency = c.PricePerHour, c.Currency
+		}
+	}
+	out.Candidates = qs.s.config().Visibility.of(candidates, held.Provider, held.Target)
+	qs.nameHeld(out, held)
+	return out
+}
+
+// isOver reports whether a quote can no longer be taken over, even if its end is not recorded
+// yet.
+func (qs *quotes) isOver(held *ledger.Quote) bool {
+	return held.Over() || held.Ended == "" && !qs.s.now().Before(held.Until)
+}
+
+func errNotHeld(held *ledger.Quote) *fault.Error {
+	why := "was held until " + held.Until.Format(time.RFC3339)
+	switch held.Ended {
+	case ledger.HoldReleased:
+		why = "was given back"
+	case ledger.HoldTaken:
+		why = fmt.Sprintf("was taken over by reservation %q", held.TakenBy)
+	case ledger.HoldDenied:
+		why = "is not held any more: its requester or its provider was shut out"
+	case ledger.HoldLost:
+		why = "is not held any more: the broker was restored from an older state"
+	}
+	return fault.New(fault.Released, "quote %q %s; ask for another one, with a new key", held.Name, why)
+}
+
+// takeOver grants a reservation the capacity that its quote holds.
+func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
+	held := qs.s.book.Quote(q.Quote)
+	switch {
+	case held == nil || held.Requester != q.Requester:
+		return nil, fault.New(fault.NotFound, "quote: %q is none of cluster %q, or ended long ago: ask for another one", wire.Clip(q.Quote, 63), q.Requester)
+	case qs.isOver(held):
+		return nil, errNotHeld(held)
+	case held.Digest != q.quoteDigest():
+		return nil, fault.New(fault.Conflict, "quote %q is for something else: %s; ask for what was quoted, or for another quote",
+			held.Name, strings.Join(differences(&held.Reserve, q), ", "))
+	case qs.s.recovery.awaits(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
+		return nil, qs.s.recovery.errRecovering()
+	}
+	return qs.s.grantNew(q, choice{held.Provider, held.Explanation}, func(r *ledger.Reserve) ledger.Event {
+		return ledger.Event{Change: &ledger.Take{Quote: held.Name, Reserve: *r}}
+	})
+}
+
+// differences lists in which respects a request differs from its quote.
+func differences(held *ledger.Reserve, q *Request) []string {
+	var out []string
+	add := func(differs bool, format string, args ...any) {
+		if differs {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	add(!held.Amounts.Equal(q.Amounts), "resources %s instead of %s", describe(q.Amounts), describe(held.Amounts))
+	add(held.Duration != q.Duration, "duration %s instead of %s", q.Duration, held.Duration)
+	add(held.Target != q.Target, "targetClusterID %q instead of %q", q.Target, held.Target)
+	asked := *q
+	asked.Amounts, asked.Duration, asked.Target = held.Amounts, held.Duration, held.Target
+	add(held.Digest != asked.quoteDigest(), "other group, constraints, podShapes or data")
+	return out
+}
+
+// ReleaseQuote implements the server's Broker. A quote that has ended stays as it is. An
+// unknown key is shut, so that a request for the quote that is still on its way fails.
+func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
+	return b.changeOf(ctx, clusterID, func(t *session) error {
+		held := t.book.Quote(nameOrKey)
+		if held == nil || held.Requester != clusterID {
+			var shut bool
+			if held, shut = t.book.QuoteByKey(clusterID, quoteKey(nameOrKey)); shut {
+				return nil
+			}
+		}
+		switch {
+		case held == nil:
+			return t.accounts.shut(clusterID, quoteKey(nameOrKey))
+		case held.Ended != "":
+			return nil
+		}
+		return t.quotes.end(held, ledger.HoldReleased)
+	})
+}
+
+// end records that a quote is no longer held.
+func (qs *quotes) end(held *ledger.Quote, why ledger.HoldEnding) error {
+	qs.s.log.Info("quote ended", "quote", held.Name, "requester", held.Requester, "target", held.Provider, "why", why)
+	return qs.s.record(ledger.Event{Change: &ledger.LetGo{Name: held.Name, Reason: why}})
+}
+
+func (qs *quotes) observe(e event) {
+	switch change := e.Change.(type) {
+	case *ledger.Keep:
+		qs.update(qs.s.book.Quote(change.Name))
+	case *ledger.LetGo:
+		qs.update(qs.s.book.Quote(change.Name))
+	}
+}
+
+// update brings up to date what depends on a quote that is held now, or no longer.
+func (qs *quotes) update(held *ledger.Quote) {
+	qs.s.clusters.refreshAvailability(held.Provider)
+	if held.Ended == "" {
+		qs.s.deadlines.set(holdDue+held.Name, qs.deadline(held))
+		return
+	}
+	qs.s.queue.noteFreed(held.Provider)
+	qs.s.queue.noteAffinity(&held.Reserve)
+}
+
+// deadline returns when a held quote ends: at once if its requester or provider is denied.
+func (qs *quotes) deadline(held *ledger.Quote) time.Time {
+	if qs.isDenied(held) {
+		return qs.s.now()
+	}
+	return held.Until
+}
+
+// isDenied reports whether the configuration shuts out the requester or the provider.
+func (qs *quotes) isDenied(held *ledger.Quote) bool {
+	return qs.s.b.configured && (qs.s.checkRequester(held.Requester) != nil || qs.s.clusters.isDenied(qs.s.book.Cluster(held.Provider)))
+}
+
+// rescheduleAll recomputes the deadlines of all held quotes, for a new configuration.
+func (qs *quotes) rescheduleAll() {
+	for _, held := range qs.s.book.AllHeld() {
+		qs.s.deadlines.set(holdDue+held.Name, qs.deadline(held))
+	}
+}
+
+// expire ends a quote whose deadline has come.
+func (qs *quotes) expire(name string) {
+	held := qs.s.book.Quote(name)
+	if held == nil || held.Ended != "" {
+		return
+	}
+	why := ledger.HoldExpired
+	if qs.isDenied(held) {
+		why = ledger.HoldDenied
+	} else if qs.s.now().Before(held.Until) {
+		qs.s.deadlines.set(holdDue+name, held.Until)
+		return
+	}
+	if err := qs.end(held, why); err != nil {
+		qs.s.log.Error(err, "ending a quote failed, retrying", "quote", name)
+		qs.s.deadlines.set(holdDue+name, qs.s.now().Add(reopenDelay))
+	}
+}

@@ -1,0 +1,281 @@
+package broker
+
+import (
+	"fmt"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// recovery deals with clusters that know more than the book, because etcd was restored from an
+// older state or the journal was begun anew. Such clusters announce what they hold, and
+// nothing is granted on them before.
+//
+// The ledger knows who has announced. What a requester claims is kept here only, until its
+// providers have announced too. So while an announcement is outstanding, every cluster
+// announces once in every term.
+type recovery struct {
+	s *session
+	// waiting are the clusters that get no new reservations before they have announced.
+	waiting map[string]bool
+	// asked are requesters that are to announce because a provider announced a placement in
+	// their name. They are not blocked meanwhile.
+	asked map[string]bool
+	// told are the clusters that have announced in this term.
+	told map[string]bool
+	// claims are the requests that requesters announced and that no provider has confirmed yet.
+	claims map[string][]claim
+	// void are placements that a requester claimed and no provider knows.
+	void map[string][]ledger.PlacementRef
+	// listenUntil is until when nothing is granted on clusters that were not seen; zero if the
+	// journal is known to be up to date.
+	listenUntil time.Time
+	// seen are the clusters that have shown in this term what they know.
+	seen map[string]bool
+}
+
+func newRecovery(s *session) recovery {
+	rc := recovery{s: s, seen: map[string]bool{}}
+	rc.reset()
+	return rc
+}
+
+// reset forgets all announcements.
+func (rc *recovery) reset() {
+	rc.waiting, rc.asked, rc.told = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	rc.claims, rc.void = map[string][]claim{}, map[string][]ledger.PlacementRef{}
+}
+
+func (rc *recovery) observe(e event) {
+	if offer, ok := e.Change.(*ledger.Offer); ok && rc.s.book.Awaits(offer.ClusterID) {
+		rc.blockUntilAnnounced(offer.ClusterID)
+	}
+}
+
+const (
+	// recoveryGrace is how long absent clusters hold up decisions about others. After it they
+	// are as stale as any other silent cluster.
+	recoveryGrace = staleAfter
+	// recoveryRetry is when to retry a request that depends on outstanding announcements.
+	recoveryRetry = 2 * time.Second
+	// recentJournal is how old the newest event may be for a process without other knowledge to
+	// take the journal for up to date. A restored journal is older.
+	recentJournal = 15 * time.Second
+	// listenGrace is how long a process that is not sure of its journal grants nothing on
+	// clusters that it has not heard: they may know of events that the journal has lost.
+	listenGrace = 10 * time.Second
+)
+
+// byBroker is recorded as who noticed a restored journal if it was no cluster.
+const byBroker = "the broker"
+
+// Witness takes in the cursor that a cluster shows with a call. A cursor ahead of the journal
+// means that the journal was restored from an older state.
+func (b *Broker) Witness(clusterID, cursor string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t, err := b.current(); err == nil {
+		t.recovery.witness(clusterID, cursor)
+	}
+}
+
+func (rc *recovery) witness(clusterID, cursor string) {
+	if cursor == "" {
+		return // the cluster has not been told anything yet
+	}
+	switch meant, position := readCursor(cursor, rc.s.book); meant {
+	case foreign:
+		rc.requireAnnouncement(clusterID)
+	case lost:
+		rc.startLineage(position, clusterID)
+	case followed:
+	}
+	rc.markSeen(clusterID)
+}
+
+// begin starts the first lineage of a new journal. For an existing one it checks whether this
+// process remembers later positions than the journal has.
+func (rc *recovery) begin() {
+	if rc.s.book.Branch() == nil {
+		if err := rc.s.record(ledger.Event{Change: firstLineage()}); err != nil {
+			rc.s.log.Error(err, "recording the first lineage failed")
+		}
+		return
+	}
+	rc.s.noteDurable(rc.s.book.Position())
+	rc.listen(rc.s.newest)
+	rc.blockAwaited()
+	if meant, position := readCursor(rc.s.b.newest, rc.s.book); meant == lost {
+		rc.startLineage(position, byBroker)
+	}
+}
+
+// listen makes the session wait for clusters if nothing shows that the journal is up to date.
+func (rc *recovery) listen(newest time.Time) {
+	if rc.s.b.newest == "" && rc.s.began.Sub(newest) > recentJournal {
+		rc.listenUntil = rc.s.began.Add(listenGrace)
+		rc.s.book.Clusters(func(c *ledger.Cluster) { rc.s.clusters.updateFreshness(c.ClusterID) })
+	}
+}
+
+// markSeen notes that a cluster has shown what it knows.
+func (rc *recovery) markSeen(clusterID string) {
+	if rc.seen[clusterID] {
+		return
+	}
+	rc.seen[clusterID] = true
+	if rc.s.book.Cluster(clusterID) != nil {
+		rc.s.clusters.updateFreshness(clusterID)
+	}
+}
+
+// isUnseen reports whether a cluster may know of events that the journal has lost.
+func (rc *recovery) isUnseen(c *ledger.Cluster) bool {
+	return c.Agent && rc.s.now().Before(rc.listenUntil) && !rc.seen[c.ClusterID]
+}
+
+func (rc *recovery) countUnseen() int {
+	n := 0
+	if rc.s.now().Before(rc.listenUntil) {
+		rc.s.book.Clusters(func(c *ledger.Cluster) {
+			if rc.isUnseen(c) {
+				n++
+			}
+		})
+	}
+	return n
+}
+
+// startLineage begins another lineage, in which all clusters announce what they hold.
+func (rc *recovery) startLineage(seen uint64, by string) {
+	head := rc.s.book.Position()
+	if err := rc.s.record(ledger.Event{Change: &ledger.Lineage{ID: lineageID(), Seen: seen, By: by}}); err != nil {
+		rc.s.log.Error(err, "recording a new lineage failed, retrying when the next cluster shows a later position")
+		return
+	}
+	rc.reset()
+	rc.blockAwaited()
+	rc.s.log.Error(nil, "journal was restored from an older state: nothing is granted on a cluster before its agent has announced what it holds",
+		"position", head, "seen", seen, "by", by, "clusters", len(rc.waiting))
+	rc.s.b.wakeAll()
+}
+
+// blockAwaited blocks all clusters whose announcement the ledger awaits.
+func (rc *recovery) blockAwaited() {
+	rc.s.book.Clusters(func(c *ledger.Cluster) {
+		if rc.s.book.Awaits(c.ClusterID) {
+			rc.blockUntilAnnounced(c.ClusterID)
+		}
+	})
+}
+
+// blockUntilAnnounced grants nothing on a cluster until it has announced.
+func (rc *recovery) blockUntilAnnounced(clusterID string) {
+	rc.waiting[clusterID] = true
+	if rc.s.book.Cluster(clusterID) != nil {
+		rc.s.clusters.updateFreshness(clusterID)
+		rc.s.b.feed.cluster(clusterID)
+	}
+}
+
+// requireAnnouncement asks a cluster to announce because it knows something that the book does
+// not. A cluster that has announced already is not asked again.
+func (rc *recovery) requireAnnouncement(clusterID string) {
+	announced := rc.told[clusterID] || rc.s.book.Restored() && rc.s.book.HasAgent(clusterID) && !rc.s.book.Awaits(clusterID)
+	if announced || rc.waiting[clusterID] {
+		return
+	}
+	rc.s.log.Info("cluster reports reservations the journal does not have; asking for its holdings", "cluster", clusterID)
+	rc.blockUntilAnnounced(clusterID)
+	rc.s.b.wakeAll()
+}
+
+// checkUsage requires an announcement of a provider that holds capacity for a placement that
+// is not in the book.
+func (rc *recovery) checkUsage(clusterID string, usage []v1.Usage) {
+	for _, u := range usage {
+		r := rc.s.book.Reservation(u.Reservation)
+		if r == nil || r.Adoptable(u.Placement) {
+			rc.requireAnnouncement(clusterID)
+			return
+		}
+	}
+}
+
+// awaits reports whether a cluster is blocked until it announces.
+func (rc *recovery) awaits(clusterID string) bool { return rc.waiting[clusterID] }
+
+// wantsAnnouncement reports whether a cluster is to announce now.
+func (rc *recovery) wantsAnnouncement(clusterID string) bool {
+	return rc.awaits(clusterID) || rc.asked[clusterID] || !rc.told[clusterID] && rc.isRecovering()
+}
+
+// isRecovering reports whether a cluster from before the restore has yet to announce.
+func (rc *recovery) isRecovering() bool {
+	if !rc.s.book.Restored() {
+		return false
+	}
+	for id := range rc.waiting {
+		if rc.s.book.Awaits(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// deadline returns until when nothing is ended or refused for good because of announcements to
+// come, zero if that time is over.
+func (rc *recovery) deadline() time.Time {
+	var until time.Time
+	if rc.isRecovering() {
+		until = later(rc.s.book.Branch().At, rc.s.began).Add(recoveryGrace)
+	}
+	if rc.countUnseen() > 0 {
+		until = later(until, rc.listenUntil)
+	}
+	if !until.After(rc.s.now()) {
+		return time.Time{}
+	}
+	return until
+}
+
+// errRecovering refuses what cannot be decided yet.
+func (rc *recovery) errRecovering() *fault.Error {
+	e := fault.New(fault.Recovering, "%s; nothing was changed, try again", rc.message())
+	e.RetryAfter = recoveryRetry
+	return e
+}
+
+func (rc *recovery) message() string {
+	if unmet := rc.countUnseen(); unmet > 0 && !rc.isRecovering() {
+		return fmt.Sprintf("the broker was away for a while: waiting to hear from %d clusters whether its journal is the present one", unmet)
+	}
+	if !rc.isRecovering() {
+		return "a cluster knows of what the journal does not: waiting until it has announced what it holds"
+	}
+	waiting, all := 0, 0
+	rc.s.book.Clusters(func(c *ledger.Cluster) {
+		if c.Agent {
+			all++
+		}
+		if rc.s.book.Awaits(c.ClusterID) {
+			waiting++
+		}
+	})
+	b := rc.s.book.Branch()
+	return fmt.Sprintf("journal restored from an older state at position %d (agents have seen %d): waiting for %d of %d clusters to announce what they hold",
+		b.Since-1, b.Seen, waiting, all)
+}
+
+// checkRequest refuses a request that may have been granted in a lost part of the journal.
+func (rc *recovery) checkRequest(q *Request) error {
+	if q.Holds != "" && rc.s.book.Reservation(q.Holds) == nil {
+		rc.requireAnnouncement(q.Requester)
+	}
+	if rc.awaits(q.Requester) || rc.isClaimed(q) {
+		return rc.errRecovering()
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package broker
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// schedule orders names by deadline. An entry whose deadline moved stays in the heap until it
+// comes up, and is then recognized as outdated.
+type schedule struct {
+	heap dueHeap
+	// at holds the current deadlines in Unix nanoseconds: there is one for each reservation,
+	// and a time.Time would be three times as large.
+	at map[string]int64
+	// wake receives a value when the earliest deadline may have moved.
+	wake chan struct{}
+}
+
+type dueEntry struct {
+	name string
+	at   int64
+}
+
+type dueHeap []dueEntry
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dueEntry)) }
+func (h *dueHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func newSchedule() schedule {
+	return schedule{at: map[string]int64{}, wake: make(chan struct{}, 1)}
+}
+
+// set moves the deadline of a name; the zero time removes it.
+func (s *schedule) set(name string, at time.Time) {
+	if at.IsZero() {
+		delete(s.at, name)
+		return
+	}
+	nanoseconds := at.UnixNano()
+	if s.at[name] == nanoseconds {
+		return
+	}
+	s.at[name] = nanoseconds
+	heap.Push(&s.heap, dueEntry{name, nanoseconds})
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pop removes and returns the names whose deadline has come, and returns the next deadline,
+// zero if there is none.
+func (s *schedule) pop(now time.Time) (due []string, next time.Time) {
+	defer s.shrink()
+	for len(s.heap) > 0 {
+		first := s.heap[0]
+		if current, ok := s.at[first.name]; !ok || current != first.at {
+			heap.Pop(&s.heap)
+			continue
+		}
+		if at := time.Unix(0, first.at).UTC(); at.After(now) {
+			return due, at
+		}
+		heap.Pop(&s.heap)
+		delete(s.at, first.name)
+		due = append(due, first.name)
+	}
+	return due, time.Time{}
+}
+
+// shrink releases the memory of outdated entries. Nearly every entry is rescheduled once.
+func (s *schedule) shrink() {
+	if full := cap(s.heap); full > 1024 && len(s.heap) < full-full/3 {
+		s.heap = slices.Clone(s.heap)
+	}
+}

@@ -1,0 +1,62 @@
+package broker
+
+import (
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// needsShapes reports whether a request has to fit on nodes, not only into sums.
+func needsShapes(q *Request) bool {
+	return len(q.Pods) > 0 || q.Constraints != nil && len(q.Constraints.Nodes) > 0
+}
+
+// updateShapes updates the node shapes in the market that changed since they were last needed.
+// What is promised on a cluster but not in use yet is deducted.
+func (cs *clusters) updateShapes() {
+	for id := range cs.reshaped {
+		if c := cs.s.book.Cluster(id); c != nil {
+			cs.s.market.SetShapes(id, decision.Debit(shapesOf(c), cs.commitments(c)))
+		}
+	}
+	clear(cs.reshaped)
+}
+
+func shapesOf(c *ledger.Cluster) []decision.Shape {
+	out := make([]decision.Shape, len(c.Shapes))
+	for i, s := range c.Shapes {
+		out[i] = decision.Shape{Count: int64(s.Count), Free: s.Free, Labels: s.Labels}
+	}
+	return out
+}
+
+// commitments returns what is promised on a cluster and not in use. Pod shapes come first,
+// because they are the hardest to place.
+func (cs *clusters) commitments(c *ledger.Cluster) []decision.Commitment {
+	var shaped, others []decision.Commitment
+	commit := func(unused quantity.Amounts, r *ledger.Reserve) {
+		asked := r.Demands()
+		out := decision.Commitment{Amounts: unused}
+		if asked.Constraints != nil {
+			out.Nodes = asked.Constraints.Nodes
+		}
+		// Once a part is in use it is unknown which pods of the shapes run.
+		if len(asked.Pods) > 0 && unused.Equal(r.Amounts) {
+			out.Pods = asked.Pods
+			shaped = append(shaped, out)
+		} else {
+			others = append(others, out)
+		}
+	}
+	for name, unused := range c.Unused() {
+		if r := cs.s.book.Placed(name); r != nil {
+			commit(unused, &r.Reserve)
+		} else {
+			commit(unused, &ledger.Reserve{})
+		}
+	}
+	for _, held := range c.Quoted() {
+		commit(held.Amounts, &held.Reserve)
+	}
+	return append(shaped, others...)
+}
