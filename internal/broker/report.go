@@ -115,10 +115,7 @@ func (t *term) consumerReports(r *ledger.Reservation, p *ledger.Placement, repor
 		}
 		return t.record(ledger.Event{NodeReady: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
 	case v1.StatusReportStateRefused:
-		if report.Reason != unreachable {
-			return errMisplaced(report)
-		}
-		return t.unreached(r, p, report)
+		return t.consumerRefuses(r, p, report)
 	case v1.StatusReportStateGone:
 		if p.ConsumerGone {
 			return nil
@@ -129,15 +126,21 @@ func (t *term) consumerReports(r *ledger.Reservation, p *ledger.Placement, repor
 	}
 }
 
-// unreached: the requester cannot reach the provider, and need not wait for a node that
-// cannot become Ready. One that was Ready stays: what runs there runs on.
-func (t *term) unreached(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+// consumerRefuses gives a placement up whose node cannot become Ready, because the requester
+// does not reach the provider or refuses its handshake. A placement whose node was Ready
+// stays: what runs there is not affected.
+func (t *term) consumerRefuses(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+	if report.Reason != unreachable && report.Reason != ledger.HandshakeRefused {
+		return errMisplaced(report)
+	}
 	if !r.Stands(p) || p.EverReady {
 		return nil
 	}
-	t.cannotReach(r.Requester, t.state.Cluster(p.Provider), report.Message)
-	t.awaitLinks(r.Requester)
-	return t.giveUp(r, p, unreachable)
+	if report.Reason == unreachable {
+		t.cannotReach(r.Requester, t.state.Cluster(p.Provider), report.Message)
+		t.awaitLinks(r.Requester)
+	}
+	return t.giveUp(r, p, report.Reason)
 }
 
 func errMisplaced(report *v1.StatusReport) error {

@@ -1078,9 +1078,10 @@ type StatusReport struct {
 	Role      StatusReportRole `json:"role"`
 
 	// State Provider: Acknowledged or Refused the placement; Gone once nothing of it
-	// is left. Consumer: virtual node Ready or NotReady; Refused, with reason
-	// Unreachable, where it cannot reach the provider's API server and the node was
-	// never Ready; Gone once it is down.
+	// is left. Consumer: virtual node Ready or NotReady; Refused, while the node was
+	// never Ready, with reason Unreachable where it cannot reach the provider's API
+	// server and HandshakeRefused where it refuses the provider's handshake; Gone
+	// once it is down.
 	State StatusReportState `json:"state"`
 }
 
@@ -1088,9 +1089,10 @@ type StatusReport struct {
 type StatusReportRole string
 
 // StatusReportState Provider: Acknowledged or Refused the placement; Gone once nothing of it
-// is left. Consumer: virtual node Ready or NotReady; Refused, with reason
-// Unreachable, where it cannot reach the provider's API server and the node was
-// never Ready; Gone once it is down.
+// is left. Consumer: virtual node Ready or NotReady; Refused, while the node was
+// never Ready, with reason Unreachable where it cannot reach the provider's API
+// server and HandshakeRefused where it refuses the provider's handshake; Gone
+// once it is down.
 type StatusReportState string
 
 // Topology defines model for Topology.

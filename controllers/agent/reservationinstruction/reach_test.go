@@ -24,6 +24,7 @@ func (s *sight) Checked() <-chan event.TypedGenericEvent[string] { return nil }
 
 func TestAProviderThatCannotBeReachedIsGivenUp(t *testing.T) {
 	const endpoint, refused = "https://paris:6443", "connection refused"
+	misled := liqo.Aspect{Reason: agentv1alpha1.ReasonHandshakeRefused, Message: "credentials name another API server"}
 	peering := liqo.ConsumerState{Phase: agentv1alpha1.InstructionPeering}
 	tests := map[string]struct {
 		sight  sight
@@ -42,6 +43,15 @@ func TestAProviderThatCannotBeReachedIsGivenUp(t *testing.T) {
 			sight: sight{endpoint: endpoint, why: refused}, state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: liqo.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady}},
 			change: func(i *agentv1alpha1.ReservationInstruction) { i.Status.Delivered = true },
 			want:   []v1.StatusReport{{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateNotReady, Reason: agentv1alpha1.ReasonNodeNotReady}},
+		},
+		"it answers, and sends what no honest provider sends": {
+			sight: sight{endpoint: endpoint}, state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionPeering, NodeReady: misled},
+			want: []v1.StatusReport{{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateRefused, Reason: agentv1alpha1.ReasonHandshakeRefused, Message: misled.Message}},
+		},
+		"it sends that after its node was Ready": {
+			sight: sight{endpoint: endpoint}, state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: misled},
+			change: func(i *agentv1alpha1.ReservationInstruction) { i.Status.Delivered = true },
+			want:   []v1.StatusReport{{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateNotReady, Reason: agentv1alpha1.ReasonHandshakeRefused, Message: misled.Message}},
 		},
 		"it is taken down": {sight: sight{endpoint: endpoint, why: refused}, state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionReleasing}},
 	}

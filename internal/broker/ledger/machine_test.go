@@ -353,7 +353,7 @@ func (m *machine) anyWithdraw(c choose) Event {
 	if c(20) == 0 {
 		e.Withdraw.Reason = ""
 	} else {
-		e.Withdraw.Reason = oneOf(c, e.Withdraw.Reason, "NeverReady", "Unacknowledged", "Unacknowledged", "ProviderLost", "ProviderBack")
+		e.Withdraw.Reason = oneOf(c, e.Withdraw.Reason, "NeverReady", "HandshakeRefused", "Unacknowledged", "Unacknowledged", "ProviderLost", "ProviderBack")
 	}
 	e.Withdraw.Refused = e.Withdraw.Reason != "" && c(4) == 0
 	return e
