@@ -115,12 +115,13 @@ type AdvertisementStatus struct {
 	// BrokerCompatible, true while the broker is at most one minor version newer or older,
 	// CertificateValid, true while the agent's certificate has not expired,
 	// ReservationsCovered, true while what is kept for reservations is free or used by
-	// them, and LiqoReady, true while Liqo here is of a version that the agent works with
-	// and enforces limits.
+	// them, LiqoReady, true while Liqo here is of a version that the agent works with
+	// and enforces limits, Complete, true while the broker's decisions know all of the offer,
+	// and Guarded, true while admission keeps other clusters to what they reserved.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

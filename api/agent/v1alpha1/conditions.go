@@ -12,6 +12,12 @@ const (
 	// ConditionReservationsCovered of an Advertisement is true while what is kept for
 	// reservations is free, or used by them.
 	ConditionReservationsCovered = "ReservationsCovered"
+	// ConditionComplete of an Advertisement is true while decisions of the broker know all
+	// that this cluster offers.
+	ConditionComplete = "Complete"
+	// ConditionGuarded of an Advertisement is true while admission keeps other clusters to
+	// what they reserved. An agent that does not peer has no such condition.
+	ConditionGuarded = "Guarded"
 	// ConditionLiqoReady of an Advertisement is true while Liqo in this cluster is one that
 	// the agent works with and holds other clusters to what they reserved, and Unknown where
 	// that cannot be read. An agent that shall not peer has no such condition.
@@ -147,6 +153,17 @@ const (
 	// ReasonCovered and ReasonReservedCapacityTaken are of ReservationsCovered.
 	ReasonCovered               = "Covered"
 	ReasonReservedCapacityTaken = "ReservedCapacityTaken"
+	// ReasonComplete and those that follow are of Complete. ReasonShortened: the advertisement
+	// was too large, ReasonLeftOut: the broker leaves resources out of its decisions.
+	ReasonComplete  = "Complete"
+	ReasonShortened = "Shortened"
+	ReasonLeftOut   = "LeftOut"
+	// ReasonGuarded and those that follow are of Guarded. ReasonGuardDisabled: the chart's
+	// admission policies for peers are off, ReasonWebhookDisabled: the agent's webhook is, so
+	// that the agent notices some attacks only after they began.
+	ReasonGuarded         = "Guarded"
+	ReasonGuardDisabled   = "GuardDisabled"
+	ReasonWebhookDisabled = "WebhookDisabled"
 	// ReasonConfigured and ReasonConfigurationRefused are of Configured.
 	ReasonConfigured           = "Configured"
 	ReasonConfigurationRefused = "ConfigurationRefused"
