@@ -38,7 +38,10 @@ type hostile struct {
 	broker    transport.Transport
 	cert      *pki.Files
 	placement string
-	request   *agentv1alpha1.ResourceRequest
+	// gone is what a provider reports that has taken the placement down.
+	gone        *v1.StatusReport
+	reservation string
+	request     *agentv1alpha1.ResourceRequest
 }
 
 // playProvider stops the provider's agent, has rome reserve capacity there, and accepts.
@@ -54,7 +57,15 @@ func playProvider(t *testing.T, env *local.Environment) *hostile {
 	h.broker, err = env.Transport(provider)
 	check(t, err)
 	t.Cleanup(func() { check(t, h.broker.Close()) })
-	h.request, err = env.Member("rome").Request(t.Context(), namespace, "honest", grant(), at(provider))
+	h.reserve(t)
+	return h
+}
+
+// reserve has rome reserve capacity of the hostile provider, and accepts.
+func (h *hostile) reserve(t *testing.T) {
+	t.Helper()
+	var err error
+	h.request, err = h.env.Member("rome").Request(t.Context(), namespace, "honest", grant(), at(provider))
 	check(t, err)
 	check(t, e2e.Await(t.Context(), readyWithin, func(ctx context.Context) (string, error) {
 		list, err := h.broker.FetchInstructions(ctx, "", 0)
@@ -63,7 +74,8 @@ func playProvider(t *testing.T, env *local.Environment) *hostile {
 		}
 		for _, in := range list.Instructions {
 			if in.ConsumerID == "rome" && in.ProviderID == provider && in.State == v1.InstructionStateHold {
-				h.placement = fmt.Sprintf("%s-%d", in.Reservation, in.Placement)
+				h.placement, h.reservation = fmt.Sprintf("%s-%d", in.Reservation, in.Placement), in.Reservation
+				h.gone = &v1.StatusReport{Placement: in.Placement, Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateGone}
 				return "", h.broker.ReportStatus(ctx, in.Reservation, &v1.StatusReport{
 					Placement: in.Placement, Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateAcknowledged,
 				})
@@ -71,7 +83,28 @@ func playProvider(t *testing.T, env *local.Environment) *hostile {
 		}
 		return "an instruction of rome's", nil
 	}))
-	return h
+}
+
+// awaitGivenUp waits until rome has given the placement up, and frees what it held: the
+// broker takes no word of that before.
+func (h *hostile) awaitGivenUp(t *testing.T, within time.Duration) {
+	t.Helper()
+	check(t, e2e.Await(t.Context(), within, func(ctx context.Context) (string, error) {
+		if err := h.broker.ReportStatus(ctx, h.reservation, h.gone); err != nil {
+			return "rome to give " + h.placement + " up: " + err.Error(), nil
+		}
+		return "", nil
+	}))
+}
+
+// reserveAgain follows a message that rome refused: with it the placement is over.
+func (h *hostile) reserveAgain(t *testing.T) {
+	t.Helper()
+	rome := h.env.Member("rome")
+	check(t, rome.Delete(t.Context(), h.request))
+	h.awaitGivenUp(t, time.Minute)
+	check(t, rome.DeleteAndWait(t.Context(), h.request, time.Minute))
+	h.reserve(t)
 }
 
 func (h *hostile) restoreAgent(t *testing.T) {
@@ -171,6 +204,7 @@ func TestAgentsSignNothingButNonces(t *testing.T) {
 			if _, _, err := h.answer(t.Context(), epoch, 2*time.Second); err == nil {
 				t.Error("rome signed it")
 			}
+			h.reserveAgain(t)
 		})
 	}
 	t.Run("a nonce is signed, so that this test could fail", func(t *testing.T) {
@@ -195,11 +229,16 @@ func newKey(t *testing.T) ed25519.PrivateKey {
 func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 	env := openEmpty(t)
 	h := playProvider(t, env)
-	epoch := newEpoch(t)
-	check(t, h.send(t.Context(), handshake.StepChallenge, epoch, "", handshake.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
-	answer, digest, err := h.answer(t.Context(), epoch, 30*time.Second)
-	check(t, err)
-	crt := selfSigned(t, answer)
+	// offer begins a handshake and ends it with credentials for rome's key.
+	offer := func(t *testing.T, credentials handshake.Credentials) {
+		t.Helper()
+		epoch := newEpoch(t)
+		check(t, h.send(t.Context(), handshake.StepChallenge, epoch, "", handshake.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
+		answer, digest, err := h.answer(t.Context(), epoch, 30*time.Second)
+		check(t, err)
+		credentials.TenantNamespace, credentials.SignedCRT = "liqo-tenant-rome", selfSigned(t, answer)
+		check(t, h.send(t.Context(), handshake.StepCredentials, epoch, digest, credentials))
+	}
 	proxy, own := "http://127.0.0.1:39081", env.Playground.Clusters[provider].URL()
 	for name, credentials := range map[string]handshake.Credentials{
 		"the metadata service":            {APIServer: "https://169.254.169.254:443"},
@@ -211,14 +250,14 @@ func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 		"an address with a user and path": {APIServer: strings.Replace(own, "https://", "https://user:secret@", 1) + "/api"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			credentials.TenantNamespace, credentials.SignedCRT = "liqo-tenant-rome", crt
-			check(t, h.send(t.Context(), handshake.StepCredentials, epoch, digest, credentials))
+			offer(t, credentials)
 			h.awaitNoIdentity(t)
+			h.awaitGivenUp(t, 10*time.Second) // long before a node is overdue
+			h.reserveAgain(t)
 		})
 	}
 	t.Run("those that lead to the advertised API server are taken, so that this test could fail", func(t *testing.T) {
-		credentials := handshake.Credentials{TenantNamespace: "liqo-tenant-rome", SignedCRT: crt, APIServer: own}
-		check(t, h.send(t.Context(), handshake.StepCredentials, epoch, digest, credentials))
+		offer(t, handshake.Credentials{APIServer: own})
 		identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), object.IdentityName(provider))
 		check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) {
 			return "", env.Member("rome").Get(ctx, client.ObjectKeyFromObject(identity), identity)

@@ -14,6 +14,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -179,6 +180,19 @@ func TestAConsumerThatCannotReachItsProviderGetsTheNextAtOnce(t *testing.T) {
 			},
 			want: "paris",
 		},
+		"it refuses the handshake": {
+			before: func(f *fleet, r *v1.Reservation) {
+				f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+			},
+			change: func(s *v1.StatusReport) { s.Reason = ledger.HandshakeRefused }, want: "berlin",
+		},
+		"it refuses the handshake of a renewal": {
+			before: func(f *fleet, r *v1.Reservation) {
+				f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+				f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
+			},
+			change: func(s *v1.StatusReport) { s.Reason = ledger.HandshakeRefused }, want: "paris",
+		},
 		"it refuses for another reason": {
 			change: func(s *v1.StatusReport) { s.Reason = "Bored" }, want: "paris", reason: fault.Invalid,
 		},
@@ -205,9 +219,13 @@ func TestAConsumerThatCannotReachItsProviderGetsTheNextAtOnce(t *testing.T) {
 				if got := f.get("rome", r.Name); target(got) != tt.want {
 					t.Errorf("it is on %s, want %s", target(got), tt.want)
 				}
-				next := f.reserve("rome", "request-2", request("2", "4Gi"))
-				if target(next) != tt.want {
-					t.Errorf("the next request is on %s, want %s", target(next), tt.want)
+				// A refused handshake counts against the provider later, see pauses.
+				want := tt.want
+				if report.Reason == ledger.HandshakeRefused {
+					want = "paris"
+				}
+				if next := f.reserve("rome", "request-2", request("2", "4Gi")); target(next) != want {
+					t.Errorf("the next request is on %s, want %s", target(next), want)
 				}
 			})
 		})

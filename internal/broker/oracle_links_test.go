@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -52,7 +53,7 @@ func (m *machine) cannotReach(c choose) (cause, error) {
 		return cause{}, nil
 	}
 	err := m.ReportStatus(context.Background(), r.requester, r.name, &v1.StatusReport{
-		Placement: int32(c(len(r.placements)) + 1), Role: consumer, State: v1.StatusReportStateRefused, Reason: unreachable,
+		Placement: int32(c(len(r.placements)) + 1), Role: consumer, State: v1.StatusReportStateRefused, Reason: oneOf(c, unreachable, ledger.HandshakeRefused),
 	})
 	if fault.ReasonOf(err) == fault.Conflict {
 		err = nil

@@ -312,10 +312,10 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	if was.reason == "" && p.Withdrawn != "" {
 		known.left = i
 	}
+	if was.reason == "" && p.EverReady && (p.Withdrawn == unreachable || p.Withdrawn == ledger.HandshakeRefused) {
+		return fmt.Errorf("its node was Ready, and it is left for %s", p.Withdrawn)
+	}
 	if was.reason == "" && p.Withdrawn == unreachable {
-		if p.EverReady {
-			return errors.New("its node was Ready, and it is left for not being reachable")
-		}
 		o.shutWays[way{known.requester, p.Provider}] = now
 	}
 	was.givenUp, was.reason = !r.Stands(p), p.Withdrawn

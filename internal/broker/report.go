@@ -114,10 +114,7 @@ func (t *session) consumerReports(r *ledger.Reservation, p *ledger.Placement, re
 		}
 		return t.record(ledger.Event{Change: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
 	case v1.StatusReportStateRefused:
-		if report.Reason != unreachable {
-			return errMisplaced(report)
-		}
-		return t.unreached(r, p, report)
+		return t.consumerRefuses(r, p, report)
 	case v1.StatusReportStateGone:
 		if p.ConsumerGone {
 			return nil
@@ -128,14 +125,20 @@ func (t *session) consumerReports(r *ledger.Reservation, p *ledger.Placement, re
 	}
 }
 
-// unreached: the requester cannot reach the provider, and need not wait for a node that
-// cannot become Ready. One that was Ready stays: what runs there runs on.
-func (t *session) unreached(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+// consumerRefuses gives a placement up whose node cannot become Ready, because the requester
+// does not reach the provider or refuses its handshake. A placement whose node was Ready
+// stays: what runs there is not affected.
+func (t *session) consumerRefuses(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+	if report.Reason != unreachable && report.Reason != ledger.HandshakeRefused {
+		return errMisplaced(report)
+	}
 	if !r.Stands(p) || p.EverReady {
 		return nil
 	}
-	t.links.reportUnreachable(r.Requester, t.book.Cluster(p.Provider), report.Message)
-	return t.giveUp(r, p, unreachable)
+	if report.Reason == unreachable {
+		t.links.reportUnreachable(r.Requester, t.book.Cluster(p.Provider), report.Message)
+	}
+	return t.giveUp(r, p, report.Reason)
 }
 
 func errMisplaced(report *v1.StatusReport) error {

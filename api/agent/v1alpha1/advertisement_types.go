@@ -116,12 +116,13 @@ type AdvertisementStatus struct {
 	// configuration file is in force), Priced (the prices on nodes are in force),
 	// BrokerCompatible (the broker is at most one minor version newer or older),
 	// CertificateValid (the agent's certificate has not expired), ReservationsCovered (the
-	// capacity of reservations is free or used by them) and LiqoReady (Liqo has a supported
-	// version and enforces limits).
+	// capacity of reservations is free or used by them), LiqoReady (Liqo has a supported version and
+	// enforces limits), Complete (the broker's decisions use the whole offer) and Guarded
+	// (admission holds other clusters to their reservations).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

@@ -11,6 +11,12 @@ const (
 	// ConditionReservationsCovered of an Advertisement is true while the capacity of all
 	// reservations is free or used by them.
 	ConditionReservationsCovered = "ReservationsCovered"
+	// ConditionComplete of an Advertisement is true while the broker's decisions use the whole
+	// offer.
+	ConditionComplete = "Complete"
+	// ConditionGuarded of an Advertisement is true while admission holds other clusters to their
+	// reservations. Agents with --peering-mode=none do not set it.
+	ConditionGuarded = "Guarded"
 	// ConditionLiqoReady of an Advertisement is true while Liqo in this cluster has a supported
 	// version and enforces what other clusters reserved. It is Unknown when the agent cannot
 	// read that. Agents with --peering-mode=none do not set it.
@@ -144,6 +150,17 @@ const (
 	// ReasonCovered and ReasonReservedCapacityTaken belong to ReservationsCovered.
 	ReasonCovered               = "Covered"
 	ReasonReservedCapacityTaken = "ReservedCapacityTaken"
+	// ReasonComplete, ReasonShortened (the advertisement was too large) and ReasonLeftOut (the
+	// broker leaves resources out of its decisions) belong to Complete.
+	ReasonComplete  = "Complete"
+	ReasonShortened = "Shortened"
+	ReasonLeftOut   = "LeftOut"
+	// ReasonGuarded, ReasonGuardDisabled (the chart's admission policies for peers are off) and
+	// ReasonWebhookDisabled (the agent's webhook is off, so that the agent notices some attacks
+	// only after they began) belong to Guarded.
+	ReasonGuarded         = "Guarded"
+	ReasonGuardDisabled   = "GuardDisabled"
+	ReasonWebhookDisabled = "WebhookDisabled"
 	// ReasonConfigured and ReasonConfigurationRefused belong to Configured.
 	ReasonConfigured           = "Configured"
 	ReasonConfigurationRefused = "ConfigurationRefused"

@@ -1104,9 +1104,10 @@ type StatusReport struct {
 
 	// State A provider reports Acknowledged or Refused, and Gone once nothing of the
 	// placement is left. A consumer reports Ready or NotReady for the virtual node,
-	// and Gone once everything is taken down. It reports Refused with reason
-	// Unreachable when it cannot reach the provider's API server and the node was
-	// never Ready.
+	// and Gone once everything is taken down. While the node was
+	// never Ready, it reports Refused with reason Unreachable when it cannot reach the
+	// provider's API server, and with reason HandshakeRefused when it refuses the
+	// provider's handshake.
 	State StatusReportState `json:"state"`
 }
 
@@ -1115,9 +1116,10 @@ type StatusReportRole string
 
 // StatusReportState A provider reports Acknowledged or Refused, and Gone once nothing of the
 // placement is left. A consumer reports Ready or NotReady for the virtual node,
-// and Gone once everything is taken down. It reports Refused with reason
-// Unreachable when it cannot reach the provider's API server and the node was
-// never Ready.
+// and Gone once everything is taken down. While the node was
+// never Ready, it reports Refused with reason Unreachable when it cannot reach the
+// provider's API server, and with reason HandshakeRefused when it refuses the
+// provider's handshake.
 type StatusReportState string
 
 // Topology defines model for Topology.

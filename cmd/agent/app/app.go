@@ -336,7 +336,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Terms: a.terms,
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
-		Certificate: a.certificate,
+		Certificate: a.certificate, Guarded: a.guarded(),
 	}
 	consumes := reservationinstruction.Options{
 		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},

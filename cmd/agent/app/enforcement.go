@@ -74,12 +74,39 @@ func (a *agent) lentNodes() (enforcement.LentNodes, bool) {
 	return enforcement.LentNodes{Selector: l.Nodes, ControlPlanes: l.ControlPlanes, Barred: l.Barred}, known
 }
 
+// guarded is the condition that says whether admission keeps peers to what they reserved,
+// nil for an agent that does not peer.
+func (a *agent) guarded() *metav1.Condition {
+	if a.peering == nil {
+		return nil
+	}
+	return guardedBy(a.bindSlices, a.webhook.Enabled())
+}
+
+func guardedBy(policies, webhooks bool) *metav1.Condition {
+	c := &metav1.Condition{
+		Type: agentv1alpha1.ConditionGuarded, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonGuarded,
+		Message: "admission keeps other clusters to what they reserved here",
+	}
+	switch {
+	case !policies:
+		c.Reason = agentv1alpha1.ReasonGuardDisabled
+		c.Message = "the admission policies for other clusters are off: one that has a reservation here may raise its own quota and reach nodes and other namespaces; set guard.enabled=true in the agent's chart"
+	case !webhooks:
+		c.Reason = agentv1alpha1.ReasonWebhookDisabled
+		c.Message = "the agent's webhook is off: a cluster that has a reservation here may get a certificate of any groups, and its pods beyond the grant or on nodes that are not lent start before they are evicted; set webhook.enabled=true in the agent's chart"
+	default:
+		c.Status = metav1.ConditionTrue
+	}
+	return c
+}
+
 func (a *agent) addEnforcement(*rest.Config) error {
 	if a.peering == nil {
 		return nil
 	}
-	if !a.webhook.Enabled() {
-		a.log.Info("WARNING: webhooks are off: pods of consumers that exceed what was granted start, and are evicted afterwards; they may run on nodes that are not lent")
+	if c := a.guarded(); c.Status != metav1.ConditionTrue {
+		a.log.Info("WARNING: " + c.Message)
 	}
 	return enforcementcontroller.SetupWithManager(a.mgr, enforcementcontroller.Options{
 		Namespace: a.instructionNamespace, Book: a.offloaded.book, Peering: a.peering,

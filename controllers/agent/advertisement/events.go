@@ -12,7 +12,7 @@ import (
 func isQuiet(c metav1.Condition) bool {
 	switch c.Reason {
 	case agentv1alpha1.ReasonCovered, agentv1alpha1.ReasonConfigured, agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden,
-		agentv1alpha1.ReasonBrokerCompatible, agentv1alpha1.ReasonPriced:
+		agentv1alpha1.ReasonBrokerCompatible, agentv1alpha1.ReasonPriced, agentv1alpha1.ReasonComplete, agentv1alpha1.ReasonGuarded:
 		return true
 	}
 	return false
@@ -25,7 +25,11 @@ func isUnsteady(c metav1.Condition) bool {
 	case agentv1alpha1.ReasonPriceInvalid, agentv1alpha1.ReasonPriceMissing:
 		return false
 	}
-	return c.Status != metav1.ConditionTrue && c.Type != agentv1alpha1.ConditionLiqoReady && c.Type != agentv1alpha1.ConditionConfigured
+	switch c.Type {
+	case agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionComplete, agentv1alpha1.ConditionGuarded:
+		return false
+	}
+	return c.Status != metav1.ConditionTrue
 }
 
 // tell records an event for a change of the condition.

@@ -146,6 +146,15 @@ func (o *offer) wireUsage(now time.Time) []v1.Usage {
 	return out
 }
 
+// exceeds reports of a placement in an advertisement whether it uses more than is kept for it.
+func (o *offer) exceeds() func(*v1.Usage) bool {
+	beyond := map[string]bool{}
+	for _, u := range o.usage {
+		beyond[u.name()] = !u.used.Sub(u.amounts).Max(nil).IsZero()
+	}
+	return func(u *v1.Usage) bool { return beyond[placement.Name(u.Reservation, u.Placement)] }
+}
+
 // recall crosses as the time that is left: the broker goes by a clock of its own.
 func (h hold) recall(now time.Time) *v1.Recall {
 	if h.recalled == nil {

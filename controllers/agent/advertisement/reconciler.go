@@ -64,11 +64,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	if r.options.Terms != nil {
 		conditions = append(conditions, r.options.Terms.Conditions()...)
 	}
+	if r.complete != nil {
+		conditions = append(conditions, *r.complete)
+	}
 	if c := r.compatible(ctx); c != nil {
 		conditions = append(conditions, *c)
 	}
 	if r.options.Certificate != nil {
 		conditions = append(conditions, r.options.Certificate())
+	}
+	if r.options.Guarded != nil {
+		conditions = append(conditions, *r.options.Guarded)
 	}
 	if r.options.Liqo != nil {
 		conditions = append(conditions, r.options.Liqo(ctx))
@@ -179,21 +185,21 @@ func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 	spec := now.spec()
 	spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
 	msg := wire.FromAdvertisement(&spec)
-	r.sequence++
-	msg.Epoch, msg.Sequence, msg.Usage, msg.Lending = r.epoch, r.sequence, now.wireUsage(r.options.Clock.Now()), wire.FromLending(now.Lending)
+	msg.Usage, msg.Lending = now.wireUsage(r.options.Clock.Now()), wire.FromLending(now.Lending)
+	r.bound.shorten(msg, now.exceeds(), r.options.Clock.Now())
 	r.urgent.Store(false)
 	msg.Links = r.found()
 
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	receipt, err := r.publisher.PublishAdvertisement(ctx, msg)
+	receipt, err := r.send(ctx, msg)
 	if err != nil {
 		r.failures++
 		r.due = r.options.Clock.Now().Add(r.jitter(pause(err, r.failures, r.options.Interval)))
 		return refusal(err)
 	}
 	r.failures = 0
-	r.published = now
+	r.published, r.complete = now, complete(&r.bound, receipt)
 	r.look(msg.Links, receipt)
 	r.due = r.options.Clock.Now().Add(r.jitter(r.interval(receipt)))
 	return metav1.Condition{
@@ -286,7 +292,7 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 // forget conditions that are there no more, as the cluster peered before or had a
 // configuration file, or one that names where prices are.
 func forget(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (forgotten bool) {
-	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced} {
+	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced, agentv1alpha1.ConditionGuarded} {
 		if meta.FindStatusCondition(conditions, optional) == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, optional) {
 			forgotten = true
 		}

@@ -111,6 +111,9 @@ type Options struct {
 	Peers Peers
 	// Certificate says how the agent's certificate is; nil if nobody is to be told.
 	Certificate func() metav1.Condition
+	// Guarded says whether admission keeps peers to what they reserved; nil if the cluster
+	// shall not peer.
+	Guarded *metav1.Condition
 	// Liqo says how Liqo in this cluster is; nil if the cluster shall not peer.
 	Liqo func(context.Context) metav1.Condition
 	// Clock is the wall clock unless set.
@@ -156,6 +159,10 @@ type Reconciler struct {
 	generation int64
 	// published is what the broker has; nil until it took one.
 	published *offer
+	// bound is what advertisements leave out, and complete the condition that says so; nil
+	// before the first one.
+	bound    bound
+	complete *metav1.Condition
 	// due is when the broker is told next, whatever happened.
 	due time.Time
 	// looked is when the figures were last looked at.

@@ -26,6 +26,7 @@ func (s *sight) Checked() <-chan event.TypedGenericEvent[string] { return nil }
 
 func TestAProviderThatCannotBeReachedIsGivenUp(t *testing.T) {
 	const endpoint, refused = "https://paris:6443", "connection refused"
+	misled := placement.Aspect{Reason: agentv1alpha1.ReasonHandshakeRefused, Message: "credentials name another API server"}
 	peering := plan.ConsumerState{Phase: agentv1alpha1.InstructionPeering}
 	tests := map[string]struct {
 		sight  sight
@@ -44,6 +45,15 @@ func TestAProviderThatCannotBeReachedIsGivenUp(t *testing.T) {
 			sight: sight{endpoint: endpoint, why: refused}, state: plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: placement.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady}},
 			change: func(i *agentv1alpha1.ReservationInstruction) { i.Status.Delivered = true },
 			want:   []v1.StatusReport{{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateNotReady, Reason: agentv1alpha1.ReasonNodeNotReady}},
+		},
+		"it answers, and sends what no honest provider sends": {
+			sight: sight{endpoint: endpoint}, state: plan.ConsumerState{Phase: agentv1alpha1.InstructionPeering, NodeReady: misled},
+			want: []v1.StatusReport{{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateRefused, Reason: agentv1alpha1.ReasonHandshakeRefused, Message: misled.Message}},
+		},
+		"it sends that after its node was Ready": {
+			sight: sight{endpoint: endpoint}, state: plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: misled},
+			change: func(i *agentv1alpha1.ReservationInstruction) { i.Status.Delivered = true },
+			want:   []v1.StatusReport{{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateNotReady, Reason: agentv1alpha1.ReasonHandshakeRefused, Message: misled.Message}},
 		},
 		"it is taken down": {sight: sight{endpoint: endpoint, why: refused}, state: plan.ConsumerState{Phase: agentv1alpha1.InstructionReleasing}},
 	}

@@ -84,8 +84,8 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.Reservati
 	return state, nil
 }
 
-// report tells the broker when the node becomes ready, when it no longer is, and
-// when nothing is left.
+// report tells the broker when the node becomes ready, when it no longer is or cannot become
+// so, and when nothing is left.
 func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) {
 	switch {
 	case state.Gone:
@@ -102,6 +102,8 @@ func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, 
 	switch {
 	case why != "":
 		r.say(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: agentv1alpha1.ReasonUnreachable, Message: why})
+	case node.Reason == agentv1alpha1.ReasonHandshakeRefused && !inst.Status.Delivered:
+		r.say(inst, v1.StatusReportStateRefused, node)
 	case node.True:
 		r.say(inst, v1.StatusReportStateReady, node)
 		failpoint.Hit(failpoint.ConsumerReady)

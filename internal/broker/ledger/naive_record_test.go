@@ -28,7 +28,7 @@ func (n *naive) delivered(g *naiveGrant, at time.Time) {
 		if before == nil || before.readyOnce {
 			return
 		}
-		if n.why[before] == "NeverReady" {
+		if why := n.why[before]; why == "NeverReady" || why == "HandshakeRefused" {
 			n.outcomes = append(n.outcomes, naiveOutcome{provider: before.provider, kind: "never ready", at: at})
 			n.deal(naiveParty{before.provider, false}, naiveDealing{at, g.entry.requester, before.name(), "bad", 2})
 		}

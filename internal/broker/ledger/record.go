@@ -71,6 +71,11 @@ func (r *Record) fail(at time.Time, count *int64, thousandths int64) {
 	r.Broken += thousandths
 }
 
+// HandshakeRefused is why a requester gives a placement up whose provider sent it a message
+// of the handshake that no honest provider sends. It is the requester's word, so it counts
+// like a node that did not become Ready: once another provider has served.
+const HandshakeRefused = "HandshakeRefused"
+
 func (s *State) recordOf(p *Placement) *Record { return &s.clusters[p.Provider].Record }
 
 // NodeReady says whether the consumer's virtual node is Ready.
@@ -103,7 +108,7 @@ func (e *NodeReady) apply(s *State, at time.Time) {
 		if earlier.EverReady {
 			return
 		}
-		if earlier.Withdrawn == string(DueReady) {
+		if earlier.Withdrawn == string(DueReady) || earlier.Withdrawn == HandshakeRefused {
 			in := s.recordOf(earlier)
 			in.fail(at, &in.NeverReady, promise)
 			s.failed(at, r, earlier, failurePoints)

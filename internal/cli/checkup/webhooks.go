@@ -34,7 +34,7 @@ func Webhooks(c client.Reader, name string, now func() time.Time) Check {
 func MutatingWebhooks(c client.Reader, name string, now func() time.Time) Check {
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	missing := Warn("set guard.enabled=true and webhook.enabled=true in the chart where clusters lend to each other",
-		"MutatingWebhookConfiguration %q is missing: a namespace that two clusters offload to each other is not handled correctly", name)
+		"MutatingWebhookConfiguration %q is missing: a consumer may get a certificate of any groups, its pods beyond a grant start before they are evicted, and a namespace that two clusters offload to each other is not handled correctly", name)
 	look := checkWebhooks(c, name, now, configuration, missing, func() (hooks []webhookClient) {
 		for _, hook := range configuration.Webhooks {
 			hooks = append(hooks, webhookClient{hook.Name, hook.ClientConfig})

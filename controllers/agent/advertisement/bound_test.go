@@ -1,0 +1,194 @@
+package advertisement
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/fake"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// narrow takes advertisements of so many shapes at most.
+type narrow struct {
+	*fake.Broker
+	most, refused int
+}
+
+func (n *narrow) PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
+	if len(adv.NodeShapes) > n.most {
+		n.refused++
+		return nil, fault.New(fault.TooLarge, "advertisement takes 90000 bytes of the journal, and 65536 fit")
+	}
+	return n.Broker.PublishAdvertisement(ctx, adv)
+}
+
+func shapesOf(n int) []capacity.Shape {
+	var out []capacity.Shape
+	for i := range n {
+		out = append(out, capacity.Shape{Count: 1, Free: quantity.Amounts{"cpu": int64(1000 * (n - i))}})
+	}
+	return out
+}
+
+func (b *bench) condition(kind string) *metav1.Condition {
+	b.Helper()
+	c := meta.FindStatusCondition(b.advertisement().Status.Conditions, kind)
+	if c == nil {
+		b.Fatalf("no condition %s", kind)
+	}
+	return c
+}
+
+func (b *bench) newest() *v1.Advertisement {
+	b.Helper()
+	all := b.broker.Advertised()
+	if len(all) == 0 {
+		b.Fatal("nothing was advertised")
+	}
+	return all[len(all)-1]
+}
+
+func TestAnAdvertisementThatIsTooLargeIsShortenedAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.figures.now.NodeShapes = shapesOf(100)
+	broker := &narrow{Broker: b.broker, most: 30}
+	b.publisher = broker
+	b.after(0)
+	if got := b.newest().NodeShapes; len(got) != 25 || got[0].Free["cpu"] != "100" {
+		t.Errorf("%d shapes are shown, the first with %s free; want the 25 with most", len(got), got[0].Free["cpu"])
+	}
+	if c := b.condition(agentv1alpha1.ConditionReady); c.Status != metav1.ConditionTrue {
+		t.Errorf("the cluster is silent: %+v", c)
+	}
+	c := b.condition(agentv1alpha1.ConditionComplete)
+	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the 25 node shapes with most free are shown") || !strings.Contains(c.Message, "90000 bytes") {
+		t.Errorf("condition %+v", c)
+	}
+
+	refused := broker.refused
+	b.after(DefaultInterval)
+	if broker.refused != refused {
+		t.Error("it is tried in full with every interval")
+	}
+	b.after(fullerAfter)
+	if broker.refused != refused+1 || len(b.newest().NodeShapes) != 25 {
+		t.Errorf("after a while %d more refusals and %d shapes, want one more and 25", broker.refused-refused, len(b.newest().NodeShapes))
+	}
+	broker.most = 1000
+	for range 3 {
+		b.after(fullerAfter)
+	}
+	if got := len(b.newest().NodeShapes); got != 100 {
+		t.Errorf("%d shapes are shown once the broker takes them, want 100", got)
+	}
+	if c := b.condition(agentv1alpha1.ConditionComplete); c.Status != metav1.ConditionTrue {
+		t.Errorf("condition %+v", c)
+	}
+}
+
+func TestARefusalThatFewerShapesDoNotHelpIsTold(t *testing.T) {
+	b := newBench(t)
+	b.figures.now.NodeShapes = shapesOf(100)
+	b.publisher = &narrow{Broker: b.broker, most: 0}
+	b.after(0)
+	if c := b.condition(agentv1alpha1.ConditionReady); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "65536 fit") {
+		t.Errorf("condition %+v", c)
+	}
+}
+
+func TestResourcesThatTheBrokerLeavesOutAreNamed(t *testing.T) {
+	b := newBench(t)
+	b.after(0)
+	if c := b.condition(agentv1alpha1.ConditionComplete); c.Status != metav1.ConditionTrue {
+		t.Errorf("condition %+v", c)
+	}
+	<-b.events.Events // of Ready
+	b.broker.Receipt = &v1.AdvertisementReceipt{LeftOut: []string{"example.com/a", "example.com/b"}}
+	b.after(DefaultInterval)
+	c := b.condition(agentv1alpha1.ConditionComplete)
+	if c.Reason != agentv1alpha1.ReasonLeftOut || !strings.Contains(c.Message, "example.com/a, example.com/b") {
+		t.Errorf("condition %+v", c)
+	}
+	b.after(DefaultInterval)
+	if n := len(b.events.Events); n != 1 {
+		t.Errorf("%d events, want 1", n)
+	}
+	b.broker.Receipt = nil
+	b.after(DefaultInterval)
+	if c := b.condition(agentv1alpha1.ConditionComplete); c.Status != metav1.ConditionTrue {
+		t.Errorf("condition %+v", c)
+	}
+}
+
+func TestUsageIsBoundedAndWhatMattersMostIsKept(t *testing.T) {
+	usage := func(n int, recalled bool) v1.Usage {
+		u := v1.Usage{Reservation: fmt.Sprintf("res-%010d", n), Placement: 1, Used: v1.Amounts{"cpu": "1"}}
+		if recalled {
+			u.Recall = &v1.Recall{}
+		}
+		return u
+	}
+	all := []v1.Usage{usage(1, false), usage(2, false), usage(3, true), usage(4, false), usage(5, true)}
+	beyond := func(u *v1.Usage) bool { return u.Reservation == all[3].Reservation }
+	tests := map[string]struct {
+		most, mostBytes int
+		want            []v1.Usage
+	}{
+		"all that fit":                         {5, 10000, all},
+		"those called back before all others":  {2, 10000, []v1.Usage{all[2], all[4]}},
+		"then those beyond what is kept":       {3, 10000, []v1.Usage{all[2], all[3], all[4]}},
+		"then the first ones":                  {4, 10000, []v1.Usage{all[0], all[2], all[3], all[4]}},
+		"no more bytes than there is room for": {5, 200, []v1.Usage{all[2], all[4]}},
+		"none":                                 {5, 10, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := boundUsage(all, beyond, test.most, test.mostBytes)
+			if len(got) == 0 {
+				got = nil
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("usage (-want +got):\n%s", diff)
+			}
+		})
+	}
+	c := complete(&bound{usage: 7}, nil)
+	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the usage of 7 placements is left out") {
+		t.Errorf("condition %+v", c)
+	}
+}
+
+func TestAnAgentWithoutItsWebhookSaysSoOnce(t *testing.T) {
+	b := newBench(t)
+	b.options.Guarded = &metav1.Condition{
+		Type: agentv1alpha1.ConditionGuarded, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonWebhookDisabled, Message: "set webhook.enabled=true",
+	}
+	for range 3 {
+		b.after(DefaultInterval)
+	}
+	var told []string
+	for len(b.events.Events) > 0 {
+		told = append(told, <-b.events.Events)
+	}
+	if n := strings.Count(strings.Join(told, "\n"), "Warning WebhookDisabled set webhook.enabled=true"); n != 1 {
+		t.Errorf("events %q, want it told once", told)
+	}
+	if c := b.condition(agentv1alpha1.ConditionGuarded); c.Reason != agentv1alpha1.ReasonWebhookDisabled {
+		t.Errorf("condition %+v", c)
+	}
+	b.options.Guarded = nil
+	b.after(DefaultInterval)
+	if c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionGuarded); c != nil {
+		t.Errorf("condition %+v of a cluster that does not peer", c)
+	}
+}
