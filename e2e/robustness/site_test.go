@@ -195,7 +195,7 @@ func (s *site) readLog(r *replica) {
 		s.t.Error(err)
 		return
 	}
-	for _, crash := range []string{"panic:", "fatal error:", "Request failed"} {
+	for _, crash := range []string{"panic:", "fatal error:", "request failed"} {
 		if at := strings.Index(string(text), crash); at >= 0 {
 			s.t.Errorf("%s: %.3000s", r.Name(), text[at:])
 		}

@@ -6,15 +6,14 @@ import (
 	"testing"
 )
 
-// wings are the two processes that mTLS separates, each with the trees that it alone
-// consists of. What stands in neither is shared, joins both (cmd/playground, e2e), or
-// belongs to tests.
+// wings maps each of the two processes that mTLS separates to its folders. All other folders are shared, run both
+// (cmd/playground, e2e), or belong to tests.
 var wings = map[string][]string{
 	"agent":  {"cmd/agent", "controllers/agent", "internal/agent", "webhooks/agent", "liqo"},
 	"broker": {"cmd/broker", "controllers/broker", "internal/broker", "webhooks/broker"},
 }
 
-// vocabulary is what every package may import: values without behaviour of their own.
+// vocabulary is what every package may import: shared types without side effects.
 var vocabulary = []string{"api", "internal/fault", "internal/lending", "internal/quantity", "internal/terms"}
 
 // pure packages take values and return values, so that tests can try every case.
@@ -24,12 +23,12 @@ var pure = []string{
 	"internal/lending", "internal/quantity", "internal/terms",
 }
 
-// deliberate are the packages with which tests break or kill the product. A binary
-// that is shipped contains none of what they do.
+// deliberate are the packages with which tests break the product on purpose. Released binaries contain none of their
+// effects.
 var deliberate = []string{"internal/broker/mutant"}
 
-// wingOf returns the wing of a folder, "" for one that both may use. A package of test
-// doubles may join both wings, as tests do.
+// wingOf returns the wing of a folder, "" for a shared one. Packages of test doubles count as shared: like tests,
+// they may import both wings.
 func wingOf(path string) string {
 	if strings.HasSuffix(path, "test") {
 		return ""
@@ -42,15 +41,15 @@ func wingOf(path string) string {
 	return ""
 }
 
-func TestTheWingsDoNotImportEachOther(t *testing.T) {
+func TestWingsDoNotImportEachOther(t *testing.T) {
 	for _, p := range packages(t) {
 		wing := wingOf(p.path())
 		if wing == "" {
 			continue
 		}
-		for _, imported := range p.own() {
+		for _, imported := range p.ownImports() {
 			if other := wingOf(imported); other != "" && other != wing {
-				t.Errorf("%q imports %q, which belongs to the %s: let them speak through api/rest/v1, or move what both need beside the wings", p.path(), imported, other)
+				t.Errorf("%q imports %q, which belongs to the %s: let them communicate through api/rest/v1, or move the shared code out of the wings", p.path(), imported, other)
 			}
 		}
 	}
@@ -62,15 +61,15 @@ func TestPurePackagesImportOnlyVocabulary(t *testing.T) {
 		"k8s.io/client-go", "k8s.io/utils/clock", "sigs.k8s.io/controller-runtime", "github.com/go-logr", "github.com/prometheus",
 	}
 	for _, path := range pure {
-		p := find(t, path)
-		for _, imported := range p.own() {
+		p := findPackage(t, path)
+		for _, imported := range p.ownImports() {
 			if !within(imported, vocabulary...) && !within(imported, deliberate...) {
-				t.Errorf("%q imports %q: a pure package knows shared vocabulary only; join them in the package that uses both", path, imported)
+				t.Errorf("%q imports %q: a pure package knows shared vocabulary only; use both from a third package", path, imported)
 			}
 		}
 		for _, imported := range p.Imports {
 			if within(imported, impure...) {
-				t.Errorf("%q imports %q: a pure package has no context, client, logger, metric, clock or chance", path, imported)
+				t.Errorf("%q imports %q: a pure package has no context, client, logger, metric, clock or random source", path, imported)
 			}
 		}
 	}
@@ -89,12 +88,12 @@ func TestOnlyLiqoImportsLiqo(t *testing.T) {
 	}
 }
 
-// A rule about a package that was moved or deleted would hold for ever.
+// A rule about a package that no longer exists would never fail.
 func TestRulesNamePackagesThatExist(t *testing.T) {
 	named := slices.Concat(wings["agent"], wings["broker"], vocabulary, pure, deliberate)
 	for _, tree := range named {
 		if !slices.ContainsFunc(packages(t), func(p pkg) bool { return within(p.path(), tree) }) {
-			t.Errorf("a rule names %q, where there is no package: correct the rule", tree)
+			t.Errorf("a rule names %q, which contains no package: correct the rule", tree)
 		}
 	}
 }
@@ -113,7 +112,7 @@ func TestBinariesLinkOnlyTheirWing(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			for _, dependency := range find(t, tc.binary).Deps {
+			for _, dependency := range findPackage(t, tc.binary).Deps {
 				if within(dependency, tc.free...) {
 					t.Errorf("%q links %q", tc.binary, dependency)
 				}

@@ -9,18 +9,17 @@ import (
 	"testing"
 )
 
-// quotedTest is the name of a test or fuzz target that a page quotes, with the subtest if it
-// names one.
+// quotedTest matches a test or fuzz target that a page quotes, with its subtest if the page names one.
 var quotedTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)(?:/([^`\n]+))?`")
 
 // declaredTest begins a test.
 var declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
 
 // A page that claims something names the test that proves it.
-func TestTestsThatPagesQuoteExist(t *testing.T) {
+func TestQuotedTestsExist(t *testing.T) {
 	declared, sources := testSources(t)
 	quoted := 0
-	for _, page := range pages(t) {
+	for _, page := range findPages(t) {
 		content, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
