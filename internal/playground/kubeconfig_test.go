@@ -28,23 +28,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
-// nobody is asked where a cluster has no agent.
-type nobody struct{}
+// noAgent is the outbox of a consumer whose provider has no agent.
+type noAgent struct{}
 
-func (nobody) SendMessage(context.Context, *v1.Message) error {
+func (noAgent) SendMessage(context.Context, *v1.Message) error {
 	return errors.New("there is no broker")
 }
 
-// TestAClusterWithoutAgentIsPeeredWithAndLeft has the consumer's part of an agent reserve
-// in a cluster that has real Liqo and no agent, with the rights of the sample.
-func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
+// The consumer's part of an agent reserves in a cluster that has real Liqo and no agent. It has only the rights of
+// the sample.
+func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	p, err := playground.Up(t.Context(), playground.Options{Dir: t.TempDir(), Members: playground.DefaultMembers()[:2]})
-	check(t, err)
-	t.Cleanup(func() { check(t, p.Stop()) })
-	rome, paris := connect(t, p.Clusters["rome"].RESTConfig()), connect(t, p.Clusters["paris"].RESTConfig())
+	checkRemains(t, err)
+	t.Cleanup(func() { checkRemains(t, p.Stop()) })
+	rome, paris := connectAs(t, p.Clusters["rome"].RESTConfig()), connectAs(t, p.Clusters["paris"].RESTConfig())
 	kinds, err := manifest.ReadFS(charts.Agent(), "files/crds")
-	check(t, err)
-	check(t, manifest.Install(t.Context(), rome, kinds))
+	checkRemains(t, err)
+	checkRemains(t, manifest.Install(t.Context(), rome, kinds))
 
 	outbox := liqo.NewOutbox(clock.RealClock{})
 	ctx, stop := context.WithCancel(t.Context())
@@ -53,12 +53,12 @@ func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
 	t.Cleanup(func() { stop(); <-stopped })
 	limited := limitedTo(t, p.Clusters["paris"], paris)
 	peering, err := liqo.New(liqo.Options{
-		ClusterID: "rome", InstructionNamespace: "default", Client: rome, Reader: rome, Messenger: nobody{}, Outbox: outbox,
+		ClusterID: "rome", InstructionNamespace: "default", Client: rome, Reader: rome, Messenger: noAgent{}, Outbox: outbox,
 		Sign:   func(payload []byte) ([]byte, error) { return payload, nil },
 		Verify: func([]byte) (string, []byte, error) { return "", nil, errors.New("nobody signs") },
 		Remote: func(string) (client.Client, error) { return limited, nil },
 	})
-	check(t, err)
+	checkRemains(t, err)
 
 	inst := &agentv1alpha1.ReservationInstruction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-a-1", Finalizers: []string{agentv1alpha1.PeeringFinalizer}},
@@ -67,16 +67,16 @@ func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
 			Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")},
 		},
 	}
-	check(t, rome.Create(t.Context(), inst))
+	checkRemains(t, rome.Create(t.Context(), inst))
 	consume(t, rome, peering, inst, func(s liqo.ConsumerState) bool { return s.NodeReady.True })
 	node := &corev1.Node{}
-	check(t, rome.Get(t.Context(), client.ObjectKey{Name: "res-a-1"}, node))
+	checkRemains(t, rome.Get(t.Context(), client.ObjectKey{Name: "res-a-1"}, node))
 	if got := node.Status.Allocatable.Cpu().String(); got != "1" {
 		t.Errorf("the virtual node has %s cores, want 1", got)
 	}
 
 	inst.Spec.Release = true
-	check(t, rome.Update(t.Context(), inst))
+	checkRemains(t, rome.Update(t.Context(), inst))
 	consume(t, rome, peering, inst, func(s liqo.ConsumerState) bool { return s.Done })
 	departed, err := peering.DepartConsumer(t.Context(), inst)
 	if !departed || err != nil {
@@ -91,7 +91,7 @@ func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
 		} {
 			list := &metav1.PartialObjectMetadataList{}
 			list.SetGroupVersionKind(kind)
-			check(t, c.List(t.Context(), list))
+			checkRemains(t, c.List(t.Context(), list))
 			if len(list.Items) > 0 {
 				t.Errorf("%s: %d left in a %s", name, len(list.Items), kind.Kind)
 			}
@@ -99,7 +99,7 @@ func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
 	}
 }
 
-// consume does what the agent's controller does, until done.
+// consume does the work of the agent's controller until done returns true.
 func consume(t *testing.T, c client.Client, peering *liqo.Peering, inst *agentv1alpha1.ReservationInstruction, done func(liqo.ConsumerState) bool) {
 	t.Helper()
 	var state liqo.ConsumerState
@@ -107,47 +107,47 @@ func consume(t *testing.T, c client.Client, peering *liqo.Peering, inst *agentv1
 		if err = c.Get(ctx, client.ObjectKeyFromObject(inst), inst); err == nil {
 			state, err = peering.Consume(ctx, inst)
 		}
-		return err == nil && done(state), nil //nolint:nilerr // a conflict is tried again, as anything else
+		return err == nil && done(state), nil //nolint:nilerr // conflicts are retried like any other error
 	})
 	if err != nil {
 		t.Fatalf("%v: %+v", err, state)
 	}
 }
 
-// limitedTo connects with the rights of the sample alone.
+// limitedTo connects with only the rights of the sample.
 func limitedTo(t *testing.T, cluster *playground.Cluster, admin client.Client) client.Client {
 	t.Helper()
 	text, err := os.ReadFile("../../config/samples/rbac_v1_clusterrole_kubeconfig.yaml")
-	check(t, err)
+	checkRemains(t, err)
 	role, err := manifest.Read(text)
-	check(t, err)
-	check(t, manifest.Apply(t.Context(), admin, role))
+	checkRemains(t, err)
+	checkRemains(t, manifest.Apply(t.Context(), admin, role))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rome"}}
-	check(t, admin.Create(t.Context(), account))
-	check(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	checkRemains(t, admin.Create(t.Context(), account))
+	checkRemains(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "rome-kubeconfig"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role[0].GetName()},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
 	}))
 	path, err := cluster.ServiceAccountKubeconfig(t.Context(), account.Namespace, account.Name)
-	check(t, err)
+	checkRemains(t, err)
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	check(t, err)
-	return connect(t, config)
+	checkRemains(t, err)
+	return connectAs(t, config)
 }
 
-func connect(t *testing.T, config *rest.Config) client.Client {
+func connectAs(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, agentv1alpha1.AddToScheme, liqo.AddToScheme} {
-		check(t, add(scheme))
+		checkRemains(t, add(scheme))
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
-	check(t, err)
+	checkRemains(t, err)
 	return c
 }
 
-func check(t *testing.T, err error) {
+func checkRemains(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
