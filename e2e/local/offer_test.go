@@ -17,8 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// The operator of paris edits what is lent; the agent is never started anew for it.
-func TestWhatAClusterOffersIsConfiguredWhileItRuns(t *testing.T) {
+// The operator of paris edits the agent's configuration; the agent is never restarted.
+func TestOfferIsReconfiguredWithoutARestart(t *testing.T) {
 	env := playgroundOf(t)
 	rome, paris := env.Member("rome"), env.Member("paris")
 	before := env.Product.Values("paris")
@@ -72,7 +72,7 @@ func TestWhatAClusterOffersIsConfiguredWhileItRuns(t *testing.T) {
 	}
 }
 
-// lendable are the nodes of a cluster that are not virtual.
+// lendable returns the nodes of a cluster that are not virtual.
 func lendable(t *testing.T, c *e2e.Cluster) []corev1.Node {
 	t.Helper()
 	var list corev1.NodeList
@@ -96,7 +96,7 @@ func awaitOffer(ctx context.Context, env *Environment, is func(*brokerv1alpha1.R
 	})
 }
 
-// awaitRefusal waits for the event.
+// awaitRefusal waits for the event of a refused configuration.
 func awaitRefusal(ctx context.Context, c *e2e.Cluster) error {
 	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		var list eventsv1.EventList
