@@ -102,7 +102,7 @@ WAITING := ./cmd/broker/app ./internal/playground ./internal/broker/journal
 # Tests of e2e/local that take the longest, mostly waiting for something to be over. They
 # have a playground of their own, beside that of the others. Broker and agents have the race
 # detector there; what calls and watches them has no need of it.
-ENDINGS := KilledAtEveryStep|AConsumerGivesUp|ALostProvider|WhatEnds|PodsLeave|CyclesLeaveNothing
+ENDINGS := KilledAtEveryStep|ConsumerGivesUp|LostProviderIsLeft|EndingReservationAffects|PodsLeave|CyclesLeaveNothing
 LOCAL_TEST := LRB_E2E_RACE=1 go test -shuffle=on -timeout 30m -v ./e2e/local
 
 # Packages with benchmarks: each runs once, so that one that fails is seen.

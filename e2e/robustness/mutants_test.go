@@ -11,12 +11,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
 
-// finder is a test that a broker with a mistake must not pass, and what it then says.
+// finder is a test that a mutant must fail, with the expected error.
 type finder struct {
 	folder, test string
-	// says is one of these.
+	// says lists the possible errors.
 	says []string
-	// slow finders take the processes of this package, and run in a soak alone.
+	// slow finders run the processes of this package, and only in a soak.
 	slow bool
 }
 
@@ -46,21 +46,21 @@ var finders = map[mutant.Mutant]finder{
 	mutant.ShortPause:       byLedger("it is suspended"),
 	mutant.OneWord:          byLedger("it is suspended"),
 	mutant.Accomplice:       byLedger("it is suspended"),
-	mutant.SkipSwap:         {folder: ".", test: "TestAPausedLeader", says: []string{"records are lost"}, slow: true},
+	mutant.SkipSwap:         {folder: ".", test: "TestPausedLeaderGrantsNothing", says: []string{"records are lost"}, slow: true},
 	mutant.HastyAnswer:      {folder: ".", test: "TestKilledAtEveryPoint", says: []string{"the journal has"}, slow: true},
 }
 
-// mutantsTag is what a program with mistakes is built with.
+// mutantsTag is the build tag of programs with mutants.
 const mutantsTag = "mutants"
 
-// Every mistake that a broker can be built with is found, and for what it is.
+// Every mutant is found by its test, with the expected error.
 func TestEveryMutantIsFound(t *testing.T) {
 	dir, tests := t.TempDir(), map[string]string{}
 	for _, m := range mutant.All {
 		t.Run(string(m), func(t *testing.T) {
 			f, ok := finders[m]
 			if !ok {
-				t.Fatal("nobody is to find it")
+				t.Fatal("no test is assigned to find it")
 			}
 			if f.slow && !soaking {
 				t.Skipf("%s takes minutes: LRB_SOAK=1", f.test)
@@ -86,7 +86,7 @@ func TestEveryMutantIsFound(t *testing.T) {
 	}
 }
 
-// withMutants builds the tests of a folder with the mistakes.
+// withMutants builds the tests of a folder with the mutants.
 func withMutants(t *testing.T, folder, dir string) string {
 	t.Helper()
 	binary := filepath.Join(dir, "tests-of-"+filepath.Base(folder))
