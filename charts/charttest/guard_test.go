@@ -13,9 +13,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
-// The webhook that mends what peers write asks about that alone: whoever else writes is
-// not held up, and no peer gets past it while it is away.
-func TestTheMendingWebhookIsForPeersAlone(t *testing.T) {
+// The mutating webhook is called only for writes of peers. Other writes do not depend on it, and peers cannot bypass
+// it while it is down.
+func TestMutatingWebhookIsCalledOnlyForPeers(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	for name, test := range map[string]struct {
 		values     string
@@ -31,7 +31,7 @@ func TestTheMendingWebhookIsForPeersAlone(t *testing.T) {
 		"where nobody peers":           {values: `{peeringMode: none}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hooks := mutating(t, c, test.values, "namespacemaps.offloading.liqo.io")
+			hooks := mutatingWebhooks(t, c, test.values, "namespacemaps.offloading.liqo.io")
 			if configured := len(hooks) == 1; configured != test.configured {
 				t.Fatalf("%d webhooks", len(hooks))
 			}
@@ -50,9 +50,9 @@ func TestTheMendingWebhookIsForPeersAlone(t *testing.T) {
 	}
 }
 
-// The webhooks that decide what is signed for peers fail closed, for peers alone: whoever
-// else asks for a certificate is not held up.
-func TestSigningWebhooksAreForPeersAlone(t *testing.T) {
+// The webhooks that decide on signing requests fail closed, and only for peers: other signing requests do not depend
+// on them.
+func TestSigningWebhooksAreCalledOnlyForPeers(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	for name, test := range map[string]struct {
 		values     string
@@ -67,7 +67,7 @@ func TestSigningWebhooksAreForPeersAlone(t *testing.T) {
 		"where nobody peers":           {values: `{peeringMode: none}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hooks := validating(t, c, test.values, webhooksForPeers...)
+			hooks := validatingWebhooks(t, c, test.values, webhooksForPeers...)
 			if configured := len(hooks) == len(webhooksForPeers); configured != test.configured || !configured && len(hooks) > 0 {
 				t.Fatalf("%d webhooks", len(hooks))
 			}
@@ -86,7 +86,7 @@ func TestSigningWebhooksAreForPeersAlone(t *testing.T) {
 					t.Errorf("namespaces: %+v", hook.NamespaceSelector)
 				}
 			}
-			for _, hook := range mutating(t, c, test.values, "certificatesigningrequests.liqo.io") {
+			for _, hook := range mutatingWebhooks(t, c, test.values, "certificatesigningrequests.liqo.io") {
 				if *hook.FailurePolicy != admissionregistrationv1.Fail {
 					t.Errorf("the lifetime may be skipped: failurePolicy %s", *hook.FailurePolicy)
 				}
@@ -107,8 +107,8 @@ func wantLiqosRequests(t *testing.T, selector *metav1.LabelSelector, rules []adm
 	}
 }
 
-// validating is the webhooks of these names among what the chart renders with some values.
-func validating(t *testing.T, c tested, values string, names ...string) []admissionregistrationv1.ValidatingWebhook {
+// validatingWebhooks returns the validating webhooks with these names, rendered with some values.
+func validatingWebhooks(t *testing.T, c tested, values string, names ...string) []admissionregistrationv1.ValidatingWebhook {
 	t.Helper()
 	var hooks []admissionregistrationv1.ValidatingWebhook
 	for _, obj := range mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, values).Objects {
@@ -124,9 +124,9 @@ func validating(t *testing.T, c tested, values string, names ...string) []admiss
 	return hooks
 }
 
-// The webhook of pods is asked for new ones in namespaces that Liqo offloads, and in other
-// namespaces for those that tolerate virtual nodes; these it does not stop while it is away.
-func TestTheWebhookOfPodsHoldsUpNobodyElse(t *testing.T) {
+// The pods webhook is called for new pods in namespaces that Liqo offloads. In other namespaces it is called for pods
+// that tolerate virtual nodes, which may start while it is down.
+func TestPodsWebhookBlocksNoOtherPods(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	for name, test := range map[string]struct {
 		values     string
@@ -139,12 +139,12 @@ func TestTheWebhookOfPodsHoldsUpNobodyElse(t *testing.T) {
 		"where nobody peers":                {values: `{peeringMode: none}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, other := range mutating(t, c, test.values, "others.pods.liqo.io") {
+			for _, other := range mutatingWebhooks(t, c, test.values, "others.pods.liqo.io") {
 				if *other.FailurePolicy != admissionregistrationv1.Ignore || len(other.MatchConditions) != 1 || len(other.NamespaceSelector.MatchExpressions) != 2 {
 					t.Errorf("pods of other namespaces: %+v", other)
 				}
 			}
-			hooks := mutating(t, c, test.values, "pods.liqo.io")
+			hooks := mutatingWebhooks(t, c, test.values, "pods.liqo.io")
 			if configured := len(hooks) == 1; configured != test.configured {
 				t.Fatalf("%d webhooks", len(hooks))
 			}
@@ -165,8 +165,8 @@ func TestTheWebhookOfPodsHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// What happens to peers in tenant namespaces that somebody else made.
-func TestTheGuardElsewhere(t *testing.T) {
+// guard.elsewhere decides what peers may do in tenant namespaces that the agent did not create.
+func TestGuardElsewhereActions(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	for name, test := range map[string]struct {
 		values string
@@ -196,8 +196,8 @@ func TestTheGuardElsewhere(t *testing.T) {
 	}
 }
 
-// Which names at this cluster a peer's namespaces may have.
-func TestTheGuardOfNames(t *testing.T) {
+// guard.names decides which names a peer's namespaces may have in this cluster.
+func TestGuardOfNamespaceNames(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	const own = "object.spec.desiredMapping.all(k, size(k) <= 63 && (object.spec.desiredMapping[k] == k + '-' + request.userInfo.username"
 	for name, test := range map[string]struct{ values, want string }{
@@ -221,8 +221,8 @@ func TestTheGuardOfNames(t *testing.T) {
 	}
 }
 
-// mutating is the webhooks of a name among what the chart renders with some values.
-func mutating(t *testing.T, c tested, values, name string) []admissionregistrationv1.MutatingWebhook {
+// mutatingWebhooks returns the mutating webhooks with a name, rendered with some values.
+func mutatingWebhooks(t *testing.T, c tested, values, name string) []admissionregistrationv1.MutatingWebhook {
 	t.Helper()
 	var hooks []admissionregistrationv1.MutatingWebhook
 	for _, obj := range mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, values).Objects {

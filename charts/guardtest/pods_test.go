@@ -17,7 +17,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// toleration, term, projected and sidecar are parts of pods.
+// toleration returns a change that adds a toleration.
 func toleration(pairs ...any) change {
 	t := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -45,13 +45,12 @@ func amounts(requests, limits map[string]any) change {
 	return inContainer(map[string]any{"requests": requests, "limits": limits}, "resources")
 }
 
-// sidecar is an init container that keeps running.
+// sidecar returns an init container that keeps running.
 func sidecar(name string) map[string]any {
 	return container(name, map[string]any{"restartPolicy": "Always"})
 }
 
-// attacksWithPods are ShadowPods that are refused whatever the values are, with a word of
-// the reason.
+// attacksWithPods are ShadowPods that are refused for all values, with part of the reason.
 var attacksWithPods = map[string]struct {
 	change change
 	want   string
@@ -127,7 +126,7 @@ var attacksWithPods = map[string]struct {
 		"container istio-init: securityContext.capabilities.add must not have NET_ADMIN; change the pod: this cluster enforces the Pod Security Standard baseline"},
 }
 
-// honestPods are what virtual kubelets make of ordinary workloads.
+// honestPods are ShadowPods of ordinary workloads.
 var honestPods = map[string]change{
 	"of a Deployment": func(testing.TB, map[string]any) {},
 	"with an init container that is larger, and comes second": inits(
@@ -175,7 +174,7 @@ func (s *site) wantRefused(name, want string, err error) {
 	}
 }
 
-func TestPodsOfConsumersAreKeptWithinWhatTheyWereGranted(t *testing.T) {
+func TestPodsOfConsumersStayWithinTheirGrant(t *testing.T) {
 	c := startCluster(t)
 	s := c.openSite("by-default", "")
 	for name, test := range attacksWithPods {
@@ -193,8 +192,7 @@ func TestPodsOfConsumersAreKeptWithinWhatTheyWereGranted(t *testing.T) {
 	c.testWhatOperatorsAllow()
 }
 
-// testLife follows a ShadowPod of an honest virtual kubelet, and what a hostile one may not
-// do to it.
+// testLife follows a ShadowPod of an honest virtual kubelet, and tries what a hostile one may not do to it.
 func (s *site) testLife() {
 	s.Helper()
 	ctx := s.Context()
@@ -220,7 +218,7 @@ func (s *site) testLife() {
 	} {
 		s.wantRefused(name, test.want, test.err)
 	}
-	// Somebody of this cluster deletes it in the foreground: the consumer cannot delete it once more.
+	// An administrator of this cluster deletes it in the foreground. The consumer cannot delete it again.
 	s.check(s.Delete(ctx, pod.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	s.wantRefused("a second deletion", "is being deleted already", s.peer.Delete(ctx, pod.DeepCopy()))
 	other := s.shadowPod("ordinary")
@@ -266,7 +264,7 @@ func (s *site) testLabels() {
 	s.wantRefused("a pod with a finalizer", "metadata.finalizers", s.peer.Create(s.Context(), pod, client.DryRunAll))
 }
 
-// testManyContainers has large pods judged, not refused because judging costs too much.
+// testManyContainers checks that large pods are evaluated, not refused for the cost of the evaluation.
 func (s *site) testManyContainers() {
 	s.Helper()
 	create := func(containers int, content map[string]any, changes ...change) error {
@@ -303,7 +301,7 @@ func many(n int, item func(i int) any) []any {
 	return list
 }
 
-// testWithoutWebhook has Liqo's quota count alone, which misses some containers.
+// testWithoutWebhook tests Liqo's quota alone, which does not count some containers.
 func (c *cluster) testWithoutWebhook() {
 	c.Helper()
 	s := c.openSite("no-webhook", "{webhook: {enabled: false}}", "-pods")
