@@ -94,7 +94,7 @@ const (
 func Await(ctx context.Context, within time.Duration, check func(context.Context) (waitingFor string, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	waiting := "nothing was looked at"
+	waiting := "the first check"
 	for {
 		began := time.Now()
 		now, err := check(ctx)

@@ -329,7 +329,7 @@ func (c *Cluster) DeleteDeployments(ctx context.Context, namespace string) error
 	})
 }
 
-// leftovers are the kinds with no object left after the last release.
+// leftovers are the kinds of which no object may remain after the last release.
 var leftovers = []schema.GroupVersionKind{
 	{Group: "liqo.io", Version: "v1alpha1", Kind: "ReservationInstruction"},
 	{Group: "liqo.io", Version: "v1alpha1", Kind: "ProviderInstruction"},

@@ -167,7 +167,7 @@ func (s *story) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Say("their twins in %s:", s.request.Status.TargetClusterID)
+	s.Say("their copies in %s:", s.request.Status.TargetClusterID)
 	s.Table(podRows(twins)...)
 	return nil
 }
@@ -195,7 +195,7 @@ func (s *story) askTooMuch(ctx context.Context) error {
 	if err := s.rome().AwaitPhase(ctx, large, 20*time.Second, agentv1alpha1.RequestFailed); err != nil {
 		return err
 	}
-	s.Say("refused, and this is why:")
+	s.Say("refused, with these reasons:")
 	s.Table(candidateRows(large.Status.Candidates)...)
 	return s.rome().DeleteAndWait(ctx, large, 20*time.Second)
 }
@@ -246,7 +246,7 @@ func (s *story) giveBack(ctx context.Context) error {
 		return err
 	}
 	rows, err := s.showOffers(ctx)
-	s.Say("the numbers are back where they were, and nothing is left in any cluster:")
+	s.Say("all capacity is available again, and no cluster has anything left:")
 	s.Table(rows...)
 	return err
 }

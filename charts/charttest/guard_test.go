@@ -28,7 +28,7 @@ func TestMutatingWebhookIsCalledOnlyForPeers(t *testing.T) {
 		"where webhooks may be away":   {values: `{webhook: {failurePolicy: Ignore}}`, configured: true},
 		"without a webhook":            {values: `{webhook: {enabled: false}}`},
 		"without a guard":              {values: `{guard: {enabled: false}}`},
-		"where nobody peers":           {values: `{peeringMode: none}`},
+		"without peering":              {values: `{peeringMode: none}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hooks := mutatingWebhooks(t, c, test.values, "namespacemaps.offloading.liqo.io")
@@ -64,7 +64,7 @@ func TestSigningWebhooksAreCalledOnlyForPeers(t *testing.T) {
 		"where webhooks may be away":   {values: `{webhook: {failurePolicy: Ignore}}`, configured: true},
 		"without a webhook":            {values: `{webhook: {enabled: false}}`},
 		"without a guard":              {values: `{guard: {enabled: false}}`},
-		"where nobody peers":           {values: `{peeringMode: none}`},
+		"without peering":              {values: `{peeringMode: none}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hooks := validatingWebhooks(t, c, test.values, webhooksForPeers...)
@@ -136,7 +136,7 @@ func TestPodsWebhookBlocksNoOtherPods(t *testing.T) {
 		"whatever other webhooks do":        {values: `{webhook: {failurePolicy: Fail}}`, configured: true},
 		"without a guard, which is another": {values: `{guard: {enabled: false}}`, configured: true},
 		"without a webhook":                 {values: `{webhook: {enabled: false}}`},
-		"where nobody peers":                {values: `{peeringMode: none}`},
+		"without peering":                   {values: `{peeringMode: none}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, other := range mutatingWebhooks(t, c, test.values, "others.pods.liqo.io") {

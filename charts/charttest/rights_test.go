@@ -37,7 +37,7 @@ func rightsOf(t *testing.T, rendered *chart.Rendered) string {
 			rules[where+" "+obj.GetName()] = role.Rules
 			for label := range role.Labels {
 				if to, aggregated := strings.CutPrefix(label, "rbac.authorization.k8s.io/aggregate-to-"); aggregated {
-					holders[where+" "+obj.GetName()] = append(holders[where+" "+obj.GetName()], "whoever is "+to)
+					holders[where+" "+obj.GetName()] = append(holders[where+" "+obj.GetName()], "users with the role "+to)
 				}
 			}
 		case "RoleBinding":
@@ -52,7 +52,7 @@ func rightsOf(t *testing.T, rendered *chart.Rendered) string {
 	for role, granted := range rules {
 		who := holders[role]
 		if len(who) == 0 {
-			who = []string{"nobody (" + role + ")"}
+			who = []string{"unbound (" + role + ")"}
 		}
 		for _, w := range who {
 			for _, line := range rightLines(granted) {
@@ -149,7 +149,7 @@ func TestRightsAreNeverExcessive(t *testing.T) {
 				t.Errorf("a wildcard: %s", line)
 			case resource == "secrets" && named == "" && verbs != "create":
 				t.Errorf("Secrets without a name: %s", line)
-			case strings.Contains(resource, "/status") && strings.HasPrefix(who, "whoever"):
+			case strings.Contains(resource, "/status") && strings.HasPrefix(who, "users"):
 				t.Errorf("a right to write a status: %s", line)
 			case strings.Contains(resource, "rbac.authorization.k8s.io"), resource == "pods/exec":
 				t.Errorf("a right to gain rights: %s", line)

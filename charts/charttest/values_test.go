@@ -64,7 +64,7 @@ var shared = map[string]string{
 	"a network without policies":      `{networkPolicy: {enabled: false}}`,
 	"a network that is narrow":        `{networkPolicy: {apiServers: [{ipBlock: {cidr: 10.0.0.1/32}}], prometheus: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}], apiServerPorts: [16443], extraEgress: [{to: [{ipBlock: {cidr: 192.0.2.0/24}}], ports: [{port: 4317, protocol: TCP}]}]}}`,
 	"names of the user's":             `{fullnameOverride: lender, nameOverride: lending}`,
-	"an uninstall that asks nobody":   `{uninstall: {policy: Ignore, cleanup: false}, tests: {enabled: false}}`,
+	"an uninstall without checks":     `{uninstall: {policy: Ignore, cleanup: false}, tests: {enabled: false}}`,
 	"a chatty log":                    `{log: {level: 5, format: console}}`,
 	"replaced, not rolled":            `{strategy: {type: Recreate, rollingUpdate: null}, revisionHistoryLimit: 0, terminationGracePeriodSeconds: 5}`,
 	"an OpenShift cluster":            `{podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}}`,

@@ -99,13 +99,13 @@ func command(ctx context.Context, args []string) error {
 	flags.IntVar(&s.rounds, "rounds", s.rounds, "rounds of each comparison")
 	flags.IntVar(&s.clusters, "clusters", s.clusters, "clusters of a large fleet")
 	flags.IntVar(&s.reservations, "reservations", s.reservations, "reservations of a large fleet")
-	flags.IntVar(&s.backlog, "backlog", s.backlog, "reservations that wait to be shown")
-	flags.IntVar(&s.peerings, "peerings", s.peerings, "peerings made and undone by either side, twice a round")
+	flags.IntVar(&s.backlog, "backlog", s.backlog, "reservations granted at once in the study of projection")
+	flags.IntVar(&s.peerings, "peerings", s.peerings, "peerings that each side makes, twice per round")
 	flags.IntVar(&s.pods, "pods", s.pods, "pods of a large cluster")
 	flags.IntVar(&s.nodes, "nodes", s.nodes, "nodes of a large cluster")
-	flags.DurationVar(&s.window, "window", s.window, "how long the agent of a large cluster is looked at")
-	only := flags.String("run", "", "measure these studies alone, a regular expression; of "+strings.Join(names(), ", "))
-	page := flags.String("page", "", "write the table into this page too, in place of the one that is there")
+	flags.DurationVar(&s.window, "window", s.window, "how long the agent of a large cluster is measured")
+	only := flags.String("run", "", "regular expression of the studies to run, among "+strings.Join(names(), ", "))
+	page := flags.String("page", "", "also replace the table in this page")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

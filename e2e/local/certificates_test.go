@@ -87,7 +87,7 @@ func renew(t *testing.T, c *e2e.Cluster, names ...string) {
 	for _, name := range names {
 		check(t, e2e.Await(t.Context(), time.Minute, func(context.Context) (string, error) {
 			if issued(t, c, name) == before[name] || beingIssued(t, c, name) {
-				return fmt.Sprintf("cert-manager to issue Certificate %q in %s anew", name, c.Name), nil
+				return fmt.Sprintf("cert-manager to reissue Certificate %q in %s", name, c.Name), nil
 			}
 			return "", nil
 		}))

@@ -46,7 +46,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("nobody was killed at %q", pending(t, traces, points))
+			t.Errorf("no process was killed at %q", pending(t, traces, points))
 		})
 	}
 }

@@ -68,7 +68,7 @@ func TestOfferIsReconfiguredWithoutARestart(t *testing.T) {
 		return r.Allocatable.Cpu().Equal(*all.Spec.Resources.Allocatable.Cpu()) && r.Available.Cpu().Equal(*all.Spec.Resources.Available.Cpu())
 	}, "all of paris"))
 	if got := env.Product.Pods("paris")[0].Process().Pid(); got != pid {
-		t.Errorf("the agent was started anew: process %d, was %d", got, pid)
+		t.Errorf("the agent was restarted: process %d, was %d", got, pid)
 	}
 }
 
@@ -79,7 +79,7 @@ func lendable(t *testing.T, c *e2e.Cluster) []corev1.Node {
 	check(t, c.List(t.Context(), &list))
 	list.Items = slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return n.Labels["liqo.io/type"] != "" })
 	if len(list.Items) < 2 {
-		t.Fatalf("%s has %d nodes, a selector tells nothing", c.Name, len(list.Items))
+		t.Fatalf("%s has %d nodes, a selector proves nothing", c.Name, len(list.Items))
 	}
 	return list.Items
 }

@@ -42,7 +42,7 @@ func TestUnreachableProviderIsLeftAndExcluded(t *testing.T) {
 	awaitFailed(t, rome, first)
 	t.Logf("left: %.1f s", time.Since(began).Seconds())
 	if took := time.Since(began); took > time.Minute {
-		t.Errorf("it took %s to find out that nobody listens", took)
+		t.Errorf("it took %s to find out that the address is dead", took)
 	}
 
 	second, err := rome.Request(ctx, namespace, "knows", withGPU())

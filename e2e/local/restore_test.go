@@ -56,7 +56,7 @@ func TestBrokerRecoversFromARestoredEtcd(t *testing.T) {
 			return "", err
 		}
 		if !strings.Contains(early.Status.Message, "to announce what they hold") {
-			return fmt.Sprintf("the request to be told why it waits, it is %s: %s", early.Status.Phase, early.Status.Message), nil
+			return fmt.Sprintf("the request to show why it waits, it is %s: %s", early.Status.Phase, early.Status.Message), nil
 		}
 		return "", nil
 	}))

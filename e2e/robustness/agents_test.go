@@ -250,7 +250,7 @@ func (a *agent) provide(in *v1.Instruction) {
 		Reservation: in.Reservation, Placement: in.Placement, ConsumerID: in.ConsumerID, Resources: in.Resources, Acknowledged: true,
 	}
 	if running := int64(len(a.provides)); running > a.cpus {
-		a.s.defects.note("%s has %d CPUs, and is told to run %d reservations of one CPU each", a.id, a.cpus, running)
+		a.s.defects.note("%s has %d CPUs, and must run %d reservations of one CPU each", a.id, a.cpus, running)
 	}
 }
 

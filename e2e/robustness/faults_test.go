@@ -71,7 +71,7 @@ func awaitProgress(s *site, w *traffic, more int) {
 	for deadline := time.Now().Add(patience); w.history.len() < want; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.defects.report(s.t)
-			s.t.Fatal("no answers any more")
+			s.t.Fatal("no more answers")
 		}
 	}
 }

@@ -175,7 +175,7 @@ func fromLua(table *lua.LTable) (result, error) {
 		return result{}, err
 	}
 	if !slices.Contains([]string{"Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown"}, r.Status) {
-		return result{}, fmt.Errorf("hs.status %q is none of Argo CD's", r.Status)
+		return result{}, fmt.Errorf("hs.status %q is unknown to Argo CD", r.Status)
 	}
 	return r, nil
 }

@@ -12,10 +12,10 @@ import (
 // quotedTest matches a test or fuzz target that a page quotes, with its subtest if the page names one.
 var quotedTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)(?:/([^`\n]+))?`")
 
-// declaredTest begins a test.
+// declaredTest matches the declaration of a test.
 var declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
 
-// A page that claims something names the test that proves it.
+// Pages name the tests that prove their claims.
 func TestQuotedTestsExist(t *testing.T) {
 	declared, sources := testSources(t)
 	quoted := 0
@@ -34,7 +34,7 @@ func TestQuotedTestsExist(t *testing.T) {
 	}
 }
 
-// missingTests are the tests that a page quotes and nobody declares. A subtest must stand in
+// missingTests returns the quoted tests of a page that do not exist. A subtest must be named in
 // the file of its test.
 func missingTests(page string, declared map[string]string, sources map[string]string) []string {
 	var missing []string
@@ -47,7 +47,7 @@ func missingTests(page string, declared map[string]string, sources map[string]st
 	return missing
 }
 
-// testSources are the test files of the repository by name, and the tests that they declare.
+// testSources returns the test files of the repository by name, and the tests that they declare.
 func testSources(t *testing.T) (declared, sources map[string]string) {
 	t.Helper()
 	declared, sources = map[string]string{}, map[string]string{}

@@ -55,7 +55,7 @@ func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	peering, err := liqo.New(liqo.Options{
 		ClusterID: "rome", InstructionNamespace: "default", Client: rome, Reader: rome, Messenger: noAgent{}, Outbox: outbox,
 		Sign:   func(payload []byte) ([]byte, error) { return payload, nil },
-		Verify: func([]byte) (string, []byte, error) { return "", nil, errors.New("nobody signs") },
+		Verify: func([]byte) (string, []byte, error) { return "", nil, errors.New("no signer") },
 		Remote: func(string) (client.Client, error) { return limited, nil },
 	})
 	checkRemains(t, err)

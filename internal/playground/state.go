@@ -75,7 +75,7 @@ func (s *state) boot(ctx context.Context, setup string, report progress.Reporter
 	p, err := start()
 	if err != nil && kept && isDamaged(ctx, err) {
 		reason, _, _ := strings.Cut(err.Error(), "\n")
-		report.Begin("kept state does not boot and is made anew: " + reason)()
+		report.Begin("kept state does not boot and is replaced: " + reason)()
 		kept = false
 		if err := s.wipe(); err != nil {
 			return nil, err

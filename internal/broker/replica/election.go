@@ -95,7 +95,8 @@ func New(o Options) (*Election, error) {
 	return e, nil
 }
 
-// identityOf is unique per process: after a restart, the lease belongs to another identity.
+// identityOf returns an identity that is unique per process: after a restart, the lease belongs
+// to another identity.
 func identityOf(host, address string) string {
 	return strings.Join([]string{host, string(uuid.NewUUID()), address}, "_")
 }
@@ -217,7 +218,7 @@ func (e *Election) Start(ctx context.Context) error {
 }
 
 // releasePredecessor releases the lease of the process that had this address before, so that
-// nobody waits for its expiry. Should that process still run, the journal fences it.
+// no replica waits for its expiry. If that process still runs, the journal fences it.
 func (e *Election) releasePredecessor(ctx context.Context) {
 	held, _, err := e.lock.Get(ctx)
 	if err != nil || !e.isPredecessor(held.HolderIdentity) {

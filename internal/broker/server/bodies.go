@@ -17,7 +17,7 @@ const (
 	memberBodies = maxBody
 	// totalBodies is the same limit for all callers together.
 	totalBodies = 32 * maxBody
-	// smallestBody is the least number of bytes that an in-flight body counts.
+	// smallestBody is the size that an in-flight body counts as at least.
 	smallestBody = 4 << 10
 
 	// bodyRate is how many bytes of request bodies one caller may send per second over time, and bodyBurst how many

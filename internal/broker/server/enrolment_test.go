@@ -97,13 +97,13 @@ func TestEachListenerServesItsOwnOperations(t *testing.T) {
 	if got := agents.send(t, agents.client(t, "rome"), post, enrolmentsPath, goodEnrolment); got.StatusCode != http.StatusNotFound {
 		t.Errorf("enrolment over mTLS: %s %s", got.Status, got.body)
 	}
-	nobody := strangers.clientWith(t)
+	stranger := strangers.clientWith(t)
 	for _, path := range []string{"/api/v1/ping", certificatesPath} {
-		if got := strangers.send(t, nobody, post, path, "{}"); got.StatusCode != http.StatusNotFound {
+		if got := strangers.send(t, stranger, post, path, "{}"); got.StatusCode != http.StatusNotFound {
 			t.Errorf("%s without a certificate: %s %s", path, got.Status, got.body)
 		}
 	}
-	if got := strangers.send(t, nobody, http.MethodGet, "/openapi.json", ""); got.StatusCode != http.StatusOK {
+	if got := strangers.send(t, stranger, http.MethodGet, "/openapi.json", ""); got.StatusCode != http.StatusOK {
 		t.Errorf("openapi.json: %s", got.Status)
 	}
 }
