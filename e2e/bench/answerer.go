@@ -200,7 +200,7 @@ func (c *crowd) advertise(ctx context.Context, clusters int) error {
 	})
 }
 
-// fill has reservations granted and acknowledged. Providers keep advertising meanwhile.
+// fill requests reservations and acknowledges them. Providers keep advertising meanwhile.
 func (c *crowd) fill(ctx context.Context, reservations int) error {
 	filling, filled := context.WithCancel(ctx)
 	defer filled()

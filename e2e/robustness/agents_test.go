@@ -242,7 +242,7 @@ func (a *agent) consume(in *v1.Instruction) {
 	}
 }
 
-// provide is the provider's own check: it counts what is really placed on it.
+// provide records a placement, and reports a defect if the provider has more than its capacity.
 func (a *agent) provide(in *v1.Instruction) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -250,7 +250,7 @@ func (a *agent) provide(in *v1.Instruction) {
 		Reservation: in.Reservation, Placement: in.Placement, ConsumerID: in.ConsumerID, Resources: in.Resources, Acknowledged: true,
 	}
 	if running := int64(len(a.provides)); running > a.cpus {
-		a.s.defects.note("%s has %d CPUs, and must run %d reservations of one CPU each", a.id, a.cpus, running)
+		a.s.defects.note("%s has %d CPUs, and was given %d reservations of one CPU each", a.id, a.cpus, running)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestHostileMemberDoesNotAffectOthers(t *testing.T) {
 	s.defects.report(t)
 }
 
-// work has honest members reserve and release until enough returns true. It returns the duration of each call; all
+// work makes honest members reserve and release until enough returns true. It returns the duration of each call; all
 // must succeed.
 func (s *site) work(callers []*caller, enough func(done int) bool) []time.Duration {
 	var (

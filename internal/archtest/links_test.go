@@ -34,7 +34,7 @@ func TestLinksOfPagesHaveTargets(t *testing.T) {
 	}
 }
 
-// findPages are the Markdown files of the repository.
+// findPages returns the Markdown files of the repository.
 func findPages(t *testing.T) []string {
 	t.Helper()
 	var found []string

@@ -116,7 +116,7 @@ var quotedMetric = regexp.MustCompile("`((?:broker|agent)_[a-z_]+)[`{]")
 // metricPattern is a metric's name in the code.
 var metricPattern = regexp.MustCompile(`^(broker|agent)(_[a-z]+){2,}$`)
 
-// metricName is the expression that names a metric: the Name of its options, or the first
+// metricName returns the expression that names a metric: the Name of its options, or the first
 // argument of NewDesc.
 func metricName(node ast.Node) ast.Node {
 	switch n := node.(type) {
@@ -164,7 +164,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// parseSources are the parsed files of a package, tests left out.
+// parseSources parses the files of a package, except tests.
 func parseSources(t *testing.T, p pkg) []*ast.File {
 	t.Helper()
 	files := make([]*ast.File, 0, len(p.GoFiles))
@@ -178,7 +178,7 @@ func parseSources(t *testing.T, p pkg) []*ast.File {
 	return files
 }
 
-// stringLiteral is the text of a string literal.
+// stringLiteral returns the text of a string literal.
 func stringLiteral(node ast.Node) (string, bool) {
 	value, ok := node.(*ast.BasicLit)
 	if !ok || value.Kind != token.STRING {

@@ -53,7 +53,7 @@ func newRSAKey(t testing.TB, bits int) crypto.Signer {
 	return key
 }
 
-// asked is a request in PEM form, by default a valid one of rome.
+// asked returns a request in PEM form, by default a valid one of rome.
 func asked(t testing.TB, key crypto.Signer, edits ...func(*x509.CertificateRequest)) string {
 	t.Helper()
 	template := &x509.CertificateRequest{

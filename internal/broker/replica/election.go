@@ -285,7 +285,7 @@ func (e *Election) setHolder(holder string) {
 	}
 }
 
-// campaign is one candidacy. It ends with ctx, with the lease, or when another holder releases
+// campaign runs one candidacy. It ends with ctx, with the lease, or when another holder releases
 // the lease, so that the next candidacy starts immediately.
 func (e *Election) campaign(ctx context.Context) error {
 	// The lease outlives ctx until everything is settled.

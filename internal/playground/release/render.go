@@ -71,7 +71,7 @@ func (r *rendered) add(object manifest.Object) error {
 	return nil
 }
 
-// convert is strict: it refuses fields that the kind does not have.
+// convert decodes an object strictly: it refuses fields that the kind does not have.
 func convert(object manifest.Object, into any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true); err != nil {
 		return fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
