@@ -103,7 +103,7 @@ WAITING := ./cmd/broker/app ./internal/playground ./internal/broker/journal
 # Tests of e2e/local that take the longest, mostly waiting for something to be over. They
 # have a playground of their own, beside that of the others. Broker and agents have the race
 # detector there; what calls and watches them has no need of it.
-ENDINGS := KilledAtEveryStep|AConsumerGivesUp|ALostProvider|WhatEnds|PodsLeave|CyclesLeaveNothing
+ENDINGS := KilledAtEveryStep|ConsumerGivesUp|LostProviderIsLeft|EndingReservationAffects|PodsLeave|CyclesLeaveNothing
 LOCAL_TEST := LRB_E2E_RACE=1 go test -shuffle=on -timeout 30m -v ./e2e/local
 
 # Packages with benchmarks: each runs once, so that one that fails is seen.
@@ -141,7 +141,7 @@ soak: tools ## Break the broker as often as docs/reliability.md says, and fuzz e
 	go test -count=1 -timeout 60m -v -run '^TestSimulation$$' ./internal/broker -broker.steps=10000000
 	go test -count=1 -timeout 60m -run '^TestSimulation$$' ./internal/broker/ledger -ledger.steps=10000000
 	LRB_SOAK=1 LRB_SEED=$(SEED) go test -count=1 -timeout 4h -v ./e2e/robustness
-	LRB_SOAK=1 go test -count=1 -timeout 1h -v ./e2e/local -run 'TestCyclesLeaveNothing|TestAConsumerGivesUpAProviderThatIsGone|TestWhatIsDeletedByHandIsPutBack'
+	LRB_SOAK=1 go test -count=1 -timeout 1h -v ./e2e/local -run 'TestCyclesLeaveNothing|TestConsumerGivesUpALostProvider|TestDeletedPeeringObjectsAreRestored'
 	$(MAKE) --no-print-directory fuzz FUZZTIME=5m
 
 .PHONY: fuzz

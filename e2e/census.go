@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// uncounted kinds come and go by themselves. Kubernetes removes the requests that Liqo
-// had certificates signed with, an hour after.
+// uncounted kinds come and go by themselves. Kubernetes removes Liqo's signed CertificateSigningRequests an hour
+// later.
 var uncounted = []string{"Event", "CertificateSigningRequest", "CertificateRequest"}
 
 // Objects returns every object of every kind that can be listed.
@@ -29,7 +29,7 @@ func (c *Cluster) Objects(ctx context.Context) ([]unstructured.Unstructured, err
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		err := c.List(ctx, list)
 		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-			continue // a kind that only looks like one
+			continue // discovery lists resources that cannot be read this way
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s objects of %s: %w", kind.Kind, c.Name, err)
@@ -63,7 +63,8 @@ func (c *Cluster) kinds() ([]schema.GroupVersionKind, error) {
 	return kinds, nil
 }
 
-// Census names every object of a cluster. One on its way out says what keeps it.
+// Census returns every object of a cluster by name. For an object that is being deleted, the value lists its
+// finalizers.
 func (c *Cluster) Census(ctx context.Context) (map[string]string, error) {
 	objects, err := c.Objects(ctx)
 	if err != nil {

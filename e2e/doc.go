@@ -1,4 +1,3 @@
-// Package e2e holds what is shown and tested over several clusters. A scenario is
-// written once and runs on an Environment: the playground's clusters, or any others
-// that a kubeconfig leads to.
+// Package e2e holds the scenarios that are shown and tested across several clusters. A scenario is written once and
+// runs on an Environment: the playground's clusters, or any others in a kubeconfig.
 package e2e

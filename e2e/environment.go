@@ -16,25 +16,25 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// Cluster is one cluster of an Environment, with an administrator's rights.
+// Cluster is one cluster of an Environment, accessed as administrator.
 type Cluster struct {
 	// Name is the cluster ID; "broker" for the broker's own.
 	Name string
 	client.Client
 	Config *rest.Config
-	// Log is the file to read when the product misbehaves in this cluster.
+	// Log is the log of the product in this cluster.
 	Log string
 }
 
-// Environment is the clusters a scenario runs on.
+// Environment is the set of clusters that a scenario runs on.
 type Environment struct {
-	// Broker is the cluster the broker runs in.
+	// Broker is the cluster that runs the broker.
 	Broker *Cluster
 	// Members by cluster ID.
 	Members map[string]*Cluster
-	// BrokerNamespace is where the broker shows what agents advertise and ask for.
+	// BrokerNamespace is the namespace in which the broker shows advertisements and requests.
 	BrokerNamespace string
-	// InstructionNamespace is where agents keep their instructions.
+	// InstructionNamespace is the namespace in which agents keep their instructions.
 	InstructionNamespace string
 }
 
@@ -83,19 +83,18 @@ func (c *Cluster) Apply(ctx context.Context, text []byte, change ...func(*unstru
 	return objects, nil
 }
 
-// pollEvery is short: an API server on this machine answers in about a millisecond. Where
-// it does not, because the machine is busy or the check looks at much, a poll waits
-// pollPause times as long as it took: what is waited for comes about the sooner.
+// pollEvery is short, because a local API server answers in about a millisecond. If a check takes long, the next poll
+// waits pollPause times as long as the check, so that polling does not slow down what it waits for.
 const (
 	pollEvery = 25 * time.Millisecond
 	pollPause = 4
 )
 
-// Await polls check until it returns "" and fails with what it last waited for.
+// Await polls check until it returns "". The error contains what check last waited for.
 func Await(ctx context.Context, within time.Duration, check func(context.Context) (waitingFor string, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	waiting := "nothing was looked at"
+	waiting := "the first check"
 	for {
 		began := time.Now()
 		now, err := check(ctx)

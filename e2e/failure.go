@@ -2,8 +2,7 @@ package e2e
 
 import "fmt"
 
-// Failure is a scenario that went wrong. It names the step, the object that was
-// looked at and the log that knows more.
+// Failure is a failed scenario. It names the step, the object and the log to read.
 type Failure struct {
 	Step, Object, Log string
 	Err               error

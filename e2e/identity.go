@@ -14,13 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Identity returns the provider as a consumer's Liqo sees it: with the credentials
-// that peering gave it, and what they allow.
+// Identity returns the provider as seen by a consumer's Liqo: with the credentials and the rights from the peering.
 func (e *Environment) Identity(ctx context.Context, consumer, provider string) (*Cluster, error) {
 	return e.identity(ctx, consumer, provider, "kubeconfig-controlplane-"+provider)
 }
 
-// SliceIdentity returns the provider as the virtual kubelet of a slice sees it.
+// SliceIdentity returns the provider as seen by the virtual kubelet of a slice.
 func (e *Environment) SliceIdentity(ctx context.Context, consumer, provider, slice string) (*Cluster, error) {
 	return e.identity(ctx, consumer, provider, "kubeconfig-resourceslice-"+slice)
 }
@@ -38,7 +37,7 @@ func (e *Environment) identity(ctx context.Context, consumer, provider, kubeconf
 	return NewCluster(provider+" as "+consumer, config, "")
 }
 
-// TenantNamespace is what stands for a peer in a cluster.
+// TenantNamespace returns the namespace for a peer in a cluster.
 func TenantNamespace(peer string) string { return "liqo-tenant-" + peer }
 
 // Kinds of Liqo that make up a peering.
@@ -55,7 +54,7 @@ var (
 	ShadowPodKind      = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "ShadowPod"}
 )
 
-// Object is an empty one of a kind.
+// Object returns an empty object of a kind.
 func Object(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(kind)
@@ -64,7 +63,7 @@ func Object(kind schema.GroupVersionKind, namespace, name string) *unstructured.
 	return u
 }
 
-// Granted is all that a provider lets a consumer use: each Quota with its amounts.
+// Granted returns everything that a provider lets a consumer use: each Quota with its amounts.
 func (e *Environment) Granted(ctx context.Context, provider, consumer string) ([]string, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(QuotaKind.GroupVersion().WithKind(QuotaKind.Kind + "List"))
@@ -83,8 +82,8 @@ func (e *Environment) Granted(ctx context.Context, provider, consumer string) ([
 	return granted, nil
 }
 
-// AwaitDenied waits until the provider has refused what a slice asks for. One that
-// its consumer's Liqo knows nothing of may also have been removed by it.
+// AwaitDenied waits until the provider has refused a slice. The consumer's Liqo may also have removed a slice that it
+// does not know.
 func (c *Cluster) AwaitDenied(ctx context.Context, slice *unstructured.Unstructured, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(slice), slice); err != nil {
@@ -109,7 +108,7 @@ func (c *Cluster) AwaitDenied(ctx context.Context, slice *unstructured.Unstructu
 	})
 }
 
-// AwaitScheduling waits until Liqo lets pods of a namespace onto virtual nodes.
+// AwaitScheduling waits until Liqo allows pods of a namespace on virtual nodes.
 func (c *Cluster) AwaitScheduling(ctx context.Context, namespace string, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		ns := &corev1.Namespace{}

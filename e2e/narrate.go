@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Narrator tells a story to a person.
+// Narrator prints a story for people.
 type Narrator struct {
 	out   io.Writer
 	began time.Time
 	step  int
 }
 
-// NewNarrator writes to out. The time shown counts from now.
+// NewNarrator returns a Narrator that prints to out. Times count from now.
 func NewNarrator(out io.Writer) *Narrator { return &Narrator{out: out, began: time.Now()} }
 
 // Chapter begins a part of the story.
@@ -23,12 +23,12 @@ func (n *Narrator) Chapter(format string, args ...any) {
 	fmt.Fprintf(n.out, "\n%d. %s\n", n.step, fmt.Sprintf(format, args...))
 }
 
-// Say tells one fact, with the time since the beginning.
+// Say prints one fact, with the time since the beginning.
 func (n *Narrator) Say(format string, args ...any) {
 	fmt.Fprintf(n.out, "   %6.2fs  %s\n", time.Since(n.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Table shows rows under headings.
+// Table prints rows, the first as headings.
 func (n *Narrator) Table(rows ...[]string) {
 	w := tabwriter.NewWriter(n.out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {

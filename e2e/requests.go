@@ -16,7 +16,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// Request makes a ResourceRequest for some resources, otherwise as change has it.
+// Request creates a ResourceRequest for some resources. change adjusts it.
 func (c *Cluster) Request(ctx context.Context, namespace, name string, resources corev1.ResourceList, change ...func(*agentv1alpha1.ResourceRequestSpec)) (*agentv1alpha1.ResourceRequest, error) {
 	r := &agentv1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	for name, amount := range resources {
@@ -46,7 +46,7 @@ func (c *Cluster) AwaitReady(ctx context.Context, r *agentv1alpha1.ResourceReque
 	return c.AwaitCondition(ctx, r, within, agentv1alpha1.ConditionReady, nil)
 }
 
-// Named gives a Deployment another name, and its pods a label to match.
+// Named returns a change that renames a Deployment and labels its pods accordingly.
 func Named(name string) func(*unstructured.Unstructured) {
 	return func(u *unstructured.Unstructured) {
 		const label = "app.kubernetes.io/name"
@@ -61,7 +61,7 @@ func Named(name string) func(*unstructured.Unstructured) {
 	}
 }
 
-// Held names the reservations that still hold capacity for a requester.
+// Held returns the names of the reservations that still hold capacity for a requester.
 func (e *Environment) Held(ctx context.Context, requester string) ([]string, error) {
 	list := &brokerv1alpha1.ReservationList{}
 	if err := e.Broker.List(ctx, list); err != nil {
@@ -93,8 +93,8 @@ func (c *Cluster) AwaitNodeGone(ctx context.Context, name string, within time.Du
 	return c.AwaitGone(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, within)
 }
 
-// Settle takes away every Deployment of some namespaces, every request and every
-// Reservation, and waits until no capacity is held.
+// Settle deletes the Deployments in some namespaces, every request and every Reservation, and waits until no capacity
+// is held.
 func (e *Environment) Settle(ctx context.Context, within time.Duration, namespaces ...string) error {
 	settled := make(chan error)
 	for _, c := range e.Members {

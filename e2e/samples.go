@@ -6,7 +6,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/config"
 )
 
-// ShippedSamples are those of config/samples.
+// ShippedSamples returns the samples in config/samples.
 func ShippedSamples() (Samples, error) {
 	var s Samples
 	for name, into := range map[string]*[]byte{

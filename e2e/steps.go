@@ -21,14 +21,13 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// Advertisement returns what the broker shows of a member.
+// Advertisement returns the broker's ClusterAdvertisement of a member.
 func (e *Environment) Advertisement(ctx context.Context, id string) (*brokerv1alpha1.ClusterAdvertisement, error) {
 	adv := &brokerv1alpha1.ClusterAdvertisement{}
 	return adv, e.Broker.Get(ctx, client.ObjectKey{Namespace: e.BrokerNamespace, Name: id}, adv)
 }
 
-// AwaitAdvertised waits until the broker takes every member for active, and none for
-// unreachable from another one.
+// AwaitAdvertised waits until the broker shows every member as active, and none as unreachable from another one.
 func (e *Environment) AwaitAdvertised(ctx context.Context, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		for id := range e.Members {
@@ -47,7 +46,7 @@ func (e *Environment) AwaitAdvertised(ctx context.Context, within time.Duration)
 	})
 }
 
-// Available is what every member has left, in words.
+// Available returns the available amounts of every member, as text.
 func (e *Environment) Available(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	for id := range e.Members {
@@ -60,8 +59,8 @@ func (e *Environment) Available(ctx context.Context) (map[string]string, error) 
 	return out, nil
 }
 
-// AwaitIdle waits until the broker shows that nothing is used or held anywhere. An
-// agent advertises a small change with the next interval only.
+// AwaitIdle waits until the broker shows no usage and no reservations. An agent advertises a small change only at its
+// next interval.
 func (e *Environment) AwaitIdle(ctx context.Context, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		for id := range e.Members {
@@ -78,7 +77,7 @@ func (e *Environment) AwaitIdle(ctx context.Context, within time.Duration) error
 	})
 }
 
-// AwaitAvailable waits until every member has left what want says.
+// AwaitAvailable waits until the available amounts of every member equal want.
 func (e *Environment) AwaitAvailable(ctx context.Context, want map[string]string, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		got, err := e.Available(ctx)
@@ -147,8 +146,7 @@ func candidateRows(candidates []brokerv1alpha1.CandidateScore) [][]string {
 	return rows
 }
 
-// EnsureNamespace makes a namespace unless it is there, and waits for one of that
-// name that is on its way out.
+// EnsureNamespace creates a namespace unless it exists. It first waits for one that is being deleted.
 func (e *Environment) EnsureNamespace(ctx context.Context, c *Cluster, name string) error {
 	return Await(ctx, 30*time.Second, func(ctx context.Context) (string, error) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -173,7 +171,7 @@ func (c *Cluster) Ask(ctx context.Context, namespace string, manifest []byte, ch
 	return r, c.Get(ctx, client.ObjectKeyFromObject(objects[0]), r)
 }
 
-// AwaitPhase waits until a request is in one of some phases; r is brought up to date.
+// AwaitPhase waits until a request is in one of some phases, and updates r.
 func (c *Cluster) AwaitPhase(ctx context.Context, r *agentv1alpha1.ResourceRequest, within time.Duration, phases ...agentv1alpha1.ResourceRequestPhase) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
@@ -186,8 +184,7 @@ func (c *Cluster) AwaitPhase(ctx context.Context, r *agentv1alpha1.ResourceReque
 	})
 }
 
-// AwaitCondition waits until a condition of a request is true, and says every new
-// message on the way.
+// AwaitCondition waits until a condition of a request is true, and reports every new message meanwhile.
 func (c *Cluster) AwaitCondition(ctx context.Context, r *agentv1alpha1.ResourceRequest, within time.Duration, condition string, say func(string)) error {
 	said := ""
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
@@ -228,7 +225,7 @@ func (c *Cluster) AwaitGone(ctx context.Context, obj client.Object, within time.
 	})
 }
 
-// OnReservation selects the virtual node of a reservation.
+// OnReservation returns the node selector for the virtual node of a reservation.
 func OnReservation(name string) map[string]string {
 	return map[string]string{agentv1alpha1.ReservationLabel: name}
 }
@@ -267,7 +264,7 @@ func (c *Cluster) AwaitPods(ctx context.Context, namespace string, n int, node s
 	return running, err
 }
 
-// Twins returns the provider's pods that stand for a consumer's.
+// Twins returns the provider's copies of a consumer's pods.
 func (e *Environment) Twins(ctx context.Context, provider string, pods []corev1.Pod) ([]corev1.Pod, error) {
 	var twins []corev1.Pod
 	err := Await(ctx, 20*time.Second, func(ctx context.Context) (string, error) {
@@ -332,7 +329,7 @@ func (c *Cluster) DeleteDeployments(ctx context.Context, namespace string) error
 	})
 }
 
-// leftovers are the kinds of which nothing may be left after the last release.
+// leftovers are the kinds of which no object may remain after the last release.
 var leftovers = []schema.GroupVersionKind{
 	{Group: "liqo.io", Version: "v1alpha1", Kind: "ReservationInstruction"},
 	{Group: "liqo.io", Version: "v1alpha1", Kind: "ProviderInstruction"},
@@ -348,7 +345,7 @@ var leftovers = []schema.GroupVersionKind{
 	{Group: "core.liqo.io", Version: "v1beta1", Kind: "ForeignCluster"},
 }
 
-// AwaitClean waits until nothing of any peering is left in any member.
+// AwaitClean waits until no member has any leftovers of a peering.
 func (e *Environment) AwaitClean(ctx context.Context, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		for _, id := range slices.Sorted(maps.Keys(e.Members)) {
@@ -364,7 +361,7 @@ func (e *Environment) AwaitClean(ctx context.Context, within time.Duration) erro
 	})
 }
 
-// Leftovers names what peerings left in a cluster.
+// Leftovers returns the names of the objects that peerings left in a cluster.
 func (c *Cluster) Leftovers(ctx context.Context) ([]string, error) {
 	var left []string
 	for _, gvk := range leftovers {

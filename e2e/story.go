@@ -11,19 +11,19 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// Figures are what a story measured.
+// Figures are the durations that a story measured.
 type Figures struct {
-	// NodeReady is from applying the request to its Ready virtual node, with the two
-	// clusters not peered before.
+	// NodeReady is the time from applying the request to its Ready virtual node, if the two clusters were not peered
+	// before.
 	NodeReady time.Duration
-	// PodRunning is from applying the request to the first pod Running on the node.
+	// PodRunning is the time from applying the request to the first Running pod on the node.
 	PodRunning time.Duration
 }
 
-// storyNamespace is where the story's requests and pods live in rome.
+// storyNamespace is the namespace of the story's requests and pods in rome.
 const storyNamespace = "demo"
 
-// Samples are the manifests a story applies.
+// Samples are the manifests that a story applies.
 type Samples struct {
 	Request, GPURequest, LargeRequest, Deployment []byte
 }
@@ -41,8 +41,8 @@ type story struct {
 	gpu     *agentv1alpha1.ResourceRequest
 }
 
-// Story runs the whole main job once, from what clusters advertise to capacity
-// given back, and tells it to out. The error is a *Failure.
+// Story runs the main use case once, from the advertisements to the released capacity, and describes it on out. The
+// error is a *Failure.
 func Story(ctx context.Context, env *Environment, samples Samples, out io.Writer) (Figures, error) {
 	s := &story{Environment: env, Narrator: NewNarrator(out), samples: samples}
 	chapters := []struct {
@@ -76,10 +76,10 @@ func (s *story) failure(step string, err error) error {
 	return f
 }
 
-// advertise waits until every member is known, and shows what each has. What a run
-// that was cut off left behind is taken away first.
+// advertise removes what an interrupted run left, waits until the broker knows every member, and shows their
+// resources.
 func (s *story) advertise(ctx context.Context) error {
-	if err := s.tidy(ctx); err != nil {
+	if err := s.cleanUp(ctx); err != nil {
 		return err
 	}
 	if err := s.AwaitAdvertised(ctx, time.Minute); err != nil {
@@ -116,7 +116,7 @@ func (s *story) ask(ctx context.Context) error {
 	return s.showLock(ctx, st.TargetClusterID)
 }
 
-// showLock shows that the provider has less to offer than before.
+// showLock shows that the provider's available capacity has shrunk.
 func (s *story) showLock(ctx context.Context, provider string) error {
 	now := map[string]string{}
 	err := Await(ctx, 10*time.Second, func(ctx context.Context) (string, error) {
@@ -167,7 +167,7 @@ func (s *story) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Say("their twins in %s:", s.request.Status.TargetClusterID)
+	s.Say("their copies in %s:", s.request.Status.TargetClusterID)
 	s.Table(podRows(twins)...)
 	return nil
 }
@@ -195,13 +195,13 @@ func (s *story) askTooMuch(ctx context.Context) error {
 	if err := s.rome().AwaitPhase(ctx, large, 20*time.Second, agentv1alpha1.RequestFailed); err != nil {
 		return err
 	}
-	s.Say("refused, and this is why:")
+	s.Say("refused, with these reasons:")
 	s.Table(candidateRows(large.Status.Candidates)...)
 	return s.rome().DeleteAndWait(ctx, large, 20*time.Second)
 }
 
-// tidy removes what an earlier story left.
-func (s *story) tidy(ctx context.Context) error {
+// cleanUp removes what an earlier story left.
+func (s *story) cleanUp(ctx context.Context) error {
 	if err := s.rome().DeleteDeployments(ctx, storyNamespace); err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (s *story) tidy(ctx context.Context) error {
 	return s.AwaitClean(ctx, time.Minute)
 }
 
-// giveBack deletes the requests and waits until all clusters are as they were.
+// giveBack deletes the requests and waits until all clusters are as before.
 func (s *story) giveBack(ctx context.Context) error {
 	s.Say("kubectl delete resourcerequests --all")
 	if err := s.rome().DeleteDeployments(ctx, storyNamespace); err != nil {
@@ -246,7 +246,7 @@ func (s *story) giveBack(ctx context.Context) error {
 		return err
 	}
 	rows, err := s.showOffers(ctx)
-	s.Say("the numbers are back where they were, and nothing is left in any cluster:")
+	s.Say("all capacity is available again, and no cluster has anything left:")
 	s.Table(rows...)
 	return err
 }

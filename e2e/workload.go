@@ -10,14 +10,13 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// Workload is the two pods of the sample Deployment on a virtual node, and their twins
-// in the provider.
+// Workload is the two pods of the sample Deployment on a virtual node, and their copies in the provider.
 type Workload struct {
 	env      *Environment
 	consumer *Cluster
 
 	namespace, provider, node string
-	// began are the pods that it began with, by name.
+	// began are the identities of the pods at the start, by name.
 	began map[string]podIdentity
 }
 
@@ -40,8 +39,7 @@ func (e *Environment) Run(ctx context.Context, c *Cluster, r *agentv1alpha1.Reso
 	return e.Watch(ctx, c, r.Namespace, r.Status.TargetClusterID, r.Status.NodeName)
 }
 
-// Watch waits until the two pods of a namespace that run on a virtual node and their
-// twins do so.
+// Watch waits until the two pods of a namespace on a virtual node run, with their copies in the provider.
 func (e *Environment) Watch(ctx context.Context, c *Cluster, namespace, provider, node string) (*Workload, error) {
 	w := &Workload{env: e, consumer: c, namespace: namespace, provider: provider, node: node}
 	var err error
@@ -73,7 +71,7 @@ func (w *Workload) identities(ctx context.Context) (map[string]podIdentity, erro
 	return out, nil
 }
 
-// Unchanged fails if a pod is not the one that was started.
+// Unchanged returns an error if a pod was replaced or restarted.
 func (w *Workload) Unchanged(ctx context.Context) error {
 	now, err := w.identities(ctx)
 	if err != nil {

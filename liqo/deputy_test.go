@@ -25,7 +25,7 @@ func unattended(t *testing.T) *world {
 	return w
 }
 
-func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
+func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	steps := 0
 	tests := map[string]func(*world){
 		"undisturbed": func(*world) {},

@@ -18,7 +18,7 @@ import (
 
 // A consumer that is gone for ever leaves everything where it is. The provider has its
 // capacity back after the deadline, and not before its pods have ended.
-func TestAProviderReclaimsFromAConsumerThatIsGone(t *testing.T) {
+func TestProviderReclaimsCapacityOfALostConsumer(t *testing.T) {
 	for name, lost := range map[string]func(*site){
 		"its agent is gone, and its Liqo keeps everything alive": func(s *site) { s.silent = true },
 		"its cluster is gone": func(s *site) { s.silent, s.cut = true, true },

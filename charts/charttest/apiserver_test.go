@@ -19,19 +19,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// An API server with the kinds of cert-manager and of the Prometheus operator takes
-// every object of every set of values, unknown fields and all other wrongs refused.
-func TestAnAPIServerTakesEverything(t *testing.T) {
+// An API server with the CRDs of cert-manager and of the Prometheus operator accepts every object of every set of
+// values, with strict validation.
+func TestAPIServerAcceptsEverySetOfValues(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	admin, err := client.New(plane.RESTConfig(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	prepare(t, admin)
-	// What is the same in many sets is asked once.
+	createPrerequisites(t, admin)
+	// Objects that are the same in several sets are created once.
 	taken := map[string]bool{}
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
-		for _, obj := range all(rendered) {
+		for _, obj := range allObjects(rendered) {
 			text, err := obj.MarshalJSON()
 			if err != nil {
 				t.Fatal(err)
@@ -46,7 +46,7 @@ func TestAnAPIServerTakesEverything(t *testing.T) {
 				err = nil
 			}
 			if err != nil {
-				t.Errorf("%s: %v", identity(obj), err)
+				t.Errorf("%s: %v", identityOf(obj), err)
 			}
 			drop()
 			taken[string(text)] = true
@@ -54,9 +54,9 @@ func TestAnAPIServerTakesEverything(t *testing.T) {
 	})
 }
 
-// prepare makes what charts count on: kinds of other projects, namespaces, and
-// classes that values name.
-func prepare(t *testing.T, admin client.Client) {
+// createPrerequisites creates what the charts require: CRDs of other projects, namespaces, and classes that values
+// name.
+func createPrerequisites(t *testing.T, admin client.Client) {
 	t.Helper()
 	certManager, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
 	if err != nil {
@@ -86,7 +86,7 @@ func prepare(t *testing.T, admin client.Client) {
 	if err := manifest.Install(t.Context(), admin, kinds); err != nil {
 		t.Fatal(err)
 	}
-	// The last two are those that the chart makes, for what it puts there.
+	// The chart creates the last two for the mailboxes.
 	for _, name := range []string{namespace, "liqo", "liqo-system", "mailbox-paris", "mailbox-rome"} {
 		if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			t.Fatal(err)
@@ -98,8 +98,7 @@ func prepare(t *testing.T, admin client.Client) {
 	}
 }
 
-// withAccount makes the account of a pod, without which none is taken, and gives what
-// takes it away again.
+// withAccount creates the ServiceAccount that a pod needs to be accepted, and returns a function that deletes it.
 func withAccount(t *testing.T, admin client.Client, obj *unstructured.Unstructured) (drop func()) {
 	t.Helper()
 	if obj.GetKind() != "Pod" {

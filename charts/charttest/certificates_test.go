@@ -11,7 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
 
-// certificates of a release by name.
+// certificates returns the Certificates of a release by name.
 func certificates(t *testing.T, rendered *chart.Rendered) map[string]certmanagerv1.CertificateSpec {
 	t.Helper()
 	out := map[string]certmanagerv1.CertificateSpec{}
@@ -23,9 +23,9 @@ func certificates(t *testing.T, rendered *chart.Rendered) map[string]certmanager
 	return out
 }
 
-// Who may be what: a CA signs and does nothing else, a server is no client, a client no
-// server, and servers and clients have different CAs.
-func TestCertificatesAreForOneThing(t *testing.T) {
+// A CA only signs, a server certificate is not valid for clients, a client certificate not for servers, and servers
+// and clients have different CAs.
+func TestCertificatesHaveOnePurpose(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		for name, c := range certificates(t, rendered) {
 			server := slices.Contains(c.Usages, certmanagerv1.UsageServerAuth)
@@ -46,7 +46,7 @@ func TestCertificatesAreForOneThing(t *testing.T) {
 			if c.PrivateKey.Algorithm != certmanagerv1.ECDSAKeyAlgorithm {
 				t.Errorf("%s has a key of %s", name, c.PrivateKey.Algorithm)
 			}
-			// The key of a CA stays, or what it signed would end with it.
+			// The key of a CA must stay, because its certificates would become invalid.
 			want := certmanagerv1.RotationPolicyAlways
 			if c.IsCA {
 				want = certmanagerv1.RotationPolicyNever
@@ -58,7 +58,7 @@ func TestCertificatesAreForOneThing(t *testing.T) {
 	})
 }
 
-func TestAClusterThatDoesNotEnrolIsNamedByItsCertificate(t *testing.T) {
+func TestCarriedCertificateNamesItsCluster(t *testing.T) {
 	rendered := mustRender(t, chartsUnderTest["broker"], chart.Release{Name: "broker", Namespace: namespace},
 		`{fullnameOverride: lrb, certificates: {trustDomain: example.com, agents: [{clusterID: rome}]}}`)
 	rome := certificates(t, rendered)["lrb-agent-rome"]
@@ -73,8 +73,8 @@ func TestAClusterThatDoesNotEnrolIsNamedByItsCertificate(t *testing.T) {
 	}
 }
 
-// The broker's certificate has every name by which agents come.
-func TestTheBrokerIsCertifiedByEveryName(t *testing.T) {
+// The broker's certificate contains every name that agents use.
+func TestBrokerCertificateHasEveryName(t *testing.T) {
 	service := []string{"lrb", "lrb." + namespace, "lrb." + namespace + ".svc", "lrb." + namespace + ".svc.cluster.local"}
 	tests := map[string]struct {
 		values     string
@@ -108,8 +108,8 @@ func TestTheBrokerIsCertifiedByEveryName(t *testing.T) {
 	}
 }
 
-// cert-manager finds the certificate whose CA it is to write into a webhook.
-func TestTheCAOfWebhooksIsInjectedOrGiven(t *testing.T) {
+// cert-manager finds the certificate whose CA it must write into a webhook.
+func TestCAOfWebhooksIsInjectedOrGiven(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		for _, obj := range rendered.Objects {
 			if !strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
@@ -133,8 +133,8 @@ func TestTheCAOfWebhooksIsInjectedOrGiven(t *testing.T) {
 	})
 }
 
-// With crds.keep the kinds outlive the release, and without it they do not.
-func TestKindsAreKept(t *testing.T) {
+// With crds.keep the CRDs outlive the release, without it they do not.
+func TestCRDsAreKept(t *testing.T) {
 	for name, c := range chartsUnderTest {
 		for values, want := range map[string]string{`{}`: "keep", `{crds: {keep: false}}`: ""} {
 			rendered := mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, values)

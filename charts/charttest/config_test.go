@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// agentFile is the configuration file in a release, as the agent reads it.
+// agentFile returns the configuration file in a release, as the agent reads it.
 func agentFile(t *testing.T, rendered *chart.Rendered) *configuration.Configuration {
 	t.Helper()
 	for _, obj := range rendered.Objects {
@@ -30,9 +30,8 @@ func agentFile(t *testing.T, rendered *chart.Rendered) *configuration.Configurat
 	return nil
 }
 
-// What stands in the chart's value config is what the agent reads, whether numbers are
-// written as text or not.
-func TestTheConfigurationIsWhatTheAgentReads(t *testing.T) {
+// The agent reads exactly the chart's value config, whether numbers are written as text or not.
+func TestAgentReadsTheChartsConfiguration(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	release := chart.Release{Name: c.release, Namespace: namespace}
 	got := agentFile(t, mustRender(t, c, release, c.values["a configuration"]))

@@ -8,11 +8,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
 
-// Every flag that a pod is started with is one that its program has.
-func TestPodsPassFlagsThatExist(t *testing.T) {
+// Every flag in a pod's arguments exists in its program.
+func TestFlagsOfPodsExist(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		program := broker.Command
-		if deployment(t, rendered).Labels["app.kubernetes.io/component"] == "agent" {
+		if deploymentOf(t, rendered).Labels["app.kubernetes.io/component"] == "agent" {
 			program = agent.Command
 		}
 		for _, p := range pods(t, rendered) {

@@ -63,8 +63,8 @@ func TestWebhooksForPeersFailClosedAndHoldUpNobodyElse(t *testing.T) {
 // one that shortens certificates, and those that check what is signed.
 func hooksForPeers(t *testing.T, c tested, values string) []admissionregistrationv1.ValidatingWebhook {
 	t.Helper()
-	hooks := validating(t, c, values, webhooksForPeers...)
-	for _, m := range mutating(t, c, values, "namespacemaps.offloading.liqo.io", "certificatesigningrequests.liqo.io") {
+	hooks := validatingWebhooks(t, c, values, webhooksForPeers...)
+	for _, m := range mutatingWebhooks(t, c, values, "namespacemaps.offloading.liqo.io", "certificatesigningrequests.liqo.io") {
 		hooks = append(hooks, admissionregistrationv1.ValidatingWebhook{
 			Name: m.Name, Rules: m.Rules, FailurePolicy: m.FailurePolicy, SideEffects: m.SideEffects,
 			MatchConditions: m.MatchConditions, NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector,
@@ -84,8 +84,8 @@ func wantLiqosRequests(t *testing.T, selector *metav1.LabelSelector, rules []adm
 	}
 }
 
-// validating is the webhooks of these names among what the chart renders with some values.
-func validating(t *testing.T, c tested, values string, names ...string) []admissionregistrationv1.ValidatingWebhook {
+// validatingWebhooks returns the validating webhooks with these names, rendered with some values.
+func validatingWebhooks(t *testing.T, c tested, values string, names ...string) []admissionregistrationv1.ValidatingWebhook {
 	t.Helper()
 	var hooks []admissionregistrationv1.ValidatingWebhook
 	for _, obj := range mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, values).Objects {
@@ -101,9 +101,9 @@ func validating(t *testing.T, c tested, values string, names ...string) []admiss
 	return hooks
 }
 
-// The webhook of pods is asked for new ones in namespaces that Liqo offloads, and in other
-// namespaces for those that tolerate virtual nodes; these it does not stop while it is away.
-func TestTheWebhookOfPodsHoldsUpNobodyElse(t *testing.T) {
+// The pods webhook is called for new pods in namespaces that Liqo offloads. In other namespaces it is called for pods
+// that tolerate virtual nodes, which may start while it is down.
+func TestPodsWebhookBlocksNoOtherPods(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	for name, test := range map[string]struct {
 		values     string
@@ -113,15 +113,15 @@ func TestTheWebhookOfPodsHoldsUpNobodyElse(t *testing.T) {
 		"whatever other webhooks do":        {values: `{webhook: {failurePolicy: Fail}}`, configured: true},
 		"without a guard, which is another": {values: `{guard: {enabled: false}}`, configured: true},
 		"without a webhook":                 {values: `{webhook: {enabled: false}}`},
-		"where nobody peers":                {values: `{peeringMode: none}`},
+		"without peering":                   {values: `{peeringMode: none}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, other := range mutating(t, c, test.values, "others.pods.liqo.io") {
+			for _, other := range mutatingWebhooks(t, c, test.values, "others.pods.liqo.io") {
 				if *other.FailurePolicy != admissionregistrationv1.Ignore || len(other.MatchConditions) != 1 || len(other.NamespaceSelector.MatchExpressions) != 2 {
 					t.Errorf("pods of other namespaces: %+v", other)
 				}
 			}
-			hooks := mutating(t, c, test.values, "pods.liqo.io")
+			hooks := mutatingWebhooks(t, c, test.values, "pods.liqo.io")
 			if configured := len(hooks) == 1; configured != test.configured {
 				t.Fatalf("%d webhooks", len(hooks))
 			}
@@ -165,7 +165,7 @@ func TestTheProbeListsTheLimitedKindsOfLiqo(t *testing.T) {
 					continue
 				}
 				quota := typed[*corev1.ResourceQuota](t, obj)
-				args := deployment(t, rendered).Spec.Template.Spec.Containers[0].Args
+				args := deploymentOf(t, rendered).Spec.Template.Spec.Containers[0].Args
 				if !slices.Contains(args, "--object-limits-probe="+quota.Name) || quota.Namespace != namespace {
 					t.Errorf("the agent does not read the probe %s/%s: %q", quota.Namespace, quota.Name, args)
 				}
@@ -212,8 +212,8 @@ func TestTheGuardElsewhere(t *testing.T) {
 	}
 }
 
-// Which names at this cluster a peer's namespaces may have.
-func TestTheGuardOfNames(t *testing.T) {
+// guard.names decides which names a peer's namespaces may have in this cluster.
+func TestGuardOfNamespaceNames(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	const own = "object.spec.desiredMapping.all(k, size(k) <= 63 && (object.spec.desiredMapping[k] == k + '-' + request.userInfo.username"
 	for name, test := range map[string]struct{ values, want string }{
@@ -237,8 +237,8 @@ func TestTheGuardOfNames(t *testing.T) {
 	}
 }
 
-// mutating is the webhooks of these names among what the chart renders with some values.
-func mutating(t *testing.T, c tested, values string, names ...string) []admissionregistrationv1.MutatingWebhook {
+// mutatingWebhooks returns the mutating webhooks of these names, rendered with some values.
+func mutatingWebhooks(t *testing.T, c tested, values string, names ...string) []admissionregistrationv1.MutatingWebhook {
 	t.Helper()
 	var hooks []admissionregistrationv1.MutatingWebhook
 	for _, obj := range mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, values).Objects {

@@ -15,7 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
 
-// pod is one that a release makes, by the name of the object it comes from.
+// pod is a pod of a release, with the name of the object that creates it.
 type pod struct {
 	name string
 	meta metav1.ObjectMeta
@@ -25,7 +25,7 @@ type pod struct {
 func pods(t *testing.T, rendered *chart.Rendered) []pod {
 	t.Helper()
 	var out []pod
-	for _, obj := range all(rendered) {
+	for _, obj := range allObjects(rendered) {
 		switch obj.GetKind() {
 		case "Deployment":
 			d := typed[*appsv1.Deployment](t, obj)
@@ -63,9 +63,8 @@ func TestPodsMeetTheRestrictedStandard(t *testing.T) {
 	})
 }
 
-// A key that nobody reads cannot leak: of a CA the certificate alone is mounted, and
-// what is mounted follows its Secret.
-func TestWhatPodsMount(t *testing.T) {
+// A key that is not mounted cannot leak: of a CA, only the certificate is mounted. Mounted files follow their Secret.
+func TestPodsMountNoCAKeys(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		for _, p := range pods(t, rendered) {
 			for _, v := range p.spec.Volumes {
@@ -97,8 +96,8 @@ func TestWhatPodsMount(t *testing.T) {
 	})
 }
 
-// A drain gets the time that it was given, and its pod a minute to start.
-func TestHooksTakeTheTimeThatTheyAreGiven(t *testing.T) {
+// A drain gets its full timeout, and its pod one more minute to start.
+func TestHooksHaveTheirFullTimeout(t *testing.T) {
 	for timeout, want := range map[string]int64{"4m": 300, "90s": 150, "1h2m3s": 3783} {
 		for name, c := range chartsUnderTest {
 			rendered := mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, "{uninstall: {timeout: "+timeout+"}}")
@@ -114,11 +113,11 @@ func TestHooksTakeTheTimeThatTheyAreGiven(t *testing.T) {
 	}
 }
 
-// A Service, probe or policy that names a port finds it.
-func TestPortsAreThere(t *testing.T) {
+// A port that a Service, probe or policy names exists.
+func TestNamedPortsExist(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		ports := sets.New[string]()
-		for _, c := range deployment(t, rendered).Spec.Template.Spec.Containers {
+		for _, c := range deploymentOf(t, rendered).Spec.Template.Spec.Containers {
 			for _, port := range c.Ports {
 				if ports.Has(port.Name) {
 					t.Errorf("two ports are named %s", port.Name)
@@ -127,7 +126,7 @@ func TestPortsAreThere(t *testing.T) {
 			}
 			for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 				if !ports.Has(probe.HTTPGet.Port.String()) {
-					t.Errorf("a probe asks port %s, there are %v", probe.HTTPGet.Port.String(), sets.List(ports))
+					t.Errorf("a probe uses port %s, there are %v", probe.HTTPGet.Port.String(), sets.List(ports))
 				}
 			}
 		}
@@ -144,12 +143,12 @@ func TestPortsAreThere(t *testing.T) {
 	})
 }
 
-// What a pod names is made by the release, or named by its values.
-func TestPodsFindTheirSecrets(t *testing.T) {
+// Every Secret or ConfigMap of a pod is created by the release or named in its values.
+func TestSecretsOfPodsExist(t *testing.T) {
 	given := []string{"my-tls", "my-agents-ca", "my-webhook", "my-metrics", "agents-root", "rome", "broker-kubeconfig"}
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		made := sets.New(given...)
-		for _, obj := range all(rendered) {
+		for _, obj := range allObjects(rendered) {
 			switch obj.GetKind() {
 			case "Secret", "ConfigMap":
 				made.Insert(obj.GetName())
@@ -160,17 +159,17 @@ func TestPodsFindTheirSecrets(t *testing.T) {
 			}
 		}
 		for _, p := range pods(t, rendered) {
-			for _, name := range named(p.spec) {
+			for _, name := range namedSources(p.spec) {
 				if !made.Has(name) {
-					t.Errorf("%s mounts %s, which nobody makes: there are %v", p.name, name, sets.List(made))
+					t.Errorf("%s mounts %s, which does not exist: there are %v", p.name, name, sets.List(made))
 				}
 			}
 		}
 	})
 }
 
-// named are the Secrets and ConfigMaps without which a pod does not start.
-func named(spec corev1.PodSpec) []string {
+// namedSources returns the Secrets and ConfigMaps without which a pod does not start.
+func namedSources(spec corev1.PodSpec) []string {
 	var out []string
 	add := func(name string, optional *bool) {
 		if optional == nil || !*optional {

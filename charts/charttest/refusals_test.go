@@ -7,8 +7,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
 
-// Every wrong value is refused before anything is applied, with an error that names
-// the key, and the remedy where the key alone does not tell it.
+// Every invalid value is refused before anything is applied. The error names the key, and the remedy if the key alone
+// does not suggest it.
 func TestWrongValuesAreRefused(t *testing.T) {
 	off := `certificates: {certManager: {enabled: false}, existing: {tls: t, agentsCA: a}}, enrolment: {enabled: false}`
 	tests := map[string]struct {
@@ -47,7 +47,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"an admission that is unknown":   {"broker", `{brokerConfig: {admission: Closed}}`, []string{"/brokerConfig/admission", "'Approved'"}},
 		"an unknown mode of peering":     {"agent", `{peeringMode: manual}`, []string{"/peeringMode", "'brokered', 'kubeconfig', 'none'"}},
 		"kubeconfigs that are missing":   {"agent", `{peeringMode: kubeconfig}`, []string{"kubeconfigs.existingSecret is missing"}},
-		"kubeconfigs that nobody reads":  {"agent", `{kubeconfigs: {existingSecret: others}}`, []string{"peeringMode=kubeconfig"}},
+		"kubeconfigs without effect":     {"agent", `{kubeconfigs: {existingSecret: others}}`, []string{"peeringMode=kubeconfig"}},
 		"a broker without scheme":        {"agent", `{broker: {urls: ["broker.example.com:8443"]}}`, []string{"/broker/urls/0", "does not match pattern"}},
 		"a CA hash without algorithm":    {"agent", `{enrolment: {url: "https://b:8444", caHash: 0123}}`, []string{"/enrolment/caHash"}},
 		"a guard that warns":             {"agent", `{guard: {elsewhere: Warn}}`, []string{"/guard/elsewhere", "'enforce', 'audit', 'off'"}},
@@ -55,24 +55,24 @@ func TestWrongValuesAreRefused(t *testing.T) {
 
 		"two brokers at work":                {"broker", `{leaderElection: {enabled: false}}`, []string{"replicaCount is 2", "set leaderElection.enabled=true or replicaCount=1"}},
 		"two agents at work":                 {"agent", `{replicaCount: 2, leaderElection: {enabled: false}}`, []string{"replicaCount is 2", "set leaderElection.enabled=true"}},
-		"nobody's account":                   {"broker", `{serviceAccount: {create: false}}`, []string{"serviceAccount.name is missing"}},
+		"a missing account":                  {"broker", `{serviceAccount: {create: false}}`, []string{"serviceAccount.name is missing"}},
 		"no certificate of the broker":       {"broker", `{certificates: {certManager: {enabled: false}}}`, []string{"certificates.existing.tls is missing", "certificates.certManager.enabled=true"}},
 		"no CA of the agents":                {"broker", `{certificates: {certManager: {enabled: false}, existing: {tls: x}}}`, []string{"certificates.existing.agentsCA is missing"}},
-		"enrolment that nobody signs":        {"broker", `{certificates: {certManager: {enabled: false}, existing: {tls: t, agentsCA: a}}}`, []string{"enrolment.enabled", "enrolment.enabled=false"}},
-		"agents that nobody signs":           {"broker", `{certificates: {certManager: {enabled: false}, existing: {tls: t, agentsCA: a}, agents: [{clusterID: rome}]}, enrolment: {enabled: false}}`, []string{"certificates.agents needs cert-manager"}},
+		"enrolment without an issuer":        {"broker", `{certificates: {certManager: {enabled: false}, existing: {tls: t, agentsCA: a}}}`, []string{"enrolment.enabled", "enrolment.enabled=false"}},
+		"agents without an issuer":           {"broker", `{certificates: {certManager: {enabled: false}, existing: {tls: t, agentsCA: a}, agents: [{clusterID: rome}]}, enrolment: {enabled: false}}`, []string{"certificates.agents needs cert-manager"}},
 		"a webhook without certificate":      {"broker", `{` + off + `}`, []string{"certificates.existing.webhook is missing", "webhook.enabled=false"}},
 		"an agent's webhook without one":     {"agent", `{certificates: {certManager: {enabled: false}}}`, []string{"certificates.existing.webhook is missing", "webhook.enabled=false"}},
 		"metrics without certificate":        {"broker", `{` + off + `, webhook: {enabled: false}, metrics: {secure: true}}`, []string{"certificates.existing.metrics is missing", "metrics.secure=false"}},
 		"an issuer whose root is missing":    {"broker", `{certificates: {issuers: {agents: {name: vault}}}}`, []string{"certificates.existing.agentsCA is missing"}},
 		"a root whose issuer is missing":     {"broker", `{certificates: {existing: {agentsCA: root}}}`, []string{"certificates.issuers.agents.name is missing"}},
 		"a cluster twice":                    {"broker", `{certificates: {agents: [{clusterID: rome}, {clusterID: rome}]}}`, []string{"certificates.agents", `"rome" twice`}},
-		"a webhook that nobody trusts":       {"broker", `{certificates: {existing: {webhook: mine}}}`, []string{"webhook.caBundle is missing"}},
-		"a CA of nobody's webhook":           {"agent", `{webhook: {caBundle: Q0E=}}`, []string{"webhook.caBundle", "certificates.existing.webhook"}},
+		"a webhook without a CA":             {"broker", `{certificates: {existing: {webhook: mine}}}`, []string{"webhook.caBundle is missing"}},
+		"a CA without a webhook":             {"agent", `{webhook: {caBundle: Q0E=}}`, []string{"webhook.caBundle", "certificates.existing.webhook"}},
 		"a monitor of nothing":               {"agent", `{metrics: {enabled: false, serviceMonitor: {enabled: true}}}`, []string{"metrics.serviceMonitor.enabled", "metrics.enabled=true"}},
 		"a disruption budget that says both": {"broker", `{podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}}`, []string{"podDisruptionBudget.minAvailable and maxUnavailable", "leave one"}},
 		"a disruption budget that blocks":    {"broker", `{podDisruptionBudget: {minAvailable: 2}}`, []string{"podDisruptionBudget.minAvailable", "replicaCount"}},
 		"a node port without nodes":          {"broker", `{service: {nodePorts: {rest: 30443}}}`, []string{"service.nodePorts.rest", "NodePort"}},
-		"a source range that nobody keeps":   {"broker", `{service: {type: NodePort, loadBalancerSourceRanges: [10.0.0.0/8]}}`, []string{"service.loadBalancerSourceRanges", "service.type=LoadBalancer"}},
+		"a source range without effect":      {"broker", `{service: {type: NodePort, loadBalancerSourceRanges: [10.0.0.0/8]}}`, []string{"service.loadBalancerSourceRanges", "service.type=LoadBalancer"}},
 		"an identity and an enrolment":       {"agent", `{identity: {existingSecret: rome}, enrolment: {url: "https://b:8444", caHash: "` + caHash + `"}}`, []string{"identity.existingSecret and enrolment.url"}},
 		"two ways to a broker":               {"agent", `{broker: {urls: ["https://broker.example.com:8443"], kubernetes: {existingSecret: k, namespace: mailbox-rome}}}`, []string{"leave one out"}},
 		"a broker's cluster, nowhere in it":  {"agent", `{broker: {kubernetes: {existingSecret: k}}}`, []string{"broker.kubernetes.namespace is missing"}},
@@ -81,8 +81,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"mailboxes of two clusters, at once": {"broker", `{mailboxes: {clusters: [{clusterID: rome, namespace: x}, {clusterID: paris, namespace: x}]}}`, []string{`namespace "x"`, "act as the other"}},
 		"mailboxes beside the journal":       {"broker", `{mailboxes: {clusters: [{clusterID: rome, namespace: ` + namespace + `}]}}`, []string{"namespace of the broker itself"}},
 		"an identity without a broker":       {"agent", `{identity: {existingSecret: rome}}`, []string{"broker.urls is missing"}},
-		"an enrolment with anybody":          {"agent", `{enrolment: {url: "https://b:8444", token: t}}`, []string{"enrolment.caHash is missing"}},
-		"a token for nobody":                 {"agent", `{enrolment: {token: t}}`, []string{"enrolment.url is missing"}},
+		"an enrolment without a CA hash":     {"agent", `{enrolment: {url: "https://b:8444", token: t}}`, []string{"enrolment.caHash is missing"}},
+		"a token without enrolment":          {"agent", `{enrolment: {token: t}}`, []string{"enrolment.url is missing"}},
 		"two tokens":                         {"agent", `{enrolment: {url: "https://b:8444", token: t, existingSecret: s, caHash: "` + caHash + `"}}`, []string{"enrolment.token and enrolment.existingSecret"}},
 	}
 	for name, test := range tests {

@@ -9,7 +9,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
 
-// Releases in one cluster share kinds, which one of them installs, and nothing else.
+// Releases in one cluster share only the CRDs, which one of them installs.
 func TestReleasesDoNotCollide(t *testing.T) {
 	long := strings.Repeat("a-very-long-name-", 3)
 	releases := map[string]struct {
@@ -30,9 +30,9 @@ func TestReleasesDoNotCollide(t *testing.T) {
 	owner := map[string]string{}
 	for name, r := range releases {
 		rendered := mustRender(t, chartsUnderTest[r.chart], chart.Release{Name: r.name, Namespace: r.ns}, r.values)
-		for _, obj := range all(rendered) {
-			// Roles in Liqo's namespace are named after the release as well.
-			id := identity(obj)
+		for _, obj := range allObjects(rendered) {
+			// Roles in Liqo's namespace also contain the name of the release.
+			id := identityOf(obj)
 			if other, taken := owner[id]; taken {
 				t.Errorf("%s belongs to %s and to %s", id, other, name)
 			}
@@ -44,8 +44,8 @@ func TestReleasesDoNotCollide(t *testing.T) {
 	}
 }
 
-// Argo CD renders a chart anew every few minutes and compares.
-func TestRenderingTwiceGivesTheSame(t *testing.T) {
+// Argo CD renders a chart every few minutes and compares.
+func TestRenderingIsRepeatable(t *testing.T) {
 	for name, c := range chartsUnderTest {
 		t.Run(name, func(t *testing.T) {
 			release := chart.Release{Name: c.release, Namespace: namespace}

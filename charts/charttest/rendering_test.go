@@ -1,4 +1,4 @@
-// Package charttest holds the charts of broker and agent against what they promise.
+// Package charttest tests the charts of broker and agent.
 package charttest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
 
-// strict decodes into types and refuses what these do not have.
+// strict decodes into Go types and refuses unknown fields.
 var strict = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -34,7 +34,7 @@ var strict = func() runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 
-// typed is an object as its Go type.
+// typed returns an object as its Go type.
 func typed[T runtime.Object](t *testing.T, obj *unstructured.Unstructured) T {
 	t.Helper()
 	text, err := obj.MarshalJSON()
@@ -43,17 +43,17 @@ func typed[T runtime.Object](t *testing.T, obj *unstructured.Unstructured) T {
 	}
 	decoded, _, err := strict.Decode(text, nil, nil)
 	if err != nil {
-		t.Fatalf("%s: %v", identity(obj), err)
+		t.Fatalf("%s: %v", identityOf(obj), err)
 	}
 	as, ok := decoded.(T)
 	if !ok {
-		t.Fatalf("%s is a %T", identity(obj), decoded)
+		t.Fatalf("%s is a %T", identityOf(obj), decoded)
 	}
 	return as
 }
 
-// deployment is the one of a release.
-func deployment(t *testing.T, rendered *chart.Rendered) *appsv1.Deployment {
+// deploymentOf returns the Deployment of a release.
+func deploymentOf(t *testing.T, rendered *chart.Rendered) *appsv1.Deployment {
 	t.Helper()
 	for _, obj := range rendered.Objects {
 		if obj.GetKind() == "Deployment" {
@@ -67,9 +67,9 @@ func deployment(t *testing.T, rendered *chart.Rendered) *appsv1.Deployment {
 func TestEveryObjectDecodesStrictly(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		seen := map[string]bool{}
-		for _, obj := range all(rendered) {
+		for _, obj := range allObjects(rendered) {
 			typed[runtime.Object](t, obj)
-			if id := identity(obj); seen[id] {
+			if id := identityOf(obj); seen[id] {
 				t.Errorf("%s is rendered twice", id)
 			} else {
 				seen[id] = true
@@ -78,29 +78,28 @@ func TestEveryObjectDecodesStrictly(t *testing.T) {
 	})
 }
 
-// What an object is named and labelled by lets Helm, Argo CD and people find it.
-func TestObjectsAreFound(t *testing.T) {
+// Helm, Argo CD and users find objects by their names and labels.
+func TestObjectsHaveTheUsualNamesAndLabels(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
-		for _, obj := range all(rendered) {
+		for _, obj := range allObjects(rendered) {
 			if strings.HasSuffix(obj.GetName(), "extra") {
-				continue // the user's
+				continue // created by the user
 			}
 			if obj.GetLabels()["app.kubernetes.io/instance"] == "" || obj.GetLabels()["helm.sh/chart"] == "" {
-				t.Errorf("%s lacks the usual labels: %v", identity(obj), obj.GetLabels())
+				t.Errorf("%s lacks the usual labels: %v", identityOf(obj), obj.GetLabels())
 			}
 			if len(obj.GetName()) > 63 && obj.GetKind() == "Service" {
-				t.Errorf("%s has too long a name", identity(obj))
+				t.Errorf("%s has too long a name", identityOf(obj))
 			}
 		}
 	})
 }
 
-// webhooksForPeers are asked about what other clusters write, and about nothing else.
+// webhooksForPeers are called only for what other clusters write.
 var webhooksForPeers = []string{"resourceslices.authentication.liqo.io", "certificatesigningrequests.liqo.io"}
 
-// checkOffloadedPodsHook wants the hook to be asked about new pods of consumers and about
-// nothing else: an absent agent keeps these from starting, and holds up nobody's finalizers
-// and none of the cluster's own pods.
+// checkOffloadedPodsHook checks that the webhook is called only for new pods of consumers. While the agent is down,
+// these cannot start, but finalizers and the cluster's own pods do not depend on it.
 func checkOffloadedPodsHook(t *testing.T, hook *admissionregistrationv1.ValidatingWebhook) {
 	t.Helper()
 	for _, rule := range hook.Rules {
@@ -129,15 +128,14 @@ func checkOffloadedPodsHook(t *testing.T, hook *admissionregistrationv1.Validati
 	}
 }
 
-// boundPods is asked when a pod is made that names the node of a reservation, which neither
-// the agent nor the scheduler does.
+// boundPods is called when a pod is created with the node of a reservation, which neither the agent nor the scheduler
+// does.
 const boundPods = "bound.pods.liqo.io"
 
-// A webhook that stands in the way of a finalizer or of the broker itself would never
-// get out of it again.
+// A webhook that blocks a finalizer or the broker itself would block its own recovery.
 func TestWebhooksCannotDeadlock(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
-		account := deployment(t, rendered).Spec.Template.Spec.ServiceAccountName
+		account := deploymentOf(t, rendered).Spec.Template.Spec.ServiceAccountName
 		for _, obj := range rendered.Objects {
 			if obj.GetKind() != "ValidatingWebhookConfiguration" {
 				continue

@@ -19,11 +19,12 @@ import (
 
 var update = flag.Bool("update", false, "write the lists of rights in testdata")
 
-// rightsOf a rendered chart, a line each: who may do what to what, where.
+// rightsOf returns the rights in a rendered chart, one per line: the subject, the verbs, the resource and the
+// namespace.
 func rightsOf(t *testing.T, rendered *chart.Rendered) string {
 	t.Helper()
 	rules, holders := map[string][]rbacv1.PolicyRule{}, map[string][]string{}
-	for _, obj := range all(rendered) {
+	for _, obj := range allObjects(rendered) {
 		where := "everywhere"
 		if obj.GetNamespace() != "" {
 			where = "in " + obj.GetNamespace()
@@ -36,7 +37,7 @@ func rightsOf(t *testing.T, rendered *chart.Rendered) string {
 			rules[where+" "+obj.GetName()] = role.Rules
 			for label := range role.Labels {
 				if to, aggregated := strings.CutPrefix(label, "rbac.authorization.k8s.io/aggregate-to-"); aggregated {
-					holders[where+" "+obj.GetName()] = append(holders[where+" "+obj.GetName()], "whoever is "+to)
+					holders[where+" "+obj.GetName()] = append(holders[where+" "+obj.GetName()], "users with the role "+to)
 				}
 			}
 		case "RoleBinding":
@@ -51,7 +52,7 @@ func rightsOf(t *testing.T, rendered *chart.Rendered) string {
 	for role, granted := range rules {
 		who := holders[role]
 		if len(who) == 0 {
-			who = []string{"nobody (" + role + ")"}
+			who = []string{"unbound (" + role + ")"}
 		}
 		for _, w := range who {
 			for _, line := range rightLines(granted) {
@@ -86,15 +87,14 @@ func rightLines(rules []rbacv1.PolicyRule) []string {
 	return out
 }
 
-// everything that takes rights of its own is on.
+// everything turns on all features that need rights of their own.
 var everything = map[string]string{
 	"broker": `{fullnameOverride: lrb, metrics: {secure: true}, brokerConfig: {defaultTTL: 2h}, mailboxes: {clusters: [{clusterID: rome}]}}`,
 	"agent":  `{fullnameOverride: lrb, metrics: {secure: true}}`,
 }
 
-// The lists in testdata are what somebody reviewed: a right more or less is a change
-// of the list.
-func TestRightsAreThoseThatWereReviewed(t *testing.T) {
+// The lists in testdata were reviewed by a person: every change of a right is a change of the list.
+func TestReviewedRightsAreUpToDate(t *testing.T) {
 	for name, c := range chartsUnderTest {
 		t.Run(name, func(t *testing.T) {
 			rendered := mustRender(t, c, chart.Release{Name: "lrb", Namespace: namespace}, everything[name])
@@ -111,15 +111,14 @@ func TestRightsAreThoseThatWereReviewed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("rights differ from %s; if they shall, run the test with -update (-reviewed +rendered):\n%s", golden, diff)
+				t.Errorf("rights differ from %s; if that is intended, run the test with -update (-reviewed +rendered):\n%s", golden, diff)
 			}
 		})
 	}
 }
 
-// bounded are rights of the agent that RBAC cannot narrow to the names or namespaces that
-// they are for. It has them only together with an admission policy on that resource which
-// does: charts/agent/templates/guard/agent-policy.yaml and bindings-policy.yaml.
+// bounded are rights of the agent that RBAC cannot restrict to the required names or namespaces. An admission policy
+// on the resource restricts each of them: charts/agent/templates/guard/agent-policy.yaml and bindings-policy.yaml.
 var bounded = map[string]string{
 	"delete secrets": "secrets",
 	"get,list,watch,update rolebindings.rbac.authorization.k8s.io":                  "rolebindings",
@@ -135,8 +134,8 @@ func boundsAgent(rendered *chart.Rendered, resource string) bool {
 	})
 }
 
-// Rules that hold whatever is reviewed.
-func TestNobodyMayTooMuch(t *testing.T) {
+// These rules hold independently of the reviewed lists.
+func TestRightsAreNeverExcessive(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		for line := range strings.Lines(rightsOf(t, rendered)) {
 			who, right, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -150,16 +149,16 @@ func TestNobodyMayTooMuch(t *testing.T) {
 				t.Errorf("a wildcard: %s", line)
 			case resource == "secrets" && named == "" && verbs != "create":
 				t.Errorf("Secrets without a name: %s", line)
-			case strings.Contains(resource, "/status") && strings.HasPrefix(who, "whoever"):
-				t.Errorf("a status that people write: %s", line)
+			case strings.Contains(resource, "/status") && strings.HasPrefix(who, "users"):
+				t.Errorf("a right to write a status: %s", line)
 			case strings.Contains(resource, "rbac.authorization.k8s.io"), resource == "pods/exec":
-				t.Errorf("a way to more rights: %s", line)
+				t.Errorf("a right to gain rights: %s", line)
 			}
 		}
 	})
 }
 
-// What the code says it needs stands in the chart.
+// The chart grants the rights that the markers in the code require.
 func TestRightsCoverTheMarkersInTheCode(t *testing.T) {
 	folders := map[string][]string{
 		"broker": {"controllers/broker/brokerconfig", "controllers/broker/clusteradvertisement", "controllers/broker/reservation", "webhooks/broker"},
@@ -179,7 +178,7 @@ func TestRightsCoverTheMarkersInTheCode(t *testing.T) {
 				}
 			}
 			for _, folder := range folders[name] {
-				for _, need := range markers(t, filepath.Join("..", "..", folder)) {
+				for _, need := range readMarkers(t, filepath.Join("..", "..", folder)) {
 					if !granted[need] {
 						t.Errorf("%s needs %q, which the chart does not grant", folder, need)
 					}
@@ -189,8 +188,8 @@ func TestRightsCoverTheMarkersInTheCode(t *testing.T) {
 	}
 }
 
-// markers are the rights that the comments +kubebuilder:rbac of a package ask for.
-func markers(t *testing.T, folder string) []string {
+// readMarkers returns the rights in the +kubebuilder:rbac comments of a package.
+func readMarkers(t *testing.T, folder string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil || len(files) == 0 {

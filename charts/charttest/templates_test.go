@@ -15,8 +15,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
 )
 
-// templates of a chart, all of them as one text.
-func templates(t *testing.T, files fs.FS) string {
+// joinTemplates returns all templates of a chart as one text.
+func joinTemplates(t *testing.T, files fs.FS) string {
 	t.Helper()
 	var all strings.Builder
 	err := fs.WalkDir(files, "templates", func(name string, d fs.DirEntry, err error) error {
@@ -48,14 +48,14 @@ func read[T any](t *testing.T, files fs.FS, name string, parse func([]byte, any)
 
 func yamlStrict(text []byte, out any) error { return yaml.UnmarshalStrict(text, out) }
 
-// What a template makes must follow from its values alone.
+// Rendering must depend only on the values.
 func TestTemplatesAreDeterministic(t *testing.T) {
 	forbidden := regexp.MustCompile(`\b(lookup|gen(CA|SelfSigned|Signed|PrivateKey)\w*|rand(Alpha|AlphaNum|Numeric|Ascii|Int|Bytes)|uuidv4|now|ago|htpasswd|bcrypt|derivePassword|encryptAES|shuffle|getHostByName)\b`)
 	actions := regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 	comments := regexp.MustCompile(`(?s)\{\{-?\s*/\*.*?\*/\s*-?\}\}`)
 	quoted := regexp.MustCompile(`"[^"]*"`)
 	for name, c := range chartsUnderTest {
-		text := comments.ReplaceAllString(templates(t, c.files), "")
+		text := comments.ReplaceAllString(joinTemplates(t, c.files), "")
 		for _, action := range actions.FindAllString(text, -1) {
 			if found := forbidden.FindString(quoted.ReplaceAllString(action, "")); found != "" {
 				t.Errorf("chart %s uses %s in %s: Argo CD would never be in sync", name, found, action)
@@ -64,16 +64,15 @@ func TestTemplatesAreDeterministic(t *testing.T) {
 	}
 }
 
-// Every key of the values is read by a template, as a whole or by a name in it, and
-// stands in the schema, which knows no other.
+// Every key of the values is used by a template and is in the schema. The schema has no other keys.
 func TestValuesAreUsedAndInTheSchema(t *testing.T) {
 	for name, c := range chartsUnderTest {
 		t.Run(name, func(t *testing.T) {
-			text := templates(t, c.files)
+			text := joinTemplates(t, c.files)
 			values := read[map[string]any](t, c.files, "values.yaml", yamlStrict)
 			schema := read[map[string]any](t, c.files, "values.schema.json", json.Unmarshal)
 			walkValues(values, nil, func(key []string) {
-				if !used(text, key) {
+				if !isUsed(text, key) {
 					t.Errorf("%s is in values.yaml, and no template reads it", strings.Join(key, "."))
 				}
 				if _, found := schemaOf(schema, key); !found {
@@ -82,9 +81,9 @@ func TestValuesAreUsedAndInTheSchema(t *testing.T) {
 			})
 			walkSchema(schema, schema, nil, func(key []string) {
 				if key[0] == "global" {
-					return // Helm's own
+					return // defined by Helm
 				}
-				if within(values, key) == nil {
+				if valueAt(values, key) == nil {
 					t.Errorf("%s is in the schema, and not in values.yaml", strings.Join(key, "."))
 				}
 			})
@@ -92,7 +91,7 @@ func TestValuesAreUsedAndInTheSchema(t *testing.T) {
 	}
 }
 
-// The README has a row for every value, with words that are not empty.
+// The README has a row with a description for every value.
 func TestValuesAreDocumented(t *testing.T) {
 	for name, c := range chartsUnderTest {
 		values := read[map[string]any](t, c.files, "values.yaml", yamlStrict)
@@ -106,9 +105,9 @@ func TestValuesAreDocumented(t *testing.T) {
 			described[row[1]] = strings.TrimSpace(row[2]) != ""
 		}
 		walkValues(values, nil, func(key []string) {
-			below, isMap := within(values, key).(map[string]any)
-			if isMap && len(below) > 0 && !free(key) {
-				return // what is below is described
+			below, isMap := valueAt(values, key).(map[string]any)
+			if isMap && len(below) > 0 && !isFreeForm(key) {
+				return // the keys below are described
 			}
 			if dotted := strings.Join(key, "."); !described[dotted] {
 				t.Errorf("the README of chart %s does not describe %s: comment it in values.yaml with \"# --\" and run make generate", name, dotted)
@@ -117,28 +116,27 @@ func TestValuesAreDocumented(t *testing.T) {
 	}
 }
 
-// walkValues visits every key but those of what is free in form.
+// walkValues visits every key, except below free-form keys.
 func walkValues(values map[string]any, above []string, visit func(key []string)) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		key := append(slices.Clone(above), name)
 		visit(key)
-		if below, ok := values[name].(map[string]any); ok && !free(key) {
+		if below, ok := values[name].(map[string]any); ok && !isFreeForm(key) {
 			walkValues(below, key, visit)
 		}
 	}
 }
 
-// free are keys whose content Kubernetes defines.
-func free(key []string) bool {
+// isFreeForm reports whether Kubernetes defines the content of a key.
+func isFreeForm(key []string) bool {
 	return slices.Contains([]string{
 		"affinity", "dnsConfig", "nodeSelector", "podSecurityContext", "securityContext", "resources", "strategy",
 		"probes.startup", "probes.liveness", "probes.readiness", "guard.limits.offloaded", "guard.limits.tenant",
 	}, strings.Join(key, "."))
 }
 
-// used tells whether a template names a key, from its top or from one that is bound
-// to what is above it.
-func used(text string, key []string) bool {
+// isUsed reports whether a template names a key, by its full path or relative to a variable.
+func isUsed(text string, key []string) bool {
 	if strings.Contains(text, ".Values."+strings.Join(key, ".")) {
 		return true
 	}
@@ -151,7 +149,7 @@ func used(text string, key []string) bool {
 	return bound.MatchString(text) && regexp.MustCompile(`(\$\w*\.|[\s(.])`+last+`\b|"`+last+`"`).MatchString(text)
 }
 
-// schemaOf finds the schema of a key.
+// schemaOf returns the schema of a key.
 func schemaOf(root map[string]any, key []string) (map[string]any, bool) {
 	at := root
 	for _, name := range key {
@@ -179,7 +177,7 @@ func walkSchema(root, schema map[string]any, above []string, visit func(key []st
 	properties, _ := resolve(root, schema)["properties"].(map[string]any)
 	for name, below := range properties {
 		key := append(slices.Clone(above), name)
-		if slices.Contains(above, "brokerConfig") || free(above) {
+		if slices.Contains(above, "brokerConfig") || isFreeForm(above) {
 			continue // optional, without a default
 		}
 		visit(key)
@@ -189,8 +187,8 @@ func walkSchema(root, schema map[string]any, above []string, visit func(key []st
 	}
 }
 
-// within gives what stands at a key, nil if nothing does.
-func within(values map[string]any, key []string) any {
+// valueAt returns the value of a key, nil if there is none.
+func valueAt(values map[string]any, key []string) any {
 	var at any = values
 	for _, name := range key {
 		below, ok := at.(map[string]any)
@@ -204,7 +202,7 @@ func within(values map[string]any, key []string) any {
 	return at
 }
 
-// An object of the schema that is not free in form refuses what it does not know.
+// Objects in the schema refuse unknown keys, unless they are free-form.
 func TestSchemasAreClosed(t *testing.T) {
 	for name, c := range chartsUnderTest {
 		schema := read[map[string]any](t, c.files, "values.schema.json", json.Unmarshal)
@@ -228,8 +226,8 @@ func TestSchemasAreClosed(t *testing.T) {
 	}
 }
 
-// brokerConfig is the spec of a BrokerConfig: what the kind has, the values take.
-func TestTheConfigurationIsThatOfTheKind(t *testing.T) {
+// The value brokerConfig accepts every field of a BrokerConfig's spec.
+func TestBrokerConfigValueMatchesTheCRD(t *testing.T) {
 	schema := read[map[string]any](t, charts.Broker(), "values.schema.json", json.Unmarshal)
 	value, found := schemaOf(schema, []string{"brokerConfig"})
 	if !found {

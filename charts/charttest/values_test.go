@@ -14,18 +14,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
 
-// namespace that releases of tests are rendered for, unless a test is about it.
+// namespace of the releases in tests, unless a test overrides it.
 const namespace = "liqo-resource-broker"
 
-// tested is a chart, and values that somebody may give it.
+// tested is a chart with sets of values that users may choose.
 type tested struct {
 	files fs.FS
-	// release is a usual name of a release.
+	// release is a typical name of a release.
 	release string
 	values  map[string]string
 }
 
-// chartsUnderTest by the names of their folders.
+// chartsUnderTest are keyed by folder name.
 var chartsUnderTest = map[string]tested{
 	"broker": {charts.Broker(), "broker", brokerValues},
 	"agent":  {charts.Agent(), "agent", agentValues},
@@ -33,7 +33,7 @@ var chartsUnderTest = map[string]tested{
 
 const caHash = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// shared are values of both charts: what every pod may need.
+// shared are values for both charts, which concern every pod.
 var shared = map[string]string{
 	"defaults":                       ``,
 	"three that spread over zones":   `{replicaCount: 3, topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 2, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: other}}}]}`,
@@ -64,7 +64,7 @@ var shared = map[string]string{
 	"a network without policies":      `{networkPolicy: {enabled: false}}`,
 	"a network that is narrow":        `{networkPolicy: {apiServers: [{ipBlock: {cidr: 10.0.0.1/32}}], prometheus: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}], apiServerPorts: [16443], extraEgress: [{to: [{ipBlock: {cidr: 192.0.2.0/24}}], ports: [{port: 4317, protocol: TCP}]}]}}`,
 	"names of the user's":             `{fullnameOverride: lender, nameOverride: lending}`,
-	"an uninstall that asks nobody":   `{uninstall: {policy: Ignore, cleanup: false}, tests: {enabled: false}}`,
+	"an uninstall without checks":     `{uninstall: {policy: Ignore, cleanup: false}, tests: {enabled: false}}`,
 	"a chatty log":                    `{log: {level: 5, format: console}}`,
 	"replaced, not rolled":            `{strategy: {type: Recreate, rollingUpdate: null}, revisionHistoryLimit: 0, terminationGracePeriodSeconds: 5}`,
 	"an OpenShift cluster":            `{podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}}`,
@@ -121,8 +121,8 @@ func with(sets ...map[string]string) map[string]string {
 	return out
 }
 
-// eachSet runs check for every set of values of every chart. What is rendered is shared
-// by all tests, which must not change it.
+// eachSet runs check for every set of values of every chart. All tests share the rendered objects and must not change
+// them.
 func eachSet(t *testing.T, check func(t *testing.T, rendered *chart.Rendered)) {
 	t.Helper()
 	for name, c := range chartsUnderTest {
@@ -161,12 +161,12 @@ func render(t *testing.T, c tested, release chart.Release, values string) (*char
 	return chart.Render(loaded, release)
 }
 
-// all objects of a release.
-func all(r *chart.Rendered) []*unstructured.Unstructured {
+// allObjects returns all objects of a release.
+func allObjects(r *chart.Rendered) []*unstructured.Unstructured {
 	return slices.Concat(r.CRDs, r.Objects, r.Hooks)
 }
 
-// identity of an object within a cluster.
-func identity(obj *unstructured.Unstructured) string {
+// identityOf returns a unique key of an object within a cluster.
+func identityOf(obj *unstructured.Unstructured) string {
 	return strings.Join([]string{obj.GroupVersionKind().GroupKind().String(), obj.GetNamespace(), obj.GetName()}, " ")
 }

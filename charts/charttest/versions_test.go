@@ -12,9 +12,9 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// Whether agent and broker fit is told by the API's minor version: a release that forgot
-// to raise it would be taken for the one before.
-func TestTheAPIHasTheMinorVersionOfTheRelease(t *testing.T) {
+// Agent and broker compare the API's minor version. A release with an outdated one would be taken for the previous
+// release.
+func TestAPIMinorVersionMatchesTheCharts(t *testing.T) {
 	for _, name := range []string{"broker", "agent"} {
 		text, err := os.ReadFile(filepath.Join("..", name, "Chart.yaml"))
 		if err != nil {

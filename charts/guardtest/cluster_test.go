@@ -1,5 +1,5 @@
-// Package guardtest holds the admission policies of the agent's chart against what an honest
-// and a hostile consumer write, on a real API server with Liqo's kinds and Liqo's roles.
+// Package guardtest tests the admission policies of the agent's chart against what honest and hostile consumers
+// write, on a real API server with Liqo's CRDs and roles.
 package guardtest
 
 import (
@@ -84,7 +84,7 @@ func (c *cluster) create(obj client.Object) {
 	c.check(c.Create(c.Context(), obj))
 }
 
-// liqoFolder is where the source of Liqo is on this machine.
+// liqoFolder returns the folder with Liqo's source on this machine.
 func liqoFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()
@@ -111,7 +111,7 @@ func (c *cluster) kindsOfLiqo() (kinds []manifest.Object) {
 	return kinds
 }
 
-// createRole makes Liqo's role with the rules of its chart.
+// createRole creates Liqo's role with the rules of its chart.
 func (c *cluster) createRole() {
 	c.Helper()
 	text, err := os.ReadFile(filepath.Join(liqoFolder(c.T), "deployments/liqo/files", virtualKubeletRole+"-ClusterRole.yaml"))
@@ -139,16 +139,16 @@ func render(t *testing.T, values string) *chart.Rendered {
 	return rendered
 }
 
-// site is a namespace that rome has offloaded, with the policies for some values.
+// site is a namespace that rome has offloaded, with policies rendered from some values.
 type site struct {
 	*cluster
 	namespace string
-	// peer is the identity of rome's slice.
+	// peer is a client with the identity of rome's slice.
 	peer client.Client
 }
 
-// openSite installs the policies for values. They hold in the namespace of that name alone.
-// Only keeps policies whose names end with one of the given ends; all without any.
+// openSite installs the policies for values, bound to the namespace name. only restricts them to policies whose names
+// end with one of the given endings.
 func (c *cluster) openSite(name, values string, only ...string) *site {
 	c.Helper()
 	s := &site{cluster: c, namespace: name + "-" + consumer}
@@ -177,7 +177,7 @@ func (c *cluster) openSite(name, values string, only ...string) *site {
 	return s
 }
 
-// aboutSlices reports whether a policy of that name is about offloaded namespaces.
+// aboutSlices reports whether a policy is about offloaded namespaces.
 func aboutSlices(name string) bool {
 	return slices.ContainsFunc([]string{"-slices", "-pods", "-pod-security", "-objects"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
@@ -199,7 +199,7 @@ func mergeYAML(t *testing.T, texts ...string) string {
 	return string(text)
 }
 
-// advertise says what each identity may do.
+// advertise publishes the rights of each identity.
 func (s *site) advertise(name string, rights map[string]agentv1alpha1.PeerRight) {
 	s.Helper()
 	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
@@ -215,7 +215,7 @@ func (s *site) advertise(name string, rights map[string]agentv1alpha1.PeerRight)
 	s.check(s.Status().Update(s.Context(), adv))
 }
 
-// as is a client of a user.
+// as returns a client that impersonates a user.
 func (c *cluster) as(user string, groups ...string) client.Client {
 	c.Helper()
 	config := rest.CopyConfig(c.config)
@@ -225,7 +225,7 @@ func (c *cluster) as(user string, groups ...string) client.Client {
 	return peer
 }
 
-// awaitPolicies waits until the API server applies each policy.
+// awaitPolicies waits until the API server enforces each policy.
 func (s *site) awaitPolicies(policies []*unstructured.Unstructured) {
 	s.Helper()
 	for _, policy := range policies {
@@ -243,7 +243,7 @@ func (s *site) awaitPolicies(policies []*unstructured.Unstructured) {
 	}
 }
 
-// canaryOf is an object that one policy refuses and no other.
+// canaryOf returns an object that only one policy refuses.
 func (s *site) canaryOf(policy string) *unstructured.Unstructured {
 	switch {
 	case strings.HasSuffix(policy, "-slices"):
@@ -261,7 +261,7 @@ func (s *site) canaryOf(policy string) *unstructured.Unstructured {
 	}
 }
 
-// refusedBy is the policy that refused, "" if none did.
+// refusedBy returns the policy that refused a request, "" if none did.
 func refusedBy(err error) string {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
@@ -286,7 +286,7 @@ func (s *site) object(apiVersion, kind, name string) *unstructured.Unstructured 
 
 type change func(t testing.TB, pod map[string]any)
 
-// shadowPod is what a virtual kubelet writes for a small pod, changed.
+// shadowPod returns the object that a virtual kubelet writes for a small pod, with changes.
 func (s *site) shadowPod(name string, changes ...change) *unstructured.Unstructured {
 	s.Helper()
 	obj := s.object("offloading.liqo.io/v1beta1", "ShadowPod", name)
@@ -308,7 +308,7 @@ func (s *site) shadowPod(name string, changes ...change) *unstructured.Unstructu
 	return obj
 }
 
-// container is one that requests a little, with changes.
+// container returns a container with small requests, with changes.
 func container(name string, changes ...map[string]any) map[string]any {
 	amounts := map[string]any{"cpu": "100m", "memory": "64Mi"}
 	c := map[string]any{
@@ -326,7 +326,7 @@ func requests(cpu, memory string) map[string]any {
 	return map[string]any{"resources": map[string]any{"requests": amounts, "limits": maps.Clone(amounts)}}
 }
 
-// set sets a field of the pod.
+// set returns a change that sets a field of the pod.
 func set(value any, path ...string) change {
 	return func(t testing.TB, pod map[string]any) {
 		t.Helper()
@@ -336,7 +336,7 @@ func set(value any, path ...string) change {
 	}
 }
 
-// inContainer sets a field of the first container.
+// inContainer returns a change that sets a field of the first container.
 func inContainer(value any, path ...string) change {
 	return func(t testing.TB, pod map[string]any) {
 		t.Helper()

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// objects are what a consumer may want to have, as YAML without metadata, by whether the
-// default values allow them: want is a word of the refusal.
+// objects are consumers' objects as YAML without metadata. want is part of the refusal, "" if the default values
+// allow the object.
 var objects = map[string]struct{ text, want string }{
 	"a Service":                    {`{apiVersion: v1, kind: Service, spec: {selector: {app: web}, ports: [{port: 80}]}}`, ""},
 	"a headless Service":           {`{apiVersion: v1, kind: Service, spec: {clusterIP: None, ports: [{port: 80}]}}`, ""},
@@ -53,8 +53,8 @@ var objects = map[string]struct{ text, want string }{
 	"endpoints in disguise":        {shadowSlice("::ffff:169.254.169.254"), "::ffff:169.254.169.254"},
 	"endpoints by name":            {shadowSlice("metadata.google.internal"), "metadata.google.internal"},
 	"an Event":                     {`{apiVersion: v1, kind: Event, involvedObject: {kind: Pod, name: a}}`, "a virtual kubelet does not write /events"},
-	"something nobody can delete":  {`{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [example.com/stay]}}`, "metadata.finalizers"},
-	"a Service nobody can delete":  {`{apiVersion: v1, kind: Service, metadata: {finalizers: [example.com/stay]}, spec: {ports: [{port: 80}]}}`, "metadata.finalizers"},
+	"an object with a finalizer":   {`{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [example.com/stay]}}`, "metadata.finalizers"},
+	"a Service with a finalizer":   {`{apiVersion: v1, kind: Service, metadata: {finalizers: [example.com/stay]}, spec: {ports: [{port: 80}]}}`, "metadata.finalizers"},
 	"something others delete":      {`{apiVersion: v1, kind: Secret, metadata: {ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a, uid: b}]}}`, "metadata.ownerReferences"},
 	"something with 65 labels":     {`{apiVersion: v1, kind: ConfigMap, metadata: {labels: {` + labels(65) + `}}}`, "has 65 labels"},
 	"something with 64 labels":     {`{apiVersion: v1, kind: ConfigMap, metadata: {labels: {` + labels(64) + `}}}`, ""},
@@ -62,7 +62,7 @@ var objects = map[string]struct{ text, want string }{
 	"a quota":                      {`{apiVersion: v1, kind: ResourceQuota, spec: {hard: {pods: "1"}}}`, "cannot create resource"},
 }
 
-// allowedObjects are the same with what an operator lets consumers have.
+// allowedObjects are the same for values with which an operator allows more.
 var allowedObjects = map[string]struct{ text, want string }{
 	"a LoadBalancer":                       {`{apiVersion: v1, kind: Service, spec: {type: LoadBalancer, ports: [{port: 80}]}}`, ""},
 	"a LoadBalancer with external IPs":     {`{apiVersion: v1, kind: Service, spec: {type: LoadBalancer, externalIPs: [8.8.8.8], ports: [{port: 80}]}}`, "externalIPs"},
@@ -85,7 +85,7 @@ var allowedObjects = map[string]struct{ text, want string }{
 	"a claim that is too large":            {claim("1Pi", "fast"), "spec.resources.requests.storage is 1Pi, this cluster allows 10Gi"},
 	"a claim of another class":             {claim("1Gi", "gold"), "spec.storageClassName is gold, this cluster lends fast"},
 	"a claim of no class":                  {claim("1Gi", ""), "spec.storageClassName is not set"},
-	"a claim of somebody's volume":         {claim("1Gi", "fast", "volumeName: theirs"), "spec.volumeName, selector"},
+	"a claim of a foreign volume":          {claim("1Gi", "fast", "volumeName: theirs"), "spec.volumeName, selector"},
 	"a claim of any volume":                {claim("1Gi", "fast", "selector: {matchLabels: {a: b}}"), "spec.volumeName, selector"},
 	"a claim of a copy":                    {claim("1Gi", "fast", "dataSource: {kind: PersistentVolumeClaim, name: theirs}"), "spec.volumeName, selector"},
 	"endpoints among nodes":                {shadowSlice("192.168.1.5"), "guard.endpoints.deniedCIDRs"},
@@ -154,7 +154,7 @@ func (s *site) judge(cases map[string]struct{ text, want string }) {
 	}
 }
 
-func TestOtherObjectsOfConsumersReachNobodyElse(t *testing.T) {
+func TestObjectsOfConsumersStayInTheirNamespace(t *testing.T) {
 	c := startCluster(t)
 	s := c.openSite("by-default", "")
 	s.judge(objects)
@@ -168,7 +168,7 @@ func TestOtherObjectsOfConsumersReachNobodyElse(t *testing.T) {
 	allowed.judge(allowedObjects)
 }
 
-// testChanges follows a Service and a claim that exist already.
+// testChanges changes an existing Service and an existing claim.
 func (s *site) testChanges() {
 	s.Helper()
 	ctx := s.Context()
@@ -180,15 +180,15 @@ func (s *site) testChanges() {
 	s.check(patch(service, `{"spec":{"selector":{"app":"web"}}}`))
 	s.wantRefused("external IPs later", "spec.externalIPs", patch(service, `{"spec":{"externalIPs":["192.0.2.1"]}}`))
 	s.wantRefused("a port of every node later", "spec.type is NodePort", patch(service, `{"spec":{"type":"NodePort"}}`))
-	// A controller of this cluster adds a finalizer, which the consumer may neither take away
-	// nor be stopped by.
+	// A controller of this cluster adds a finalizer. The consumer can still update the object, but cannot remove the
+	// finalizer.
 	s.check(s.Patch(ctx, service.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["service.kubernetes.io/load-balancer-cleanup"]}}`))))
 	s.check(patch(service, `{"metadata":{"annotations":{"a":"b"}}}`))
 	s.wantRefused("the finalizer of a controller", "metadata.finalizers", patch(service, `{"metadata":{"finalizers":null}}`))
 	s.check(s.peer.Delete(ctx, service))
 }
 
-// testConnections has the consumer connect to a pod, as kubectl exec does.
+// testConnections connects to a pod as the consumer, like kubectl exec.
 func (s *site) testConnections() {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "connected"},
@@ -205,7 +205,7 @@ func (s *site) testConnections() {
 			Param("command", "true").Param("container", "main").Do(s.Context()).Error()
 	}
 	for _, subresource := range []string{"exec", "attach", "portforward"} {
-		// There is no kubelet to connect to, but admission has let the call pass.
+		// There is no kubelet to connect to, but admission has passed the request.
 		if err := connect(user, subresource); err == nil || apierrors.IsForbidden(err) {
 			s.Errorf("%s of an identity that may write: %v", subresource, err)
 		}
@@ -213,7 +213,7 @@ func (s *site) testConnections() {
 	}
 }
 
-// testResidents has a token of a service account of the offloaded namespace try to write.
+// testResidents writes with the token of a service account in the offloaded namespace.
 func (s *site) testResidents() {
 	s.Helper()
 	s.create(&rbacv1.RoleBinding{
@@ -234,7 +234,7 @@ func (s *site) testResidents() {
 	s.check(controller.Create(s.Context(), note(), client.DryRunAll))
 }
 
-// testQuotasAreOutOfReach has the consumer try to change the quota that bounds it.
+// testQuotasAreOutOfReach tries to change, as the consumer, the quota that bounds it.
 func (s *site) testQuotasAreOutOfReach() {
 	s.Helper()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "liqo-resource-broker-objects"}}
@@ -253,7 +253,7 @@ func (s *site) testQuotasAreOutOfReach() {
 	} {
 		s.wantRefused(name+" the quota", "resourcequotas", write(s.Context()))
 	}
-	// Whatever role a peer has, the policy knows no reason to write quotas.
+	// The policy refuses writes to quotas even if a role allows them.
 	s.create(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "too-much"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The policy of pods decides on pods that are put together at random as a second account of
-// its rules in Go does, with and without the webhook that counts.
-func TestRandomPodsAreJudgedAsTheRulesSay(t *testing.T) {
+// On random pods, the pods policy decides like an independent implementation of its rules in Go, with and without the
+// webhook that counts.
+func TestPodsPolicyMatchesItsRulesOnRandomPods(t *testing.T) {
 	c := startCluster(t)
 	for values, webhook := range map[string]bool{"{}": true, "{webhook: {enabled: false}}": false} {
 		s := c.openSite(fmt.Sprintf("webhook-%t", webhook), values, "-pods")
@@ -43,7 +43,7 @@ func TestRandomPodsAreJudgedAsTheRulesSay(t *testing.T) {
 	}
 }
 
-// scrambled are parts of pods with values on both sides of the rules.
+// scrambled are parts of pods, with values on both sides of the rules.
 var scrambled = []choice{
 	{[]string{"nodeName"}, []any{"a"}}, {[]string{"overhead"}, []any{map[string]any{"cpu": "1"}}}, {[]string{"hostUsers"}, []any{false}},
 	{[]string{"hostNetwork"}, []any{true, false, false}}, {[]string{"hostPID"}, []any{true, false, false}}, {[]string{"hostIPC"}, []any{true, false, false}},
@@ -110,8 +110,7 @@ func scramble(source *rand.Rand, pod map[string]any) {
 	}
 }
 
-// reasonToRefuse is the rules of the policy of pods with the default values, "" for a pod
-// that is admitted.
+// reasonToRefuse implements the rules of the pods policy with the default values. It returns "" for an admitted pod.
 func reasonToRefuse(pod map[string]any, webhook bool) string {
 	for _, judge := range []func(map[string]any) string{fieldReason, volumeReason, tolerationReason, affinityReason} {
 		if reason := judge(pod); reason != "" {
@@ -205,7 +204,7 @@ func affinityReason(pod map[string]any) string {
 	return ""
 }
 
-// amountReason counts as Liqo's getQuotaFromShadowPod and as Kubernetes do, and compares.
+// amountReason sums like Liqo's getQuotaFromShadowPod and like Kubernetes, and compares.
 func amountReason(pod map[string]any, webhook bool) string {
 	main, init := mapsOf(pod, "containers"), mapsOf(pod, "initContainers")
 	var sum, counted resource.Quantity

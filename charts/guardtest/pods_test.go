@@ -17,7 +17,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// toleration, term, projected and sidecar are parts of pods.
+// toleration returns a change that adds a toleration.
 func toleration(pairs ...any) change {
 	t := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -45,13 +45,12 @@ func amounts(requests, limits map[string]any) change {
 	return inContainer(map[string]any{"requests": requests, "limits": limits}, "resources")
 }
 
-// sidecar is an init container that keeps running.
+// sidecar returns an init container that keeps running.
 func sidecar(name string) map[string]any {
 	return container(name, map[string]any{"restartPolicy": "Always"})
 }
 
-// attacksWithPods are ShadowPods that are refused whatever the values are, with a word of
-// the reason.
+// attacksWithPods are ShadowPods that are refused for all values, with part of the reason.
 var attacksWithPods = map[string]struct {
 	change change
 	want   string
@@ -98,13 +97,13 @@ var attacksWithPods = map[string]struct {
 	"a host path":                          {volume("hostPath", map[string]any{"path": "/"}), "volume v"},
 	"an NFS export":                        {volume("nfs", map[string]any{"server": "10.0.0.1", "path": "/"}), "volume v is of a type"},
 	"an inline CSI volume":                 {volume("csi", map[string]any{"driver": "secrets-store.csi.k8s.io"}), "volume v is of a type"},
-	"a claim that nobody checks":           {volume("ephemeral", map[string]any{"volumeClaimTemplate": map[string]any{"spec": map[string]any{}}}), "volume v is of a type"},
+	"an unchecked claim":                   {volume("ephemeral", map[string]any{"volumeClaimTemplate": map[string]any{"spec": map[string]any{}}}), "volume v is of a type"},
 	"a negative size limit":                {volume("emptyDir", map[string]any{"sizeLimit": "-1"}), "volume v: emptyDir.sizeLimit"},
 	"a toleration of everything":           {toleration("operator", "Exists"), "may not tolerate every taint"},
 	"a toleration of all evictions":        {toleration("operator", "Exists", "effect", "NoExecute"), "every taint"},
 	"a toleration of control planes":       {toleration("key", "node-role.kubernetes.io/control-plane", "operator", "Exists"), "node-role.kubernetes.io/control-plane"},
 	"a toleration of cordoned nodes":       {toleration("key", "node.kubernetes.io/unschedulable", "operator", "Exists"), "node.kubernetes.io/unschedulable"},
-	"a toleration of dead nodes for ever":  {toleration("key", "node.kubernetes.io/not-ready", "operator", "Exists", "effect", "NoExecute"), "node.kubernetes.io/not-ready"},
+	"an endless toleration of dead nodes":  {toleration("key", "node.kubernetes.io/not-ready", "operator", "Exists", "effect", "NoExecute"), "node.kubernetes.io/not-ready"},
 	"a toleration of virtual nodes":        {toleration("key", "virtual-node.liqo.io/not-allowed", "operator", "Exists"), "virtual-node.liqo.io/not-allowed"},
 	"a toleration of the agent's taint":    {toleration("key", "broker.fluidos.eu/ending", "operator", "Exists"), "broker.fluidos.eu/ending"},
 	"a toleration of nodes that go":        {toleration("key", "ToBeDeletedByClusterAutoscaler", "operator", "Exists"), "ToBeDeletedByClusterAutoscaler"},
@@ -127,7 +126,7 @@ var attacksWithPods = map[string]struct {
 		"container istio-init: securityContext.capabilities.add must not have NET_ADMIN; change the pod: this cluster enforces the Pod Security Standard baseline"},
 }
 
-// honestPods are what virtual kubelets make of ordinary workloads.
+// honestPods are ShadowPods of ordinary workloads.
 var honestPods = map[string]change{
 	"of a Deployment": func(testing.TB, map[string]any) {},
 	"with an init container that is larger, and comes second": inits(
@@ -175,7 +174,7 @@ func (s *site) wantRefused(name, want string, err error) {
 	}
 }
 
-func TestPodsOfConsumersAreKeptWithinWhatTheyWereGranted(t *testing.T) {
+func TestPodsOfConsumersStayWithinTheirGrant(t *testing.T) {
 	c := startCluster(t)
 	s := c.openSite("by-default", "")
 	for name, test := range attacksWithPods {
@@ -194,8 +193,7 @@ func TestPodsOfConsumersAreKeptWithinWhatTheyWereGranted(t *testing.T) {
 	c.testWhatOperatorsAllow()
 }
 
-// testLife follows a ShadowPod of an honest virtual kubelet, and what a hostile one may not
-// do to it.
+// testLife follows a ShadowPod of an honest virtual kubelet, and tries what a hostile one may not do to it.
 func (s *site) testLife() {
 	s.Helper()
 	ctx := s.Context()
@@ -221,7 +219,7 @@ func (s *site) testLife() {
 	} {
 		s.wantRefused(name, test.want, test.err)
 	}
-	// Somebody of this cluster deletes it in the foreground: the consumer cannot delete it once more.
+	// An administrator of this cluster deletes it in the foreground. The consumer cannot delete it again.
 	s.check(s.Delete(ctx, pod.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	s.wantRefused("a second deletion", "is being deleted already", s.peer.Delete(ctx, pod.DeepCopy()))
 	other := s.shadowPod("ordinary")
@@ -321,7 +319,7 @@ func many(n int, item func(i int) any) []any {
 	return list
 }
 
-// testWithoutWebhook has Liqo's quota count alone, which misses some containers.
+// testWithoutWebhook tests Liqo's quota alone, which does not count some containers.
 func (c *cluster) testWithoutWebhook() {
 	c.Helper()
 	s := c.openSite("no-webhook", "{webhook: {enabled: false}}", "-pods")

@@ -21,12 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// version of the standard that the policies implement. It is that of the module's newest
-// checks: a newer module with newer checks fails these tests until the policies follow.
+// version is the version of the standard that the policies implement, the newest in the module. A newer module with
+// newer checks fails these tests until the policies follow.
 var version = podsecurity.LatestVersion()
 
-// The policy of each level decides as Kubernetes' own evaluator does, on its fixtures and on
-// thousands of pods that are put together at random.
+// The policy of each level decides like Kubernetes' own evaluator, on its fixtures and on thousands of random pods.
 func TestPodSecurityEqualsKubernetes(t *testing.T) {
 	c := startCluster(t)
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
@@ -59,8 +58,7 @@ func TestPodSecurityEqualsKubernetes(t *testing.T) {
 	}
 }
 
-// compare reports whether the evaluator allows the pod, and fails if the policy decides
-// otherwise.
+// compare reports whether the evaluator allows the pod, and fails the test if the policy decides otherwise.
 func (s *site) compare(name string, pod *corev1.Pod, judge func(*corev1.Pod) (bool, string)) bool {
 	s.Helper()
 	obj := s.shadowPod("compared")
@@ -80,8 +78,7 @@ func (s *site) compare(name string, pod *corev1.Pod, judge func(*corev1.Pod) (bo
 	return allowed
 }
 
-// fixturesOf are the pods that Kubernetes tests its evaluator with, those of the newest
-// version of a level.
+// fixturesOf returns the newest test pods of Kubernetes' evaluator for a level.
 func fixturesOf(t *testing.T, level podsecurity.Level) map[string]*corev1.Pod {
 	t.Helper()
 	folder, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/pod-security-admission").Output()
@@ -104,7 +101,7 @@ func fixturesOf(t *testing.T, level podsecurity.Level) map[string]*corev1.Pod {
 				t.Fatalf("%s: %v", file, err)
 			}
 			for i := range pod.Spec.Volumes {
-				// The schema of a ShadowPod requires what the evaluator does not look at.
+				// The schema of a ShadowPod requires fields that the evaluator ignores.
 				if scaleIO := pod.Spec.Volumes[i].ScaleIO; scaleIO != nil {
 					scaleIO.SecretRef = &corev1.LocalObjectReference{Name: "a"}
 				}
@@ -116,7 +113,7 @@ func fixturesOf(t *testing.T, level podsecurity.Level) map[string]*corev1.Pod {
 	return pods
 }
 
-// choice is a part of a pod that may be there, with values on both sides of the rules.
+// choice is an optional part of a pod, with values on both sides of the rules.
 type choice struct {
 	path   []string
 	values []any
@@ -160,8 +157,8 @@ var containerChoices = []choice{
 	{[]string{"lifecycle", "postStart", "tcpSocket"}, []any{map[string]any{"port": int64(80)}, map[string]any{"port": int64(80), "host": "a"}}},
 }
 
-// randomPod has a few parts of the choices. It begins as one that its level allows, so that
-// both answers are common.
+// randomPod returns a pod with a few of the choices. It starts with a pod that the level allows, so that both
+// decisions are common.
 func randomPod(source *rand.Rand, level podsecurity.Level) *corev1.Pod {
 	content := map[string]any{"securityContext": map[string]any{}}
 	if level == podsecurity.LevelRestricted && source.IntN(4) > 0 {

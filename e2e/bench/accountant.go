@@ -25,11 +25,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 )
 
-// accountantCommand has this program keep account of a cluster as the agent does, or
-// have a plain informer's cache of its pods.
+// accountantCommand runs this program as the agent's accounting of a cluster, or as a plain informer's cache of its
+// pods.
 const accountantCommand = "accountant"
 
-func accountant(ctx context.Context, args []string) error {
+func runAccountant(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet(accountantCommand, flag.ContinueOnError)
 	kubeconfig := flags.String("kubeconfig", "", "cluster to keep account of")
 	control := flags.String("control", "", "address of the control server")
@@ -74,12 +74,11 @@ func accountant(ctx context.Context, args []string) error {
 	return runAll(ctx, watcher.Start, serve(*control, mux))
 }
 
-// betweenPasses is how long the agent's controller waits at least until it looks at the
-// figures again.
+// betweenPasses is the shortest pause between two runs of the agent's controller.
 const betweenPasses = 250 * time.Millisecond
 
-// tellPasses has the agent's controller advertise as often as is asked for, and says how
-// long each took, in nanoseconds. Events of pods go on meanwhile.
+// tellPasses makes the agent's controller advertise a number of times and writes the duration of each run in
+// nanoseconds. Pod events continue meanwhile.
 func tellPasses(watcher *capacity.Watcher) http.HandlerFunc {
 	objects := &memory{}
 	advertises := advertisement.New(objects, objects, watcher, &events.FakeRecorder{}, advertisement.Options{
@@ -105,12 +104,11 @@ func tellPasses(watcher *capacity.Watcher) http.HandlerFunc {
 				return
 			}
 		}
-		_ = json.NewEncoder(w).Encode(took) // who asked may have gone
+		_ = json.NewEncoder(w).Encode(took) // the client may have gone
 	}
 }
 
-// hasty is a clock that is a while later whenever it is looked at, so that every pass is
-// due to advertise.
+// hasty is a clock that advances at every reading, so that every run must advertise.
 type hasty struct{ now time.Time }
 
 func (h *hasty) Now() time.Time {
@@ -120,8 +118,8 @@ func (h *hasty) Now() time.Time {
 
 func (h *hasty) Since(t time.Time) time.Duration { return h.now.Sub(t) }
 
-// memory is the agent's cache, in which is an Advertisement and nothing else, and a broker
-// that takes everything. Reading makes a copy, as the cache does.
+// memory stands for the agent's cache, which contains only an Advertisement, and for a broker that accepts
+// everything. Reads return copies, like the cache.
 type memory struct {
 	client.Client
 	advertisement *agentv1alpha1.Advertisement
@@ -163,7 +161,7 @@ func (m *memory) keep(obj client.Object) error {
 	return nil
 }
 
-// status is that of the Advertisement, which is patched and nothing else.
+// status patches the status of the Advertisement.
 type status struct {
 	client.SubResourceWriter
 	memory *memory

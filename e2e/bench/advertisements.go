@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// handshakes are made at once.
+	// handshakes is the number of concurrent TLS handshakes.
 	handshakes = 64
-	// settling is how many intervals all clusters may take to be shown.
+	// settling is the number of intervals until all clusters must be shown.
 	settling = 30
 )
 
-// advertisements have a large fleet say again what it has, each cluster on a connection
-// of its own, with the real broker.
+// advertisements measures a large fleet that repeats its advertisements, each cluster on its own connection to the
+// real broker.
 var advertisements = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	broker, err := at.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -39,7 +39,7 @@ var advertisements = atSite(func(ctx context.Context, s settings, t *table, at *
 	if err := fleet.all(ctx, sequence); err != nil {
 		return err
 	}
-	// Until everything is shown they go on.
+	// The fleet advertises until everything is shown.
 	writes, err := at.settle(ctx, s, func(ctx context.Context) error {
 		sequence++
 		return fleet.spread(ctx, sequence, s.interval)
@@ -86,7 +86,7 @@ var advertisements = atSite(func(ctx context.Context, s settings, t *table, at *
 	return nil
 })
 
-// fleet is clusters with an agent each.
+// fleet is a number of clusters, each with an agent.
 type fleet []*caller
 
 func (s *site) fleet(clusters int, url string) (fleet, error) {
@@ -100,7 +100,7 @@ func (s *site) fleet(clusters int, url string) (fleet, error) {
 	return f, nil
 }
 
-// all advertise as soon as the broker takes it.
+// all makes the whole fleet advertise as fast as the broker accepts it.
 func (f fleet) all(ctx context.Context, sequence int64) error {
 	var (
 		advertising sync.WaitGroup
@@ -117,7 +117,7 @@ func (f fleet) all(ctx context.Context, sequence int64) error {
 	return errors.Join(failed...)
 }
 
-// spread has all advertise once, at even distances within an interval.
+// spread makes the whole fleet advertise once, evenly over an interval.
 func (f fleet) spread(ctx context.Context, sequence int64, interval time.Duration) error {
 	var (
 		advertising sync.WaitGroup
@@ -133,8 +133,7 @@ func (f fleet) spread(ctx context.Context, sequence int64, interval time.Duratio
 	return errors.Join(failed...)
 }
 
-// settle goes on with something until all clusters are shown and nothing is written any
-// more, and returns how many writes there were.
+// settle repeats meanwhile until all clusters are shown and nothing more is written. It returns the number of writes.
 func (s *site) settle(ctx context.Context, set settings, meanwhile func(context.Context) error) (int64, error) {
 	for range settling {
 		before, err := s.writes(ctx)
@@ -160,7 +159,7 @@ func (s *site) settle(ctx context.Context, set settings, meanwhile func(context.
 	return 0, fmt.Errorf("clusters are still being shown after %s", settling*set.interval)
 }
 
-// writes are the requests by which somebody changed something in the API server.
+// writes returns the number of requests that changed something in the API server.
 func (s *site) writes(ctx context.Context) (int64, error) {
 	all, err := kubernetes.NewForConfig(s.plane.RESTConfig())
 	if err != nil {
@@ -185,8 +184,7 @@ func (s *site) writes(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
-// countsWrites is whether a line of metrics counts writes that are not the API server's
-// own: it keeps leases for itself.
+// countsWrites reports whether a metric counts writes by clients. The API server itself writes leases.
 func countsWrites(line string) bool {
 	if !strings.HasPrefix(line, "apiserver_request_total{") || strings.Contains(line, `resource="leases"`) {
 		return false

@@ -29,9 +29,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// agent is what keeping account of a large cluster takes.
+// agent measures the cost of accounting for a large cluster.
 var agent = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
-	kubeconfig, err := at.populate(s)
+	kubeconfig, err := at.startPopulation(s)
 	if err != nil {
 		return err
 	}
@@ -44,9 +44,9 @@ var agent = atSite(func(ctx context.Context, s settings, t *table, at *site) err
 // large is the ID of the large cluster.
 const large = "large"
 
-// populate has the control plane of the site look like that of a large cluster, to who
-// reads this kubeconfig. It does not ask who that is.
-func (s *site) populate(set settings) (kubeconfig string, err error) {
+// startPopulation returns a kubeconfig with which the site's control plane looks like that of a large cluster. It
+// needs no credentials.
+func (s *site) startPopulation(set settings) (kubeconfig string, err error) {
 	config := s.plane.RESTConfig()
 	transport, err := rest.TransportFor(config)
 	if err != nil {
@@ -77,8 +77,7 @@ func (s *site) populate(set settings) (kubeconfig string, err error) {
 	return kubeconfig, clientcmd.WriteToFile(*c, kubeconfig)
 }
 
-// accounting compares the agent's accounts with a plain informer's cache, and has the
-// agent's controller advertise.
+// accounting compares the agent's accounting with a plain informer's cache, and measures the agent's controller.
 func (s *site) accounting(ctx context.Context, set settings, t *table, kubeconfig string) error {
 	accounts, err := s.startAccountant(ctx, "accounts", "-kubeconfig="+kubeconfig)
 	if err != nil {
@@ -119,10 +118,10 @@ func (s *site) startAccountant(ctx context.Context, name string, args ...string)
 		return nil, err
 	}
 	r := &server{control: "http://" + control}
-	return r, s.launch(ctx, r, process.Spec{Name: name, Path: self, Args: append([]string{accountantCommand, "-control=" + control}, args...)})
+	return r, s.startServer(ctx, r, process.Spec{Name: name, Path: self, Args: append([]string{accountantCommand, "-control=" + control}, args...)})
 }
 
-// passes are how long so many advertisements took.
+// passes returns the durations of n advertisements.
 func (r *server) passes(ctx context.Context, n int) ([]time.Duration, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.control+"/advertise?n="+strconv.Itoa(n), nil)
 	if err != nil {
@@ -135,7 +134,7 @@ func (r *server) passes(ctx context.Context, n int) ([]time.Duration, error) {
 	return *took, nil
 }
 
-// residence is what the real agent takes of the machine, once it has advertised.
+// residence measures the memory and CPU of the real agent after it has advertised.
 func (s *site) residence(ctx context.Context, set settings, t *table, kubeconfig string) error {
 	broker, err := s.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -148,7 +147,7 @@ func (s *site) residence(ctx context.Context, set settings, t *table, kubeconfig
 	if err != nil {
 		return err
 	}
-	err = await(ctx, patience, func(ctx context.Context) (bool, error) {
+	err = awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
 		err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: large}, &brokerv1alpha1.ClusterAdvertisement{})
 		return err == nil, client.IgnoreNotFound(err)
 	})
@@ -170,7 +169,7 @@ func (s *site) residence(ctx context.Context, set settings, t *table, kubeconfig
 	return nil
 }
 
-// installLiqo makes the kinds that an agent reads where Liqo is installed, without Liqo.
+// installLiqo installs the CRDs of Liqo that an agent reads, without Liqo.
 func (s *site) installLiqo(ctx context.Context) error {
 	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()
 	if err != nil {
@@ -195,7 +194,7 @@ func (s *site) installLiqo(ctx context.Context) error {
 	})
 }
 
-// startAgent runs the real agent, as the chart does.
+// startAgent runs the real agent with the chart's arguments.
 func (s *site) startAgent(ctx context.Context, kubeconfig, broker string) (*server, error) {
 	path, err := agentBinary()
 	if err != nil {
@@ -205,7 +204,7 @@ func (s *site) startAgent(ctx context.Context, kubeconfig, broker string) (*serv
 	if err != nil {
 		return nil, err
 	}
-	certificates, err := s.save(pair)
+	certificates, err := s.saveCertificate(pair)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +213,7 @@ func (s *site) startAgent(ctx context.Context, kubeconfig, broker string) (*serv
 		return nil, err
 	}
 	r := &server{control: "http://" + health + "/readyz"}
-	return r, s.launch(ctx, r, process.Spec{
+	return r, s.startServer(ctx, r, process.Spec{
 		Name: "agent", Path: path, Env: []string{"POD_NAMESPACE=" + namespace},
 		Args: []string{
 			"--kubeconfig=" + kubeconfig, "--broker-url=" + broker, "--broker-cert-path=" + certificates,
@@ -223,7 +222,7 @@ func (s *site) startAgent(ctx context.Context, kubeconfig, broker string) (*serv
 	})
 }
 
-// memoryOf is what a process has of the machine's memory, now and at most so far, in MiB.
+// memoryOf returns the resident memory of a process, current and peak, in MiB.
 func memoryOf(pid int) (resident, peak float64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -234,7 +233,7 @@ func memoryOf(pid int) (resident, peak float64, err error) {
 		if len(fields) != 3 {
 			continue
 		}
-		kib, _ := strconv.ParseFloat(fields[1], 64) // other lines have three words, too
+		kib, _ := strconv.ParseFloat(fields[1], 64) // other lines may have three words too
 		switch fields[0] {
 		case "VmRSS:":
 			resident = kib / 1024

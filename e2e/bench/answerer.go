@@ -25,15 +25,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// answererCommand has this program be the answer path of a broker: its book, its
-// journal and its REST server with mTLS, and no controllers.
+// answererCommand runs this program as the request path of a broker: its book, its journal and its REST server with
+// mTLS, without controllers.
 const answererCommand = "answerer"
 
-// unlimited lifts the limits of requests and the budgets of a cluster: a few clusters stand
-// for many.
+// unlimited lifts rate limits and budgets, because a few clusters stand for many.
 const unlimited = 1 << 20
 
-func answerer(ctx context.Context, args []string) error {
+func runAnswerer(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet(answererCommand, flag.ContinueOnError)
 	kubeconfig := flags.String("kubeconfig", "", "cluster that holds the journal")
 	namespace := flags.String("namespace", "", "namespace of the journal")
@@ -51,7 +50,7 @@ func answerer(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// The lines are written as the broker writes them, and cost what they cost.
+	// Log lines are written as in the broker, because they cost time.
 	log := zap.New()
 	b := broker.New(broker.Options{Store: store, Log: log, Now: time.Now})
 	set := broker.DefaultConfig()
@@ -66,7 +65,7 @@ func answerer(ctx context.Context, args []string) error {
 	return runAll(ctx, b.Run, rest.Start, controlServer(b, *control, log), forget(b.Feed().Reservations), forget(b.Feed().Clusters))
 }
 
-// forget takes what changed, as controllers do, and shows it nowhere.
+// forget consumes changes, like controllers, without showing them.
 func forget(changes func(context.Context) ([]string, error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {
@@ -77,7 +76,7 @@ func forget(changes func(context.Context) ([]string, error)) func(context.Contex
 	}
 }
 
-// runAll ends with the first that ends.
+// runAll runs all parts until the first one ends.
 func runAll(ctx context.Context, parts ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -93,7 +92,7 @@ func runAll(ctx context.Context, parts ...func(context.Context) error) error {
 	return err
 }
 
-// controlServer answers the program that measures.
+// controlServer receives the commands of the measuring program.
 func controlServer(b *broker.Broker, address string, log logr.Logger) func(context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -120,21 +119,21 @@ func controlServer(b *broker.Broker, address string, log logr.Logger) func(conte
 	return serve(address, mux)
 }
 
-// tellHeap says how many bytes of the heap are in use.
+// tellHeap writes the number of heap bytes in use.
 func tellHeap(w http.ResponseWriter, _ *http.Request) {
-	// What the first collection finds finalizers of goes with the second.
+	// The second collection frees objects whose finalizers the first one ran.
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	_ = json.NewEncoder(w).Encode(m.HeapAlloc) // who asked may have gone
+	_ = json.NewEncoder(w).Encode(m.HeapAlloc) // the client may have gone
 }
 
 // serve answers at an address until ctx ends.
 func serve(address string, handler http.Handler) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: time.Second}
-		defer context.AfterFunc(ctx, func() { _ = s.Close() })() // nothing that is under way is of use then
+		defer context.AfterFunc(ctx, func() { _ = s.Close() })() // requests in progress have no use then
 		if err := s.ListenAndServe(); ctx.Err() == nil {
 			return err
 		}
@@ -142,24 +141,24 @@ func serve(address string, handler http.Handler) func(context.Context) error {
 	}
 }
 
-// crowd is clusters that speak to the broker without connections.
+// crowd calls the broker for many clusters, without connections.
 type crowd struct {
 	b *broker.Broker
-	// agents is how many of them advertise.
+	// agents is how many of the clusters advertise.
 	agents int
 }
 
-// atOnce is how many calls of a command are under way at once.
+// atOnce is the number of concurrent calls of a command.
 const atOnce = 512
 
-// each calls do for 0 to n-1.
-func each(n int, do func(i int) error) error {
+// forEach calls do concurrently for 0 to n-1.
+func forEach(n int, do func(i int) error) error {
 	var calling sync.WaitGroup
 	failed := make([]error, atOnce)
 	for caller := range atOnce {
 		calling.Go(func() {
 			for i := caller; i < n && failed[caller] == nil; i += atOnce {
-				failed[caller] = insist(func() error { return do(i) })
+				failed[caller] = retryWhileUnavailable(func() error { return do(i) })
 			}
 		})
 	}
@@ -167,8 +166,8 @@ func each(n int, do func(i int) error) error {
 	return errors.Join(failed...)
 }
 
-// insist repeats what is refused only because the journal cannot be written just now.
-func insist(call func() error) error {
+// retryWhileUnavailable repeats a call while the journal cannot be written.
+func retryWhileUnavailable(call func() error) error {
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		err := call()
 		if err == nil || fault.ReasonOf(err) != fault.Unavailable || time.Since(began) > patience {
@@ -177,13 +176,13 @@ func insist(call func() error) error {
 	}
 }
 
-// lend has so many clusters without agents offer capacity.
+// lend offers the capacity of clusters without agents.
 func (c *crowd) lend(ctx context.Context, clusters int) error {
 	whole, err := wire.ToAmounts(v1.Amounts{"cpu": wholeCPU, "memory": wholeMemory})
 	if err != nil {
 		return err
 	}
-	return each(clusters, func(i int) error {
+	return forEach(clusters, func(i int) error {
 		return c.b.OfferManifest(ctx, &ledger.Offer{
 			ClusterID: clusterID(i), Endpoint: "https://" + clusterID(i) + ".example:6443", Capacity: whole, Allocatable: whole,
 			Cost:   &ledger.Cost{CPU: cpuPrice, Memory: memoryPrice, Currency: "EUR"},
@@ -192,25 +191,25 @@ func (c *crowd) lend(ctx context.Context, clusters int) error {
 	})
 }
 
-// advertise has so many agents speak for their clusters.
+// advertise advertises for clusters with agents.
 func (c *crowd) advertise(ctx context.Context, clusters int) error {
 	c.agents = clusters
-	return each(clusters, func(i int) error {
+	return forEach(clusters, func(i int) error {
 		_, err := c.b.PublishAdvertisement(ctx, clusterID(i), advertisementOf(clusterID(i), time.Now().UnixNano()))
 		return err
 	})
 }
 
-// fill has so many reservations granted, and acknowledged. Who lends goes on to advertise.
+// fill requests reservations and acknowledges them. Providers keep advertising meanwhile.
 func (c *crowd) fill(ctx context.Context, reservations int) error {
 	filling, filled := context.WithCancel(ctx)
 	defer filled()
 	go func() {
 		for sleep(filling, advertiseEvery); filling.Err() == nil; sleep(filling, advertiseEvery) {
-			_ = c.advertise(ctx, c.agents) // without it what is filled is refused
+			_ = c.advertise(ctx, c.agents) // otherwise filling fails
 		}
 	}()
-	return each(reservations, func(i int) error {
+	return forEach(reservations, func(i int) error {
 		requester, key := keyOf(i)
 		for {
 			r, err := c.b.RequestReservation(ctx, requester, key, oneCPU())
@@ -224,15 +223,15 @@ func (c *crowd) fill(ctx context.Context, reservations int) error {
 			if fault.ReasonOf(err) != fault.Conflict {
 				return err
 			}
-			// It came too late, and another cluster has it now.
+			// The acknowledgement was late, and another cluster has the reservation now.
 		}
 	})
 }
 
-// advertiseEvery is well within what a broker takes for silence.
+// advertiseEvery is well below the time after which a broker considers a cluster silent.
 const advertiseEvery = 30 * time.Second
 
-// keyOf is who asked for a reservation of fill, and with which key.
+// keyOf returns the requester and the key of a reservation of fill.
 func keyOf(i int) (requester, key string) {
 	return fmt.Sprintf("client-%d", i%atOnce), fmt.Sprintf("request-%d", i)
 }

@@ -14,14 +14,13 @@ import (
 
 const manyClients = 32
 
-// answers compares a durable reservation over mTLS with the bare create of the
-// Reservation that would say the same.
+// answers compares a durable reservation over mTLS with creating a Reservation of the same content in the API server.
 var answers = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	broker, err := at.startAnswerer(ctx)
 	if err != nil {
 		return err
 	}
-	if err := broker.tell(ctx, "lend", s.lenders); err != nil {
+	if err := broker.sendCommand(ctx, "lend", s.lenders); err != nil {
 		return err
 	}
 	clusters, err := at.connectAll(manyClients, "client", broker.url)

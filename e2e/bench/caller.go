@@ -13,8 +13,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// caller is a cluster that makes single calls: nothing is repeated by itself, and there
-// is one connection.
+// caller is a cluster that makes single calls, without retries, on one connection.
 type caller struct {
 	id        string
 	api       *v1.Client
@@ -40,12 +39,12 @@ func (s *site) caller(id, url string) (*caller, error) {
 	return c, err
 }
 
-// answerOf reads what a call got, where it is what was asked for.
+// answerOf decodes the answer to a call, or returns an error for an unexpected status.
 func answerOf[T any](response *http.Response, err error) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }() // it was read, or is of no use
+	defer func() { _ = response.Body.Close() }() // it was read, or has no use
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err
@@ -72,14 +71,14 @@ func (c *caller) advertise(ctx context.Context, sequence int64) error {
 }
 
 const (
-	// knockers try at once, each so often.
+	// knockers is the number of concurrent attempts, and knockEvery their interval.
 	knockers   = 16
 	knockEvery = 80 * time.Millisecond
-	// unanswered is how long a call may hang that nobody will answer.
+	// unanswered is how long a call to a dead broker may hang.
 	unanswered = 2 * time.Second
 )
 
-// knock tries to reserve until a broker grants it, and says when it did.
+// knock tries to reserve until a broker grants it, and returns that time.
 func (s *site) knock(ctx context.Context, url, as string) (time.Time, error) {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
@@ -94,7 +93,7 @@ func (s *site) knock(ctx context.Context, url, as string) (time.Time, error) {
 		}
 		knocking.Go(func() {
 			for ctx.Err() == nil {
-				// They take turns.
+				// The attempts are evenly spaced.
 				sleep(ctx, knockEvery*time.Duration(i+1)/knockers)
 				one, cancel := context.WithTimeout(ctx, unanswered)
 				_, err := c.reserve(one, fmt.Sprintf("knock-%d", time.Now().UnixNano()))

@@ -13,11 +13,11 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// copies fill etcd with objects as the broker shows them, past the API server, which
-// would take minutes for as many.
+// copies fill etcd with objects like those of the broker. They bypass the API server, which would need minutes for
+// them.
 type copies struct {
 	etcd string
-	// cluster and reservation are a sample of each, as stored.
+	// cluster and reservation are one sample of each.
 	cluster, reservation sample
 }
 
@@ -27,7 +27,7 @@ type sample struct {
 	key, value []byte
 }
 
-// samples has the real broker show a cluster and a reservation.
+// samples lets the real broker create a cluster's and a reservation's object, and reads them.
 func (s *site) samples(ctx context.Context) (*copies, error) {
 	broker, err := s.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *site) samples(ctx context.Context) (*copies, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = await(ctx, patience, func(ctx context.Context) (bool, error) {
+	err = awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
 		var reservation brokerv1alpha1.Reservation
 		var cluster brokerv1alpha1.ClusterAdvertisement
 		err := errors.Join(
@@ -69,7 +69,7 @@ func (s *site) samples(ctx context.Context) (*copies, error) {
 	return c, err
 }
 
-// keyValue is a part of etcd's API, whose bytes are in base64 as those of Go's JSON.
+// keyValue is a message of etcd's API, with bytes in base64 as in Go's JSON.
 type keyValue struct {
 	Key   []byte `json:"key"`
 	Value []byte `json:"value,omitempty"`
@@ -89,14 +89,14 @@ func (c *copies) read(ctx context.Context, resource, name string) (sample, error
 	return sample{name, key, found.KVs[0].Value}, nil
 }
 
-// copy is the sample under another name of the same length.
+// copy returns the sample under another name of the same length.
 func (s sample) copy(i int) keyValue {
 	name := fmt.Sprintf("copy-%0*d", len(s.name)-len("copy-"), i)
 	rename := func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(s.name), []byte(name)) }
 	return keyValue{rename(s.key), rename(s.value)}
 }
 
-// inTransaction is how many writes etcd takes at once.
+// inTransaction is the number of writes that etcd accepts at once.
 const inTransaction = 128
 
 func (c *copies) write(ctx context.Context, s settings) error {

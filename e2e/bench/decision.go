@@ -14,13 +14,13 @@ import (
 
 const gib = 1 << 30
 
-// decisions takes them alone, in markets of growing size.
-func decisions(_ context.Context, s settings, t *table) error {
+// measureDecisions measures decisions alone, in markets of growing size.
+func measureDecisions(_ context.Context, s settings, t *table) error {
 	for _, clusters := range []int{10, 50, 100, 1_000, 10_000} {
 		if clusters > s.clusters {
 			break
 		}
-		m, err := market(clusters)
+		m, err := randomMarket(clusters)
 		if err != nil {
 			return err
 		}
@@ -58,8 +58,8 @@ func amounts(cores, memory int64) quantity.Amounts {
 	return quantity.Amounts{corev1.ResourceCPU: cores * 1000, corev1.ResourceMemory: memory * gib}
 }
 
-// market is the same for the same number of clusters.
-func market(clusters int) (*decision.Market, error) {
+// randomMarket returns a random market, always the same one for a number of clusters.
+func randomMarket(clusters int) (*decision.Market, error) {
 	random, m := rand.New(rand.NewPCG(1, uint64(clusters))), decision.NewMarket()
 	for i := range clusters {
 		cores, memory, kept := 64+random.Int64N(512), 256+random.Int64N(2048), random.Float64()

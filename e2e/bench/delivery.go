@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// providers have agents that wait for instructions and acknowledge them at once.
+	// providers is the number of agents that poll for instructions and acknowledge them at once.
 	providers = 20
-	// askers ask one after the other each.
+	// askers is the number of clusters that request reservations one after the other.
 	askers = 4
 )
 
-// delivery is how long after the answer to the requester the provider's agent has its
-// instruction, with the real broker.
+// delivery measures the time from the answer to the requester until the provider's agent has its instruction, with
+// the real broker.
 var delivery = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	broker, err := at.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -43,9 +43,9 @@ var delivery = atSite(func(ctx context.Context, s settings, t *table, at *site) 
 		}
 		agencies.Go(func() { arrivals.follow(polling, agent) })
 	}
-	asked, answered, err := ask(ctx, clusters, s.grants)
+	asked, answered, err := requestAll(ctx, clusters, s.grants)
 	if err == nil {
-		err = await(ctx, patience, func(context.Context) (bool, error) { return arrivals.count() == len(answered), nil })
+		err = awaitCondition(ctx, patience, func(context.Context) (bool, error) { return arrivals.count() == len(answered), nil })
 	}
 	stop()
 	agencies.Wait()
@@ -63,9 +63,8 @@ var delivery = atSite(func(ctx context.Context, s settings, t *table, at *site) 
 	return nil
 })
 
-// ask has clusters reserve one after the other, and says when each reservation was asked
-// for and answered.
-func ask(ctx context.Context, clusters []*httptransport.Transport, reservations int) (asked, answered map[string]time.Time, err error) {
+// requestAll makes clusters reserve one after the other. It returns when each reservation was requested and answered.
+func requestAll(ctx context.Context, clusters []*httptransport.Transport, reservations int) (asked, answered map[string]time.Time, err error) {
 	var (
 		mu     sync.Mutex
 		asking sync.WaitGroup
@@ -92,7 +91,7 @@ func ask(ctx context.Context, clusters []*httptransport.Transport, reservations 
 	return asked, answered, errors.Join(failed...)
 }
 
-// arrivals are when reservations were first heard of.
+// arrivals are the times at which reservations first appeared.
 type arrivals struct {
 	mu     sync.Mutex
 	at     map[string]time.Time
@@ -105,7 +104,7 @@ func (a *arrivals) count() int {
 	return len(a.at)
 }
 
-// note is whether it is the first time.
+// note records the time of a reservation's first appearance, and reports whether it was the first.
 func (a *arrivals) note(name string, when time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,7 +115,7 @@ func (a *arrivals) note(name string, when time.Time) bool {
 	return true
 }
 
-// follow is an agent that waits for instructions and acknowledges them.
+// follow acts as an agent that polls for instructions and acknowledges them.
 func (a *arrivals) follow(ctx context.Context, agent *httptransport.Transport) {
 	cursor := ""
 	for ctx.Err() == nil {

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// leaseName is that of the replicas' lease.
+	// leaseName is the name of the replicas' lease.
 	leaseName = "liqo-resource-broker"
-	// held reservations are in the book when its keeper dies.
+	// held is the number of reservations in the book when the leader is killed.
 	held = 2000
 )
 
-// failover is how long after the other replica has the lease it answers, where the
-// leader was killed.
+// failover measures the time from the lease's change of holder until the new leader answers, after the old one was
+// killed.
 var failover = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	var replicas []*server
 	for i := range 2 {
@@ -39,7 +39,7 @@ var failover = atSite(func(ctx context.Context, s settings, t *table, at *site) 
 	if err != nil {
 		return err
 	}
-	if _, _, err := ask(ctx, agents, min(held, s.backlog)); err != nil {
+	if _, _, err := requestAll(ctx, agents, min(held, s.backlog)); err != nil {
 		return err
 	}
 	var gaps, detections []time.Duration
@@ -79,7 +79,7 @@ var failover = atSite(func(ctx context.Context, s settings, t *table, at *site) 
 
 // leader waits until one of the replicas holds the lease.
 func (s *site) leader(ctx context.Context, replicas []*server) (leader *server, err error) {
-	err = await(ctx, patience, func(ctx context.Context) (bool, error) {
+	err = awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
 		var lease coordinationv1.Lease
 		if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, &lease); err != nil {
 			return false, client.IgnoreNotFound(err)

@@ -15,18 +15,17 @@ import (
 )
 
 const (
-	// honestClients reserve one after the other, at a rate that no limit stops.
+	// honestClients reserve one after the other, below every rate limit.
 	honestClients = 8
 	honestPause   = 40 * time.Millisecond
-	// hostileCallers send at once what is large or takes many times its size.
+	// hostileCallers concurrently send requests that are large, or that use many times their size in memory.
 	hostileCallers = 16
-	// hostilePause is between two requests of one of them: together they ask more often than
-	// one cluster may, and leave the machine to what is measured.
+	// hostilePause is the pause between two requests of one caller. Together they exceed a cluster's rate limit, but
+	// leave the machine enough time for the measurement.
 	hostilePause = 100 * time.Millisecond
 )
 
-// hostile compares what members wait for while another one attacks with what they wait for
-// otherwise.
+// hostile compares how long members wait during another member's attack and without it.
 var hostile = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	broker, err := at.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -60,14 +59,14 @@ var hostile = atSite(func(ctx context.Context, s settings, t *table, at *site) e
 		if err != nil {
 			return err
 		}
-		calm, busy = merge(calm, quiet), merge(busy, under)
+		calm, busy = mergeSlices(calm, quiet), mergeSlices(busy, under)
 	}
 	t.row("p99 of others under attack ÷ otherwise", busy.at(.99)/calm.at(.99), atMost(2, 0, ""),
 		"%.1f ms ÷ %.1f ms; %d MB of one member in %d requests", busy.at(.99), calm.at(.99), a.sent.Load()>>20, a.requests.Load())
 	return nil
 })
 
-// paceSlice has every member work, pausing between two calls, and counts the calls alone.
+// paceSlice runs the work of every member with pauses between calls, and measures only the calls.
 func paceSlice(ctx context.Context, length time.Duration, do work) (slice, error) {
 	var (
 		working sync.WaitGroup
@@ -96,12 +95,12 @@ func paceSlice(ctx context.Context, length time.Duration, do work) (slice, error
 	return out, nil
 }
 
-// attacker is one member that sends what may hurt.
+// attacker is one member that sends expensive requests.
 type attacker struct {
 	url  string
 	http *http.Client
 	sent atomic.Int64
-	// requests also numbers them.
+	// requests counts and numbers the requests.
 	requests atomic.Int64
 }
 
@@ -113,7 +112,7 @@ func (s *site) attacker(url string) (*attacker, error) {
 	return &attacker{url: url, http: &http.Client{Transport: c.transport}}, nil
 }
 
-// begin attacks until the returned function is called.
+// begin attacks until stop is called.
 func (a *attacker) begin(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var attacking sync.WaitGroup
@@ -141,19 +140,19 @@ func (a *attacker) send(ctx context.Context) {
 	}
 	request, err := http.NewRequestWithContext(ctx, method, a.url+path, bytes.NewReader(body))
 	if err != nil {
-		return // it is of no use to what is measured
+		return // the attack goes on
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := a.http.Do(request)
 	if err != nil {
 		return // refused before it was sent
 	}
-	_, _ = io.Copy(io.Discard, response.Body) // cut is fine too
+	_, _ = io.Copy(io.Discard, response.Body) // a cut connection is fine too
 	_ = response.Body.Close()
 	a.sent.Add(int64(len(body)))
 }
 
-// hostileAdvertisement names resources that nobody has, and as many placements as it may.
+// hostileAdvertisement contains new resource names and as many placements as allowed.
 func hostileAdvertisement(n int64) []byte {
 	adv := advertisementOf("evil", n)
 	adv.Capacity, adv.Allocatable = v1.Amounts{"cpu": "1"}, v1.Amounts{"cpu": "1"}
@@ -166,7 +165,7 @@ func hostileAdvertisement(n int64) []byte {
 	}
 	text, err := json.Marshal(adv)
 	if err != nil {
-		panic(err) // texts and numbers
+		panic(err) // texts and numbers cannot fail
 	}
 	return text
 }

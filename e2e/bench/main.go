@@ -1,13 +1,13 @@
-// Command bench measures what the broker promises, on a real etcd that waits for its
-// disk, a real API server and real certificates, and prints one row a figure.
+// Command bench measures the broker's performance figures. It uses a real etcd that waits for its disk, a real API
+// server and real certificates. It prints one row per figure.
 //
-//   - Where a figure is a ratio, both sides run in turns on the same control plane
-//     (ABBA), and the median over the rounds counts: a machine that has other things
-//     to do slows both down. CPU is what /proc says of all processes that took part,
-//     the clients' among them.
-//   - The answer path is measured without projection: a process of its own has the
-//     book and the REST server of the broker, and no controllers (answerer.go).
-//     Delivery, failover, advertisements and projection are those of the real broker.
+//   - Where a figure is a ratio, both sides run alternately on the same control
+//     plane (ABBA), and the median over the rounds counts. So other load on the
+//     machine slows down both. CPU time is read from /proc for all processes that
+//     took part, including the clients.
+//   - The request path is measured without controllers: a separate process has the
+//     book and the REST server of the broker (answerer.go). Delivery, failover,
+//     advertisements and projection use the real broker.
 package main
 
 import (
@@ -25,26 +25,26 @@ import (
 	"time"
 )
 
-// settings say how much is done for a figure.
+// settings are the sizes and durations of the measurements.
 type settings struct {
-	// slice is how long one side of a comparison runs at a time, and rounds how often
-	// each runs twice.
+	// slice is how long one side of a comparison runs at a time, and rounds how often each runs twice.
 	slice  time.Duration
 	rounds int
 	// clusters and reservations are the size of a large fleet.
 	clusters, reservations int
-	// interval is between two advertisements of a cluster of that fleet.
+	// interval is the time between two advertisements of a cluster of the large fleet.
 	interval time.Duration
-	// lenders are offers that never run out, where the size of the fleet does not matter.
+	// lenders is the number of clusters with abundant capacity, for studies that do not depend on the size of the
+	// fleet.
 	lenders int
-	// grants are followed to their provider, failovers are made, backlog is granted at
-	// once to be shown.
+	// grants is the number of grants in the study of delivery, failovers that of failovers, and backlog that of
+	// reservations granted at once in the study of projection.
 	grants, failovers, backlog int
-	// starts of a broker on the large fleet, and as many lists of as many objects.
+	// starts is the number of broker starts on the large fleet, and of lists of as many objects.
 	starts int
-	// peerings are made and undone by either side, twice a round.
+	// peerings is the number of peerings that each side makes, twice per round.
 	peerings int
-	// pods and nodes are those of a large cluster, podEvents happen in a second of window.
+	// pods and nodes are the size of a large cluster. podEvents is the number of pod events per second during window.
 	pods, nodes, podEvents int
 	window                 time.Duration
 }
@@ -55,14 +55,14 @@ var full = settings{
 	pods: 150_000, nodes: 5_000, podEvents: 50, window: 30 * time.Second,
 }
 
-// study measures some figures that belong together.
+// study measures some related figures.
 type study struct {
 	name string
 	run  func(ctx context.Context, s settings, t *table) error
 }
 
 var studies = []study{
-	{"decision", decisions},
+	{"decision", measureDecisions},
 	{"answers", answers},
 	{"advertisements", advertisements},
 	{"delivery", delivery},
@@ -74,10 +74,10 @@ var studies = []study{
 	{"peering", peering},
 }
 
-// roles are what this program is where a study starts it with their name.
+// roles are the commands with which a study starts this program as another process.
 var roles = map[string]func(ctx context.Context, args []string) error{
-	answererCommand:   answerer,
-	accountantCommand: accountant,
+	answererCommand:   runAnswerer,
+	accountantCommand: runAccountant,
 }
 
 func main() {
@@ -99,13 +99,13 @@ func command(ctx context.Context, args []string) error {
 	flags.IntVar(&s.rounds, "rounds", s.rounds, "rounds of each comparison")
 	flags.IntVar(&s.clusters, "clusters", s.clusters, "clusters of a large fleet")
 	flags.IntVar(&s.reservations, "reservations", s.reservations, "reservations of a large fleet")
-	flags.IntVar(&s.backlog, "backlog", s.backlog, "reservations that wait to be shown")
-	flags.IntVar(&s.peerings, "peerings", s.peerings, "peerings made and undone by either side, twice a round")
+	flags.IntVar(&s.backlog, "backlog", s.backlog, "reservations granted at once in the study of projection")
+	flags.IntVar(&s.peerings, "peerings", s.peerings, "peerings that each side makes, twice per round")
 	flags.IntVar(&s.pods, "pods", s.pods, "pods of a large cluster")
 	flags.IntVar(&s.nodes, "nodes", s.nodes, "nodes of a large cluster")
-	flags.DurationVar(&s.window, "window", s.window, "how long the agent of a large cluster is looked at")
-	only := flags.String("run", "", "measure these studies alone, a regular expression; of "+strings.Join(names(), ", "))
-	page := flags.String("page", "", "write the table into this page too, in place of the one that is there")
+	flags.DurationVar(&s.window, "window", s.window, "how long the agent of a large cluster is measured")
+	only := flags.String("run", "", "regular expression of the studies to run, among "+strings.Join(names(), ", "))
+	page := flags.String("page", "", "also replace the table in this page")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func command(ctx context.Context, args []string) error {
 	if err = errors.Join(err, removeBinary()); err != nil || *page == "" {
 		return err
 	}
-	return keep(*page, table.String())
+	return writeTable(*page, table.String())
 }
 
 func names() []string {
@@ -132,10 +132,10 @@ func names() []string {
 	return out
 }
 
-// measure prints the table to out and what is being done to log.
+// measure writes the table to out and the progress to log.
 func measure(ctx context.Context, s settings, chosen *regexp.Regexp, out, log io.Writer) error {
 	began := time.Now()
-	fmt.Fprintf(out, "Commit %s, %d cores (%s), load average %s when it began.\n\n", commit(ctx), runtime.NumCPU(), processor(), loadAverage())
+	fmt.Fprintf(out, "Commit %s, %d cores (%s), load average %s when it began.\n\n", describeCommit(ctx), runtime.NumCPU(), processorModel(), loadAverage())
 	t := newTable(out)
 	for _, study := range studies {
 		if !chosen.MatchString(study.name) {

@@ -16,14 +16,14 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// What every cluster has: more than all reservations of a study together.
+// Capacity of every cluster: more than all reservations of a study together.
 const (
 	wholeCPU, wholeMemory = "1000000", "1000Ti"
 	cpuPrice, memoryPrice = "0.042", "0.0051"
 )
 
-// advertisementOf is a cluster's word. Its own pods come and go: what they request
-// moves by less than is worth a record.
+// advertisementOf returns a cluster's advertisement. The requests of its own pods vary by less than is worth a
+// record.
 func advertisementOf(id string, sequence int64) *v1.Advertisement {
 	whole := v1.Amounts{"cpu": wholeCPU, "memory": wholeMemory}
 	adv := &v1.Advertisement{
@@ -39,8 +39,7 @@ func advertisementOf(id string, sequence int64) *v1.Advertisement {
 	return adv
 }
 
-// manifestOf is the same written by hand: nobody has to acknowledge what is reserved
-// there.
+// manifestOf returns the same offer as a manifest, for which reservations need no acknowledgement.
 func manifestOf(id string) *brokerv1alpha1.ClusterAdvertisement {
 	obj := &brokerv1alpha1.ClusterAdvertisement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: id}}
 	obj.Spec.ClusterID = id
@@ -56,14 +55,14 @@ func oneCPU() *v1.ReservationRequest {
 	return &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}}
 }
 
-// lend has clusters without agents offer capacity through a broker that runs.
+// lend offers the capacity of clusters without agents through a running broker.
 func (s *site) lend(ctx context.Context, clusters int) error {
 	for i := range clusters {
 		if err := s.Create(ctx, manifestOf(clusterID(i))); err != nil {
 			return err
 		}
 	}
-	return await(ctx, patience, func(ctx context.Context) (bool, error) {
+	return awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
 		var offered brokerv1alpha1.ClusterAdvertisementList
 		err := s.List(ctx, &offered, client.InNamespace(namespace))
 		active := 0
@@ -76,8 +75,8 @@ func (s *site) lend(ctx context.Context, clusters int) error {
 	})
 }
 
-// tell sends a command to the control server of an answerer.
-func (r *server) tell(ctx context.Context, command string, n int) error {
+// sendCommand sends a command to the control server of an answerer.
+func (r *server) sendCommand(ctx context.Context, command string, n int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/%s?n=%d", r.control, command, n), nil)
 	if err != nil {
 		return err
@@ -86,7 +85,7 @@ func (r *server) tell(ctx context.Context, command string, n int) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }() // it was read, or is of no use
+	defer func() { _ = response.Body.Close() }() // it was read, or has no use
 	if response.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // as much as there is
 		return fmt.Errorf("%s %d: %s: %s", command, n, response.Status, why)

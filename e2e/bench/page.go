@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// The table of a page stands between these lines.
+// Lines before and after the table in a page.
 const (
 	tableBegins = "<!-- table -->\n"
 	tableEnds   = "<!-- end of table -->\n"
 )
 
-// keep writes a table into a page.
-func keep(page, table string) error {
+// writeTable replaces the table in a page.
+func writeTable(page, table string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -28,8 +28,8 @@ func keep(page, table string) error {
 	return os.WriteFile(page, []byte(before+tableBegins+"\n"+table+"\n"+tableEnds+after), 0o644)
 }
 
-// commit is what is measured.
-func commit(ctx context.Context) string {
+// describeCommit returns the measured commit.
+func describeCommit(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").Output()
 	if err != nil {
 		return "unknown"
@@ -37,8 +37,8 @@ func commit(ctx context.Context) string {
 	return strings.TrimSpace(string(out))
 }
 
-// processor is the model of the first core.
-func processor() string {
+// processorModel returns the model of the first core.
+func processorModel() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return "unknown"

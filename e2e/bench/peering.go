@@ -9,9 +9,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
 )
 
-// peering is how long it takes from asking for capacity to a Ready virtual node, beside
-// liqoctl on the same two clusters, which run with real Liqo; and with the guards of both
-// clusters beside without them.
+// peering measures the time from requesting capacity to a Ready virtual node. It compares requests with liqoctl on
+// the same two clusters, which run the real Liqo, and requests with the guards of both clusters to requests without.
 func peering(ctx context.Context, s settings, t *table) (err error) {
 	dir, err := os.MkdirTemp("", "peering-")
 	if err != nil {

@@ -27,19 +27,18 @@ import (
 //go:embed samples
 var samples embed.FS
 
-// heartbeat is how often a kubelet writes the status of its node though nothing changed.
+// heartbeat is the interval at which a kubelet writes an unchanged status of its node.
 const heartbeat = 5 * time.Minute
 
-// unbound is how pods are asked for that have no node.
+// unbound is the field selector for pods without a node.
 const unbound = "spec.nodeName=,status.phase=Pending"
 
-// population is the nodes and pods of a large cluster, in front of an API server that
-// answers everything else. They are made up as they are read and kept nowhere. It speaks
-// to readers that ask for a stream of what there is, as clients of Kubernetes 1.35 do, and
-// for protobuf.
+// population simulates the nodes and pods of a large cluster in front of an API server that answers everything else.
+// Objects are generated when they are read, and never stored. It serves streaming lists in protobuf, as clients of
+// Kubernetes 1.35 request them.
 type population struct {
 	nodes, pods int
-	// rate is how many events of pods there are in a second.
+	// rate is the number of pod events per second.
 	rate int
 	rest http.Handler
 
@@ -61,15 +60,15 @@ func newPopulation(s settings, rest http.Handler) (*population, error) {
 	return p, nil
 }
 
-// kind is the objects at one path.
+// kind is the set of objects at one path.
 type kind struct {
 	count int
-	// object with a number, as it is at first.
+	// object returns the initial object with a number.
 	object func(i int) runtime.Object
-	// event with a number, and how long there is between two.
+	// event returns the event with a number; every is the time between two events.
 	event func(k int) watch.Event
 	every time.Duration
-	// marker is an empty object, to say that all were told.
+	// marker returns the empty object that ends the initial list.
 	marker func(meta metav1.ObjectMeta) runtime.Object
 }
 
@@ -93,8 +92,7 @@ func (p *population) kind(path string, query url.Values) (kind, bool) {
 	return kind{}, false
 }
 
-// ServeHTTP leaves to the API server what asks for some by their labels: none of these
-// have such.
+// ServeHTTP passes requests with label selectors on to the API server: no simulated object has labels.
 func (p *population) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	k, ours := p.kind(r.URL.Path, query)
@@ -121,16 +119,16 @@ func (p *population) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if query.Get("sendInitialEvents") == "true" {
 		told = firstVersion
 		if k.all(ctx, out) != nil {
-			return // nobody reads
+			return // the client has gone
 		}
 	}
 	k.follow(ctx, out, told-firstVersion)
 }
 
-// firstVersion is the resource version before the first event; each adds one.
+// firstVersion is the resource version before the first event. Each event increments it.
 const firstVersion = 1
 
-// all tells every object.
+// all writes every object.
 func (k kind) all(ctx context.Context, out *stream) error {
 	for i := range k.count {
 		if err := errors.Join(ctx.Err(), out.tell(watch.Event{Type: watch.Added, Object: k.object(i)})); err != nil {
@@ -143,7 +141,7 @@ func (k kind) all(ctx context.Context, out *stream) error {
 	})})
 }
 
-// follow tells events, the first of which is that with number next.
+// follow writes events, starting with number next.
 func (k kind) follow(ctx context.Context, out *stream, next int) {
 	ticks := time.NewTicker(k.every)
 	defer ticks.Stop()
@@ -162,8 +160,8 @@ func (k kind) follow(ctx context.Context, out *stream, next int) {
 	}
 }
 
-// podEvent has one pod after the other replaced by one elsewhere: it ends, is gone, its
-// successor is bound, and runs.
+// podEvent replaces one pod after the other by one on another node: it ends, it is deleted, its successor is bound,
+// and it runs.
 func (p *population) podEvent(k int) watch.Event {
 	i, generation := k/4%p.pods, k/4/p.pods
 	switch k % 4 {
@@ -182,8 +180,8 @@ func (p *population) podEvent(k int) watch.Event {
 	}
 }
 
-// unboundEvent has each of those successors be there before it is bound, which to who
-// watches pods without a node is its end.
+// unboundEvent makes each of these successors appear before it is bound. Binding ends it for a watch on pods without
+// a node.
 func (p *population) unboundEvent(k int) watch.Event {
 	i, generation := k/2%p.pods, k/2/p.pods
 	pod := p.podAt(i, generation+1)
@@ -198,7 +196,7 @@ func (p *population) nodeEvent(k int) watch.Event {
 	return watch.Event{Type: watch.Modified, Object: p.nodeAt(k % p.nodes)}
 }
 
-// podAt is one of a cluster's pods, or of those that took its place.
+// podAt returns one of a cluster's pods, or one of its successors.
 func (p *population) podAt(i, generation int) *corev1.Pod {
 	pod := p.pod.DeepCopy()
 	pod.Namespace = fmt.Sprintf("shop-%02d", i%40)
@@ -211,7 +209,7 @@ func (p *population) podAt(i, generation int) *corev1.Pod {
 	return pod
 }
 
-// requestsOf a pod are a twentieth of a core to one, and 64 MiB to 4 GiB.
+// requestsOf returns the requests of a pod: 0.05 to 1 core, and 64 MiB to 4 GiB.
 func requestsOf(i int) corev1.ResourceList {
 	random := rand.New(rand.NewPCG(1, uint64(i)))
 	return corev1.ResourceList{
@@ -245,4 +243,4 @@ func newStream(w http.ResponseWriter) *stream {
 
 func (s *stream) tell(e watch.Event) error { return s.Encode(&e) }
 
-func (s *stream) flush() { _ = http.NewResponseController(s.response).Flush() } // the next write says so, if nobody reads
+func (s *stream) flush() { _ = http.NewResponseController(s.response).Flush() } // if the client has gone, the next write fails

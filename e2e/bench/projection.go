@@ -16,14 +16,14 @@ import (
 const (
 	// burst is how many requests a cluster may send at once: see the server's limits.
 	burst = 100
-	// pace of a broker that is busy and not behind, in reservations a second.
+	// pace is the load of a busy broker that is not behind, in reservations per second.
 	pace = 40
-	// paced is for how long.
+	// paced is the duration of that load.
 	paced = 10 * time.Second
 )
 
-// projection shows reservations as objects, with the real broker: how far behind it is
-// under a steady load, and how long it takes for what was granted all at once.
+// projection measures how the real broker shows reservations as objects: its delay under a steady load, and its
+// duration for reservations granted all at once.
 var projection = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	broker, err := at.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -53,7 +53,7 @@ var projection = atSite(func(ctx context.Context, s settings, t *table, at *site
 		asked[r.Name] = time.Now()
 		<-next
 	}
-	if err := await(ctx, patience, func(context.Context) (bool, error) { return shown.count() == len(asked), nil }); err != nil {
+	if err := awaitCondition(ctx, patience, func(context.Context) (bool, error) { return shown.count() == len(asked), nil }); err != nil {
 		return err
 	}
 	var lags []time.Duration
@@ -64,12 +64,12 @@ var projection = atSite(func(ctx context.Context, s settings, t *table, at *site
 		"%d grants a second; p50 %.0f ms", pace, milliseconds(quantile(lags, .5)))
 
 	began := time.Now()
-	_, answered, err := ask(ctx, agents, s.backlog)
+	_, answered, err := requestAll(ctx, agents, s.backlog)
 	if err != nil {
 		return err
 	}
 	granted := time.Since(began)
-	if err := await(ctx, 10*patience, func(context.Context) (bool, error) {
+	if err := awaitCondition(ctx, 10*patience, func(context.Context) (bool, error) {
 		return shown.count() == len(asked)+len(answered), nil
 	}); err != nil {
 		return fmt.Errorf("%d of %d are shown: %w", shown.count()-len(asked), len(answered), err)
@@ -81,9 +81,8 @@ var projection = atSite(func(ctx context.Context, s settings, t *table, at *site
 	return nil
 })
 
-// watchShown notes when each Reservation's status was first there: it has a provider then.
-// Only that is asked of the API server, and only the names are read, so that looking on
-// costs little beside what is looked at.
+// watchShown records when the status of each Reservation first has a provider. It watches only that and reads only
+// names, so that it costs little compared to what it measures.
 func (s *site) watchShown(ctx context.Context) (*arrivals, func(), error) {
 	watching, stop := context.WithCancel(ctx)
 	names := &metav1.PartialObjectMetadataList{}

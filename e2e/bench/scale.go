@@ -13,8 +13,8 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// scale is what a large fleet and many reservations take: memory, and the time until a
-// broker that was killed answers correctly again.
+// scale measures a large fleet with many reservations: the memory, and the time until a killed broker answers
+// correctly again.
 var scale = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	copies, err := at.samples(ctx)
 	if err != nil {
@@ -38,9 +38,9 @@ func (s *site) heaps(ctx context.Context, set settings, t *table, broker *server
 	if err != nil {
 		return err
 	}
-	// The second word of each is kept beside the first.
+	// The broker keeps the first and the latest advertisement of each.
 	for range 2 {
-		if err := broker.tell(ctx, "advertise", set.clusters); err != nil {
+		if err := broker.sendCommand(ctx, "advertise", set.clusters); err != nil {
 			return err
 		}
 	}
@@ -49,11 +49,11 @@ func (s *site) heaps(ctx context.Context, set settings, t *table, broker *server
 		return err
 	}
 	began := time.Now()
-	if err := broker.tell(ctx, "fill", set.reservations); err != nil {
+	if err := broker.sendCommand(ctx, "fill", set.reservations); err != nil {
 		return err
 	}
 	filling := time.Since(began)
-	// The deadline of what was acknowledged is remembered until it has passed.
+	// The deadline of an acknowledged reservation stays in memory until it has passed.
 	sleep(ctx, min(12*time.Second, 2*filling))
 	full, err := s.restingHeap(ctx, broker, set.clusters+set.reservations)
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *site) heaps(ctx context.Context, set settings, t *table, broker *server
 	return nil
 }
 
-// restingHeap is that of an answerer with so many entries in its book that writes no
-// checkpoint: while it does it has a copy of the book.
+// restingHeap returns the heap of an answerer with so many entries in its book while it writes no checkpoint, which
+// needs a copy of the book.
 func (s *site) restingHeap(ctx context.Context, broker *server, entries int) (float64, error) {
 	if err := s.checkpointed(ctx, entries); err != nil {
 		return 0, fmt.Errorf("waiting for a checkpoint: %w", err)
@@ -74,7 +74,7 @@ func (s *site) restingHeap(ctx context.Context, broker *server, entries int) (fl
 	return broker.heap(ctx)
 }
 
-// heap of an answerer, in MB.
+// heap returns the heap of an answerer in MB.
 func (r *server) heap(ctx context.Context) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.control+"/heap", nil)
 	if err != nil {
@@ -87,13 +87,13 @@ func (r *server) heap(ctx context.Context) (float64, error) {
 	return float64(*inUse) / 1e6, nil
 }
 
-// checkpointEvery is how many records a broker leaves without a checkpoint, if that is
-// more than an eighth of what is in its book.
+// checkpointEvery is the number of records after which a broker writes a checkpoint, unless an eighth of the book is
+// more.
 const checkpointEvery = 2000
 
-// checkpointed waits until the journal is as it is when a broker has run for a while.
+// checkpointed waits until the journal is in the state of a broker that has run for a while.
 func (s *site) checkpointed(ctx context.Context, entries int) error {
-	return await(ctx, patience, func(ctx context.Context) (bool, error) {
+	return awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
 		var tail corev1.ConfigMap
 		if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "liqo-resource-broker-journal-tail"}, &tail); err != nil {
 			return false, err
@@ -109,7 +109,7 @@ func (s *site) checkpointed(ctx context.Context, entries int) error {
 	})
 }
 
-// recoveries are compared with lists of as many objects, in turns.
+// recoveries compares recoveries with lists of as many objects, alternately.
 func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *server) error {
 	requester, key := keyOf(0)
 	c, err := s.caller(requester, broker.url)
@@ -127,7 +127,7 @@ func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *s
 		if err := broker.Start(); err != nil {
 			return 0, err
 		}
-		err := await(ctx, patience, func(ctx context.Context) (bool, error) {
+		err := awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
 			r, err := c.reserve(ctx, key)
 			return err == nil && r.Name == known.Name, nil
 		})
@@ -141,9 +141,9 @@ func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *s
 		}
 		return time.Since(began), err
 	}
-	// The API server has to take in first what it did not write itself.
+	// The API server must first read the objects that it did not write itself.
 	var failed error
-	err = await(ctx, 5*patience, func(context.Context) (bool, error) { _, failed = list(); return failed == nil, nil })
+	err = awaitCondition(ctx, 5*patience, func(context.Context) (bool, error) { _, failed = list(); return failed == nil, nil })
 	if err != nil {
 		return fmt.Errorf("taking the copies in: %w: %w", err, failed)
 	}

@@ -31,11 +31,11 @@ import (
 
 const (
 	namespace = "liqo-resource-broker"
-	// patience is what a loaded machine may need for anything.
+	// patience is enough for every wait on a busy machine.
 	patience = 2 * time.Minute
 )
 
-// site is a control plane of its own for a study, with the broker's kinds and rights.
+// site is a control plane for one study, with the broker's CRDs and rights.
 type site struct {
 	client.WithWatch
 	dir     string
@@ -96,7 +96,7 @@ func (s *site) makeNamespace(ctx context.Context, name string) error {
 	return s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// close ends everything that belongs to the site, the newest first.
+// close stops everything that belongs to the site, the newest first.
 func (s *site) close() error {
 	var failed error
 	for _, close := range slices.Backward(s.closers) {
@@ -110,20 +110,20 @@ func (s *site) address(name string) (string, error) {
 	return fmt.Sprintf("127.0.0.1:%d", port), err
 }
 
-// await asks until it is so, or patience is at its end.
-func await(ctx context.Context, patience time.Duration, so wait.ConditionWithContextFunc) error {
+// awaitCondition polls until the condition is true, or until patience has passed.
+func awaitCondition(ctx context.Context, patience time.Duration, so wait.ConditionWithContextFunc) error {
 	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, so)
 }
 
-// server is a process that speaks mTLS to clusters.
+// server is a process that serves clusters over mTLS.
 type server struct {
 	*process.Process
-	// url is where clusters call, control where this program asks how it is.
+	// url is the address for clusters, control that for commands of this program.
 	url, control string
 	direct       string
 }
 
-// binaryDir is where programs were built, "" if none was.
+// binaryDir is the folder of the built programs, "" if there is none.
 var binaryDir string
 
 var makeBinaryDir = sync.OnceValues(func() (string, error) {
@@ -132,7 +132,7 @@ var makeBinaryDir = sync.OnceValues(func() (string, error) {
 	return dir, err
 })
 
-// Each is built once. removeBinary is called when nothing runs any more.
+// Each program is built once. removeBinary must be called after all processes have ended.
 var (
 	brokerBinary = binary("broker")
 	agentBinary  = binary("agent")
@@ -145,7 +145,7 @@ func binary(name string) func() (string, error) {
 			return "", err
 		}
 		path := filepath.Join(dir, name)
-		// It is for every study: that one of them ends does not end it.
+		// All studies share the program, so the context of one must not end the build.
 		build := exec.CommandContext(context.Background(), "go", "build", "-o", path, "github.com/mehdiazizian/liqo-resource-broker/cmd/"+name)
 		if out, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
@@ -161,7 +161,7 @@ func removeBinary() error {
 	return os.RemoveAll(binaryDir)
 }
 
-// startBroker runs a replica of the real broker; one alone takes part in no election.
+// startBroker runs a replica of the real broker. A single one takes part in no election.
 func (s *site) startBroker(ctx context.Context, name string, elects bool) (*server, error) {
 	path, err := brokerBinary()
 	if err != nil {
@@ -188,16 +188,16 @@ func (s *site) startBroker(ctx context.Context, name string, elects bool) (*serv
 	return r, s.awaitOpen(ctx, r)
 }
 
-// awaitOpen waits until a broker has read who may take part.
+// awaitOpen waits until a broker has read the access lists.
 func (s *site) awaitOpen(ctx context.Context, r *server) error {
 	c, err := s.caller("nobody", r.url)
 	if err != nil {
 		return err
 	}
-	return await(ctx, patience, func(ctx context.Context) (bool, error) { return c.ping(ctx) == nil, nil })
+	return awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) { return c.ping(ctx) == nil, nil })
 }
 
-// startAnswerer runs the answer path alone.
+// startAnswerer runs only the request path.
 func (s *site) startAnswerer(ctx context.Context) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -229,17 +229,17 @@ func (s *site) start(ctx context.Context, name, path string, arguments func(r *s
 	if err != nil {
 		return nil, err
 	}
-	certificates, err := s.save(pair)
+	certificates, err := s.saveCertificate(pair)
 	if err != nil {
 		return nil, err
 	}
 	r := &server{url: "https://" + front, direct: direct}
 	args := arguments(r, front, health, certificates)
-	return r, s.launch(ctx, r, process.Spec{Name: name, Path: path, Args: args, Restart: true, Backoff: 200 * time.Millisecond})
+	return r, s.startServer(ctx, r, process.Spec{Name: name, Path: path, Args: args, Restart: true, Backoff: 200 * time.Millisecond})
 }
 
-// launch starts the process of a server and waits until that answers.
-func (s *site) launch(ctx context.Context, r *server, spec process.Spec) (err error) {
+// startServer starts the process of a server and waits until the server answers.
+func (s *site) startServer(ctx context.Context, r *server, spec process.Spec) (err error) {
 	spec.Layer = process.Controller
 	if r.Process, err = s.plane.Processes().Start(spec); err != nil {
 		return err
@@ -249,8 +249,8 @@ func (s *site) launch(ctx context.Context, r *server, spec process.Spec) (err er
 	return r.Await(ready, process.Answers(r.control))
 }
 
-// save writes a certificate, and who else is trusted, into a folder.
-func (s *site) save(pair pki.KeyPair) (string, error) {
+// saveCertificate writes a certificate and the trusted CAs into a folder.
+func (s *site) saveCertificate(pair pki.KeyPair) (string, error) {
 	dir, err := os.MkdirTemp(s.dir, "certificates")
 	if err != nil {
 		return "", err
@@ -258,13 +258,13 @@ func (s *site) save(pair pki.KeyPair) (string, error) {
 	return dir, pair.Save(dir, s.servers.CertPEM(), s.agents.CertPEM())
 }
 
-// connect is a cluster's way to the broker, as its agent has it.
+// connect returns a transport to the broker like that of a cluster's agent.
 func (s *site) connect(id string, urls ...string) (*httptransport.Transport, error) {
 	pair, err := s.agents.IssueClient(id, "bench.local")
 	if err != nil {
 		return nil, err
 	}
-	dir, err := s.save(pair)
+	dir, err := s.saveCertificate(pair)
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +280,7 @@ func (s *site) connect(id string, urls ...string) (*httptransport.Transport, err
 	return c, nil
 }
 
-// connectAll are so many clusters, called prefix-0 and so on.
+// connectAll returns transports for the clusters prefix-0 to prefix-(n-1).
 func (s *site) connectAll(n int, prefix string, urls ...string) ([]*httptransport.Transport, error) {
 	all := make([]*httptransport.Transport, n)
 	for i := range all {
@@ -292,7 +292,7 @@ func (s *site) connectAll(n int, prefix string, urls ...string) ([]*httptranspor
 	return all, nil
 }
 
-// pids are those of the control plane, of this program and of others.
+// pids returns the process IDs of the control plane, of this program and of others.
 func (s *site) pids(others ...*server) []int {
 	pids := []int{os.Getpid()}
 	for _, tool := range []toolchain.Tool{toolchain.Etcd, toolchain.APIServer} {
@@ -306,7 +306,7 @@ func (s *site) pids(others ...*server) []int {
 	return pids
 }
 
-// atSite runs a study on a site of its own.
+// atSite returns a function that runs a study on a site of its own.
 func atSite(f func(ctx context.Context, s settings, t *table, at *site) error) func(context.Context, settings, *table) error {
 	return func(ctx context.Context, s settings, t *table) error {
 		at, err := newSite(ctx)

@@ -15,7 +15,7 @@ import (
 // work is one operation of one client.
 type work func(ctx context.Context, client int) error
 
-// slice is what clients did in a stretch of time.
+// slice is the result of one stretch of work.
 type slice struct {
 	wall, cpu time.Duration
 	took      []time.Duration
@@ -27,24 +27,23 @@ func (s slice) at(q float64) float64 { return milliseconds(quantile(s.took, q)) 
 
 func (s slice) cores() float64 { return s.cpu.Seconds() / s.wall.Seconds() }
 
-// merge takes two slices of the same side for one.
-func merge(a, b slice) slice {
+// mergeSlices adds two slices of the same side.
+func mergeSlices(a, b slice) slice {
 	return slice{a.wall + b.wall, a.cpu + b.cpu, slices.Concat(a.took, b.took)}
 }
 
-// round is both sides, as measured side by side.
+// round is one pair of slices, measured in turns.
 type round struct{ ours, bare slice }
 
-// finely compares in rounds of a fifth of the length, ten times as many: what a single
-// client waits for is told apart from what the machine does at that moment only if both
-// sides are measured within the same second.
+// finely returns settings with rounds of a fifth of the length, and ten times as many. What a single client waits for
+// differs from momentary load only if both sides are measured within the same second.
 func (s settings) finely() settings {
 	s.slice, s.rounds = s.slice/5, 10*s.rounds
 	return s
 }
 
-// compare runs both sides in turns: ours, bare, bare, ours. A first turn of each that
-// nobody counts opens connections.
+// compare runs both sides alternately: ours, bare, bare, ours. A first run of each opens connections and is not
+// counted.
 func compare(ctx context.Context, s settings, clients int, pids []int, ours, bare work) ([]round, error) {
 	run := func(w work) (slice, error) { return runSlice(ctx, s.slice, clients, pids, w) }
 	for _, w := range []work{ours, bare} {
@@ -61,7 +60,7 @@ func compare(ctx context.Context, s settings, clients int, pids []int, ours, bar
 				return nil, err
 			}
 		}
-		rounds = append(rounds, round{merge(turns[0], turns[3]), merge(turns[1], turns[2])})
+		rounds = append(rounds, round{mergeSlices(turns[0], turns[3]), mergeSlices(turns[1], turns[2])})
 	}
 	return rounds, nil
 }
@@ -91,7 +90,7 @@ func runSlice(ctx context.Context, length time.Duration, clients int, pids []int
 	return slice{time.Since(began), after - before, slices.Concat(took...)}, errors.Join(append(failed, err)...)
 }
 
-// medianOf is that of a figure over the rounds.
+// medianOf returns the median of a figure over the rounds.
 func medianOf(rounds []round, figure func(round) float64) float64 {
 	values := make([]float64, len(rounds))
 	for i, r := range rounds {
@@ -114,7 +113,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // tick is the unit of /proc/PID/stat, the same on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// cpuOf is what processes have used so far, in user and kernel mode.
+// cpuOf returns the CPU time of processes so far, in user and kernel mode.
 func cpuOf(pids ...int) (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
@@ -122,8 +121,7 @@ func cpuOf(pids ...int) (time.Duration, error) {
 		if err != nil {
 			return 0, fmt.Errorf("CPU of process %d: %w", pid, err)
 		}
-		// The name in parentheses may hold anything; utime and stime are the 12th and
-		// 13th field after it.
+		// The name in parentheses may contain anything; utime and stime are the 12th and 13th field after it.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		for _, field := range fields[11:13] {
 			ticks, err := strconv.ParseInt(field, 10, 64)
@@ -136,7 +134,7 @@ func cpuOf(pids ...int) (time.Duration, error) {
 	return sum, nil
 }
 
-// cpuDuring is what processes use while something is done.
+// cpuDuring measures the CPU time of processes while do runs.
 func cpuDuring(pids []int, do func() error) (slice, error) {
 	began := time.Now()
 	before, err := cpuOf(pids...)

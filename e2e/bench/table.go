@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// goal is what a figure must and should be; zero where nothing is asked.
+// goal is the required and the desired value of a figure; zero means none.
 type goal struct {
 	must, reach float64
-	// more is true where more is better.
+	// more is true if larger values are better.
 	more bool
 	unit string
 }
@@ -39,7 +39,7 @@ func (g goal) value(v float64) string {
 	return text + " " + g.unit
 }
 
-// verdict is ok where the figure is as it must be.
+// verdict returns ok if the figure meets the requirement.
 func (g goal) verdict(v float64) string {
 	switch {
 	case g.must == 0:
@@ -51,7 +51,7 @@ func (g goal) verdict(v float64) string {
 	}
 }
 
-// table prints one row a figure as soon as it is known.
+// table prints each row as soon as its figure is known.
 type table struct{ out io.Writer }
 
 func newTable(out io.Writer) *table {

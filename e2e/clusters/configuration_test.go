@@ -19,8 +19,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// The chart's brokerConfig is in force after an installation, an upgrade and a rollback.
-// One that is wrong fails the upgrade with the reason and changes nothing.
+// The chart's brokerConfig is applied by an installation, an upgrade and a rollback. An invalid one fails the upgrade
+// with the reason and changes nothing.
 func TestBrokerConfigOfTheChart(t *testing.T) {
 	env := clustersOf(t)
 	broker, version := env.Cluster(BrokerCluster), env.settings.Version
@@ -38,11 +38,11 @@ func TestBrokerConfigOfTheChart(t *testing.T) {
 		config values
 		want   string
 	}{
-		"what a rule of the kind forbids": {
+		"a violated rule of the CRD": {
 			config: values{"scoringWeights": values{"cost": 10}},
 			want:   "the weights must sum to 100",
 		},
-		"what the webhook refuses": {
+		"a refusal of the webhook": {
 			config: values{"defaultTTL": "2h", "maxDuration": "1h"},
 			want:   "spec.defaultTTL: Invalid value: \"2h0m0s\": is longer than maxDuration, 1h0m0s",
 		},
@@ -63,8 +63,7 @@ func TestBrokerConfigOfTheChart(t *testing.T) {
 	awaitConfig(t, env, installed)
 }
 
-// awaitConfig waits until the broker decides by a BrokerConfig, and returns its
-// generation.
+// awaitConfig waits until the broker has applied a BrokerConfig, and returns its generation.
 func awaitConfig(t *testing.T, env *Environment, want brokerv1alpha1.BrokerConfigSpec) int64 {
 	t.Helper()
 	config := &brokerv1alpha1.BrokerConfig{}

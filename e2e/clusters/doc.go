@@ -1,4 +1,3 @@
-// Package clusters is the environment of clusters that run containers: kind's, or any
-// others that a kubeconfig leads to. It installs cert-manager, Liqo and the product as
-// an administrator does, with Helm.
+// Package clusters runs the scenarios of package e2e on clusters that run containers: kind's, or any others in a
+// kubeconfig. It installs cert-manager, Liqo and the product with Helm, like an administrator.
 package clusters

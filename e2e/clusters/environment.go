@@ -19,8 +19,8 @@ import (
 // BrokerCluster is the name of the broker's cluster.
 const BrokerCluster = "broker"
 
-// issuing is how long cert-manager may take for a certificate on a busy machine.
-const issuing = time.Minute
+// issueTimeout is how long cert-manager may take for a certificate on a busy machine.
+const issueTimeout = time.Minute
 
 // Environment is clusters with the product in them.
 type Environment struct {
@@ -29,13 +29,13 @@ type Environment struct {
 	settings *Settings
 	clusters map[string]*Cluster
 
-	// mu guards the following.
+	// mu guards the following field.
 	mu sync.Mutex
-	// identities are the values that give members' agents an identity, by cluster ID.
+	// identities are the chart values that give the members' agents an identity, by cluster ID.
 	identities map[string]values
 }
 
-// Cluster returns a cluster by its ID, or the broker's.
+// Cluster returns the cluster with an ID, or the broker's.
 func (e *Environment) Cluster(name string) *Cluster {
 	c, ok := e.clusters[name]
 	if !ok {
@@ -44,8 +44,8 @@ func (e *Environment) Cluster(name string) *Cluster {
 	return c
 }
 
-// Up installs what is missing and returns when broker and agents are ready. It may be
-// called again, for example with another version.
+// Up installs what is missing and returns when broker and agents are ready. It may be called again, for example with
+// another version.
 func Up(ctx context.Context, s Settings) (*Environment, error) {
 	if s.Progress == nil {
 		s.Progress = progress.Discard
@@ -73,8 +73,7 @@ func Up(ctx context.Context, s Settings) (*Environment, error) {
 	return e, e.Install(ctx, s.Version, nil)
 }
 
-// Install installs a version of the broker and then of the agents, or upgrades to it.
-// The values are added to those of all of them.
+// Install installs or upgrades the broker, then the agents. The values in more are added to all of them.
 func (e *Environment) Install(ctx context.Context, v Version, more map[string]any) error {
 	end := e.settings.Progress.Begin("broker")
 	if err := e.InstallBroker(ctx, v, more); err != nil {
@@ -87,7 +86,7 @@ func (e *Environment) Install(ctx context.Context, v Version, more map[string]an
 	})
 }
 
-// eachMember does something for all members at once.
+// eachMember calls do for all members concurrently.
 func (e *Environment) eachMember(do func(id string) error) error {
 	var group errgroup.Group
 	for id := range e.Members {
@@ -143,8 +142,7 @@ func (s *Settings) cluster(ctx context.Context, name, context string) (*Cluster,
 	return &Cluster{Cluster: c, Address: address, settings: s, context: context}, err
 }
 
-// nodeAddress is that of the cluster's first node, in the network that the clusters
-// share.
+// nodeAddress returns the address of the cluster's first node in the network that the clusters share.
 func nodeAddress(ctx context.Context, c *e2e.Cluster) (string, error) {
 	nodes := &corev1.NodeList{}
 	if err := c.List(ctx, nodes); err != nil {

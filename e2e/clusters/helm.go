@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// Cluster is one cluster, and where others reach it.
+// Cluster is one cluster and its address.
 type Cluster struct {
 	*e2e.Cluster
 	// Address of a node.
@@ -23,11 +23,10 @@ type Cluster struct {
 	context  string
 }
 
-// values of a chart.
+// values are the values of a chart.
 type values = map[string]any
 
-// Helm runs the helm command on the cluster, with values if the command takes some. The
-// error tells what Helm printed.
+// Helm runs the helm command on the cluster, with values if v is not nil. The error contains Helm's output.
 func (c *Cluster) Helm(ctx context.Context, v values, args ...string) (string, error) {
 	args = append(args, "--kubeconfig", c.settings.Kubeconfig, "--kube-context", c.context)
 	var stdin bytes.Buffer
@@ -53,23 +52,23 @@ func (c *Cluster) install(ctx context.Context, release, chart, namespace string,
 	return err
 }
 
-// revision is the number of a release's last revision.
+// revision returns the number of a release's last revision.
 func (c *Cluster) revision(ctx context.Context, release string) (int, error) {
-	said, err := c.Helm(ctx, nil, "status", release, "--namespace", Namespace, "--output", "json")
+	output, err := c.Helm(ctx, nil, "status", release, "--namespace", Namespace, "--output", "json")
 	if err != nil {
 		return 0, err
 	}
 	var status struct{ Version int }
-	return status.Version, json.Unmarshal([]byte(said), &status)
+	return status.Version, json.Unmarshal([]byte(output), &status)
 }
 
-// rollback puts a release back to a revision and returns when all of it is ready.
+// rollback rolls a release back to a revision and returns when all of it is ready.
 func (c *Cluster) rollback(ctx context.Context, release string, revision int) error {
 	_, err := c.Helm(ctx, nil, "rollback", release, strconv.Itoa(revision), "--namespace", Namespace, "--wait", "--timeout", "5m")
 	return err
 }
 
-// Kubectl runs kubectl on the cluster and returns what it prints.
+// Kubectl runs kubectl on the cluster and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	args = append([]string{"--kubeconfig", c.settings.Kubeconfig, "--context", c.context}, args...)
 	var stderr strings.Builder

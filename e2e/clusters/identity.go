@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// identity is the values of the agent's chart with which a member's agent comes to its
-// identity. A member gets them once: they stay the same for upgrades.
+// identity returns the values that give a member's agent its identity. They are created once per member and stay the
+// same across upgrades.
 func (e *Environment) identity(ctx context.Context, member *Cluster) (values, error) {
 	e.mu.Lock()
 	known, ok := e.identities[member.Name]
@@ -37,8 +37,7 @@ func (e *Environment) identity(ctx context.Context, member *Cluster) (values, er
 	return v, nil
 }
 
-// enrolment asks the broker for a token, as an administrator does, and returns the
-// values that this prints.
+// enrolment creates a token with the broker, like an administrator, and returns the printed values.
 func (e *Environment) enrolment(ctx context.Context, member *Cluster) (values, error) {
 	printed, err := e.Cluster(BrokerCluster).Kubectl(ctx, "exec", "--namespace", Namespace, "deployment/"+brokerName, "--", "broker", "enrol", member.Name)
 	if err != nil {
@@ -52,15 +51,14 @@ func (e *Environment) enrolment(ctx context.Context, member *Cluster) (values, e
 	if err := yaml.Unmarshal([]byte("cluster:\n"+text), &v); err != nil {
 		return nil, fmt.Errorf("values that broker enrol printed: %w", err)
 	}
-	delete(v, "cluster") // more than the ID is set
+	delete(v, "cluster") // it contains more than the ID
 	return v, nil
 }
 
-// carriedSecret is where an agent finds the identity that was carried to it.
+// carriedSecret is the Secret with an identity that an administrator copied into the cluster.
 const carriedSecret = "carried-identity"
 
-// carry takes the certificate that the broker's cluster issued for a member there, with
-// the roots of both sides.
+// carry copies a member's certificate from the broker's cluster into the member, with the roots of both sides.
 func (e *Environment) carry(ctx context.Context, member *Cluster) (values, error) {
 	broker := e.Cluster(BrokerCluster)
 	var issued, servers corev1.Secret
@@ -91,7 +89,7 @@ func (e *Environment) carry(ctx context.Context, member *Cluster) (values, error
 }
 
 func (c *Cluster) awaitSecret(ctx context.Context, name string, into *corev1.Secret) error {
-	return e2e.Await(ctx, issuing, func(ctx context.Context) (string, error) {
+	return e2e.Await(ctx, issueTimeout, func(ctx context.Context) (string, error) {
 		err := c.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, into)
 		if apierrors.IsNotFound(err) {
 			return fmt.Sprintf("Secret %q in %s", name, c.Name), nil

@@ -16,24 +16,24 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// load makes one Reservation after the other, waits until capacity is locked for it, and
-// gives it back. Its requester is no cluster, so that nothing peers for it.
+// load creates one Reservation after the other, waits until capacity is reserved, and deletes it. The requester is
+// not a cluster, so no cluster peers.
 type load struct {
 	env  *Environment
 	stop context.CancelFunc
 	done chan struct{}
 
-	// Read when done is closed: how many Reservations were made, how often one could not
-	// be written and was tried again, how long the slowest took, and what went wrong.
+	// These fields are valid once done is closed: the number of Reservations, the number of retried writes, the
+	// longest duration, and the error.
 	made, refused int
 	slowest       time.Duration
 	err           error
 }
 
-// loadWithin is how long a Reservation may take while a broker takes over.
+// loadWithin is how long a Reservation may take while a new leader takes over.
 const loadWithin = time.Minute
 
-// startLoad begins; it ends with the test at the latest.
+// startLoad starts the load; it stops at the end of the test at the latest.
 func startLoad(t *testing.T, env *Environment) *load {
 	t.Helper()
 	l := &load{env: env, done: make(chan struct{})}
@@ -42,13 +42,13 @@ func startLoad(t *testing.T, env *Environment) *load {
 	go func() {
 		defer close(l.done)
 		for l.err == nil && ctx.Err() == nil {
-			l.err = l.once(context.WithoutCancel(ctx))
+			l.err = l.reserveOnce(context.WithoutCancel(ctx))
 		}
 	}()
 	return l
 }
 
-func (l *load) once(ctx context.Context) error {
+func (l *load) reserveOnce(ctx context.Context) error {
 	began := time.Now()
 	r := &brokerv1alpha1.Reservation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("load-%d", l.made)},
@@ -64,7 +64,7 @@ func (l *load) once(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		// A webhook that is being replaced: kubectl says so, and its user tries again.
+		// While a webhook is replaced, kubectl fails and its user retries.
 		if !apierrors.IsInternalError(err) || time.Since(began) > loadWithin {
 			return err
 		}

@@ -10,12 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What a pod in the provider writes is read in the consumer, and commands run in it
-// from there.
+// Logs of a pod in the provider can be read in the consumer, and commands can be run in the pod from there.
 func TestLogsAndExecThroughTheVirtualNode(t *testing.T) {
 	env := clustersOf(t)
 	rome := env.Cluster("rome")
-	r := ready(t, env, "logs")
+	r := readyRequest(t, env, "logs")
 	_, err := env.Run(t.Context(), rome.Cluster, r)
 	check(t, err)
 	pods := &corev1.PodList{}

@@ -17,25 +17,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
 
-// namespace is where the tests' requests and pods live, in every member.
+// namespace is the namespace of the tests' requests and pods in every member.
 const namespace = "e2e"
 
-// Deadlines for a machine that is busy with other things.
+// Timeouts for a busy machine.
 const (
 	readyWithin  = 2 * time.Minute
 	settleWithin = 3 * time.Minute
 )
 
-// shared are the clusters that all tests use, one after the other. What is missing in
-// them is installed for the first test.
+// shared are the clusters, which the tests use in turn. The first test installs what is missing.
 var shared struct {
 	once sync.Once
 	env  *Environment
 	err  error
 }
 
-// clustersOf returns the clusters with nothing reserved. When the test is over
-// everything is taken away again, and nothing may be left.
+// clustersOf returns the clusters without any reservation. After the test it removes everything and checks that
+// nothing is left.
 func clustersOf(t *testing.T) *Environment {
 	t.Helper()
 	settings, err := FromEnvironment(progress.Func(func(step string) { fmt.Fprintln(os.Stdout, "   ", step) }))
@@ -58,7 +57,7 @@ func clustersOf(t *testing.T) *Environment {
 
 func settle(t *testing.T, env *Environment) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), settleWithin) // the test's own is over
+	ctx, cancel := context.WithTimeout(context.Background(), settleWithin) // the test's context has ended
 	defer cancel()
 	check(t, env.Settle(ctx, settleWithin, namespace))
 	check(t, env.AwaitClean(ctx, settleWithin))
@@ -71,13 +70,13 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// small fits twice into a node of two cores that also runs a control plane.
+// small returns amounts that fit twice into a node with two cores that also runs a control plane.
 func small() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("400m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
 }
 
-// ready asks for resources in rome and waits for the virtual node.
-func ready(t *testing.T, env *Environment, name string) *agentv1alpha1.ResourceRequest {
+// readyRequest requests resources in rome and waits for the virtual node.
+func readyRequest(t *testing.T, env *Environment, name string) *agentv1alpha1.ResourceRequest {
 	t.Helper()
 	rome := env.Member("rome")
 	r, err := rome.Request(t.Context(), namespace, name, small())

@@ -10,8 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// installCertManager installs cert-manager with its own chart, of which the module has
-// everything but the version.
+// installCertManager installs cert-manager with its own chart. The module has everything but the chart's version.
 func (c *Cluster) installCertManager(ctx context.Context) error {
 	const module = "github.com/cert-manager/cert-manager"
 	source, err := c.settings.tools.ModuleDir(ctx, toolchain.CertManager.Module, module)
@@ -26,7 +25,7 @@ func (c *Cluster) installCertManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(chart) //nolint:errcheck // what is left lies in the folder for temporary files
+	defer os.RemoveAll(chart) //nolint:errcheck // at worst a temporary folder is left
 	if err := os.CopyFS(chart, os.DirFS(filepath.Join(source, "deploy", "charts", "cert-manager"))); err != nil {
 		return err
 	}
@@ -43,8 +42,7 @@ func (c *Cluster) installCertManager(ctx context.Context) error {
 	})
 }
 
-// installLiqo installs Liqo with its own chart, without its networking, which wants a
-// kernel with WireGuard and GENEVE.
+// installLiqo installs Liqo with its own chart, without networking, which needs a kernel with WireGuard and GENEVE.
 func (c *Cluster) installLiqo(ctx context.Context) error {
 	const module = "github.com/liqotech/liqo"
 	source, err := c.settings.tools.ModuleDir(ctx, toolchain.Liqoctl.Module, module)
@@ -61,13 +59,13 @@ func (c *Cluster) installLiqo(ctx context.Context) error {
 		"apiServer":  values{"address": c.endpoint()},
 		"discovery":  values{"config": values{"clusterID": c.Name}},
 		"networking": values{"enabled": false, "reflectIPs": false},
-		// A pod without requests would not count against what was granted.
+		// Liqo's quota would not count a pod without requests.
 		"controllerManager": values{"config": values{"defaultLimitsEnforcement": "Hard"}},
 		"storage":           off, "proxy": off, "metricAgent": off, "telemetry": off,
-		// The chart asks for them; without networking nobody does.
+		// The chart requires them; without networking they have no effect.
 		"ipam": values{"podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/16"},
 	})
 }
 
-// endpoint is where other clusters reach this one's API server.
+// endpoint returns the address of this cluster's API server for other clusters.
 func (c *Cluster) endpoint() string { return fmt.Sprintf("https://%s:6443", c.Address) }

@@ -10,7 +10,7 @@ import (
 // Namespace of broker and agents.
 const Namespace = "liqo-resource-broker"
 
-// Releases, and the names that their objects begin with.
+// Names of the releases, with which the names of their objects begin.
 const (
 	BrokerRelease = "broker"
 	AgentRelease  = "agent"
@@ -24,11 +24,10 @@ const (
 	enrolmentPort = 30444
 )
 
-// carriedTo is the member whose administrator carries its certificate there; the others
-// enrol.
+// carriedTo is the member whose administrator copies its certificate there; the other members enrol.
 const carriedTo = "paris"
 
-// InstallBroker installs the broker or upgrades it.
+// InstallBroker installs or upgrades the broker.
 func (e *Environment) InstallBroker(ctx context.Context, v Version, more values) error {
 	broker := e.Cluster(BrokerCluster)
 	set := values{
@@ -43,7 +42,7 @@ func (e *Environment) InstallBroker(ctx context.Context, v Version, more values)
 	return broker.install(ctx, BrokerRelease, filepath.Join(v.Charts, "broker"), Namespace, set)
 }
 
-// InstallAgent installs a member's agent or upgrades it.
+// InstallAgent installs or upgrades a member's agent.
 func (e *Environment) InstallAgent(ctx context.Context, id string, v Version, more values) error {
 	member := e.Cluster(id)
 	identity, err := e.identity(ctx, member)
@@ -53,7 +52,7 @@ func (e *Environment) InstallAgent(ctx context.Context, id string, v Version, mo
 	set := values{
 		"image":   e.settings.image("agent", v),
 		"cluster": values{"id": id, "region": "europe", "endpointURL": member.endpoint()},
-		// Where the broker's node port is.
+		// The broker's node ports.
 		"networkPolicy": values{"brokerPorts": []any{restPort, enrolmentPort}},
 	}
 	maps.Copy(set, identity)
@@ -73,7 +72,7 @@ func (s *Settings) image(name string, v Version) values {
 	return image
 }
 
-// Uninstall takes agents and broker away. It is refused while something is reserved.
+// Uninstall removes agents and broker. It fails while capacity is reserved.
 func (e *Environment) Uninstall(ctx context.Context) error {
 	uninstall := func(name, release string) error {
 		_, err := e.Cluster(name).Helm(ctx, nil, "uninstall", release, "--namespace", Namespace, "--wait", "--timeout", "5m")
@@ -86,7 +85,7 @@ func (e *Environment) Uninstall(ctx context.Context) error {
 	return uninstall(BrokerCluster, BrokerRelease)
 }
 
-// releases are the names of the releases by cluster.
+// releases returns the names of the releases by cluster.
 func (e *Environment) releases() map[string]string {
 	releases := map[string]string{BrokerCluster: BrokerRelease}
 	for id := range e.Members {

@@ -20,13 +20,13 @@ func TestHelmTest(t *testing.T) {
 	}
 }
 
-// While something is reserved nothing lets itself be uninstalled, and all works on.
-// Afterwards it leaves nothing but the kinds and the journal, which are to be kept.
-func TestUninstallIsRefusedWithLiveReservationsAndCleanWithout(t *testing.T) {
+// While capacity is reserved, uninstalling is refused and everything keeps working. Afterwards only the CRDs and the
+// journal remain, on purpose.
+func TestUninstallIsRefusedWhileReservationsLive(t *testing.T) {
 	env := clustersOf(t)
 	t.Cleanup(func() { check(t, env.Install(context.Background(), env.settings.Version, nil)) })
 	rome := env.Member("rome")
-	r := ready(t, env, "holds")
+	r := readyRequest(t, env, "holds")
 	stays, err := env.Run(t.Context(), rome, r)
 	check(t, err)
 
@@ -55,8 +55,8 @@ func TestUninstallIsRefusedWithLiveReservationsAndCleanWithout(t *testing.T) {
 	}
 }
 
-// left names what is in the product's namespace, or of the cluster with the product's
-// label, and not to be kept.
+// left returns the names of remaining objects in the product's namespace, and of cluster-wide ones with the product's
+// label, except those to keep.
 func (c *Cluster) left(ctx context.Context) ([]string, error) {
 	var left []string
 	for scope, where := range map[string][]string{
@@ -75,12 +75,12 @@ func (c *Cluster) left(ctx context.Context) ([]string, error) {
 		left = append(left, strings.Fields(found)...)
 	}
 	slices.Sort(left)
-	return slices.DeleteFunc(slices.Compact(left), toBeKept), nil
+	return slices.DeleteFunc(slices.Compact(left), mayRemain), nil
 }
 
-// toBeKept are the kinds with their objects, the journal, and what Kubernetes or this
-// test put there.
-func toBeKept(object string) bool {
+// mayRemain reports whether an object may remain: a CRD with its objects, the journal, and what Kubernetes or this
+// test created.
+func mayRemain(object string) bool {
 	for _, kept := range []string{
 		"customresourcedefinition.apiextensions.k8s.io/", "clusteradvertisement.broker.fluidos.eu/", "reservation.broker.fluidos.eu/",
 		"configmap/liqo-resource-broker-journal-", "configmap/kube-root-ca.crt", "serviceaccount/default", "secret/" + carriedSecret,

@@ -11,23 +11,21 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// Environment variables that say where to run. "make e2e" sets them.
+// Environment variables with the settings. "make e2e" sets them.
 const (
-	// kubeconfigVariable names the kubeconfig with a context for each cluster. Without
-	// it there is nothing to run on.
+	// kubeconfigVariable is the kubeconfig with a context for each cluster. It is required.
 	kubeconfigVariable = "E2E_KUBECONFIG"
 	// brokerVariable is the context of the broker's cluster; kind-broker by default.
 	brokerVariable = "E2E_BROKER"
 	// membersVariable lists members as ID=context, separated by commas; by default
 	// rome=kind-rome,paris=kind-paris.
 	membersVariable = "E2E_MEMBERS"
-	// repositoryVariable is what the names of the product's images begin with; what
-	// the charts say by default.
+	// repositoryVariable is the prefix of the product's images; by default the charts' own.
 	repositoryVariable = "E2E_REPOSITORY"
-	// tagVariable is the tag of the product's images; what the charts say by default.
+	// tagVariable is the tag of the product's images; by default the charts' own.
 	tagVariable = "E2E_TAG"
-	// previousTagVariable and previousChartsVariable are the tag of the images and the
-	// folder with the charts of an earlier version, from which an upgrade is tested.
+	// previousTagVariable and previousChartsVariable are the image tag and the chart folder of an earlier version,
+	// from which the tests upgrade.
 	previousTagVariable    = "E2E_PREVIOUS_TAG"
 	previousChartsVariable = "E2E_PREVIOUS_CHARTS"
 )
@@ -40,30 +38,28 @@ type Version struct {
 	Tag string
 }
 
-// Settings say which clusters to use and what to install in them.
+// Settings are the clusters to use and the versions to install.
 type Settings struct {
 	Kubeconfig string
-	// Broker is the context of the broker's cluster, Members those of the others by
-	// cluster ID.
+	// Broker is the context of the broker's cluster. Members are the contexts of the members by cluster ID.
 	Broker  string
 	Members map[string]string
-	// Repository is what images' names begin with; the charts' own if empty.
+	// Repository is the prefix of image names; the charts' own if empty.
 	Repository string
-	// Version is what is tested, Previous what an upgrade begins with; nil if there is
-	// no earlier version.
+	// Version is the version under test. Previous is the version to upgrade from, nil if there is none.
 	Version  Version
 	Previous *Version
-	// Progress is told about the steps; nobody if nil.
+	// Progress receives the steps; nil discards them.
 	Progress progress.Reporter
 
 	tools *toolchain.Toolchain
 }
 
-// FromEnvironment reads the settings from the variables above.
+// FromEnvironment reads the settings from the environment.
 func FromEnvironment(report progress.Reporter) (s Settings, err error) {
 	s.Kubeconfig, s.Progress = os.Getenv(kubeconfigVariable), report
 	if s.Kubeconfig == "" {
-		return s, fmt.Errorf("%s names no kubeconfig: run make e2e, which makes clusters", kubeconfigVariable)
+		return s, fmt.Errorf("%s is not set: run make e2e, which creates clusters", kubeconfigVariable)
 	}
 	s.Broker = cmp.Or(os.Getenv(brokerVariable), "kind-broker")
 	s.Members = map[string]string{}

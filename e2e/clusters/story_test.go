@@ -18,17 +18,17 @@ func TestStory(t *testing.T) {
 	check(t, env.OfferGPUs(t.Context(), "paris", 2))
 	samples, err := e2e.ShippedSamples()
 	check(t, err)
-	// The sample with a GPU wants more processors than a small machine has.
+	// The sample with a GPU needs more processors than a small machine has.
 	samples.GPURequest = bytes.Replace(samples.GPURequest, []byte(`cpu: "2"`), []byte("cpu: 100m"), 1)
 	figures, err := e2e.Story(t.Context(), env.Environment, samples, t.Output())
 	check(t, err)
 	t.Log(figures)
 }
 
-func TestAReservationEndsAndItsSiblingOnTheSameProviderRunsOn(t *testing.T) {
+func TestReservationEndsWithoutAffectingItsSibling(t *testing.T) {
 	env := clustersOf(t)
 	rome := env.Member("rome")
-	first, second := ready(t, env, "first"), ready(t, env, "second")
+	first, second := readyRequest(t, env, "first"), readyRequest(t, env, "second")
 	_, err := env.Run(t.Context(), rome, first)
 	check(t, err)
 	stays, err := env.Run(t.Context(), rome, second)
@@ -43,7 +43,7 @@ func TestAReservationEndsAndItsSiblingOnTheSameProviderRunsOn(t *testing.T) {
 }
 
 // A Reservation applied in the broker's cluster makes its requester peer.
-func TestAReservationMadeInTheBrokersCluster(t *testing.T) {
+func TestReservationCreatedInTheBrokersCluster(t *testing.T) {
 	env := clustersOf(t)
 	r := &brokerv1alpha1.Reservation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "by-hand"},

@@ -10,14 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Broker and agents are replaced while pods run on a reservation and others are made and
-// given back all the time. It begins with an earlier version if there is one, else with
-// this one.
-func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
+// Broker and agents are replaced while pods run on a reservation and other reservations come and go. The test starts
+// with the earlier version if there is one.
+func TestUpgradeUnderLoadKeepsPodsAndReservations(t *testing.T) {
 	env := clustersOf(t)
 	if previous := env.settings.Previous; previous != nil {
 		check(t, env.Uninstall(t.Context()))
-		// An earlier version reads no journal with records that it does not know.
+		// An earlier version cannot read a journal with unknown record types.
 		journal := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
 		check(t, env.Broker.DeleteAndWait(t.Context(), journal, settleWithin))
 		check(t, env.Install(t.Context(), *previous, nil))
@@ -26,8 +25,8 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	nothingIsLost(t, env, func() { check(t, env.Install(t.Context(), env.settings.Version, otherPods())) })
 }
 
-// As above, back to the values of before.
-func TestARollbackUnderLoadLosesNothing(t *testing.T) {
+// The same as the upgrade, but rolled back to the earlier values.
+func TestRollbackUnderLoadKeepsPodsAndReservations(t *testing.T) {
 	env := clustersOf(t)
 	before := map[string]int{}
 	for name, release := range env.releases() {
@@ -44,17 +43,17 @@ func TestARollbackUnderLoadLosesNothing(t *testing.T) {
 	})
 }
 
-// otherPods are values that replace pods also where the version stays the same.
+// otherPods returns values that replace pods even if the version is the same.
 func otherPods() values {
 	return values{"podAnnotations": values{"example.com/changed": time.Now().Format(time.RFC3339Nano)}}
 }
 
-// nothingIsLost replaces the product under load.
+// nothingIsLost replaces the product under load and checks that no pod and no reservation was affected.
 func nothingIsLost(t *testing.T, env *Environment, replace func()) {
 	t.Helper()
 	check(t, env.EnsureNamespace(t.Context(), env.Broker, namespace))
 	rome := env.Member("rome")
-	r := ready(t, env, "stays")
+	r := readyRequest(t, env, "stays")
 	stays, err := env.Run(t.Context(), rome, r)
 	check(t, err)
 
@@ -65,7 +64,7 @@ func nothingIsLost(t *testing.T, env *Environment, replace func()) {
 	check(t, stays.Unchanged(t.Context()))
 	check(t, rome.AwaitReady(t.Context(), r, time.Second))
 	check(t, env.AwaitHeld(t.Context(), "rome", 1, time.Second))
-	// Who works now can also end what others began.
+	// The new agents can also end what the old ones began.
 	check(t, rome.DeleteDeployments(t.Context(), namespace))
 	check(t, rome.DeleteAndWait(t.Context(), r, readyWithin))
 }

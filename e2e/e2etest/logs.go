@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// chatter is of processes that start and stop, and stack traces.
+// chatter matches log lines about starting and stopping, and stack traces.
 var chatter = regexp.MustCompile(`^\S+\tINFO\t(Starting|Stopping|Shutdown|All workers|controller-runtime)|^\s|^sigs\.k8s\.io/`)
 
-// logSizes returns how long each log is.
+// logSizes returns the current length of each log.
 func logSizes(t *testing.T, logs []string) map[string]int64 {
 	t.Helper()
 	sizes := map[string]int64{}
@@ -23,19 +23,18 @@ func logSizes(t *testing.T, logs []string) map[string]int64 {
 	return sizes
 }
 
-// logged returns what was added to a log since it had a size.
+// logged returns the text that was added to a log since it had a size.
 func logged(t *testing.T, log string, size int64) []byte {
 	t.Helper()
 	content, err := os.ReadFile(log)
 	Check(t, err)
-	if int64(len(content)) < size { // a new file was begun
+	if int64(len(content)) < size { // the log was rotated
 		return content
 	}
 	return content[size:]
 }
 
-// showLogs prints the last lines that broker and agents logged, without those about
-// processes that start and stop.
+// showLogs prints the last log lines of broker and agents, without lines about starting and stopping.
 func showLogs(t *testing.T, since map[string]int64) {
 	t.Helper()
 	const most, width = 60, 600
@@ -50,8 +49,8 @@ func showLogs(t *testing.T, since map[string]int64) {
 	}
 }
 
-// checkLogs fails if broker or an agent crashed. They are started again, so that nothing
-// else might tell.
+// checkLogs fails the test if the broker or an agent crashed. Crashed processes are restarted, so no other check
+// would notice.
 func checkLogs(t *testing.T, since map[string]int64) {
 	t.Helper()
 	for log, size := range since {

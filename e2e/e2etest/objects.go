@@ -8,7 +8,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// ShadowPod returns what the virtual kubelet of a consumer's slice writes for a small pod.
+// ShadowPod returns the object that the virtual kubelet of a consumer's slice writes for a small pod.
 func ShadowPod(consumer, slice, namespace, name string) *unstructured.Unstructured {
 	pod := e2e.Object(e2e.ShadowPodKind, namespace, name)
 	pod.SetLabels(map[string]string{"offloading.liqo.io/origin": consumer, "offloading.liqo.io/nodename": slice})

@@ -24,8 +24,8 @@ type Environment interface {
 	Stop() error
 }
 
-// Stage gives the tests of a package one playground, which boots with the first test that
-// asks for it. Tests use it one after the other.
+// Stage runs one playground for the tests of a package. It boots with the first test that needs it. Tests use it in
+// turn.
 type Stage[E Environment] struct {
 	// Boot starts the playground; report logs its steps.
 	Boot func(ctx context.Context, report func(step string)) (E, error)
@@ -41,7 +41,7 @@ type Stage[E Environment] struct {
 	err    error
 }
 
-// advertisedWithin is how long the clusters may take until the broker can choose them.
+// advertisedWithin is how long it may take until the broker can choose every cluster.
 const advertisedWithin = 2 * time.Minute
 
 // Run runs the tests of a package, clears what the last one kept, and stops the playground.
@@ -63,8 +63,8 @@ func (s *Stage[E]) Run(m *testing.M) int {
 	return code
 }
 
-// Open returns the playground with no reservations in it. After the test every reservation
-// is given back, and the test fails if a peering left anything behind.
+// Open returns the playground without any reservations. After the test it releases every reservation, and the test
+// fails if a peering left anything behind.
 func (s *Stage[E]) Open(t *testing.T) E {
 	t.Helper()
 	env := s.ready(t)
@@ -142,8 +142,7 @@ func Check(t testing.TB, err error) {
 	}
 }
 
-// IsRefused reports whether the API server refused a request by right, by policy or by a
-// webhook.
+// IsRefused reports whether the API server refused a request because of missing rights, a policy or a webhook.
 func IsRefused(err error) bool {
 	if apierrors.IsForbidden(err) {
 		return true

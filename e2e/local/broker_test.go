@@ -17,7 +17,7 @@ import (
 )
 
 // A Reservation applied in the broker's cluster makes its requester peer.
-func TestAReservationMadeInTheBrokersCluster(t *testing.T) {
+func TestReservationCreatedInTheBrokersCluster(t *testing.T) {
 	env := playgroundOf(t)
 	before, err := env.Available(t.Context())
 	check(t, err)
@@ -39,9 +39,8 @@ func TestAReservationMadeInTheBrokersCluster(t *testing.T) {
 	check(t, env.AwaitAvailable(t.Context(), before, 30*time.Second))
 }
 
-// The broker hangs while a request waits for its answer, and the request is deleted
-// before there is any.
-func TestARequestDeletedWhileItIsOnItsWay(t *testing.T) {
+// The broker hangs while it handles a request, and the request is deleted before the answer.
+func TestRequestDeletedBeforeItsAnswer(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
 	before, err := env.Available(t.Context())
@@ -52,7 +51,7 @@ func TestARequestDeletedWhileItIsOnItsWay(t *testing.T) {
 	defer resume()
 	r, err := rome.Request(t.Context(), namespace, "in-flight", small())
 	check(t, err)
-	// The attempt is written right before the broker is asked.
+	// The agent writes the attempt right before it calls the broker.
 	check(t, e2e.Await(t.Context(), 10*time.Second, func(ctx context.Context) (string, error) {
 		if err := rome.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil || r.Status.Attempt > 0 {
 			return "", err
@@ -67,14 +66,13 @@ func TestARequestDeletedWhileItIsOnItsWay(t *testing.T) {
 	check(t, env.AwaitAvailable(t.Context(), before, 30*time.Second))
 }
 
-// The broker is away for as long as it takes to be missed. What runs runs on and stays
-// Ready, what is asked for waits and says why, and is served within one interval of
-// advertisements once the broker is back.
-func TestWhatRunsOutlivesTheBroker(t *testing.T) {
+// The broker is down for longer than agents tolerate silence. Running workloads keep running and stay Ready. New
+// requests wait and show why. They are served within one advertisement interval once the broker is back.
+func TestPodsRunWhileTheBrokerIsDown(t *testing.T) {
 	const interval = 30 * time.Second
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
-	held, _ := ready(t, rome, "held-meanwhile", small())
+	held, _ := readyRequest(t, rome, "held-meanwhile", small())
 	pods := run(t, env, rome, held)
 
 	resume := func() { signal(t, env, "broker", syscall.SIGCONT) }
@@ -109,7 +107,7 @@ func TestWhatRunsOutlivesTheBroker(t *testing.T) {
 	check(t, pods.Unchanged(ctx))
 }
 
-// signal goes to the broker ("broker") or a member's agent (by cluster ID).
+// signal sends a signal to the broker ("broker") or a member's agent (by cluster ID).
 func signal(t *testing.T, env *Environment, name string, s syscall.Signal) {
 	t.Helper()
 	for _, pod := range env.Product.Pods(name) {

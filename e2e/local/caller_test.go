@@ -9,8 +9,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 )
 
-// asCluster speaks to the broker with the certificate that a cluster's agent has at
-// every moment.
+// asCluster returns a transport to the broker that always uses the current certificate of a cluster's agent.
 func asCluster(t *testing.T, env *Environment, id string) transport.Transport {
 	t.Helper()
 	tr, err := env.Transport(id)
@@ -19,19 +18,19 @@ func asCluster(t *testing.T, env *Environment, id string) transport.Transport {
 	return tr
 }
 
-// calls are made all the time, until stop.
+// calls are repeated until stop.
 type calls struct {
 	stop func() (made int, failed []error)
 }
 
-// callAllTheTime asks the broker who it is, from several callers at once, ten times a
-// second each. A call that the transport has to repeat is no failure.
+// callAllTheTime pings the broker from several callers concurrently, each ten times a second. A call that the
+// transport retries is not a failure.
 func callAllTheTime(t *testing.T, env *Environment, id string, callers int) calls {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var (
 		wg     sync.WaitGroup
-		mu     sync.Mutex // guards the following
+		mu     sync.Mutex // guards the following fields
 		made   int
 		failed []error
 	)
@@ -63,7 +62,7 @@ func callAllTheTime(t *testing.T, env *Environment, id string, callers int) call
 	}}
 }
 
-// noneLost ends the calls and fails if one of them did.
+// noneLost ends the calls and fails the test if a call failed.
 func (c calls) noneLost(t *testing.T) {
 	t.Helper()
 	made, failed := c.stop()

@@ -22,11 +22,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/release"
 )
 
-// canaries are what is in Secrets, by where it is from: private keys, nonces, kubeconfigs,
-// in each form in which somebody could let it slip.
+// canaries are the contents of Secrets by origin: private keys, nonces and kubeconfigs, in every encoding in which
+// they could leak.
 type canaries map[string][]string
 
-// gather reads all Secrets of all clusters, in the middle of a handshake or after.
+// gather reads all Secrets of all clusters, during a handshake or after it.
 func (c canaries) gather(t *testing.T, env *Environment) {
 	t.Helper()
 	for _, cluster := range clusters(env) {
@@ -51,26 +51,26 @@ func clusters(env *Environment) []*e2e.Cluster {
 	return all
 }
 
-// public are the types of PEM that are no secret.
+// public are the PEM types that are not secret.
 var public = []string{"CERTIFICATE", "CERTIFICATE REQUEST", "PUBLIC KEY"}
 
 func (c canaries) take(s *corev1.Secret) {
 	for key, value := range s.Data {
 		block, _ := pem.Decode(value)
 		if block != nil && slices.Contains(public, block.Type) || len(value) < 32 {
-			continue // meant to be seen, or too short to be told from other things
+			continue // public, or too short to be recognized
 		}
 		from := s.Name + "/" + key
 		c[from] = append(c[from], string(value), base64.StdEncoding.EncodeToString(value))
 		if block != nil {
-			// A line of it is enough, however it is quoted.
+			// One line of the body suffices to find it in any quoting.
 			body := base64.StdEncoding.EncodeToString(block.Bytes)
 			c[from] = append(c[from], body[:min(len(body), 64)])
 		}
 	}
 }
 
-// in names a canary that is in a text, "" if there is none.
+// in returns the origin of a canary that a text contains, "" if there is none.
 func (c canaries) in(text []byte) string {
 	for from, forms := range c {
 		for _, form := range forms {
@@ -89,7 +89,7 @@ func (c canaries) want(t *testing.T, where string, text []byte) {
 	}
 }
 
-// wantInNoObject looks at every object of every cluster, Events among them, but Secrets.
+// wantInNoObject checks every object except Secrets in every cluster, including Events.
 func (c canaries) wantInNoObject(t *testing.T, env *Environment) {
 	t.Helper()
 	for _, cluster := range clusters(env) {
@@ -107,11 +107,11 @@ func (c canaries) wantInNoObject(t *testing.T, env *Environment) {
 	}
 }
 
-// commandLine is what the playground writes into a log before the program starts.
+// commandLine is the line that the playground writes into a log before the program starts.
 var commandLine = regexp.MustCompile(`(?m)^### .*$`)
 
-// wantUnsaid looks at what broker and agents have logged, count and answer.
-func (c canaries) wantUnsaid(t *testing.T, env *Environment) {
+// wantNotLeaked checks the logs, metrics and answers of broker and agents.
+func (c canaries) wantNotLeaked(t *testing.T, env *Environment) {
 	t.Helper()
 	for _, name := range env.Playground.Names() {
 		for _, pod := range env.Product.Pods(name) {
@@ -130,7 +130,7 @@ func (c canaries) wantUnsaid(t *testing.T, env *Environment) {
 	}
 }
 
-// metricsOf scrapes the broker or an agent.
+// metricsOf scrapes the metrics of the broker or an agent.
 func metricsOf(t *testing.T, env *Environment, name string) []byte {
 	t.Helper()
 	chart := "agent"
@@ -159,7 +159,7 @@ func metricsOf(t *testing.T, env *Environment, name string) []byte {
 	return text
 }
 
-// answersTo are all answers of the broker to a cluster that tell of something.
+// answersTo returns every kind of answer of the broker to a cluster that contains information.
 func answersTo(t *testing.T, env *Environment, id string) map[string]any {
 	t.Helper()
 	tr := asCluster(t, env, id)

@@ -21,12 +21,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
 )
 
-// cert-manager issues every certificate anew, with new keys, while pods run on a
-// virtual node and the broker is called all the time.
+// cert-manager reissues every certificate with a new key while pods run on a virtual node and the broker is called
+// continuously.
 func TestCertificatesAreRenewedUnderARunningReservation(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
-	r, _ := ready(t, rome, "renewed", small())
+	r, _ := readyRequest(t, rome, "renewed", small())
 	pods := run(t, env, rome, r)
 	calls := callAllTheTime(t, env, "berlin", 5)
 
@@ -43,12 +43,12 @@ func TestCertificatesAreRenewedUnderARunningReservation(t *testing.T) {
 	for _, c := range env.Members {
 		renew(t, c, "agent-webhook-tls")
 	}
-	// Of a cluster that does not enrol the administrator carries the new certificate.
+	// Berlin does not enrol: its administrator copies the new certificate.
 	renew(t, env.Broker, "broker-agent-berlin")
 	check(t, env.Product.Carry(t.Context(), "berlin"))
 
-	// Webhooks answer with their new certificates, and new reservations come about.
-	second, _ := ready(t, rome, "after-the-renewal", withGPU())
+	// The webhooks use their new certificates, and new reservations succeed.
+	second, _ := readyRequest(t, rome, "after-the-renewal", withGPU())
 	if second.Status.TargetClusterID != "berlin" {
 		t.Errorf("on %s, want berlin", second.Status.TargetClusterID)
 	}
@@ -59,8 +59,7 @@ func TestCertificatesAreRenewedUnderARunningReservation(t *testing.T) {
 
 var certificateKind = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"}
 
-// renew asks cert-manager to issue certificates now, as "cmctl renew" does, and waits
-// until their Secrets are new.
+// renew makes cert-manager reissue certificates, like "cmctl renew", and waits until their Secrets have changed.
 func renew(t *testing.T, c *e2e.Cluster, names ...string) {
 	t.Helper()
 	before := map[string]string{}
@@ -88,15 +87,15 @@ func renew(t *testing.T, c *e2e.Cluster, names ...string) {
 	for _, name := range names {
 		check(t, e2e.Await(t.Context(), time.Minute, func(context.Context) (string, error) {
 			if issued(t, c, name) == before[name] || beingIssued(t, c, name) {
-				return fmt.Sprintf("cert-manager to issue Certificate %q in %s anew", name, c.Name), nil
+				return fmt.Sprintf("cert-manager to reissue Certificate %q in %s", name, c.Name), nil
 			}
 			return "", nil
 		}))
 	}
 }
 
-// beingIssued is whether cert-manager is not done with a certificate: it writes the
-// Secret before it takes back the condition that asks for it.
+// beingIssued reports whether cert-manager is still working on a certificate. It writes the Secret before it resets
+// the condition that requested it.
 func beingIssued(t *testing.T, c *e2e.Cluster, name string) bool {
 	t.Helper()
 	certificate := e2e.Object(certificateKind, product.Namespace, name)
@@ -108,7 +107,7 @@ func beingIssued(t *testing.T, c *e2e.Cluster, name string) bool {
 	})
 }
 
-// issued is the private key of a certificate, which changes with every issue.
+// issued returns the private key of a certificate, which changes with every issue.
 func issued(t *testing.T, c *e2e.Cluster, name string) string {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -116,8 +115,7 @@ func issued(t *testing.T, c *e2e.Cluster, name string) string {
 	return string(secret.Data[corev1.TLSPrivateKeyKey])
 }
 
-// served is the serial number of the certificate that a new connection to the broker
-// shows.
+// served returns the serial number of the certificate on a new connection to the broker.
 func served(t *testing.T, env *Environment) string {
 	t.Helper()
 	address, err := env.Product.URL()
@@ -125,10 +123,9 @@ func served(t *testing.T, env *Environment) string {
 	at, err := url.Parse(address)
 	check(t, err)
 	serial := ""
-	// Without a certificate of its own the caller is sent away, after it has seen the
-	// broker's.
+	// The broker refuses the caller, which has no certificate, after it has sent its own.
 	conn, err := tls.Dial("tcp", at.Host, &tls.Config{
-		InsecureSkipVerify: true, //nolint:gosec // what is shown is wanted, not trust
+		InsecureSkipVerify: true, //nolint:gosec // only the serial number is read
 		VerifyConnection: func(state tls.ConnectionState) error {
 			serial = state.PeerCertificates[0].SerialNumber.String()
 			return nil

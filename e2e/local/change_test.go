@@ -21,9 +21,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// What is held is held for longer without anything being made anew, and is given back
-// without its object being deleted: a request of an agent, and a Reservation.
-func TestWhatIsHeldIsChangedInPlaceAndGivenBack(t *testing.T) {
+// A request of an agent and a Reservation are extended in place, and released without deleting their objects.
+func TestReservationIsExtendedInPlaceAndReleased(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
 	before, err := env.Available(ctx)
@@ -36,30 +35,30 @@ func TestWhatIsHeldIsChangedInPlaceAndGivenBack(t *testing.T) {
 	check(t, env.Broker.Create(ctx, byHand))
 	check(t, env.AwaitReservation(ctx, byHand, readyWithin, brokerv1alpha1.ReservationActive))
 
-	edit(t, rome, request, `{"spec":{"duration":"3h"}}`)
+	editObject(t, rome, request, `{"spec":{"duration":"3h"}}`)
 	awaitChanged(t, rome, request, metav1.ConditionTrue)
 	expires(t, request.Status.ReservedAt, request.Status.ExpiresAt, 3*time.Hour)
 	check(t, runs.Unchanged(ctx))
-	edit(t, env.Broker, byHand, `{"spec":{"duration":"5h"}}`)
+	editObject(t, env.Broker, byHand, `{"spec":{"duration":"5h"}}`)
 	awaitChanged(t, env.Broker, byHand, metav1.ConditionTrue)
 	expires(t, byHand.Status.ReservedAt, byHand.Status.ExpiresAt, 5*time.Hour)
 
 	for _, cpu := range []string{"1500m", "600m"} {
-		edit(t, rome, request, `{"spec":{"cpu":"`+cpu+`"}}`)
+		editObject(t, rome, request, `{"spec":{"cpu":"`+cpu+`"}}`)
 		awaitChanged(t, rome, request, metav1.ConditionTrue)
-		has(t, env, rome, request, cpu)
+		awaitCPUs(t, env, rome, request, cpu)
 		check(t, runs.Unchanged(ctx))
-		edit(t, env.Broker, byHand, `{"spec":{"requestedResources":{"cpu":"`+cpu+`"}}}`)
+		editObject(t, env.Broker, byHand, `{"spec":{"requestedResources":{"cpu":"`+cpu+`"}}}`)
 		awaitChanged(t, env.Broker, byHand, metav1.ConditionTrue)
 	}
-	edit(t, rome, request, `{"spec":{"cpu":"900"}}`)
+	editObject(t, rome, request, `{"spec":{"cpu":"900"}}`)
 	awaitChanged(t, rome, request, metav1.ConditionFalse)
-	has(t, env, rome, request, "600m")
+	awaitCPUs(t, env, rome, request, "600m")
 
 	check(t, rome.DeleteDeployments(ctx, namespace))
-	edit(t, rome, request, `{"spec":{"release":true}}`)
+	editObject(t, rome, request, `{"spec":{"release":true}}`)
 	check(t, rome.AwaitPhase(ctx, request, time.Minute, agentv1alpha1.RequestReleased))
-	edit(t, env.Broker, byHand, `{"spec":{"release":true}}`)
+	editObject(t, env.Broker, byHand, `{"spec":{"release":true}}`)
 	check(t, env.AwaitReservation(ctx, byHand, time.Minute, brokerv1alpha1.ReservationReleased))
 	for object, c := range map[client.Object]*e2e.Cluster{request: rome, byHand: env.Broker} {
 		err := c.Patch(ctx, object.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"release":false}}`)))
@@ -93,9 +92,8 @@ func awaitChanged(t *testing.T, c *e2e.Cluster, object client.Object, want metav
 	}))
 }
 
-// has waits until the virtual node of a request, and the provider's limit on it, are of
-// so many CPUs.
-func has(t *testing.T, env *Environment, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, cpu string) {
+// awaitCPUs waits until the virtual node of a request and the provider's quota have so many CPUs.
+func awaitCPUs(t *testing.T, env *Environment, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, cpu string) {
 	t.Helper()
 	want := resource.MustParse(cpu)
 	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
@@ -123,9 +121,9 @@ func has(t *testing.T, env *Environment, c *e2e.Cluster, r *agentv1alpha1.Resour
 	}))
 }
 
-// edit changes an object. While an agent is down, the API server cannot ask its webhook,
-// and refuses.
-func edit(t *testing.T, c *e2e.Cluster, object client.Object, patch string) {
+// editObject changes an object. It retries, because the API server refuses while it cannot call the webhook of a
+// restarting agent.
+func editObject(t *testing.T, c *e2e.Cluster, object client.Object, patch string) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
 		err := c.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))

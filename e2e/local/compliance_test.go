@@ -13,8 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// A workload whose authors know nothing of reservations: it says what it requests, sets no
-// limits and names no node. Liqo at the provider enforces limits.
+// The workload sets requests, but no limits and no node. Liqo at the provider enforces limits.
 func TestPodsWithoutLimitsRunOnTheReservation(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
@@ -57,7 +56,7 @@ func TestPodsWithoutLimitsRunOnTheReservation(t *testing.T) {
 	check(t, rome.DeleteAndWait(ctx, here, time.Minute))
 }
 
-// withoutLimits takes the limits off a Deployment's first container.
+// withoutLimits removes the limits of a Deployment's first container.
 func withoutLimits(u *unstructured.Unstructured) {
 	containers, _, _ := unstructured.NestedSlice(u.Object, "spec", "template", "spec", "containers")
 	first, _ := containers[0].(map[string]any)

@@ -14,8 +14,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// The chart applies its brokerConfig with an upgrade; one that is refused fails the
-// upgrade with the reason.
+// The chart applies its brokerConfig with an upgrade. An invalid one fails the upgrade with the reason.
 func TestBrokerConfigOfTheChart(t *testing.T) {
 	env := playgroundOf(t)
 	values := env.Product.Values("broker")

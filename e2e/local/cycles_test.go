@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// cycles is how often something is repeated: as often as make soak does it if that runs.
+// cycles returns the number of repetitions: many under make soak, otherwise few.
 func cycles(few, many int) int {
 	if os.Getenv("LRB_SOAK") != "" {
 		return many
@@ -20,7 +20,7 @@ func cycles(few, many int) int {
 	return few
 }
 
-// What is made is taken away again, whole, however often.
+// Every object that is created is deleted again, in every cycle.
 func TestCyclesLeaveNothing(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
@@ -28,22 +28,22 @@ func TestCyclesLeaveNothing(t *testing.T) {
 	secrets := canaries{}
 	began := time.Now()
 	for i := range cycles(5, 50) {
-		r, _ := ready(t, rome, fmt.Sprintf("cycle-%d", i), small())
+		r, _ := readyRequest(t, rome, fmt.Sprintf("cycle-%d", i), small())
 		if i == 0 {
 			run(t, env, rome, r)
 			secrets.gather(t, env)
 			secrets.wantInNoObject(t, env)
-			secrets.wantUnsaid(t, env)
+			secrets.wantNotLeaked(t, env)
 			check(t, rome.DeleteDeployments(ctx, namespace))
 		}
 		check(t, rome.DeleteAndWait(ctx, r, time.Minute))
 	}
 	t.Logf("%d cycles: %.1f s", cycles(5, 50), time.Since(began).Seconds())
 	awaitCensus(t, env, before)
-	secrets.wantUnsaid(t, env)
+	secrets.wantNotLeaked(t, env)
 }
 
-// censusOf is everything that is in the members: objects, and processes that run for them.
+// censusOf returns all objects in the members, and the processes that run for them.
 func censusOf(t *testing.T, env *Environment) map[string]map[string]string {
 	t.Helper()
 	all := map[string]map[string]string{}
@@ -58,7 +58,7 @@ func censusOf(t *testing.T, env *Environment) map[string]map[string]string {
 	return all
 }
 
-// settledCensusOf waits until nothing is on its way out that an earlier test deleted.
+// settledCensusOf first waits until the deletions of earlier tests are complete.
 func settledCensusOf(t *testing.T, env *Environment) map[string]map[string]string {
 	t.Helper()
 	var all map[string]map[string]string
@@ -76,7 +76,7 @@ func settledCensusOf(t *testing.T, env *Environment) map[string]map[string]strin
 	return all
 }
 
-// awaitCensus waits until there is what there was, and nothing else.
+// awaitCensus waits until there is exactly what there was.
 func awaitCensus(t *testing.T, env *Environment, want map[string]map[string]string) {
 	t.Helper()
 	check(t, env.AwaitClean(t.Context(), time.Minute))

@@ -14,12 +14,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// Consumer and provider are denied while pods run: nothing of it is taken down, and
-// what the agents had to say meanwhile is said when they are admitted again.
-func TestWhatADeniedClusterHoldsStaysUntilItIsGivenBack(t *testing.T) {
+// Consumer and provider are denied while pods run. Nothing is taken down. The agents deliver their delayed reports
+// when the clusters are admitted again.
+func TestReservationsOfADeniedClusterStayUntilReleased(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
-	r, _ := ready(t, rome, "held", small())
+	r, _ := readyRequest(t, rome, "held", small())
 	pods := run(t, env, rome, r)
 	provider := r.Status.TargetClusterID
 

@@ -19,16 +19,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// A request is deleted while a workload behind a disruption budget runs on its node: the
-// pods move to another node one after the other. When that node goes too nobody has a
-// place for them: the budget holds them until the deadline, though the agent is killed
-// as it evicts and as it deletes. A third request expires meanwhile, which is told ahead,
-// and taken back when it is extended.
-func TestPodsLeaveANodeThatEnds(t *testing.T) {
+// A request is deleted while a workload with a disruption budget runs on its node: the pods move to another node one
+// after the other. When that node is deleted too, the pods have no other place, and the budget keeps them until the
+// deadline, although the agent is killed while it evicts and deletes. A third request expires meanwhile. It announces
+// its end, and withdraws the announcement when it is extended.
+func TestPodsLeaveAnEndingNode(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
 	brief := expiring(t, rome)
-	first, _ := ready(t, rome, "first", small())
+	first, _ := readyRequest(t, rome, "first", small())
 	samples, err := e2e.ShippedSamples()
 	check(t, err)
 	check(t, rome.Deploy(ctx, namespace, samples.Deployment, map[string]string{"liqo.io/type": "virtual-node"}))
@@ -43,7 +42,7 @@ func TestPodsLeaveANodeThatEnds(t *testing.T) {
 	}
 	check(t, rome.Create(ctx, budget))
 	t.Cleanup(func() { check(t, client.IgnoreNotFound(rome.Delete(context.Background(), budget))) })
-	second, _ := ready(t, rome, "second", small())
+	second, _ := readyRequest(t, rome, "second", small())
 
 	fewest := fewestPods(t, rome)
 	began := time.Now()
@@ -63,11 +62,11 @@ func TestPodsLeaveANodeThatEnds(t *testing.T) {
 	check(t, env.Product.Upgrade(ctx, "rome", impatient))
 	check(t, env.Product.Restart(ctx, "rome", failpoint.Arm(t.TempDir(), failpoint.Draining...)...))
 
-	edit(t, rome, budget, `{"spec":{"minAvailable":2}}`)
+	editObject(t, rome, budget, `{"spec":{"minAvailable":2}}`)
 	check(t, rome.Delete(ctx, second))
 	deadline := awaitBlocked(t, rome, second, budget.Name)
 	soon := max(time.Minute, time.Since(brief.Status.ReservedAt.Time).Truncate(time.Second)+10*time.Second)
-	edit(t, rome, brief, fmt.Sprintf(`{"spec":{"duration":%q}}`, soon))
+	editObject(t, rome, brief, fmt.Sprintf(`{"spec":{"duration":%q}}`, soon))
 	check(t, rome.AwaitGone(ctx, second, time.Minute))
 	if early := time.Until(deadline); early > 0 {
 		t.Errorf("the pods were taken away %v before their deadline", early)
@@ -80,7 +79,7 @@ func TestPodsLeaveANodeThatEnds(t *testing.T) {
 	check(t, rome.AwaitNodeGone(ctx, brief.Status.NodeName, time.Minute))
 }
 
-// expiring is a request that said that it expires, and was extended. No pod fits there.
+// expiring returns a request that announced its expiry and was then extended. No pod fits on its node.
 func expiring(t *testing.T, c *e2e.Cluster) *agentv1alpha1.ResourceRequest {
 	t.Helper()
 	tiny := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("32Mi")}
@@ -91,22 +90,21 @@ func expiring(t *testing.T, c *e2e.Cluster) *agentv1alpha1.ResourceRequest {
 	check(t, c.AwaitReady(t.Context(), r, readyWithin))
 	awaitEnding(t, c, r, metav1.ConditionTrue, agentv1alpha1.ReasonExpiring)
 	awaitEvent(t, c, r, agentv1alpha1.ReasonExpiring)
-	edit(t, c, r, `{"spec":{"duration":"3h"}}`)
+	editObject(t, c, r, `{"spec":{"duration":"3h"}}`)
 	awaitEnding(t, c, r, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn)
 	return r
 }
 
-// awaitEnding waits for what a request says of its end.
+// awaitEnding waits for the condition Ending of a request.
 func awaitEnding(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, status metav1.ConditionStatus, reason string) {
 	t.Helper()
-	awaitSaid(t, c, r, agentv1alpha1.ConditionEnding, status, reason)
+	awaitRequestCondition(t, c, r, agentv1alpha1.ConditionEnding, status, reason)
 }
 
-// awaitBlocked waits until a budget holds the pods of a request that is deleted, which
-// says so, and returns until when.
+// awaitBlocked waits until a deleted request reports that a budget keeps its pods. It returns the deadline.
 func awaitBlocked(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, budget string) time.Time {
 	t.Helper()
-	awaitSaid(t, c, r, agentv1alpha1.ConditionDrained, metav1.ConditionFalse, agentv1alpha1.ReasonDrainBlocked)
+	awaitRequestCondition(t, c, r, agentv1alpha1.ConditionDrained, metav1.ConditionFalse, agentv1alpha1.ReasonDrainBlocked)
 	if !strings.Contains(r.Status.Message, budget) {
 		t.Errorf("message %q does not name %q", r.Status.Message, budget)
 	}
@@ -115,7 +113,7 @@ func awaitBlocked(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest
 	return inst.Status.Drain.Deadline.Time
 }
 
-// fewestPods counts the pods that serve, all the time until it is asked for the fewest.
+// fewestPods returns a function that ends the count and returns the lowest number of serving pods.
 func fewestPods(t *testing.T, c *e2e.Cluster) func() int {
 	t.Helper()
 	return fewest(t, 2, func(ctx context.Context) (int, error) {

@@ -20,20 +20,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// The agent of a consumer is gone while its Liqo keeps slice, pods and peering alive. The
-// provider takes what has ended when its time is over, first one of two reservations, then
-// the other one and the peering, and its capacity is for sale. When the consumer is back,
-// it cleans up what it has no rights to any more.
-func TestAProviderReclaimsFromAConsumerThatIsGone(t *testing.T) {
+// A consumer's agent is gone while its Liqo keeps slice, pods and peering alive. The provider reclaims ended
+// reservations after the timeout, first one of two, then the other one with the peering. Its capacity can be reserved
+// again. When the consumer is back, it cleans up although it no longer has rights at the provider.
+func TestProviderReclaimsCapacityOfALostConsumer(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, berlin := t.Context(), env.Member("rome"), env.Member("berlin")
 	withValue(t, env, "berlin", "reclaimTimeout", "2s")
 	before, err := env.Available(ctx)
 	check(t, err)
-	second, _ := ready(t, rome, "second", withGPU())
+	second, _ := readyRequest(t, rome, "second", withGPU())
 	withSecond, err := env.Available(ctx)
 	check(t, err)
-	first, _ := ready(t, rome, "first", withGPU())
+	first, _ := readyRequest(t, rome, "first", withGPU())
 	run(t, env, rome, first)
 	stays := run(t, env, rome, second)
 
@@ -44,13 +43,13 @@ func TestAProviderReclaimsFromAConsumerThatIsGone(t *testing.T) {
 		}
 	})
 	began := time.Now()
-	end(t, env, first)
+	endReservation(t, env, first)
 	awaitTaken(t, berlin, first)
 	check(t, env.AwaitAvailable(ctx, withSecond, time.Minute))
 	t.Logf("the first is for sale again: %.1f s", time.Since(began).Seconds())
 	check(t, stays.Unchanged(ctx))
 
-	end(t, env, second)
+	endReservation(t, env, second)
 	awaitTaken(t, berlin, second)
 	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
 		left, err := berlin.Leftovers(ctx)
@@ -70,10 +69,9 @@ func TestAProviderReclaimsFromAConsumerThatIsGone(t *testing.T) {
 	check(t, rome.DeleteDeployments(ctx, namespace))
 }
 
-// Every process of a provider's cluster is dead. A request ends all the same, and nothing
-// of it stays in its own cluster. When the provider is back after all, it gives up what it
-// has; as often as that happens.
-func TestAConsumerGivesUpAProviderThatIsGone(t *testing.T) {
+// Every process of a provider's cluster is dead. A request still ends and leaves nothing in its own cluster. When the
+// provider is back, it gives up its part. The test repeats this.
+func TestConsumerGivesUpALostProvider(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
 	withValue(t, env, "rome", "giveUpTimeout", "1s")
@@ -82,7 +80,7 @@ func TestAConsumerGivesUpAProviderThatIsGone(t *testing.T) {
 	check(t, err)
 	there := settledCensusOf(t, env)
 	for i := range cycles(2, 10) {
-		r, _ := ready(t, rome, fmt.Sprintf("given-up-%d", i), withGPU())
+		r, _ := readyRequest(t, rome, fmt.Sprintf("given-up-%d", i), withGPU())
 		run(t, env, rome, r)
 
 		revive := killCluster(t, env, "berlin")
@@ -104,21 +102,21 @@ func TestAConsumerGivesUpAProviderThatIsGone(t *testing.T) {
 		revive()
 		check(t, env.AwaitClean(ctx, 2*time.Minute))
 		t.Logf("the provider is back, and clean: %.1f s", time.Since(began).Seconds())
-		// Who could not reach it meanwhile is sent there again once it can.
+		// Consumers that found the provider unreachable may be placed there again once they reach it.
 		check(t, env.AwaitAdvertised(ctx, patience))
 	}
 	check(t, env.AwaitAvailable(ctx, before, time.Minute))
 	awaitCensus(t, env, there)
 }
 
-// endWorkloads deletes Deployments, without waiting for pods: one that is made anew while
-// its node goes is removed by Kubernetes a minute later.
+// endWorkloads deletes Deployments without waiting for their pods: Kubernetes removes a pod that was created while
+// its node disappeared only a minute later.
 func endWorkloads(t *testing.T, c *e2e.Cluster) {
 	t.Helper()
 	check(t, c.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
-// killCluster ends everything that runs in a cluster until it is revived.
+// killCluster kills everything that runs in a cluster until revive is called.
 func killCluster(t *testing.T, env *Environment, cluster string) (revive func()) {
 	t.Helper()
 	plane := env.Playground.Clusters[cluster].ControlPlane
@@ -143,7 +141,7 @@ func killCluster(t *testing.T, env *Environment, cluster string) (revive func())
 	return revive
 }
 
-// withValue gives an agent another value of its chart until the test is over.
+// withValue changes a chart value of an agent until the end of the test.
 func withValue(t *testing.T, env *Environment, member, name string, value any) {
 	t.Helper()
 	before, changed := env.Product.Values(member), env.Product.Values(member)
@@ -152,8 +150,8 @@ func withValue(t *testing.T, env *Environment, member, name string, value any) {
 	check(t, env.Product.Upgrade(t.Context(), member, changed))
 }
 
-// end ends the reservation of a request in the broker's cluster, as its administrator does.
-func end(t *testing.T, env *Environment, r *agentv1alpha1.ResourceRequest) {
+// endReservation ends a request's reservation in the broker's cluster, like its administrator.
+func endReservation(t *testing.T, env *Environment, r *agentv1alpha1.ResourceRequest) {
 	t.Helper()
 	list := &brokerv1alpha1.ReservationList{}
 	check(t, env.Broker.List(t.Context(), list))
@@ -166,7 +164,7 @@ func end(t *testing.T, env *Environment, r *agentv1alpha1.ResourceRequest) {
 	t.Fatalf("no Reservation %s", r.Status.ReservationName)
 }
 
-// awaitTaken waits until nothing runs for a request at its provider, and nothing may.
+// awaitTaken waits until nothing runs for a request at its provider, and nothing can be started.
 func awaitTaken(t *testing.T, provider *e2e.Cluster, r *agentv1alpha1.ResourceRequest) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {

@@ -13,18 +13,17 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// paris lends to rome, uses berlin and was given capacity by the broker's administrator
-// when its agent is uninstalled and drained: rome moves to another provider, and
-// everything else ends.
-func TestAnAgentThatLeavesHandsItsConsumersOver(t *testing.T) {
+// Paris lends to rome, borrows from berlin and provides for the broker's administrator when its agent is uninstalled
+// with a drain. Rome moves to another provider, and everything else ends.
+func TestDrainedProviderHandsItsConsumersOver(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
-	lent, _ := ready(t, rome, "lent", small())
+	lent, _ := readyRequest(t, rome, "lent", small())
 	if lent.Status.TargetClusterID != "paris" {
 		t.Fatalf("on %s, want paris", lent.Status.TargetClusterID)
 	}
 	run(t, env, rome, lent)
-	used, _ := ready(t, paris, "used", withGPU())
+	used, _ := readyRequest(t, paris, "used", withGPU())
 	given := reservation("given-to-paris", "paris")
 	check(t, env.Broker.Create(ctx, given))
 	check(t, env.AwaitReservation(ctx, given, readyWithin, brokerv1alpha1.ReservationActive))

@@ -14,27 +14,26 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// Somebody deletes objects of a peering while pods run on it. Each is put back, and pods
-// run. With its slice goes the virtual node; the one that follows has its name, and waits
-// for the leases of its predecessor. The provider's instruction is not put back: who deletes
-// it withdraws what is lent, and no other cluster has it here.
-func TestWhatIsDeletedByHandIsPutBack(t *testing.T) {
+// A user deletes objects of a peering while pods run. Each object is restored and the pods run again. The virtual
+// node is deleted with its slice; the next one has the same name and waits for the leases of the first. The
+// provider's instruction is not restored: deleting it withdraws the capacity, and no other cluster has any.
+func TestDeletedPeeringObjectsAreRestored(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, berlin := t.Context(), env.Member("rome"), env.Member("berlin")
-	r, _ := ready(t, rome, "harmed", withGPU())
+	r, _ := readyRequest(t, rome, "harmed", withGPU())
 	run(t, env, rome, r)
 	home, away, node := e2e.TenantNamespace("berlin"), e2e.TenantNamespace("rome"), r.Status.NodeName
 	type harm struct {
 		in      *e2e.Cluster
 		deleted *unstructured.Unstructured
-		// also goes, and is put back.
+		// also is another object that is deleted with the first one, and restored.
 		also *unstructured.Unstructured
 	}
 	harms := []harm{
 		{in: berlin, deleted: e2e.Object(e2e.SliceKind, away, node), also: e2e.Object(e2e.SliceKind, away, node)},
 		{in: rome, deleted: e2e.Object(e2e.IdentityKind, home, "controlplane-berlin"), also: e2e.Object(e2e.RenewKind, home, "controlplane-berlin")},
-		{in: rome, deleted: e2e.Object(e2e.SliceKind, home, node), also: e2e.Object(e2e.VirtualNodeKind, home, node)}, // half a minute
-		// An instruction goes once what it stands for is taken down.
+		{in: rome, deleted: e2e.Object(e2e.SliceKind, home, node), also: e2e.Object(e2e.VirtualNodeKind, home, node)}, // takes half a minute
+		// An instruction is deleted once its peering is taken down.
 		{in: rome, deleted: e2e.Object(consumedKind, "default", node), also: e2e.Object(e2e.VirtualNodeKind, home, node)},
 	}
 	for _, harm := range harms[:cycles(2, 4)] {
@@ -56,13 +55,13 @@ func TestWhatIsDeletedByHandIsPutBack(t *testing.T) {
 	check(t, env.AwaitClean(ctx, time.Minute))
 }
 
-// Kinds of the instructions of a member.
+// Kinds of the instructions in a member.
 var (
 	consumedKind = agentv1alpha1.GroupVersion.WithKind("ReservationInstruction")
 	providedKind = agentv1alpha1.GroupVersion.WithKind("ProviderInstruction")
 )
 
-// awaitAnother waits until another object has the place of one that was deleted.
+// awaitAnother waits until another object has replaced a deleted one.
 func awaitAnother(t *testing.T, c *e2e.Cluster, deleted client.Object) {
 	t.Helper()
 	was := deleted.GetUID()

@@ -22,9 +22,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
 )
 
-// The provider's own pods want all there is, and get all but what is reserved. What the
-// consumer brings later has its room.
-func TestPlaceholdersKeepWhatIsReserved(t *testing.T) {
+// The provider's own pods request all capacity, and get all but the reserved part. Pods that the consumer starts
+// later find it free.
+func TestPlaceholdersHoldReservedCapacity(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
 	values, holding := env.Product.Values("paris"), env.Product.Values("paris")
@@ -34,7 +34,7 @@ func TestPlaceholdersKeepWhatIsReserved(t *testing.T) {
 
 	want := small()
 	want[corev1.ResourceCPU] = resource.MustParse("2")
-	r, _ := ready(t, rome, "kept", want)
+	r, _ := readyRequest(t, rome, "kept", want)
 	if r.Status.TargetClusterID != "paris" {
 		t.Fatalf("on %s, want paris", r.Status.TargetClusterID)
 	}
@@ -72,8 +72,8 @@ func TestPlaceholdersKeepWhatIsReserved(t *testing.T) {
 	}))
 }
 
-// wantNoOtherPods fails if the agent's account could make pods that do anything. What it
-// makes of a placeholder is like that one but for one thing each time.
+// wantNoOtherPods checks that the agent's account cannot create useful pods. Each attempt differs from a placeholder
+// in one respect.
 func wantNoOtherPods(t *testing.T, c *e2e.Cluster) {
 	t.Helper()
 	all, err := placeholders(t.Context(), c)
@@ -87,7 +87,7 @@ func wantNoOtherPods(t *testing.T, c *e2e.Cluster) {
 		"no placeholder":            func(p *corev1.Pod) { p.Labels = nil },
 		"another image":             func(p *corev1.Pod) { p.Spec.Containers[0].Image = "example.com/tool:1" },
 		"a command":                 func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"sh"} },
-		"a container before it":     func(p *corev1.Pod) { p.Spec.InitContainers = p.Spec.Containers },
+		"an init container":         func(p *corev1.Pod) { p.Spec.InitContainers = p.Spec.Containers },
 		"the network of the node":   func(p *corev1.Pod) { p.Spec.HostNetwork = true },
 		"the processes of the node": func(p *corev1.Pod) { p.Spec.HostPID = true },
 	} {
@@ -104,14 +104,14 @@ func wantNoOtherPods(t *testing.T, c *e2e.Cluster) {
 	}
 }
 
-// Without placeholders the provider's own pods may take what is reserved. Its operator is
-// told, and told again when there is room; of those that find none all the while.
-func TestWhatOwnPodsTakeOfReservationsIsTold(t *testing.T) {
+// Without placeholders the provider's own pods may take reserved capacity. Its operator is told so, and told again
+// when there is room. The number of pods without room is reported meanwhile.
+func TestOwnPodsInReservedCapacityAreReported(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
 	want := small()
 	want[corev1.ResourceCPU] = resource.MustParse("2")
-	r, _ := ready(t, rome, "taken", want)
+	r, _ := readyRequest(t, rome, "taken", want)
 	provider := env.Member(r.Status.TargetClusterID)
 	check(t, awaitCovered(ctx, provider, metav1.ConditionTrue))
 
@@ -124,8 +124,7 @@ func TestWhatOwnPodsTakeOfReservationsIsTold(t *testing.T) {
 	check(t, awaitPending(ctx, provider, false))
 }
 
-// awaitPending waits until a cluster says of those of everything that find no room, some
-// or none, how much it is that they request.
+// awaitPending waits until a cluster reports the requests of pods that find no room, or that there are none.
 func awaitPending(ctx context.Context, c *e2e.Cluster, some bool) error {
 	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
 		adv, err := ownAdvertisement(ctx, c)
@@ -141,13 +140,12 @@ func awaitPending(ctx context.Context, c *e2e.Cluster, some bool) error {
 	})
 }
 
-// awaitCovered waits until a provider says that what is reserved is there, or is not.
+// awaitCovered waits until a provider reports whether the reserved capacity is free.
 func awaitCovered(ctx context.Context, c *e2e.Cluster, want metav1.ConditionStatus) error {
 	return awaitOwnCondition(ctx, c, time.Minute, agentv1alpha1.ConditionReservationsCovered, want, "")
 }
 
-// awaitOwnCondition waits for a condition of a cluster's own Advertisement, whose message
-// has a part.
+// awaitOwnCondition waits for a condition of a cluster's own Advertisement. part is part of its message.
 func awaitOwnCondition(ctx context.Context, c *e2e.Cluster, limit time.Duration, kind string, want metav1.ConditionStatus, message string) error {
 	return e2e.Await(ctx, limit, func(ctx context.Context) (string, error) {
 		adv, err := ownAdvertisement(ctx, c)
@@ -167,7 +165,7 @@ func ownAdvertisement(ctx context.Context, c *e2e.Cluster) (*agentv1alpha1.Adver
 	return adv, c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv)
 }
 
-// everything is more pods than a cluster of the playground has room for.
+// everything returns a Deployment with more pods than a cluster of the playground has room for.
 func everything(namespace string) *appsv1.Deployment {
 	labels := map[string]string{"app.kubernetes.io/name": "greedy"}
 	return &appsv1.Deployment{
@@ -185,7 +183,7 @@ func everything(namespace string) *appsv1.Deployment {
 	}
 }
 
-// podsOf counts the pods of a namespace that run, and those that find no room.
+// podsOf counts the running pods of a namespace, and those that find no room.
 func podsOf(ctx context.Context, c *e2e.Cluster, namespace string) (running, waiting int, err error) {
 	list := &corev1.PodList{}
 	err = c.List(ctx, list, client.InNamespace(namespace))
@@ -206,8 +204,7 @@ func placeholders(ctx context.Context, c *e2e.Cluster) ([]corev1.Pod, error) {
 	return list.Items, err
 }
 
-// awaitHeld waits until a provider says that placeholders keep all of a placement that is
-// not used.
+// awaitHeld waits until a provider reports that placeholders hold all unused capacity of a placement.
 func awaitHeld(ctx context.Context, c *e2e.Cluster, placement string) error {
 	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
 		inst := &agentv1alpha1.ProviderInstruction{}

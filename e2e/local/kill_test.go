@@ -15,9 +15,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// Whoever is killed at whichever step, a reservation ends up as if nothing had
-// happened. In one life every step of a process kills it once: what comes after a
-// restart is the next step's turn.
+// Killing any process at any step does not change how a reservation ends. In one life, every step of a process kills
+// it once.
 func TestKilledAtEveryStep(t *testing.T) {
 	tests := map[string]map[string][]failpoint.Point{
 		"the consumer's agent": {"rome": failpoint.Consumer},
@@ -30,35 +29,33 @@ func TestKilledAtEveryStep(t *testing.T) {
 	for name, armed := range tests {
 		t.Run(name, func(t *testing.T) {
 			env := playgroundOf(t)
-			// Both possible providers leave their traces in one folder: whichever
-			// is chosen, a step kills once.
+			// Both possible providers share a folder for markers, so each step kills once whichever is chosen.
 			traces := t.TempDir()
 			var points []failpoint.Point
 			for process, its := range armed {
 				points = append(points, its...)
 				check(t, env.Product.Restart(t.Context(), process, failpoint.Arm(traces, its...)...))
 			}
-			// A process can be killed at one step just as it comes to another: that
-			// one has its turn in another life.
+			// A kill at one step may skip another step, which then kills in the next life.
 			for range 3 {
 				began, before := time.Now(), len(pending(t, traces, points))
-				live(t, env)
+				liveOnce(t, env)
 				left := pending(t, traces, points)
 				t.Logf("a life with %d kills: %.1f s", before-len(left), time.Since(began).Seconds())
 				if len(left) == 0 {
 					return
 				}
 			}
-			t.Errorf("nobody was killed at %q", pending(t, traces, points))
+			t.Errorf("no process was killed at %q", pending(t, traces, points))
 		})
 	}
 }
 
-// patience is for a life that is interrupted at every step.
+// patience is the timeout for a life that is interrupted at every step.
 const patience = 2 * time.Minute
 
-// live takes a request and a Reservation from beginning to end.
-func live(t *testing.T, env *Environment) {
+// liveOnce takes a request and a Reservation from beginning to end.
+func liveOnce(t *testing.T, env *Environment) {
 	t.Helper()
 	ctx, rome := t.Context(), env.Member("rome")
 	before, err := env.Available(ctx)
@@ -68,7 +65,7 @@ func live(t *testing.T, env *Environment) {
 	check(t, err)
 	check(t, rome.AwaitReady(ctx, request, patience))
 	for _, cpu := range []string{"700m", "300m"} {
-		edit(t, rome, request, `{"spec":{"cpu":"`+cpu+`"}}`)
+		editObject(t, rome, request, `{"spec":{"cpu":"`+cpu+`"}}`)
 		awaitChanged(t, rome, request, metav1.ConditionTrue)
 	}
 	byHand := reservation("survivor", "rome")
@@ -85,7 +82,7 @@ func live(t *testing.T, env *Environment) {
 	check(t, env.AwaitAvailable(ctx, before, patience))
 }
 
-// pending are the points that have left no trace.
+// pending returns the points that have not killed yet.
 func pending(t *testing.T, traces string, points []failpoint.Point) []failpoint.Point {
 	t.Helper()
 	left := map[failpoint.Point]bool{}

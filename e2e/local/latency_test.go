@@ -2,10 +2,9 @@ package local
 
 import "testing"
 
-// How long from applying a request to its Ready virtual node, where the two clusters
-// have nothing in common yet (cold) and where another reservation has peered them
-// already (warm), beside liqoctl. What is held to a figure is measured by e2e/bench, on a
-// quiet machine.
+// The test measures the time from applying a request to its Ready virtual node, beside liqoctl: for clusters that
+// were never peered (cold) and for clusters that another reservation has peered (warm). Package e2e/bench measures
+// the published figures on a quiet machine.
 func TestRequestToReadyNode(t *testing.T) {
 	env := playgroundOf(t)
 	times, err := env.MeasurePeering(t.Context(), 2)

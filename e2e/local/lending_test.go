@@ -17,9 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 )
 
-// lends writes the LendingPolicy of a cluster, as its operator would, and waits until the
-// agent goes by it.
-func lends(t *testing.T, c *e2e.Cluster, spec agentv1alpha1.LendingPolicySpec) {
+// setLendingPolicy writes the LendingPolicy of a cluster, like its operator, and waits until the agent applies it.
+func setLendingPolicy(t *testing.T, c *e2e.Cluster, spec agentv1alpha1.LendingPolicySpec) {
 	t.Helper()
 	policy := &agentv1alpha1.LendingPolicy{ObjectMeta: metav1.ObjectMeta{Name: agentv1alpha1.LendingPolicyName}}
 	err := c.Get(t.Context(), client.ObjectKeyFromObject(policy), policy)
@@ -38,8 +37,8 @@ func lends(t *testing.T, c *e2e.Cluster, spec agentv1alpha1.LendingPolicySpec) {
 	}))
 }
 
-// The operator of paris lets rome not come, pauses, and calls back what runs.
-func TestTheOperatorOfAProviderHasTheLastWord(t *testing.T) {
+// The operator of paris excludes rome, pauses lending, and recalls running reservations.
+func TestLendingPolicyExcludesPausesAndRecalls(t *testing.T) {
 	env := playgroundOf(t)
 	rome, paris := env.Member("rome"), env.Member("paris")
 	t.Cleanup(func() {
@@ -58,9 +57,9 @@ func TestTheOperatorOfAProviderHasTheLastWord(t *testing.T) {
 		}
 	}
 
-	lends(t, paris, agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}})
+	setLendingPolicy(t, paris, agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}})
 	refused("denied", "does not lend to rome")
-	lends(t, paris, agentv1alpha1.LendingPolicySpec{Paused: true})
+	setLendingPolicy(t, paris, agentv1alpha1.LendingPolicySpec{Paused: true})
 	check(t, e2e.Await(t.Context(), readyWithin, func(ctx context.Context) (string, error) {
 		adv, err := env.Advertisement(ctx, "paris")
 		if err != nil {
@@ -74,16 +73,16 @@ func TestTheOperatorOfAProviderHasTheLastWord(t *testing.T) {
 	}))
 	refused("paused", "lending is paused")
 
-	lends(t, paris, agentv1alpha1.LendingPolicySpec{})
-	check(t, env.AwaitAdvertised(t.Context(), patience)) // the broker has heard of it, too
-	r, _ := ready(t, rome, "called-back", small())
+	setLendingPolicy(t, paris, agentv1alpha1.LendingPolicySpec{})
+	check(t, env.AwaitAdvertised(t.Context(), patience)) // the broker knows it too
+	r, _ := readyRequest(t, rome, "called-back", small())
 	if r.Status.TargetClusterID != "paris" {
 		t.Fatalf("%s serves it, not paris", r.Status.TargetClusterID)
 	}
 	run(t, env, rome, r)
 	old := r.Status.NodeName
 	began := time.Now()
-	lends(t, paris, agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{
+	setLendingPolicy(t, paris, agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{
 		Consumer: "rome", Notice: &metav1.Duration{Duration: time.Minute}, Message: "maintenance of rack 4",
 	}}})
 	check(t, e2e.Await(t.Context(), readyWithin, func(ctx context.Context) (string, error) {

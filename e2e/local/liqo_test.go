@@ -16,10 +16,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/liqo"
 )
 
-// Liqo admits pods without limits in one cluster, and is an older version in another. Their
-// Advertisements tell, and tell when it is mended. Agents are started anew, as they look
-// every two minutes alone.
-func TestWhatIsWrongWithLiqoIsTold(t *testing.T) {
+// Liqo admits pods without limits in one cluster, and has an older version in another. The Advertisements show both
+// problems, and later their repair. The test restarts the agents, because they check only every two minutes.
+func TestLiqoProblemsAreReported(t *testing.T) {
 	env := playgroundOf(t)
 	broken := map[string]struct {
 		change func(*appsv1.Deployment)
@@ -60,8 +59,8 @@ func TestWhatIsWrongWithLiqoIsTold(t *testing.T) {
 	look(metav1.ConditionTrue, func(string) string { return "Liqo " + liqo.Version + " enforces limits" })
 }
 
-// editLiqo changes the Deployment that says how Liqo of a cluster works. mend takes that
-// back, and is called once more when the test is over.
+// editLiqo changes Liqo's Deployment, from which agents read its settings. mend undoes the change; it is also called
+// at the end of the test.
 func editLiqo(t *testing.T, c *e2e.Cluster, change func(*appsv1.Deployment)) (mend func(context.Context)) {
 	t.Helper()
 	was := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: liqo.Namespace, Name: "liqo-controller-manager"}}

@@ -1,5 +1,4 @@
-// Package local is the environment that comes with the repository: the playground
-// with the product in it.
+// Package local runs the scenarios of package e2e in the playground, with the product installed.
 package local
 
 import (
@@ -23,14 +22,13 @@ import (
 
 // Options of an environment.
 type Options struct {
-	// Dir keeps the state; the playground's default if empty.
+	// Dir is the folder for the state; the playground's default if empty.
 	Dir string
-	// Progress is told about the steps; nobody if nil.
+	// Progress receives the steps; nil discards them.
 	Progress progress.Reporter
 	// Race builds broker and agent with the race detector.
 	Race bool
-	// Backoff is the longest pause before a broker or agent that crashed is started
-	// again; the playground's default if zero.
+	// Backoff is the longest pause before a crashed broker or agent is restarted; the playground's default if zero.
 	Backoff time.Duration
 }
 
@@ -41,20 +39,19 @@ type Environment struct {
 	Product    *product.Product
 }
 
-// prices make the clusters differ in cost: berlin's GPUs are dear.
+// prices give the clusters different costs: berlin's GPUs are expensive.
 var prices = map[string]product.Price{
 	"rome":   {CPU: "0.040", Memory: "0.005", Currency: "EUR"},
 	"paris":  {CPU: "0.032", Memory: "0.004", Currency: "EUR"},
 	"berlin": {CPU: "0.048", Memory: "0.006", GPU: "0.95", Currency: "EUR"},
 }
 
-// Up builds what is missing, boots the playground and runs the product in it.
-// Stop must be called in the end.
+// Up builds what is missing, boots the playground and runs the product in it. The caller must call Stop.
 func Up(ctx context.Context, o Options) (_ *Environment, err error) {
 	if o.Progress == nil {
 		o.Progress = progress.Discard
 	}
-	binaries, err := build(ctx, o)
+	binaries, err := buildBinaries(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +89,10 @@ func Up(ctx context.Context, o Options) (_ *Environment, err error) {
 // Stop ends everything and keeps the state.
 func (e *Environment) Stop() error { return e.Playground.Stop() }
 
-// Clusters are those of the playground.
+// Clusters returns the clusters of the playground.
 func (e *Environment) Clusters() *e2e.Environment { return e.Environment }
 
-// Logs are the files that broker and agents write to.
+// Logs returns the log files of broker and agents.
 func (e *Environment) Logs() []string {
 	var logs []string
 	for _, name := range e.Playground.Names() {
@@ -106,7 +103,7 @@ func (e *Environment) Logs() []string {
 	return logs
 }
 
-// Transport speaks to the broker with the certificate that a cluster's agent has.
+// Transport returns a transport to the broker with the certificate of a cluster's agent.
 func (e *Environment) Transport(id string) (transport.Transport, error) {
 	files, err := e.Certificate(id)
 	if err != nil {
@@ -119,22 +116,20 @@ func (e *Environment) Transport(id string) (transport.Transport, error) {
 	return httptransport.New(httptransport.Options{URLs: []string{url}, Files: files, UserAgent: "e2e"})
 }
 
-// Certificate is that of a cluster's agent, with its key.
+// Certificate returns the certificate of a cluster's agent, with its key.
 func (e *Environment) Certificate(id string) (*pki.Files, error) {
 	return pki.OpenFiles(e.Product.Pods(id)[0].Volume("tls"), time.Now)
 }
 
-// Environment variables that UpForTests heeds.
+// Environment variables that UpForTests reads.
 const (
-	// dirVariable names the folder that keeps the playground's state; that of the
-	// checkout if unset.
+	// dirVariable is the folder for the playground's state; by default the one of the checkout.
 	dirVariable = "LRB_PLAYGROUND_DIR"
-	// raceVariable, if 1, has broker and agents built with the race detector.
+	// raceVariable, if 1, builds broker and agents with the race detector.
 	raceVariable = "LRB_E2E_RACE"
 )
 
-// UpForTests is Up with the options that the environment variables name. Processes that
-// crash come back soon.
+// UpForTests calls Up with the options from the environment. Crashed processes restart soon.
 func UpForTests(ctx context.Context, report func(step string)) (*Environment, error) {
 	return Up(ctx, Options{
 		Dir: os.Getenv(dirVariable), Race: os.Getenv(raceVariable) == "1", Backoff: 200 * time.Millisecond,
@@ -158,8 +153,8 @@ func environment(p *playground.Playground, running *product.Product) (*e2e.Envir
 	return env, nil
 }
 
-// build compiles broker and agent from the checkout.
-func build(ctx context.Context, o Options) (product.Binaries, error) {
+// buildBinaries compiles broker and agent from the checkout.
+func buildBinaries(ctx context.Context, o Options) (product.Binaries, error) {
 	tools, err := toolchain.New(o.Progress)
 	if err != nil {
 		return product.Binaries{}, err

@@ -18,11 +18,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// A provider's agent falls silent while its cluster runs on. Of two requests that it
-// serves one is taken over by another cluster, and has a node that takes pods all the
-// time; the other one waits. When the agent is back, its cluster keeps nothing of the
-// first and serves the second as before.
-func TestALostProviderIsLeftOnceAnotherOneServes(t *testing.T) {
+// A provider's agent falls silent while its cluster keeps running. It serves two requests. One is taken over by
+// another cluster and always has a node that accepts pods; the other one waits. When the agent is back, its cluster
+// drops the first and serves the second as before.
+func TestLostProviderIsLeftOnceAnotherServes(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
 	configure(t, env, brokerv1alpha1.BrokerConfigSpec{StaleThreshold: &metav1.Duration{Duration: time.Minute}})
@@ -30,7 +29,7 @@ func TestALostProviderIsLeftOnceAnotherOneServes(t *testing.T) {
 	check(t, err)
 	check(t, rome.AwaitReady(ctx, patient, readyWithin))
 	stays := run(t, env, rome, patient)
-	moves, _ := ready(t, rome, "moves", small())
+	moves, _ := readyRequest(t, rome, "moves", small())
 	run(t, env, rome, moves)
 	lost, oldNode := moves.Status.TargetClusterID, moves.Status.NodeName
 	if patient.Status.TargetClusterID != lost {
@@ -40,7 +39,7 @@ func TestALostProviderIsLeftOnceAnotherOneServes(t *testing.T) {
 
 	signal(t, env, lost, syscall.SIGSTOP)
 	began := time.Now()
-	back := func() { signal(t, env, lost, syscall.SIGKILL) } // it is started again
+	back := func() { signal(t, env, lost, syscall.SIGKILL) } // the supervisor restarts it
 	t.Cleanup(func() {
 		if back != nil {
 			back()
@@ -82,8 +81,8 @@ func TestALostProviderIsLeftOnceAnotherOneServes(t *testing.T) {
 	check(t, rome.AwaitReady(ctx, patient, time.Second))
 }
 
-// fewestNodes counts the virtual nodes of a request that take pods, all the time until it
-// is asked for the fewest.
+// fewestNodes returns a function that ends the count and returns the lowest number of a request's virtual nodes that
+// accept pods.
 func fewestNodes(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest) func() int {
 	t.Helper()
 	mine := client.MatchingLabels(e2e.OnReservation(r.Status.ReservationName))
@@ -101,8 +100,7 @@ func fewestNodes(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest)
 	})
 }
 
-// fewest counts something, which is most at the beginning, until it is asked for the
-// least that there was.
+// fewest counts repeatedly, starting from most. The returned function ends the count and returns the lowest number.
 func fewest(t *testing.T, most int, count func(context.Context) (int, error)) func() int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -138,14 +136,14 @@ func isReady(n *corev1.Node) bool {
 	return false
 }
 
-// awaitReach waits for what a request says of its provider.
+// awaitReach waits for the condition ProviderReachable of a request.
 func awaitReach(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, status metav1.ConditionStatus, reason string) {
 	t.Helper()
-	awaitSaid(t, c, r, agentv1alpha1.ConditionProviderReachable, status, reason)
+	awaitRequestCondition(t, c, r, agentv1alpha1.ConditionProviderReachable, status, reason)
 }
 
-// awaitSaid waits for a condition of a request.
-func awaitSaid(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, kind string, status metav1.ConditionStatus, reason string) {
+// awaitRequestCondition waits for a condition of a request.
+func awaitRequestCondition(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, kind string, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
@@ -159,7 +157,7 @@ func awaitSaid(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, k
 	}))
 }
 
-// awaitDrained waits until no pod is left on a node that may be gone already.
+// awaitDrained waits until no pod is left on a node, which may be deleted already.
 func awaitDrained(t *testing.T, c *e2e.Cluster, node string) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {

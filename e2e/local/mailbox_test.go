@@ -20,15 +20,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
 )
 
-// mailboxNamespace is that of rome in the broker's cluster, as the chart names it.
+// mailboxNamespace is rome's namespace in the broker's cluster, as named by the chart.
 const mailboxNamespace = "mailbox-rome"
 
-// Rome turns from the REST API to the API server of the broker's cluster while pods run on
-// what it reserved, and lives its whole life there.
-func TestAMemberSpeaksThroughTheAPIServer(t *testing.T) {
+// Rome switches from the REST API to the API server of the broker's cluster while pods run on its reservation, and
+// completes a whole life there.
+func TestMemberWorksThroughMailboxes(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
-	before, _ := ready(t, rome, "before-mailboxes", small())
+	before, _ := readyRequest(t, rome, "before-mailboxes", small())
 	pods := run(t, env, rome, before)
 
 	throughMailboxes(t, env)
@@ -39,7 +39,7 @@ func TestAMemberSpeaksThroughTheAPIServer(t *testing.T) {
 		t.Errorf("helm test of the broker says:\n%s\nwant %q", said, want)
 	}
 
-	r, took := ready(t, rome, "through-mailboxes", withGPU())
+	r, took := readyRequest(t, rome, "through-mailboxes", withGPU())
 	t.Logf("Ready through mailboxes after %.1f s", took.Seconds())
 	if r.Status.TargetClusterID != "berlin" {
 		t.Errorf("on %q, want berlin", r.Status.TargetClusterID)
@@ -51,9 +51,9 @@ func TestAMemberSpeaksThroughTheAPIServer(t *testing.T) {
 	check(t, env.AwaitIdle(t.Context(), time.Minute))
 }
 
-// The account of a cluster may do nothing but ask in its own namespace, and no more than its
-// quota at once.
-func TestAnAccountOfMailboxesIsKeptToThem(t *testing.T) {
+// The account of a cluster can only send requests in its own namespace, and only as many at a time as its quota
+// allows.
+func TestMailboxAccountHasNoOtherRights(t *testing.T) {
 	env := playgroundOf(t)
 	throughMailboxes(t, env)
 	check(t, awaitPoll(t.Context(), env))
@@ -79,7 +79,7 @@ func TestAnAccountOfMailboxesIsKeptToThem(t *testing.T) {
 		t.Errorf("an administrator asks as rome: %v", err)
 	}
 
-	// What is answered stays until its asker deletes it: the quota is what bounds it.
+	// Answers stay until the agent deletes them, so the quota limits the total.
 	made := 0
 	for err = nil; made < 200; made++ {
 		if err = account.Create(t.Context(), pingBy(mailboxNamespace, fmt.Sprintf("flood-%d", made))); err != nil {
@@ -102,13 +102,13 @@ func pingBy(namespace, name string) *brokerv1alpha1.ClusterMailbox {
 	}
 }
 
-// throughMailboxes has rome speak through mailboxes until the test is over.
+// throughMailboxes makes rome use mailboxes until the end of the test.
 func throughMailboxes(t *testing.T, env *Environment) {
 	t.Helper()
 	broker, agent := env.Product.Values("broker"), env.Product.Values("rome")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: product.Namespace, Name: "broker-kubeconfig"}}
 	t.Cleanup(func() {
-		ctx := context.Background() // the test's own is over
+		ctx := context.Background() // the test's context has ended
 		check(t, env.Product.Upgrade(ctx, "rome", agent))
 		check(t, env.Product.Upgrade(ctx, "broker", broker))
 		check(t, client.IgnoreNotFound(env.Member("rome").Delete(ctx, secret)))
@@ -123,8 +123,8 @@ func throughMailboxes(t *testing.T, env *Environment) {
 	check(t, err)
 	secret.Data = map[string][]byte{"kubeconfig": kubeconfig}
 	check(t, env.Member("rome").Create(t.Context(), secret))
-	// Its account is all that rome has: its key and certificate are gone, and so is the way
-	// to the enrolment listener.
+	// Rome has only its account: its key and certificate are deleted, and so is the address of the enrolment
+	// listener.
 	env.Product.Process("rome").Kill()
 	check(t, env.Member("rome").Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: product.Namespace, Name: "agent-identity"}}))
 	changed = env.Product.Values("rome")
@@ -133,7 +133,7 @@ func throughMailboxes(t *testing.T, env *Environment) {
 	check(t, env.Product.Upgrade(t.Context(), "rome", changed))
 }
 
-// mailboxKubeconfig has a token of the account that the broker's chart made for rome.
+// mailboxKubeconfig returns a kubeconfig with a token of the account that the broker's chart created for rome.
 func mailboxKubeconfig(ctx context.Context, env *Environment) ([]byte, error) {
 	file, err := env.Playground.Clusters[playground.BrokerCluster].ServiceAccountKubeconfig(ctx, mailboxNamespace, "agent")
 	if err != nil {
@@ -142,7 +142,7 @@ func mailboxKubeconfig(ctx context.Context, env *Environment) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// awaitPoll waits until rome's agent asks for news through a mailbox.
+// awaitPoll waits until rome's agent polls through a mailbox.
 func awaitPoll(ctx context.Context, env *Environment) error {
 	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		list := &brokerv1alpha1.ClusterMailboxList{}

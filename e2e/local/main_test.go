@@ -17,8 +17,8 @@ var stage = e2etest.Stage[*Environment]{Boot: UpForTests, Ensured: []string{name
 
 func TestMain(m *testing.M) { os.Exit(stage.Run(m)) }
 
-// playgroundOf returns the playground with nothing in it. When the test is over
-// everything is taken away again, and nothing may be left.
+// playgroundOf returns the playground without any reservation. After the test it removes everything and checks that
+// nothing is left.
 func playgroundOf(t *testing.T) *Environment {
 	t.Helper()
 	return stage.Open(t)
@@ -36,15 +36,15 @@ func refused(t *testing.T, err error) {
 
 func note(namespace, name string) *corev1.ConfigMap { return e2etest.Note(namespace, name) }
 
-// withGPU fits into berlin alone, twice.
+// withGPU returns amounts that fit only into berlin, twice.
 func withGPU() corev1.ResourceList {
 	list := small()
 	list["nvidia.com/gpu"] = resource.MustParse("1")
 	return list
 }
 
-// ready asks for resources in a cluster and waits for the virtual node.
-func ready(t *testing.T, c *e2e.Cluster, name string, resources corev1.ResourceList) (*agentv1alpha1.ResourceRequest, time.Duration) {
+// readyRequest requests resources in a cluster and waits for the virtual node.
+func readyRequest(t *testing.T, c *e2e.Cluster, name string, resources corev1.ResourceList) (*agentv1alpha1.ResourceRequest, time.Duration) {
 	t.Helper()
 	began := time.Now()
 	r, err := c.Request(t.Context(), namespace, name, resources)

@@ -17,8 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// The operator of paris edits what is lent; the agent is never started anew for it.
-func TestWhatAClusterOffersIsConfiguredWhileItRuns(t *testing.T) {
+// The operator of paris edits the agent's configuration; the agent is never restarted.
+func TestOfferIsReconfiguredWithoutARestart(t *testing.T) {
 	env := playgroundOf(t)
 	rome, paris := env.Member("rome"), env.Member("paris")
 	before := env.Product.Values("paris")
@@ -68,18 +68,18 @@ func TestWhatAClusterOffersIsConfiguredWhileItRuns(t *testing.T) {
 		return r.Allocatable.Cpu().Equal(*all.Spec.Resources.Allocatable.Cpu()) && r.Available.Cpu().Equal(*all.Spec.Resources.Available.Cpu())
 	}, "all of paris"))
 	if got := env.Product.Pods("paris")[0].Process().Pid(); got != pid {
-		t.Errorf("the agent was started anew: process %d, was %d", got, pid)
+		t.Errorf("the agent was restarted: process %d, was %d", got, pid)
 	}
 }
 
-// lendable are the nodes of a cluster that are not virtual.
+// lendable returns the nodes of a cluster that are not virtual.
 func lendable(t *testing.T, c *e2e.Cluster) []corev1.Node {
 	t.Helper()
 	var list corev1.NodeList
 	check(t, c.List(t.Context(), &list))
 	list.Items = slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return n.Labels["liqo.io/type"] != "" })
 	if len(list.Items) < 2 {
-		t.Fatalf("%s has %d nodes, a selector tells nothing", c.Name, len(list.Items))
+		t.Fatalf("%s has %d nodes, a selector proves nothing", c.Name, len(list.Items))
 	}
 	return list.Items
 }
@@ -96,7 +96,7 @@ func awaitOffer(ctx context.Context, env *Environment, is func(*brokerv1alpha1.R
 	})
 }
 
-// awaitRefusal waits for the event.
+// awaitRefusal waits for the event of a refused configuration.
 func awaitRefusal(ctx context.Context, c *e2e.Cluster) error {
 	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		var list eventsv1.EventList

@@ -17,9 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// Two requests of one namespace have different providers and send all pods away; a
-// third would keep some here.
-func TestPodsSpreadOverTheProvidersOfTheirNamespace(t *testing.T) {
+// Two requests of one namespace have different providers and offload all pods. A third would keep some pods local.
+func TestPodsSpreadOverProvidersOfTheirNamespace(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
 	away := func(spec *agentv1alpha1.ResourceRequestSpec) {
@@ -47,7 +46,7 @@ func TestPodsSpreadOverTheProvidersOfTheirNamespace(t *testing.T) {
 	}))
 	check(t, rome.DeleteAndWait(ctx, other, time.Minute))
 
-	// Nothing pins these pods, and they came only after the requests were Ready.
+	// The pods are not pinned, and were created after the requests were Ready.
 	samples, err := e2e.ShippedSamples()
 	check(t, err)
 	check(t, rome.Deploy(ctx, namespace, samples.Deployment, nil, e2e.Named("spread"), spreadOver(corev1.LabelTopologyRegion, 4)))
@@ -64,7 +63,7 @@ func TestPodsSpreadOverTheProvidersOfTheirNamespace(t *testing.T) {
 	}
 }
 
-// spreadOver has the pods of a Deployment spread evenly.
+// spreadOver spreads the pods of a Deployment evenly.
 func spreadOver(label string, replicas int64) func(*unstructured.Unstructured) {
 	return func(u *unstructured.Unstructured) {
 		_ = unstructured.SetNestedField(u.Object, replicas, "spec", "replicas")

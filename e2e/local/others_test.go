@@ -15,9 +15,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// Two clusters lend to each other, somebody has peered two others by hand, and a
-// Reservation of a third pair expires.
-func TestWhatEndsTakesNothingElseAlong(t *testing.T) {
+// Two clusters lend to each other, an administrator has peered two others with liqoctl, and a Reservation of a third
+// pair expires.
+func TestEndingReservationAffectsNoOtherPeering(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
 	expires := reservation("expires", "berlin")
@@ -36,7 +36,7 @@ func TestWhatEndsTakesNothingElseAlong(t *testing.T) {
 	if there.Status.TargetClusterID != "paris" || back.Status.TargetClusterID != "rome" {
 		t.Fatalf("on %s and %s, want paris and rome", there.Status.TargetClusterID, back.Status.TargetClusterID)
 	}
-	beside, _ := ready(t, rome, "beside-the-peering-by-hand", withGPU())
+	beside, _ := readyRequest(t, rome, "beside-the-peering-by-hand", withGPU())
 
 	stays := run(t, env, paris, back)
 	run(t, env, rome, there)
@@ -57,21 +57,21 @@ func TestWhatEndsTakesNothingElseAlong(t *testing.T) {
 	hand.unchanged(t)
 }
 
-// handmade is a peering that the product has no part in.
+// handmade is a peering that does not involve the product.
 type handmade struct {
 	*e2e.Workload
 	env      *Environment
 	consumer *e2e.Cluster
-	// provider is the provider's ID, and the name of its virtual node.
+	// provider is the provider's ID and the name of its virtual node.
 	provider string
 	objects  map[string]string
 }
 
-// byHandNamespace is offloaded by hand.
+// byHandNamespace is the namespace that is offloaded with liqoctl.
 const byHandNamespace = "by-hand"
 
-// peerByHand peers two clusters with liqoctl and runs pods on the virtual node. The
-// peering is undone in the end.
+// peerByHand peers two clusters with liqoctl and runs pods on the virtual node. The peering is removed after the
+// test.
 func peerByHand(t *testing.T, env *Environment, consumer, provider string) handmade {
 	t.Helper()
 	ctx, c := t.Context(), env.Member(consumer)
@@ -95,7 +95,7 @@ func peerByHand(t *testing.T, env *Environment, consumer, provider string) handm
 	return h
 }
 
-// peering is what the peering consists of, with UIDs.
+// peering returns the objects of the peering with their UIDs.
 func (h handmade) peering(t *testing.T) map[string]string {
 	t.Helper()
 	consumer, provider := h.consumer, h.env.Member(h.provider)
@@ -127,7 +127,7 @@ func (h handmade) unchanged(t *testing.T) {
 }
 
 func unpeerByHand(t *testing.T, env *Environment, consumer, provider string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // the test's own is over
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // the test's context has ended
 	defer cancel()
 	c := env.Member(consumer)
 	check(t, env.Settle(ctx, time.Minute, namespace, byHandNamespace))

@@ -14,29 +14,27 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// PeeringTimes are from asking for capacity until the virtual node is Ready, in seconds'
-// fractions of the same two clusters.
+// PeeringTimes are the times from requesting capacity to the Ready virtual node, for the same two clusters.
 type PeeringTimes struct {
-	// Cold clusters have nothing in common; liqoctl peers them and makes a slice.
+	// Cold clusters were never peered; liqoctl peers them and creates a slice.
 	Cold Comparison
-	// Warm clusters are peered and have another virtual node; liqoctl makes a slice.
+	// Warm clusters are peered and have another virtual node; liqoctl creates a slice.
 	Warm Comparison
 }
 
-// Comparison is what a request took, and what liqoctl took for the same.
+// Comparison compares the times of requests with those of liqoctl.
 type Comparison struct{ Request, Liqoctl []time.Duration }
 
 const (
-	// peeredConsumer and peeredProvider are the clusters that PeeringTimes speak of: the
-	// provider is the cheapest, so that requests go there too.
+	// peeredConsumer and peeredProvider are the measured clusters. The provider is the cheapest one, so that requests
+	// choose it too.
 	peeredConsumer, peeredProvider = "rome", "paris"
-	// moreNodes are made after the first one.
+	// moreNodes is the number of virtual nodes after the first one.
 	moreNodes = 2
 )
 
-// MeasurePeering compares requests with liqoctl, in so many turns: request, liqoctl,
-// liqoctl, request, and again. Nothing may be peered when it begins, and nothing is when
-// it ends.
+// MeasurePeering compares requests with liqoctl. Each turn runs request, liqoctl, liqoctl, request. The clusters must
+// not be peered before, and are not peered afterwards.
 func (e *Environment) MeasurePeering(ctx context.Context, turns int) (PeeringTimes, error) {
 	var times PeeringTimes
 	if err := e.EnsureNamespace(ctx, e.Member(peeredConsumer), namespace); err != nil {
@@ -57,15 +55,14 @@ func (e *Environment) MeasurePeering(ctx context.Context, turns int) (PeeringTim
 	return times, nil
 }
 
-// GuardTimes are PeeringTimes of requests alone, with the guards and without.
+// GuardTimes are the times of requests, with the guards and without.
 type GuardTimes struct{ Cold, Warm GuardComparison }
 
-// GuardComparison is what a request took with guard.enabled and webhook.enabled, and without.
+// GuardComparison compares requests with guard.enabled and webhook.enabled to requests without them.
 type GuardComparison struct{ With, Without []time.Duration }
 
-// MeasureGuards compares requests between clusters with guards and without, in so many turns:
-// with, without, without, with, and again. Nothing may be peered when it begins, and nothing
-// is when it ends.
+// MeasureGuards compares requests with guards to requests without. Each turn runs with, without, without, with. The
+// clusters must not be peered before, and are not peered afterwards.
 func (e *Environment) MeasureGuards(ctx context.Context, turns int) (_ GuardTimes, err error) {
 	var with, without PeeringTimes
 	if err := e.EnsureNamespace(ctx, e.Member(peeredConsumer), namespace); err != nil {
@@ -127,7 +124,7 @@ func (e *Environment) byRequest(ctx context.Context, times *PeeringTimes) error 
 		if err != nil {
 			return err
 		}
-		add(&times.Cold.Request, &times.Warm.Request, n, took)
+		addTime(&times.Cold.Request, &times.Warm.Request, n, took)
 	}
 	return e.Settle(ctx, time.Minute, namespace)
 }
@@ -146,13 +143,13 @@ func (e *Environment) byLiqoctl(ctx context.Context, times *PeeringTimes) error 
 		if err != nil {
 			return err
 		}
-		add(&times.Cold.Liqoctl, &times.Warm.Liqoctl, n, took)
+		addTime(&times.Cold.Liqoctl, &times.Warm.Liqoctl, n, took)
 	}
 	return e.Unpeer(ctx, peeredConsumer, peeredProvider)
 }
 
-// add sorts the time of node n, from 0.
-func add(cold, warm *[]time.Duration, n int, took time.Duration) {
+// addTime adds the time of node n to cold if n is 0, otherwise to warm.
+func addTime(cold, warm *[]time.Duration, n int, took time.Duration) {
 	if n == 0 {
 		*cold = append(*cold, took)
 	} else {
@@ -160,7 +157,7 @@ func add(cold, warm *[]time.Duration, n int, took time.Duration) {
 	}
 }
 
-// awaitNodes asks, and returns how long it took from then until n virtual nodes are Ready.
+// awaitNodes calls ask and returns the time until n virtual nodes are Ready.
 func awaitNodes(ctx context.Context, c *e2e.Cluster, n int, ask func() error) (time.Duration, error) {
 	began := time.Now()
 	if err := ask(); err != nil {
@@ -187,13 +184,13 @@ func awaitNodes(ctx context.Context, c *e2e.Cluster, n int, ask func() error) (t
 	return time.Since(began), err
 }
 
-// readyWithin is for a machine that is busy with other things.
+// readyWithin suffices on a busy machine.
 const readyWithin = 60 * time.Second
 
-// namespace is where requests and pods live, in every member.
+// namespace is the namespace of requests and pods in every member.
 const namespace = "e2e"
 
-// small fits everywhere.
+// small returns amounts that fit into every cluster.
 func small() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// Paris asks for what its nodes say that they cost, first in labels, then through OpenCost,
-// and the broker decides by it.
-func TestPricesAreThoseOfTheNodes(t *testing.T) {
+// The agent of paris reads prices from its nodes, first from labels, then from OpenCost, and the broker decides by
+// them.
+func TestPricesComeFromTheNodes(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
 	const cpu, memory = "example.com/core-hour", "example.com/gib-hour"
@@ -64,14 +64,14 @@ func TestPricesAreThoseOfTheNodes(t *testing.T) {
 	}
 }
 
-// restorePrices puts back, when the test is over, what paris asked for before.
+// restorePrices restores the previous prices of paris at the end of the test.
 func restorePrices(t *testing.T, env *Environment, nodes []corev1.Node, labels ...string) {
 	t.Helper()
 	values, paris := env.Product.Values("paris"), env.Member("paris")
 	before, err := ownAdvertisement(t.Context(), paris)
 	check(t, err)
 	t.Cleanup(func() {
-		ctx := context.Background() // the test's own is over
+		ctx := context.Background() // the test's context has ended
 		check(t, env.Product.Upgrade(ctx, "paris", values))
 		for i := range nodes {
 			from := nodes[i].DeepCopy()

@@ -17,16 +17,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// All GPUs are held: a request for one waits, says which place it has and why, and is
-// served as soon as they are given back. It hears of that without asking: it would ask
-// again after a minute only. Then one of a higher priority takes its place: its pods are
-// drained, and it waits again.
-func TestARequestWaitsForWhatAnotherOneGivesBack(t *testing.T) {
+// All GPUs are reserved. A request for one waits, shows its position and the reason, and is served as soon as a GPU
+// is released. It learns so from its poll; it would ask again only after a minute. Then a request with a higher
+// priority preempts it: its pods are drained, and it waits again.
+func TestRequestWaitsForReleasedCapacity(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
 	all := small()
 	all["nvidia.com/gpu"] = resource.MustParse("2")
-	holds, _ := ready(t, rome, "holds-all", all)
+	holds, _ := readyRequest(t, rome, "holds-all", all)
 
 	waits, err := rome.Request(ctx, namespace, "waits-for-one", withGPU(), func(s *agentv1alpha1.ResourceRequestSpec) { s.QueuePolicy = brokerv1alpha1.QueuePolicyQueue })
 	check(t, err)

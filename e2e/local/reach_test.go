@@ -19,9 +19,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// Nothing listens at the address that a provider advertises. Who is granted capacity there
-// finds out in seconds, and the next one is not sent there any more.
-func TestAProviderThatCannotBeReachedIsLeftAtOnceAndThenLeftOut(t *testing.T) {
+// Nothing listens at the address that a provider advertises. A consumer that is placed there finds out within
+// seconds, and its next request goes elsewhere.
+func TestUnreachableProviderIsLeftAndExcluded(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
 	const nowhere = "https://127.0.0.1:1"
@@ -42,7 +42,7 @@ func TestAProviderThatCannotBeReachedIsLeftAtOnceAndThenLeftOut(t *testing.T) {
 	awaitFailed(t, rome, first)
 	t.Logf("left: %.1f s", time.Since(began).Seconds())
 	if took := time.Since(began); took > time.Minute {
-		t.Errorf("it took %s to find out that nobody listens", took)
+		t.Errorf("it took %s to find out that the address is dead", took)
 	}
 
 	second, err := rome.Request(ctx, namespace, "knows", withGPU())
@@ -59,12 +59,11 @@ func TestAProviderThatCannotBeReachedIsLeftAtOnceAndThenLeftOut(t *testing.T) {
 	}
 }
 
-// The API server of a provider hangs, and goes on. Who uses capacity there is told both
-// times; what runs there runs on.
-func TestWhatIsWrongWithAProviderIsTold(t *testing.T) {
+// The API server of a provider hangs, then continues. Consumers are told both times, and their pods keep running.
+func TestHangingProviderIsReportedToConsumers(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
-	r, _ := ready(t, rome, "served", withGPU())
+	r, _ := readyRequest(t, rome, "served", withGPU())
 	stays := run(t, env, rome, r)
 	awaitHealth(t, rome, r, agentv1alpha1.ReasonHealthy)
 

@@ -16,13 +16,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// vault is a namespace of the victim's that nobody offloads.
+// vault is a namespace of the victim that is not offloaded.
 const vault = "vault"
 
-// wantNothingReflected has an operator whose cluster the victim uses as a provider, and
-// who uses the victim's as well, map a namespace of the victim's: first through the own
-// Liqo, then with that one's identity and the label that virtual kubelets go by. What is
-// in that namespace must not arrive where the victim's virtual kubelet would bring it.
+// wantNothingReflected tests a hostile cluster that both lends to the victim and borrows from it. Its operator maps
+// one of the victim's namespaces, first through their own Liqo, then directly with their credentials and the label
+// that virtual kubelets select. The content of that namespace must not arrive where the victim's virtual kubelet
+// would bring it.
 func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string) {
 	t.Helper()
 	ctx, home, away := t.Context(), env.Member(victim), env.Member(hostile)
@@ -36,7 +36,7 @@ func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string
 	})
 	check(t, home.Create(ctx, note(vault, "secret")))
 
-	// The hostile cluster's own map, which its Liqo carries over.
+	// The hostile cluster's own map, which its Liqo replicates.
 	own := namespaceMap(e2e.TenantNamespace(victim), victim)
 	check(t, away.Patch(ctx, own, client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"desiredMapping":{%q:%q}}}`, vault, landing))))
@@ -61,11 +61,10 @@ func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string
 	// The victim's own map for the same peer is in the same namespace.
 	refused(t, thief.Patch(ctx, namespaceMap(e2e.TenantNamespace(hostile), hostile), client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"desiredMapping":{%q:%q,%q:null}}}`, vault, landing, namespace))))
-	// Nor may Liqo be told to treat a replica as the victim's own and carry it on.
+	// Liqo must not be told to treat a replica as the victim's own and replicate it further.
 	refused(t, thief.Patch(ctx, replica, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"liqo.io/replication":"true"}}}`))))
 
-	// What was made later in a namespace that is offloaded arrives; what was in the vault
-	// has not.
+	// A later object in an offloaded namespace arrives; the content of the vault does not.
 	check(t, home.Create(ctx, note(namespace, "honest")))
 	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
 		arrived := note(namespace+"-"+victim, "honest")
@@ -85,7 +84,7 @@ func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string
 	check(t, away.Patch(ctx, own, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"desiredMapping":{%q:null}}}`, vault))))
 }
 
-// openLanding makes a namespace that the victim's virtual kubelets may write to.
+// openLanding creates a namespace that the victim's virtual kubelets may write to.
 func openLanding(t *testing.T, env *Environment, c *e2e.Cluster, name, victim string) {
 	t.Helper()
 	check(t, env.EnsureNamespace(t.Context(), c, name))

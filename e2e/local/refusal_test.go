@@ -20,7 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// configure applies the BrokerConfig, and removes it when the test is over.
+// configure applies the BrokerConfig and removes it at the end of the test.
 func configure(t *testing.T, env *Environment, spec brokerv1alpha1.BrokerConfigSpec) *brokerv1alpha1.BrokerConfig {
 	t.Helper()
 	config := &brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: spec}
@@ -29,9 +29,8 @@ func configure(t *testing.T, env *Environment, spec brokerv1alpha1.BrokerConfigS
 	return config
 }
 
-// What is wrong is refused when it is written, by webhooks that the API servers of the
-// playground ask.
-func TestWebhooksRefuseWhatIsWrong(t *testing.T) {
+// The API servers call the webhooks, which refuse invalid objects when they are written.
+func TestWebhooksRefuseInvalidObjects(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
 	configure(t, env, brokerv1alpha1.BrokerConfigSpec{
@@ -56,8 +55,8 @@ func TestWebhooksRefuseWhatIsWrong(t *testing.T) {
 	}{
 		"a Reservation above BrokerConfig's bounds": {in: env.Broker, object: large, message: "spec.requestedResources[cpu]"},
 		"a Reservation of a denied cluster":         {in: env.Broker, object: reservation("denied", "nobody"), message: "spec.requesterID"},
-		"a Reservation for somebody else": {
-			in: someone(t, env), object: reservation("impersonated", "rome"), message: "impersonate-requester",
+		"a Reservation for another tenant": {
+			in: newTenant(t, env), object: reservation("impersonated", "rome"), message: "impersonate-requester",
 		},
 		"a ResourceRequest above its namespace's bounds": {in: rome, message: "spec.cpu", object: &agentv1alpha1.ResourceRequest{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "large"},
@@ -66,7 +65,7 @@ func TestWebhooksRefuseWhatIsWrong(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			// The configuration may be on its way to the webhook yet.
+			// The configuration may not have reached the webhook yet.
 			check(t, e2e.Await(t.Context(), 10*time.Second, func(ctx context.Context) (string, error) {
 				err := test.in.Create(ctx, test.object, client.DryRunAll)
 				switch {
@@ -82,8 +81,8 @@ func TestWebhooksRefuseWhatIsWrong(t *testing.T) {
 	}
 }
 
-// someone may make Reservations, as members of a tenant do, and nothing else.
-func someone(t *testing.T, env *Environment) *e2e.Cluster {
+// newTenant returns a client that may only create Reservations, like a member of a tenant.
+func newTenant(t *testing.T, env *Environment) *e2e.Cluster {
 	t.Helper()
 	config := rest.CopyConfig(env.Broker.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "someone", Groups: []string{"tenants"}}
@@ -95,8 +94,8 @@ func someone(t *testing.T, env *Environment) *e2e.Cluster {
 	return c
 }
 
-// A cluster that is denied is out within two seconds, on the connections that it has.
-func TestADeniedClusterIsOutAtOnce(t *testing.T) {
+// A denied cluster is cut off within two seconds, also on its open connections.
+func TestDeniedClusterIsCutOffAtOnce(t *testing.T) {
 	env := playgroundOf(t)
 	tr := asCluster(t, env, "berlin")
 	_, err := tr.Ping(t.Context())
@@ -125,7 +124,7 @@ func TestADeniedClusterIsOutAtOnce(t *testing.T) {
 	check(t, env.AwaitAdvertised(t.Context(), time.Minute))
 }
 
-// tenantBinding gives someone the rights of a tenant.
+// tenantBinding grants newTenant the rights of a tenant.
 func tenantBinding() *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "e2e-someone"},

@@ -22,24 +22,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// The etcd of the broker's cluster comes back from a snapshot that knows one reservation
-// of two that run, and one that was given back since.
-func TestTheBrokersClusterIsRestored(t *testing.T) {
+// The etcd of the broker's cluster is restored from a snapshot. It contains one of two running reservations, and one
+// that has been released since.
+func TestBrokerRecoversFromARestoredEtcd(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
 	before, err := env.Available(ctx)
 	check(t, err)
 	providers := []string{"paris", "berlin"}
 
-	known, _ := ready(t, rome, "known", small())
-	over, _ := ready(t, rome, "over", small())
+	known, _ := readyRequest(t, rome, "known", small())
+	over, _ := readyRequest(t, rome, "over", small())
 	snapshot := filepath.Join(t.TempDir(), "etcd")
 	restoreEtcd(t, env, func(files string) error { return os.CopyFS(snapshot, os.DirFS(files)) })
-	unknown, _ := ready(t, rome, "unknown", small())
+	unknown, _ := readyRequest(t, rome, "unknown", small())
 	check(t, rome.DeleteAndWait(ctx, over, time.Minute))
 	onKnown, onUnknown := run(t, env, rome, known), run(t, env, rome, unknown)
 
-	// Providers are away, so that nobody tells what they hold.
+	// The providers are down, so that none announces its holdings.
 	for _, id := range providers {
 		env.Product.Process(id).Kill()
 	}
@@ -56,7 +56,7 @@ func TestTheBrokersClusterIsRestored(t *testing.T) {
 			return "", err
 		}
 		if !strings.Contains(early.Status.Message, "to announce what they hold") {
-			return fmt.Sprintf("the request to be told why it waits, it is %s: %s", early.Status.Phase, early.Status.Message), nil
+			return fmt.Sprintf("the request to show why it waits, it is %s: %s", early.Status.Phase, early.Status.Message), nil
 		}
 		return "", nil
 	}))
@@ -84,8 +84,8 @@ func TestTheBrokersClusterIsRestored(t *testing.T) {
 	check(t, env.AwaitAvailable(ctx, before, time.Minute))
 }
 
-// restoreEtcd ends everything in the broker's cluster, has f work on etcd's files, and
-// starts it again: what watches an API server would not notice that it went back.
+// restoreEtcd stops everything in the broker's cluster, calls f with etcd's files, and starts everything again.
+// Watches on a running API server would not notice that it went back.
 func restoreEtcd(t *testing.T, env *Environment, f func(files string) error) {
 	t.Helper()
 	plane := env.Playground.Clusters[playground.BrokerCluster].ControlPlane
@@ -114,8 +114,7 @@ func isPod(p *process.Process, pods []*release.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod *release.Pod) bool { return pod.Process() == p })
 }
 
-// awaitHoldings waits until the broker shows that a cluster has yet to announce what it
-// holds, or has done so.
+// awaitHoldings waits until the broker shows whether a cluster still has to announce its holdings.
 func awaitHoldings(t *testing.T, env *Environment, id string, want bool) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {

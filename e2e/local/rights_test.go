@@ -18,10 +18,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/e2etest"
 )
 
-// rightsEndWithin is how long an identity may outlive what it was made for.
+// rightsEndWithin is how long an identity may be usable after its reservation has ended.
 const rightsEndWithin = 30 * time.Second
 
-// identities are credentials of rome's at a provider, which somebody has copied.
+// identities are stolen copies of rome's credentials at a provider.
 type identities struct {
 	env      *Environment
 	provider string
@@ -29,8 +29,8 @@ type identities struct {
 	plane    *e2e.Cluster
 }
 
-// keepIdentities copies the credentials of rome's control plane and of the slices of some
-// requests of one provider, and tries that they can write.
+// keepIdentities copies the credentials of rome's control plane and of the slices of some requests at one provider,
+// and checks that they can write.
 func keepIdentities(t *testing.T, env *Environment, requests ...*agentv1alpha1.ResourceRequest) *identities {
 	t.Helper()
 	ids := &identities{env: env, provider: requests[0].Status.TargetClusterID, slices: map[string]*e2e.Cluster{}}
@@ -40,15 +40,15 @@ func keepIdentities(t *testing.T, env *Environment, requests ...*agentv1alpha1.R
 	for _, r := range requests {
 		ids.slices[r.Name], err = env.SliceIdentity(t.Context(), "rome", ids.provider, r.Status.NodeName)
 		check(t, err)
-		ids.standOf(t, r)
+		ids.wantStanding(t, r)
 	}
 	return ids
 }
 
-// offloaded is rome's namespace at a provider.
+// offloaded is the copy of rome's namespace at a provider.
 const offloaded = namespace + "-rome"
 
-// loot is what an identity of a slice could make at the provider.
+// loot returns the objects that a slice's identity could create at the provider.
 func loot(name string) map[string]client.Object {
 	meta := func() metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: offloaded, Name: name} }
 	return map[string]client.Object{
@@ -58,8 +58,8 @@ func loot(name string) map[string]client.Object {
 	}
 }
 
-// standOf fails unless the identity can write as long as its reservation stands.
-func (ids *identities) standOf(t *testing.T, r *agentv1alpha1.ResourceRequest) {
+// wantStanding checks that the identity can write while its reservation stands.
+func (ids *identities) wantStanding(t *testing.T, r *agentv1alpha1.ResourceRequest) {
 	t.Helper()
 	for kind, obj := range loot("of-" + r.Name) {
 		if err := ids.slices[r.Name].Create(t.Context(), obj, client.DryRunAll); err != nil {
@@ -68,9 +68,9 @@ func (ids *identities) standOf(t *testing.T, r *agentv1alpha1.ResourceRequest) {
 	}
 }
 
-// endOf waits until the identity of a request that was released can write nothing, and
-// fails if that was late or if it made anything afterwards.
-func (ids *identities) endOf(t *testing.T, r *agentv1alpha1.ResourceRequest, released time.Time) {
+// wantEnded waits until the identity of a released request can no longer write. It fails the test if that takes too
+// long, or if the identity has created an object.
+func (ids *identities) wantEnded(t *testing.T, r *agentv1alpha1.ResourceRequest, released time.Time) {
 	t.Helper()
 	ctx, thief, admin := t.Context(), ids.slices[r.Name], ids.env.Member(ids.provider)
 	left := note(offloaded, "left-by-its-owner")
@@ -104,8 +104,8 @@ func (ids *identities) endOf(t *testing.T, r *agentv1alpha1.ResourceRequest, rel
 	t.Logf("%d objects made with the identity of a reservation that is over, of %d", made, len(loot("")))
 }
 
-// endOfAll waits until none of the identities can do anything at all.
-func (ids *identities) endOfAll(t *testing.T, released time.Time) {
+// wantAllEnded waits until none of the identities can do anything.
+func (ids *identities) wantAllEnded(t *testing.T, released time.Time) {
 	t.Helper()
 	tenant := e2e.TenantNamespace("rome")
 	for name, c := range ids.slices {
@@ -118,7 +118,7 @@ func (ids *identities) endOfAll(t *testing.T, released time.Time) {
 		e2e.Object(e2e.SliceKind, tenant, "any"), e2e.Object(e2e.NamespaceMapKind, tenant, "any"), e2e.Object(e2e.RenewKind, tenant, "any")), released)
 }
 
-// everyVerb is all that can be done to objects of some kinds.
+// everyVerb returns every operation on objects of some kinds.
 func everyVerb(c *e2e.Cluster, namespace string, objects ...*unstructured.Unstructured) map[string]func(context.Context) error {
 	do := map[string]func(context.Context) error{}
 	for _, obj := range objects {

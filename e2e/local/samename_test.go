@@ -16,12 +16,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// ownName is a namespace of rome's that has the same name in berlin.
+// ownName is a namespace of rome that has the same name in berlin.
 const ownName = "own-name"
 
-// A namespace has its own name at the provider where both administrators allow it. It goes
-// with the reservation.
-func TestAnOffloadedNamespaceHasItsName(t *testing.T) {
+// A namespace keeps its name at the provider if both administrators allow it. It is deleted with the reservation.
+func TestOffloadedNamespaceKeepsItsName(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, berlin := t.Context(), env.Member("rome"), env.Member("berlin")
 	withValue(t, env, "berlin", "guard", map[string]any{"sameNames": []any{ownName}})

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-func TestAReservationEndsAndItsSiblingOnTheSameProviderRunsOn(t *testing.T) {
+func TestReservationEndsWithoutAffectingItsSibling(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
-	first, _ := ready(t, rome, "first", withGPU())
-	second, _ := ready(t, rome, "second", withGPU())
+	first, _ := readyRequest(t, rome, "first", withGPU())
+	second, _ := readyRequest(t, rome, "second", withGPU())
 	if first.Status.TargetClusterID != "berlin" || second.Status.TargetClusterID != "berlin" {
 		t.Fatalf("on %s and %s, want berlin for both", first.Status.TargetClusterID, second.Status.TargetClusterID)
 	}
@@ -26,8 +26,8 @@ func TestAReservationEndsAndItsSiblingOnTheSameProviderRunsOn(t *testing.T) {
 	check(t, rome.AwaitNodeGone(t.Context(), first.Status.NodeName, 30*time.Second))
 	check(t, env.AwaitHeld(t.Context(), "rome", 1, 30*time.Second))
 
-	rights.endOf(t, first, released)
-	rights.standOf(t, second)
+	rights.wantEnded(t, first, released)
+	rights.wantStanding(t, second)
 
 	check(t, stays.Unchanged(t.Context()))
 	check(t, rome.AwaitReady(t.Context(), second, time.Second))
@@ -35,5 +35,5 @@ func TestAReservationEndsAndItsSiblingOnTheSameProviderRunsOn(t *testing.T) {
 	check(t, rome.DeleteDeployments(t.Context(), namespace))
 	released = time.Now()
 	check(t, rome.DeleteAndWait(t.Context(), second, time.Minute))
-	rights.endOfAll(t, released)
+	rights.wantAllEnded(t, released)
 }

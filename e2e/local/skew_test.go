@@ -19,13 +19,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/release"
 )
 
-// An agent that is one minor version newer than the broker borrows from one that is one
-// older.
+// An agent one minor version newer than the broker borrows from one that is a minor version older.
 func TestAgentsOfOtherVersionsWork(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
-	becomes(t, env, "rome", v1.Minor+1)
-	becomes(t, env, "paris", v1.Minor-1)
+	useMinor(t, env, "rome", v1.Minor+1)
+	useMinor(t, env, "paris", v1.Minor-1)
 
 	r, err := rome.Request(t.Context(), namespace, "across-versions", small(), func(s *agentv1alpha1.ResourceRequestSpec) {
 		s.Constraints = &brokerv1alpha1.Constraints{IncludeClusters: []string{"paris"}}
@@ -38,9 +37,8 @@ func TestAgentsOfOtherVersionsWork(t *testing.T) {
 	check(t, env.AwaitHeld(t.Context(), "rome", 0, readyWithin))
 }
 
-// becomes has a member's release upgraded to an agent of another minor version until the
-// test ends.
-func becomes(t *testing.T, env *Environment, clusterID string, minor int) {
+// useMinor upgrades a member's release to an agent of another minor version until the test ends.
+func useMinor(t *testing.T, env *Environment, clusterID string, minor int) {
 	t.Helper()
 	tag := fmt.Sprintf("v0.%d", minor)
 	env.Product.Release(clusterID).Provide(tag, release.Program{Path: agentOf(t, minor)})
@@ -52,7 +50,7 @@ func becomes(t *testing.T, env *Environment, clusterID string, minor int) {
 		fmt.Sprintf("the broker speaks v1.%d of the API, this agent v1.%d", v1.Minor, minor)))
 }
 
-// agentOf builds the agent as if it were of another minor version.
+// agentOf builds the agent with another minor version.
 func agentOf(t *testing.T, minor int) string {
 	t.Helper()
 	source, err := filepath.Abs("../../api/rest/v1/doc.go")

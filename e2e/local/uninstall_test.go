@@ -22,8 +22,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
 )
 
-// What helm test asks of broker and agents.
-func TestEveryReleaseSaysThatItWorks(t *testing.T) {
+// helm test succeeds for broker and agents.
+func TestHelmTestPassesForEveryRelease(t *testing.T) {
 	env := playgroundOf(t)
 	for _, name := range env.Playground.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -39,14 +39,13 @@ func TestEveryReleaseSaysThatItWorks(t *testing.T) {
 	}
 }
 
-// helm uninstall refuses while reservations live, drains them if it is told to, and
-// leaves what the charts keep and nothing else. Afterwards everything is installed
-// again, on the journal that was kept.
+// helm uninstall refuses while reservations live. With the policy Drain it ends them. It leaves only what the charts
+// keep. Afterwards everything is installed again with the kept journal.
 func TestUninstall(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
 	t.Cleanup(func() { reinstall(t, env) })
-	r, _ := ready(t, rome, "in-use", small())
+	r, _ := readyRequest(t, rome, "in-use", small())
 	pods := run(t, env, rome, r)
 
 	for _, name := range []string{"broker", "rome", r.Status.TargetClusterID} {
@@ -80,7 +79,7 @@ func TestUninstall(t *testing.T) {
 	for _, c := range env.Members {
 		var want []string
 		if c.Name == "berlin" {
-			want = []string{"Secret " + product.Carried} // the administrator's own
+			want = []string{"Secret " + product.Carried} // created by the administrator
 		}
 		if diff := cmp.Diff(want, leftBehind(t, c)); diff != "" {
 			t.Errorf("left in %s (-want +got):\n%s", c.Name, diff)
@@ -90,13 +89,13 @@ func TestUninstall(t *testing.T) {
 
 func reinstall(t *testing.T, env *Environment) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // the test's own is over
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // the test's context has ended
 	defer cancel()
 	check(t, env.Product.Install(ctx))
 	check(t, env.AwaitAdvertised(ctx, time.Minute))
 }
 
-// leftBehind names what is left of a release, but for the kinds and their objects.
+// leftBehind returns the names of a release's remaining objects, without CRDs and their objects.
 func leftBehind(t *testing.T, c *e2e.Cluster) []string {
 	t.Helper()
 	var left []string
@@ -130,7 +129,7 @@ func kindList(group, version, kind string) *unstructured.UnstructuredList {
 	return list
 }
 
-// names of objects, but for those that every namespace has.
+// names returns the names of objects, without those that every namespace has.
 func names(t *testing.T, c *e2e.Cluster, list client.ObjectList) []string {
 	t.Helper()
 	items, err := meta.ExtractList(list)

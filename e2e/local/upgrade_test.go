@@ -9,14 +9,14 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// The broker's release is upgraded: its replicas are replaced one after the other while
-// clusters call it and ask for capacity.
-func TestAnUpgradeLosesNothing(t *testing.T) {
+// The broker's release is upgraded: its replicas are replaced one after the other while clusters call it and request
+// capacity.
+func TestUpgradeLosesNoCallAndNoReservation(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
 	before, err := env.Available(t.Context())
 	check(t, err)
-	stays, _ := ready(t, rome, "before-the-upgrade", small())
+	stays, _ := readyRequest(t, rome, "before-the-upgrade", small())
 	pods := run(t, env, rome, stays)
 	calls := callAllTheTime(t, env, "berlin", 5)
 

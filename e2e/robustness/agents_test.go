@@ -19,19 +19,18 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// manner is how a provider's agent takes what it is given.
+// manner is how a provider's agent reacts to placements.
 type manner int
 
 const (
 	willing manner = iota
 	// fussy agents refuse every third placement.
 	fussy
-	// deaf agents acknowledge nothing; they do take down what they are told to.
+	// deaf agents acknowledge nothing, but do take down what they are told to.
 	deaf
 )
 
-// agent is a cluster that does what it is told at once. What it remembers is what
-// really runs there.
+// agent is a cluster that carries out instructions at once. Its memory stands for what runs there.
 type agent struct {
 	s      *site
 	caller *caller
@@ -39,7 +38,7 @@ type agent struct {
 	cpus   int64
 	manner manner
 	random *rand.Rand
-	// cursor and sequence belong to their loops.
+	// cursor and sequence are each used by one loop only.
 	cursor   string
 	sequence int64
 
@@ -55,11 +54,11 @@ func (s *site) agent(random *rand.Rand, id string, cpus int64, m manner) *agent 
 	}
 }
 
-// life is clusters with agents: two that ask and three that lend.
+// life is a set of clusters with agents: two that request and three that lend.
 type life struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
-	// requests end before agents do, so that everything is taken down.
+	// Requests end before agents do, so that everything is taken down.
 	stopRequests context.CancelFunc
 	requests     sync.WaitGroup
 }
@@ -97,13 +96,13 @@ func (l *life) end() {
 	l.done.Wait()
 }
 
-// advertise says what the cluster has, and what runs there.
+// advertise sends the cluster's capacity and usage.
 func (a *agent) advertise(ctx context.Context) {
 	a.sequence++
 	amounts := v1.Amounts{"cpu": strconv.FormatInt(a.cpus, 10)}
 	adv := v1.Advertisement{
 		ClusterID: a.id, Epoch: 1, Sequence: a.sequence, Capacity: amounts, Allocatable: amounts, Allocated: v1.Amounts{},
-		// Nobody asks what time it is here.
+		// The broker must not rely on this clock.
 		Timestamp: time.Now().Add(-24 * time.Hour),
 	}
 	a.mu.Lock()
@@ -111,7 +110,7 @@ func (a *agent) advertise(ctx context.Context) {
 		adv.Usage = append(adv.Usage, v1.Usage{Reservation: p.Reservation, Placement: p.Placement, Used: p.Resources})
 	}
 	a.mu.Unlock()
-	answer, err := a.caller.insist(ctx, http.MethodPost, "/api/v1/advertisements", "", adv)
+	answer, err := a.caller.callUntilDecided(ctx, http.MethodPost, "/api/v1/advertisements", "", adv)
 	if ctx.Err() == nil && (err != nil || answer.status != http.StatusOK) {
 		a.s.defects.note("advertisement of %s: %+v, %v", a.id, answer, err)
 	}
@@ -139,7 +138,7 @@ func (a *agent) run(ctx context.Context) {
 	}
 }
 
-// turn polls once, and does what it is told.
+// turn polls once and carries out the instructions.
 func (a *agent) turn(ctx context.Context) error {
 	query := url.Values{"wait": {"1"}, "after": {a.cursor}}
 	answered, err := a.caller.try(ctx, http.MethodGet, "/api/v1/instructions?"+query.Encode(), "", nil, 5*time.Second)
@@ -191,10 +190,10 @@ func (a *agent) send(ctx context.Context, path string, body any) error {
 	if temporary(answered.status) {
 		return fmt.Errorf("%s: %d %s", path, answered.status, answered.body)
 	}
-	return a.caller.judge(http.MethodPost, path, answered)
+	return a.caller.checkStatus(http.MethodPost, path, answered)
 }
 
-// do carries an instruction out, and reports it unless nothing is left to do.
+// do carries out an instruction, and reports it unless nothing is left to do.
 func (a *agent) do(ctx context.Context, in *v1.Instruction) error {
 	if in.State == v1.InstructionStateEnded {
 		a.forget(in)
@@ -243,7 +242,7 @@ func (a *agent) consume(in *v1.Instruction) {
 	}
 }
 
-// provide is the provider's last line: it counts what was really put on it.
+// provide records a placement, and reports a defect if the provider has more than its capacity.
 func (a *agent) provide(in *v1.Instruction) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -251,20 +250,20 @@ func (a *agent) provide(in *v1.Instruction) {
 		Reservation: in.Reservation, Placement: in.Placement, ConsumerID: in.ConsumerID, Resources: in.Resources, Acknowledged: true,
 	}
 	if running := int64(len(a.provides)); running > a.cpus {
-		a.s.defects.note("%s has %d CPUs, and is told to run %d reservations of one CPU each", a.id, a.cpus, running)
+		a.s.defects.note("%s has %d CPUs, and was given %d reservations of one CPU each", a.id, a.cpus, running)
 	}
 }
 
 var oneCPU = v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}}
 
-// ask lets reservations of one CPU live and end, each in one of the ways there are.
+// ask requests reservations of one CPU and ends them, in every possible way.
 func (a *agent) ask(ctx context.Context) {
 	calls := context.WithoutCancel(ctx)
 	for n := 0; ctx.Err() == nil; n++ {
 		key := fmt.Sprintf("%s.%06d", a.id, n)
 		request := oneCPU
 		if n%8 == 0 {
-			// It ends by itself, if it is not given back before.
+			// It expires unless it is released before.
 			request.DurationSeconds = 60
 		}
 		answered, err := a.caller.reserve(calls, key, request)
@@ -292,14 +291,14 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// askWithObjects makes Reservations in the broker's cluster, and deletes them.
+// askWithObjects creates Reservations in the broker's cluster, and deletes them.
 func (s *site) askWithObjects(ctx context.Context) {
 	calls := context.WithoutCancel(ctx)
 	for n := 0; ctx.Err() == nil; n++ {
 		r := &brokerv1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("by-hand-%d", n)}}
 		r.Spec.RequesterID = "rome"
 		r.Spec.RequestedResources = brokerv1alpha1.RequestedResources{corev1.ResourceCPU: resource.MustParse("1")}
-		// The API server may be away: it is tried again.
+		// The API server may be down: the next attempt follows.
 		if err := s.Create(calls, r); err == nil {
 			pause(ctx, time.Second)
 			for s.Delete(calls, r) != nil && ctx.Err() == nil {

@@ -14,12 +14,11 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// attempt is how long a call may take before it is made again: well below what an
-// election takes, so that clients ask both replicas while there is none.
+// attempt is the timeout of one attempt of a call. It is well below the duration of an election, so that clients try
+// both replicas meanwhile.
 const attempt = 3 * time.Second
 
-// caller is a cluster that asks again, with the same key, until it is told for sure:
-// so no outcome is unknown.
+// caller is a cluster that repeats a call with the same key until it has a definite answer. So no outcome is unknown.
 type caller struct {
 	s    *site
 	id   string
@@ -34,7 +33,7 @@ func (s *site) caller(id string) *caller {
 	return &caller{s: s, id: id, http: &http.Client{Transport: s.roundTripper(id)}, urls: s.urls()}
 }
 
-// answer that a broker considered.
+// answer is an answer that a broker decided.
 type answer struct {
 	status int
 	body   []byte
@@ -47,7 +46,7 @@ func (a *answer) read(into any) error {
 	return nil
 }
 
-// problem is the reason of a refusal.
+// problem returns the reason of a refusal.
 func (a *answer) problem() string {
 	var p v1.Problem
 	if err := a.read(&p); err != nil {
@@ -58,8 +57,8 @@ func (a *answer) problem() string {
 
 var errGaveUp = errors.New("no answer that says anything")
 
-// insist repeats a call until the broker has considered it.
-func (c *caller) insist(ctx context.Context, method, path, key string, body any) (*answer, error) {
+// callUntilDecided repeats a call until the broker has decided it.
+func (c *caller) callUntilDecided(ctx context.Context, method, path, key string, body any) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	raw, err := json.Marshal(body)
@@ -69,7 +68,7 @@ func (c *caller) insist(ctx context.Context, method, path, key string, body any)
 	for {
 		a, err := c.try(ctx, method, path, key, raw, attempt)
 		if err == nil && !temporary(a.status) {
-			return a, c.judge(method, path, a)
+			return a, c.checkStatus(method, path, a)
 		}
 		select {
 		case <-ctx.Done():
@@ -87,8 +86,8 @@ func temporary(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }
 
-// judge notes an answer that no caller may get.
-func (c *caller) judge(method, path string, a *answer) error {
+// checkStatus reports an answer that no caller may get.
+func (c *caller) checkStatus(method, path string, a *answer) error {
 	if a.status < http.StatusInternalServerError {
 		return nil
 	}
@@ -116,7 +115,7 @@ func (c *caller) try(ctx context.Context, method, path, key string, body []byte,
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // read to its end, or of no use
+	defer response.Body.Close() //nolint:errcheck // it was read to its end, or has no use
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err
@@ -128,13 +127,13 @@ func (c *caller) try(ctx context.Context, method, path, key string, body []byte,
 }
 
 func (c *caller) reserve(ctx context.Context, key string, request v1.ReservationRequest) (*answer, error) {
-	return c.insist(ctx, http.MethodPost, "/api/v1/reservations", key, request)
+	return c.callUntilDecided(ctx, http.MethodPost, "/api/v1/reservations", key, request)
 }
 
 func (c *caller) release(ctx context.Context, key string) (*answer, error) {
-	return c.insist(ctx, http.MethodDelete, "/api/v1/reservations/"+key, "", nil)
+	return c.callUntilDecided(ctx, http.MethodDelete, "/api/v1/reservations/"+key, "", nil)
 }
 
 func (c *caller) get(ctx context.Context, key string) (*answer, error) {
-	return c.insist(ctx, http.MethodGet, "/api/v1/reservations/"+key, "", nil)
+	return c.callUntilDecided(ctx, http.MethodGet, "/api/v1/reservations/"+key, "", nil)
 }

@@ -15,28 +15,28 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// calm is how long after the last fault everything that is shown must equal the book.
+// calm is the time after the last fault within which all objects must equal the book.
 const calm = 5 * time.Second
 
-// allowed is that, and more where other tests may use the machine at the same time.
-func allowed() time.Duration {
+// convergenceLimit returns calm, or more if other tests may run on the machine at the same time.
+func convergenceLimit() time.Duration {
 	if soaking {
 		return calm
 	}
 	return 4 * calm
 }
 
-// converged waits until it does, and fails the test if that took longer than allowed
-// since an instant.
-func (s *site) converged(since time.Time) {
+// awaitConvergence waits until the objects equal the book, and fails the test if that took longer than allowed since
+// an instant.
+func (s *site) awaitConvergence(since time.Time) {
 	s.t.Helper()
 	var differs error
 	for deadline := since.Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if differs = s.differs(s.t.Context()); differs == nil {
+		if differs = s.findDifference(s.t.Context()); differs == nil {
 			took := time.Since(since)
 			s.t.Logf("converged %s after the last fault", took.Round(10*time.Millisecond))
-			if took > allowed() {
-				s.t.Errorf("what is shown equals the book %s after the last fault, want at most %s", took, allowed())
+			if took > convergenceLimit() {
+				s.t.Errorf("what is shown equals the book %s after the last fault, want at most %s", took, convergenceLimit())
 			}
 			return
 		}
@@ -44,8 +44,8 @@ func (s *site) converged(since time.Time) {
 	s.t.Errorf("what is shown does not come to equal the book: %v", differs)
 }
 
-// differs says where the API server shows other than the book.
-func (s *site) differs(ctx context.Context) error {
+// findDifference returns an error if an object differs from the book.
+func (s *site) findDifference(ctx context.Context) error {
 	ping, err := s.caller("observer").try(ctx, "GET", "/api/v1/ping", "", nil, attempt)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func reservationsDiffer(book *ledger.State, shown []brokerv1alpha1.Reservation) 
 		obj := byName[key]
 		switch {
 		case obj == nil && book.Over(r):
-			// Deleted after it was over, or over before it could be shown.
+			// The object was deleted after the end, or the end came before it could be shown.
 		case obj == nil:
 			differs = fmt.Errorf("reservation %s is not shown", key)
 		case string(obj.Status.Phase) != string(book.Phase(r)):

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// counts are how often a run breaks what.
+// counts are the numbers of faults in a run.
 type counts struct {
 	failpointRounds, kills, pauses, mangled int
 	outage                                  time.Duration
@@ -19,7 +19,7 @@ var (
 	full  = counts{failpointRounds: 5, kills: 60, pauses: 20, mangled: 10_000, outage: time.Minute}
 )
 
-// soaking is whether a run takes the full counts.
+// soaking is true for a run with the full counts.
 var soaking = os.Getenv("LRB_SOAK") != ""
 
 func wanted() counts {
@@ -29,9 +29,9 @@ func wanted() counts {
 	return small
 }
 
-// seeded returns chance that LRB_SEED repeats. Processes and the network have their
-// own: the same seed gives the same faults, not the same interleaving.
-func seeded(t *testing.T) *rand.Rand {
+// seededRandom returns a random source that LRB_SEED can repeat. Processes and the network add their own randomness:
+// the same seed gives the same faults, not the same interleaving.
+func seededRandom(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
 	if text := os.Getenv("LRB_SEED"); text != "" {

@@ -13,23 +13,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// points are all of the broker that this traffic comes by. Messages are kept in memory
-// alone.
-func points() []failpoint.Point {
+// reachablePoints returns all points of the broker that this traffic reaches. Messages are only kept in memory, so
+// their points are left out.
+func reachablePoints() []failpoint.Point {
 	all := slices.Concat(failpoint.Broker, failpoint.Durable)
 	return slices.DeleteFunc(all, func(p failpoint.Point) bool { return p == failpoint.BrokerMessageKept })
 }
 
-// seldom are points that a broker comes to once in a while.
+// seldom are points that a broker reaches rarely.
 var seldom = []failpoint.Point{
 	failpoint.JournalOpened, failpoint.JournalSealed, failpoint.CheckpointWritten, failpoint.CheckpointValid,
 	failpoint.BrokerExpired, failpoint.BrokerWithdrawn, failpoint.BrokerObjectReserved, failpoint.BrokerObjectReleased, failpoint.BrokerObjectOver,
 }
 
-// arm lets a process pass each point a random number of times before it dies there.
-func arm(random *rand.Rand, folder string) []string {
+// armRandomly lets a process pass each point a random number of times before it dies there.
+func armRandomly(random *rand.Rand, folder string) []string {
 	var armed []failpoint.Point
-	for _, p := range points() {
+	for _, p := range reachablePoints() {
 		if !slices.Contains(seldom, p) {
 			p = p.After(random.IntN(12))
 		}
@@ -38,8 +38,8 @@ func arm(random *rand.Rand, folder string) []string {
 	return failpoint.Arm(folder, armed...)
 }
 
-// begun is a run of all clients against so many replicas.
-func begun(t *testing.T, random *rand.Rand, replicas int, through func(*site) func(*caller), environment ...string) (*site, *traffic, *life) {
+// startRun starts all clients against a number of replicas.
+func startRun(t *testing.T, random *rand.Rand, replicas int, through func(*site) func(*caller), environment ...string) (*site, *traffic, *life) {
 	t.Helper()
 	s := newSite(t)
 	s.start(replicas, environment...)
@@ -51,58 +51,58 @@ func begun(t *testing.T, random *rand.Rand, replicas int, through func(*site) fu
 	return s, s.traffic(random, lead), l
 }
 
-// finish checks everything that was promised.
-func finish(s *site, w *traffic, l *life, lastFault time.Time) {
+// checkPromises checks all promises at the end of a run.
+func checkPromises(s *site, w *traffic, l *life, lastFault time.Time) {
 	s.t.Helper()
 	w.end()
 	l.endRequests()
-	s.converged(lastFault)
+	s.awaitConvergence(lastFault)
 	l.end()
-	s.records.caughtUp(s)
+	s.records.awaitCaughtUp(s)
 	s.records.check(s.t, w)
 	s.defects.report(s.t)
 	w.history.check(s.t)
 }
 
-// progress waits until clients were answered so many more times.
-func progress(s *site, w *traffic, more int) {
+// awaitProgress waits until clients have received so many more answers.
+func awaitProgress(s *site, w *traffic, more int) {
 	s.t.Helper()
 	want := w.history.len() + more
 	for deadline := time.Now().Add(patience); w.history.len() < want; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.defects.report(s.t)
-			s.t.Fatal("no answers any more")
+			s.t.Fatal("no more answers")
 		}
 	}
 }
 
-// The broker dies at every point around what it writes down, again and again.
+// The broker dies repeatedly at every point of its durable writes.
 func TestKilledAtEveryPoint(t *testing.T) {
-	random, traces := seeded(t), t.TempDir()
-	s, w, l := begun(t, random, 1, nil, arm(random, traces)...)
+	random, traces := seededRandom(t), t.TempDir()
+	s, w, l := startRun(t, random, 1, nil, armRandomly(random, traces)...)
 	var last time.Time
 	for round := range wanted().failpointRounds {
 		began := time.Now()
 		for deadline := began.Add(6 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			hit, err := os.ReadDir(traces)
 			s.check(err)
-			if len(hit) == len(points()) {
+			if len(hit) == len(reachablePoints()) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("round %d: %d of %d points were hit: %v", round+1, len(hit), len(points()), hit)
+				t.Fatalf("round %d: %d of %d points were hit: %v", round+1, len(hit), len(reachablePoints()), hit)
 			}
 		}
 		last = time.Now()
-		t.Logf("round %d: killed at each of %d points in %s", round+1, len(points()), last.Sub(began).Round(time.Second))
-		progress(s, w, 50)
+		t.Logf("round %d: killed at each of %d points in %s", round+1, len(reachablePoints()), last.Sub(began).Round(time.Second))
+		awaitProgress(s, w, 50)
 		if round+1 < wanted().failpointRounds {
 			s.check(empty(traces))
 		}
 	}
-	// Another of the last round's deaths may just be over: the process has come back.
+	// A replica may just have died once more and be restarting.
 	s.awaitReady(s.replicas[0])
-	finish(s, w, l, time.Now())
+	checkPromises(s, w, l, time.Now())
 }
 
 func empty(folder string) error {
@@ -118,41 +118,41 @@ func empty(folder string) error {
 	return nil
 }
 
-// Two replicas die at random, at times both.
-func TestKilledAtRandom(t *testing.T) {
-	random := seeded(t)
-	s, w, l := begun(t, random, 2, nil)
+// Two replicas die at random times, sometimes both.
+func TestBrokersKilledAtRandomTimes(t *testing.T) {
+	random := seededRandom(t)
+	s, w, l := startRun(t, random, 2, nil)
 	for range wanted().kills {
 		pause(t.Context(), time.Duration(50+random.IntN(1450))*time.Millisecond)
 		s.replicas[random.IntN(2)].signal(syscall.SIGKILL)
 		if random.IntN(3) == 0 {
-			progress(s, w, 20)
+			awaitProgress(s, w, 20)
 		}
 	}
 	for _, r := range s.replicas {
 		s.awaitReady(r)
 	}
-	// A lease whose holder is dead is waited for.
-	s.answering()
-	progress(s, w, 50)
-	finish(s, w, l, time.Now())
+	// The lease of a dead holder must expire first.
+	s.awaitAnswers()
+	awaitProgress(s, w, 50)
+	checkPromises(s, w, l, time.Now())
 }
 
-// answering waits until somebody leads.
-func (s *site) answering() {
+// awaitAnswers waits until a replica leads.
+func (s *site) awaitAnswers() {
 	s.t.Helper()
 	observer := s.caller("observer")
-	if _, err := observer.insist(s.t.Context(), http.MethodGet, "/api/v1/ping", "", nil); err != nil {
+	if _, err := observer.callUntilDecided(s.t.Context(), http.MethodGet, "/api/v1/ping", "", nil); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// A leader that is stopped while another takes over grants nothing when it goes on.
-func TestAPausedLeader(t *testing.T) {
-	random := seeded(t)
-	s, w, l := begun(t, random, 2, nil)
+// A leader that is stopped during a takeover grants nothing when it continues.
+func TestPausedLeaderGrantsNothing(t *testing.T) {
+	random := seededRandom(t)
+	s, w, l := startRun(t, random, 2, nil)
 	for round := range wanted().pauses {
-		progress(s, w, 10)
+		awaitProgress(s, w, 10)
 		leader := s.leader(nil)
 		leader.signal(syscall.SIGSTOP)
 		if round%4 == 3 {
@@ -160,31 +160,31 @@ func TestAPausedLeader(t *testing.T) {
 			pause(t.Context(), time.Duration(random.IntN(6000))*time.Millisecond)
 		} else {
 			s.leader(leader)
-			progress(s, w, 10)
+			awaitProgress(s, w, 10)
 		}
 		leader.signal(syscall.SIGCONT)
 	}
 	for _, r := range s.replicas {
 		s.awaitReady(r)
 	}
-	s.answering()
-	finish(s, w, l, time.Now())
+	s.awaitAnswers()
+	checkPromises(s, w, l, time.Now())
 }
 
-// Without API server nothing is granted, and nobody ends for it.
-func TestTheAPIServerIsAway(t *testing.T) {
-	random := seeded(t)
-	s, w, l := begun(t, random, 2, nil)
-	progress(s, w, 50)
+// Without the API server nothing is granted, and no reservation ends because of that.
+func TestNothingIsGrantedWithoutTheAPIServer(t *testing.T) {
+	random := seededRandom(t)
+	s, w, l := startRun(t, random, 2, nil)
+	awaitProgress(s, w, 50)
 	pids := []int{s.replicas[0].Pid(), s.replicas[1].Pid()}
 	s.check(s.plane.KillAPIServer())
-	// What was stored just then is answered yet.
+	// Writes stored just before may still be answered.
 	away := time.Now().Add(time.Second)
 	pause(t.Context(), wanted().outage)
 	back := time.Now()
 	s.check(s.plane.StartAPIServer(t.Context()))
 	last := time.Now()
-	s.answering()
+	s.awaitAnswers()
 	t.Logf("answering %s after the API server", time.Since(last).Round(10*time.Millisecond))
 	for i, r := range s.replicas {
 		if r.Pid() != pids[i] {
@@ -198,14 +198,14 @@ func TestTheAPIServerIsAway(t *testing.T) {
 		}
 	}
 	w.mu.Unlock()
-	finish(s, w, l, last)
+	checkPromises(s, w, l, last)
 }
 
-// Requests are cut, doubled and reordered on their way.
-func TestMangledRequests(t *testing.T) {
-	random := seeded(t)
+// Requests are cut, duplicated and reordered on their way.
+func TestMangledRequestsStayLinearizable(t *testing.T) {
+	random := seededRandom(t)
 	var p *proxy
-	s, w, l := begun(t, random, 1, func(s *site) func(*caller) {
+	s, w, l := startRun(t, random, 1, func(s *site) func(*caller) {
 		p = s.proxy(random, wanted().mangled)
 		return p.lead
 	})
@@ -220,10 +220,10 @@ func TestMangledRequests(t *testing.T) {
 	}
 	t.Logf("%d requests were sent, and came to harm: %v", sent, p.done())
 	p.late.Wait()
-	finish(s, w, l, time.Now())
+	checkPromises(s, w, l, time.Now())
 }
 
-// stopIfBroken ends the test early where clients have given up.
+// stopIfBroken ends the test early if a client has given up.
 func (s *site) stopIfBroken() {
 	s.t.Helper()
 	s.defects.mu.Lock()

@@ -12,7 +12,7 @@ import (
 
 const (
 	clients = 8
-	// slotsEach is how many reservations a client has at once.
+	// slotsEach is the number of reservations that a client has at once.
 	slotsEach = 2
 	clusters  = 5
 	// capacity of each cluster, in slots.
@@ -27,14 +27,14 @@ const (
 	read    verb = "read"
 )
 
-// call is what a client asked, about one of its reservations.
+// call is a client's call about one of its reservations.
 type call struct {
 	verb         verb
 	client, mine int
 	slots        int8
 }
 
-// outcome is what it was told. Cluster is that of the grant, none for a refusal.
+// outcome is the answer to a call. Its cluster is that of the grant, none for a refusal.
 type outcome struct {
 	cluster int8
 	phase   phase
@@ -50,13 +50,13 @@ const (
 
 const none = -1
 
-// holding is what a client has in one of its places.
+// holding is a client's current reservation in one of its places.
 type holding struct {
 	cluster, slots int8
 	held           bool
 }
 
-// state of the sequential broker that the real one has to look like.
+// state is the state of the sequential model that the broker must behave like.
 type state struct {
 	free     [clusters]int8
 	holdings [clients][slotsEach]holding
@@ -70,7 +70,7 @@ func begin() any {
 	return s
 }
 
-// step says whether an outcome is right in a state, and what follows.
+// step reports whether an outcome is correct in a state, and returns the next state.
 func step(before, in, out any) (bool, any) {
 	s, c, o := before.(state), in.(call), out.(outcome)
 	h := &s.holdings[c.client][c.mine]
@@ -114,7 +114,7 @@ var model = porcupine.Model{
 	},
 }
 
-// history is what all clients asked and were told.
+// history is the list of all calls and outcomes.
 type history struct {
 	began time.Time
 
@@ -138,8 +138,8 @@ func (h *history) len() int {
 	return len(h.operations)
 }
 
-// check wants the history to be linearizable for certain. A picture of one that is
-// not is left beside the test's output.
+// check fails the test unless the history is linearizable. It writes a visualization of a bad one beside the test's
+// output.
 func (h *history) check(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()
@@ -154,7 +154,7 @@ func (h *history) check(t *testing.T) {
 		porcupine.VisualizePath(model, info, picture))
 }
 
-func TestTheModelKnowsRightFromWrong(t *testing.T) {
+func TestModelRejectsWrongOutcomes(t *testing.T) {
 	type did struct {
 		call call
 		out  outcome

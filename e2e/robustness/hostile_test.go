@@ -27,20 +27,20 @@ import (
 )
 
 const (
-	// hostileBytes are sent by one member.
+	// hostileBytes is the total size of one member's requests.
 	hostileBytes = 200 << 20
-	// hostileCallers send at once, hostileConnections are opened besides.
+	// hostileCallers is the number of concurrent senders, hostileConnections that of additional connections.
 	hostileCallers     = 32
 	hostileConnections = 300
-	// mostMemory is what the broker may have of the machine at any time.
+	// mostMemory is the limit of the broker's memory at any time.
 	mostMemory = 256 << 20
-	// honestCalls are made before the attack, to compare with.
+	// honestCalls is the number of calls before the attack, for comparison.
 	honestCalls = 60
 )
 
-// One member sends 200 MB of whatever may hurt. The broker keeps to its memory, the journal
-// to the member's budget, and the calls of others succeed.
-func TestOneHostileMemberHurtsNobodyElse(t *testing.T) {
+// One member sends 200 MB of expensive requests. The broker keeps its memory limit, the journal keeps the member's
+// budget, and the calls of others succeed.
+func TestHostileMemberDoesNotAffectOthers(t *testing.T) {
 	s := newSite(t)
 	s.start(1, "GOGC=100")
 	honest := []*caller{s.caller("rome"), s.caller("oslo")}
@@ -70,15 +70,15 @@ func TestOneHostileMemberHurtsNobodyElse(t *testing.T) {
 	if memory > mostMemory {
 		t.Errorf("the broker had %d MiB of memory, want %d at most", memory>>20, mostMemory>>20)
 	}
-	// What honest members did in between is about 4 KiB for each call.
+	// Each call of an honest member adds about 4 KiB.
 	if most := int(broker.DefaultBudget().JournalPerHour) + len(busy)*4<<10; grown > most {
 		t.Errorf("the journal grew by %d bytes, want %d at most", grown, most)
 	}
 	s.defects.report(t)
 }
 
-// work has honest members reserve and give back until it is enough, and returns how long
-// each call took. Each of them must succeed.
+// work makes honest members reserve and release until enough returns true. It returns the duration of each call; all
+// must succeed.
 func (s *site) work(callers []*caller, enough func(done int) bool) []time.Duration {
 	var (
 		mu      sync.Mutex
@@ -123,7 +123,7 @@ func p99(took []time.Duration) time.Duration {
 	return sorted[len(sorted)*99/100]
 }
 
-// peakMemory of the broker's process, as the kernel counts it.
+// peakMemory returns the peak memory of the broker's process from the kernel.
 func (s *site) peakMemory() int {
 	s.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.replicas[0].Pid()))
@@ -135,11 +135,11 @@ func (s *site) peakMemory() int {
 			return kib << 10
 		}
 	}
-	s.t.Fatal("the kernel does not tell the peak of memory")
+	s.t.Fatal("the kernel does not report the peak memory")
 	return 0
 }
 
-// journalBytes is the size of all ConfigMaps in the broker's namespace.
+// journalBytes returns the size of all ConfigMaps in the broker's namespace.
 func (s *site) journalBytes() int {
 	s.t.Helper()
 	var list corev1.ConfigMapList
@@ -156,7 +156,7 @@ func (s *site) journalBytes() int {
 	return sum
 }
 
-// attack is what one member does.
+// attack is the attack of one member.
 type attack struct {
 	s    *site
 	http *http.Client
@@ -199,7 +199,7 @@ func (a *attack) send(ctx context.Context, c hostileCall) {
 	}
 	status := 0
 	if response, err := a.http.Do(request); err == nil {
-		_, _ = io.Copy(io.Discard, response.Body) // cut is fine too
+		_, _ = io.Copy(io.Discard, response.Body) // a cut connection is fine too
 		_ = response.Body.Close()
 		status = response.StatusCode
 	}
@@ -211,7 +211,7 @@ func (a *attack) send(ctx context.Context, c hostileCall) {
 	a.statuses[status]++
 }
 
-// counted counts what is taken of a body.
+// counted counts the bytes read from a body.
 type counted struct {
 	io.Reader
 	sent *atomic.Int64
@@ -243,7 +243,7 @@ func (a *attack) advertise(random *rand.Rand) hostileCall {
 	return a.post("/api/v1/advertisements", adv)
 }
 
-// announce invents placements in the name of others.
+// announce invents placements for other clusters.
 func (a *attack) announce(random *rand.Rand) hostileCall {
 	var h v1.Holdings
 	h.Consumes = []v1.ConsumedReservation{}
@@ -256,7 +256,7 @@ func (a *attack) announce(random *rand.Rand) hostileCall {
 	return a.post("/api/v1/holdings", h)
 }
 
-// brackets and emptyObjects take many times their size once they are read.
+// brackets and emptyObjects use many times their size once they are parsed.
 func (a *attack) brackets(*rand.Rand) hostileCall {
 	return hostileCall{http.MethodPost, "/api/v1/holdings", "", bytes.Repeat([]byte("["), 1<<20)}
 }
@@ -266,7 +266,7 @@ func (a *attack) emptyObjects(*rand.Rand) hostileCall {
 	return hostileCall{http.MethodPost, "/api/v1/holdings", "", append(body, "{}]}"...)}
 }
 
-// wish asks for what nobody has, with as many terms as there may be, and waits for it.
+// wish requests impossible capacity with as many constraints as allowed, and queues for it.
 func (a *attack) wish(random *rand.Rand) hostileCall {
 	req := v1.ReservationRequest{
 		Resources: v1.Amounts{"cpu": "1000000"}, QueuePolicy: v1.ReservationRequestQueuePolicyQueue, Constraints: &v1.Constraints{},
@@ -299,7 +299,7 @@ func (a *attack) misreport(random *rand.Rand) hostileCall {
 	})
 }
 
-// dawdle opens one connection after the other and sends a body that never ends.
+// dawdle opens one connection after the other and sends bodies that never end.
 func (a *attack) dawdle(ctx context.Context) {
 	config := a.s.tlsFor("evil")
 	config.NextProtos = []string{"http/1.1"}

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// finder is a test that a broker with a mistake must not pass, and what it then says.
+// finder is a test that a mutant must fail, with the expected error.
 type finder struct {
 	folder, test string
-	// says is one of these.
+	// says lists the possible errors.
 	says []string
-	// slow finders take the processes of this package, and run in a soak alone.
+	// slow finders run the processes of this package, and only in a soak.
 	slow bool
 }
 

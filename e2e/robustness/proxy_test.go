@@ -13,28 +13,28 @@ import (
 	"time"
 )
 
-// mischief is what a proxy does to a request.
+// mischief is a fault of one request.
 type mischief string
 
 const (
 	// cutBefore: the request does not arrive.
 	cutBefore mischief = "cut before"
-	// cutAfter: it arrives, and nobody hears the answer.
+	// cutAfter: the request arrives, and the answer is lost.
 	cutAfter mischief = "cut after"
-	// cutWithin: half of the answer is heard.
+	// cutWithin: half of the answer arrives.
 	cutWithin mischief = "cut within"
-	// doubled: it arrives twice at the same time.
+	// doubled: the request arrives twice at the same time.
 	doubled mischief = "doubled"
-	// again: it arrives once more, after what the client asks next.
+	// again: the request arrives once more, after the client's next one.
 	again mischief = "once more later"
-	// held: it arrives after what others ask meanwhile.
+	// held: the request arrives after later ones of other clients.
 	held mischief = "held back"
 )
 
 var mischiefs = []mischief{cutBefore, cutAfter, cutWithin, doubled, again, held}
 
-// proxy stands between clients and broker, and speaks for its client. Every second
-// request comes to harm, until so many did.
+// proxy is a proxy between clients and broker with the clients' certificates. It damages every second request, up to
+// a number of faults.
 type proxy struct {
 	s *site
 
@@ -51,7 +51,7 @@ func (s *site) proxy(random *rand.Rand, harm int) *proxy {
 	return p
 }
 
-// lead has a client speak to the broker through the proxy.
+// lead makes a client use the proxy.
 func (p *proxy) lead(c *caller) {
 	onward := &http.Client{Transport: p.s.roundTripper(c.id)}
 	urls := c.urls
@@ -60,14 +60,14 @@ func (p *proxy) lead(c *caller) {
 	c.urls, c.http = []string{server.URL}, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
 }
 
-// remaining is how many requests are still to come to harm.
+// remaining returns the number of faults still to come.
 func (p *proxy) remaining() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.left
 }
 
-// done is how many came to which harm.
+// done returns the number of faults of each kind.
 func (p *proxy) done() map[mischief]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, onward *http.Clien
 	if err != nil {
 		hangUp()
 	}
-	// What was sent arrives, whether its sender waits or not.
+	// A request that was sent arrives even if its sender has gone.
 	ctx := context.WithoutCancel(r.Context())
 	pass := func() *passed { return forward(ctx, r, body, onward, urls) }
 	what, delay := p.next()
@@ -127,17 +127,17 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, onward *http.Clien
 		hangUp()
 	}
 	w.WriteHeader(reply.status)
-	_, _ = w.Write(reply.body) // the client may be gone
+	_, _ = w.Write(reply.body) // the client may have gone
 }
 
-// passed is an answer read to its end.
+// passed is an answer with its whole body.
 type passed struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// forward returns nil where no replica answers.
+// forward returns nil if no replica answers.
 func forward(ctx context.Context, r *http.Request, body []byte, onward *http.Client, urls []string) *passed {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -152,7 +152,7 @@ func forward(ctx context.Context, r *http.Request, body []byte, onward *http.Cli
 			continue
 		}
 		content, err := io.ReadAll(response.Body)
-		_ = response.Body.Close() // read to its end, or of no use
+		_ = response.Body.Close() // it was read to its end, or has no use
 		if err == nil {
 			return &passed{response.StatusCode, response.Header, content}
 		}

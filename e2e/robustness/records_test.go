@@ -24,8 +24,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// records replays the journal as etcd tells of it, revision by revision, from before
-// its first record on. It shares no code with the journal: it goes by docs/journal.md.
+// records replays the journal from etcd, revision by revision, from before its first record. It shares no code with
+// package journal: it implements docs/journal.md.
 type records struct {
 	defects *defects
 	done    chan struct{}
@@ -36,14 +36,13 @@ type records struct {
 	revisions int
 	events    int
 	tail      tailText
-	// granted are all reservations that ever were, by requester and key, and ended
-	// those of them that have.
+	// granted are all reservations ever granted, by requester and key; ended are those that have ended.
 	granted map[string]string
 	ended   map[string]bool
 	err     error
 }
 
-// tailText is the part of a tail that its successor must go on from.
+// tailText identifies the end of a tail, at which its successor must continue.
 type tailText struct {
 	anchor, head string
 	position     uint64
@@ -57,7 +56,7 @@ func (s *site) watchRecords() *records {
 		defects: &s.defects, done: make(chan struct{}), stop: stop,
 		book: ledger.New(), granted: map[string]string{}, ended: map[string]bool{},
 	}
-	body, err := s.openWatch(ctx) //nolint:bodyclose // by the one that reads it
+	body, err := s.openWatch(ctx) //nolint:bodyclose // closed by the reader
 	s.check(err)
 	go func() {
 		defer close(r.done)
@@ -68,8 +67,7 @@ func (s *site) watchRecords() *records {
 	return r
 }
 
-// openWatch asks etcd's JSON gateway for everything that happens to the ConfigMaps of
-// the broker, since revision 1.
+// openWatch watches the broker's ConfigMaps from revision 1 through etcd's JSON gateway.
 func (s *site) openWatch(ctx context.Context) (*http.Response, error) {
 	port, err := s.plane.Port("etcd")
 	if err != nil {
@@ -89,7 +87,7 @@ func (s *site) openWatch(ctx context.Context) (*http.Response, error) {
 	return http.DefaultClient.Do(request)
 }
 
-// watchAnswer is what the gateway streams.
+// watchAnswer is one message of the gateway's stream.
 type watchAnswer struct {
 	Result struct {
 		Canceled        bool   `json:"canceled"`
@@ -140,7 +138,7 @@ func (r *records) fail(err error) {
 	r.defects.note("journal: %v", err)
 }
 
-// take is one revision of the tail.
+// take handles one revision of the tail.
 func (r *records) take(revision string, value []byte) error {
 	if _, err := strconv.ParseUint(revision, 10, 64); err != nil {
 		return err
@@ -150,7 +148,7 @@ func (r *records) take(revision string, value []byte) error {
 		return err
 	}
 	stored := decoded.(*corev1.ConfigMap)
-	lines, err := unpacked(stored.BinaryData["records"])
+	lines, err := decompress(stored.BinaryData["records"])
 	if err != nil {
 		return err
 	}
@@ -171,7 +169,7 @@ func (r *records) take(revision string, value []byte) error {
 	defer r.mu.Unlock()
 	r.revisions++
 	next := tailText{anchor: header.Anchor.Hash, head: header.Head.Hash, position: header.Head.Position, lines: lines}
-	fresh, err := r.tail.continued(next)
+	fresh, err := r.tail.addedLines(next)
 	if err != nil {
 		return err
 	}
@@ -184,8 +182,8 @@ func (r *records) take(revision string, value []byte) error {
 	return nil
 }
 
-// unpacked are the records of a tail.
-func unpacked(file []byte) (string, error) {
+// decompress returns the decompressed records of a tail.
+func decompress(file []byte) (string, error) {
 	r, err := gzip.NewReader(bytes.NewReader(file))
 	if err != nil {
 		return "", err
@@ -194,9 +192,9 @@ func unpacked(file []byte) (string, error) {
 	return string(lines), err
 }
 
-// continued returns the lines that a tail adds to the one before, which it must keep
-// whole or follow.
-func (t tailText) continued(next tailText) (string, error) {
+// addedLines returns the lines that a tail adds to the previous one. The new tail must contain the previous one or
+// follow it.
+func (t tailText) addedLines(next tailText) (string, error) {
 	switch {
 	case t.head == "" || next.anchor == t.head:
 		return next.lines, nil
@@ -239,7 +237,7 @@ func (r *records) record(line []byte) error {
 		r.ended[change.Name] = true
 	}
 	if _, adopted := e.Change.(*ledger.Adopt); r.placements(&e) > before && !adopted {
-		return r.fits(entry.Position, e.Reservation())
+		return r.checkCapacity(entry.Position, e.Reservation())
 	}
 	return nil
 }
@@ -251,8 +249,8 @@ func (r *records) placements(e *ledger.Event) int {
 	return 0
 }
 
-// fits counts from nothing what the newest placement's provider has promised.
-func (r *records) fits(position uint64, name string) error {
+// checkCapacity recounts all promises of the newest placement's provider.
+func (r *records) checkCapacity(position uint64, name string) error {
 	of := r.book.Reservation(name)
 	provider := of.Current().Provider
 	offer := r.book.Cluster(provider).Offer
@@ -272,8 +270,8 @@ func (r *records) fits(position uint64, name string) error {
 	return nil
 }
 
-// caughtUp waits until the book has what the journal has now.
-func (r *records) caughtUp(s *site) {
+// awaitCaughtUp waits until the replay has reached the end of the journal.
+func (r *records) awaitCaughtUp(s *site) {
 	s.t.Helper()
 	store, err := journal.NewConfigMaps(s.plane.RESTConfig(), namespace)
 	s.check(err)
@@ -292,8 +290,7 @@ func (r *records) caughtUp(s *site) {
 	}
 }
 
-// check compares what clients were told with what was written: nothing that was
-// answered is lost, nothing is there twice.
+// check compares the clients' answers with the journal: every answered write is there, exactly once.
 func (r *records) check(t *testing.T, w *traffic) {
 	t.Helper()
 	r.mu.Lock()

@@ -30,26 +30,26 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// generator makes requests from the API's description, most of them as it wants them.
+// generator generates requests from the API description, most of them valid.
 type generator struct {
 	schemas map[string]any
 	random  *rand.Rand
 	caller  string
-	// names are reservations and keys that the caller was told of.
+	// names are known reservations and keys.
 	names []string
-	// spoil is one of so many values that are not as described.
+	// spoil makes one value in so many invalid; 0 means none.
 	spoil int
 }
 
-// operation is one of the API's.
+// operation is an operation of the API.
 type operation struct {
 	method, path string
 	parameters   []map[string]any
 	body         map[string]any
 }
 
-// described reads the operations that agents may call, in a stable order.
-func described(t *testing.T) ([]operation, map[string]any) {
+// readOperations returns the operations for agents, in a stable order.
+func readOperations(t *testing.T) ([]operation, map[string]any) {
 	t.Helper()
 	var document struct {
 		Paths      map[string]map[string]any `json:"paths"`
@@ -102,13 +102,13 @@ func (g *generator) resolve(schema map[string]any) map[string]any {
 	}
 }
 
-// value is one for a field; what the description cannot say comes from the field's name.
+// value returns a value for a field. The field's name decides what the description leaves open.
 func (g *generator) value(name string, schema map[string]any) any {
 	schema = g.resolve(schema)
 	if g.spoil > 0 && g.random.IntN(g.spoil) == 0 {
-		return g.spoiled()
+		return g.randomValue()
 	}
-	if meant, ok := g.meant(name); ok {
+	if meant, ok := g.meaningfulValue(name); ok {
 		return meant
 	}
 	if choices, ok := schema["enum"].([]any); ok {
@@ -188,8 +188,8 @@ func (g *generator) text(schema map[string]any) string {
 
 var fleet = []string{"rome", "paris", "berlin"}
 
-// meant is what fields mean that the description calls text and numbers.
-func (g *generator) meant(name string) (any, bool) {
+// meaningfulValue returns meaningful values for fields that the description only calls text or numbers.
+func (g *generator) meaningfulValue(name string) (any, bool) {
 	sometimes := g.random.IntN(10) > 0
 	switch name {
 	case "clusterID", "requesterID", "from":
@@ -211,7 +211,7 @@ func (g *generator) meant(name string) (any, bool) {
 	case "sequence":
 		return time.Now().UnixNano(), sometimes
 	case "wait":
-		// Polls that wait would keep all others waiting.
+		// Long polls would hold up all other requests.
 		return g.random.IntN(100) / 99, true
 	case "after":
 		return "", g.random.IntN(2) == 0
@@ -219,8 +219,8 @@ func (g *generator) meant(name string) (any, bool) {
 	return nil, false
 }
 
-// spoiled is a value of any kind and size.
-func (g *generator) spoiled() any {
+// randomValue returns a value of any type and size.
+func (g *generator) randomValue() any {
 	values := []any{
 		nil, true, -1, 0, 1.5, int64(1) << 62, "", "x", strings.Repeat("x", 3000), "\u0000", "ünï", "1e9", "-1", "9Ei", "0.0000000001",
 		[]any{}, []any{1, "a", nil}, map[string]any{}, map[string]any{"cpu": "-1"}, map[string]any{"x": map[string]any{"y": 1}}, "../../etc", "%00", "a b",
@@ -228,7 +228,7 @@ func (g *generator) spoiled() any {
 	return values[g.random.IntN(len(values))]
 }
 
-// request makes one for an operation.
+// request generates a request for an operation.
 func (g *generator) request(ctx context.Context, o operation, base string) (*http.Request, error) {
 	path, query, header := o.path, url.Values{}, http.Header{}
 	for _, p := range o.parameters {
@@ -271,7 +271,7 @@ func (g *generator) request(ctx context.Context, o operation, base string) (*htt
 	return request, nil
 }
 
-// handlerStack is the REST server with a broker on a journal in memory, for fleet.
+// handlerStack runs the REST server with a broker on a journal in memory.
 func handlerStack(t *testing.T) (base string, client func(id string) *http.Client) {
 	t.Helper()
 	check := func(err error) {
@@ -311,8 +311,8 @@ func handlerStack(t *testing.T) (base string, client func(id string) *http.Clien
 	}
 }
 
-// verdict says what is wrong with an answer.
-func verdict(response *http.Response, body []byte) error {
+// checkAnswer returns the error in an answer.
+func checkAnswer(response *http.Response, body []byte) error {
 	status := response.StatusCode
 	if status < http.StatusBadRequest {
 		return nil
@@ -330,15 +330,15 @@ func verdict(response *http.Response, body []byte) error {
 	return nil
 }
 
-// Whatever comes over the API, it is served or refused with a reason.
-func TestRequestsFromTheDescription(t *testing.T) {
+// Every request is either served or refused with a reason.
+func TestGeneratedRequestsAreServedOrRefused(t *testing.T) {
 	count := 5000
 	if soaking {
 		count = 50_000
 	}
-	operations, schemas := described(t)
+	operations, schemas := readOperations(t)
 	base, client := handlerStack(t)
-	random := seeded(t)
+	random := seededRandom(t)
 	var mu sync.Mutex
 	statuses := map[int]int{}
 	var workers sync.WaitGroup
@@ -347,7 +347,7 @@ func TestRequestsFromTheDescription(t *testing.T) {
 		connection := client(g.caller)
 		workers.Go(func() {
 			for n := range count / 6 {
-				// Two of three requests are as described.
+				// Two of three requests are valid.
 				if g.spoil = 0; n%3 == 0 {
 					g.spoil = 12
 				}
@@ -378,7 +378,7 @@ func TestRequestsFromTheDescription(t *testing.T) {
 func (g *generator) send(t *testing.T, o operation, base string, connection *http.Client) int {
 	request, err := g.request(t.Context(), o, base)
 	if err != nil {
-		return g.send(t, o, base, connection) // what cannot be sent is made anew
+		return g.send(t, o, base, connection) // a request that cannot be sent is generated again
 	}
 	asked := fmt.Sprintf("%s %s %v", request.Method, request.URL.RequestURI(), request.Header)
 	response, err := connection.Do(request)
@@ -390,7 +390,7 @@ func (g *generator) send(t *testing.T, o operation, base string, connection *htt
 	if err := errors.Join(err, response.Body.Close()); err != nil {
 		t.Errorf("%s: %v", asked, err)
 	}
-	if err := verdict(response, body); err != nil {
+	if err := checkAnswer(response, body); err != nil {
 		t.Errorf("%s: %d %.500s: %v", asked, response.StatusCode, body, err)
 	}
 	var made v1.Reservation

@@ -33,13 +33,13 @@ import (
 
 const (
 	namespace = "liqo-resource-broker"
-	// leaseName is that of the replicas' lease.
+	// leaseName is the name of the replicas' lease.
 	leaseName = "liqo-resource-broker"
-	// patience is what a loaded machine may need for anything.
+	// patience is enough for every wait on a busy machine.
 	patience = 2 * time.Minute
 )
 
-// site is a broker's cluster, its replicas, and what clusters need to reach them.
+// site is a broker's cluster, its replicas, and the credentials to reach them.
 type site struct {
 	client.Client
 	t        *testing.T
@@ -48,11 +48,11 @@ type site struct {
 	agents   *pki.Authority
 	replicas []*replica
 	records  *records
-	// defects are promises that were seen to be broken.
+	// defects are observed violations of a promise.
 	defects defects
 }
 
-// defects collects what goroutines find.
+// defects collects the findings of goroutines.
 type defects struct {
 	mu    sync.Mutex
 	found []string
@@ -64,7 +64,7 @@ func (d *defects) note(format string, args ...any) {
 	d.found = append(d.found, fmt.Sprintf(format, args...))
 }
 
-// report fails the test for each, and says no more than a reader can take in.
+// report fails the test for each defect, up to a readable number.
 func (d *defects) report(t *testing.T) {
 	t.Helper()
 	d.mu.Lock()
@@ -97,7 +97,7 @@ var binary = sync.OnceValues(func() (string, error) {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if path, err := binary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path)) // a folder of this run alone
+		_ = os.RemoveAll(filepath.Dir(path)) // a folder of this run
 	}
 	os.Exit(code)
 }
@@ -133,14 +133,13 @@ func (s *site) check(err error) {
 	}
 }
 
-// replica is a broker process that comes back whenever it dies.
+// replica is a broker process that is restarted whenever it dies.
 type replica struct {
 	*process.Process
 	url, direct, health string
 }
 
-// start runs so many replicas and waits until one of them answers. One alone takes
-// part in no election.
+// start runs replicas and waits until one of them answers. A single one takes part in no election.
 func (s *site) start(replicas int, environment ...string) {
 	s.t.Helper()
 	for i := range replicas {
@@ -187,14 +186,14 @@ func (s *site) startReplica(name string, elects bool, environment []string) *rep
 	return r
 }
 
-// readLog finds what no broker may write.
+// readLog checks the log for crashes.
 func (s *site) readLog(r *replica) {
 	text, err := os.ReadFile(r.Log())
 	if err != nil {
 		s.t.Error(err)
 		return
 	}
-	for _, crash := range []string{"panic:", "fatal error:", "Request failed"} {
+	for _, crash := range []string{"panic:", "fatal error:", "request failed"} {
 		if at := strings.Index(string(text), crash); at >= 0 {
 			s.t.Errorf("%s: %.3000s", r.Name(), text[at:])
 		}
@@ -219,7 +218,7 @@ func (s *site) urls() []string {
 	return urls
 }
 
-// leader waits for a holder of the lease other than one.
+// leader waits until a replica other than but holds the lease.
 func (s *site) leader(but *replica) *replica {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -237,14 +236,14 @@ func (s *site) leader(but *replica) *replica {
 	}
 }
 
-// signal reaches a replica that runs, if it does.
+// signal sends a signal to a running replica.
 func (r *replica) signal(sig syscall.Signal) {
 	if pid := r.Pid(); pid != 0 {
-		_ = syscall.Kill(pid, sig) // it may have ended just now, as it should
+		_ = syscall.Kill(pid, sig) // it may just have ended, as intended
 	}
 }
 
-// tlsFor is what a cluster shows of itself.
+// tlsFor returns the client TLS configuration of a cluster.
 func (s *site) tlsFor(clusterID string) *tls.Config {
 	s.t.Helper()
 	pair, err := s.agents.IssueClient(clusterID, "test.local")
@@ -255,7 +254,7 @@ func (s *site) tlsFor(clusterID string) *tls.Config {
 }
 
 func (s *site) roundTripper(clusterID string) http.RoundTripper {
-	// A request that gets no answer must not hold up others, as on one connection of HTTP/2.
+	// With one HTTP/2 connection, a request without an answer would hold up others.
 	transport := &http.Transport{TLSClientConfig: s.tlsFor(clusterID), MaxIdleConnsPerHost: 8}
 	s.t.Cleanup(transport.CloseIdleConnections)
 	return transport

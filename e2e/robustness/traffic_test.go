@@ -18,12 +18,12 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// slot is what the clusters without agents lend, and nobody else has.
+// slot is a resource that only the clusters without agents lend.
 const slot = "example.com/slot"
 
 func clusterName(i int) string { return fmt.Sprintf("lender-%d", i) }
 
-// offerSlots writes by hand what five clusters lend. They are never stale.
+// offerSlots writes the manifests of five clusters. They are never stale.
 func (s *site) offerSlots() {
 	s.t.Helper()
 	config := &brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
@@ -50,7 +50,7 @@ func (s *site) offerSlots() {
 	}
 }
 
-// traffic is the eight clients.
+// traffic is the work of the eight clients.
 type traffic struct {
 	s       *site
 	history *history
@@ -59,10 +59,10 @@ type traffic struct {
 	callers []*caller
 
 	mu sync.Mutex
-	// grants are all reservations by key, and ends the keys that were given back.
+	// grants are all reservations by key; ends are the keys that were released.
 	grants map[string]string
 	ends   map[string]bool
-	// firstAsked and answered are, per key, when it was asked for and granted.
+	// times holds, for each key, when it was first requested and when it was granted.
 	times map[string]span
 }
 
@@ -83,7 +83,7 @@ func (s *site) traffic(random *rand.Rand, through func(*caller)) *traffic {
 	return w
 }
 
-// end lets every client finish what it has begun: nothing stays undecided.
+// end lets every client finish what it has begun, so that no outcome is open.
 func (w *traffic) end() {
 	w.stop()
 	w.done.Wait()
@@ -105,7 +105,7 @@ func (w *traffic) noteEnd(key string) {
 	w.ends[key] = true
 }
 
-// trafficClient is one of them. Its calls follow each other.
+// trafficClient is one of the clients. Its calls are sequential.
 type trafficClient struct {
 	*traffic
 	caller *caller
@@ -117,7 +117,7 @@ type trafficClient struct {
 }
 
 func (c *trafficClient) run(ctx context.Context) {
-	// What was begun is brought to its end.
+	// Calls in progress are completed.
 	calls := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
 		if err := c.turn(calls); err != nil {
@@ -139,7 +139,7 @@ func (c *trafficClient) turn(ctx context.Context) error {
 	case c.held[mine]:
 		return c.release(ctx, mine)
 	case c.random.IntN(12) == 0:
-		return c.shut(ctx)
+		return c.releaseThenReserve(ctx)
 	default:
 		return c.reserve(ctx, mine)
 	}
@@ -163,7 +163,7 @@ func (c *trafficClient) reserve(ctx context.Context, mine int) error {
 	}
 	if a.status == http.StatusConflict && a.problem() == "NoCandidate" {
 		c.history.add(in, called, outcome{none, refused}, c.history.now())
-		return c.makeSure(ctx, key, in, called, asked)
+		return c.releaseRefused(ctx, key, in, called, asked)
 	}
 	r, out, err := grantOf(a)
 	if err != nil {
@@ -175,9 +175,9 @@ func (c *trafficClient) reserve(ctx context.Context, mine int) error {
 	return nil
 }
 
-// makeSure gives a refused key back: an attempt that was thought lost may have been
-// granted after the refusal. What it held then is in the history too.
-func (c *trafficClient) makeSure(ctx context.Context, key string, in call, called int64, asked time.Time) error {
+// releaseRefused releases a refused key, because an earlier attempt that seemed lost may have been granted after the
+// refusal. The history includes what it held meanwhile.
+func (c *trafficClient) releaseRefused(ctx context.Context, key string, in call, called int64, asked time.Time) error {
 	released := c.history.now()
 	a, err := c.caller.release(ctx, key)
 	if err != nil {
@@ -199,7 +199,7 @@ func (c *trafficClient) makeSure(ctx context.Context, key string, in call, calle
 	return nil
 }
 
-// grantOf reads a reservation of slots, which has one placement for ever.
+// grantOf decodes a reservation of slots, which always has exactly one placement.
 func grantOf(a *answer) (*v1.Reservation, outcome, error) {
 	var r v1.Reservation
 	if a.status != http.StatusOK {
@@ -250,8 +250,8 @@ func (c *trafficClient) read(ctx context.Context, mine int) error {
 	return nil
 }
 
-// shut gives a key back before it asks with it.
-func (c *trafficClient) shut(ctx context.Context) error {
+// releaseThenReserve releases a key before it requests with it.
+func (c *trafficClient) releaseThenReserve(ctx context.Context) error {
 	key := c.newKey()
 	a, err := c.caller.release(ctx, key)
 	if err != nil {

@@ -23,11 +23,11 @@ func injectorCommand() *cobra.Command {
 }
 
 func inject(ctx context.Context) error {
-	config, err := ctrl.GetConfig() // $KUBECONFIG, else the pod's own
+	config, err := ctrl.GetConfig() // $KUBECONFIG, otherwise the pod's own
 	if err != nil {
 		return err
 	}
-	config.QPS = -1 // the only limit shall be the API server's
+	config.QPS = -1 // only the API server limits requests
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, certmanagerv1.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
@@ -40,7 +40,7 @@ func inject(ctx context.Context) error {
 	mgr, err := ctrl.NewManager(util.RestConfigWithUserAgent(config, "cainjector"), ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		// It watches the metadata of Secrets, and reads the few that it needs.
+		// It watches only the metadata of Secrets, and reads the few that it needs.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err != nil {

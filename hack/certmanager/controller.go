@@ -29,7 +29,7 @@ import (
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
 )
 
-// workers of each controller, as many as cert-manager's default.
+// workers per controller, the same as cert-manager's default.
 const workers = 5
 
 type controllers struct {
@@ -51,7 +51,7 @@ func controllerCommand() *cobra.Command {
 func (c *controllers) run(ctx context.Context) error {
 	options := controller.ContextOptions{
 		Kubeconfig:       c.kubeconfig,
-		KubernetesAPIQPS: -1, // the only limit shall be the API server's
+		KubernetesAPIQPS: -1, // only the API server limits requests
 		IssuerOptions:    controller.IssuerOptions{ClusterResourceNamespace: c.namespace},
 		CertificateOptions: controller.CertificateOptions{
 			CertificateRequestMinimumBackoffDuration: c.backoff,

@@ -1,11 +1,10 @@
-// Command cert-manager runs the components of cert-manager that issue certificates
-// from CAs and self-signed ones, and hand CAs to webhooks:
+// Command cert-manager runs the components of cert-manager that issue certificates from CAs, issue self-signed
+// certificates, and inject CAs into webhooks:
 //
 //	cert-manager controller|cainjector|webhook [flags of cert-manager]
 //
-// It stands in for the released images wherever these cannot be pulled, behind the
-// arguments of cert-manager's own chart. ACME, Vault and Venafi issuers, leader
-// election (run one replica) and metrics are left out.
+// It replaces the released images where these cannot be pulled, and accepts the arguments of cert-manager's own
+// chart. It leaves out ACME, Vault and Venafi issuers, leader election (run one replica) and metrics.
 package main
 
 import (
@@ -32,8 +31,8 @@ func main() {
 	}
 }
 
-// component is the command of one component. Its chart also passes flags that mean
-// nothing here; they are let pass.
+// component returns the command of one component. It ignores unknown flags, because the chart passes flags of
+// features that are left out.
 func component(name, short string, run func(context.Context) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name, Short: short, Args: cobra.NoArgs,

@@ -1,4 +1,4 @@
-// Coredns is CoreDNS with the plugins that kubeadm's Corefile names, and no other.
+// Coredns is CoreDNS with only the plugins in kubeadm's Corefile.
 package main
 
 import (

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the health that the scripts find into testdata; read what changed before you commit it")
 
-// state is an object as it was at a moment of a real run, and what Argo CD says of it.
+// state is an object recorded in a real run, with the expected health in Argo CD.
 type state struct {
 	Name    string         `json:"name"`
 	Health  string         `json:"health"`
@@ -87,8 +87,7 @@ func testStates(t *testing.T, file, script string) {
 	}
 }
 
-// An object that Argo CD has just made has no status, and its server may not have
-// given it a generation.
+// A new object has no status, and may have no generation yet.
 func TestHealthOfAnObjectWithoutStatus(t *testing.T) {
 	for kind, script := range scriptsOf(t) {
 		got, err := health(t.Context(), script, map[string]any{"metadata": map[string]any{"name": "new"}})
@@ -98,7 +97,7 @@ func TestHealthOfAnObjectWithoutStatus(t *testing.T) {
 	}
 }
 
-// scriptsOf are the health scripts of argocd-cm, by group_Kind.
+// scriptsOf returns the health scripts in argocd-cm, by group_Kind.
 func scriptsOf(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("argocd/argocd-cm.yaml")
@@ -127,8 +126,8 @@ type result struct {
 	Message string `json:"message"`
 }
 
-// health runs a script as Argo CD does: with the libraries base, package and table
-// alone, for a second at most, the object in the global obj, a table as its result.
+// health runs a script like Argo CD: with only the libraries base, package and table, for at most a second, with the
+// object in the global obj, and a table as its result.
 func health(ctx context.Context, script string, object map[string]any) (result, error) {
 	vm := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer vm.Close()
@@ -176,7 +175,7 @@ func fromLua(table *lua.LTable) (result, error) {
 		return result{}, err
 	}
 	if !slices.Contains([]string{"Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown"}, r.Status) {
-		return result{}, fmt.Errorf("hs.status %q is none of Argo CD's", r.Status)
+		return result{}, fmt.Errorf("hs.status %q is unknown to Argo CD", r.Status)
 	}
 	return r, nil
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
 
-// What of Argo CD's and Flux's kinds the manifests use. A field that is not here is a
-// mistake in a manifest, or has to be looked up and added.
+// The fields of Argo CD's and Flux's CRDs that the manifests use. Any other field fails the tests: it is either a
+// mistake or must be added here.
 type (
 	application struct {
 		metav1.TypeMeta `json:",inline"`
@@ -129,7 +129,7 @@ type (
 	}
 )
 
-// rome is a cluster as the cluster generator hands it to templates.
+// rome is a cluster as the cluster generator passes it to templates.
 var rome = map[string]any{
 	"name": "rome", "nameNormalized": "rome", "server": "https://rome.example.com:6443",
 	"metadata": map[string]any{
@@ -154,7 +154,7 @@ func TestArgoCDAppliesInWaves(t *testing.T) {
 	}
 }
 
-// The charts' own schemas say whether the values are right.
+// The charts' own schemas decide whether the values are valid.
 func TestArgoCDRendersOurCharts(t *testing.T) {
 	rendered := 0
 	for _, app := range applications(t) {
@@ -173,8 +173,7 @@ func TestArgoCDRendersOurCharts(t *testing.T) {
 	}
 }
 
-// ignoresInjectedCAs looks at an Application that renders webhook configurations of some
-// kinds.
+// ignoresInjectedCAs checks an Application that renders some kinds of webhook configurations.
 func ignoresInjectedCAs(t *testing.T, app *application, kinds []string) {
 	t.Helper()
 	var want []difference
@@ -219,8 +218,8 @@ func TestFluxRendersOurCharts(t *testing.T) {
 	}
 }
 
-// render the chart of this checkout with the values; version is empty where a range
-// names it. It returns the kinds of webhook configurations in it, in order.
+// render renders the chart of this checkout with the values. version is empty if a manifest names a range. It returns
+// the kinds of the rendered webhook configurations, sorted.
 func render(t *testing.T, name, version, release, namespace string, values map[string]any) (injected []string) {
 	t.Helper()
 	files := charts.Broker()
@@ -247,7 +246,7 @@ func render(t *testing.T, name, version, release, namespace string, values map[s
 	return injected
 }
 
-// applications are those of the folder, and those that its ApplicationSets make of rome.
+// applications returns the Applications in the folder, and those that its ApplicationSets generate for rome.
 func applications(t *testing.T) []application {
 	t.Helper()
 	files, err := filepath.Glob("argocd/apps/*.yaml")
@@ -275,8 +274,8 @@ func applications(t *testing.T) []application {
 	return out
 }
 
-// generate makes the Application of rome, as the ApplicationSet controller does: the
-// template as text, executed with what the generator knows.
+// generate creates the Application for rome like the ApplicationSet controller: it executes the template text with
+// the generator's parameters.
 func generate(text []byte) (application, error) {
 	var set applicationSet
 	if err := yaml.UnmarshalStrict(text, &set); err != nil {
@@ -306,11 +305,11 @@ func generate(text []byte) (application, error) {
 	}
 	var app application
 	err = yaml.UnmarshalStrict(made.Bytes(), &app)
-	app.Metadata.Annotations = set.Metadata.Annotations // the wave is the set's
+	app.Metadata.Annotations = set.Metadata.Annotations // they contain the sync wave
 	return app, err
 }
 
-// documents of a file.
+// documents returns the YAML documents in a file.
 func documents(t *testing.T, file string) [][]byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -342,7 +341,7 @@ func labelsOf(cluster map[string]any) labelSet {
 	return cluster["metadata"].(map[string]any)["labels"].(map[string]any)
 }
 
-// labelSet is labels.Labels of what a generator hands over.
+// labelSet is a list of labels that a generator passes to templates.
 type labelSet map[string]any
 
 func (s labelSet) Has(name string) bool { return s[name] != nil }

@@ -23,9 +23,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Two checkouts of a commit, in different folders, give the same images and SBOMs
-// bit for bit.
-func TestTheSameCommitGivesTheSameBits(t *testing.T) {
+// Two checkouts of a commit in different folders give identical images and SBOMs.
+func TestBuildsOfACommitAreIdentical(t *testing.T) {
 	first, second := builtFromACheckout(t, "a"), builtFromACheckout(t, "another/longer/folder")
 	if diff := cmp.Diff(contents(t, first), contents(t, second)); diff != "" {
 		t.Errorf("files (-first +second):\n%.2000s", diff)
@@ -35,8 +34,7 @@ func TestTheSameCommitGivesTheSameBits(t *testing.T) {
 	}
 }
 
-// builtFromACheckout builds from a clone of what is committed, and returns the folder
-// with the results.
+// builtFromACheckout builds from a clone of the committed files, and returns the folder with the results.
 func builtFromACheckout(t *testing.T, folder string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -143,7 +141,7 @@ func checkVersion(t *testing.T, program, want string) {
 	}
 }
 
-// checkSBOM compares what an SBOM lists with what "go version -m" reads in the program.
+// checkSBOM compares an SBOM with the modules that "go version -m" finds in the program.
 func checkSBOM(t *testing.T, program, sbom string) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -182,7 +180,7 @@ func checkSBOM(t *testing.T, program, sbom string) {
 	}
 }
 
-// contents of the files in a folder.
+// contents returns the contents of the files in a folder.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

@@ -1,5 +1,5 @@
-// Images builds container images of Go programs with ko: a static binary on a base,
-// the same bits wherever and whenever a commit is built, and an SBOM beside it.
+// Images builds container images of Go programs with ko: a static binary on a base image, with an SBOM. Builds of the
+// same commit are identical everywhere.
 package main
 
 import (

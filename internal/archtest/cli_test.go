@@ -18,9 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/cli.md")
 
-// docs/cli.md shows the flags as they are: between its marks stand these tables.
+// The tables of flags in docs/cli.md stand between marks. This test generates and compares them.
 func TestFlagsAreDocumented(t *testing.T) {
-	t.Setenv("POD_NAMESPACE", "") // a default of the broker
+	t.Setenv("POD_NAMESPACE", "") // it is the default of a flag
 	name := filepath.Join(root, "docs", "cli.md")
 	content, err := os.ReadFile(name)
 	if err != nil {
@@ -58,13 +58,13 @@ func replaceTable(page string, cmd *cobra.Command) (string, error) {
 	return before + begin + flagTable(cmd) + end + after, nil
 }
 
-// flagTable leaves out what a command has in common with the one it belongs to.
+// flagTable lists the flags of a command. Flags that it shares with its parent are left out.
 func flagTable(cmd *cobra.Command) string {
 	var table strings.Builder
 	table.WriteString("| flag | default | |\n|---|---|---|\n")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if strings.HasPrefix(f.Name, "zap-") {
-			return // controller-runtime's own
+			return // defined by controller-runtime
 		}
 		if cmd.HasParent() {
 			if above := cmd.Parent().Flags().Lookup(f.Name); above != nil && above.Usage == f.Usage {

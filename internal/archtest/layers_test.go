@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// wings are the two processes that mTLS separates, each with the trees that it alone
-// consists of. What stands in neither is shared, joins both (cmd/playground, e2e), or
-// belongs to tests.
+// wings maps each of the two processes that mTLS separates to its folders. All other folders are shared, run both
+// (cmd/playground, e2e), or belong to tests.
 var wings = map[string][]string{
 	"agent":  {"cmd/agent", "controllers/agent", "internal/agent", "webhooks/agent", "liqo"},
 	"broker": {"cmd/broker", "controllers/broker", "internal/broker", "webhooks/broker"},
@@ -39,15 +38,15 @@ func wingOf(path string) string {
 	return ""
 }
 
-func TestTheWingsDoNotImportEachOther(t *testing.T) {
+func TestWingsDoNotImportEachOther(t *testing.T) {
 	for _, p := range packages(t) {
 		wing := wingOf(p.path())
 		if wing == "" {
 			continue
 		}
-		for _, imported := range p.own() {
+		for _, imported := range p.ownImports() {
 			if other := wingOf(imported); other != "" && other != wing {
-				t.Errorf("%q imports %q, which belongs to the %s: let them speak through api/rest/v1, or move what both need beside the wings", p.path(), imported, other)
+				t.Errorf("%q imports %q, which belongs to the %s: let them communicate through api/rest/v1, or move the shared code out of the wings", p.path(), imported, other)
 			}
 		}
 	}
@@ -59,15 +58,15 @@ func TestPurePackagesImportOnlyVocabulary(t *testing.T) {
 		"k8s.io/client-go", "k8s.io/utils/clock", "sigs.k8s.io/controller-runtime", "github.com/go-logr", "github.com/prometheus",
 	}
 	for _, path := range pure {
-		p := find(t, path)
-		for _, imported := range p.own() {
+		p := findPackage(t, path)
+		for _, imported := range p.ownImports() {
 			if !within(imported, vocabulary...) {
 				t.Errorf("%q imports %q: a pure package knows shared vocabulary only; join them in the package that uses both", path, imported)
 			}
 		}
 		for _, imported := range p.Imports {
 			if within(imported, impure...) {
-				t.Errorf("%q imports %q: a pure package has no context, client, logger, metric, clock or chance", path, imported)
+				t.Errorf("%q imports %q: a pure package has no context, client, logger, metric, clock or random source", path, imported)
 			}
 		}
 	}
@@ -86,12 +85,12 @@ func TestOnlyLiqoImportsLiqo(t *testing.T) {
 	}
 }
 
-// A rule about a package that was moved or deleted would hold for ever.
+// A rule about a package that no longer exists would never fail.
 func TestRulesNamePackagesThatExist(t *testing.T) {
 	named := slices.Concat(wings["agent"], wings["broker"], vocabulary, pure)
 	for _, tree := range named {
 		if !slices.ContainsFunc(packages(t), func(p pkg) bool { return within(p.path(), tree) }) {
-			t.Errorf("a rule names %q, where there is no package: correct the rule", tree)
+			t.Errorf("a rule names %q, which contains no package: correct the rule", tree)
 		}
 	}
 }
@@ -110,7 +109,7 @@ func TestBinariesLinkOnlyTheirWing(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			for _, dependency := range find(t, tc.binary).Deps {
+			for _, dependency := range findPackage(t, tc.binary).Deps {
 				if within(dependency, tc.free...) {
 					t.Errorf("%q links %q", tc.binary, dependency)
 				}

@@ -9,20 +9,20 @@ import (
 	"testing"
 )
 
-// link is a Markdown link; the target ends at a blank, a closing bracket or an anchor.
-// What begins with a square bracket is a pattern that a page shows.
-var link = regexp.MustCompile(`\]\(([^)#\s\[][^)#\s]*)[^)]*\)`)
+// linkPattern matches a Markdown link. Its target ends at a blank, a closing bracket or an anchor. A target that begins with
+// a square bracket is a quoted pattern.
+var linkPattern = regexp.MustCompile(`\]\(([^)#\s\[][^)#\s]*)[^)]*\)`)
 
-// code is what a page quotes; a pattern in it is no link.
-var code = regexp.MustCompile("`[^`\n]*`")
+// codePattern matches quoted code, in which a pattern is not a link.
+var codePattern = regexp.MustCompile("`[^`\n]*`")
 
-func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
-	for _, page := range pages(t) {
+func TestLinksOfPagesHaveTargets(t *testing.T) {
+	for _, page := range findPages(t) {
 		content, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, match := range link.FindAllStringSubmatch(code.ReplaceAllString(string(content), ""), -1) {
+		for _, match := range linkPattern.FindAllStringSubmatch(codePattern.ReplaceAllString(string(content), ""), -1) {
 			target := match[1]
 			if strings.Contains(target, "://") {
 				continue
@@ -34,8 +34,8 @@ func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
 	}
 }
 
-// pages are the Markdown files of the repository.
-func pages(t *testing.T) []string {
+// findPages returns the Markdown files of the repository.
+func findPages(t *testing.T) []string {
 	t.Helper()
 	var found []string
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {

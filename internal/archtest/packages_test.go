@@ -1,5 +1,5 @@
-// Package archtest keeps the rules on what may import what, and a few more that
-// no linter knows.
+// Package archtest enforces rules that no linter knows: which packages import which, what the docs must mention, and
+// where time comes from.
 package archtest
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const module = "github.com/mehdiazizian/liqo-resource-broker"
 
-// root is the folder of the module, seen from here.
+// root is the module's folder, relative to this package.
 const root = "../.."
 
 // pkg is a package of this module.
@@ -32,11 +32,11 @@ type pkg struct {
 	Deps         []string
 }
 
-// path is the package's folder within the module.
+// path returns the package's folder within the module.
 func (p pkg) path() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
 
-// own are the imports from this module, as folders within it.
-func (p pkg) own() []string {
+// ownImports returns the imports from this module, as folders within it.
+func (p pkg) ownImports() []string {
 	var out []string
 	for _, name := range p.Imports {
 		if short, ok := strings.CutPrefix(name, module+"/"); ok {
@@ -46,8 +46,8 @@ func (p pkg) own() []string {
 	return out
 }
 
-// list asks go list once for all tests.
-var list = sync.OnceValues(func() ([]pkg, error) {
+// listPackages runs go list once for all tests.
+var listPackages = sync.OnceValues(func() ([]pkg, error) {
 	cmd := exec.Command("go", "list",
 		"-json=Dir,ImportPath,Name,GoFiles,Imports,TestImports,XTestImports,Deps", "./...")
 	cmd.Dir = root
@@ -71,15 +71,15 @@ var list = sync.OnceValues(func() ([]pkg, error) {
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	all, err := list()
+	all, err := listPackages()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
-// find returns the package in one folder of the module.
-func find(t *testing.T, path string) pkg {
+// findPackage returns the package in a folder of the module.
+func findPackage(t *testing.T, path string) pkg {
 	t.Helper()
 	all := packages(t)
 	i := slices.IndexFunc(all, func(p pkg) bool { return p.path() == path })

@@ -15,23 +15,23 @@ import (
 
 const troubleshooting = "docs/troubleshooting.md"
 
-// vocabularies are the packages whose constants people meet in objects and answers,
-// and the types of those; without type, constants named Reason… and Condition….
+// vocabularies maps the packages whose constants appear in objects and answers to the type of these constants.
+// Without a type, the constants are those named Reason… and Condition….
 var vocabularies = map[string]string{
 	"api/agent/v1alpha1": "", "api/broker/v1alpha1": "",
 	"internal/fault": "Reason", "internal/broker/decision": "Reason",
 }
 
-// Whoever meets a condition or a reason finds it explained.
+// Users look up conditions and reasons in the troubleshooting page.
 func TestEveryReasonIsExplained(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for folder, typeName := range vocabularies {
-		words := constantsOf(t, find(t, folder), typeName)
+		words := constantsOf(t, findPackage(t, folder), typeName)
 		if len(words) == 0 {
-			t.Errorf("%s has no reasons any more: take it out of this test", folder)
+			t.Errorf("%s no longer has reasons: remove it from this test", folder)
 		}
 		for _, word := range words {
 			if !strings.Contains(string(page), "`"+word+"`") {
@@ -41,11 +41,11 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
-// constantsOf are the values of a package's exported constants of a type, or by their
-// names.
+// constantsOf returns the values of a package's exported constants of a type, or of those that wanted selects by
+// name.
 func constantsOf(t *testing.T, p pkg, typeName string) (words []string) {
 	t.Helper()
-	for _, file := range sources(t, p) {
+	for _, file := range parseSources(t, p) {
 		for _, declaration := range file.Decls {
 			group, ok := declaration.(*ast.GenDecl)
 			if !ok || group.Tok != token.CONST {
@@ -53,10 +53,10 @@ func constantsOf(t *testing.T, p pkg, typeName string) (words []string) {
 			}
 			for _, spec := range group.Specs {
 				value := spec.(*ast.ValueSpec)
-				if !value.Names[0].IsExported() || !wanted(value, typeName) || len(value.Values) == 0 {
+				if !value.Names[0].IsExported() || !isReasonConstant(value, typeName) || len(value.Values) == 0 {
 					continue
 				}
-				if text, ok := literal(value.Values[0]); ok {
+				if text, ok := stringLiteral(value.Values[0]); ok {
 					words = append(words, text)
 				}
 			}
@@ -65,7 +65,7 @@ func constantsOf(t *testing.T, p pkg, typeName string) (words []string) {
 	return words
 }
 
-func wanted(value *ast.ValueSpec, typeName string) bool {
+func isReasonConstant(value *ast.ValueSpec, typeName string) bool {
 	if typeName == "" {
 		name := value.Names[0].Name
 		return strings.HasPrefix(name, "Reason") || strings.HasPrefix(name, "Condition")
@@ -74,11 +74,10 @@ func wanted(value *ast.ValueSpec, typeName string) bool {
 	return ok && of.Name == typeName
 }
 
-// word is what the first column of a table explains.
-var word = regexp.MustCompile("`([A-Z][A-Za-z]+)`")
+// reasonPattern matches a condition or reason in the first column of a table.
+var reasonPattern = regexp.MustCompile("`([A-Z][A-Za-z]+)`")
 
-// What the page explains is there.
-func TestNothingIsExplainedThatIsNotThere(t *testing.T) {
+func TestExplainedReasonsExist(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
 	if err != nil {
 		t.Fatal(err)
@@ -88,9 +87,9 @@ func TestNothingIsExplainedThatIsNotThere(t *testing.T) {
 		if within(p.path(), "internal/playground", "e2e", "internal/archtest") {
 			continue
 		}
-		for _, file := range sources(t, p) {
+		for _, file := range parseSources(t, p) {
 			ast.Inspect(file, func(node ast.Node) bool {
-				if text, ok := literal(node); ok {
+				if text, ok := stringLiteral(node); ok {
 					known[text] = true
 				}
 				return true
@@ -103,7 +102,7 @@ func TestNothingIsExplainedThatIsNotThere(t *testing.T) {
 			continue
 		}
 		first, _, _ := strings.Cut(line[1:], "|")
-		for _, match := range word.FindAllStringSubmatch(first, -1) {
+		for _, match := range reasonPattern.FindAllStringSubmatch(first, -1) {
 			if !known[match[1]] {
 				t.Errorf("%s explains `%s`, which is nowhere in the code", troubleshooting, match[1])
 			}
@@ -111,13 +110,13 @@ func TestNothingIsExplainedThatIsNotThere(t *testing.T) {
 	}
 }
 
-// metric is a metric's name in the page.
-var metric = regexp.MustCompile("`((?:broker|agent)_[a-z_]+)[`{]")
+// quotedMetric is a metric's name in the page.
+var quotedMetric = regexp.MustCompile("`((?:broker|agent)_[a-z_]+)[`{]")
 
-// ours is a metric's name in the code.
-var ours = regexp.MustCompile(`^(broker|agent)(_[a-z]+){2,}$`)
+// metricPattern is a metric's name in the code.
+var metricPattern = regexp.MustCompile(`^(broker|agent)(_[a-z]+){2,}$`)
 
-// metricName is the expression that names a metric: the Name of its options, or the first
+// metricName returns the expression that names a metric: the Name of its options, or the first
 // argument of NewDesc.
 func metricName(node ast.Node) ast.Node {
 	switch n := node.(type) {
@@ -140,13 +139,13 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var listed, made []string
-	for _, match := range metric.FindAllStringSubmatch(string(page), -1) {
+	for _, match := range quotedMetric.FindAllStringSubmatch(string(page), -1) {
 		listed = append(listed, match[1])
 	}
 	for _, p := range packages(t) {
-		for _, file := range sources(t, p) {
+		for _, file := range parseSources(t, p) {
 			ast.Inspect(file, func(node ast.Node) bool {
-				if text, ok := literal(metricName(node)); ok && ours.MatchString(text) {
+				if text, ok := stringLiteral(metricName(node)); ok && metricPattern.MatchString(text) {
 					made = append(made, text)
 				}
 				return true
@@ -160,13 +159,13 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	for _, m := range listed {
 		if !slices.Contains(made, m) {
-			t.Errorf("%s lists metric %s, which nobody makes", troubleshooting, m)
+			t.Errorf("%s lists metric %s, which does not exist", troubleshooting, m)
 		}
 	}
 }
 
-// sources are the parsed files of a package, tests left out.
-func sources(t *testing.T, p pkg) []*ast.File {
+// parseSources parses the files of a package, except tests.
+func parseSources(t *testing.T, p pkg) []*ast.File {
 	t.Helper()
 	files := make([]*ast.File, 0, len(p.GoFiles))
 	for _, name := range p.GoFiles {
@@ -179,8 +178,8 @@ func sources(t *testing.T, p pkg) []*ast.File {
 	return files
 }
 
-// literal is the text of a string literal.
-func literal(node ast.Node) (string, bool) {
+// stringLiteral returns the text of a string literal.
+func stringLiteral(node ast.Node) (string, bool) {
 	value, ok := node.(*ast.BasicLit)
 	if !ok || value.Kind != token.STRING {
 		return "", false

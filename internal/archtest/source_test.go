@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// wallClock are the trees that time comes from: the binaries' wiring, which passes
-// it on, and what boots and measures real processes. Everything else takes time
-// as an argument, so that its tests decide what time it is.
+// wallClock are the folders that may read the wall clock: the binaries' wiring, which passes it on, and the code that
+// starts and measures real processes. All other code takes time as an argument, so that tests control it.
 var wallClock = []string{"cmd", "internal/playground", "e2e"}
 
 func TestTimeIsAnArgument(t *testing.T) {
@@ -35,7 +34,7 @@ func TestTimeIsAnArgument(t *testing.T) {
 	}
 }
 
-// clockReads are the places where a file mentions time.Now, time.Since or time.Until.
+// clockReads returns the places where a file mentions time.Now, time.Since or time.Until.
 func clockReads(file *ast.File) []token.Pos {
 	local := importedAs(file, "time")
 	if local == "" {
@@ -56,7 +55,7 @@ func clockReads(file *ast.File) []token.Pos {
 	return found
 }
 
-// importedAs is the name of an import in a file, empty if it is not imported.
+// importedAs returns the name under which a file imports a package, "" if it does not.
 func importedAs(file *ast.File, path string) string {
 	for _, spec := range file.Imports {
 		if value, err := strconv.Unquote(spec.Path.Value); err != nil || value != path {
@@ -79,7 +78,7 @@ func TestClockReadsAreFound(t *testing.T) {
 		"a value":               {`package p; import "time"; var now = time.Now`, 1},
 		"under another name":    {`package p; import clock "time"; var x = clock.Since(clock.Time{})`, 1},
 		"a duration is no read": {`package p; import "time"; var x = time.Second`, 0},
-		"somebody else's Now":   {`package p; var x = t.Now()`, 0},
+		"a method called Now":   {`package p; var x = t.Now()`, 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +93,7 @@ func TestClockReadsAreFound(t *testing.T) {
 	}
 }
 
-// A main only starts what its package app wires.
+// A main function only starts what its package app wires.
 func TestMainsAreShort(t *testing.T) {
 	const limit = 30
 	mains, err := filepath.Glob(filepath.Join(root, "cmd", "*", "main.go"))

@@ -9,18 +9,17 @@ import (
 	"testing"
 )
 
-// quotedTest is the name of a test or fuzz target that a page quotes, with the subtest if it
-// names one.
+// quotedTest matches a test or fuzz target that a page quotes, with its subtest if the page names one.
 var quotedTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)(?:/([^`\n]+))?`")
 
-// declaredTest begins a test.
+// declaredTest matches the declaration of a test.
 var declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
 
-// A page that claims something names the test that proves it.
-func TestTestsThatPagesQuoteExist(t *testing.T) {
+// Pages name the tests that prove their claims.
+func TestQuotedTestsExist(t *testing.T) {
 	declared, sources := testSources(t)
 	quoted := 0
-	for _, page := range pages(t) {
+	for _, page := range findPages(t) {
 		content, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +34,7 @@ func TestTestsThatPagesQuoteExist(t *testing.T) {
 	}
 }
 
-// missingTests are the tests that a page quotes and nobody declares. A subtest must stand in
+// missingTests returns the quoted tests of a page that do not exist. A subtest must be named in
 // the file of its test.
 func missingTests(page string, declared map[string]string, sources map[string]string) []string {
 	var missing []string
@@ -48,7 +47,7 @@ func missingTests(page string, declared map[string]string, sources map[string]st
 	return missing
 }
 
-// testSources are the test files of the repository by name, and the tests that they declare.
+// testSources returns the test files of the repository by name, and the tests that they declare.
 func testSources(t *testing.T) (declared, sources map[string]string) {
 	t.Helper()
 	declared, sources = map[string]string{}, map[string]string{}

@@ -1,10 +1,9 @@
-// Package failpoint lets a test kill the process at a named step, to prove that
-// a restart finishes what was begun.
+// Package failpoint lets a test kill the process at a named step, to prove that a restarted process completes what
+// the killed one began.
 //
-// It does nothing unless LRB_FAILPOINT names points, separated by commas. A point
-// that is followed by a colon and a number lets the process pass so often before.
-// LRB_FAILPOINT_ONCE is a folder: the first hit of a point leaves a file there and
-// kills, later ones pass, so that the restarted process gets through.
+// It does nothing unless LRB_FAILPOINT lists points, separated by commas. "point:3" lets the process pass the point
+// three times before it kills. LRB_FAILPOINT_ONCE is a folder for markers: a point that has left its marker there
+// does not kill again, so the restarted process passes.
 package failpoint
 
 import (
@@ -17,7 +16,7 @@ import (
 	"syscall"
 )
 
-// Names of the environment variables that arm a point.
+// Environment variables that arm points.
 const (
 	EnvName = "LRB_FAILPOINT"
 	EnvOnce = "LRB_FAILPOINT_ONCE"
@@ -26,7 +25,7 @@ const (
 // Point is the name of a step.
 type Point string
 
-// Points of the agent that consumes.
+// Points of the consuming agent.
 const (
 	RequestNoted             Point = "request-noted"
 	RequestAnswered          Point = "request-answered"
@@ -51,7 +50,7 @@ const (
 	ConsumerDeleted          Point = "consumer-deleted"
 )
 
-// Points of the agent that provides.
+// Points of the providing agent.
 const (
 	ProviderAdmitted         Point = "provider-admitted"
 	ProviderRightsOpened     Point = "provider-rights-opened"
@@ -75,8 +74,7 @@ const (
 	ExcessPodEvicted         Point = "excess-pod-evicted"
 )
 
-// Consumer lists every point of the agent that consumes, in the order of a
-// reservation's life.
+// Consumer lists every point of the consuming agent, in the order of a reservation's life.
 var Consumer = []Point{
 	RequestNoted, RequestAnswered, RequestInstructed,
 	ConsumerNamespaceMade, ConsumerAnswered, ConsumerIdentityMade, ConsumerSliceMade, ConsumerOffloadingMade, ConsumerReady,
@@ -86,10 +84,10 @@ var Consumer = []Point{
 	RequestLetGo,
 }
 
-// Draining lists the points of that agent at which pods have to leave a virtual node.
+// Draining lists the points of the consuming agent at which pods leave a virtual node.
 var Draining = []Point{ConsumerPodsEvicted, ConsumerPodsDeleted}
 
-// Provider lists every point of the agent that provides, in the same order.
+// Provider lists every point of the providing agent, in the order of a reservation's life.
 var Provider = []Point{
 	ProviderAdmitted, ProviderRightsOpened, ProviderAcknowledged, ProviderNamespaceMade, ProviderNonceMade, ProviderChallenged,
 	ProviderTenantMade, ProviderCredentialsSent, ProviderGranted,
@@ -97,7 +95,7 @@ var Provider = []Point{
 	ProviderReleased, ProviderGone, ProviderTenantDeleted, ProviderNamespaceDeleted, ProviderDeleted,
 }
 
-// Excess lists the points of that agent at which pods exceed what was granted.
+// Excess lists the points of the providing agent at which pods exceed a grant.
 var Excess = []Point{ExcessNoted, ExcessCordoned, ExcessShadowPodDeleted, ExcessPodEvicted}
 
 // Points of the broker.
@@ -113,27 +111,26 @@ const (
 	BrokerObjectOver     Point = "broker-object-over"
 )
 
-// Broker lists every point of the broker: those of a reservation that an agent asks
-// for, then those of one that is made in the broker's cluster.
+// Broker lists every point of the broker: first for reservations that an agent requests, then for those created in
+// the broker's cluster.
 var Broker = []Point{
 	BrokerDecided, BrokerReserved, BrokerShown, BrokerMessageKept, BrokerReported, BrokerReleased,
 	BrokerObjectReserved, BrokerObjectReleased, BrokerObjectOver,
 }
 
-// Points around what the broker writes down: its journal, what time brings, and what
-// it shows.
+// Points of the broker's journal, its timers and the objects that it writes.
 const (
 	// JournalAppending: a batch is about to be written.
 	JournalAppending Point = "journal-appending"
-	// JournalAppended: it is stored, and nobody was told.
+	// JournalAppended: the batch is stored, and no caller has been answered.
 	JournalAppended Point = "journal-appended"
 	// JournalSealed: the copy of a full tail is stored, its successor is not.
 	JournalSealed Point = "journal-sealed"
-	// JournalOpened: a former writer is fenced off, and nothing is served.
+	// JournalOpened: the previous writer is fenced off, and nothing is served yet.
 	JournalOpened Point = "journal-opened"
 	// CheckpointWritten: a checkpoint is stored, and no record names it.
 	CheckpointWritten Point = "journal-checkpoint-written"
-	// CheckpointValid: one does, and what it makes unnecessary is still there.
+	// CheckpointValid: a record names the checkpoint, and the records that it replaces still exist.
 	CheckpointValid    Point = "journal-checkpoint-valid"
 	BrokerAdvertised   Point = "broker-advertised"
 	BrokerExpired      Point = "broker-expired"
@@ -143,16 +140,16 @@ const (
 	BrokerFiguresShown Point = "broker-figures-shown"
 )
 
-// Durable lists them.
+// Durable lists the points of the journal, the timers and the written objects.
 var Durable = []Point{
 	JournalAppending, JournalAppended, JournalSealed, JournalOpened, CheckpointWritten, CheckpointValid,
 	BrokerAdvertised, BrokerExpired, BrokerWithdrawn, BrokerStatusDue, BrokerStatusShown, BrokerFiguresShown,
 }
 
-// After is the point, passed so often in every process before it kills.
+// After returns p, armed to kill after it was passed so many times in the process.
 func (p Point) After(passes int) Point { return Point(fmt.Sprintf("%s:%d", p, passes)) }
 
-// Points of an agent that is enrolled or renews its certificate.
+// Points of an agent that enrols or renews its certificate.
 const (
 	IdentityPrepared  Point = "identity-prepared"
 	IdentityAnswered  Point = "identity-answered"
@@ -163,7 +160,7 @@ const (
 // Identity lists every point of an agent's identity, in the order of an enrolment.
 var Identity = []Point{IdentityPrepared, IdentityAnswered, IdentityStored, IdentityPublished}
 
-// Arm is the environment that arms points, with a folder for their traces.
+// Arm returns the environment variables that arm points. once is the folder for markers.
 func Arm(once string, points ...Point) []string {
 	names := make([]string, len(points))
 	for i, p := range points {
@@ -172,10 +169,10 @@ func Arm(once string, points ...Point) []string {
 	return []string{EnvName + "=" + strings.Join(names, ","), EnvOnce + "=" + once}
 }
 
-// armed counts how often each armed point may still be passed.
-var armed = parse(os.Getenv(EnvName))
+// armed holds, for each armed point, how many times it may still be passed.
+var armed = parsePoints(os.Getenv(EnvName))
 
-func parse(text string) map[Point]*atomic.Int64 {
+func parsePoints(text string) map[Point]*atomic.Int64 {
 	points := map[Point]*atomic.Int64{}
 	for name := range strings.SplitSeq(text, ",") {
 		name, passes, _ := strings.Cut(name, ":")
@@ -188,21 +185,21 @@ func parse(text string) map[Point]*atomic.Int64 {
 	return points
 }
 
-// Hit kills the process with SIGKILL if p is armed and was not hit before.
+// Hit kills the process with SIGKILL if p is armed and has not killed before.
 func Hit(p Point) {
 	if left := armed[p]; left != nil && left.Add(-1) < 0 {
-		kill(p)
+		killProcess(p)
 	}
 }
 
-func kill(p Point) {
+func killProcess(p Point) {
 	if dir := os.Getenv(EnvOnce); dir != "" {
 		marker, err := os.OpenFile(filepath.Join(dir, string(p)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return
 		}
-		_ = marker.Close() // its existence is all that counts
+		_ = marker.Close() // only its existence counts
 	}
-	_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL) // cannot fail for oneself
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL) // a process may always signal itself
 	select {}
 }

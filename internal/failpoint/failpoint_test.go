@@ -20,18 +20,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestAnArmedPointKillsOnce(t *testing.T) {
+func TestArmedPointKillsOnce(t *testing.T) {
 	tests := map[string]struct {
 		armed []Point
-		// killedBy are the points that kill one process after the other.
+		// killedBy are the points that kill successive processes.
 		killedBy []Point
 	}{
-		"nothing is armed":                                  {},
-		"another point is armed":                            {armed: []Point{ConsumerDeleted}},
-		"the point is armed":                                {armed: []Point{ProviderGone}, killedBy: []Point{ProviderGone}},
-		"a point that is hit before another":                {armed: []Point{ConsumerReady}, killedBy: []Point{ConsumerReady}},
-		"a point that may be passed once, and is hit twice": {armed: []Point{ProviderGone.After(1)}, killedBy: []Point{ProviderGone}},
-		"a point that may be passed more often than is hit": {armed: []Point{ProviderGone.After(2)}},
+		"nothing is armed":                                     {},
+		"another point is armed":                               {armed: []Point{ConsumerDeleted}},
+		"the point is armed":                                   {armed: []Point{ProviderGone}, killedBy: []Point{ProviderGone}},
+		"two points, hit in order":                             {armed: []Point{ConsumerReady}, killedBy: []Point{ConsumerReady}},
+		"a point that may be passed once and is hit twice":     {armed: []Point{ProviderGone.After(1)}, killedBy: []Point{ProviderGone}},
+		"a point that may be passed more often than it is hit": {armed: []Point{ProviderGone.After(2)}},
 		"several points are armed": {
 			armed:    []Point{ProviderGone, ConsumerDeleted, ConsumerReady},
 			killedBy: []Point{ConsumerReady, ProviderGone},

@@ -10,13 +10,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// certManagerChart is cert-manager's own.
+// certManagerChart returns cert-manager's own chart.
 func certManagerChart(ctx context.Context, tools *toolchain.Toolchain) (fs.FS, error) {
 	dir, err := tools.ModuleDir(ctx, toolchain.CertManager.Module, "github.com/cert-manager/cert-manager")
 	return os.DirFS(filepath.Join(dir, "deploy", "charts", "cert-manager")), err
 }
 
-// startCertManager returns when certificates are issued.
+// startCertManager installs cert-manager. It returns once cert-manager issues certificates.
 func (c *Cluster) startCertManager(ctx context.Context, chart fs.FS, tools *toolchain.Toolchain, o Options) error {
 	defer o.Progress.Begin(c.Name() + ": cert-manager")()
 	binary := tools.Path(toolchain.CertManager)
@@ -36,8 +36,7 @@ func (c *Cluster) startCertManager(ctx context.Context, chart fs.FS, tools *tool
 		"crds": map[string]any{"enabled": true, "keep": false}, "prometheus": off, "startupapicheck": off,
 		"extraArgs": []any{
 			"--internal-healthz-listen-address=:9403",
-			// A request that failed is made anew at once, not after the hour that
-			// spares public authorities.
+			// Retry failed requests at once. The default of one hour spares public authorities.
 			"--certificate-request-minimum-backoff-duration=1s",
 		},
 		"webhook": map[string]any{"extraArgs": []any{"--healthz-port=6080"}},

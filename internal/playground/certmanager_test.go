@@ -86,6 +86,6 @@ func TestCertManagerIssuesAndRefuses(t *testing.T) {
 		t.Fatalf("no certificate of the CA: %v", err)
 	}
 	if err := apply(nameless); err == nil || !strings.Contains(err.Error(), "at least one of commonName") {
-		t.Errorf("a certificate for nobody: got %v, want cert-manager's webhook to refuse it", err)
+		t.Errorf("a certificate without a subject: got %v, want cert-manager's webhook to refuse it", err)
 	}
 }

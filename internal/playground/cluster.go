@@ -14,39 +14,38 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// BrokerCluster is the name of the cluster that the broker runs in.
+// BrokerCluster is the name of the cluster that runs the broker.
 const BrokerCluster = "broker"
 
 // Member is a cluster with nodes and Liqo. Its name is its cluster ID.
 type Member struct {
 	Name string
-	// Region is where the cluster stands: a label of its nodes and, in its
-	// consumers, of its virtual nodes.
+	// Region is the location of the cluster: a label of its nodes and, in its consumers, of its virtual nodes.
 	Region string
 	Nodes  []controlplane.Node
 }
 
-// DefaultMembers are three clusters of different sizes, one with GPUs.
+// DefaultMembers returns three clusters of different sizes, one with GPUs.
 func DefaultMembers() []Member {
-	gpus := machine("berlin-2", "8", "32Gi", "eu-central", "eu-central-b")
+	gpus := newNode("berlin-2", "8", "32Gi", "eu-central", "eu-central-b")
 	gpus.Resources["nvidia.com/gpu"] = resource.MustParse("2")
 	return []Member{
 		{Name: "rome", Region: "eu-south", Nodes: []controlplane.Node{
-			machine("rome-1", "4", "8Gi", "eu-south", "eu-south-a"),
-			machine("rome-2", "4", "8Gi", "eu-south", "eu-south-b"),
+			newNode("rome-1", "4", "8Gi", "eu-south", "eu-south-a"),
+			newNode("rome-2", "4", "8Gi", "eu-south", "eu-south-b"),
 		}},
 		{Name: "paris", Region: "eu-west", Nodes: []controlplane.Node{
-			machine("paris-1", "8", "32Gi", "eu-west", "eu-west-a"),
-			machine("paris-2", "8", "32Gi", "eu-west", "eu-west-b"),
+			newNode("paris-1", "8", "32Gi", "eu-west", "eu-west-a"),
+			newNode("paris-2", "8", "32Gi", "eu-west", "eu-west-b"),
 		}},
 		{Name: "berlin", Region: "eu-central", Nodes: []controlplane.Node{
-			machine("berlin-1", "8", "32Gi", "eu-central", "eu-central-a"),
+			newNode("berlin-1", "8", "32Gi", "eu-central", "eu-central-a"),
 			gpus,
 		}},
 	}
 }
 
-func machine(name, cpu, memory, region, zone string) controlplane.Node {
+func newNode(name, cpu, memory, region, zone string) controlplane.Node {
 	return controlplane.Node{
 		Name: name,
 		Resources: corev1.ResourceList{
@@ -64,8 +63,7 @@ type Cluster struct {
 	*controlplane.ControlPlane
 }
 
-// layout is what one cluster consists of. All of it goes into the digest that
-// tells whether kept state still fits.
+// layout describes one cluster. All its fields go into the digest that tells whether kept state still fits.
 type layout struct {
 	Name, PodCIDR, ServiceCIDR string
 	Liqo                       bool
@@ -73,7 +71,7 @@ type layout struct {
 	Nodes                      []controlplane.Node
 }
 
-// layoutsOf gives each cluster address ranges of its own.
+// layoutsOf assigns address ranges to each cluster.
 func layoutsOf(o Options) []layout {
 	layouts := []layout{{Name: BrokerCluster}}
 	for _, m := range o.Members {
@@ -81,12 +79,12 @@ func layoutsOf(o Options) []layout {
 	}
 	for i := range layouts {
 		second := 200 + 2*i
-		layouts[i].PodCIDR, layouts[i].ServiceCIDR = cidr(second), cidr(second+1)
+		layouts[i].PodCIDR, layouts[i].ServiceCIDR = rangeOf(second), rangeOf(second+1)
 	}
 	return layouts
 }
 
-func cidr(second int) string { return fmt.Sprintf("10.%d.0.0/16", second) }
+func rangeOf(second int) string { return fmt.Sprintf("10.%d.0.0/16", second) }
 
 func (l layout) options(dir string, tools *toolchain.Toolchain, o Options) controlplane.Options {
 	return controlplane.Options{
@@ -96,8 +94,8 @@ func (l layout) options(dir string, tools *toolchain.Toolchain, o Options) contr
 	}
 }
 
-// programs are all that the clusters need, each once.
-func programs(layouts []layout) []toolchain.Tool {
+// programsFor returns every program that the clusters need, once.
+func programsFor(layouts []layout) []toolchain.Tool {
 	tools := []toolchain.Tool{
 		toolchain.CertManager,
 		toolchain.LiqoControllerManager, toolchain.LiqoCRDReplicator, toolchain.LiqoWebhook, toolchain.LiqoVirtualKubelet,
@@ -117,8 +115,7 @@ func liqoChart(ctx context.Context, tools *toolchain.Toolchain) (string, error) 
 	return filepath.Join(dir, "deployments", "liqo"), err
 }
 
-// startLiqo returns when Liqo answers. Its virtual kubelets follow their Pods
-// until background ends.
+// startLiqo returns when Liqo answers. Its virtual kubelets run until background ends.
 func (c *Cluster) startLiqo(ctx, background context.Context, l layout, chart string, tools *toolchain.Toolchain, o Options) error {
 	defer o.Progress.Begin(l.Name + ": Liqo")()
 	installed, err := liqo.Start(ctx, liqo.Cluster{

@@ -10,7 +10,7 @@ import (
 
 func kubeconfigOf(dir string) string { return filepath.Join(dir, "kubeconfig") }
 
-// writeKubeconfig joins the clusters' kubeconfigs: each cluster is a context.
+// writeKubeconfig merges the clusters' kubeconfigs into one file, with a context for each cluster.
 func (p *Playground) writeKubeconfig() error {
 	joined := clientcmdapi.NewConfig()
 	for _, name := range p.Names() {
@@ -26,8 +26,8 @@ func (p *Playground) writeKubeconfig() error {
 	return clientcmd.WriteToFile(*joined, p.Kubeconfig())
 }
 
-// KubeconfigOf is the file with an administrator's credentials for one cluster of
-// the playground in dir; without a name, the file with a context for each.
+// KubeconfigOf returns the file with an administrator's credentials for one cluster of the playground in dir. For an
+// empty name it returns the file with a context for each cluster.
 func KubeconfigOf(dir, cluster string) string {
 	if cluster == "" {
 		return kubeconfigOf(dir)

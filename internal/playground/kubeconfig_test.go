@@ -31,20 +31,20 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// nobody is asked where a cluster has no agent.
-type nobody struct{}
+// noAgent is the outbox of a consumer whose provider has no agent.
+type noAgent struct{}
 
-func (nobody) SendMessage(context.Context, *v1.Message) error {
+func (noAgent) SendMessage(context.Context, *v1.Message) error {
 	return errors.New("there is no broker")
 }
 
-// TestAClusterWithoutAgentIsPeeredWithAndLeft has the consumer's part of an agent reserve
-// in a cluster that has real Liqo and no agent, with the rights of the sample.
-func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
+// The consumer's part of an agent reserves in a cluster that has real Liqo and no agent. It has only the rights of
+// the sample.
+func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	p, err := playground.Up(t.Context(), playground.Options{Dir: t.TempDir(), Members: playground.DefaultMembers()[:2]})
 	check(t, err)
 	t.Cleanup(func() { check(t, p.Stop()) })
-	rome, paris := connect(t, p.Clusters["rome"].RESTConfig()), connect(t, p.Clusters["paris"].RESTConfig())
+	rome, paris := connectAs(t, p.Clusters["rome"].RESTConfig()), connectAs(t, p.Clusters["paris"].RESTConfig())
 	kinds, err := manifest.ReadFS(charts.Agent(), "files/crds")
 	check(t, err)
 	check(t, manifest.Install(t.Context(), rome, kinds))
@@ -56,9 +56,9 @@ func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
 	t.Cleanup(func() { stop(); <-stopped })
 	limited := limitedTo(t, p.Clusters["paris"], paris)
 	peering, err := liqo.New(liqo.Options{
-		ClusterID: "rome", InstructionNamespace: "default", Client: rome, Reader: rome, Messenger: nobody{}, Outbox: outbox,
+		ClusterID: "rome", InstructionNamespace: "default", Client: rome, Reader: rome, Messenger: noAgent{}, Outbox: outbox,
 		Sign:   func(payload []byte) ([]byte, error) { return payload, nil },
-		Verify: func([]byte) (string, []byte, error) { return "", nil, errors.New("nobody signs") },
+		Verify: func([]byte) (string, []byte, error) { return "", nil, errors.New("no signer") },
 		Remote: func(string) (client.Client, error) { return limited, nil },
 	})
 	check(t, err)
@@ -110,14 +110,14 @@ func consume(t *testing.T, c client.Client, peering *liqo.Peering, inst *agentv1
 		if err = c.Get(ctx, client.ObjectKeyFromObject(inst), inst); err == nil {
 			state, err = peering.Consume(ctx, inst)
 		}
-		return err == nil && done(state), nil //nolint:nilerr // a conflict is tried again, as anything else
+		return err == nil && done(state), nil //nolint:nilerr // conflicts are retried like any other error
 	})
 	if err != nil {
 		t.Fatalf("%v: %+v", err, state)
 	}
 }
 
-// limitedTo connects with the rights of the sample alone.
+// limitedTo connects with only the rights of the sample.
 func limitedTo(t *testing.T, cluster *playground.Cluster, admin client.Client) client.Client {
 	t.Helper()
 	text, err := os.ReadFile("../../config/samples/rbac_v1_clusterrole_kubeconfig.yaml")
@@ -136,10 +136,10 @@ func limitedTo(t *testing.T, cluster *playground.Cluster, admin client.Client) c
 	check(t, err)
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	check(t, err)
-	return connect(t, config)
+	return connectAs(t, config)
 }
 
-func connect(t *testing.T, config *rest.Config) client.Client {
+func connectAs(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, agentv1alpha1.AddToScheme, object.AddToScheme} {

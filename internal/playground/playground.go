@@ -1,14 +1,13 @@
-// Package playground boots a whole federation on one machine, as plain processes
-// without any privilege: a broker cluster, and member clusters with simulated
-// nodes and the real Liqo, all with cert-manager.
+// Package playground boots a whole federation on one machine, as unprivileged processes: a broker cluster, and member
+// clusters with simulated nodes and the real Liqo. All have cert-manager.
 //
-//	<dir>/lock             held while a playground runs; names its process
-//	<dir>/complete         digest of what the first boot set up, written at its end
+//	<dir>/lock             held while a playground runs; contains its process ID
+//	<dir>/complete         written at the end of the first boot; a digest of its setup
 //	<dir>/kubeconfig       a context for each cluster
 //	<dir>/clusters/<name>  state, logs and credentials of a cluster
 //
-// State is kept: the next boot only starts processes. State of a boot that was
-// cut off, or made from other versions, is thrown away.
+// State is kept: the next boot only starts processes. State of an interrupted first boot, or of another setup, is
+// deleted.
 package playground
 
 import (
@@ -27,32 +26,31 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// Options say what to boot.
+// Options describe the playground.
 type Options struct {
-	// Dir keeps the state. Default: .playground in the checkout.
+	// Dir is the folder for the state. Default: .playground in the checkout.
 	Dir string
 	// Members are the clusters that lend and borrow. Default: DefaultMembers.
 	Members []Member
-	// Progress is told about the steps. Default: nobody.
+	// Progress receives the steps. Default: they are discarded.
 	Progress progress.Reporter
-	// Clock dates certificates. Default: the real one.
+	// Clock dates certificates. Default: the wall clock.
 	Clock clock.PassiveClock
 }
 
 // Playground is a running federation.
 type Playground struct {
-	// Clusters by name: the broker cluster and every member.
+	// Clusters maps names to the broker cluster and every member.
 	Clusters map[string]*Cluster
 
 	state *state
-	// background ends what follows the clusters' objects, before the clusters end.
+	// background stops what watches the clusters' objects, before the clusters stop.
 	background context.CancelFunc
 }
 
-// Up boots the playground and returns when every node is Ready and Liqo and cert-manager
-// answer. Virtual nodes of peerings that were kept may take some seconds more.
-// Stop must be called in the end. A process that dies without it takes all the
-// others along.
+// Up boots the playground. It returns when every node is Ready and Liqo and cert-manager answer. The virtual nodes of
+// kept peerings may take some seconds more. The caller must call Stop. If this process dies without it, the kernel
+// kills all its children.
 func Up(ctx context.Context, o Options) (_ *Playground, err error) {
 	if o.Progress == nil {
 		o.Progress = progress.Discard
@@ -71,7 +69,7 @@ func Up(ctx context.Context, o Options) (_ *Playground, err error) {
 		return nil, err
 	}
 	layouts := layoutsOf(o)
-	if err := tools.Ensure(ctx, programs(layouts)...); err != nil {
+	if err := tools.Ensure(ctx, programsFor(layouts)...); err != nil {
 		return nil, err
 	}
 	digest, err := setupDigest(tools, layouts)
@@ -89,8 +87,7 @@ func Up(ctx context.Context, o Options) (_ *Playground, err error) {
 	return p, nil
 }
 
-// Dir is the folder that Options.Dir stands for: absolute, and that of the
-// checkout if it is empty.
+// Dir returns the absolute path of dir, or of .playground in the checkout if dir is empty.
 func Dir(dir string) (string, error) {
 	if dir != "" {
 		return filepath.Abs(dir)
@@ -102,7 +99,7 @@ func Dir(dir string) (string, error) {
 	return filepath.Join(tools.Root(), ".playground"), nil
 }
 
-// boot starts all clusters at once; if one fails, it stops the others.
+// boot starts all clusters at once. If one fails, it stops the others.
 func boot(ctx context.Context, s *state, tools *toolchain.Toolchain, o Options, layouts []layout) (*Playground, error) {
 	liqo, err := liqoChart(ctx, tools)
 	if err != nil {
@@ -147,7 +144,7 @@ func boot(ctx context.Context, s *state, tools *toolchain.Toolchain, o Options, 
 	return p, nil
 }
 
-// Names of the clusters, in alphabetical order.
+// Names returns the names of the clusters in alphabetical order.
 func (p *Playground) Names() []string {
 	var names []string
 	for name := range p.Clusters {
@@ -157,7 +154,7 @@ func (p *Playground) Names() []string {
 	return names
 }
 
-// Kubeconfig is the file with a context for each cluster.
+// Kubeconfig returns the file with a context for each cluster.
 func (p *Playground) Kubeconfig() string { return kubeconfigOf(p.state.dir) }
 
 // Stop ends all processes and keeps the state. It is idempotent.

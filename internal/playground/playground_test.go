@@ -19,7 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-func up(t *testing.T, dir string) *playground.Playground {
+func startPlayground(t *testing.T, dir string) *playground.Playground {
 	t.Helper()
 	started := time.Now()
 	p, err := playground.Up(t.Context(), playground.Options{
@@ -37,24 +37,23 @@ func up(t *testing.T, dir string) *playground.Playground {
 	return p
 }
 
-// TestAPlaygroundComesBackWithItsPeerings boots from nothing, peers two clusters,
-// and boots again from what was kept.
-func TestAPlaygroundComesBackWithItsPeerings(t *testing.T) {
+// The playground boots without state, peers two clusters, and boots again from its state.
+func TestPlaygroundRestartKeepsPeerings(t *testing.T) {
 	dir := t.TempDir()
 
-	p := up(t, dir)
+	p := startPlayground(t, dir)
 	expectNodes(t, dir)
 	if _, err := playground.Up(t.Context(), playground.Options{Dir: dir}); !errors.Is(err, process.ErrInUse) {
 		t.Errorf("a second playground in the folder: got %v, want %v", err, process.ErrInUse)
 	}
-	peer(t, p, "rome", "paris")
+	peerClusters(t, p, "rome", "paris")
 	first := awaitLease(t, p, "rome", "paris", metav1.MicroTime{})
 	address := p.Clusters["rome"].URL()
 	if err := p.Stop(); err != nil {
 		t.Fatal(err)
 	}
 
-	p = up(t, dir)
+	p = startPlayground(t, dir)
 	if got := p.Clusters["rome"].URL(); got != address {
 		t.Errorf("address of rome changed from %s to %s", address, got)
 	}
@@ -62,9 +61,8 @@ func TestAPlaygroundComesBackWithItsPeerings(t *testing.T) {
 	expectNodes(t, dir)
 }
 
-// expectNodes waits until all nodes are Ready. Those of a boot already are, but for the
-// virtual ones of kept peerings: a slow boot takes longer than Kubernetes waits for a
-// kubelet, and their own must first say again that they are.
+// expectNodes waits until all nodes are Ready. Up returns only when ordinary nodes are. A virtual node becomes
+// NotReady if the boot takes longer than Kubernetes waits for a kubelet, until its kubelet reports again.
 func expectNodes(t *testing.T, dir string) {
 	t.Helper()
 	want := map[string]bool{"broker": true, "rome": true, "paris": true, "berlin": true}
@@ -89,8 +87,8 @@ func expectNodes(t *testing.T, dir string) {
 	}
 }
 
-// peer gives the consumer a virtual node of the provider, with Liqo's own tool.
-func peer(t *testing.T, p *playground.Playground, consumer, provider string) {
+// peerClusters gives the consumer a virtual node of the provider, with liqoctl.
+func peerClusters(t *testing.T, p *playground.Playground, consumer, provider string) {
 	t.Helper()
 	tools, err := toolchain.New(progress.Func(func(step string) { t.Log(step) }))
 	if err != nil {
@@ -107,9 +105,8 @@ func peer(t *testing.T, p *playground.Playground, consumer, provider string) {
 	}
 }
 
-// awaitLease waits until the virtual kubelet has renewed its node's lease after a
-// moment, and returns when it last did: the Ready condition of a node outlives its
-// kubelet for a while, its lease does not.
+// awaitLease waits until the virtual kubelet has renewed its node's lease after a time, and returns the time of the
+// renewal. The lease proves a live kubelet: the Ready condition outlives its kubelet for a while.
 func awaitLease(t *testing.T, p *playground.Playground, cluster, node string, after metav1.MicroTime) metav1.MicroTime {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(p.Clusters[cluster].RESTConfig())
@@ -120,7 +117,7 @@ func awaitLease(t *testing.T, p *playground.Playground, cluster, node string, af
 	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		lease, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
 		if err != nil || lease.Spec.RenewTime == nil {
-			return false, nil //nolint:nilerr // it is not there yet
+			return false, nil //nolint:nilerr // it does not exist yet
 		}
 		renewed = *lease.Spec.RenewTime
 		return renewed.After(after.Time), nil

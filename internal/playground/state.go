@@ -18,10 +18,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// format is raised when kept state of a former kind cannot be booted any more.
+// format is incremented when state of older versions can no longer be booted.
 const format = 2
 
-// state is the folder of a playground, held by this process.
+// state is the folder of a playground, locked by this process.
 type state struct {
 	dir  string
 	lock *os.File
@@ -30,7 +30,7 @@ type state struct {
 func lockOf(dir string) string     { return filepath.Join(dir, "lock") }
 func clustersOf(dir string) string { return filepath.Join(dir, "clusters") }
 
-// openState holds the folder until close, and writes down by whom it is held.
+// openState locks the folder until close, and writes the process ID into it.
 func openState(dir string) (*state, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (s *state) close() error {
 
 func (s *state) clusterDir(name string) string { return filepath.Join(clustersOf(s.dir), name) }
 
-// boot runs start on state that fits: kept state if it is complete and of the same
-// setup, else none. Kept state that does not come up is damaged, and is made anew.
+// boot runs start, on kept state if it is complete and of the same setup, otherwise on an empty folder. If kept state
+// fails to boot because it is damaged, boot deletes it and tries again.
 func (s *state) boot(ctx context.Context, setup string, report progress.Reporter, start func() (*Playground, error)) (*Playground, error) {
 	content, err := os.ReadFile(s.marker())
 	kept := err == nil && string(content) == setup
@@ -73,9 +73,9 @@ func (s *state) boot(ctx context.Context, setup string, report progress.Reporter
 		}
 	}
 	p, err := start()
-	if err != nil && kept && damaged(ctx, err) {
+	if err != nil && kept && isDamaged(ctx, err) {
 		reason, _, _ := strings.Cut(err.Error(), "\n")
-		report.Begin("kept state does not boot and is made anew: " + reason)()
+		report.Begin("kept state does not boot and is replaced: " + reason)()
 		kept = false
 		if err := s.wipe(); err != nil {
 			return nil, err
@@ -91,17 +91,17 @@ func (s *state) boot(ctx context.Context, setup string, report progress.Reporter
 	return p, nil
 }
 
-// marker is the file that is written when a first boot has succeeded.
+// marker returns the file that marks a successful first boot.
 func (s *state) marker() string { return filepath.Join(s.dir, "complete") }
 
-// damaged tells whether new state could help: not against an interrupt, a machine
-// that is too slow or a foreign program on a remembered port.
-func damaged(ctx context.Context, err error) bool {
+// isDamaged reports whether new state could help. It does not help against an interrupt, a slow machine, or a foreign
+// program on a remembered port.
+func isDamaged(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, controlplane.ErrPortTaken)
 }
 
-// wipe throws the clusters away. The marker goes first: a wipe that is cut off
-// must not look like complete state.
+// wipe deletes the clusters. It deletes the marker first: an interrupted wipe must not leave state that looks
+// complete.
 func (s *state) wipe() error {
 	if err := os.Remove(s.marker()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -112,7 +112,7 @@ func (s *state) wipe() error {
 	return os.RemoveAll(clustersOf(s.dir))
 }
 
-// reap ends what a crashed playground left running.
+// reap kills the processes that a crashed playground left.
 func (s *state) reap() error {
 	dirs, err := filepath.Glob(filepath.Join(clustersOf(s.dir), "*"))
 	if err != nil {
@@ -130,8 +130,8 @@ func (s *state) reap() error {
 	return nil
 }
 
-// setupDigest changes with everything that a first boot leaves behind in the
-// clusters: versions, their shape, and the format of the state.
+// setupDigest returns a digest of what a first boot leaves in the clusters: the versions, the clusters' layout and
+// the format of the state.
 func setupDigest(tools *toolchain.Toolchain, layouts []layout) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, format)

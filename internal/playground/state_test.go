@@ -21,27 +21,27 @@ func TestKeptStateIsUsedOnlyIfItFitsAndBoots(t *testing.T) {
 	cancel()
 	tests := map[string]struct {
 		ctx    context.Context
-		marker string  // what a former boot left; empty if it was cut off
-		boots  []error // what each boot finds
-		// wantKept tells whether the last boot saw the former state.
+		marker string  // the marker of an earlier boot; empty if it was interrupted
+		boots  []error // the result of each boot
+		// wantKept is true if the last boot must find the earlier state.
 		wantKept, wantComplete bool
 		wantErr                error
 	}{
 		"complete state is used":                   {marker: setup, boots: []error{nil}, wantKept: true, wantComplete: true},
-		"a boot that was cut off starts anew":      {boots: []error{nil}, wantComplete: true},
-		"state of another setup is thrown away":    {marker: "v1", boots: []error{nil}, wantComplete: true},
-		"damaged state is made anew":               {marker: setup, boots: []error{corrupt, nil}, wantComplete: true},
+		"an interrupted boot starts anew":          {boots: []error{nil}, wantComplete: true},
+		"state of another setup is deleted":        {marker: "v1", boots: []error{nil}, wantComplete: true},
+		"damaged state is replaced":                {marker: setup, boots: []error{corrupt, nil}, wantComplete: true},
 		"new state that does not boot is an error": {boots: []error{corrupt}, wantErr: corrupt},
 		"damage is repaired once":                  {marker: setup, boots: []error{corrupt, corrupt}, wantErr: corrupt},
-		"a slow machine costs no state": {
+		"a slow machine keeps its state": {
 			marker: setup, boots: []error{fmt.Errorf("etcd: %w", context.DeadlineExceeded)},
 			wantKept: true, wantComplete: true, wantErr: context.DeadlineExceeded,
 		},
-		"a foreign program on a port costs no state": {
+		"a foreign program on a port keeps the state": {
 			marker: setup, boots: []error{fmt.Errorf("port 20000: %w", controlplane.ErrPortTaken)},
 			wantKept: true, wantComplete: true, wantErr: controlplane.ErrPortTaken,
 		},
-		"an interrupt costs no state": {
+		"an interrupt keeps the state": {
 			ctx: interrupted, marker: setup, boots: []error{context.Canceled},
 			wantKept: true, wantComplete: true, wantErr: context.Canceled,
 		},
@@ -52,7 +52,7 @@ func TestKeptStateIsUsedOnlyIfItFitsAndBoots(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer s.close() //nolint:errcheck // the folder is the test's own
+			defer s.close() //nolint:errcheck // the folder belongs to the test
 			former := filepath.Join(s.clusterDir("rome"), "former")
 			if err := os.MkdirAll(former, 0o755); err != nil {
 				t.Fatal(err)

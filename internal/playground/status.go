@@ -21,7 +21,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// Status is what can be seen of a playground from outside its process.
+// Status is what other processes can see of a playground.
 type Status struct {
 	// PID of the process that runs it, 0 if none does.
 	PID int
@@ -29,18 +29,18 @@ type Status struct {
 	Clusters []ClusterStatus
 }
 
-// ClusterStatus is what the API of a cluster tells.
+// ClusterStatus is the state of one cluster, read from its API.
 type ClusterStatus struct {
 	Name       string
 	Kubeconfig string
 	URL        string
 	// Ready and Nodes count the nodes.
 	Ready, Nodes int
-	// Err is why the cluster does not answer.
+	// Err is the reason why the cluster does not answer.
 	Err error
 }
 
-// Inspect looks at the playground in a folder, running or not.
+// Inspect returns the status of the playground in a folder, running or not.
 func Inspect(ctx context.Context, dir string) (Status, error) {
 	pid, err := runningIn(dir)
 	if err != nil {
@@ -55,15 +55,15 @@ func Inspect(ctx context.Context, dir string) (Status, error) {
 	for _, kubeconfig := range kubeconfigs {
 		cluster := ClusterStatus{Name: filepath.Base(filepath.Dir(kubeconfig)), Kubeconfig: kubeconfig}
 		if pid != 0 {
-			cluster.Err = cluster.look(ctx)
+			cluster.Err = cluster.readNodes(ctx)
 		}
 		status.Clusters = append(status.Clusters, cluster)
 	}
 	return status, nil
 }
 
-// look asks the cluster's API.
-func (c *ClusterStatus) look(ctx context.Context) error {
+// readNodes counts the nodes of the cluster.
+func (c *ClusterStatus) readNodes(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func isReady(c corev1.NodeCondition) bool {
 	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 }
 
-// runningIn is the process that holds the folder, 0 if none does.
+// runningIn returns the process that holds the folder, 0 if none does.
 func runningIn(dir string) (int, error) {
 	content, err := os.ReadFile(lockOf(dir))
 	if errors.Is(err, os.ErrNotExist) {
@@ -102,7 +102,7 @@ func runningIn(dir string) (int, error) {
 	}
 	lock, err := process.Hold(lockOf(dir))
 	if err == nil {
-		return 0, lock.Close() // what the file says is of a process that has ended
+		return 0, lock.Close() // the process in the file has ended
 	}
 	if !errors.Is(err, process.ErrInUse) {
 		return 0, err
@@ -110,8 +110,8 @@ func runningIn(dir string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(content)))
 }
 
-// Down asks the process that runs the playground in a folder to stop it, and
-// waits until it has. It tells whether there was one.
+// Down asks the process that runs the playground in a folder to stop it, and waits until it has. It reports whether
+// there was one.
 func Down(ctx context.Context, dir string) (bool, error) {
 	pid, err := runningIn(dir)
 	if err != nil || pid == 0 {
@@ -125,7 +125,7 @@ func Down(ctx context.Context, dir string) (bool, error) {
 		return still == 0, err
 	})
 	if err != nil {
-		return true, fmt.Errorf("process %d of the playground in %q does not end: %w", pid, dir, err)
+		return true, fmt.Errorf("process %d of the playground in %q does not stop: %w", pid, dir, err)
 	}
 	return true, nil
 }

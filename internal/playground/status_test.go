@@ -12,7 +12,7 @@ import (
 
 const holderVariable = "PLAYGROUND_TEST_HOLDER_OF"
 
-// TestMain lets the test binary also play a process that runs a playground.
+// TestMain lets the test binary also run as a process that holds a playground.
 func TestMain(m *testing.M) {
 	dir := os.Getenv(holderVariable)
 	if dir == "" {

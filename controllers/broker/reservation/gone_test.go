@@ -63,7 +63,7 @@ func TestCapacityIsHeldOnlyForExistingObjects(t *testing.T) {
 				}
 			}
 			if looks := last.RequeueAfter > 0; looks != (len(test.held) > 0) {
-				t.Errorf("the name is looked at again: %t, while it is held for %v", looks, test.held)
+				t.Errorf("requeued: %t, while capacity is held for %v", looks, test.held)
 			}
 			held := b.HeldFor("default", "by-hand")
 			if len(held) != len(test.held) {

@@ -118,8 +118,8 @@ func targetOf(v *broker.ReservationView) string {
 	return v.Provider
 }
 
-// reachableCondition shows that the provider is silent, or is back after a silence. Other reservations do not have
-// the condition.
+// reachableConditions returns the condition ProviderReachable of a reservation whose provider is
+// silent, or is back. Other reservations do not have the condition.
 func reachableConditions(v *broker.ReservationView, before brokerv1alpha1.ReservationStatus) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionProviderReachable}
 	newest := v.Current()

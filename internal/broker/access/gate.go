@@ -8,7 +8,7 @@ import (
 )
 
 // Gate holds the policy in force and the connections it admitted. Until the first Set it
-// refuses everyone: a broker that has not read its configuration cannot tell whom to refuse.
+// refuses everyone: a broker that has not read its configuration cannot tell which clusters to refuse.
 type Gate struct {
 	// mu guards the following.
 	mu     sync.Mutex

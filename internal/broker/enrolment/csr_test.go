@@ -53,7 +53,7 @@ func newRSAKey(t testing.TB, bits int) crypto.Signer {
 	return key
 }
 
-// asked is a request in PEM form, by default a valid one of rome.
+// asked returns a request in PEM form, by default a valid one of rome.
 func asked(t testing.TB, key crypto.Signer, edits ...func(*x509.CertificateRequest)) string {
 	t.Helper()
 	template := &x509.CertificateRequest{
@@ -126,33 +126,33 @@ func TestCheckRequest(t *testing.T) {
 			r.ExtraExtensions = []pkix.Extension{{Id: oidAlternativeName, Critical: true, Value: value}}
 		})},
 
-		"no PEM":                     {text: "x", want: []string{"PEM"}},
-		"nothing":                    {text: "", want: []string{"PEM"}},
-		"a certificate":              {text: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte{1}})), want: []string{"CERTIFICATE REQUEST"}},
-		"two requests":               {text: asked(t, key) + asked(t, key), want: []string{"trailing data"}},
-		"no request within":          {text: string(pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: []byte{1}})), want: []string{"cannot be parsed"}},
-		"P-521":                      {text: asked(t, newKey(t, elliptic.P521())), want: []string{"P-521", "P-256"}},
-		"P-224":                      {text: asked(t, newKey(t, elliptic.P224())), want: []string{"P-224"}},
-		"RSA 1024":                   {text: asked(t, newRSAKey(t, 1024)), want: []string{"1024", "2048"}},
-		"another cluster's name":     {text: asked(t, key, func(r *x509.CertificateRequest) { r.Subject.CommonName = "paris" }), want: []string{`"paris"`, `"rome"`}},
-		"no name":                    {text: asked(t, key, func(r *x509.CertificateRequest) { r.Subject.CommonName = "" }), want: []string{"only the common name"}},
-		"an organization":            {text: asked(t, key, func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:masters"} }), want: []string{"system:masters"}},
-		"two names":                  {text: asked(t, key, twoNames), want: []string{"only the common name"}},
-		"no alternative name":        {text: asked(t, key, withURI()), want: []string{"spiffe://fluidos.eu/cluster/rome"}},
-		"another trust domain":       {text: asked(t, key, withURI("spiffe://evil.eu/cluster/rome")), want: []string{"evil.eu", "spiffe://fluidos.eu/cluster/rome"}},
-		"another cluster's URI":      {text: asked(t, key, withURI("spiffe://fluidos.eu/cluster/paris")), want: []string{"paris"}},
-		"two URIs":                   {text: asked(t, key, withURI("spiffe://fluidos.eu/cluster/rome", "spiffe://fluidos.eu/cluster/paris")), want: []string{"paris"}},
-		"the URI twice":              {text: asked(t, key, withURI("spiffe://fluidos.eu/cluster/rome", "spiffe://fluidos.eu/cluster/rome")), want: []string{"only the URI"}},
-		"a DNS name":                 {text: asked(t, key, func(r *x509.CertificateRequest) { r.DNSNames = []string{"broker.example.com"} }), want: []string{"broker.example.com"}},
-		"an address":                 {text: asked(t, key, func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 1)} }), want: []string{"10.0.0.1"}},
-		"an e-mail address":          {text: asked(t, key, func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"a@b.eu"} }), want: []string{"a@b.eu"}},
-		"a name of an unknown kind":  {text: asked(t, key, otherName), want: []string{"only the URI"}},
-		"to be a CA":                 {text: asked(t, key, withExtension(asn1.ObjectIdentifier{2, 5, 29, 19}, []byte{0x30, 0x03, 0x01, 0x01, 0xff})), want: []string{"2.5.29.19"}},
-		"to sign certificates":       {text: asked(t, key, withExtension(asn1.ObjectIdentifier{2, 5, 29, 15}, []byte{0x03, 0x02, 0x02, 0x04})), want: []string{"2.5.29.15"}},
-		"to be a server":             {text: asked(t, key, withExtension(asn1.ObjectIdentifier{2, 5, 29, 37}, []byte{0x30, 0x0a, 0x06, 0x08, 0x2b, 6, 1, 5, 5, 7, 3, 1})), want: []string{"2.5.29.37"}},
-		"an extension of somebody's": {text: asked(t, key, withExtension(asn1.ObjectIdentifier{1, 2, 3, 4}, []byte{5, 0})), want: []string{"1.2.3.4"}},
-		"a second attribute":         {text: asked(t, key, challenge), want: []string{"2 attributes"}},
-		"somebody else's signature":  {text: forged(t, key), want: []string{"signature"}},
+		"no PEM":                       {text: "x", want: []string{"PEM"}},
+		"nothing":                      {text: "", want: []string{"PEM"}},
+		"a certificate":                {text: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte{1}})), want: []string{"CERTIFICATE REQUEST"}},
+		"two requests":                 {text: asked(t, key) + asked(t, key), want: []string{"trailing data"}},
+		"no request within":            {text: string(pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: []byte{1}})), want: []string{"cannot be parsed"}},
+		"P-521":                        {text: asked(t, newKey(t, elliptic.P521())), want: []string{"P-521", "P-256"}},
+		"P-224":                        {text: asked(t, newKey(t, elliptic.P224())), want: []string{"P-224"}},
+		"RSA 1024":                     {text: asked(t, newRSAKey(t, 1024)), want: []string{"1024", "2048"}},
+		"another cluster's name":       {text: asked(t, key, func(r *x509.CertificateRequest) { r.Subject.CommonName = "paris" }), want: []string{`"paris"`, `"rome"`}},
+		"no name":                      {text: asked(t, key, func(r *x509.CertificateRequest) { r.Subject.CommonName = "" }), want: []string{"only the common name"}},
+		"an organization":              {text: asked(t, key, func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:masters"} }), want: []string{"system:masters"}},
+		"two names":                    {text: asked(t, key, twoNames), want: []string{"only the common name"}},
+		"no alternative name":          {text: asked(t, key, withURI()), want: []string{"spiffe://fluidos.eu/cluster/rome"}},
+		"another trust domain":         {text: asked(t, key, withURI("spiffe://evil.eu/cluster/rome")), want: []string{"evil.eu", "spiffe://fluidos.eu/cluster/rome"}},
+		"another cluster's URI":        {text: asked(t, key, withURI("spiffe://fluidos.eu/cluster/paris")), want: []string{"paris"}},
+		"two URIs":                     {text: asked(t, key, withURI("spiffe://fluidos.eu/cluster/rome", "spiffe://fluidos.eu/cluster/paris")), want: []string{"paris"}},
+		"the URI twice":                {text: asked(t, key, withURI("spiffe://fluidos.eu/cluster/rome", "spiffe://fluidos.eu/cluster/rome")), want: []string{"only the URI"}},
+		"a DNS name":                   {text: asked(t, key, func(r *x509.CertificateRequest) { r.DNSNames = []string{"broker.example.com"} }), want: []string{"broker.example.com"}},
+		"an address":                   {text: asked(t, key, func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 1)} }), want: []string{"10.0.0.1"}},
+		"an e-mail address":            {text: asked(t, key, func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"a@b.eu"} }), want: []string{"a@b.eu"}},
+		"a name of an unknown kind":    {text: asked(t, key, otherName), want: []string{"only the URI"}},
+		"to be a CA":                   {text: asked(t, key, withExtension(asn1.ObjectIdentifier{2, 5, 29, 19}, []byte{0x30, 0x03, 0x01, 0x01, 0xff})), want: []string{"2.5.29.19"}},
+		"to sign certificates":         {text: asked(t, key, withExtension(asn1.ObjectIdentifier{2, 5, 29, 15}, []byte{0x03, 0x02, 0x02, 0x04})), want: []string{"2.5.29.15"}},
+		"to be a server":               {text: asked(t, key, withExtension(asn1.ObjectIdentifier{2, 5, 29, 37}, []byte{0x30, 0x0a, 0x06, 0x08, 0x2b, 6, 1, 5, 5, 7, 3, 1})), want: []string{"2.5.29.37"}},
+		"a private extension":          {text: asked(t, key, withExtension(asn1.ObjectIdentifier{1, 2, 3, 4}, []byte{5, 0})), want: []string{"1.2.3.4"}},
+		"a second attribute":           {text: asked(t, key, challenge), want: []string{"2 attributes"}},
+		"the signature of another key": {text: forged(t, key), want: []string{"signature"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

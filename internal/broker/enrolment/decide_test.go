@@ -64,7 +64,7 @@ func TestDecide(t *testing.T) {
 		"a wrong secret does not reveal that the token was used": {shown: another, known: usedBy(keyB), wantReason: fault.TokenInvalid},
 		"malformed token":                                        {shown: "x", wantReason: fault.TokenInvalid},
 		"a token of another cluster":                             {shown: text, known: &ofParis, wantReason: fault.TokenInvalid},
-		"a good token of a denied cluster":                       {spec: denied, shown: text, known: &token, wantReason: fault.ClusterDenied},
+		"a valid token of a denied cluster":                      {spec: denied, shown: text, known: &token, wantReason: fault.ClusterDenied},
 		"a denied cluster without token":                         {spec: denied, wantReason: fault.ClusterDenied},
 		"a denied cluster that is approved": {
 			spec: brokerv1alpha1.BrokerConfigSpec{
@@ -72,12 +72,12 @@ func TestDecide(t *testing.T) {
 			},
 			wantReason: fault.ClusterDenied,
 		},
-		"without token or approval the cluster waits": {want: Outcome{Why: "it has no token"}},
-		"approved with its key":                       {spec: approve("", "rome", keyA), want: Outcome{Issue: true}},
-		"approved with its key where that is the way": {spec: approve(brokerv1alpha1.AdmissionApproved, "rome", keyA), want: Outcome{Issue: true}},
-		"a cluster approved with another key waits":   {spec: approve("", "rome", keyB), want: Outcome{Why: "not approved with this key"}},
-		"a cluster approved without a key waits":      {spec: approve("", "rome", ""), want: Outcome{Why: "not approved with this key"}},
-		"its key approved for another cluster":        {spec: approve("", "paris", keyA), want: Outcome{Why: "not approved with this key"}},
+		"without token or approval the cluster waits":     {want: Outcome{Why: "it has no token"}},
+		"approved with its key":                           {spec: approve("", "rome", keyA), want: Outcome{Issue: true}},
+		"approved with its key when approval is required": {spec: approve(brokerv1alpha1.AdmissionApproved, "rome", keyA), want: Outcome{Issue: true}},
+		"a cluster approved with another key waits":       {spec: approve("", "rome", keyB), want: Outcome{Why: "not approved with this key"}},
+		"a cluster approved without a key waits":          {spec: approve("", "rome", ""), want: Outcome{Why: "not approved with this key"}},
+		"its key approved for another cluster":            {spec: approve("", "paris", keyA), want: Outcome{Why: "not approved with this key"}},
 		"a token outranks the approval of another key": {
 			spec: approve("", "rome", keyB), shown: text, known: &token, want: Outcome{Issue: true, Bind: true},
 		},
@@ -136,7 +136,7 @@ func TestTokenYieldsCertificatesForOneKey(t *testing.T) {
 			}
 		}
 		if len(issued) > 1 {
-			t.Errorf("one token was good for %v", issued)
+			t.Errorf("one token yielded certificates for several keys: %v", issued)
 		}
 	})
 }

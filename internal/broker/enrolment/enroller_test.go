@@ -133,7 +133,7 @@ func TestEnrolRefusesDeviatingIssuer(t *testing.T) {
 			},
 			want: fault.IssuanceFailed, log: "another key",
 		},
-		"sign with a CA that nobody here trusts": {
+		"sign with an untrusted CA": {
 			signer: func(d *desk, request *cmapi.CertificateRequest) {
 				d.agents = d.authority()
 				signs()(d, request)

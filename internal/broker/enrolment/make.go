@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Made is a new token, to be handed to whoever installs the agent.
+// Made is a new token, for the person who installs the agent.
 type Made struct {
 	Token
 	// Text is the token itself. It is stored nowhere else.

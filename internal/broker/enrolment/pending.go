@@ -23,8 +23,8 @@ const (
 
 type pendingList = []brokerv1alpha1.PendingEnrolment
 
-// addPending returns the list after a request. Each key has its own entry, so nobody can take
-// another's place. room is false if the list is full and the cluster was not added.
+// addPending returns the list after a request. Each key has its own entry, so a second key
+// cannot take a cluster's place. room is false if the list is full and the cluster was not added.
 func addPending(list pendingList, clusterID, fingerprint string, now time.Time) (after pendingList, isNew, room bool) {
 	after = slices.Clone(list)
 	same := func(p brokerv1alpha1.PendingEnrolment) bool {

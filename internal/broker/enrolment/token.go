@@ -99,7 +99,7 @@ func labelsFor(name, clusterID string) map[string]string {
 	return map[string]string{brokerv1alpha1.ManagedByLabel: brokerv1alpha1.ManagedByBroker, name: clusterID}
 }
 
-// tokenOf is the reverse of toConfigMap.
+// tokenOf reads the token that toConfigMap has stored.
 func tokenOf(cm *corev1.ConfigMap) (*Token, error) {
 	id, ok := strings.CutPrefix(cm.Name, tokenPrefix)
 	if !ok {

@@ -32,7 +32,7 @@ func (e *Enroller) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection is false: every replica enrols.
+// NeedLeaderElection returns false: every replica enrols.
 func (*Enroller) NeedLeaderElection() bool { return false }
 
 func (e *Enroller) runUpkeep(ctx context.Context) error {

@@ -95,7 +95,8 @@ func New(o Options) (*Election, error) {
 	return e, nil
 }
 
-// identityOf is unique per process: after a restart, the lease belongs to another identity.
+// identityOf returns an identity that is unique per process: after a restart, the lease belongs
+// to another identity.
 func identityOf(host, address string) string {
 	return strings.Join([]string{host, string(uuid.NewUUID()), address}, "_")
 }
@@ -217,7 +218,7 @@ func (e *Election) Start(ctx context.Context) error {
 }
 
 // releasePredecessor releases the lease of the process that had this address before, so that
-// nobody waits for its expiry. Should that process still run, the journal fences it.
+// no replica waits for its expiry. If that process still runs, the journal fences it.
 func (e *Election) releasePredecessor(ctx context.Context) {
 	held, _, err := e.lock.Get(ctx)
 	if err != nil || !e.isPredecessor(held.HolderIdentity) {
@@ -284,7 +285,7 @@ func (e *Election) setHolder(holder string) {
 	}
 }
 
-// campaign is one candidacy. It ends with ctx, with the lease, or when another holder releases
+// campaign runs one candidacy. It ends with ctx, with the lease, or when another holder releases
 // the lease, so that the next candidacy starts immediately.
 func (e *Election) campaign(ctx context.Context) error {
 	// The lease outlives ctx until everything is settled.

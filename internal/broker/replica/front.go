@@ -77,7 +77,7 @@ func (f *Front) Close() error {
 	return nil // Start closed it first
 }
 
-// NeedLeaderElection is false: followers need the Front most.
+// NeedLeaderElection returns false: followers need the Front most.
 func (*Front) NeedLeaderElection() bool { return false }
 
 // Start accepts connections until the Front is closed or ctx ends.

@@ -170,9 +170,9 @@ func TestFrontRoutesConnections(t *testing.T) {
 		e.become(there(leader))
 		c.hears("there")
 	})
-	t.Run("to this replica, which refuses it, if nobody leads or the leader is dead", func(t *testing.T) {
-		for _, nobody := range []Leader{{}, dead(t)} {
-			f := startFront(t, elect(nobody))
+	t.Run("to this replica, which refuses it, if there is no leader or it is dead", func(t *testing.T) {
+		for _, absent := range []Leader{{}, dead(t)} {
+			f := startFront(t, elect(absent))
 			parrot(t, "here", f)
 			call(t, f).hears("here")
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// waiting is a broker with nothing new, as it is most of the time.
+// waiting is a broker without any news: every poll waits.
 type waiting struct {
 	*transporttest.Broker
-	// polls has an element for every poll that waits.
+	// polls gets an element for each poll that waits.
 	polls chan string
 }
 
@@ -31,10 +31,10 @@ func deny(ids ...string) access.Policy {
 	return access.PolicyOf(&brokerv1alpha1.BrokerConfigSpec{DeniedClusters: ids})
 }
 
-// agent keeps one connection, with a poll on it that waits.
+// agent keeps one connection with a waiting poll on it.
 type agent struct {
 	client *http.Client
-	// polled gets what became of the poll.
+	// polled gets the outcome of the poll.
 	polled chan string
 }
 
@@ -56,7 +56,7 @@ func (s *site) pollingAgent(t *testing.T, clusterID, protocol string) agent {
 	return a
 }
 
-// awaitClosed waits for the server to end every connection of the cluster.
+// awaitClosed waits until the server has closed every connection of the cluster.
 func (s *site) awaitClosed(t *testing.T, clusterID string, deadline time.Time) {
 	t.Helper()
 	for {
@@ -80,7 +80,7 @@ func (s *site) awaitClosed(t *testing.T, clusterID string, deadline time.Time) {
 	}
 }
 
-func TestADeniedClusterIsOutWithinTwoSeconds(t *testing.T) {
+func TestDeniedClusterIsCutOffWithinTwoSeconds(t *testing.T) {
 	const each = 20
 	broker := waiting{transporttest.NewBroker(), make(chan string, 2*each)}
 	gate := access.NewGate()
@@ -114,13 +114,13 @@ func TestADeniedClusterIsOutWithinTwoSeconds(t *testing.T) {
 	s.awaitClosed(t, "rome", deadline)
 	for _, client := range []*http.Client{rome[0].client, rome[1].client, idle} {
 		if got := s.send(t, client, http.MethodGet, "/api/v1/ping", ""); got.problem.Reason != string(fault.ClusterDenied) {
-			t.Errorf("a new request: %s %s", got.Status, got.body)
+			t.Errorf("new request of the denied cluster: %s %s", got.Status, got.body)
 		}
 	}
 	for i, a := range paris {
 		select {
 		case got := <-a.polled:
-			t.Errorf("poll %d of a cluster that takes part ended: %s", i, got)
+			t.Errorf("poll %d of an approved cluster ended: %s", i, got)
 		default:
 		}
 	}
@@ -130,7 +130,7 @@ func TestADeniedClusterIsOutWithinTwoSeconds(t *testing.T) {
 	}
 }
 
-func TestNobodyIsServedBeforeTheListsAreKnown(t *testing.T) {
+func TestClustersAreRefusedUntilAccessListsAreKnown(t *testing.T) {
 	gate := access.NewGate()
 	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.access = gate })
 	got := s.send(t, s.client(t, "rome"), http.MethodGet, "/api/v1/ping", "")
@@ -149,8 +149,8 @@ func TestClosedConnectionsAreForgotten(t *testing.T) {
 	s.awaitClosed(t, "rome", time.Now().Add(10*time.Second))
 }
 
-// A server without lists keeps its former behaviour: a good certificate is enough.
-func TestWithoutListsACertificateIsEnough(t *testing.T) {
+// Without access lists a valid certificate is enough.
+func TestCertificateIsEnoughWithoutAccessLists(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	if got := s.send(t, s.client(t, "rome"), http.MethodGet, "/api/v1/ping", ""); got.StatusCode != http.StatusOK {
 		t.Errorf("%s %s", got.Status, got.body)

@@ -12,44 +12,43 @@ import (
 )
 
 const (
-	// memberBodies is how many bytes of request bodies one caller may have under way:
-	// the largest body once. Reading a body takes about twenty times its size in memory.
+	// memberBodies is how many bytes of request bodies one caller may have in flight: one body of the largest size.
+	// Parsing a body takes about twenty times its size in memory.
 	memberBodies = maxBody
-	// totalBodies is the same for all callers together.
+	// totalBodies is the same limit for all callers together.
 	totalBodies = 32 * maxBody
-	// smallestBody is the least that a body under way counts.
+	// smallestBody is the size that an in-flight body counts as at least.
 	smallestBody = 4 << 10
 
-	// bodyRate is how many bytes of request bodies one caller may send a second over time,
-	// and bodyBurst how many at once. Checking 512 KiB against the API description takes
-	// about a twentieth of a second of one processor. A provider of 4,096 placements, the
-	// most there may be, sends 1 MiB every 30 s.
+	// bodyRate is how many bytes of request bodies one caller may send per second over time, and bodyBurst how many
+	// at once. Validating 512 KiB against the API description takes about 50 ms of one processor. The largest
+	// provider, with 4,096 placements, sends 1 MiB every 30 s.
 	bodyRate  rate.Limit = 512 << 10
 	bodyBurst            = 8 * maxBody
 
-	// valueBytes is the least average length of a body's values. Names and amounts take
-	// more; a body of empty lists and objects takes a hundred times its size in memory.
+	// valueBytes is the least average length of a value in a body. Names and amounts are longer. A body of empty
+	// lists and objects takes a hundred times its size in memory.
 	valueBytes = 8
-	// freeValues is how many values a body of any length may have.
+	// freeValues is the number of values that a body of any length may have.
 	freeValues = 256
 )
 
-// bodies bounds the request bodies that the server reads and works on: the bytes under
-// way of one caller and of all, and the bytes a second of one caller.
+// bodies limits the request bodies that the server reads and handles: the in-flight bytes per caller and in total,
+// and the bytes per second of each caller.
 type bodies struct {
 	now         func() time.Time
 	each, total int64
 	rate        rate.Limit
 
-	// mu guards the following.
+	// mu guards the following fields.
 	mu      sync.Mutex
 	senders map[string]*sender
 	sum     int64
 }
 
-// sender is what bodies counts of one caller.
+// sender counts the request bodies of one caller.
 type sender struct {
-	underWay int64
+	inFlight int64
 	limiter  *rate.Limiter
 }
 
@@ -63,28 +62,28 @@ func (b *bodies) take(caller string, size int64) (done func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	from := b.sender(caller)
-	if from.underWay+counted > b.each {
-		return nil, tooMany("bodies", time.Second, "member %q has %d of %d bytes of request bodies under way, and sends %d more: wait for the answers",
-			caller, from.underWay, b.each, counted)
+	if from.inFlight+counted > b.each {
+		return nil, tooMany("bodies", time.Second, "member %q has %d of %d bytes of request bodies in flight and sends %d more: wait for the answers",
+			caller, from.inFlight, b.each, counted)
 	}
 	if b.sum+counted > b.total {
-		return nil, tooMany("", time.Second, "%d of %d bytes of request bodies are under way: ask again", b.sum, b.total)
+		return nil, tooMany("", time.Second, "%d of %d bytes of request bodies are in flight: retry", b.sum, b.total)
 	}
 	if wait := from.spend(size, b.now()); wait > 0 {
-		return nil, tooMany("bodyRate", wait, "member %q sends more than %d bytes of request bodies a second: send fewer or smaller requests",
+		return nil, tooMany("bodyRate", wait, "member %q sends more than %d bytes of request bodies per second: send fewer or smaller requests",
 			caller, int64(b.rate))
 	}
-	from.underWay += counted
+	from.inFlight += counted
 	b.sum += counted
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.sum -= counted
-		from.underWay -= counted
+		from.inFlight -= counted
 	}, nil
 }
 
-// sender needs mu.
+// sender returns the counters of a caller. The caller of sender holds mu.
 func (b *bodies) sender(caller string) *sender {
 	if from, ok := b.senders[caller]; ok {
 		return from
@@ -97,17 +96,17 @@ func (b *bodies) sender(caller string) *sender {
 	return from
 }
 
-// forgetIdle needs mu. A caller with a body under way is kept: its bytes must count until
-// the body is done.
+// forgetIdle drops senders without a body in flight; the bytes of others still count. The caller holds mu.
 func (b *bodies) forgetIdle() {
 	for caller, from := range b.senders {
-		if from.underWay == 0 {
+		if from.inFlight == 0 {
 			delete(b.senders, caller)
 		}
 	}
 }
 
-// spend takes size bytes from the caller's rate, or returns how long they are too early.
+// spend takes size bytes from the sender's rate. If the rate is exceeded, it takes nothing and returns the time to
+// wait.
 func (s *sender) spend(size int64, now time.Time) time.Duration {
 	reserved := s.limiter.ReserveN(now, int(min(size, bodyBurst)))
 	wait := reserved.DelayFrom(now)
@@ -117,7 +116,7 @@ func (s *sender) spend(size int64, now time.Time) time.Duration {
 	return wait
 }
 
-// checkDensity refuses JSON that is nearly all structure.
+// checkDensity refuses JSON that consists almost only of structure.
 func checkDensity(raw []byte) error {
 	values, quoted := 0, false
 	for i := 0; i < len(raw); i++ {
@@ -132,36 +131,35 @@ func checkDensity(raw []byte) error {
 	}
 	if most := freeValues + len(raw)/valueBytes; values > most {
 		return &statusError{http.StatusRequestEntityTooLarge,
-			fault.New(fault.Invalid, "body of %d bytes has %d values: at most %d are read", len(raw), values, most)}
+			fault.New(fault.Invalid, "body of %d bytes has %d values, at most %d are allowed", len(raw), values, most)}
 	}
 	return nil
 }
 
-// unread is how long the rest of a body may take that is of no use any more. The answer has
-// been sent by then; what is on its way is taken off the connection, so that it does not cut
-// the answer off.
-const unread = 250 * time.Millisecond
+// drainTimeout is how long the server reads the rest of a refused body after it has sent the answer. Closing the
+// connection with unread data would reset it, and the caller could lose the answer.
+const drainTimeout = 250 * time.Millisecond
 
-// incoming notes whether a request's body was read to its end.
-type incoming struct {
+// trackedBody records whether a request's body was read to its end.
+type trackedBody struct {
 	io.ReadCloser
 	now   func() time.Time
 	ended bool
 }
 
-func (b *incoming) Read(p []byte) (int, error) {
+func (b *trackedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.ended = b.ended || err == io.EOF //nolint:errorlint // readers of net/http return it bare
 	return n, err
 }
 
-// stopReading has the answer not wait for the rest of the request's body: net/http reads on
-// before it answers, however slowly the body comes.
+// stopReading keeps the answer from waiting for the rest of the request's body: net/http reads it before it answers,
+// however slowly it arrives.
 func stopReading(w http.ResponseWriter, r *http.Request) {
-	body, ok := r.Body.(*incoming)
+	body, ok := r.Body.(*trackedBody)
 	if !ok || body.ended || r.ProtoMajor != 1 {
-		return // over HTTP/2 the stream is reset
+		return // HTTP/2 resets the stream
 	}
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(body.now().Add(unread)) // without support WriteTimeout ends it
+	_ = http.NewResponseController(w).SetReadDeadline(body.now().Add(drainTimeout)) // without deadline support, WriteTimeout ends it
 }

@@ -1,11 +1,10 @@
-// Package server is the broker's REST API: mTLS, identity, limits and problem
-// documents around a Broker that decides.
+// Package server is the broker's REST API. It authenticates clusters with mTLS, enforces limits and validates
+// requests before it passes them to a Broker, and writes errors as problem documents.
 //
 //	TLS 1.3, client certificate ─▶ identity ─▶ limits ─▶ API description ─▶ Broker
 //	                                 403         429          400        *fault.Error
 //
-// The description in api/rest/v1/openapi.yaml is what requests are checked
-// against, so what it promises about fields and bounds is what holds.
+// Requests are validated against api/rest/v1/openapi.yaml, so every field and bound in it is enforced.
 package server
 
 import (
@@ -15,45 +14,43 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// Broker decides. clusterID is always the caller's, from its verified certificate;
-// where a body names a cluster as the caller, the server has checked that it is
-// this one. Bodies satisfy the API description; amounts are not parsed yet.
+// Broker carries out requests. clusterID is always the caller, from its verified certificate. If a body names the
+// calling cluster, the server has checked that it is clusterID. Bodies satisfy the API description, but amounts are
+// not parsed yet.
 //
-// Every call can come again after it was answered, and must then do no harm. An
-// error that is no *fault.Error reaches the caller as Internal, without its text.
+// Every call must be idempotent, because callers repeat it. An error that is not a *fault.Error reaches the caller as
+// Internal, without its text.
 type Broker interface {
-	// Ping answers only while the broker can write.
+	// Ping succeeds only while the broker can write.
 	Ping(ctx context.Context) (*v1.Pong, error)
-	// PublishAdvertisement takes what clusterID offers.
+	// PublishAdvertisement accepts the offer of clusterID.
 	PublishAdvertisement(ctx context.Context, clusterID string, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error)
-	// RequestReservation decides, and returns once the decision is durable. One key
-	// of one cluster is one reservation.
+	// RequestReservation returns once the decision is durable. One key of one cluster stands for one reservation.
 	RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
-	// RequestQuote decides, and takes nothing. Where req.HoldSeconds is set it holds what
-	// it chose: one key of one cluster, which is not "" then, is one hold.
+	// RequestQuote decides without reserving. If req.HoldSeconds is set, it holds the chosen capacity; then key is
+	// not empty, and one key of one cluster stands for one hold.
 	RequestQuote(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error)
-	// ReleaseQuote gives back what is held for clusterID. Where there was none, nameOrKey is
-	// shut as a key of quotes.
+	// ReleaseQuote releases what is held for clusterID. If nothing is held, later quotes with the key nameOrKey are
+	// refused.
 	ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error
-	// GetReservation finds a reservation in which clusterID takes part.
+	// GetReservation returns a reservation that clusterID requested or provides.
 	GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error)
-	// ChangeReservation changes how long a reservation of clusterID is held.
+	// ChangeReservation changes the duration or the amounts of a reservation of clusterID.
 	ChangeReservation(ctx context.Context, clusterID, nameOrKey string, change *v1.ReservationChange) (*v1.Reservation, error)
-	// ReleaseReservation ends a reservation of clusterID. It returns nil, nil where
-	// there was none; nameOrKey is then shut as a key.
+	// ReleaseReservation ends a reservation of clusterID. It returns nil, nil if there was none; later requests with
+	// the key nameOrKey are refused.
 	ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error)
-	// ReportStatus takes how far clusterID is with a placement.
+	// ReportStatus accepts the progress of clusterID with a placement.
 	ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error
-	// AnnounceHoldings takes everything that clusterID provides and consumes.
+	// AnnounceHoldings accepts the complete list of what clusterID provides and consumes.
 	AnnounceHoldings(ctx context.Context, clusterID string, h *v1.Holdings) error
-	// Witness notes the cursor that clusterID shows with a call, before the call.
+	// Witness records the cursor that clusterID sent with a call, before the call.
 	Witness(clusterID, cursor string)
-	// FetchInstructions returns what is new since cursor, "" for everything. With
-	// nothing new it waits up to wait, then returns an empty list. It returns as soon
-	// as ctx ends.
+	// FetchInstructions returns the instructions after cursor, all for "". If there are none, it waits up to wait and
+	// returns an empty list. It returns as soon as ctx ends.
 	FetchInstructions(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.InstructionList, error)
-	// SendMessage keeps an envelope for msg.To; msg.From is clusterID.
+	// SendMessage stores an envelope for msg.To. msg.From is clusterID.
 	SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error
-	// ReceiveMessages waits as FetchInstructions does.
+	// ReceiveMessages returns the messages after cursor, and waits like FetchInstructions.
 	ReceiveMessages(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.MessageList, error)
 }

@@ -13,26 +13,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// farewell is what requests that are under way on the connection of a cluster that
-// is shut out get to be answered.
-const farewell = 500 * time.Millisecond
+// denialGrace is how long the connections of a denied cluster stay open, so that in-flight requests get their answer.
+const denialGrace = 500 * time.Millisecond
 
-// connections are those that are open.
+// connections are the open connections.
 type connections struct {
-	// mu guards the following.
+	// mu guards the following field.
 	mu   sync.Mutex
 	open map[net.Conn]*connection
 }
 
-// begin gives a connection a context that ends with it, and from which its requests
-// take theirs.
+// begin gives a connection a context that ends with it. The contexts of its requests derive from it.
 func (cs *connections) begin(ctx context.Context, c net.Conn) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	connected := &connection{raw: rawConn(c), shut: func(why error) {
 		cancel(why)
-		// Idle ones have nobody to answer, but closing them at once would cut off the
-		// answers of the others.
-		time.AfterFunc(farewell, func() { _ = c.Close() })
+		// Closing at once would cut off the answers to in-flight requests.
+		time.AfterFunc(denialGrace, func() { _ = c.Close() })
 	}}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -43,7 +40,7 @@ func (cs *connections) begin(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, connected)
 }
 
-// of returns an open connection, nil for one that has ended.
+// of returns an open connection, nil for a closed one.
 func (cs *connections) of(c net.Conn) *connection {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -60,8 +57,8 @@ func (cs *connections) end(c net.Conn) {
 	}
 }
 
-// enter lets the connection in for as long as it is open, and says at every request
-// whether its cluster still takes part.
+// enter registers the connection at the gate on the first request, so that the gate can close it. Every request
+// checks whether the cluster still takes part.
 func (c *connection) enter(gate *access.Gate, clusterID string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,8 +84,8 @@ func (c *connection) end() {
 	}
 }
 
-// recognise counts the connection for the cluster whose certificate it has shown, once.
-// It returns which cluster has lost a connection for that, and how many it may have.
+// recognise counts the connection for the cluster of its certificate, once. It returns the cluster that lost a
+// connection for it, "" for none, and that cluster's limit.
 func (c *connection) recognise(m *members, lobby *lobby, id string) (over string, most int) {
 	c.mu.Lock()
 	if c.forget != nil || c.over {
@@ -101,9 +98,9 @@ func (c *connection) recognise(m *members, lobby *lobby, id string) (over string
 	return m.join(id, c.raw)
 }
 
-// explainShut answers what was under way when its cluster was shut out with the
-// reason for that, whatever the operation made of the end of its context.
-func explainShut(next v1.StrictHandlerFunc, _ string) v1.StrictHandlerFunc {
+// explainDenial answers the in-flight requests of a cluster that is denied with the reason. It replaces the error
+// that the operation returned when its context ended.
+func explainDenial(next v1.StrictHandlerFunc, _ string) v1.StrictHandlerFunc {
 	return func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error) {
 		answer, err := next(ctx, w, r, request)
 		if why, shut := errors.AsType[*fault.Error](context.Cause(ctx)); shut {

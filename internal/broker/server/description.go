@@ -22,40 +22,39 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Limits of a request body. An advertisement of a cluster with 4096 placements
-// takes about half of maxBody.
+// Limits of a request body. An advertisement of a cluster with 4096 placements takes about half of maxBody.
 const (
 	maxBody = 1 << 20
-	// smallBody is for operations whose largest body is small.
+	// smallBody is the limit for operations whose bodies do not grow with the cluster.
 	smallBody          = 128 << 10
 	defaultBodyTimeout = 10 * time.Second
-	// strayBody is what a body may have where none is wanted.
+	// strayBody is the limit for a body sent to an operation that has none.
 	strayBody = 4 << 10
-	// maxFindings is how many mistakes one refusal lists.
+	// maxFindings is the number of mistakes that one refusal lists.
 	maxFindings = 5
 )
 
-// description is the API description, made to check requests.
+// description is the API description, compiled for validating requests.
 type description struct {
 	document []byte
-	// minor version of the API that it describes.
+	// minor is the minor version of the described API.
 	minor       int32
 	operations  map[string]operation
 	bodyTimeout time.Duration
 	maxBody     int64
 	bodies      *bodies
-	// arrived is asked before an operation whose body has arrived is carried out.
+	// arrived is called when a request and its body have arrived, before the operation runs.
 	arrived func(*http.Request) (done func(), err error)
 }
 
-// operation is keyed by its pattern in http.ServeMux.
+// operation is one operation of the API. Its key is its pattern in http.ServeMux.
 type operation struct {
 	id string
-	// enrolment marks what is for clusters without a certificate.
+	// enrolment marks operations for clusters without a certificate.
 	enrolment bool
-	// large marks operations whose bodies grow with a cluster.
+	// large marks operations whose bodies grow with the size of a cluster.
 	large bool
-	// tolerant marks bodies of which a newer caller may say more than is described.
+	// tolerant marks bodies in which unknown fields of newer callers are dropped.
 	tolerant   bool
 	body       *jsonschema.Schema
 	parameters []parameter
@@ -67,7 +66,7 @@ type parameter struct {
 	schema   *jsonschema.Schema
 }
 
-// What is read of the document; the rest of it is not for the server.
+// The fields of the document that the server reads.
 type (
 	openAPI struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
@@ -114,8 +113,8 @@ func newDescription(openAPIYAML []byte, now func() time.Time) (*description, err
 	return d, nil
 }
 
-// newCompiler reads the schemas of the document, made strict: a field that is not
-// described is refused. A map without entries may be null, as Go writes it.
+// newCompiler reads the schemas of the document and makes them strict: they refuse fields that are not described. An
+// empty map may be null, because Go encodes it so.
 func newCompiler(document []byte) (*jsonschema.Compiler, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
 	if err != nil {
@@ -196,23 +195,23 @@ func compileParameters(at string, described []openAPIParameter, schemas *jsonsch
 	return parameters, nil
 }
 
-// check lets through what the description allows. The body it passes on is the
-// very value that was checked.
+// check passes on only requests that satisfy the description. The body it passes on is the very value that was
+// validated.
 func (d *description) check(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o, known := d.operations[r.Pattern]
 		if !known {
-			refuse(w, r, fmt.Errorf("pattern %q is not in the API description", r.Pattern))
+			writeProblem(w, r, fmt.Errorf("pattern %q is not in the API description", r.Pattern))
 			return
 		}
 		if err := o.checkParameters(r); err != nil {
-			refuse(w, r, err)
+			writeProblem(w, r, err)
 			return
 		}
 		if o.body != nil {
 			body, done, err := d.readBody(w, r, o)
 			if err != nil {
-				refuse(w, r, err)
+				writeProblem(w, r, err)
 				return
 			}
 			defer done()
@@ -220,7 +219,7 @@ func (d *description) check(next http.Handler) http.Handler {
 		}
 		done, err := d.arrived(r)
 		if err != nil {
-			refuse(w, r, err)
+			writeProblem(w, r, err)
 			return
 		}
 		defer done()
@@ -255,7 +254,7 @@ func (p parameter) values(r *http.Request) []string {
 	}
 }
 
-// parse keeps text that is no number as text, for the schema to refuse.
+// parse returns text that is not a number unchanged, so that the schema refuses it.
 func (p parameter) parse(text string) any {
 	if p.schema.Types == nil || !slices.Contains(p.schema.Types.ToStrings(), "integer") {
 		return text
@@ -267,8 +266,7 @@ func (p parameter) parse(text string) any {
 	return value
 }
 
-// checkedBody is the body as it came, and the value in it that was checked; the
-// generated server takes the value.
+// checkedBody is the raw body with the validated value. The generated server uses the value.
 type checkedBody struct {
 	io.Reader
 	value any
@@ -277,21 +275,20 @@ type checkedBody struct {
 func (checkedBody) Close() error          { return nil }
 func (b checkedBody) ValidatedValue() any { return b.value }
 
-// mostOf is how large the body of an operation may be.
-func (d *description) mostOf(o operation) int64 {
+// bodyLimit returns the largest body that an operation accepts.
+func (d *description) bodyLimit(o operation) int64 {
 	if o.large {
 		return d.maxBody
 	}
 	return min(d.maxBody, smallBody)
 }
 
-// takesBody reports whether what is served at a pattern reads a body.
+// takesBody reports whether the operation of a pattern reads a body.
 func (d *description) takesBody(pattern string) bool { return d.operations[pattern].body != nil }
 
-// readBody returns the body with the value in it. It counts for its caller until done is
-// called.
+// readBody reads and validates the body. The body counts for its caller until done is called.
 func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operation) (body io.ReadCloser, done func(), err error) {
-	size := d.mostOf(o)
+	size := d.bodyLimit(o)
 	if r.ContentLength >= 0 && r.ContentLength < size {
 		size = r.ContentLength
 	}
@@ -306,7 +303,7 @@ func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operati
 }
 
 func (d *description) parseBody(w http.ResponseWriter, r *http.Request, o operation) (io.ReadCloser, error) {
-	raw, err := d.readAll(w, r, d.mostOf(o))
+	raw, err := d.readAll(w, r, d.bodyLimit(o))
 	if err != nil {
 		return nil, err
 	}
@@ -320,20 +317,20 @@ func (d *description) parseBody(w http.ResponseWriter, r *http.Request, o operat
 	minor := v1.MinorOf(r)
 	err = o.body.Validate(value)
 	if err != nil && o.tolerant && minor > d.minor {
-		drop(value, err)
+		dropUnknown(value, err)
 		if raw, err = json.Marshal(value); err != nil {
 			return nil, err
 		}
 		err = o.body.Validate(value)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "body: %s%s", findings(err), d.explain(minor))
+		return nil, fault.New(fault.Invalid, "body: %s%s", findings(err), d.explainNewerCaller(minor))
 	}
 	return checkedBody{Reader: bytes.NewReader(raw), value: value}, nil
 }
 
-// dropBody reads a body that nobody wants: net/http would do so before it answers, and
-// would wait for one that never ends.
+// dropBody reads a body that the operation does not use. Otherwise net/http would read it before answering, and wait
+// for a body that never ends.
 func (d *description) dropBody(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength == 0 {
 		return nil
@@ -342,12 +339,12 @@ func (d *description) dropBody(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// readAll gives the whole body bodyTimeout to arrive. The server's ReadTimeout
-// would do that too, but end long polls over HTTP/1.1 as well.
+// readAll gives the whole body bodyTimeout to arrive. The server's ReadTimeout would also end long polls over
+// HTTP/1.1.
 func (d *description) readAll(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	control := http.NewResponseController(w)
 	late := time.AfterFunc(d.bodyTimeout, func() {
-		// A deadline in the past ends the read; without support for it, WriteTimeout does.
+		// A deadline in the past ends the read. Without deadline support, WriteTimeout ends it.
 		_ = control.SetReadDeadline(time.Unix(1, 0))
 	})
 	defer late.Stop()
@@ -361,7 +358,7 @@ func (d *description) readAll(w http.ResponseWriter, r *http.Request, most int64
 			fault.New(fault.Invalid, "body did not arrive within %s", d.bodyTimeout)}
 	}
 	if late.Stop() {
-		// What was said of the body says nothing of the work that follows.
+		// The deadline is for the body only. The operation must not inherit it.
 		_ = control.SetReadDeadline(time.Time{})
 	}
 	return raw, nil
@@ -369,15 +366,14 @@ func (d *description) readAll(w http.ResponseWriter, r *http.Request, most int64
 
 var english = message.NewPrinter(language.English)
 
-// findings of a failed validation, each with the field it is about, in a stable
-// order.
+// findings lists the mistakes of a failed validation, each with its field, in a stable order.
 func findings(err error) string {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return err.Error()
 	}
 	found := map[string]bool{}
-	collect(invalid, found)
+	collectFindings(invalid, found)
 	texts := slices.Sorted(maps.Keys(found))
 	if more := len(texts) - maxFindings; more > 0 {
 		texts = append(texts[:maxFindings], fmt.Sprintf("and %d more", more))
@@ -385,16 +381,16 @@ func findings(err error) string {
 	return strings.Join(texts, "; ")
 }
 
-// mostFound ends the search for mistakes: nobody reads more, and a body can have as many as
-// it has bytes.
+// mostFound limits the search for mistakes: a body can have as many as it has bytes, and the refusal lists only
+// maxFindings.
 const mostFound = 1000
 
-func collect(e *jsonschema.ValidationError, found map[string]bool) {
+func collectFindings(e *jsonschema.ValidationError, found map[string]bool) {
 	if len(found) >= mostFound {
 		return
 	}
 	for _, cause := range e.Causes {
-		collect(cause, found)
+		collectFindings(cause, found)
 	}
 	if len(e.Causes) > 0 {
 		return

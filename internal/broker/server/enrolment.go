@@ -13,36 +13,34 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// enrolmentTag marks the operations of the API description that are for clusters
-// without a certificate.
+// enrolmentTag marks the operations in the API description that are for clusters without a certificate.
 const enrolmentTag = "enrolment"
 
-// Limits of the enrolment listener, which anybody can reach.
+// Limits of the enrolment listener, which is open to anyone.
 const (
-	// enrolmentRate and enrolmentBurst hold for one address. Many clusters may share
-	// one behind a gateway; each asks every half minute while it waits for approval.
+	// enrolmentRate and enrolmentBurst apply to one address. Many clusters may share an address behind a gateway;
+	// each asks every half minute while it waits for approval.
 	enrolmentRate rate.Limit = 5
 
 	enrolmentBurst = 20
-	// enrolmentTotal and its burst hold for all addresses together: each request costs
-	// the API server a read or two.
+	// enrolmentTotal and enrolmentTotalBurst apply to all addresses together. Each request costs the API server one
+	// or two reads.
 	enrolmentTotal rate.Limit = 50
 
 	enrolmentTotalBurst = 100
-	// enrolmentConnections keep strangers from using up what agents connect with.
+	// enrolmentConnections keeps strangers from exhausting the file descriptors that agents need.
 	enrolmentConnections = 256
 	enrolmentIdle        = 5 * time.Second
 	enrolmentStreams     = 4
-	// enrolmentRead is how long a whole request may take to arrive: nothing polls here.
+	// enrolmentRead is how long a whole request may take to arrive. No request here polls.
 	enrolmentRead = 10 * time.Second
-	// enrolmentBody is enough for the largest request that the description admits.
+	// enrolmentBody fits the largest request that the description allows.
 	enrolmentBody = 64 << 10
 	// enrolmentWrite leaves an issuer time to sign.
 	enrolmentWrite = 45 * time.Second
 )
 
-// Limits of renewals by one cluster: each is work for the issuer. A certificate lasts
-// hours.
+// Limits of one cluster's renewals. Each costs the issuer a signature, and a certificate lasts for hours.
 const (
 	renewalRate rate.Limit = 0.1
 
@@ -51,17 +49,16 @@ const (
 
 // Certificates issues certificates to clusters.
 type Certificates interface {
-	// Terms say what a request has to hold.
+	// Terms returns the requirements for certificate requests.
 	Terms(ctx context.Context) (*v1.EnrolmentTerms, error)
-	// Enrol issues a cluster's first certificate, or says what the cluster waits for.
+	// Enrol issues a cluster's first certificate, or returns the reason why the cluster must wait.
 	Enrol(ctx context.Context, req *v1.EnrolmentRequest) (*v1.IssuedCertificate, *v1.EnrolmentPending, error)
-	// Renew issues a certificate to clusterID, which has one.
+	// Renew issues a new certificate to clusterID.
 	Renew(ctx context.Context, clusterID string, req *v1.RenewalRequest) (*v1.IssuedCertificate, error)
 }
 
-// NewEnrolment makes the server of clusters that have no certificate yet. It asks
-// for no client certificate and serves the operations of enrolment alone. Of the
-// options it needs CertDir and Certificates; Addr is ":8444" if empty.
+// NewEnrolment returns the server for clusters without a certificate. It asks for no client certificate and serves
+// only the enrolment operations. It requires the options CertDir and Certificates; Addr is ":8444" if empty.
 func NewEnrolment(o Options) (*Server, error) {
 	if o.Certificates == nil {
 		return nil, errors.New("enrolment server without an issuer of certificates")
@@ -84,13 +81,13 @@ func NewEnrolment(o Options) (*Server, error) {
 	s.description.maxBody = enrolmentBody
 	s.identify = addressOf
 	s.lobby.room = enrolmentConnections
-	// Its connections bound the bodies of an address: those that never end must not keep
-	// out others behind the same address.
+	// The limit on connections bounds the bodies of an address. A limit per address on bodies would let one client
+	// with endless bodies block others behind the same gateway.
 	s.description.bodies.each, s.description.bodies.rate = s.description.bodies.total, rate.Inf
 	s.http.HTTP2.MaxConcurrentStreams = enrolmentStreams
-	// What never arrives must not use up what an address may ask.
+	// Requests that never arrive must not use up the rate of their address.
 	s.admitsLate, s.description.arrived = true, s.admitArrived
-	s.route(operations{certificates: o.Certificates}, func(op operation) bool { return op.enrolment })
+	s.registerRoutes(operations{certificates: o.Certificates}, func(op operation) bool { return op.enrolment })
 	s.http.TLSConfig = s.files.EnrolmentTLS("h2", "http/1.1")
 	s.http.IdleTimeout = enrolmentIdle
 	s.http.ReadTimeout = enrolmentRead
@@ -98,8 +95,8 @@ func NewEnrolment(o Options) (*Server, error) {
 	return s, nil
 }
 
-// admitArrived counts a request of which everything has arrived, and keeps its connection
-// until it is answered.
+// admitArrived counts a request once it has arrived completely. It keeps the connection open until the request is
+// answered.
 func (s *Server) admitArrived(r *http.Request) (func(), error) {
 	done, err := s.limits.admit(callerOf(r.Context()), s.clock.Now())
 	if err != nil {
@@ -113,7 +110,7 @@ func (s *Server) admitArrived(r *http.Request) (func(), error) {
 	return func() { unseat(); done() }, nil
 }
 
-// addressOf stands for a caller that has nothing else to be known by.
+// addressOf returns the caller's address, which stands for the identity of a caller without a certificate.
 func addressOf(r *http.Request) (string, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	return host, err
@@ -127,7 +124,7 @@ func (o operations) GetEnrolmentTerms(ctx context.Context, _ v1.GetEnrolmentTerm
 	return v1.GetEnrolmentTerms200JSONResponse(*terms), nil
 }
 
-// approvalRetry is how often a cluster asks whether it was approved.
+// approvalRetry is the interval at which a cluster asks whether it was approved.
 const approvalRetry = 30 * time.Second
 
 func (o operations) Enrol(ctx context.Context, r v1.EnrolRequestObject) (v1.EnrolResponseObject, error) {
@@ -146,7 +143,7 @@ func (o operations) Enrol(ctx context.Context, r v1.EnrolRequestObject) (v1.Enro
 
 func (o operations) RenewCertificate(ctx context.Context, r v1.RenewCertificateRequestObject) (v1.RenewCertificateResponseObject, error) {
 	if o.certificates == nil {
-		return nil, fault.New(fault.NotFound, "this broker issues no certificates: have them renewed where they come from")
+		return nil, fault.New(fault.NotFound, "this broker issues no certificates: renew the certificate at its issuer")
 	}
 	done, err := o.renewals.admit(callerOf(ctx), o.clock.Now())
 	if err != nil {

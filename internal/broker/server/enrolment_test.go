@@ -30,7 +30,7 @@ const (
 	goodEnrolment    = `{"clusterID":"rome","csr":"x","token":"t"}`
 )
 
-// issuer answers every request with its fields, and remembers who was renewed.
+// issuer answers every request with its fields and records the renewed clusters.
 type issuer struct {
 	issued  *v1.IssuedCertificate
 	pending *v1.EnrolmentPending
@@ -97,13 +97,13 @@ func TestEachListenerServesItsOwnOperations(t *testing.T) {
 	if got := agents.send(t, agents.client(t, "rome"), post, enrolmentsPath, goodEnrolment); got.StatusCode != http.StatusNotFound {
 		t.Errorf("enrolment over mTLS: %s %s", got.Status, got.body)
 	}
-	nobody := strangers.clientWith(t)
+	stranger := strangers.clientWith(t)
 	for _, path := range []string{"/api/v1/ping", certificatesPath} {
-		if got := strangers.send(t, nobody, post, path, "{}"); got.StatusCode != http.StatusNotFound {
+		if got := strangers.send(t, stranger, post, path, "{}"); got.StatusCode != http.StatusNotFound {
 			t.Errorf("%s without a certificate: %s %s", path, got.Status, got.body)
 		}
 	}
-	if got := strangers.send(t, nobody, http.MethodGet, "/openapi.json", ""); got.StatusCode != http.StatusOK {
+	if got := strangers.send(t, stranger, http.MethodGet, "/openapi.json", ""); got.StatusCode != http.StatusOK {
 		t.Errorf("openapi.json: %s", got.Status)
 	}
 }
@@ -119,13 +119,13 @@ func TestEnrolmentAnswers(t *testing.T) {
 		"a certificate": {
 			issuer: issuer{issued: &v1.IssuedCertificate{Certificate: "c", BrokerURLs: []string{}}}, wantStatus: http.StatusOK,
 		},
-		"a wait for approval says when to ask again": {
+		"a wait for approval says when to retry": {
 			issuer: issuer{pending: &v1.EnrolmentPending{ClusterID: "rome"}}, wantStatus: http.StatusAccepted, wantRetry: "30",
 		},
 		"a refusal keeps its reason": {
 			issuer: issuer{err: fault.New(fault.TokenExpired, "too old")}, wantStatus: http.StatusForbidden, wantReason: fault.TokenExpired,
 		},
-		"an issuer that is late is asked again": {
+		"a late issuer means retry": {
 			issuer: issuer{err: fault.New(fault.Unavailable, "not yet")}, wantStatus: http.StatusServiceUnavailable,
 			wantReason: fault.Unavailable, wantRetry: "1",
 		},
@@ -155,7 +155,7 @@ func TestEnrolmentAnswers(t *testing.T) {
 	}
 }
 
-func TestStrangersAskNoMoreOftenThanTheyMay(t *testing.T) {
+func TestEnrolmentRateIsLimitedPerAddress(t *testing.T) {
 	s := newEnrolmentSite(t, &issuer{err: fault.New(fault.TokenInvalid, "no")})
 	client := s.clientWith(t)
 	last := reply{}
@@ -167,8 +167,8 @@ func TestStrangersAskNoMoreOftenThanTheyMay(t *testing.T) {
 	}
 }
 
-// A client that knows the hash of the CA's key, and nothing else, can check the chain.
-func TestTheChainOfTheEnrolmentServerEndsWithItsCA(t *testing.T) {
+// A client that knows only the hash of the CA's key can check the chain.
+func TestEnrolmentServerSendsItsCA(t *testing.T) {
 	s := newEnrolmentSite(t, &issuer{})
 	cas, err := pki.ParseBundle(s.serverCA.CertPEM())
 	if err != nil {
@@ -207,14 +207,14 @@ func TestOlderTLSIsRefusedForEnrolment(t *testing.T) {
 	}
 }
 
-func TestRenewalIsForTheCallersOwnCluster(t *testing.T) {
+func TestRenewalIsOnlyForTheCallersCluster(t *testing.T) {
 	certificates := &issuer{issued: &v1.IssuedCertificate{Certificate: "c", BrokerURLs: []string{}}}
 	s := newSite(t, transporttest.NewBroker())
 	if got := s.send(t, s.client(t, "rome"), post, certificatesPath, `{"csr":"x"}`); got.problem.Reason != string(fault.NotFound) {
 		t.Errorf("without an issuer: %s %s", got.Status, got.body)
 	}
 	s = newSite(t, transporttest.NewBroker(), func(s *Server) {
-		s.route(operations{broker: transporttest.NewBroker(), certificates: certificates, renewals: newLimits(renewalRate, renewalBurst), clock: s.clock, draining: t.Context()}, func(operation) bool { return true })
+		s.registerRoutes(operations{broker: transporttest.NewBroker(), certificates: certificates, renewals: newLimits(renewalRate, renewalBurst), clock: s.clock, draining: t.Context()}, func(operation) bool { return true })
 	})
 	if got := s.send(t, s.client(t, "paris"), post, certificatesPath, `{"csr":"x"}`); got.StatusCode != http.StatusOK {
 		t.Errorf("%s %s", got.Status, got.body)
@@ -231,11 +231,11 @@ func TestRenewalIsForTheCallersOwnCluster(t *testing.T) {
 	}
 }
 
-// Who is known by its account needs it for its first certificate.
-func TestAPingTellsWhatIsSigned(t *testing.T) {
+// An agent that connects by service account needs the trust domain for its first certificate.
+func TestPingReportsTheTrustDomain(t *testing.T) {
 	for want, certificates := range map[string]Certificates{"": nil, "fluidos.eu": &issuer{}} {
 		s := newSite(t, transporttest.NewBroker(), func(s *Server) {
-			s.route(operations{broker: transporttest.NewBroker(), certificates: certificates, trust: s.trustDigest}, func(operation) bool { return true })
+			s.registerRoutes(operations{broker: transporttest.NewBroker(), certificates: certificates, trust: s.trustDigest}, func(operation) bool { return true })
 		})
 		pong, err := s.agent(t).Ping(t.Context())
 		if err != nil || pong.TrustDomain != want {

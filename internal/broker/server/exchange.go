@@ -12,22 +12,21 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// exchange is one request and its answer, as its log line tells it.
+// exchange is what the log line records about one request and its answer.
 type exchange struct {
 	operation string
 	cluster   string
 	reason    fault.Reason
 	err       error
 	stack     []byte
-	// gone is true where the caller did not wait for the answer.
+	// gone is true if the caller did not wait for the answer.
 	gone bool
 }
 
 const (
-	// maxCursor is as in the API description.
+	// maxCursor is the limit in the API description.
 	maxCursor = 128
-	// maxLogged is how much of what is wrong with a request its log line tells: callers
-	// have a say in its length.
+	// maxLogged limits the length of an error in a log line, because callers influence it.
 	maxLogged = 2048
 )
 
@@ -38,7 +37,7 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// callerOf is the cluster that asks. It is never empty behind serve.
+// callerOf returns the calling cluster. It is never empty behind serve.
 func callerOf(ctx context.Context) string {
 	if x := exchangeOf(ctx); x != nil {
 		return x.cluster
@@ -46,32 +45,32 @@ func callerOf(ctx context.Context) string {
 	return ""
 }
 
-// serve is the one way to every operation: it knows the caller, keeps it within
-// its limits, survives panics, and accounts for the answer.
+// serve handles every request: it identifies the caller, enforces its limits, recovers from panics and records the
+// answer.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	start := s.clock.Now()
 	x := &exchange{}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	if r.ContentLength != 0 {
-		r.Body = &incoming{ReadCloser: r.Body, now: s.clock.Now}
+		r.Body = &trackedBody{ReadCloser: r.Body, now: s.clock.Now}
 	}
 	a := &answer{ResponseWriter: w}
-	defer func() { s.account(r, x, a, s.clock.Since(start)) }()
-	defer rescue(a, r)
+	defer func() { s.recordExchange(r, x, a, s.clock.Since(start)) }()
+	defer recoverPanic(a, r)
 
 	handler, pattern := s.mux.Handler(r)
 	x.operation = s.operationOf(pattern)
 	var err error
 	if x.cluster, err = s.identify(r); err != nil {
-		// The next certificate comes with the next connection.
+		// A renewed certificate is used only on a new connection.
 		a.Header().Set("Connection", "close")
-		refuse(a, r, err)
+		writeProblem(a, r, err)
 		return
 	}
 	if !s.admitsLate {
 		done, err := s.limits.admit(x.cluster, start)
 		if err != nil {
-			refuse(a, r, err)
+			writeProblem(a, r, err)
 			return
 		}
 		defer done()
@@ -82,7 +81,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if !s.description.takesBody(pattern) {
 		if err := s.description.dropBody(a, r); err != nil {
-			refuse(a, r, err)
+			writeProblem(a, r, err)
 			return
 		}
 	}
@@ -102,28 +101,28 @@ func (s *Server) operationOf(pattern string) string {
 	return "none"
 }
 
-// refuseRoute says as a problem document what the mux says as text.
+// refuseRoute replaces the plain-text error of the mux with a problem document.
 func refuseRoute(w http.ResponseWriter, r *http.Request, mux http.Handler) {
-	said := &answer{ResponseWriter: silent{header: w.Header()}}
-	mux.ServeHTTP(said, r)
+	muxAnswer := &answer{ResponseWriter: headerRecorder{header: w.Header()}}
+	mux.ServeHTTP(muxAnswer, r)
 	w.Header().Del("X-Content-Type-Options")
-	err := fault.New(fault.NotFound, "no such path: %s lists what there is", documentPath)
-	if said.code() == http.StatusMethodNotAllowed {
+	err := fault.New(fault.NotFound, "no such path: %s describes the API", documentPath)
+	if muxAnswer.code() == http.StatusMethodNotAllowed {
 		err = fault.New(fault.Invalid, "method %s is not served here: use %s", r.Method, w.Header().Get("Allow"))
 	}
-	refuse(w, r, &statusError{said.code(), err})
+	writeProblem(w, r, &statusError{muxAnswer.code(), err})
 }
 
-// silent keeps headers and drops the rest.
-type silent struct{ header http.Header }
+// headerRecorder keeps headers and discards the rest.
+type headerRecorder struct{ header http.Header }
 
-func (s silent) Header() http.Header       { return s.header }
-func (silent) Write(b []byte) (int, error) { return len(b), nil }
-func (silent) WriteHeader(int)             {}
+func (s headerRecorder) Header() http.Header       { return s.header }
+func (headerRecorder) Write(b []byte) (int, error) { return len(b), nil }
+func (headerRecorder) WriteHeader(int)             {}
 
-// rescue turns a panic into an answer. Where one was begun already the connection
-// is cut, so that nobody takes it for whole.
-func rescue(a *answer, r *http.Request) {
+// recoverPanic turns a panic into an answer. If an answer was already begun, it cuts the connection, so that the caller
+// does not take it for complete.
+func recoverPanic(a *answer, r *http.Request) {
 	p := recover()
 	if p == nil {
 		return
@@ -131,20 +130,20 @@ func rescue(a *answer, r *http.Request) {
 	x := exchangeOf(r.Context())
 	x.stack = debug.Stack()
 	if a.status == 0 {
-		refuse(a, r, fmt.Errorf("panic: %v", p))
+		writeProblem(a, r, fmt.Errorf("panic: %v", p))
 		return
 	}
 	x.reason, x.err = fault.Internal, fmt.Errorf("panic: %v", p)
 	panic(http.ErrAbortHandler)
 }
 
-// account writes the request's one log line. Bodies and headers are not in it.
-func (s *Server) account(r *http.Request, x *exchange, a *answer, took time.Duration) {
+// recordExchange writes the request's only log line. It never contains bodies or headers.
+func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took time.Duration) {
 	code := a.code()
 	if x.gone {
 		code = statusCallerGone
 	}
-	s.metrics.observe(x.operation, code, took)
+	s.metrics.observeRequest(x.operation, code, took)
 	s.noteRefusal(x)
 	suppressed, ok := s.limits.mayLog(x.cluster, s.clock.Now())
 	if !ok && x.reason != fault.Internal {
@@ -160,23 +159,23 @@ func (s *Server) account(r *http.Request, x *exchange, a *answer, took time.Dura
 	}
 	switch {
 	case x.gone:
-		s.log.V(1).Info("Request was given up by its caller", pairs...)
+		s.log.V(1).Info("caller gave up the request", pairs...)
 	case x.reason == fault.Internal:
 		if x.stack != nil {
 			pairs = append(pairs, "stack", string(x.stack))
 		}
-		s.log.Error(x.err, "Request failed", pairs...)
+		s.log.Error(x.err, "request failed", pairs...)
 	case x.err != nil:
-		s.log.Info("Request refused", append(pairs, "detail", wire.Clip(x.err.Error(), maxLogged))...)
+		s.log.Info("request refused", append(pairs, "detail", wire.Clip(x.err.Error(), maxLogged))...)
 	case r.Method == http.MethodGet || x.operation == "publishAdvertisement":
-		// What agents repeat every few seconds.
-		s.log.V(1).Info("Request served", pairs...)
+		// agents repeat these every few seconds
+		s.log.V(1).Info("request served", pairs...)
 	default:
-		s.log.Info("Request served", pairs...)
+		s.log.Info("request served", pairs...)
 	}
 }
 
-// answer remembers its status.
+// answer records the status of a response.
 type answer struct {
 	http.ResponseWriter
 	status int
@@ -196,7 +195,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap makes the answer usable with http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (a *answer) code() int {

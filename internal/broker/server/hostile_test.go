@@ -22,28 +22,28 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
-// slowBody begins a request whose body never ends.
+// slowBody returns the beginning of a request whose body never ends.
 func slowBody(method, path string) string {
 	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nIdempotency-Key: %s\r\nContent-Length: 200000\r\n\r\n{", method, path, key)
 }
 
-// A refusal is known before the body is: nobody may hold a connection by not sending it.
+// A refusal does not depend on the body, so a client cannot hold a connection by withholding it.
 func TestRefusalsDoNotWaitForBodies(t *testing.T) {
 	tests := map[string]struct {
 		method, path string
 		edit         func(*Server)
 		want         string
 	}{
-		"a path that is not served":   {post, "/nope", nil, "404"},
-		"a method that is not served": {http.MethodPut, reservationsPath, nil, "405"},
-		"too many requests":           {post, reservationsPath, func(s *Server) { s.limits.inFlight = 0 }, "429"},
-		"a bad parameter":             {post, reservationsPath + "/no_name/status", nil, "400"},
-		"too many bytes of bodies":    {post, "/api/v1/advertisements", func(s *Server) { s.description.bodies.each = 0 }, "429"},
+		"an unknown path":          {post, "/nope", nil, "404"},
+		"an unknown method":        {http.MethodPut, reservationsPath, nil, "405"},
+		"too many requests":        {post, reservationsPath, func(s *Server) { s.limits.inFlight = 0 }, "429"},
+		"a bad parameter":          {post, reservationsPath + "/no_name/status", nil, "400"},
+		"too many bytes of bodies": {post, "/api/v1/advertisements", func(s *Server) { s.description.bodies.each = 0 }, "429"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, transporttest.NewBroker(), func(s *Server) {
-				// A wait for the body would not end within the test.
+				// With this timeout, a wait for the body would outlast the test.
 				s.description.bodyTimeout = time.Hour
 				if tc.edit != nil {
 					tc.edit(s)
@@ -57,13 +57,13 @@ func TestRefusalsDoNotWaitForBodies(t *testing.T) {
 			if !strings.HasPrefix(response.Status, tc.want) || !response.Close {
 				t.Errorf("got %s, closing: %t; want %s and the end of the connection", response.Status, response.Close, tc.want)
 			}
-			_, _ = io.Copy(io.Discard, response.Body) // to its end
+			_, _ = io.Copy(io.Discard, response.Body) // read to the end
 			wantEnd(t, conn)
 		})
 	}
 }
 
-func TestBodiesWhereNoneIsWantedMustArriveToo(t *testing.T) {
+func TestUnusedBodiesMustArriveInTime(t *testing.T) {
 	for _, path := range []string{"/api/v1/ping", documentPath} {
 		s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.description.bodyTimeout = 100 * time.Millisecond })
 		conn := s.write(t, slowBody(get, path))
@@ -77,9 +77,8 @@ func TestBodiesWhereNoneIsWantedMustArriveToo(t *testing.T) {
 	}
 }
 
-// A cluster that opens more connections than it may loses its own oldest ones, over
-// HTTP/2 as over HTTP/1.1, whether it asks for anything or not.
-func TestConnectionsOfOneClusterAreBounded(t *testing.T) {
+// Connections over HTTP/2 count even without a request.
+func TestConnectionsOfOneClusterAreLimited(t *testing.T) {
 	const most = 4
 	for _, protocol := range []string{"h2", "http/1.1"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -94,7 +93,7 @@ func TestConnectionsOfOneClusterAreBounded(t *testing.T) {
 				wantEnd(t, c)
 			}
 			s.log.await(t, "holds 4 of 4 connections")
-			// A connection is closed before that is counted.
+			// The connection is closed before it is counted.
 			for counted := 0.0; counted < 2*most; time.Sleep(time.Millisecond) {
 				counted = testutil.ToFloat64(s.metrics.refusals.WithLabelValues("connections"))
 			}
@@ -110,7 +109,7 @@ func TestConnectionsOfOneClusterAreBounded(t *testing.T) {
 	}
 }
 
-// greet opens a connection as rome and says as much as shows that it is there.
+// greet opens a connection as rome and sends just enough to be noticed.
 func (s *site) greet(t *testing.T, protocol string) net.Conn {
 	t.Helper()
 	config := s.tlsConfig(certificate(t)(s.agentsCA.IssueClient("rome", "")))
@@ -122,7 +121,7 @@ func (s *site) greet(t *testing.T, protocol string) net.Conn {
 	t.Cleanup(func() { _ = conn.Close() })
 	hello, answer := "GET /api/v1/ping HTTP/1.1\r\nHost: x\r\n\r\n", 1
 	if protocol == "h2" {
-		// The preface and empty settings; the server answers with its own.
+		// The HTTP/2 preface and empty settings; the server answers with its own.
 		hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 	}
 	if _, err := io.WriteString(conn, hello); err != nil {
@@ -134,7 +133,7 @@ func (s *site) greet(t *testing.T, protocol string) net.Conn {
 	return conn
 }
 
-func TestTheClusterWithTheMostConnectionsLosesOneWhenAllAreInUse(t *testing.T) {
+func TestTotalLimitClosesAConnectionOfTheLargestCluster(t *testing.T) {
 	m := newMembers(func() int { return 100 })
 	m.total = 5
 	for _, id := range []string{"evil", "evil", "evil", "rome", "paris"} {
@@ -157,8 +156,7 @@ func pipe(t *testing.T) net.Conn {
 	return a
 }
 
-// 512 connections of an address that never end their request leave room for others, of
-// the same address too.
+// 512 connections of one address with unfinished requests leave room for others, even from the same address.
 func TestSlowBodiesDoNotBlockTheEnrolment(t *testing.T) {
 	for _, path := range []string{"/nope", enrolmentsPath} {
 		t.Run(path, func(t *testing.T) {
@@ -177,7 +175,7 @@ func TestSlowBodiesDoNotBlockTheEnrolment(t *testing.T) {
 	}
 }
 
-// enrolAmongOthers enrols as agents do: what fails is tried again.
+// enrolAmongOthers enrols like an agent: it retries failures.
 func (s *site) enrolAmongOthers(t *testing.T) {
 	t.Helper()
 	for attempt := 0; ; attempt++ {
@@ -191,7 +189,7 @@ func (s *site) enrolAmongOthers(t *testing.T) {
 	}
 }
 
-// dawdle sends a byte of a body now and then, on one connection after the other.
+// dawdle sends single bytes of bodies, on one connection after the other.
 func (s *site) dawdle(t *testing.T, path string, stop <-chan struct{}) {
 	config := s.tlsConfig()
 	config.NextProtos = []string{"http/1.1"}
@@ -219,31 +217,31 @@ func (s *site) dawdle(t *testing.T, path string, stop <-chan struct{}) {
 	}
 }
 
-func TestTheLobbyShowsOutWhoCrowdsIt(t *testing.T) {
+func TestLobbyEvictsTheOldestGuestOfTheCrowdingAddress(t *testing.T) {
 	times := &steppedClock{}
 	l := newLobby(3, times)
 	crowd := []net.Conn{from(t, "10.0.0.1"), from(t, "10.0.0.1"), from(t, "10.0.0.2")}
 	for _, c := range crowd {
 		if !l.tryEnter(c) {
-			t.Fatal("there was room")
+			t.Fatal("a connection was accepted above the limit")
 		}
 		times.step(time.Millisecond)
 	}
 	if l.tryEnter(from(t, "10.0.0.3")) {
-		t.Fatal("a connection lost its place within its grace")
+		t.Fatal("a connection was evicted within its grace period")
 	}
 	times.step(lobbyGrace)
 	done := l.seat(crowd[0])
 	if !l.tryEnter(from(t, "10.0.0.3")) {
-		t.Fatal("nobody was shown out")
+		t.Fatal("no guest was evicted")
 	}
 	if l.guests[crowd[1]] != nil || l.guests[crowd[0]] == nil || l.guests[crowd[2]] == nil {
-		t.Error("not the oldest one of the crowding address that is not served was shown out")
+		t.Error("the evicted guest is not the oldest idle one of the crowding address")
 	}
 	done()
 	l.leave(crowd[0])
 	if !l.tryEnter(from(t, "10.0.0.1")) {
-		t.Error("a place was left and is not given")
+		t.Error("a free place was refused")
 	}
 }
 
@@ -265,7 +263,7 @@ func (c *steppedClock) step(d time.Duration)             { c.now += d }
 func (c *steppedClock) Now() time.Time                   { return time.Unix(0, 0).Add(c.now) }
 func (c *steppedClock) Since(at time.Time) time.Duration { return c.Now().Sub(at) }
 
-func TestBodiesUnderWayAreBounded(t *testing.T) {
+func TestBodiesInFlightAreLimited(t *testing.T) {
 	b := newBodies(time.Now)
 	b.each, b.total = 100_000, 150_000
 	done, err := b.take("evil", 90_000)
@@ -280,7 +278,7 @@ func TestBodiesUnderWayAreBounded(t *testing.T) {
 		t.Errorf("another cluster: %v", err)
 	}
 	if _, err := b.take("paris", 50_000); fault.ReasonOf(err) != fault.TooManyRequests {
-		t.Errorf("beyond what all may have: %v", err)
+		t.Errorf("beyond the total: %v", err)
 	}
 	done()
 	if _, err := b.take("paris", 50_000); err != nil {
@@ -288,7 +286,7 @@ func TestBodiesUnderWayAreBounded(t *testing.T) {
 	}
 }
 
-func TestBytesASecondOfOneCallerAreBounded(t *testing.T) {
+func TestBytesPerSecondOfOneCallerAreLimited(t *testing.T) {
 	clock := &steppedClock{}
 	b := newBodies(clock.Now)
 	send := func(caller string) error {
@@ -313,25 +311,25 @@ func TestBytesASecondOfOneCallerAreBounded(t *testing.T) {
 	}
 	clock.step(refusal.RetryAfter)
 	if err := send("evil"); err != nil {
-		t.Errorf("after the wait that it was told: %v", err)
+		t.Errorf("after the announced wait: %v", err)
 	}
 	if err := send("evil"); err == nil {
 		t.Error("a refused body refilled the budget")
 	}
 }
 
-func TestTheLogOfOneCallerIsBounded(t *testing.T) {
+func TestLogLinesOfOneCallerAreLimited(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.limits = newLimits(10000, 10000) })
 	client := s.client(t, "rome")
 	for range logBurst + 50 {
 		s.send(t, client, get, "/nope", "")
 	}
-	if n := len(s.log.with("Request refused")); n != logBurst {
+	if n := len(s.log.with("request refused")); n != logBurst {
 		t.Errorf("%d lines, want %d", n, logBurst)
 	}
 	s.clock.SetTime(s.clock.Now().Add(time.Second))
 	s.send(t, client, get, "/nope", "")
 	if lines := s.log.with(`"unlogged"=50`); len(lines) != 1 {
-		t.Errorf("the lines that were left out are not told of: %q", lines)
+		t.Errorf("the suppressed lines are not counted: %q", lines)
 	}
 }

@@ -14,25 +14,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// connection remembers the last check of its certificate. A connection is kept
-// open longer than a certificate or a CA may last, so every request asks again,
-// and the chain is verified anew when the CA or the hour calls for it.
+// connection caches the last check of its certificate. A connection may outlive the certificate or the CA. So every
+// request asks again, and the chain is verified again after a change of the CA or an expiry.
 type connection struct {
-	// shut ends everything that goes on over the connection, with the reason for it.
+	// shut cancels every request on the connection with the given cause, then closes it.
 	shut func(error)
 	// raw is the connection below TLS.
 	raw net.Conn
 
-	// mu guards the following; HTTP/2 runs requests of a connection side by side.
+	// mu guards the following fields. HTTP/2 runs the requests of a connection concurrently.
 	mu        sync.Mutex
 	agentsCA  *x509.CertPool
 	clusterID string
-	// until is when the first certificate of the chain expires.
+	// until is the first expiry in the certificate chain.
 	until time.Time
-	// leave is set once the connection was let in; over says that it was closed.
+	// leave is set once the gate has let the connection in; over is set once it is closed.
 	leave func()
 	over  bool
-	// forget is set once the connection counts for its cluster.
+	// forget is set once the connection is counted for its cluster.
 	forget func()
 }
 
@@ -40,20 +39,20 @@ type connectionKey struct{}
 
 type vouchedKey struct{}
 
-// Answer serves a request of a cluster that came another way than over mTLS: whoever
-// calls vouches for clusterID. All else is as for a request that came over a connection
-// of its own.
+// Answer serves a request of clusterID that did not come over mTLS. The caller vouches for clusterID. Everything else
+// is as for a request on its own connection.
 func (s *Server) Answer(w http.ResponseWriter, r *http.Request, clusterID string) {
 	ctx, shut := context.WithCancelCause(r.Context())
 	defer shut(nil)
 	if s.access != nil {
-		// A cluster that is not let in is told so once it is identified.
+		// serve refuses a cluster that is not let in.
 		if leave, err := s.access.Enter(clusterID, shut); err == nil {
 			defer leave()
 		}
 	}
 	defer func() {
-		// What net/http does with an answer that breaks off: whoever reads it finds that.
+		// net/http recovers from ErrAbortHandler, with which a handler breaks off an answer. Here the reader finds
+		// the answer incomplete.
 		p := recover()
 		if err, ok := p.(error); p != nil && !(ok && errors.Is(err, http.ErrAbortHandler)) {
 			panic(p)
@@ -62,8 +61,7 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request, clusterID string
 	s.serve(w, r.WithContext(context.WithValue(ctx, vouchedKey{}, clusterID)))
 }
 
-// clusterOf returns the cluster that is vouched for, or that r's certificate speaks for,
-// now.
+// clusterOf returns the cluster that was vouched for, or the one named in r's certificate, if it takes part now.
 func (s *Server) clusterOf(r *http.Request) (string, error) {
 	if id, ok := r.Context().Value(vouchedKey{}).(string); ok {
 		if s.access == nil {
@@ -86,7 +84,7 @@ func (s *Server) clusterOf(r *http.Request) (string, error) {
 	return id, c.enter(s.access, id)
 }
 
-// trustDigest names the roots that agents are told to have.
+// trustDigest returns the digest of the roots that agents must have.
 func (s *Server) trustDigest() (string, error) {
 	credentials, err := s.files.Current()
 	if err != nil {
@@ -106,7 +104,7 @@ func (c *connection) identify(state *tls.ConnectionState, agentsCA *x509.CertPoo
 	}
 	c.agentsCA = nil
 	leaf := state.PeerCertificates[0]
-	until, err := verify(state.PeerCertificates, agentsCA, now)
+	until, err := verifyChain(state.PeerCertificates, agentsCA, now)
 	if err != nil {
 		return "", fault.New(fault.Forbidden, "client certificate of %q: %v", leaf.Subject, err)
 	}
@@ -118,8 +116,8 @@ func (c *connection) identify(state *tls.ConnectionState, agentsCA *x509.CertPoo
 	return id, nil
 }
 
-// verify returns until when the chain holds.
-func verify(certificates []*x509.Certificate, roots *x509.CertPool, now time.Time) (time.Time, error) {
+// verifyChain returns the time until which the chain is valid.
+func verifyChain(certificates []*x509.Certificate, roots *x509.CertPool, now time.Time) (time.Time, error) {
 	intermediates := x509.NewCertPool()
 	for _, cert := range certificates[1:] {
 		intermediates.AddCert(cert)

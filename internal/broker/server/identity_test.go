@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 )
 
-func TestConnectionsWithoutAGoodCertificateAreRefused(t *testing.T) {
+func TestConnectionsWithoutAValidCertificateAreRefused(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	now := s.clock.Now()
 	foreign := authority(t, now)
@@ -34,7 +34,7 @@ func TestConnectionsWithoutAGoodCertificateAreRefused(t *testing.T) {
 	cases["TLS 1.2 with a good certificate"].Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS12
 	for name, client := range cases {
 		t.Run(name, func(t *testing.T) {
-			// The alert may come too late to be read, so how it fails is not the point.
+			// The alert may arrive too late to be read, so the kind of error does not matter.
 			if r, err := s.try(t, client, http.MethodGet, "/api/v1/ping", ""); err == nil {
 				t.Errorf("ping was answered with %s", r.Status)
 			}
@@ -58,7 +58,7 @@ func TestConnectionsWithoutAGoodCertificateAreRefused(t *testing.T) {
 	}
 }
 
-func TestCertificatesThatSpeakForNoClusterAreForbidden(t *testing.T) {
+func TestCertificatesWithoutAClusterIDAreForbidden(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	foreignURI, twoNames := clientTemplate("rome"), clientTemplate("")
 	foreignURI.URIs = []*url.URL{{Scheme: "spiffe", Host: "fluidos.eu", Path: "/cluster/paris"}}
@@ -88,24 +88,23 @@ func TestCertificatesThatSpeakForNoClusterAreForbidden(t *testing.T) {
 	}
 }
 
-// Go checks a client certificate once for each connection; agents keep theirs for
-// days.
-func TestKeptConnectionsAreCheckedAtEveryRequest(t *testing.T) {
+// Go verifies a client certificate once per connection, and agents keep theirs for days.
+func TestCertificateIsCheckedAtEveryRequestOfAConnection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(t *testing.T, s *site)
 		want   int
 	}{
-		"nothing changes":                        {func(*testing.T, *site) {}, http.StatusOK},
-		"certificate is about to expire":         {func(_ *testing.T, s *site) { s.clock.SetTime(s.clock.Now().Add(59 * time.Minute)) }, http.StatusOK},
-		"certificate expires":                    {func(_ *testing.T, s *site) { s.clock.SetTime(s.clock.Now().Add(61 * time.Minute)) }, http.StatusForbidden},
-		"agents' CA is replaced by another":      {func(t *testing.T, s *site) { s.saveServer(t, authority(t, s.clock.Now())) }, http.StatusForbidden},
-		"files are replaced, the CA is the same": {func(t *testing.T, s *site) { s.saveServer(t, s.agentsCA) }, http.StatusOK},
+		"nothing changes":                     {func(*testing.T, *site) {}, http.StatusOK},
+		"certificate is about to expire":      {func(_ *testing.T, s *site) { s.clock.SetTime(s.clock.Now().Add(59 * time.Minute)) }, http.StatusOK},
+		"certificate expires":                 {func(_ *testing.T, s *site) { s.clock.SetTime(s.clock.Now().Add(61 * time.Minute)) }, http.StatusForbidden},
+		"agents' CA is replaced by another":   {func(t *testing.T, s *site) { s.saveServer(t, authority(t, s.clock.Now())) }, http.StatusForbidden},
+		"files are replaced with the same CA": {func(t *testing.T, s *site) { s.saveServer(t, s.agentsCA) }, http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, transporttest.NewBroker())
 			template := clientTemplate("rome")
 			template.NotAfter = s.clock.Now().Add(time.Hour)
-			// One connection and no other: there is no second dial.
+			// Every request uses this one connection.
 			conn, err := tls.Dial("tcp", s.address, s.tlsConfig(certificate(t)(s.agentsCA.Issue(template))))
 			if err != nil {
 				t.Fatal(err)
@@ -156,7 +155,7 @@ func TestReplacedCertificateFilesAreLogged(t *testing.T) {
 	}
 	ping()
 	ping()
-	if n := len(s.log.with("files are not in use")); n != 1 {
+	if n := len(s.log.with("files cannot be used")); n != 1 {
 		t.Errorf("broken files were logged %d times; want once", n)
 	}
 	s.saveServer(t, s.agentsCA)

@@ -11,34 +11,32 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Limits per cluster, where Options leave them open.
+// Default limits of a cluster.
 const (
-	// defaultRate is in requests a second.
+	// defaultRate is in requests per second.
 	defaultRate rate.Limit = 50
 
 	defaultBurst    = 100
 	defaultInFlight = 64
-	// maxClients bounds memory. A client that is dropped for want of room starts
-	// again with a full burst.
+	// maxClients bounds memory. A client dropped to make room starts again with a full burst.
 	maxClients = 8192
 )
 
-// limits keep one cluster from taking the broker away from the others.
+// limits keeps one caller from taking the broker's capacity away from the others.
 type limits struct {
-	// noun is what callers are told that they are.
+	// noun is the word for a caller in error messages.
 	noun     string
 	rate     rate.Limit
 	burst    int
 	inFlight int
 	room     int
-	// total bounds all callers together; nil where they are known and few.
+	// total limits all callers together. It is nil if callers are authenticated.
 	total *rate.Limiter
 
-	// set are the limits that an administrator sets; nil where nobody can. What it
-	// leaves open is as above.
+	// set returns the limits that an administrator has set, zero for defaults. It is nil if there are none to set.
 	set func() access.Limits
 
-	// mu guards the following.
+	// mu guards the following field.
 	mu      sync.Mutex
 	clients map[string]*client
 }
@@ -46,7 +44,7 @@ type limits struct {
 type client struct {
 	limiter *rate.Limiter
 	running int
-	// lines bounds the log; suppressed counts the requests without a line since the last.
+	// lines limits the log lines; suppressed counts the requests since the last line that got none.
 	lines      *rate.Limiter
 	suppressed int
 }
@@ -55,7 +53,7 @@ func newLimits(r rate.Limit, burst int) *limits {
 	return &limits{noun: "cluster", rate: r, burst: burst, inFlight: defaultInFlight, room: maxClients, clients: map[string]*client{}}
 }
 
-// inForce are the limits of every caller now.
+// inForce returns the limits in force.
 func (l *limits) inForce() (perSecond rate.Limit, burst, inFlight int) {
 	var set access.Limits
 	if l.set != nil {
@@ -64,23 +62,23 @@ func (l *limits) inForce() (perSecond rate.Limit, burst, inFlight int) {
 	return cmp.Or(rate.Limit(set.PerSecond), l.rate), cmp.Or(set.Burst, l.burst), cmp.Or(set.InFlight, l.inFlight)
 }
 
-// admit lets a request of caller in; it has ended when done is called.
+// admit counts a request of caller as running until done is called, or refuses it.
 func (l *limits) admit(caller string, now time.Time) (done func(), err error) {
 	perSecond, burst, inFlight := l.inForce()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.client(caller, now)
 	if c.running >= inFlight {
-		return nil, tooMany("inFlight", time.Second, "%s %q has %d requests under way, the most it may have: wait for their answers", l.noun, caller, c.running)
+		return nil, tooMany("inFlight", time.Second, "%s %q has %d requests in flight, which is the maximum: wait for their answers", l.noun, caller, c.running)
 	}
-	c.bound(perSecond, burst, now)
+	c.setLimits(perSecond, burst, now)
 	if !c.limiter.AllowN(now, 1) {
 		missing := 1 - c.limiter.TokensAt(now)
 		wait := time.Duration(missing / float64(perSecond) * float64(time.Second))
-		return nil, tooMany("rate", wait, "%s %q asks more often than %v times a second: ask less often", l.noun, caller, float64(perSecond))
+		return nil, tooMany("rate", wait, "%s %q exceeds %v requests per second: send fewer", l.noun, caller, float64(perSecond))
 	}
 	if l.total != nil && !l.total.AllowN(now, 1) {
-		return nil, tooMany("", time.Second, "too many ask at once: ask again")
+		return nil, tooMany("", time.Second, "too many requests from all callers: retry")
 	}
 	c.running++
 	return func() {
@@ -90,8 +88,8 @@ func (l *limits) admit(caller string, now time.Time) (done func(), err error) {
 	}, nil
 }
 
-// bound has limits that were changed hold from now on.
-func (c *client) bound(perSecond rate.Limit, burst int, now time.Time) {
+// setLimits applies changed limits to an existing client.
+func (c *client) setLimits(perSecond rate.Limit, burst int, now time.Time) {
 	if c.limiter.Limit() != perSecond {
 		c.limiter.SetLimitAt(now, perSecond)
 	}
@@ -100,13 +98,13 @@ func (c *client) bound(perSecond rate.Limit, burst int, now time.Time) {
 	}
 }
 
-// client needs mu.
+// client returns the counters of a caller. The caller of client holds mu.
 func (l *limits) client(caller string, now time.Time) *client {
 	if c, ok := l.clients[caller]; ok {
 		return c
 	}
 	if len(l.clients) >= l.room {
-		l.sweep(now)
+		l.dropIdle(now)
 	}
 	perSecond, burst, _ := l.inForce()
 	c := &client{limiter: rate.NewLimiter(perSecond, burst), lines: rate.NewLimiter(logRate, logBurst)}
@@ -114,8 +112,8 @@ func (l *limits) client(caller string, now time.Time) *client {
 	return c
 }
 
-// sweep forgets those that have nothing to remember, or, if all have, any one.
-func (l *limits) sweep(now time.Time) {
+// dropIdle drops clients with nothing to remember. If none is idle, it drops an arbitrary one.
+func (l *limits) dropIdle(now time.Time) {
 	for id, c := range l.clients {
 		if c.running == 0 && c.limiter.TokensAt(now) >= float64(c.limiter.Burst()) {
 			delete(l.clients, id)

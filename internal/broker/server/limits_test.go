@@ -27,7 +27,7 @@ func TestLimitsRememberABoundedNumberOfClusters(t *testing.T) {
 	}
 }
 
-func TestLimitsForgetTheIdleFirst(t *testing.T) {
+func TestLimitsDropIdleClustersFirst(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := newLimits(1, 2)
 	l.room = 2
@@ -50,7 +50,7 @@ func TestLimitsForgetTheIdleFirst(t *testing.T) {
 	}
 }
 
-func TestLimitsSayWhenToComeBack(t *testing.T) {
+func TestLimitsSetRetryAfter(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := newLimits(0.1, 1)
 	if _, err := l.admit("rome", now); err != nil {
@@ -59,15 +59,15 @@ func TestLimitsSayWhenToComeBack(t *testing.T) {
 	_, err := l.admit("rome", now.Add(4*time.Second))
 	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok || refusal.RetryAfter.Round(time.Millisecond) != 6*time.Second {
-		t.Errorf("refusal %+v; want it to say 6 s", refusal)
+		t.Errorf("refusal %+v; want a retry after 6 s", refusal)
 	}
 	if _, err := l.admit("rome", now.Add(10*time.Second)); err != nil {
-		t.Errorf("after the time that was said: %v", err)
+		t.Errorf("after the announced wait: %v", err)
 	}
 }
 
-// One caller cannot use up what is left for all: its own limit comes first.
-func TestLimitsHoldForAllTogether(t *testing.T) {
+// One caller cannot use up the total: its own limit comes first.
+func TestTotalLimitAppliesToAllCallers(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := newLimits(1, 2)
 	l.total = rate.NewLimiter(1, 4)
@@ -85,8 +85,8 @@ func TestLimitsHoldForAllTogether(t *testing.T) {
 	}
 }
 
-// What an administrator sets holds for who is known already as well.
-func TestLimitsThatAreSetHoldFromTheNextRequestOn(t *testing.T) {
+// New limits apply to known callers too.
+func TestChangedLimitsApplyToTheNextRequest(t *testing.T) {
 	now := time.Unix(0, 0)
 	set := access.Limits{}
 	l := newLimits(1, 5)
@@ -114,6 +114,6 @@ func TestLimitsThatAreSetHoldFromTheNextRequestOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.admit("rome", now); fault.ReasonOf(err) != fault.TooManyRequests {
-		t.Errorf("a second one under way: %v", err)
+		t.Errorf("a second request in flight: %v", err)
 	}
 }

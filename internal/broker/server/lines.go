@@ -6,16 +6,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of the log lines that one caller's requests may cause. Requests that are not
-// logged are counted in the metrics all the same.
+// Limits of the log lines for one caller's requests. Metrics count the requests that are not logged.
 const (
 	logRate rate.Limit = 10
 
 	logBurst = 300
 )
 
-// mayLog reports whether a request of caller may have its line in the log, and how many
-// before it had none.
+// mayLog reports whether a request of caller may be logged, and how many earlier requests were not.
 func (l *limits) mayLog(caller string, now time.Time) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

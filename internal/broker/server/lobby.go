@@ -9,23 +9,22 @@ import (
 )
 
 const (
-	// lobbyRoom is how many connections may be open whose cluster is not known yet.
+	// lobbyRoom is the number of open connections whose cluster is not known yet.
 	lobbyRoom = 1024
-	// lobbyGrace is how long such a connection has a right to its place. A handshake takes
-	// milliseconds; three seconds leave room for a machine that is busy.
+	// lobbyGrace is how long such a connection is safe from being closed. A handshake takes milliseconds; three
+	// seconds suffice on a busy machine.
 	lobbyGrace = 3 * time.Second
 )
 
-// lobby bounds the connections that nobody has authenticated on yet. While it is full, the
-// address with the most of them loses its oldest one as soon as that one's grace is over;
-// until then new connections wait in the backlog of the operating system. So an address
-// that opens many connections and says nothing delays others by the grace at most.
+// lobby limits the connections that are not authenticated yet. While it is full, new connections wait in the backlog
+// of the operating system. The address with the most connections loses its oldest one as soon as that one's grace
+// period is over. So an address that opens many idle connections delays others by at most the grace period.
 type lobby struct {
 	room  int
 	grace time.Duration
 	clock clock.PassiveClock
 
-	// mu guards the following.
+	// mu guards the following fields.
 	mu     sync.Mutex
 	guests map[net.Conn]*guest
 	// changed is closed and replaced when a guest leaves.
@@ -43,7 +42,7 @@ func newLobby(room int, clock clock.PassiveClock) *lobby {
 	return &lobby{room: room, grace: lobbyGrace, clock: clock, guests: map[net.Conn]*guest{}, changed: make(chan struct{})}
 }
 
-// enter waits until there is room for c, or until closed ends.
+// enter waits until there is room for c or closed is closed.
 func (l *lobby) enter(c net.Conn, closed <-chan struct{}) {
 	for !l.tryEnter(c) {
 		l.mu.Lock()
@@ -67,14 +66,14 @@ func (l *lobby) tryEnter(c net.Conn) bool {
 			return false
 		}
 		delete(l.guests, out)
-		_ = out.Close() // it said nothing in time
+		_ = out.Close() // it was idle beyond its grace period
 	}
 	l.guests[c] = &guest{address: hostOf(c), since: l.clock.Now()}
 	return true
 }
 
-// victim is the oldest guest of the address that has the most, nil while none has outlived
-// its grace.
+// victim returns the oldest guest of the address with the most connections, nil while every guest is within its grace
+// period.
 func (l *lobby) victim() net.Conn {
 	count := map[string]int{}
 	for _, g := range l.guests {
@@ -94,7 +93,7 @@ func (l *lobby) victim() net.Conn {
 	return out
 }
 
-// leave takes c out, because it is known or closed.
+// leave removes c, because its cluster is known or it is closed.
 func (l *lobby) leave(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +105,7 @@ func (l *lobby) leave(c net.Conn) {
 	l.changed = make(chan struct{})
 }
 
-// seat keeps c from being shown out until the returned function is called.
+// seat keeps c from being evicted until done is called.
 func (l *lobby) seat(c net.Conn) (done func()) {
 	set := func(seated bool) {
 		l.mu.Lock()
@@ -119,7 +118,7 @@ func (l *lobby) seat(c net.Conn) (done func()) {
 	return func() { set(false) }
 }
 
-// listener lets the connections of another listener in as there is room for them.
+// listener wraps a listener so that it accepts a connection only when there is room for it.
 func (l *lobby) listener(inner net.Listener) net.Listener {
 	return &lobbyListener{Listener: inner, lobby: l, closed: make(chan struct{})}
 }
@@ -145,7 +144,7 @@ func (l *lobbyListener) Close() error {
 	return l.Listener.Close()
 }
 
-// hostOf is the address a connection comes from, without its port.
+// hostOf returns the remote address of a connection without its port.
 func hostOf(c net.Conn) string {
 	address := c.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(address); err == nil {
@@ -154,7 +153,7 @@ func hostOf(c net.Conn) string {
 	return address
 }
 
-// rawConn is the connection below TLS, which is what a listener accepted.
+// rawConn returns the connection below TLS, which is the one that the listener accepted.
 func rawConn(c net.Conn) net.Conn {
 	if secured, ok := c.(interface{ NetConn() net.Conn }); ok {
 		return secured.NetConn()

@@ -6,23 +6,22 @@ import (
 )
 
 const (
-	// defaultConnections is how many connections one cluster may have. An agent has one or
-	// two; over HTTP/1.1 it may need one for each request under way.
+	// defaultConnections is how many connections one cluster may have. An agent uses one or two; over HTTP/1.1 it may
+	// need one for each in-flight request.
 	defaultConnections = 128
-	// totalConnections bounds the memory that connections of all clusters take.
+	// totalConnections bounds the memory for the connections of all clusters.
 	totalConnections = 16384
 )
 
-// members counts the connections of every cluster that has shown its certificate. A cluster
-// that opens one too many loses its oldest one, so what an agent has left open by mistake
-// does not lock it out. Where all clusters together have too many, the cluster with the
-// most loses one.
+// members counts the connections of each cluster that has shown its certificate. A cluster that exceeds its limit
+// loses its oldest connection, so connections that an agent leaked do not lock it out. If all clusters together
+// exceed the total, the cluster with the most connections loses one.
 type members struct {
 	total int
-	// each is how many one cluster may have.
+	// each returns the limit of one cluster.
 	each func() int
 
-	// mu guards the following.
+	// mu guards the following fields.
 	mu   sync.Mutex
 	open map[string][]net.Conn
 	sum  int
@@ -32,8 +31,8 @@ func newMembers(each func() int) *members {
 	return &members{total: totalConnections, each: each, open: map[string][]net.Conn{}}
 }
 
-// join notes a connection of a cluster, and returns whose connection it closed in return
-// and how many that cluster may have; "" for none.
+// join counts a connection. If a limit is exceeded, it closes a connection and returns that connection's cluster and
+// the limit.
 func (m *members) join(id string, c net.Conn) (over string, most int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,14 +62,14 @@ func (m *members) largest() string {
 	return largest
 }
 
-// leave forgets a connection that has ended.
+// leave forgets a closed connection.
 func (m *members) leave(id string, c net.Conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.remove(id, c)
 }
 
-// remove needs mu.
+// remove drops a connection from the count. The caller holds mu.
 func (m *members) remove(id string, c net.Conn) {
 	open := m.open[id]
 	for i := range open {

@@ -38,18 +38,18 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	var err error
-	if m.requests, err = register(registerer, m.requests); err != nil {
+	if m.requests, err = registerOnce(registerer, m.requests); err != nil {
 		return nil, err
 	}
-	if m.duration, err = register(registerer, m.duration); err != nil {
+	if m.duration, err = registerOnce(registerer, m.duration); err != nil {
 		return nil, err
 	}
-	m.refusals, err = register(registerer, m.refusals)
+	m.refusals, err = registerOnce(registerer, m.refusals)
 	return m, err
 }
 
-// register lets the servers of one process count together.
-func register[C prometheus.Collector](registerer prometheus.Registerer, c C) (C, error) {
+// registerOnce returns the existing collector if there is one, so that the servers of one process share it.
+func registerOnce[C prometheus.Collector](registerer prometheus.Registerer, c C) (C, error) {
 	err := registerer.Register(c)
 	if known, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		if same, ok := known.ExistingCollector.(C); ok {
@@ -59,23 +59,23 @@ func register[C prometheus.Collector](registerer prometheus.Registerer, c C) (C,
 	return c, err
 }
 
-func (m *metrics) observe(operation string, code int, took time.Duration) {
+func (m *metrics) observeRequest(operation string, code int, took time.Duration) {
 	m.requests.WithLabelValues(operation, strconv.Itoa(code)).Inc()
 	m.duration.WithLabelValues(operation).Observe(took.Seconds())
 }
 
-// noteRefusal tells of a request that a budget stopped.
+// noteRefusal reports a request that was refused for exceeding a budget.
 func (s *Server) noteRefusal(x *exchange) {
 	if stopped, ok := errors.AsType[*fault.Error](x.err); ok && stopped.Figure != "" {
 		s.overBudget(x.cluster, stopped.Figure, stopped.Detail)
 	}
 }
 
-// overBudget counts that a budget stopped a member, and tells whoever shows it.
+// overBudget counts a member that exceeded its budget, logs a closed connection, and calls onRefusal.
 func (s *Server) overBudget(member, figure, detail string) {
 	s.metrics.refusals.WithLabelValues(figure).Inc()
 	if _, ok := s.limits.mayLog(member, s.clock.Now()); ok && figure == "connections" {
-		s.log.Info("Connection closed", "cluster", member, "detail", detail)
+		s.log.Info("connection closed", "cluster", member, "detail", detail)
 	}
 	if s.onRefusal != nil {
 		s.onRefusal(member, figure, detail)

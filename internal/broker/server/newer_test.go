@@ -18,29 +18,29 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-func TestOnlyWhatANewerCallerTellsMayHaveUnknownFields(t *testing.T) {
+func TestUnknownFieldsAreToleratedOnlyInReportsOfNewerCallers(t *testing.T) {
 	const same, newer, muchNewer = v1.Minor, v1.Minor + 1, v1.Minor + 9
 	for name, tc := range map[string]struct {
 		path, body, minor string
 		status            int
 		want              string
 	}{
-		"a newer one tells":                   {"/api/v1/advertisements", withField(`"mood":{"good":true}`), strconv.Itoa(newer), 200, ""},
-		"a newer one tells in depth":          {"/api/v1/advertisements", withField(`"nodeShapes":[{"count":1,"free":{"cpu":"1"}},{"count":1,"free":{"cpu":"1"},"x":1}]`), strconv.Itoa(newer), 200, ""},
-		"one that is far newer tells":         {"/api/v1/advertisements", withField(`"mood":1`), strconv.Itoa(muchNewer), 200, ""},
-		"a newer one reports":                 {statusPath, `{"placement":1,"role":"Consumer","state":"Ready","mood":1}`, strconv.Itoa(newer), 404, "no reservation"},
-		"a newer one announces":               {"/api/v1/holdings", `{"provides":[],"consumes":[],"mood":[]}`, strconv.Itoa(newer), 204, ""},
-		"a newer one sends":                   {"/api/v1/messages", `{"to":"paris","slot":"s","body":"AA==","mood":null}`, strconv.Itoa(newer), 204, ""},
-		"one of the same version tells":       {"/api/v1/advertisements", withField(`"mood":1`), strconv.Itoa(same), 400, `unknown field ["mood"]`},
-		"one that does not say its version":   {"/api/v1/advertisements", withField(`"mood":1`), "", 400, `unknown field ["mood"]`},
-		"one whose version is none":           {"/api/v1/advertisements", withField(`"mood":1`), "new", 400, `unknown field ["mood"]`},
-		"a newer one asks":                    {reservationsPath, `{"resources":{},"mood":1}`, strconv.Itoa(newer), 400, `unknown field ["mood"] (the caller speaks v1.2, this broker v1.1: upgrade the broker, or leave out what is new)`},
-		"a newer one asks for the price":      {"/api/v1/quotes", `{"resources":{},"mood":1}`, strconv.Itoa(newer), 400, `unknown field ["mood"]`},
-		"a newer one asks, known":             {reservationsPath, `{"resources":{"cpu":"1"}}`, strconv.Itoa(newer), 200, ""},
-		"what is known is checked":            {"/api/v1/advertisements", withField(`"mood":1,"timestamp":5`), strconv.Itoa(newer), 400, "timestamp: got number"},
-		"what is missing is missed":           {"/api/v1/advertisements", `{"mood":1}`, strconv.Itoa(newer), 400, `body: lacks ["clusterID"`},
-		"a known field in another case":       {"/api/v1/messages", `{"to":"paris","slot":"s","body":"AA==","Slot":"` + strings.Repeat("x", 200) + `"}`, strconv.Itoa(newer), 204, ""},
-		"a value that only a newer one knows": {statusPath, `{"placement":1,"role":"Witness","state":"Ready"}`, strconv.Itoa(newer), 400, "role: value must be one of"},
+		"a newer caller advertises":                {"/api/v1/advertisements", withField(`"mood":{"good":true}`), strconv.Itoa(newer), 200, ""},
+		"a newer caller advertises, nested":        {"/api/v1/advertisements", withField(`"nodeShapes":[{"count":1,"free":{"cpu":"1"}},{"count":1,"free":{"cpu":"1"},"x":1}]`), strconv.Itoa(newer), 200, ""},
+		"a much newer caller advertises":           {"/api/v1/advertisements", withField(`"mood":1`), strconv.Itoa(muchNewer), 200, ""},
+		"a newer caller reports":                   {statusPath, `{"placement":1,"role":"Consumer","state":"Ready","mood":1}`, strconv.Itoa(newer), 404, "no reservation"},
+		"a newer caller announces":                 {"/api/v1/holdings", `{"provides":[],"consumes":[],"mood":[]}`, strconv.Itoa(newer), 204, ""},
+		"a newer caller sends a message":           {"/api/v1/messages", `{"to":"paris","slot":"s","body":"AA==","mood":null}`, strconv.Itoa(newer), 204, ""},
+		"the same version advertises":              {"/api/v1/advertisements", withField(`"mood":1`), strconv.Itoa(same), 400, `unknown field ["mood"]`},
+		"a caller without a version":               {"/api/v1/advertisements", withField(`"mood":1`), "", 400, `unknown field ["mood"]`},
+		"a caller with an invalid version":         {"/api/v1/advertisements", withField(`"mood":1`), "new", 400, `unknown field ["mood"]`},
+		"a newer caller requests":                  {reservationsPath, `{"resources":{},"mood":1}`, strconv.Itoa(newer), 400, `unknown field ["mood"] (the caller speaks v1.2, this broker v1.1: upgrade the broker, or leave out the new fields)`},
+		"a newer caller asks for a quote":          {"/api/v1/quotes", `{"resources":{},"mood":1}`, strconv.Itoa(newer), 400, `unknown field ["mood"]`},
+		"a newer caller requests known fields":     {reservationsPath, `{"resources":{"cpu":"1"}}`, strconv.Itoa(newer), 200, ""},
+		"known fields are validated":               {"/api/v1/advertisements", withField(`"mood":1,"timestamp":5`), strconv.Itoa(newer), 400, "timestamp: got number"},
+		"missing fields are reported":              {"/api/v1/advertisements", `{"mood":1}`, strconv.Itoa(newer), 400, `body: lacks ["clusterID"`},
+		"a known field in another case is dropped": {"/api/v1/messages", `{"to":"paris","slot":"s","body":"AA==","Slot":"` + strings.Repeat("x", 200) + `"}`, strconv.Itoa(newer), 204, ""},
+		"an unknown value is refused":              {statusPath, `{"placement":1,"role":"Witness","state":"Ready"}`, strconv.Itoa(newer), 400, "role: value must be one of"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, transporttest.NewBroker())
@@ -61,9 +61,8 @@ func TestOnlyWhatANewerCallerTellsMayHaveUnknownFields(t *testing.T) {
 	}
 }
 
-// The real client against a broker of the minor version before, which knows a field less
-// of everything that agents tell and ask.
-func TestAnAgentWorksWithABrokerOneMinorVersionOlder(t *testing.T) {
+// The real client speaks to a broker of the previous minor version, in which each schema lacks one field.
+func TestAgentWorksWithABrokerOneMinorVersionOlder(t *testing.T) {
 	older := without(t, map[string]string{
 		"Advertisement": "lending", "NodeShape": "nodeLabels", "StatusReport": "reason", "ReservationRequest": "tenant",
 	})
@@ -89,7 +88,7 @@ func TestAnAgentWorksWithABrokerOneMinorVersionOlder(t *testing.T) {
 
 	r, err := agent.RequestReservation(t.Context(), key, &v1.ReservationRequest{Resources: amounts})
 	if err != nil {
-		t.Fatalf("what the broker knows is refused: %v", err)
+		t.Fatalf("a known field is refused: %v", err)
 	}
 	report := v1.StatusReport{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateReady, Reason: "New"}
 	if err := agent.ReportStatus(t.Context(), r.Name, &report); err != nil {
@@ -97,15 +96,15 @@ func TestAnAgentWorksWithABrokerOneMinorVersionOlder(t *testing.T) {
 	}
 	_, err = agent.RequestReservation(t.Context(), key+"2", &v1.ReservationRequest{Resources: amounts, Tenant: "blue"})
 	if fault.ReasonOf(err) != fault.Invalid || !strings.Contains(err.Error(), `unknown field ["tenant"]`) || !strings.Contains(err.Error(), "upgrade the broker") {
-		t.Errorf("a wish that the broker does not know: %v; want a refusal that names it", err)
+		t.Errorf("an unknown field: %v; want a refusal that names it", err)
 	}
 	if calls := s.broker.Calls(transporttest.RequestReservation); len(calls) != 1 {
 		t.Errorf("%d requests reached the broker, want the one that it knows", len(calls))
 	}
 }
 
-// The reverse: the agent is the older one, and knows a field less than the broker.
-func TestABrokerWorksWithAnAgentOneMinorVersionOlder(t *testing.T) {
+// The agent is the older one and lacks a field that the broker knows.
+func TestBrokerWorksWithAnAgentOneMinorVersionOlder(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.description.minor = v1.Minor + 1 })
 	agent := s.agent(t)
 	amounts := v1.Amounts{"cpu": "4"}
@@ -117,14 +116,14 @@ func TestABrokerWorksWithAnAgentOneMinorVersionOlder(t *testing.T) {
 	if err != nil || r.Name == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	// Strict as ever: of the same version, or older, nobody may have fields that are not described.
+	// Callers of the same or an older version must not send unknown fields.
 	refused := s.send(t, s.client(t, "rome"), post, "/api/v1/advertisements", withField(`"mood":1`), v1.MinorHeader, strconv.Itoa(v1.Minor))
 	if refused.StatusCode != http.StatusBadRequest {
 		t.Errorf("an unknown field of an older caller: %s", refused.Status)
 	}
 }
 
-// agent is the client that agents have.
+// agent returns the client that agents use.
 func (s *site) agent(t *testing.T) *httptransport.Transport {
 	t.Helper()
 	dir := t.TempDir()
@@ -147,8 +146,7 @@ func (s *site) agent(t *testing.T) *httptransport.Transport {
 	return agent
 }
 
-// without is the description of the minor version before, which lacks a property of each
-// of some schemas.
+// without returns the description of the previous minor version, in which some schemas lack a property.
 func without(t *testing.T, properties map[string]string) *description {
 	t.Helper()
 	document := map[string]any{}

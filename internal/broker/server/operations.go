@@ -11,17 +11,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// operations passes the API's operations on to the broker, for the caller that the
-// context names.
+// operations passes the API's operations on to the broker. The context holds the caller.
 type operations struct {
 	broker Broker
-	// certificates is nil where none are issued.
+	// certificates is nil if the broker issues none.
 	certificates Certificates
-	// trust is the digest of the roots that the broker hands out.
+	// trust returns the digest of the roots that the broker distributes.
 	trust    func() (string, error)
 	renewals *limits
 	clock    clock.PassiveClock
-	// draining ends when the server is about to stop; long polls end with it.
+	// draining ends when the server is about to stop. Long polls end with it.
 	draining context.Context
 }
 
@@ -66,9 +65,9 @@ func (o operations) RequestReservation(ctx context.Context, r v1.RequestReservat
 		return nil, err
 	}
 	if reservation.Phase == v1.ReservationPhaseQueued {
-		return v1.RequestReservation202JSONResponse(complete(reservation)), nil
+		return v1.RequestReservation202JSONResponse(withLists(reservation)), nil
 	}
-	return v1.RequestReservation200JSONResponse(complete(reservation)), nil
+	return v1.RequestReservation200JSONResponse(withLists(reservation)), nil
 }
 
 func (o operations) RequestQuote(ctx context.Context, r v1.RequestQuoteRequestObject) (v1.RequestQuoteResponseObject, error) {
@@ -94,7 +93,7 @@ func (o operations) GetReservation(ctx context.Context, r v1.GetReservationReque
 	if err != nil {
 		return nil, err
 	}
-	return v1.GetReservation200JSONResponse(complete(reservation)), nil
+	return v1.GetReservation200JSONResponse(withLists(reservation)), nil
 }
 
 func (o operations) ChangeReservation(ctx context.Context, r v1.ChangeReservationRequestObject) (v1.ChangeReservationResponseObject, error) {
@@ -102,7 +101,7 @@ func (o operations) ChangeReservation(ctx context.Context, r v1.ChangeReservatio
 	if err != nil {
 		return nil, err
 	}
-	return v1.ChangeReservation200JSONResponse(complete(reservation)), nil
+	return v1.ChangeReservation200JSONResponse(withLists(reservation)), nil
 }
 
 func (o operations) ReleaseReservation(ctx context.Context, r v1.ReleaseReservationRequestObject) (v1.ReleaseReservationResponseObject, error) {
@@ -113,7 +112,7 @@ func (o operations) ReleaseReservation(ctx context.Context, r v1.ReleaseReservat
 	if reservation == nil {
 		return v1.ReleaseReservation204Response{}, nil
 	}
-	return v1.ReleaseReservation200JSONResponse(complete(reservation)), nil
+	return v1.ReleaseReservation200JSONResponse(withLists(reservation)), nil
 }
 
 func (o operations) ReportStatus(ctx context.Context, r v1.ReportStatusRequestObject) (v1.ReportStatusResponseObject, error) {
@@ -169,17 +168,17 @@ func (o operations) ReceiveMessages(ctx context.Context, r v1.ReceiveMessagesReq
 	return v1.ReceiveMessages200JSONResponse(answer), nil
 }
 
-// checkCaller refuses to speak for another cluster. Nobody needs to be named.
+// checkCaller refuses a request that names another cluster as its caller. The name is optional.
 func checkCaller(ctx context.Context, field, named string) error {
 	if caller := callerOf(ctx); named != "" && named != caller {
-		return fault.New(fault.Forbidden, "%s is %q, but the caller is cluster %q: a cluster speaks for itself alone",
+		return fault.New(fault.Forbidden, "%s is %q, but the caller is cluster %q: a cluster can only act for itself",
 			field, named, caller)
 	}
 	return nil
 }
 
-// complete fills in the lists that the description calls required.
-func complete(r *v1.Reservation) v1.Reservation {
+// withLists replaces nil lists by empty ones where the description requires a list.
+func withLists(r *v1.Reservation) v1.Reservation {
 	whole := *r
 	if whole.Placements == nil {
 		whole.Placements = []v1.Placement{}
@@ -197,10 +196,10 @@ func (o operations) untilDraining(ctx context.Context) (context.Context, context
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// explainDraining tells a poll that ended with the server where to go on.
+// explainDraining replaces the error of a poll that the server's stop ended, so that the agent retries.
 func explainDraining(ctx context.Context, err error) error {
 	if !errors.Is(context.Cause(ctx), errDraining) {
 		return err
 	}
-	return &fault.Error{Reason: fault.Unavailable, Detail: "the broker is shutting down: ask again", RetryAfter: time.Second}
+	return &fault.Error{Reason: fault.Unavailable, Detail: "the broker is shutting down: retry", RetryAfter: time.Second}
 }

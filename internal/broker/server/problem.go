@@ -14,22 +14,21 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// statusError is a refusal by HTTP itself, for which the broker has no reason.
+// statusError is a refusal with an HTTP status of its own, instead of the one of its reason.
 type statusError struct {
 	status int
 	fault  *fault.Error
 }
 
-// statusCallerGone is what logs and metrics say of a request that nobody waits for
-// any more.
+// statusCallerGone is the status in logs and metrics of a request whose caller has gone.
 const statusCallerGone = 499
 
 func (e *statusError) Error() string { return e.fault.Error() }
 func (e *statusError) Unwrap() error { return e.fault }
 
-// refuse answers with err as an RFC 9457 problem document. Of an error that is not
-// meant for the caller the document says nothing; the request's log line has it.
-func refuse(w http.ResponseWriter, r *http.Request, err error) {
+// writeProblem answers with err as an RFC 9457 problem document. The text of an error that is not a *fault.Error goes only
+// into the log.
+func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok {
 		f = fault.New(fault.Internal, "the broker's log says more")
@@ -40,9 +39,8 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	gone := errors.Is(err, context.Canceled) && r.Context().Err() != nil || isCut(err)
 	if gone {
-		// A connection may be closed in one direction alone, and what is between caller and
-		// broker may do so: whoever still reads is to ask again.
-		f = fault.New(fault.Unavailable, "the connection ended before there was an answer: ask again")
+		// The caller, or a proxy, may have closed only its sending side and still read: tell it to retry.
+		f = fault.New(fault.Unavailable, "the connection ended before the answer: retry")
 		status = f.Reason.HTTPStatus()
 	}
 	if x := exchangeOf(r.Context()); x != nil {
@@ -58,7 +56,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		Rejected:   f.Rejected,
 	})
 	if err != nil {
-		panic(err) // strings and numbers alone
+		panic(err) // the document has only strings and numbers
 	}
 	stopReading(w, r)
 	w.Header().Set("Content-Type", "application/problem+json")
@@ -66,17 +64,17 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(after))
 	}
 	w.WriteHeader(status)
-	// A caller that went away is no matter of the server.
+	// An error means that the caller has gone.
 	_, _ = w.Write(body)
 }
 
-// isCut reports whether an answer could not be written because its connection has ended.
+// isCut reports whether writing an answer failed because the connection has ended.
 func isCut(err error) bool {
 	cut, ok := errors.AsType[*net.OpError](err)
 	return ok && cut.Op == "write"
 }
 
-// retryAfter in whole seconds, 0 for none. A refusal for load always has one.
+// retryAfter returns the seconds for the header Retry-After, 0 for none. A refusal for load always has one.
 func retryAfter(f *fault.Error) int {
 	wait := f.RetryAfter
 	if wait <= 0 && (f.Reason == fault.Unavailable || f.Reason == fault.TooManyRequests) {

@@ -25,7 +25,7 @@ const (
 	goodAdvert       = `{"clusterID":"rome","epoch":1,"sequence":1,"capacity":{"cpu":"4"},"allocatable":{"cpu":"4"},"allocated":{}}`
 )
 
-func TestRequestsThatAreRefused(t *testing.T) {
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	withKey := []string{"Idempotency-Key", key}
 	cases := map[string]struct {
 		method, path, body string
@@ -33,55 +33,55 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		status             int
 		want               string
 	}{
-		"unknown field":                  {post, reservationsPath, `{"resources":{},"cpus":4}`, withKey, 400, `unknown field ["cpus"]`},
-		"unknown field in depth":         {post, "/api/v1/advertisements", withField(`"nodeShapes":[{"count":1,"free":{},"x":1}]`), nil, 400, `nodeShapes.0: unknown field ["x"]`},
-		"field in another case":          {post, reservationsPath, `{"Resources":{}}`, withKey, 400, `["Resources"]`},
-		"field that is missing":          {post, reservationsPath, `{}`, withKey, 400, `lacks ["resources"]`},
-		"number where text belongs":      {post, reservationsPath, `{"resources":{"cpu":4}}`, withKey, 400, "resources.cpu: got number, want string"},
-		"text where a number belongs":    {post, reservationsPath, `{"resources":{},"priority":"high"}`, withKey, 400, "priority: got string"},
-		"fraction where a whole belongs": {post, reservationsPath, `{"resources":{},"priority":1.5}`, withKey, 400, "priority"},
-		"number out of bounds":           {post, reservationsPath, `{"resources":{},"priority":1000001}`, withKey, 400, "priority: maximum"},
-		"number that fits no int64":      {post, reservationsPath, `{"resources":{},"durationSeconds":99999999999999999999}`, withKey, 400, ""},
-		"duration below a minute":        {post, reservationsPath, `{"resources":{},"durationSeconds":59}`, withKey, 400, "durationSeconds: minimum"},
-		"text too long":                  {post, reservationsPath, `{"resources":{},"tenant":"` + strings.Repeat("x", 64) + `"}`, withKey, 400, "tenant: maxLength"},
-		"too many resources":             {post, reservationsPath, `{"resources":{` + resources(65) + `}}`, withKey, 400, "resources: maxProperties"},
-		"value that is not in the list":  {post, statusPath, `{"placement":1,"role":"Boss","state":"Ready"}`, nil, 400, "role: value must be one of"},
-		"excess without pods":            {post, statusPath, `{"placement":1,"role":"Provider","state":"Acknowledged","excess":{"resources":{}}}`, nil, 400, `excess: lacks ["pods"]`},
-		"excess of too many resources":   {post, statusPath, `{"placement":1,"role":"Provider","state":"Acknowledged","excess":{"pods":1,"resources":{` + resources(17) + `}}}`, nil, 400, "excess.resources: maxProperties"},
-		"excess below zero pods":         {post, statusPath, `{"placement":1,"role":"Provider","state":"Acknowledged","excess":{"pods":-1,"resources":{}}}`, nil, 400, "excess.pods: minimum"},
-		"time that is none":              {post, "/api/v1/advertisements", withField(`"timestamp":"yesterday"`), nil, 400, ""},
-		"envelope that is no base64":     {post, "/api/v1/messages", `{"to":"paris","slot":"s","body":"?"}`, nil, 400, ""},
-		"envelope too big":               {post, "/api/v1/messages", `{"to":"paris","slot":"s","body":"` + strings.Repeat("A", 65540) + `"}`, nil, 400, "body: maxLength"},
-		"list in place of an object":     {post, reservationsPath, `[]`, withKey, 400, "want object"},
-		"null in place of an object":     {post, reservationsPath, `null`, withKey, 400, "want object"},
-		"no body":                        {post, reservationsPath, ``, withKey, 400, "not one JSON value"},
-		"half a body":                    {post, reservationsPath, `{"resources":`, withKey, 400, "not one JSON value"},
-		"two bodies":                     {post, reservationsPath, `{"resources":{}}{}`, withKey, 400, "not one JSON value"},
-		"body too big":                   {post, "/api/v1/advertisements", strings.Repeat(" ", maxBody+1), nil, 413, "bigger than 1048576 bytes"},
-		"small body too big":             {post, reservationsPath, strings.Repeat(" ", smallBody+1), withKey, 413, "bigger than 131072 bytes"},
-		"body too deep":                  {post, reservationsPath, strings.Repeat("[", 100_000), withKey, 413, "100000 values"},
-		"body of empty objects":          {post, "/api/v1/holdings", `{"consumes":[` + strings.Repeat("{},", 100_000) + `{}]}`, nil, 413, "values"},
-		"body where none is wanted":      {get, "/api/v1/ping", strings.Repeat(" ", strayBody+1), nil, 413, "bigger than 4096 bytes"},
-		"many mistakes":                  {post, reservationsPath, `{"resources":{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}}`, withKey, 400, "and 2 more"},
-		"no idempotency key":             {post, reservationsPath, `{"resources":{}}`, nil, 400, "Idempotency-Key"},
-		"two idempotency keys":           {post, reservationsPath, `{"resources":{}}`, append(withKey, withKey...), 400, "Idempotency-Key"},
-		"idempotency key too short":      {post, reservationsPath, `{"resources":{}}`, []string{"Idempotency-Key", "short"}, 400, "Idempotency-Key"},
-		"idempotency key with a blank":   {post, reservationsPath, `{"resources":{}}`, []string{"Idempotency-Key", "a b c d e f"}, 400, "Idempotency-Key"},
-		"name against the pattern":       {get, reservationsPath + "/res_0000000001", "", nil, 400, `path parameter "name"`},
-		"name too long":                  {get, reservationsPath + "/" + strings.Repeat("a", 81), "", nil, 400, `path parameter "name"`},
-		"name with a slash":              {get, reservationsPath + "/res-00000%2F01", "", nil, 400, `path parameter "name"`},
-		"wait too long":                  {get, "/api/v1/instructions?wait=61", "", nil, 400, "wait"},
-		"wait below zero":                {get, "/api/v1/instructions?wait=-1", "", nil, 400, "wait"},
-		"wait that is no number":         {get, "/api/v1/instructions?wait=long", "", nil, 400, "wait"},
-		"wait twice":                     {get, "/api/v1/instructions?wait=1&wait=2", "", nil, 400, "wait"},
-		"cursor too long":                {get, "/api/v1/messages?after=" + strings.Repeat("1", 129), "", nil, 400, "after"},
-		"path that is not served":        {get, "/api/v2/ping", "", nil, 404, "/openapi.json"},
-		"root":                           {get, "/", "", nil, 404, ""},
-		"method that is not served":      {http.MethodPut, reservationsPath, "", nil, 405, "use POST"},
-		"another cluster's advert":       {post, "/api/v1/advertisements", strings.Replace(goodAdvert, "rome", "paris", 1), nil, 403, `"paris"`},
-		"request in another's name":      {post, reservationsPath, `{"resources":{},"requesterID":"paris"}`, withKey, 403, `"paris"`},
-		"message in another's name":      {post, "/api/v1/messages", `{"from":"paris","to":"rome","slot":"s","body":""}`, nil, 403, `"paris"`},
-		"reservation that is not there":  {get, reservationsPath + "/res-0000000001", "", nil, 404, "res-0000000001"},
+		"unknown field":                    {post, reservationsPath, `{"resources":{},"cpus":4}`, withKey, 400, `unknown field ["cpus"]`},
+		"unknown field in depth":           {post, "/api/v1/advertisements", withField(`"nodeShapes":[{"count":1,"free":{},"x":1}]`), nil, 400, `nodeShapes.0: unknown field ["x"]`},
+		"field in another case":            {post, reservationsPath, `{"Resources":{}}`, withKey, 400, `["Resources"]`},
+		"missing field":                    {post, reservationsPath, `{}`, withKey, 400, `lacks ["resources"]`},
+		"number where text belongs":        {post, reservationsPath, `{"resources":{"cpu":4}}`, withKey, 400, "resources.cpu: got number, want string"},
+		"text where a number belongs":      {post, reservationsPath, `{"resources":{},"priority":"high"}`, withKey, 400, "priority: got string"},
+		"fraction where a whole belongs":   {post, reservationsPath, `{"resources":{},"priority":1.5}`, withKey, 400, "priority"},
+		"number out of bounds":             {post, reservationsPath, `{"resources":{},"priority":1000001}`, withKey, 400, "priority: maximum"},
+		"number that fits no int64":        {post, reservationsPath, `{"resources":{},"durationSeconds":99999999999999999999}`, withKey, 400, ""},
+		"duration below a minute":          {post, reservationsPath, `{"resources":{},"durationSeconds":59}`, withKey, 400, "durationSeconds: minimum"},
+		"text too long":                    {post, reservationsPath, `{"resources":{},"tenant":"` + strings.Repeat("x", 64) + `"}`, withKey, 400, "tenant: maxLength"},
+		"too many resources":               {post, reservationsPath, `{"resources":{` + resources(65) + `}}`, withKey, 400, "resources: maxProperties"},
+		"value outside the enumeration":    {post, statusPath, `{"placement":1,"role":"Boss","state":"Ready"}`, nil, 400, "role: value must be one of"},
+		"excess without pods":              {post, statusPath, `{"placement":1,"role":"Provider","state":"Acknowledged","excess":{"resources":{}}}`, nil, 400, `excess: lacks ["pods"]`},
+		"excess of too many resources":     {post, statusPath, `{"placement":1,"role":"Provider","state":"Acknowledged","excess":{"pods":1,"resources":{` + resources(17) + `}}}`, nil, 400, "excess.resources: maxProperties"},
+		"excess below zero pods":           {post, statusPath, `{"placement":1,"role":"Provider","state":"Acknowledged","excess":{"pods":-1,"resources":{}}}`, nil, 400, "excess.pods: minimum"},
+		"invalid time":                     {post, "/api/v1/advertisements", withField(`"timestamp":"yesterday"`), nil, 400, ""},
+		"envelope without base64":          {post, "/api/v1/messages", `{"to":"paris","slot":"s","body":"?"}`, nil, 400, ""},
+		"envelope too big":                 {post, "/api/v1/messages", `{"to":"paris","slot":"s","body":"` + strings.Repeat("A", 65540) + `"}`, nil, 400, "body: maxLength"},
+		"list in place of an object":       {post, reservationsPath, `[]`, withKey, 400, "want object"},
+		"null in place of an object":       {post, reservationsPath, `null`, withKey, 400, "want object"},
+		"no body":                          {post, reservationsPath, ``, withKey, 400, "not one JSON value"},
+		"half a body":                      {post, reservationsPath, `{"resources":`, withKey, 400, "not one JSON value"},
+		"two bodies":                       {post, reservationsPath, `{"resources":{}}{}`, withKey, 400, "not one JSON value"},
+		"body too big":                     {post, "/api/v1/advertisements", strings.Repeat(" ", maxBody+1), nil, 413, "bigger than 1048576 bytes"},
+		"small body too big":               {post, reservationsPath, strings.Repeat(" ", smallBody+1), withKey, 413, "bigger than 131072 bytes"},
+		"body too deep":                    {post, reservationsPath, strings.Repeat("[", 100_000), withKey, 413, "100000 values"},
+		"body of empty objects":            {post, "/api/v1/holdings", `{"consumes":[` + strings.Repeat("{},", 100_000) + `{}]}`, nil, 413, "values"},
+		"body of a GET":                    {get, "/api/v1/ping", strings.Repeat(" ", strayBody+1), nil, 413, "bigger than 4096 bytes"},
+		"many mistakes":                    {post, reservationsPath, `{"resources":{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}}`, withKey, 400, "and 2 more"},
+		"no idempotency key":               {post, reservationsPath, `{"resources":{}}`, nil, 400, "Idempotency-Key"},
+		"two idempotency keys":             {post, reservationsPath, `{"resources":{}}`, append(withKey, withKey...), 400, "Idempotency-Key"},
+		"idempotency key too short":        {post, reservationsPath, `{"resources":{}}`, []string{"Idempotency-Key", "short"}, 400, "Idempotency-Key"},
+		"idempotency key with a blank":     {post, reservationsPath, `{"resources":{}}`, []string{"Idempotency-Key", "a b c d e f"}, 400, "Idempotency-Key"},
+		"name against the pattern":         {get, reservationsPath + "/res_0000000001", "", nil, 400, `path parameter "name"`},
+		"name too long":                    {get, reservationsPath + "/" + strings.Repeat("a", 81), "", nil, 400, `path parameter "name"`},
+		"name with a slash":                {get, reservationsPath + "/res-00000%2F01", "", nil, 400, `path parameter "name"`},
+		"wait too long":                    {get, "/api/v1/instructions?wait=61", "", nil, 400, "wait"},
+		"wait below zero":                  {get, "/api/v1/instructions?wait=-1", "", nil, 400, "wait"},
+		"wait without a number":            {get, "/api/v1/instructions?wait=long", "", nil, 400, "wait"},
+		"wait twice":                       {get, "/api/v1/instructions?wait=1&wait=2", "", nil, 400, "wait"},
+		"cursor too long":                  {get, "/api/v1/messages?after=" + strings.Repeat("1", 129), "", nil, 400, "after"},
+		"unknown path":                     {get, "/api/v2/ping", "", nil, 404, "/openapi.json"},
+		"root":                             {get, "/", "", nil, 404, ""},
+		"unknown method":                   {http.MethodPut, reservationsPath, "", nil, 405, "use POST"},
+		"advertisement of another cluster": {post, "/api/v1/advertisements", strings.Replace(goodAdvert, "rome", "paris", 1), nil, 403, `"paris"`},
+		"request for another cluster":      {post, reservationsPath, `{"resources":{},"requesterID":"paris"}`, withKey, 403, `"paris"`},
+		"message from another cluster":     {post, "/api/v1/messages", `{"from":"paris","to":"rome","slot":"s","body":""}`, nil, 403, `"paris"`},
+		"unknown reservation":              {get, reservationsPath + "/res-0000000001", "", nil, 404, "res-0000000001"},
 	}
 	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.limits = newLimits(10000, 10000) })
 	client := s.client(t, "rome")
@@ -106,8 +106,8 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}
 }
 
-// What clients that are not written in Go rely on.
-func TestAnswersKeepToTheDescription(t *testing.T) {
+// Clients in other languages rely on the schemas of answers.
+func TestAnswersMatchTheDescription(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	client := s.client(t, "rome")
 	schemas, err := newCompiler(s.description.document)
@@ -174,8 +174,7 @@ func TestDescriptionIsServed(t *testing.T) {
 	}
 }
 
-// Whatever comes, the answer is the operation's or a problem document of the
-// caller's making.
+// Every body gets the operation's answer or a problem document that blames the caller.
 func FuzzBody(f *testing.F) {
 	paths := []string{reservationsPath, "/api/v1/advertisements", "/api/v1/messages", statusPath, "/api/v1/holdings"}
 	for i, body := range []string{`{"resources":{"cpu":"1"},"priority":5}`, goodAdvert, `{"to":"a","slot":"s","body":"AA=="}`,
@@ -189,7 +188,7 @@ func FuzzBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, path uint8, body string) {
 		s := &Server{description: d}
-		s.route(operations{broker: transporttest.NewBroker(), draining: t.Context()}, func(o operation) bool { return !o.enrolment })
+		s.registerRoutes(operations{broker: transporttest.NewBroker(), draining: t.Context()}, func(o operation) bool { return !o.enrolment })
 		r := httptest.NewRequest(post, paths[int(path)%len(paths)], strings.NewReader(body))
 		r.Header.Set("Idempotency-Key", key)
 		w := httptest.NewRecorder()

@@ -32,11 +32,11 @@ const (
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 16 << 10
 	maxStreams     = 100
-	// Of a connection over HTTP/2 so much is buffered that no handler has read.
+	// maxStreamBuffer and maxConnectionBuffer limit the data of HTTP/2 requests that no handler has read yet.
 	maxStreamBuffer     = 64 << 10
 	maxConnectionBuffer = 256 << 10
-	// shutdownGrace is what requests under way get to end; polls end at once. It is
-	// less than what the manager waits for the server.
+	// shutdownGrace is how long in-flight requests may take to finish; polls end at once. The manager waits longer
+	// for the server.
 	shutdownGrace = 8 * time.Second
 )
 
@@ -45,42 +45,41 @@ const (
 	documentPattern = http.MethodGet + " " + documentPath
 )
 
-// Options of a Server. CertDir is required, and Broker for agents.
+// Options of a Server. CertDir is always required, Broker for New.
 type Options struct {
-	// Addr to listen on, ":8443" if empty.
+	// Addr is the address to listen on, ":8443" if empty.
 	Addr string
-	// Listener is used in place of Addr if it is set; the server closes it.
+	// Listener replaces Addr if set. The server closes it.
 	Listener net.Listener
-	// Direct is served as well if it is set; the server closes it.
+	// Direct is a second listener if set. The server closes it.
 	Direct net.Listener
-	// CertDir holds the server's certificate and the CA of agents as pki.Files reads
-	// them. A second after files were replaced, the certificate is that of new
-	// connections, and the CA that of every request.
+	// CertDir holds the server's certificate and the CA of agents, in the layout of pki.Files. A second after files
+	// were replaced, new connections get the new certificate, and every request is checked with the new CA.
 	CertDir string
-	// Broker decides.
+	// Broker carries out the requests.
 	Broker Broker
-	// Access says at every request whether its cluster takes part, and ends what a
-	// cluster that no longer does has open. Without it a good certificate is enough.
+	// Access decides at every request whether the cluster takes part. It ends the requests and connections of a
+	// cluster that is denied later. If nil, a valid certificate is enough.
 	Access *access.Gate
-	// Certificates issues certificates; without it none is renewed.
+	// Certificates issues certificates. If nil, none is renewed.
 	Certificates Certificates
-	// OnRefusal is told whenever a budget stops a member: which figure of it, and the words
-	// that the member got. It must not block.
+	// OnRefusal is called when a member exceeds its budget, with the exceeded figure and the message that the member
+	// got. It must not block.
 	OnRefusal func(member, figure, detail string)
-	// Log gets one line per request; those that agents repeat are at V(1).
+	// Log gets one line per request; repeated requests of agents are logged at V(1).
 	Log logr.Logger
-	// Registerer of the metrics; without one they are not shown.
+	// Registerer registers the metrics if set.
 	Registerer prometheus.Registerer
 	// Clock is the wall clock if nil.
 	Clock clock.PassiveClock
-	// Rate is how many requests a second one cluster may send over time, 50 if 0.
+	// Rate is how many requests per second one cluster may send over time, 50 if 0.
 	Rate rate.Limit
-	// Burst is how many it may send at once, 100 if 0.
+	// Burst is how many requests one cluster may send at once, 100 if 0.
 	Burst int
 }
 
-// Server is the REST API as a runnable of a controller-runtime manager: that of
-// agents (New), or that of clusters which are to become one (NewEnrolment).
+// Server is the REST API as a runnable of a controller-runtime manager: for agents (New) or for clusters without a
+// certificate (NewEnrolment).
 type Server struct {
 	name     string
 	addr     string
@@ -90,18 +89,18 @@ type Server struct {
 	log      logr.Logger
 	clock    clock.PassiveClock
 
-	// identify names the caller, for limits, logs and operations.
+	// identify returns the caller, for limits, logs and operations.
 	identify    func(*http.Request) (string, error)
 	description *description
 	connections connections
-	// lobby holds connections of unknown callers, members counts those of known ones; the
-	// latter is nil where no caller is known.
+	// lobby holds the connections of unknown callers; members counts those of known clusters. members is nil if
+	// callers have no certificates.
 	lobby   *lobby
 	members *members
 	limits  *limits
-	// admitsLate has a request count against the limits once its body has arrived.
+	// admitsLate makes a request count against the limits once its body has arrived, instead of at its start.
 	admitsLate bool
-	// onRefusal is told of members that a budget stopped; nil where nobody wants to know.
+	// onRefusal is called when a member exceeds its budget; nil for none.
 	onRefusal func(member, figure, detail string)
 	access    *access.Gate
 	metrics   *metrics
@@ -109,12 +108,11 @@ type Server struct {
 	http      *http.Server
 	drain     context.CancelFunc
 	witness   func(clusterID, cursor string)
-	// certificateProblem is the one that was logged last.
+	// certificateProblem is the last logged problem with the certificate files.
 	certificateProblem atomic.Value
 }
 
-// New makes the server of agents. It checks options and reads certificates;
-// nothing runs before Start.
+// New returns the server for agents. It checks options and reads certificates; nothing runs before Start.
 func New(o Options) (*Server, error) {
 	if o.Broker == nil {
 		return nil, errors.New("REST server without a broker")
@@ -133,7 +131,7 @@ func New(o Options) (*Server, error) {
 		s.members.each = func() int { return cmp.Or(o.Access.Limits().Connections, defaultConnections) }
 	}
 	s.witness = o.Broker.Witness
-	s.route(operations{
+	s.registerRoutes(operations{
 		broker: o.Broker, certificates: o.Certificates, renewals: newLimits(renewalRate, renewalBurst), clock: s.clock,
 		trust: s.trustDigest, draining: draining,
 	},
@@ -178,39 +176,39 @@ func newServer(o Options, name string) (*Server, error) {
 	return s, nil
 }
 
-// route serves the operations that are wanted; to callers there are no others.
-func (s *Server) route(o operations, wanted func(operation) bool) {
+// registerRoutes serves only the wanted operations.
+func (s *Server) registerRoutes(o operations, wanted func(operation) bool) {
 	s.mux = http.NewServeMux()
 	s.mux.HandleFunc(documentPattern, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(s.description.document) // the caller may have gone
+		_, _ = w.Write(s.description.document) // an error means that the caller has gone
 	})
-	bridge := v1.NewStrictHandlerWithOptions(o, []v1.StrictMiddlewareFunc{explainShut}, v1.StrictHTTPServerOptions{
+	bridge := v1.NewStrictHandlerWithOptions(o, []v1.StrictMiddlewareFunc{explainDenial}, v1.StrictHTTPServerOptions{
 		RequestErrorHandlerFunc:  refuseInvalid,
-		ResponseErrorHandlerFunc: refuse,
+		ResponseErrorHandlerFunc: writeProblem,
 	})
 	v1.HandlerWithOptions(bridge, v1.StdHTTPServerOptions{
-		BaseRouter:       selection{s.mux, func(pattern string) bool { return wanted(s.description.operations[pattern]) }},
+		BaseRouter:       routeFilter{s.mux, func(pattern string) bool { return wanted(s.description.operations[pattern]) }},
 		Middlewares:      []v1.MiddlewareFunc{s.description.check},
 		ErrorHandlerFunc: refuseInvalid,
 	})
 }
 
-// selection takes some of the routes that the generated code registers.
-type selection struct {
+// routeFilter registers only some routes of the generated code.
+type routeFilter struct {
 	*http.ServeMux
 	takes func(pattern string) bool
 }
 
-func (s selection) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+func (s routeFilter) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
 	if s.takes(pattern) {
 		s.ServeMux.HandleFunc(pattern, handler)
 	}
 }
 
-// refuseInvalid answers what the generated code could not read.
+// refuseInvalid answers requests that the generated code could not decode.
 func refuseInvalid(w http.ResponseWriter, r *http.Request, err error) {
-	refuse(w, r, fault.New(fault.Invalid, "%v", err))
+	writeProblem(w, r, fault.New(fault.Invalid, "%v", err))
 }
 
 func (s *Server) newHTTPServer() *http.Server {
@@ -231,8 +229,7 @@ func (s *Server) newHTTPServer() *http.Server {
 	}
 }
 
-// Start serves until ctx ends. Polls under way are then answered at once with 503,
-// other requests may finish.
+// Start serves until ctx ends. Then polls are answered with 503 at once, and other requests may finish.
 func (s *Server) Start(ctx context.Context) error {
 	listeners, err := s.listen(ctx)
 	if err != nil {
@@ -240,7 +237,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	served := make(chan error, len(listeners))
 	for _, listener := range listeners {
-		s.log.Info(s.name+" API is served", "address", listener.Addr().String())
+		s.log.Info("serving the "+s.name+" API", "address", listener.Addr().String())
 		go func() { served <- s.http.ServeTLS(s.lobby.listener(listener), "", "") }()
 	}
 	select {
@@ -278,7 +275,7 @@ func (s *Server) listen(ctx context.Context) ([]net.Listener, error) {
 	return []net.Listener{front, s.direct}, nil
 }
 
-// NeedLeaderElection is false: followers serve too.
+// NeedLeaderElection returns false: followers serve too.
 func (*Server) NeedLeaderElection() bool { return false }
 
 func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
@@ -296,8 +293,7 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// recognise counts a connection for its cluster as soon as the handshake has shown which
-// one that is: over HTTP/2 a request may never follow.
+// recognise counts a connection for its cluster right after the handshake: over HTTP/2 a request may never follow.
 func (s *Server) recognise(c net.Conn) {
 	secured, ok := c.(*tls.Conn)
 	connected := s.connections.of(c)
@@ -317,7 +313,7 @@ func (s *Server) recognise(c net.Conn) {
 	}
 }
 
-// noteCertificates logs once that replaced files cannot be used, or can again.
+// noteCertificates logs once that replaced files cannot be used, and once that they can again.
 func (s *Server) noteCertificates() {
 	problem := s.files.Problem()
 	text := ""
@@ -328,17 +324,16 @@ func (s *Server) noteCertificates() {
 		return
 	}
 	if problem != nil {
-		s.log.Error(problem, "Replaced certificate files are not in use")
+		s.log.Error(problem, "replaced certificate files cannot be used; the previous certificate stays in use")
 		return
 	}
-	s.log.Info("Replaced certificate files are in use")
+	s.log.Info("replaced certificate files are in use")
 }
 
-// connectionLog takes what net/http says of connections that came to nothing, such
-// as those without a certificate.
+// connectionLog receives the messages of net/http about failed connections, such as those without a certificate.
 type connectionLog struct{ log logr.Logger }
 
 func (l connectionLog) Write(line []byte) (int, error) {
-	l.log.V(1).Info("Connection refused", "cause", strings.TrimSpace(string(line)))
+	l.log.V(1).Info("connection refused", "cause", strings.TrimSpace(string(line)))
 	return len(line), nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-func TestNewSaysWhatIsMissing(t *testing.T) {
+func TestNewReportsMissingOptions(t *testing.T) {
 	if _, err := New(Options{CertDir: t.TempDir()}); err == nil {
 		t.Error("a server without broker was made")
 	}
@@ -43,7 +43,7 @@ func TestStartFailsOnATakenAddress(t *testing.T) {
 	}
 }
 
-func TestHeadersThatDoNotArriveEndTheConnection(t *testing.T) {
+func TestSlowHeadersEndTheConnection(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.http.ReadHeaderTimeout = 100 * time.Millisecond })
 	conn := s.write(t, "GET /api/v1/ping HTTP/1.1\r\nHost: x\r\nX-Slow: ")
 	wantEnd(t, conn)
@@ -56,7 +56,7 @@ func TestHeadersThatDoNotArriveEndTheConnection(t *testing.T) {
 	wantEnd(t, silent)
 }
 
-func TestBodiesThatDoNotArriveAreRefused(t *testing.T) {
+func TestSlowBodiesAreRefused(t *testing.T) {
 	for _, protocol := range []string{"h2", "http/1.1"} {
 		t.Run(protocol, func(t *testing.T) {
 			s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.description.bodyTimeout = 100 * time.Millisecond })
@@ -81,7 +81,7 @@ func TestBodiesThatDoNotArriveAreRefused(t *testing.T) {
 	}
 }
 
-func TestHeadersThatAreTooBigAreRefused(t *testing.T) {
+func TestLargeHeadersAreRefused(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	client := s.client(t, "rome")
 	client.Transport.(*http.Transport).ForceAttemptHTTP2 = false
@@ -92,7 +92,7 @@ func TestHeadersThatAreTooBigAreRefused(t *testing.T) {
 	request.Header.Set("X-Big", strings.Repeat("x", 2*maxHeaderBytes))
 	response, err := client.Do(request)
 	if err != nil {
-		return // cut is fine too
+		return // a cut connection is fine too
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
@@ -100,7 +100,7 @@ func TestHeadersThatAreTooBigAreRefused(t *testing.T) {
 	}
 }
 
-func TestAFloodIsRefusedAndDisturbsNobodyElse(t *testing.T) {
+func TestFloodOfOneClusterIsRefusedWithoutAffectingOthers(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.limits = newLimits(2, 10) })
 	rome := s.client(t, "rome")
 	var refused []reply
@@ -126,7 +126,7 @@ func TestAFloodIsRefusedAndDisturbsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestPollsOfOneClusterAreBounded(t *testing.T) {
+func TestPollsOfOneClusterAreLimited(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.limits.inFlight = 2 })
 	client := s.client(t, "rome")
 	done := make(chan error, 2)
@@ -163,12 +163,12 @@ func TestErrorsOfTheBrokerBecomeProblems(t *testing.T) {
 		detail     string
 		retryAfter string
 	}{
-		"considered":           {fault.New(fault.Conflict, "placement %d is gone", 1), 409, fault.Conflict, "placement 1 is gone", ""},
-		"wrapped":              {fmt.Errorf("more: %w", fault.New(fault.NotFound, "none")), 404, fault.NotFound, "none", ""},
-		"with a wait":          {&fault.Error{Reason: fault.NoCandidate, RetryAfter: 1500 * time.Millisecond}, 409, fault.NoCandidate, "", "2"},
-		"for load":             {fault.New(fault.Unavailable, "no journal"), 503, fault.Unavailable, "no journal", "1"},
-		"defect":               {errors.New("canary-4711"), 500, fault.Internal, "the broker's log says more", ""},
-		"broker's own timeout": {context.DeadlineExceeded, 500, fault.Internal, "the broker's log says more", ""},
+		"a fault":                  {fault.New(fault.Conflict, "placement %d is gone", 1), 409, fault.Conflict, "placement 1 is gone", ""},
+		"wrapped":                  {fmt.Errorf("more: %w", fault.New(fault.NotFound, "none")), 404, fault.NotFound, "none", ""},
+		"a fault with a wait":      {&fault.Error{Reason: fault.NoCandidate, RetryAfter: 1500 * time.Millisecond}, 409, fault.NoCandidate, "", "2"},
+		"for load":                 {fault.New(fault.Unavailable, "no journal"), 503, fault.Unavailable, "no journal", "1"},
+		"a defect":                 {errors.New("canary-4711"), 500, fault.Internal, "the broker's log says more", ""},
+		"the broker's own timeout": {context.DeadlineExceeded, 500, fault.Internal, "the broker's log says more", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.broker.Fail(transporttest.Ping, tc.err)
@@ -207,7 +207,7 @@ func TestPanicsAreAnsweredAndLogged(t *testing.T) {
 	}
 }
 
-func TestEveryRequestIsOneLogLineAndOneCount(t *testing.T) {
+func TestEveryRequestHasOneLogLineAndOneCount(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	client := s.client(t, "rome")
 	s.send(t, client, get, "/api/v1/ping", "")
@@ -226,7 +226,7 @@ func TestEveryRequestIsOneLogLineAndOneCount(t *testing.T) {
 		}
 	}
 	for _, line := range s.log.with("canary-4711") {
-		// The detail of a refusal names the object asked for.
+		// The detail of a refusal names the requested object.
 		if !strings.Contains(line, `"operation"="getReservation"`) {
 			t.Errorf("body, header or path in the log: %s", line)
 		}
@@ -247,7 +247,7 @@ broker_rest_requests_total{code="404",operation="none"} 1
 	}
 }
 
-func TestACallerThatLeavesIsNoError(t *testing.T) {
+func TestAbandonedRequestIsNotAnError(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	ctx, cancel := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, get, "https://"+s.address+"/api/v1/instructions?wait=60", nil)
@@ -265,16 +265,15 @@ func TestACallerThatLeavesIsNoError(t *testing.T) {
 	}
 	cancel()
 	if err := <-left; err == nil {
-		t.Error("a call that was given up was answered")
+		t.Error("an abandoned call was answered")
 	}
-	if found := s.log.await(t, `"status"=499`); len(found) != 1 || !strings.Contains(found[0], "given up") {
-		t.Errorf("lines: %q; want one of a request that was given up", found)
+	if found := s.log.await(t, `"status"=499`); len(found) != 1 || !strings.Contains(found[0], "gave up") {
+		t.Errorf("lines: %q; want one about the abandoned request", found)
 	}
 }
 
-// What is between caller and broker may close a connection in one direction, and carry the
-// answer all the same.
-func TestACallerThatStillReadsIsToldToAskAgain(t *testing.T) {
+// A proxy may close a connection in one direction and still deliver the answer.
+func TestHalfClosedCallerIsToldToRetry(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	conn := s.write(t, "GET /api/v1/instructions?wait=60 HTTP/1.1\r\nHost: x\r\n\r\n")
 	if err := s.broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1); err != nil {
@@ -292,11 +291,11 @@ func TestACallerThatStillReadsIsToldToAskAgain(t *testing.T) {
 		t.Errorf("the answer is %s, want 503 with Retry-After", response.Status)
 	}
 	if found := s.log.await(t, `"status"=499`); len(found) != 1 {
-		t.Errorf("lines: %q; want one of a request that was given up", found)
+		t.Errorf("lines: %q; want one about the abandoned request", found)
 	}
 }
 
-// writing is a broker that takes its time over a reservation.
+// writing is a broker that is slow to reserve.
 type writing struct {
 	*transporttest.Broker
 	begun, proceed chan struct{}
@@ -355,7 +354,7 @@ func wantEnd(t *testing.T, conn net.Conn) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(io.Discard, conn) // any end is an end
+		_, _ = io.Copy(io.Discard, conn) // any end of the connection is fine
 	}()
 	select {
 	case <-ended:
@@ -364,7 +363,7 @@ func wantEnd(t *testing.T, conn net.Conn) {
 	}
 }
 
-// overConnection is a client that has this connection and gets no other.
+// overConnection returns a client that uses only this connection.
 func overConnection(t *testing.T, conn *tls.Conn) *http.Client {
 	t.Helper()
 	conns := make(chan *tls.Conn, 1)

@@ -28,7 +28,7 @@ import (
 
 const key = "0b2f7c1e-rome.1"
 
-// site is a running server with a recording broker, and what is needed to reach it.
+// site is a running server with a recording broker, and the credentials to reach it.
 type site struct {
 	*Server
 	broker   *transporttest.Broker
@@ -43,7 +43,7 @@ type site struct {
 	stop func()
 }
 
-// newSite runs a server until the test ends. edit may change it before it starts.
+// newSite runs a server until the test ends. edits change it before it starts.
 func newSite(t *testing.T, broker Broker, edits ...func(*Server)) *site {
 	t.Helper()
 	s := &site{registry: prometheus.NewRegistry(), certDir: t.TempDir(), log: newLines()}
@@ -80,10 +80,10 @@ func (s *site) saveServer(t *testing.T, agentsCA *pki.Authority) {
 	s.later()
 }
 
-// later is when the server looks at its files again.
+// later moves the clock to when the server reads its files again.
 func (s *site) later() { s.clock.SetTime(s.clock.Now().Add(time.Second)) }
 
-// client of a cluster with a good certificate.
+// client returns a client with a valid certificate of a cluster.
 func (s *site) client(t *testing.T, clusterID string) *http.Client {
 	t.Helper()
 	return s.clientWith(t, certificate(t)(s.agentsCA.IssueClient(clusterID, "")))
@@ -98,7 +98,7 @@ func (s *site) clientWith(t *testing.T, certificates ...tls.Certificate) *http.C
 
 func (s *site) tlsConfig(certificates ...tls.Certificate) *tls.Config {
 	return &tls.Config{
-		// A certificate is shown even where the server's list of CAs rules it out.
+		// The client sends its certificate even if the server's list of CAs rules it out.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			if len(certificates) == 0 {
 				return new(tls.Certificate), nil
@@ -110,7 +110,7 @@ func (s *site) tlsConfig(certificates ...tls.Certificate) *tls.Config {
 	}
 }
 
-// write sends bytes on a connection of a cluster's own, over HTTP/1.1.
+// write sends bytes as rome on a connection of its own, over HTTP/1.1.
 func (s *site) write(t *testing.T, bytes string) *tls.Conn {
 	t.Helper()
 	config := s.tlsConfig(certificate(t)(s.agentsCA.IssueClient("rome", "")))
@@ -126,7 +126,7 @@ func (s *site) write(t *testing.T, bytes string) *tls.Conn {
 	return conn
 }
 
-// reply is an answer read to its end.
+// reply is an answer with its whole body.
 type reply struct {
 	*http.Response
 	body    string
@@ -166,7 +166,7 @@ func (s *site) try(t *testing.T, client *http.Client, method, path, body string,
 	return r, nil
 }
 
-// checkProblem holds for every refusal, whatever it is about.
+// checkProblem checks what every refusal has in common.
 func checkProblem(t *testing.T, r *reply) {
 	t.Helper()
 	if got := r.Header.Get("Content-Type"); got != "application/problem+json" {
@@ -209,9 +209,9 @@ func clientTemplate(commonName string) *x509.Certificate {
 	}
 }
 
-// lines of the log.
+// lines are the lines of the log.
 type lines struct {
-	// more has an element once there are lines that await has not seen.
+	// more has an element when there are lines that await has not seen.
 	more chan struct{}
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -244,7 +244,7 @@ func (l *lines) with(text string) []string {
 	return found
 }
 
-// await returns the lines that contain a text once there are any.
+// await waits for lines that contain a text and returns them.
 func (l *lines) await(t *testing.T, text string) []string {
 	t.Helper()
 	late := time.After(10 * time.Second)

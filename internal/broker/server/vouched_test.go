@@ -8,8 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 )
 
-// A request for which somebody vouches takes the way of all others.
-func TestVouchedRequests(t *testing.T) {
+// A vouched request is handled like any other.
+func TestVouchedRequestIsHandledLikeAnyOther(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	ask := func(method, path string) *httptest.ResponseRecorder {
 		answer := httptest.NewRecorder()
@@ -24,14 +24,14 @@ func TestVouchedRequests(t *testing.T) {
 		t.Errorf("calls %+v; want one of rome", calls)
 	}
 	if got := ask(http.MethodGet, "/api/v1/instructions?wait=never"); got.Code != http.StatusBadRequest {
-		t.Errorf("a parameter that is none: %d %s", got.Code, got.Body)
+		t.Errorf("an invalid parameter: %d %s", got.Code, got.Body)
 	}
 	if got := ask(http.MethodGet, "/elsewhere"); got.Code != http.StatusNotFound {
-		t.Errorf("a path that is none: %d %s", got.Code, got.Body)
+		t.Errorf("an unknown path: %d %s", got.Code, got.Body)
 	}
 }
 
-// breaking panics once its answer was begun.
+// breaking panics once its answer has begun.
 type breaking struct{ http.ResponseWriter }
 
 func (b breaking) Write(text []byte) (int, error) {
@@ -41,8 +41,8 @@ func (b breaking) Write(text []byte) (int, error) {
 	panic("disk full")
 }
 
-// An answer that breaks off ends nothing but itself.
-func TestAVouchedAnswerThatBreaksOff(t *testing.T) {
+// A broken answer affects only its own request.
+func TestBrokenVouchedAnswerAffectsOnlyItsRequest(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	answer := httptest.NewRecorder()
 	s.Answer(breaking{answer}, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/ping", http.NoBody), "rome")

@@ -78,7 +78,7 @@ func TestListenerAddress(t *testing.T) {
 		"an http address":      {Listener{URL: "http://localhost:1"}, Failed},
 		"no port":              {Listener{URL: "https://localhost"}, Failed},
 		"a missing roots file": {Listener{URL: "https://localhost:1", RootsFile: "/nowhere"}, Failed},
-		"nobody listens":       {Listener{URL: "https://localhost:1", Now: time.Now}, Failed},
+		"a dead address":       {Listener{URL: "https://localhost:1", Now: time.Now}, Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.listener.Check("listener").Look(t.Context()); got.Level != test.level {

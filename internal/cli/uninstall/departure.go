@@ -98,7 +98,7 @@ func (d Departure) drain(ctx context.Context, out io.Writer, inUse []string) err
 	return err
 }
 
-// indent returns the first lines, indented, and counts the rest.
+// indentLines returns the first lines, indented, and counts the rest.
 func indentLines(lines []string) string {
 	rest := ""
 	if len(lines) > shown {

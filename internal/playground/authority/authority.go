@@ -1,5 +1,5 @@
-// Package authority issues the certificates inside the playground's clusters:
-// those of their API servers, components and webhooks.
+// Package authority issues the certificates inside the playground's clusters, for API servers, components and
+// webhooks.
 package authority
 
 import (
@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// The authority outlives every kept playground; what it issues is renewed
-	// at each boot.
+	// The authority outlives every kept playground. Its certificates are renewed at each boot.
 	authorityValidity = 10 * 365 * 24 * time.Hour
 	leafValidity      = 365 * 24 * time.Hour
 	// backdating tolerates clocks that were set back.
@@ -45,16 +44,15 @@ type Pair struct {
 	Key         []byte
 }
 
-// Subject says for whom a certificate is.
+// Subject is the owner of a certificate.
 type Subject struct {
 	CommonName    string
 	Organizations []string
-	// Hosts are DNS names and addresses of a server; without any the
-	// certificate is for a client.
+	// Hosts are DNS names and addresses of a server. If empty, the certificate is for a client.
 	Hosts []string
 }
 
-// Open loads the authority that dir holds as ca.crt and ca.key, or creates it.
+// Open loads the authority from ca.crt and ca.key in dir, or creates it.
 func Open(dir, commonName string, now func() time.Time) (*Authority, error) {
 	a := &Authority{now: now, certFile: filepath.Join(dir, "ca.crt"), keyFile: filepath.Join(dir, "ca.key")}
 	err := a.load()
@@ -67,13 +65,13 @@ func Open(dir, commonName string, now func() time.Time) (*Authority, error) {
 	return a, nil
 }
 
-// CertFile is the file with the authority's certificate.
+// CertFile returns the file with the authority's certificate.
 func (a *Authority) CertFile() string { return a.certFile }
 
-// KeyFile is the file with the authority's private key.
+// KeyFile returns the file with the authority's private key.
 func (a *Authority) KeyFile() string { return a.keyFile }
 
-// PEM is the authority's certificate.
+// PEM returns the authority's certificate.
 func (a *Authority) PEM() []byte { return encodeCertificate(a.certificate.Raw) }
 
 func (a *Authority) load() error {
@@ -117,14 +115,14 @@ func (a *Authority) create(commonName string) error {
 	if err := os.MkdirAll(filepath.Dir(a.keyFile), 0o755); err != nil {
 		return err
 	}
-	// The certificate comes last: load takes the authority for missing without it.
+	// The certificate is written last: without it, load considers the authority missing.
 	if err := os.WriteFile(a.keyFile, keyPEM, 0o600); err != nil {
 		return err
 	}
 	return os.WriteFile(a.certFile, encodeCertificate(der), 0o644)
 }
 
-// Issue makes a certificate with a fresh key.
+// Issue returns a certificate with a new key.
 func (a *Authority) Issue(s Subject) (Pair, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -150,7 +148,7 @@ func (a *Authority) Issue(s Subject) (Pair, error) {
 	return Pair{Certificate: encodeCertificate(der), Key: keyPEM}, nil
 }
 
-// IssueFiles writes name.crt and name.key to dir, for programs that read files.
+// IssueFiles issues a certificate and writes it to name.crt and name.key in dir.
 func (a *Authority) IssueFiles(dir, name string, s Subject) (certFile, keyFile string, err error) {
 	pair, err := a.Issue(s)
 	if err != nil {

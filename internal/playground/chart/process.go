@@ -11,10 +11,9 @@ import (
 
 var off = map[string]any{"enabled": false}
 
-// BrokerForProcess renders the broker's chart for a cluster beside which the broker runs
-// as a process: kinds, rights and policies, without pods, certificates and webhooks.
-// The names of objects begin with name. The agents of clusters are let in through the API
-// server as well.
+// BrokerForProcess renders the broker's chart for a cluster in which the broker runs as a local process: CRDs, rights
+// and policies, without pods, certificates and webhooks. Names of objects begin with name. The agents of clusters may
+// also reach the broker through the API server.
 func BrokerForProcess(name, namespace string, clusters ...string) ([]*unstructured.Unstructured, error) {
 	mailboxes := []any{}
 	for _, id := range clusters {
@@ -27,7 +26,7 @@ func BrokerForProcess(name, namespace string, clusters ...string) ([]*unstructur
 	}})
 }
 
-// AgentForProcess is the same for an agent.
+// AgentForProcess renders the agent's chart for an agent that runs as a local process.
 func AgentForProcess(name, namespace string) ([]*unstructured.Unstructured, error) {
 	return forProcess(charts.Agent(), Release{Name: name, Namespace: namespace, Values: map[string]any{
 		"fullnameOverride": name,

@@ -20,24 +20,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Release is what a chart is rendered for.
+// Release describes the release that a chart is rendered for.
 type Release struct {
 	Name, Namespace string
-	// Values are merged over those of the chart, and checked by its schema.
+	// Values are merged over the chart's values and validated against its schema.
 	Values map[string]any
 }
 
-// Rendered is what an installation applies.
+// Rendered holds the objects of a release.
 type Rendered struct {
 	CRDs, Objects []*unstructured.Unstructured
-	// Hooks are what Helm runs at moments of its own: before and after it deletes a
-	// release, or in a test.
+	// Hooks are run by Helm at certain events: before and after it deletes a release, or in a test.
 	Hooks []*unstructured.Unstructured
-	// Notes are what Helm prints after an installation.
+	// Notes are printed by Helm after an installation.
 	Notes string
 }
 
-// LoadFS loads the chart in a tree of files.
+// LoadFS loads the chart from a file system.
 func LoadFS(files fs.FS) (*helmchart.Chart, error) {
 	var buffered []*loader.BufferedFile
 	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
@@ -45,7 +44,7 @@ func LoadFS(files fs.FS) (*helmchart.Chart, error) {
 			return err
 		}
 		data, err := fs.ReadFile(files, name)
-		// What cert-manager's release tool makes a Chart.yaml of is one already.
+		// cert-manager's release tool turns this template into a Chart.yaml. It is already a valid one.
 		name = strings.Replace(name, "Chart.template.yaml", "Chart.yaml", 1)
 		buffered = append(buffered, &loader.BufferedFile{Name: name, Data: data})
 		return err
@@ -59,8 +58,8 @@ func LoadFS(files fs.FS) (*helmchart.Chart, error) {
 // LoadDir loads the chart in a folder.
 func LoadDir(folder string) (*helmchart.Chart, error) { return loader.LoadDir(folder) }
 
-// Render gives the manifests of a chart, each list ordered by kind, namespace and name.
-// It fails where Helm does: on values that the schema or a template refuses.
+// Render renders the manifests of a chart. Each list is ordered by kind, namespace and name. Like Helm, it fails on
+// values that the schema or a template refuses.
 func Render(c *helmchart.Chart, r Release) (*Rendered, error) {
 	files, err := renderFiles(c, r)
 	if err != nil {
@@ -77,7 +76,7 @@ func Render(c *helmchart.Chart, r Release) (*Rendered, error) {
 			continue
 		}
 		for _, text := range releaseutil.SplitManifests(files[name]) {
-			if err := out.sort(text); err != nil {
+			if err := out.add(text); err != nil {
 				return nil, fmt.Errorf("chart %q: %s: %w", c.Name(), name, err)
 			}
 		}
@@ -93,7 +92,7 @@ func Render(c *helmchart.Chart, r Release) (*Rendered, error) {
 	return out, nil
 }
 
-// renderFiles gives the manifests of a chart by the names of their files.
+// renderFiles returns the manifests of a chart by file name.
 func renderFiles(c *helmchart.Chart, r Release) (map[string]string, error) {
 	if err := chartutil.ProcessDependenciesWithMerge(c, r.Values); err != nil {
 		return nil, err
@@ -113,8 +112,8 @@ func renderFiles(c *helmchart.Chart, r Release) (map[string]string, error) {
 	return files, nil
 }
 
-// sort puts one manifest where it belongs.
-func (r *Rendered) sort(text string) error {
+// add adds one manifest to the list that it belongs to.
+func (r *Rendered) add(text string) error {
 	obj, err := decode(text)
 	if err != nil {
 		return fmt.Errorf("%w in\n%s", err, strings.TrimSpace(text))
@@ -131,7 +130,7 @@ func (r *Rendered) sort(text string) error {
 	return nil
 }
 
-// decode makes integers of whole numbers, as API machinery wants them.
+// decode parses a manifest. It turns whole numbers into integers, as API machinery requires.
 func decode(text string) (*unstructured.Unstructured, error) {
 	obj := &unstructured.Unstructured{}
 	inJSON, err := yaml.YAMLToJSONStrict([]byte(text))

@@ -28,10 +28,10 @@ func (c *ControlPlane) startEtcd(ctx context.Context) error {
 		"--log-level=warn",
 	}
 	if !c.options.Fsync {
-		// Only a crash of the machine, not of etcd, could lose what was written.
+		// Data is lost only if the machine crashes, not if etcd does.
 		args = append(args, "--unsafe-no-fsync")
 	}
-	etcd, err := c.run(toolchain.Etcd, process.Storage, args...)
+	etcd, err := c.startComponent(toolchain.Etcd, process.Storage, args...)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 		"--etcd-servers=" + etcd,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", c.ports.of("kube-apiserver")),
-		// A loopback address may not be an endpoint of the Service "kubernetes".
+		// The endpoint of the Service "kubernetes" may not be a loopback address.
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=" + c.options.ServiceCIDR,
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
@@ -73,19 +73,19 @@ func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 		"--profiling=false",
 	}
 	if !c.options.ControllerManager {
-		// Nothing would create the ServiceAccount that every Pod needs.
+		// Without the controllers, the ServiceAccount that every Pod needs would not be created.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	if timeout := c.options.RequestTimeout; timeout > 0 {
 		args = append(args, "--request-timeout="+timeout.String())
 	}
-	apiServer, err := c.run(toolchain.APIServer, process.API, args...)
+	apiServer, err := c.startComponent(toolchain.APIServer, process.API, args...)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	return apiServer.Await(ctx, c.ready)
+	return apiServer.Await(ctx, c.checkReady)
 }
 
 func (c *ControlPlane) startControllerManager() error {
@@ -97,7 +97,7 @@ func (c *ControlPlane) startControllerManager() error {
 	if err != nil {
 		return err
 	}
-	_, err = c.run(toolchain.ControllerManager, process.Controller,
+	_, err = c.startComponent(toolchain.ControllerManager, process.Controller,
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--service-account-private-key-file="+c.serviceAccountKey(),
@@ -116,17 +116,17 @@ func (c *ControlPlane) startScheduler() error {
 	if err != nil {
 		return err
 	}
-	_, err = c.run(toolchain.Scheduler, process.Controller,
+	_, err = c.startComponent(toolchain.Scheduler, process.Controller,
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--leader-elect=false", "--profiling=false")
 	return err
 }
 
-func (c *ControlPlane) run(tool toolchain.Tool, layer process.Layer, args ...string) (*process.Process, error) {
+func (c *ControlPlane) startComponent(tool toolchain.Tool, layer process.Layer, args ...string) (*process.Process, error) {
 	return c.processes.Start(process.Spec{
 		Name: tool.Name, Path: c.options.Toolchain.Path(tool), Args: args, Layer: layer,
-		// etcd and the API server are awaited: there an end is an error to report.
+		// etcd and the API server are not restarted: their end is reported as an error.
 		Restart: layer > process.API,
 	})
 }

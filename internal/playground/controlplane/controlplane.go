@@ -1,10 +1,8 @@
-// Package controlplane runs Kubernetes control planes as plain processes on
-// loopback: etcd and an API server, and on request the controllers, the
-// scheduler and nodes that KWOK simulates.
+// Package controlplane runs Kubernetes control planes as local processes on loopback: etcd and an API server, and
+// optionally the controllers, the scheduler and nodes that KWOK simulates.
 //
-// A control plane keeps its state in a folder and comes back with it, at the
-// same address. Other users of the machine can reach etcd, which asks for no
-// credentials: it holds nothing but playgrounds and tests.
+// A control plane keeps its state in a folder and restarts with it at the same address. etcd has no authentication,
+// so other users of the machine can reach it. It holds only data of playgrounds and tests.
 package controlplane
 
 import (
@@ -27,37 +25,37 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// Options say what a control plane consists of.
+// Options describe a control plane.
 type Options struct {
-	// Dir keeps the state. It must be absolute and may be used by one control plane.
+	// Dir is the folder for the state. It must be absolute and belong to one control plane only.
 	Dir string
-	// Name appears in kubeconfigs and progress. Default: the last element of Dir.
+	// Name is used in kubeconfigs and progress. Default: the last element of Dir.
 	Name string
-	// Toolchain builds the programs. Default: that of the current checkout.
+	// Toolchain builds the programs. Default: the toolchain of the current checkout.
 	Toolchain *toolchain.Toolchain
-	// Progress is told about the steps. Default: nobody.
+	// Progress receives the steps. Default: they are discarded.
 	Progress progress.Reporter
 	// ServiceCIDR is the range of Service addresses. Default: 10.96.0.0/16.
 	ServiceCIDR string
-	// PodCIDR is the range that KWOK takes Pod addresses from. Default: 10.244.0.0/16.
+	// PodCIDR is the range of KWOK's Pod addresses. Default: 10.244.0.0/16.
 	PodCIDR string
-	// ControllerManager runs kube-controller-manager. Without it nothing deletes
-	// namespaces and dependents, and Pods need no ServiceAccount.
+	// ControllerManager runs kube-controller-manager. Without it, namespaces and dependents are never deleted, and
+	// Pods need no ServiceAccount.
 	ControllerManager bool
 	// Scheduler runs kube-scheduler.
 	Scheduler bool
 	// Nodes are simulated by KWOK, which runs only if there are any.
 	Nodes []Node
-	// Fsync has etcd wait for the disk, as it does where it counts: for measurements.
+	// Fsync makes etcd wait for the disk, as in production. Benchmarks set it.
 	Fsync bool
-	// RequestTimeout is how long the API server takes for an answer at most: a list of very
-	// many objects takes its time. Default: that of the API server, one minute.
+	// RequestTimeout is the longest time for one request. Listing very many objects may need more than the default of
+	// one minute.
 	RequestTimeout time.Duration
-	// Clock dates certificates. Default: the real one.
+	// Clock dates certificates. Default: the wall clock.
 	Clock clock.PassiveClock
 }
 
-// ControlPlane is a running Kubernetes API with what Options added to it.
+// ControlPlane is a running control plane.
 type ControlPlane struct {
 	options   Options
 	authority *authority.Authority
@@ -69,10 +67,10 @@ type ControlPlane struct {
 	end      context.CancelFunc
 }
 
-// readyTimeout is what a loaded two-core machine may need at worst.
+// readyTimeout suffices on a busy two-core machine.
 const readyTimeout = 90 * time.Second
 
-// Programs are what a control plane with these options runs.
+// Programs returns the programs that a control plane with these options runs.
 func (o Options) Programs() []toolchain.Tool {
 	programs := []toolchain.Tool{toolchain.Etcd, toolchain.APIServer}
 	if o.ControllerManager {
@@ -87,8 +85,8 @@ func (o Options) Programs() []toolchain.Tool {
 	return programs
 }
 
-// Start boots a control plane and returns when it serves and its nodes are Ready.
-// Programs that are not built yet are built first.
+// Start boots a control plane. It returns when the API server is ready and the nodes are Ready. It builds missing
+// programs first.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if !filepath.IsAbs(o.Dir) {
 		return nil, fmt.Errorf("folder %q of a control plane must be absolute", o.Dir)
@@ -152,14 +150,14 @@ func (c *ControlPlane) bootAPI(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
-	// The API server would wait long for an etcd that has ended.
+	// In a group, the end of etcd also ends the wait for the API server.
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.startEtcd(ctx) })
 	group.Go(func() error { return c.startAPIServer(ctx) })
 	return group.Wait()
 }
 
-// prepare makes what the processes read: ports, keys, certificates, kubeconfigs.
+// prepare writes the files that the processes read: ports, keys, certificates and kubeconfigs.
 func (c *ControlPlane) prepare() error {
 	if err := os.MkdirAll(c.path("pki"), 0o700); err != nil {
 		return err
@@ -178,31 +176,31 @@ func (c *ControlPlane) prepare() error {
 	return err
 }
 
-// Name is the cluster's name.
+// Name returns the cluster's name.
 func (c *ControlPlane) Name() string { return c.options.Name }
 
-// Dir is the folder with the cluster's state.
+// Dir returns the folder with the cluster's state.
 func (c *ControlPlane) Dir() string { return c.options.Dir }
 
-// URL is the address of the API server. It outlives restarts.
+// URL returns the address of the API server. Restarts keep it.
 func (c *ControlPlane) URL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.ports.of("kube-apiserver"))
 }
 
-// CA is the authority that signed the API server's certificate, in PEM.
+// CA returns the authority that signed the API server's certificate, in PEM.
 func (c *ControlPlane) CA() []byte { return c.authority.PEM() }
 
-// RESTConfig is an administrator's client configuration.
+// RESTConfig returns an administrator's client configuration.
 func (c *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Kubeconfig is the file with an administrator's credentials.
+// Kubeconfig returns the file with an administrator's credentials.
 func (c *ControlPlane) Kubeconfig() string { return c.path("admin.kubeconfig") }
 
-// Processes supervises the cluster's processes; what else belongs to the
-// cluster may be started there and ends with it.
+// Processes returns the supervisor of the cluster's processes. Programs started with it stop together with the
+// cluster.
 func (c *ControlPlane) Processes() *process.Supervisor { return c.processes }
 
-// Port is a free loopback port that the cluster remembers under a name.
+// Port returns a free loopback port, always the same one for a name.
 func (c *ControlPlane) Port(name string) (int, error) { return c.ports.allocate(name) }
 
 // path joins elements below the cluster's folder.
@@ -210,8 +208,7 @@ func (c *ControlPlane) path(elements ...string) string {
 	return filepath.Join(append([]string{c.options.Dir}, elements...)...)
 }
 
-// Lifetime ends when Stop or Kill begins. What follows the cluster from this process
-// ends with it.
+// Lifetime returns a context that ends when Stop or Kill begins. Watches on the cluster should use it.
 func (c *ControlPlane) Lifetime() context.Context { return c.lifetime }
 
 // Stop ends all processes in order and keeps the state.
@@ -221,14 +218,14 @@ func (c *ControlPlane) Stop() error {
 	return c.processes.Stop()
 }
 
-// Kill ends all processes at once. It is for state that is thrown away.
+// Kill ends all processes at once. Use it only if the state will be deleted.
 func (c *ControlPlane) Kill() error {
 	c.end()
 	defer c.ports.release()
 	return c.processes.Kill()
 }
 
-// KillAPIServer takes the API away as a crash would.
+// KillAPIServer kills the API server, like a crash.
 func (c *ControlPlane) KillAPIServer() error {
 	p, ok := c.processes.Process(toolchain.APIServer.Name)
 	if !ok {
@@ -238,11 +235,11 @@ func (c *ControlPlane) KillAPIServer() error {
 	return nil
 }
 
-// StartAPIServer brings the API back after KillAPIServer and waits until it is ready.
+// StartAPIServer restarts the API server after KillAPIServer and waits until it is ready.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) error { return c.startAPIServer(ctx) }
 
-// ready succeeds when the API server says so.
-func (c *ControlPlane) ready(ctx context.Context) error {
+// checkReady returns nil if the API server reports that it is ready.
+func (c *ControlPlane) checkReady(ctx context.Context) error {
 	client, err := rest.HTTPClientFor(c.config)
 	if err != nil {
 		return err

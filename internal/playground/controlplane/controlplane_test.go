@@ -73,7 +73,7 @@ func TestServiceAccountKubeconfigActsAsTheServiceAccount(t *testing.T) {
 	}
 }
 
-func TestAKeptClusterComesBackAtItsAddress(t *testing.T) {
+func TestKeptClusterKeepsItsAddress(t *testing.T) {
 	options := controlplane.Options{
 		Dir: t.TempDir(), Name: "rome",
 		Progress:          progress.Func(func(step string) { t.Log(step) }),

@@ -23,17 +23,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/authority"
 )
 
-// administrators is the group that Kubernetes lets do everything.
+// administrators is the group with all rights in Kubernetes.
 const administrators = "system:masters"
 
-// tokenValidity exceeds what anybody keeps a playground for without a reboot,
-// at which the tokens are minted again.
+// tokenValidity is longer than any playground runs without a reboot, which renews the tokens.
 const tokenValidity = 365 * 24 * time.Hour
 
 func (c *ControlPlane) serviceAccountKey() string { return c.path("pki", "serviceaccounts.key") }
 
-// createServiceAccountKey makes the key that signs ServiceAccount tokens, unless
-// it exists.
+// createServiceAccountKey creates the key that signs ServiceAccount tokens, unless it exists.
 func createServiceAccountKey(dir string) error {
 	file := filepath.Join(dir, "serviceaccounts.key")
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
@@ -63,11 +61,11 @@ func (c *ControlPlane) writeAdminKubeconfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1 // the only limit shall be the API server's
+	config.QPS = -1 // only the API server limits requests
 	return config, nil
 }
 
-// componentKubeconfig issues credentials by certificate to a control plane component.
+// componentKubeconfig issues a client certificate for a control plane component.
 func (c *ControlPlane) componentKubeconfig(subject authority.Subject) (string, error) {
 	pair, err := c.authority.Issue(subject)
 	if err != nil {
@@ -78,8 +76,8 @@ func (c *ControlPlane) componentKubeconfig(subject authority.Subject) (string, e
 		&clientcmdapi.AuthInfo{ClientCertificateData: pair.Certificate, ClientKeyData: pair.Key}, metav1.NamespaceDefault)
 }
 
-// ServiceAccountKubeconfig mints a token for a ServiceAccount and writes a
-// kubeconfig with it. Each call replaces the file of the one before.
+// ServiceAccountKubeconfig issues a token for a ServiceAccount and writes a kubeconfig with it. Each call replaces
+// the previous file.
 func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
@@ -99,8 +97,8 @@ func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, 
 	return file, c.writeKubeconfig(file, &clientcmdapi.AuthInfo{Token: token.Status.Token}, namespace)
 }
 
-// writeKubeconfig writes a file that holds all it needs, and may be copied away. It is
-// replaced as a whole: a process may read it just then.
+// writeKubeconfig writes a self-contained file that can be copied elsewhere. It replaces the file atomically, because
+// a process may be reading it.
 func (c *ControlPlane) writeKubeconfig(file string, user *clientcmdapi.AuthInfo, namespace string) error {
 	name := c.options.Name
 	content, err := clientcmd.Write(clientcmdapi.Config{
@@ -112,7 +110,7 @@ func (c *ControlPlane) writeKubeconfig(file string, user *clientcmdapi.AuthInfo,
 	if err != nil {
 		return err
 	}
-	fresh, err := os.CreateTemp(filepath.Dir(file), ".kubeconfig") // readable by its owner alone
+	fresh, err := os.CreateTemp(filepath.Dir(file), ".kubeconfig") // only its owner can read it
 	if err != nil {
 		return err
 	}

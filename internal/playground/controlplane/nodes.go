@@ -24,16 +24,16 @@ import (
 // Node is a simulated machine.
 type Node struct {
 	Name string
-	// Resources are both the capacity and what is allocatable.
+	// Resources are both the capacity and the allocatable amounts.
 	Resources corev1.ResourceList
 	// Labels are added to the usual ones.
 	Labels map[string]string
 }
 
-// simulated marks the nodes that KWOK takes care of.
+// simulated is the annotation of nodes that KWOK manages.
 const simulated = "kwok.x-k8s.io/node"
 
-// stages are the life of nodes and Pods that KWOK plays: of its own, the quick ones.
+// stages are KWOK's own fast stages in the life of nodes and Pods.
 var stages = []string{
 	"node/fast/node-initialize.yaml",
 	"node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
@@ -110,7 +110,7 @@ func (c *ControlPlane) startKWOK(ctx context.Context) error {
 	return err
 }
 
-// writeKWOKConfig joins the stages and a log that every simulated container shows.
+// writeKWOKConfig writes the stages, and a log that every simulated container shows.
 func (c *ControlPlane) writeKWOKConfig(ctx context.Context) (string, error) {
 	file := c.path("kwok.yaml")
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {

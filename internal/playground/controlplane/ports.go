@@ -12,23 +12,23 @@ import (
 	"sync"
 )
 
-// Ports come from below the range that kernels hand out to outgoing
-// connections, so that nothing takes a remembered one by chance.
+// The ports are below the range that kernels use for outgoing connections, so that no such connection takes a
+// remembered port by chance.
 const firstPort, lastPort = 20000, 32000
 
-// ErrPortTaken tells that another program listens on a remembered port.
+// ErrPortTaken means that another program listens on a remembered port.
 var ErrPortTaken = errors.New("taken by another program")
 
-// ports remembers which loopback port has which use, and has a claim on each.
+// ports remembers the loopback port of each name, and holds a claim on each port.
 type ports struct {
 	file string
 
-	mu     sync.Mutex // guards the following
+	mu     sync.Mutex // guards the following fields
 	named  map[string]int
 	claims []io.Closer
 }
 
-// openPorts loads what was remembered and makes sure of the API server's port.
+// openPorts loads the remembered ports and makes sure that the API server has one.
 func openPorts(file string) (*ports, error) {
 	p := &ports{file: file, named: map[string]int{}}
 	content, err := os.ReadFile(file)
@@ -53,10 +53,10 @@ func openPorts(file string) (*ports, error) {
 	return p, err
 }
 
-// release gives the claims up: what listened on the ports has ended.
+// release releases the claims, after the programs on the ports have ended.
 func (p *ports) release() {
 	if p == nil {
-		return // the boot failed before
+		return // an earlier step of the boot failed
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,14 +66,14 @@ func (p *ports) release() {
 	p.claims = nil
 }
 
-// of is the port remembered under a name, 0 if there is none.
+// of returns the port of a name, 0 if there is none.
 func (p *ports) of(name string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.named[name]
 }
 
-// allocate picks a free port once and returns it ever after.
+// allocate returns the port of a name. It picks a free one for a new name.
 func (p *ports) allocate(name string) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,8 +89,8 @@ func (p *ports) allocate(name string) (int, error) {
 	return port, p.save()
 }
 
-// FreePort picks a loopback port that nothing listens on now and no control plane
-// has a claim on. Nothing remembers it: take it at once.
+// FreePort returns a loopback port on which nothing listens and which no control plane has claimed. It is not
+// remembered, so the caller must listen on it at once.
 func FreePort() (int, error) {
 	port, claim, err := freePort()
 	if err != nil {
@@ -110,10 +110,9 @@ func freePort() (int, io.Closer, error) {
 	return 0, nil, fmt.Errorf("no free loopback port between %d and %d", firstPort, lastPort)
 }
 
-// claimFree claims a port that nothing listens on. A claim keeps other control planes,
-// also those of other processes, from a port that its user does not listen on yet, or
-// not for the moment. It is a socket without a file, which reaches as far as the port
-// does (the network namespace) and ends with the process.
+// claimFree claims a port on which nothing listens. A claim keeps other control planes, also of other processes, away
+// from a port while its program does not listen. It is an abstract socket: it exists in the same network namespace as
+// the port, and ends with the process.
 func claimFree(port int) (io.Closer, bool) {
 	//nolint:noctx // it answers at once
 	claim, err := net.Listen("unix", fmt.Sprintf("@liqo-resource-broker/port/%d", port))
@@ -132,7 +131,7 @@ func claimFree(port int) (io.Closer, bool) {
 	return claim, true
 }
 
-// save replaces the file as a whole: one cut off halfway would lose the addresses.
+// save replaces the file atomically: a partial file would lose the addresses.
 func (p *ports) save() error {
 	content, err := json.MarshalIndent(p.named, "", "  ")
 	if err != nil {

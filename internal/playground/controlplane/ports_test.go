@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAPortHasOneControlPlane(t *testing.T) {
+func TestPortBelongsToOneControlPlane(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports.json")
 	first, err := openPorts(file)
 	if err != nil {
@@ -16,7 +16,7 @@ func TestAPortHasOneControlPlane(t *testing.T) {
 	}
 	port := first.named["kube-apiserver"]
 
-	// Nothing listens there, and still nobody else gets it.
+	// No program listens on the port yet, but it is claimed.
 	if _, ok := claimFree(port); ok {
 		t.Errorf("port %d is claimed twice", port)
 	}
@@ -35,7 +35,7 @@ func TestAPortHasOneControlPlane(t *testing.T) {
 	second.release()
 }
 
-func TestAPortThatAnotherProgramTookIsNamed(t *testing.T) {
+func TestErrorNamesAPortTakenByAnotherProgram(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports.json")
 	p, err := openPorts(file)
 	if err != nil {
@@ -50,7 +50,7 @@ func TestAPortThatAnotherProgramTookIsNamed(t *testing.T) {
 	if _, err := openPorts(file); !errors.Is(err, ErrPortTaken) {
 		t.Errorf("got %v, want %v", err, ErrPortTaken)
 	}
-	// Nothing of a refused one stays claimed.
+	// A failed start leaves no claims behind.
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}

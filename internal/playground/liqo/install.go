@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// install applies the release unless the very same one was applied before.
+// install applies the release, unless the same one was applied before.
 func (l *Liqo) install(ctx context.Context, r *release) error {
 	c := l.cluster
 	digest, err := r.digest()

@@ -21,26 +21,25 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// kubeletSelector finds the Pods in which Liqo runs virtual kubelets.
+// kubeletSelector selects the Pods in which Liqo runs virtual kubelets.
 const kubeletSelector = "offloading.liqo.io/component=virtual-kubelet"
 
 // retry is the pause between attempts to start a virtual kubelet.
 const retry = 200 * time.Millisecond
 
-// kubelets plays the kubelet for the Pods of virtual kubelets: while such a Pod is
-// Running, so is a process. The Pods of kept state are Running when a cluster comes
-// back, and so their processes come back too.
+// kubelets acts as the kubelet for the Pods of virtual kubelets: while such a Pod is Running, so is a process. The
+// Pods of kept state are Running when a cluster comes back, so their processes are started again.
 type kubelets struct {
 	liqo *Liqo
 	log  *log.Logger
 
-	mu sync.Mutex // guards the following
-	// running ends the process of each Pod.
+	mu sync.Mutex // guards the following fields
+	// running holds the function that stops the process of a Pod.
 	running map[types.UID]context.CancelFunc
 }
 
-// LaunchKubelets runs a virtual kubelet for each Pod that Liqo makes for one, until
-// ctx ends. Attempts that failed stand in logs/virtual-kubelets.log.
+// LaunchKubelets runs a virtual kubelet for each of Liqo's Pods for one, until ctx ends. It writes failed attempts to
+// logs/virtual-kubelets.log.
 func (l *Liqo) LaunchKubelets(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(l.cluster.RESTConfig())
 	if err != nil {
@@ -55,8 +54,8 @@ func (l *Liqo) LaunchKubelets(ctx context.Context) error {
 		o.LabelSelector = kubeletSelector
 	}))
 	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { k.follow(ctx, obj.(*corev1.Pod)) },
-		UpdateFunc: func(_, obj any) { k.follow(ctx, obj.(*corev1.Pod)) },
+		AddFunc:    func(obj any) { k.sync(ctx, obj.(*corev1.Pod)) },
+		UpdateFunc: func(_, obj any) { k.sync(ctx, obj.(*corev1.Pod)) },
 		DeleteFunc: k.forget,
 	})
 	if err != nil {
@@ -66,8 +65,8 @@ func (l *Liqo) LaunchKubelets(ctx context.Context) error {
 	return nil
 }
 
-// follow starts the process of a Running Pod once, and ends that of a Pod that goes.
-func (k *kubelets) follow(ctx context.Context, pod *corev1.Pod) {
+// sync starts the process of a Running Pod once, and stops the process of a Pod that is deleted.
+func (k *kubelets) sync(ctx context.Context, pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil {
 		k.end(pod.UID)
 		return
@@ -100,17 +99,17 @@ func (k *kubelets) end(uid types.UID) {
 	}
 }
 
-// run keeps the process of a Pod until ctx ends.
+// run keeps the process of a Pod running until ctx ends.
 func (k *kubelets) run(ctx context.Context, pod *corev1.Pod) {
 	err := wait.PollUntilContextCancel(ctx, retry, true, func(ctx context.Context) (bool, error) {
 		err := k.launch(ctx, pod)
 		if err != nil && ctx.Err() == nil {
-			k.log.Printf("Pod %s/%s: %v", pod.Namespace, pod.Name, err) // the API may be away just now
+			k.log.Printf("Pod %s/%s: %v", pod.Namespace, pod.Name, err) // the API server may be down
 		}
 		return err == nil, nil
 	})
 	if err != nil {
-		return // the Pod went before its process was there
+		return // the Pod was deleted before its process started
 	}
 	<-ctx.Done()
 	k.liqo.cluster.Processes().Remove(pod.Name)

@@ -1,10 +1,9 @@
-// Package liqo runs Liqo's own release in a cluster that has no kubelet: its chart
-// is rendered and applied as it is, and what the chart would run in pods runs as
-// processes of this machine, with the chart's arguments and the tokens of the
-// chart's ServiceAccounts, so that the chart's rights are the rights in force.
+// Package liqo runs Liqo's own release in a cluster without a kubelet. It renders Liqo's chart and applies it
+// unchanged. The programs that the chart runs in pods run as local processes, with the chart's arguments and the
+// tokens of its ServiceAccounts. So the rights of the chart are in force.
 //
-// Authentication and offloading are installed. The networking module needs kernel
-// interfaces that an unprivileged process cannot make, and is left out.
+// It installs authentication and offloading. The networking module needs kernel interfaces that an unprivileged
+// process cannot create, and is left out.
 package liqo
 
 import (
@@ -20,13 +19,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// Namespace of Liqo in every cluster.
+// Namespace is Liqo's namespace in every cluster.
 const Namespace = "liqo"
 
-// Version of Liqo that the hack/liqo module pins.
+// Version is the version of Liqo that the hack/liqo module pins.
 const Version = "v1.2.0"
 
-// Binaries are the programs of Liqo.
+// Binaries are the paths of Liqo's programs.
 type Binaries struct {
 	ControllerManager, CRDReplicator, Webhook, VirtualKubelet string
 }
@@ -36,7 +35,7 @@ type Cluster struct {
 	*controlplane.ControlPlane
 	// PodCIDR and ServiceCIDR of the cluster.
 	PodCIDR, ServiceCIDR string
-	// Labels that every virtual node of this cluster carries in its consumers.
+	// Labels that the virtual nodes for this cluster carry in its consumers.
 	Labels map[string]string
 	// Chart is the folder of Liqo's Helm chart.
 	Chart    string
@@ -51,16 +50,15 @@ type Liqo struct {
 	ports   ports
 }
 
-// Start installs Liqo, unless the same release is there, and runs it under the
-// control plane's name as cluster ID. It returns once Liqo answers. What it started
-// ends with the control plane.
+// Start installs Liqo, unless the same release is already there, and runs it with the control plane's name as cluster
+// ID. It returns once Liqo answers. Liqo stops together with the control plane.
 func Start(ctx context.Context, c Cluster) (*Liqo, error) {
 	l := &Liqo{cluster: c}
 	var err error
 	if l.ports, err = choosePorts(c.ControlPlane); err != nil {
 		return nil, err
 	}
-	release, err := render(c.Chart, c.settings(l.ports))
+	release, err := renderChart(c.Chart, c.settings(l.ports))
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +71,8 @@ func Start(ctx context.Context, c Cluster) (*Liqo, error) {
 	return l, nil
 }
 
-// ready is how long Liqo may take to answer on a busy machine.
-const ready = 90 * time.Second
+// readyTimeout is how long Liqo may take to answer on a busy machine.
+const readyTimeout = 90 * time.Second
 
 func (l *Liqo) run(ctx context.Context, r *release) error {
 	if err := os.MkdirAll(l.cluster.webhookDir(), 0o700); err != nil {
@@ -97,7 +95,7 @@ func (l *Liqo) run(ctx context.Context, r *release) error {
 			if !ok {
 				return nil
 			}
-			ctx, cancel := context.WithTimeout(ctx, ready)
+			ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 			defer cancel()
 			return p.Await(ctx, process.Answers(fmt.Sprintf("http://127.0.0.1:%d/readyz", port)))
 		})

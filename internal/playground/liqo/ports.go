@@ -4,8 +4,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 )
 
-// ports that Liqo's processes listen on. The control plane remembers them, because
-// some stand in objects of the cluster.
+// ports are the ports of Liqo's processes. The control plane remembers them, because objects in the cluster contain
+// some of them.
 type ports struct {
 	webhook, webhookHealth, webhookMetrics int
 	controllerHealth, controllerMetrics    int

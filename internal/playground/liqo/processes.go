@@ -13,8 +13,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// program is the binary of a container's command.
-func (b Binaries) program(container *corev1.Container) (string, error) {
+// programOf returns the binary for a container's command.
+func (b Binaries) programOf(container *corev1.Container) (string, error) {
 	if len(container.Command) == 0 {
 		return "", fmt.Errorf("container %q names no command", container.Name)
 	}
@@ -32,7 +32,7 @@ func (b Binaries) program(container *corev1.Container) (string, error) {
 	}
 }
 
-// specOf turns a Deployment into a process with its arguments and its rights.
+// specOf returns the process for a Deployment, with its arguments and credentials.
 func (l *Liqo) specOf(ctx context.Context, d *appsv1.Deployment) (process.Spec, error) {
 	pod := &d.Spec.Template.Spec
 	kubeconfig, err := l.cluster.ServiceAccountKubeconfig(ctx, Namespace, pod.ServiceAccountName)
@@ -52,7 +52,7 @@ func (l *Liqo) specOf(ctx context.Context, d *appsv1.Deployment) (process.Spec, 
 }
 
 func (l *Liqo) spec(container *corev1.Container, env map[string]string, kubeconfig string) (process.Spec, error) {
-	program, err := l.cluster.Binaries.program(container)
+	program, err := l.cluster.Binaries.programOf(container)
 	if err != nil {
 		return process.Spec{}, err
 	}
@@ -66,7 +66,7 @@ func (l *Liqo) spec(container *corev1.Container, env map[string]string, kubeconf
 		spec.Env = append(spec.Env, name+"="+env[name])
 	}
 	for _, arg := range container.Args {
-		spec.Args = append(spec.Args, expand(arg, env))
+		spec.Args = append(spec.Args, expandVariables(arg, env))
 	}
 	return spec, nil
 }

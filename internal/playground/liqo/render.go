@@ -11,13 +11,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
 
-// release is the rendered chart: what is applied, and what runs as processes.
+// release is the rendered chart: the objects to apply, and the Deployments to run as processes.
 type release struct {
 	crds, objects []*unstructured.Unstructured
 	deployments   []appsv1.Deployment
 }
 
-// settings are what differs from cluster to cluster.
+// settings are the values that differ from cluster to cluster.
 type settings struct {
 	clusterID, apiURL    string
 	podCIDR, serviceCIDR string
@@ -31,7 +31,7 @@ func (c Cluster) settings(p ports) settings {
 	}
 }
 
-// values of the chart: authentication and offloading, nothing else.
+// values returns the values of the chart: only authentication and offloading.
 func (s settings) values() map[string]any {
 	p := s.ports
 	local := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
@@ -47,11 +47,10 @@ func (s settings) values() map[string]any {
 		"networking": map[string]any{"enabled": false, "reflectIPs": false},
 		"storage":    off, "proxy": off, "metricAgent": off, "telemetry": off,
 		"ipam": map[string]any{"podCIDR": s.podCIDR, "serviceCIDR": s.serviceCIDR},
-		// No certificate of a kubelet is asked for, and the consumer's ServiceAccount
-		// tokens stay where they are.
+		// No kubelet certificate is requested, and the consumer's ServiceAccount tokens are not replicated.
 		"virtualKubelet": map[string]any{"extra": map[string]any{"args": []any{"--certificate-type=self-signed", "--enable-apiserver-support=false"}}},
 		"controllerManager": map[string]any{
-			// A pod without requests would not count against what was granted.
+			// Liqo's quota would not count a pod without requests.
 			"config": map[string]any{"defaultLimitsEnforcement": "Hard"},
 			"pod": map[string]any{"extraArgs": []any{
 				"--metrics-address=" + local(p.controllerMetrics), "--health-probe-address=" + local(p.controllerHealth)}}},
@@ -61,8 +60,8 @@ func (s settings) values() map[string]any {
 	}
 }
 
-// render reads the chart in a folder.
-func render(folder string, s settings) (*release, error) {
+// renderChart renders the chart in a folder.
+func renderChart(folder string, s settings) (*release, error) {
 	loaded, err := chart.LoadDir(folder)
 	if err != nil {
 		return nil, fmt.Errorf("chart of Liqo in %q: %w", folder, err)
@@ -73,7 +72,7 @@ func render(folder string, s settings) (*release, error) {
 	}
 	r := &release{crds: rendered.CRDs}
 	for _, obj := range rendered.Objects {
-		if err := r.sort(obj); err != nil {
+		if err := r.add(obj); err != nil {
 			return nil, fmt.Errorf("%s %q of Liqo's chart: %w", obj.GetKind(), obj.GetName(), err)
 		}
 	}
@@ -83,8 +82,8 @@ func render(folder string, s settings) (*release, error) {
 	return r, nil
 }
 
-// sort puts one manifest where it belongs.
-func (r *release) sort(obj *unstructured.Unstructured) error {
+// add adds one manifest to the part of the release that it belongs to.
+func (r *release) add(obj *unstructured.Unstructured) error {
 	switch obj.GetKind() {
 	case "Deployment":
 		var d appsv1.Deployment
@@ -92,30 +91,30 @@ func (r *release) sort(obj *unstructured.Unstructured) error {
 			return err
 		}
 		r.deployments = append(r.deployments, d)
-		return r.show(obj)
+		return r.addWithoutPods(obj)
 	case "Network", "FirewallConfiguration", "CronJob", "DaemonSet":
-		// Of the networking module, which is rendered even where it is off.
+		// Objects of the networking module are rendered even where it is off.
 	default:
 		r.objects = append(r.objects, obj)
 	}
 	return nil
 }
 
-// show keeps a Deployment, without Pods: agents read there which version Liqo is, how it
-// works and where this cluster's API server is.
-func (r *release) show(deployment *unstructured.Unstructured) error {
+// addWithoutPods adds a Deployment without Pods. Agents read the version, the settings and the API server's address
+// of Liqo from it.
+func (r *release) addWithoutPods(deployment *unstructured.Unstructured) error {
 	r.objects = append(r.objects, deployment)
 	return unstructured.SetNestedField(deployment.Object, int64(0), "spec", "replicas")
 }
 
-// prepare adapts what depends on Pods: how the webhook is reached and certified.
+// prepare replaces what depends on Pods: the address and the certificate of the webhook.
 func (r *release) prepare(c Cluster, p ports) error {
 	for _, obj := range r.objects {
 		switch {
 		case obj.GetKind() == "Service" && obj.GetName() == webhookService:
-			leadToWebhook(obj, p.webhook)
+			pointToWebhook(obj, p.webhook)
 		case obj.GetKind() == "Secret" && obj.GetName() == webhookSecret:
-			if err := c.certify(obj); err != nil {
+			if err := c.fillCertificate(obj); err != nil {
 				return fmt.Errorf("certificate of Liqo's webhook: %w", err)
 			}
 		}
@@ -123,8 +122,8 @@ func (r *release) prepare(c Cluster, p ports) error {
 	return nil
 }
 
-// expand fills $(NAME) as a kubelet does.
-func expand(text string, env map[string]string) string {
+// expandVariables replaces $(NAME) as a kubelet does.
+func expandVariables(text string, env map[string]string) string {
 	for name, value := range env {
 		text = strings.ReplaceAll(text, "$("+name+")", value)
 	}

@@ -31,14 +31,14 @@ func renderRome(t *testing.T) *release {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := render(filepath.Join(source, "deployments", "liqo"), rome)
+	r, err := renderChart(filepath.Join(source, "deployments", "liqo"), rome)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func TestTheChartBecomesProcesses(t *testing.T) {
+func TestChartRunsAsProcesses(t *testing.T) {
 	r := renderRome(t)
 	l := &Liqo{cluster: Cluster{Binaries: Binaries{ControllerManager: "/bin/manager", CRDReplicator: "/bin/replicator", Webhook: "/bin/webhook"}}}
 	got := map[string]process.Spec{}
@@ -83,7 +83,7 @@ func TestTheChartBecomesProcesses(t *testing.T) {
 	}
 }
 
-func TestTheChartIsRenderedWithoutWhatNeedsAKernel(t *testing.T) {
+func TestChartIsRenderedWithoutNetworking(t *testing.T) {
 	r := renderRome(t)
 	if got := len(r.crds); got != 28 {
 		t.Errorf("%d CRDs, want 28", got)
@@ -110,7 +110,7 @@ func TestRenderingIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestVersionIsThePinnedOne(t *testing.T) {
+func TestVersionIsPinned(t *testing.T) {
 	tools, err := toolchain.New(progress.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestVersionIsThePinnedOne(t *testing.T) {
 	}
 }
 
-func TestArgumentsAreFilledInAsByAKubelet(t *testing.T) {
+func TestVariablesInArgumentsAreExpanded(t *testing.T) {
 	env := map[string]string{"POD_IP": "127.0.0.1", "NAME": "resv-1"}
 	tests := map[string]string{
 		"--node-ip=$(POD_IP)":       "--node-ip=127.0.0.1",
@@ -132,7 +132,7 @@ func TestArgumentsAreFilledInAsByAKubelet(t *testing.T) {
 		"--unknown=$(UNKNOWN_NAME)": "--unknown=$(UNKNOWN_NAME)",
 	}
 	for arg, want := range tests {
-		if diff := cmp.Diff(want, expand(arg, env)); diff != "" {
+		if diff := cmp.Diff(want, expandVariables(arg, env)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", arg, diff)
 		}
 	}

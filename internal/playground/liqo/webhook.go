@@ -9,28 +9,28 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/authority"
 )
 
-// The webhook's Service, and the Secret in which it keeps its certificate.
+// Names of the webhook's Service and of the Secret with its certificate.
 const (
 	webhookService = "liqo-webhook"
 	webhookSecret  = "liqo-webhook-certs"
 )
 
-// webhookDir is the webhook's working directory and, because it reads its
-// certificate from there, its folder for temporary files.
+// webhookDir returns the webhook's working directory. It is also its folder for temporary files, from which it reads
+// its certificate.
 func (c Cluster) webhookDir() string { return filepath.Join(c.Dir(), webhookService) }
 
-// leadToWebhook makes the Service point to this machine. The API server resolves
-// the Service of a webhook by itself, without kube-proxy.
-func leadToWebhook(service *unstructured.Unstructured, port int) {
+// pointToWebhook makes the Service point to this machine. The API server resolves a webhook's Service itself, without
+// kube-proxy.
+func pointToWebhook(service *unstructured.Unstructured, port int) {
 	service.Object["spec"] = map[string]any{
 		"type": "ExternalName", "externalName": "localhost",
 		"ports": []any{map[string]any{"name": "https", "port": int64(port), "protocol": "TCP"}},
 	}
 }
 
-// certify fills the Secret, which Liqo keeps if it is complete. Liqo would
-// otherwise make RSA keys that take seconds to find.
-func (c Cluster) certify(secret *unstructured.Unstructured) error {
+// fillCertificate fills the Secret, so that Liqo keeps it. Liqo would otherwise generate RSA keys, which takes
+// seconds.
+func (c Cluster) fillCertificate(secret *unstructured.Unstructured) error {
 	ca, err := authority.Open(c.webhookDir(), webhookService, c.Clock.Now)
 	if err != nil {
 		return err

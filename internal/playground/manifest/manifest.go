@@ -22,7 +22,7 @@ import (
 // Object is one manifest.
 type Object = *unstructured.Unstructured
 
-// ReadFS reads all manifests of the .yaml files below a folder of files.
+// ReadFS reads the manifests in all .yaml files below a folder.
 func ReadFS(files fs.FS, folder string) ([]Object, error) {
 	var out []Object
 	err := fs.WalkDir(files, folder, func(path string, d fs.DirEntry, err error) error {
@@ -43,7 +43,7 @@ func ReadFS(files fs.FS, folder string) ([]Object, error) {
 	return out, err
 }
 
-// Read reads a file of manifests.
+// Read reads the manifests of one file.
 func Read(text []byte) ([]Object, error) {
 	var out []Object
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
@@ -61,10 +61,10 @@ func Read(text []byte) ([]Object, error) {
 	}
 }
 
-// concurrent applies keep one API server busy without starving the others.
+// concurrent is the number of parallel applies: enough to keep one API server busy without starving the others.
 const concurrent = 4
 
-// Install applies namespaces, then CRDs, waits for these, then applies the rest.
+// Install applies namespaces and CRDs, waits for the CRDs, then applies the rest.
 func Install(ctx context.Context, cl client.Client, objects []Object) error {
 	var namespaces, crds, rest []Object
 	for _, obj := range objects {
@@ -80,13 +80,13 @@ func Install(ctx context.Context, cl client.Client, objects []Object) error {
 	if err := Apply(ctx, cl, append(namespaces, crds...)); err != nil {
 		return err
 	}
-	if err := established(ctx, cl, crds); err != nil {
+	if err := awaitCRDs(ctx, cl, crds); err != nil {
 		return err
 	}
 	return Apply(ctx, cl, rest)
 }
 
-// Apply applies objects whose kinds are known, in no order.
+// Apply applies objects of known kinds, in any order.
 func Apply(ctx context.Context, cl client.Client, objects []Object) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrent)
@@ -102,7 +102,7 @@ func Apply(ctx context.Context, cl client.Client, objects []Object) error {
 	return group.Wait()
 }
 
-// Place gives an object of a namespaced kind the namespace of its release, as helm does.
+// Place puts an object of a namespaced kind into the namespace of its release, as Helm does.
 func Place(cl client.Client, obj Object, namespace string) error {
 	if obj.GetNamespace() != "" {
 		return nil
@@ -117,12 +117,12 @@ func Place(cl client.Client, obj Object, namespace string) error {
 	return nil
 }
 
-// establishing is how long CRDs may take on a busy machine.
-const establishing = 90 * time.Second
+// crdTimeout is how long CRDs may take on a busy machine.
+const crdTimeout = 90 * time.Second
 
-// established waits for all CRDs with one LIST a look, since waiting for them one by
-// one takes several times as long.
-func established(ctx context.Context, cl client.Client, crds []Object) error {
+// awaitCRDs waits until all CRDs are established. It polls with one LIST, because waiting for each in turn takes
+// several times as long.
+func awaitCRDs(ctx context.Context, cl client.Client, crds []Object) error {
 	waiting := map[string]bool{}
 	for _, crd := range crds {
 		waiting[crd.GetName()] = true
@@ -130,12 +130,12 @@ func established(ctx context.Context, cl client.Client, crds []Object) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("apiextensions.k8s.io/v1")
 	list.SetKind("CustomResourceDefinitionList")
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, establishing, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, crdTimeout, true, func(ctx context.Context) (bool, error) {
 		if len(waiting) == 0 {
 			return true, nil
 		}
 		if err := cl.List(ctx, list); err != nil {
-			return false, nil //nolint:nilerr // asked again until the time is over
+			return false, nil //nolint:nilerr // polled again until the timeout
 		}
 		for i := range list.Items {
 			if isEstablished(&list.Items[i]) {

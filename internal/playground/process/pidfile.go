@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// identity tells a process from another one that was later given the same pid.
+// identity distinguishes a process from a later one with the same pid.
 type identity struct {
 	PID     int    `json:"pid"`
 	Path    string `json:"path"`
@@ -28,7 +28,7 @@ func (p *Process) pidFile() string {
 }
 
 func (p *Process) writePidFile(pid int) error {
-	started, _ := startedAt(pid) // 0 matches nothing: it has ended already
+	started, _ := startedAt(pid) // 0 matches no process: it has ended already
 	content, err := json.Marshal(identity{PID: pid, Path: p.spec.Path, Started: started})
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (p *Process) writePidFile(pid int) error {
 	return os.WriteFile(p.pidFile(), content, 0o644)
 }
 
-// reap kills what the folder's pid files name and is still alive.
+// reap kills the processes in the folder's pid files that are still alive.
 func (s *Supervisor) reap() error {
 	files, err := filepath.Glob(filepath.Join(s.dir, "run", "*.pid"))
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Supervisor) reap() error {
 			return err
 		}
 		var id identity
-		// A file that was cut off names nobody: its process died with the supervisor.
+		// An incomplete file is ignored: its process died with the supervisor.
 		if json.Unmarshal(content, &id) == nil && id.alive() {
 			if err := id.kill(); err != nil {
 				return err
@@ -61,7 +61,7 @@ func (s *Supervisor) reap() error {
 	return nil
 }
 
-// alive tells whether the pid still is that program, started at that moment.
+// alive reports whether the pid still belongs to the program that started at that moment.
 func (id identity) alive() bool {
 	started, ok := startedAt(id.PID)
 	if !ok || started != id.Started {
@@ -79,7 +79,7 @@ func (id identity) kill() error {
 	if err := syscall.Kill(id.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill leftover process %d (%s): %w", id.PID, id.Path, err)
 	}
-	err := wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, grace, true,
+	err := wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, stopGrace, true,
 		func(context.Context) (bool, error) { return !id.alive(), nil })
 	if err != nil {
 		return fmt.Errorf("leftover process %d (%s) does not die: %w", id.PID, id.Path, err)
@@ -87,13 +87,13 @@ func (id identity) kill() error {
 	return nil
 }
 
-// startedAt reads when a live process began; a zombie counts as dead.
+// startedAt returns the start time of a live process. A zombie counts as dead.
 func startedAt(pid int) (ticks uint64, ok bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, false
 	}
-	// The second field, the name in parentheses, may itself hold spaces and parentheses.
+	// The second field, the name in parentheses, may itself contain spaces and parentheses.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const state, startTime = 0, 19 // fields 3 and 22 of proc_pid_stat(5)
 	if len(fields) <= startTime || fields[state] == "Z" || fields[state] == "X" {

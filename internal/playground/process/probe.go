@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Answers probes an HTTP endpoint for 200.
+// Answers returns a probe that succeeds when an HTTP endpoint answers 200.
 func Answers(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Layer orders the end: a process stops before those of the layers below it.
+// Layer orders the shutdown: a process stops before the processes of lower layers.
 type Layer int
 
 // Layers, from the bottom up.
@@ -27,7 +27,7 @@ const (
 	Workload
 )
 
-// Spec says what to run.
+// Spec describes a program to run.
 type Spec struct {
 	// Name is unique in a supervisor; the log is logs/<Name>.log.
 	Name string
@@ -36,21 +36,21 @@ type Spec struct {
 	Args []string
 	// Env is added to the few variables that every process gets.
 	Env []string
-	// Dir is the working directory; empty means the supervisor's folder.
+	// Dir is the working directory. Default: the supervisor's folder.
 	Dir string
 	// Layer decides when the process is stopped.
 	Layer Layer
-	// Restart starts the program again when it ends by itself.
+	// Restart restarts the program when it ends by itself.
 	Restart bool
-	// Backoff is the longest pause before it is started again. Default: 5 s.
+	// Backoff is the longest pause before a restart. Default: 5 s.
 	Backoff time.Duration
 }
 
 const (
-	grace        = 5 * time.Second // from SIGTERM to SIGKILL
-	firstBackoff = 200 * time.Millisecond
-	lastBackoff  = 5 * time.Second // unless the Spec says otherwise
-	// steady is how long a program must run to be taken for healthy again.
+	stopGrace      = 5 * time.Second // from SIGTERM to SIGKILL
+	firstBackoff   = 200 * time.Millisecond
+	defaultBackoff = 5 * time.Second // default of Spec.Backoff
+	// steady is how long a program must run before its next restart is immediate again.
 	steady   = 10 * time.Second
 	logLimit = 16 << 20
 )
@@ -60,29 +60,29 @@ type Process struct {
 	supervisor *Supervisor
 	spec       Spec
 
-	change sync.Mutex // serialises starts and ends
+	change sync.Mutex // serializes starts and stops
 
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the following fields
 	life *life
 	cmd  *exec.Cmd
 }
 
-// life lasts from a start to the end that nothing restarts.
+// life is the time from a start to an end without a restart.
 type life struct {
 	end  context.CancelFunc
 	done chan struct{}
-	err  error // why the program ended; read it after done
+	err  error // why the program ended; set once done is closed
 }
 
-// Name is the name of the process in its supervisor.
+// Name returns the name of the process in its supervisor.
 func (p *Process) Name() string { return p.spec.Name }
 
-// Log is the file with everything the program has written.
+// Log returns the file with the program's output.
 func (p *Process) Log() string {
 	return filepath.Join(p.supervisor.dir, "logs", p.spec.Name+".log")
 }
 
-// Pid is the process ID of the running program, 0 if none runs.
+// Pid returns the process ID of the running program, 0 if none runs.
 func (p *Process) Pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *Process) Pid() int {
 	return p.cmd.Process.Pid
 }
 
-// Alive tells whether the process runs or is about to be restarted.
+// Alive reports whether the process runs or is about to be restarted.
 func (p *Process) Alive() bool {
 	select {
 	case <-p.Done():
@@ -102,7 +102,7 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// Done is closed when the process has ended and will not be restarted by itself.
+// Done returns a channel that is closed when the process has ended and will not be restarted.
 func (p *Process) Done() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *Process) Start() error {
 	if p.Alive() {
 		return fmt.Errorf("process %q is running already", p.spec.Name)
 	}
-	cmd, err := p.launch()
+	cmd, err := p.startProgram()
 	if err != nil {
 		return err
 	}
@@ -130,23 +130,23 @@ func (p *Process) Start() error {
 	p.mu.Lock()
 	p.life = l
 	p.mu.Unlock()
-	go p.keep(ctx, l, cmd)
+	go p.keepRunning(ctx, l, cmd)
 	return nil
 }
 
-// Stop asks the program to end and kills it if it does not within 5 s.
-func (p *Process) Stop() { p.finish(syscall.SIGTERM) }
+// Stop asks the program to end, and kills it if it has not ended after 5 s.
+func (p *Process) Stop() { p.stopWith(syscall.SIGTERM) }
 
-// Kill ends the program at once, as a crash would. It stays dead until Start.
-func (p *Process) Kill() { p.finish(syscall.SIGKILL) }
+// Kill ends the program at once, like a crash. It stays dead until Start.
+func (p *Process) Kill() { p.stopWith(syscall.SIGKILL) }
 
-// Restart is Stop and Start.
+// Restart stops and starts the program.
 func (p *Process) Restart() error {
 	p.Stop()
 	return p.Start()
 }
 
-func (p *Process) finish(sig syscall.Signal) {
+func (p *Process) stopWith(sig syscall.Signal) {
 	p.change.Lock()
 	defer p.change.Unlock()
 	p.mu.Lock()
@@ -157,7 +157,7 @@ func (p *Process) finish(sig syscall.Signal) {
 	}
 	l.end()
 	p.signal(sig)
-	timer := p.supervisor.clock.NewTimer(grace)
+	timer := p.supervisor.clock.NewTimer(stopGrace)
 	defer timer.Stop()
 	select {
 	case <-l.done:
@@ -167,20 +167,20 @@ func (p *Process) finish(sig syscall.Signal) {
 	}
 }
 
-// signal reaches the running program, if any: the handle cannot hit another
-// process that was given the same pid.
+// signal sends a signal to the running program, if there is one. The process handle cannot reach a later process with
+// the same pid.
 func (p *Process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd != nil {
-		_ = p.cmd.Process.Signal(sig) // it may just have ended, which is what was wanted
+		_ = p.cmd.Process.Signal(sig) // it may just have ended
 	}
 }
 
-// keep waits for the program and, if so asked, starts it again.
-func (p *Process) keep(ctx context.Context, l *life, cmd *exec.Cmd) {
+// keepRunning waits for the program to end, and restarts it if the Spec says so.
+func (p *Process) keepRunning(ctx context.Context, l *life, cmd *exec.Cmd) {
 	defer close(l.done)
-	longest := cmp.Or(p.spec.Backoff, lastBackoff)
+	longest := cmp.Or(p.spec.Backoff, defaultBackoff)
 	backoff := min(firstBackoff, longest)
 	for {
 		begun := p.supervisor.clock.Now()
@@ -192,9 +192,9 @@ func (p *Process) keep(ctx context.Context, l *life, cmd *exec.Cmd) {
 			if !p.spec.Restart || !p.pause(ctx, backoff) {
 				return
 			}
-			cmd, l.err = p.launch()
+			cmd, l.err = p.startProgram()
 		}
-		if ctx.Err() != nil { // the end was asked for while the program started
+		if ctx.Err() != nil { // the process was stopped while the program started
 			p.signal(syscall.SIGKILL)
 		}
 	}
@@ -205,7 +205,7 @@ func (p *Process) await(cmd *exec.Cmd) error {
 	p.mu.Lock()
 	p.cmd = nil
 	p.mu.Unlock()
-	_ = os.Remove(p.pidFile()) // a stale one is told apart from a live process
+	_ = os.Remove(p.pidFile()) // reap detects a stale file
 	return err
 }
 
@@ -220,7 +220,7 @@ func (p *Process) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (p *Process) launch() (*exec.Cmd, error) {
+func (p *Process) startProgram() (*exec.Cmd, error) {
 	log, err := p.openLog()
 	if err != nil {
 		return nil, err
@@ -232,10 +232,9 @@ func (p *Process) launch() (*exec.Cmd, error) {
 	if cmd.Dir == "" {
 		cmd.Dir = p.supervisor.dir
 	}
-	cmd.Env = append(environment(), p.spec.Env...)
+	cmd.Env = append(cleanEnvironment(), p.spec.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// A group of its own keeps the terminal's Ctrl-C away from the child: the
-	// supervisor stops it in order.
+	// A process group of its own keeps the terminal's Ctrl-C from the child: the supervisor stops it in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := p.supervisor.onForkThread(cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %q: %w", p.spec.Name, err)
@@ -250,7 +249,7 @@ func (p *Process) launch() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// openLog appends to the log, below a line with the command.
+// openLog opens the log for appending and writes a line with the command.
 func (p *Process) openLog() (*os.File, error) {
 	if info, err := os.Stat(p.Log()); err == nil && info.Size() > logLimit {
 		if err := os.Rename(p.Log(), p.Log()+".old"); err != nil {
@@ -267,9 +266,8 @@ func (p *Process) openLog() (*os.File, error) {
 	return log, nil
 }
 
-// environment leaves out what would lead a child to the user's own clusters or
-// through the user's proxy.
-func environment() []string {
+// cleanEnvironment returns the environment without variables that point to the user's own clusters or proxy.
+func cleanEnvironment() []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ", "GOMAXPROCS", "GOGC", "GOCOVERDIR"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -279,8 +277,8 @@ func environment() []string {
 	return env
 }
 
-// Await polls probe until it succeeds. It fails when the process ends for good
-// or ctx does, with the probe's last error and the end of the log.
+// Await polls probe until it succeeds. It fails when the process has ended for good or ctx ends, with the probe's
+// last error and the end of the log.
 func (p *Process) Await(ctx context.Context, probe func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -307,7 +305,7 @@ func (p *Process) Await(ctx context.Context, probe func(context.Context) error) 
 	return nil
 }
 
-// tail is the end of the log, for error messages.
+// tail returns the end of the log, for error messages.
 func (p *Process) tail() string {
 	const limit = 1500
 	content, err := os.ReadFile(p.Log())

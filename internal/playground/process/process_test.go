@@ -20,7 +20,7 @@ import (
 
 const parentVariable = "PROCESS_TEST_PARENT_OF"
 
-// TestMain lets the test binary also play a supervising parent, which a test kills.
+// TestMain lets the test binary also run as a supervising parent that a test kills.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentVariable); dir != "" {
 		playParent(dir)
@@ -133,7 +133,7 @@ func TestChildrenDieWithTheirKilledParent(t *testing.T) {
 	newSupervisor(t, dir) // the folder is free again
 }
 
-func TestNewSupervisorKillsLeftoversButNoStranger(t *testing.T) {
+func TestNewSupervisorKillsOnlyItsLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "run"), 0o755); err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestOneSupervisorHoldsAFolder(t *testing.T) {
 	newSupervisor(t, dir)
 }
 
-func TestStopGoesFromTheTopLayerDown(t *testing.T) {
+func TestStopEndsTheTopLayerFirst(t *testing.T) {
 	dir := t.TempDir()
 	s := newSupervisor(t, dir)
 	order := filepath.Join(dir, "order")
@@ -213,7 +213,7 @@ func TestStopGoesFromTheTopLayerDown(t *testing.T) {
 	}
 }
 
-func TestProcessesThatEndAreRestartedOnlyIfAsked(t *testing.T) {
+func TestProcessesAreRestartedOnlyIfTheSpecSaysSo(t *testing.T) {
 	s := newSupervisor(t, t.TempDir())
 	once := start(t, s, shell("once", "exit 3"))
 	again := shell("again", "echo turn; exit 3")
@@ -259,7 +259,7 @@ func TestKillAndStart(t *testing.T) {
 	}
 }
 
-func TestAwaitTellsWhyAProcessIsNotReady(t *testing.T) {
+func TestAwaitErrorShowsTheEndOfTheLog(t *testing.T) {
 	s := newSupervisor(t, t.TempDir())
 	notReady := errors.New("not ready")
 	tests := map[string]struct {
@@ -289,7 +289,7 @@ func TestAwaitTellsWhyAProcessIsNotReady(t *testing.T) {
 	}
 }
 
-func TestChildrenDoNotInheritTheUsersClusters(t *testing.T) {
+func TestChildrenDoNotInheritTheUsersKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/home/me/.kube/config")
 	s := newSupervisor(t, t.TempDir())
 	spec := shell("env", `echo "kubeconfig=$KUBECONFIG own=$OWN"`)

@@ -13,24 +13,23 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ErrInUse tells that somebody else holds a file, or a supervisor its folder.
+// ErrInUse means that another process holds a file or a supervisor's folder.
 var ErrInUse = errors.New("in use by another process")
 
-// Supervisor starts processes and stops them all in the end.
+// Supervisor starts processes and stops them all at the end.
 type Supervisor struct {
 	dir   string
 	clock clock.WithTicker
 	lock  *os.File
 	forks chan func()
 
-	mu        sync.Mutex // guards the following
+	mu        sync.Mutex // guards the following fields
 	closed    bool
 	processes []*Process // in the order of their first start
 }
 
-// NewSupervisor takes possession of a folder for logs and pid files, and kills
-// what a crashed supervisor of the same folder left running. The folder is held
-// until Stop or Kill.
+// NewSupervisor locks a folder for logs and pid files, and kills what a crashed supervisor of the same folder left
+// running. The folder is locked until Stop or Kill.
 func NewSupervisor(dir string) (*Supervisor, error) {
 	for _, sub := range []string{"logs", "run"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
@@ -45,12 +44,12 @@ func NewSupervisor(dir string) (*Supervisor, error) {
 	if err := s.reap(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	go s.fork()
+	go s.runForks()
 	return s, nil
 }
 
-// Hold locks a file until it is closed or this process ends, however it ends. It
-// fails with ErrInUse while another holder has it.
+// Hold locks a file until it is closed or this process ends, even by a crash. It returns ErrInUse while another
+// process has the lock.
 func Hold(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -65,17 +64,16 @@ func Hold(name string) (*os.File, error) {
 	return file, nil
 }
 
-// fork runs every fork on one thread of its own. The parent-death signal fires
-// when the forking *thread* ends, and Go ends threads as it likes; this one ends
-// with the loop, because it was never unlocked.
-func (s *Supervisor) fork() {
+// runForks executes every fork on one locked thread. The parent-death signal fires when the forking *thread* ends,
+// and Go ends idle threads at will. This thread ends with the loop, because it is never unlocked.
+func (s *Supervisor) runForks() {
 	runtime.LockOSThread()
 	for f := range s.forks {
 		f()
 	}
 }
 
-// onForkThread waits until f has run on the thread that all children belong to.
+// onForkThread runs f on the thread that forks all children, and waits for it.
 func (s *Supervisor) onForkThread(f func() error) error {
 	result := make(chan error, 1)
 	s.mu.Lock()
@@ -87,7 +85,7 @@ func (s *Supervisor) onForkThread(f func() error) error {
 	return <-result
 }
 
-// Start runs a program. A stopped process of the same name is replaced.
+// Start runs a program. It replaces a stopped process of the same name.
 func (s *Supervisor) Start(spec Spec) (*Process, error) {
 	if p, ok := s.Process(spec.Name); ok && p.Alive() {
 		return nil, fmt.Errorf("process %q is running already", spec.Name)
@@ -103,7 +101,7 @@ func (s *Supervisor) Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// Process finds a process that was started under that name.
+// Process returns the process that was started under a name.
 func (s *Supervisor) Process(name string) (*Process, bool) {
 	for _, p := range s.Processes() {
 		if p.spec.Name == name {
@@ -113,7 +111,7 @@ func (s *Supervisor) Process(name string) (*Process, bool) {
 	return nil, false
 }
 
-// Processes are all that were started, running or not.
+// Processes returns all processes that were started, running or not.
 func (s *Supervisor) Processes() []*Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +130,7 @@ func (s *Supervisor) Remove(name string) {
 	s.processes = slices.DeleteFunc(s.processes, func(q *Process) bool { return p == q })
 }
 
-// Stop ends all processes, the highest layer first, and lets go of the folder.
-// It is idempotent.
+// Stop ends all processes, the highest layer first, and unlocks the folder. It is idempotent.
 func (s *Supervisor) Stop() error {
 	byLayer := map[Layer][]*Process{}
 	for _, p := range s.Processes() {
@@ -149,7 +146,7 @@ func (s *Supervisor) Stop() error {
 	return s.close()
 }
 
-// Kill ends all processes at once with SIGKILL. It is for state that is thrown away.
+// Kill ends all processes at once with SIGKILL. Use it only if their state will be deleted.
 func (s *Supervisor) Kill() error {
 	var wg sync.WaitGroup
 	for _, p := range s.Processes() {

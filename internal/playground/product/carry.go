@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// issuing is how long a certificate may take on a busy machine.
-const issuing = 60 * time.Second
+// issueTimeout is how long a certificate may take on a busy machine.
+const issueTimeout = 60 * time.Second
 
-// Carry brings the certificate that cert-manager issued to a cluster that does not
-// enrol into that cluster, as its administrator would.
+// Carry copies the certificate of a cluster that does not enrol from the broker's cluster into that cluster, as its
+// administrator would.
 func (p *Product) Carry(ctx context.Context, clusterID string) error {
-	m, err := p.member(clusterID)
+	m, err := p.memberOf(clusterID)
 	if err != nil {
 		return err
 	}
@@ -55,13 +55,13 @@ func (p *Product) Carry(ctx context.Context, clusterID string) error {
 	}
 }
 
-// awaitSecret waits until a Secret in the broker's cluster holds a certificate that is
-// valid: cert-manager may have to renew it after the playground was down.
+// awaitSecret waits until a Secret in the broker's cluster holds a valid certificate. cert-manager may have to renew
+// it after a downtime of the playground.
 func (p *Product) awaitSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, issuing, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, issueTimeout, true, func(ctx context.Context) (bool, error) {
 		err := p.broker.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, secret)
-		return err == nil && valid(secret) && len(secret.Data["ca.crt"]) > 0, client.IgnoreNotFound(err)
+		return err == nil && isValid(secret) && len(secret.Data["ca.crt"]) > 0, client.IgnoreNotFound(err)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("waiting for Secret %q in the broker's cluster: %w", name, err)

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// credentials are the values of a member's agent, with which it gets its certificate.
-func (p *Product) credentials(ctx context.Context, m Member) (map[string]any, error) {
+// credentialValues returns the values for a member's agent that let it obtain a certificate.
+func (p *Product) credentialValues(ctx context.Context, m Member) (map[string]any, error) {
 	values := agentValues(m)
 	if m.Carried {
 		url, err := p.URL()
@@ -26,12 +26,12 @@ func (p *Product) credentials(ctx context.Context, m Member) (map[string]any, er
 		values["identity"] = map[string]any{"existingSecret": Carried}
 		return values, p.Carry(ctx, m.Name())
 	}
-	enrolled, err := enrolled(ctx, m)
+	enrolled, err := isEnrolled(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	if enrolled {
-		// A token is of use once; the others of its values stay as they were.
+		// A token can be used once. Reuse the enrolment values of the last installation.
 		last, err := p.releases[m.Name()].Values()
 		values["enrolment"] = last["enrolment"]
 		return values, err
@@ -40,9 +40,9 @@ func (p *Product) credentials(ctx context.Context, m Member) (map[string]any, er
 	return values, err
 }
 
-// enrolled tells whether a member's agent has a certificate that it can renew. One
-// that expired while the playground was down is of no use any more.
-func enrolled(ctx context.Context, m Member) (bool, error) {
+// isEnrolled reports whether a member's agent has a certificate that it can renew. One that expired while the
+// playground was down cannot be renewed.
+func isEnrolled(ctx context.Context, m Member) (bool, error) {
 	c, err := client.New(m.RESTConfig(), client.Options{})
 	if err != nil {
 		return false, err
@@ -52,17 +52,16 @@ func enrolled(ctx context.Context, m Member) (bool, error) {
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
-	return err == nil && valid(secret), err
+	return err == nil && isValid(secret), err
 }
 
-// valid tells whether a Secret holds a certificate that has not expired.
-func valid(secret *corev1.Secret) bool {
+// isValid reports whether a Secret holds a certificate that has not expired.
+func isValid(secret *corev1.Secret) bool {
 	certificates, err := cert.ParseCertsPEM(secret.Data[corev1.TLSCertKey])
 	return err == nil && time.Now().Before(certificates[0].NotAfter)
 }
 
-// Enrol runs "broker enrol" in a pod of the broker, and returns the values for the
-// agent's chart that it prints.
+// Enrol runs "broker enrol" in a pod of the broker and returns the values that it prints for the agent's chart.
 func (p *Product) Enrol(ctx context.Context, clusterID string) (map[string]any, error) {
 	pods := p.Pods(brokerName)
 	if len(pods) == 0 {

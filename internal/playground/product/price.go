@@ -14,16 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Price is what a member asks for its capacity.
+// Price is the price of a member's capacity.
 type Price struct {
 	CPU, Memory, GPU, Currency string
 }
 
-// advertising is how long an agent may take to advertise on a busy machine.
-const advertising = 60 * time.Second
+// advertiseTimeout is how long an agent may take to advertise on a busy machine.
+const advertiseTimeout = 60 * time.Second
 
-// setPrice writes the cluster's prices where its operator would: into the
-// Advertisement, which the agent makes.
+// setPrice writes the prices where the cluster's operator would: into the Advertisement that the agent has created.
 func setPrice(ctx context.Context, m Member) error {
 	cost := map[string]any{"cpuCost": m.Price.CPU, "memoryCost": m.Price.Memory, "currency": m.Price.Currency}
 	if m.Price.GPU != "" {
@@ -39,7 +38,7 @@ func setPrice(ctx context.Context, m Member) error {
 	}
 	advertisement := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cluster-advertisement"}}
 	advertisement.SetGroupVersionKind(schema.GroupVersionKind{Group: "liqo.io", Version: "v1alpha1", Kind: "Advertisement"})
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, advertising, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, advertiseTimeout, true, func(ctx context.Context) (bool, error) {
 		err := cl.Patch(ctx, advertisement, client.RawPatch(types.MergePatchType, patch))
 		return err == nil, client.IgnoreNotFound(err)
 	})
@@ -51,7 +50,7 @@ func (p *Product) awaitPriced(ctx context.Context, clusterID string) error {
 	advertisements.SetGroupVersionKind(schema.GroupVersionKind{
 		Group: "broker.fluidos.eu", Version: "v1alpha1", Kind: "ClusterAdvertisementList",
 	})
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, advertising, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, advertiseTimeout, true, func(ctx context.Context) (bool, error) {
 		if err := p.broker.List(ctx, advertisements, client.InNamespace(Namespace)); err != nil {
 			return false, err
 		}

@@ -1,5 +1,5 @@
-// Package product installs the broker and the agents in the playground's clusters from
-// their own charts, with certificates that cert-manager issues.
+// Package product installs the broker and the agents in the playground's clusters, from their own charts and with
+// certificates from cert-manager.
 package product
 
 import (
@@ -22,10 +22,10 @@ import (
 // Namespace of broker and agents in their clusters.
 const Namespace = "liqo-resource-broker"
 
-// AgentUser is whom the API server of a member takes its agent for.
+// AgentUser is the agent's user name at the API server of its member.
 const AgentUser = "system:serviceaccount:" + Namespace + ":" + agentName
 
-// Names that the objects of the releases begin with.
+// Prefixes of the names of the releases' objects.
 const (
 	brokerName = "broker"
 	agentName  = "agent"
@@ -39,8 +39,7 @@ type Member struct {
 	*controlplane.ControlPlane
 	Region, Zone string
 	Price        Price
-	// Carried tells that the cluster does not enrol: its administrator carries the
-	// certificate there.
+	// Carried is true for a cluster that does not enrol: its administrator copies the certificate there.
 	Carried bool
 }
 
@@ -49,8 +48,7 @@ type Options struct {
 	Broker   *controlplane.ControlPlane
 	Members  []Member
 	Binaries Binaries
-	// Backoff is the longest pause before a process that crashed is started again;
-	// 5 s if zero.
+	// Backoff is the longest pause before a crashed process is restarted; 5 s if zero.
 	Backoff time.Duration
 }
 
@@ -58,13 +56,13 @@ type Options struct {
 type Product struct {
 	options Options
 	broker  client.Client
-	// releases by cluster: that of the broker ("broker") and the agents (by cluster ID).
+	// releases are keyed by cluster: "broker" for the broker, the cluster ID for an agent.
 	releases map[string]*release.Release
-	// values are those that the releases have now.
+	// values are the current values of the releases.
 	values map[string]map[string]any
 }
 
-// Start installs and runs broker and agents, and returns when all are ready.
+// Start installs and runs broker and agents. It returns when all are ready.
 func Start(ctx context.Context, o Options) (*Product, error) {
 	p := &Product{options: o, releases: map[string]*release.Release{}, values: map[string]map[string]any{}}
 	var err error
@@ -73,7 +71,7 @@ func Start(ctx context.Context, o Options) (*Product, error) {
 	}
 	p.releases[brokerName], err = release.New(release.Options{
 		Cluster: o.Broker, Chart: charts.Broker(), Name: brokerName, Namespace: Namespace, Backoff: o.Backoff,
-		Programs: programs(o.Binaries.Broker),
+		Programs: programsOf(o.Binaries.Broker),
 	})
 	if err != nil {
 		return nil, err
@@ -81,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Product, error) {
 	for _, m := range o.Members {
 		p.releases[m.Name()], err = release.New(release.Options{
 			Cluster: m.ControlPlane, Chart: charts.Agent(), Name: agentName, Namespace: Namespace, Backoff: o.Backoff,
-			Programs: programs(o.Binaries.Agent),
+			Programs: programsOf(o.Binaries.Agent),
 		})
 		if err != nil {
 			return nil, err
@@ -90,9 +88,9 @@ func Start(ctx context.Context, o Options) (*Product, error) {
 	return p, p.Install(ctx)
 }
 
-// programs stand in for the image of broker or agent, in its Deployment, its hooks and
-// its test.
-func programs(path string) map[string]release.Program {
+// programsOf returns the programs that replace the image of broker or agent, in its Deployment, its hooks and its
+// test.
+func programsOf(path string) map[string]release.Program {
 	out := map[string]release.Program{}
 	for _, container := range []string{"broker", "agent", "check", "configure", "uninstall"} {
 		out[container] = release.Program{Path: path}
@@ -100,7 +98,7 @@ func programs(path string) map[string]release.Program {
 	return out
 }
 
-// Install installs what is not installed, and returns when all of it is ready.
+// Install installs the releases that are missing. It returns when all are ready.
 func (p *Product) Install(ctx context.Context) error {
 	values, err := p.brokerValues()
 	if err != nil {
@@ -113,7 +111,7 @@ func (p *Product) Install(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, m := range p.options.Members {
 		group.Go(func() error {
-			values, err := p.credentials(ctx, m)
+			values, err := p.credentialValues(ctx, m)
 			if err != nil {
 				return err
 			}
@@ -140,22 +138,22 @@ func (p *Product) advertise(ctx context.Context, m Member) error {
 	return p.awaitPriced(ctx, m.Name())
 }
 
-// URL is where agents reach the broker.
+// URL returns the broker's address for agents.
 func (p *Product) URL() (string, error) { return p.brokerURL("rest") }
 
-// Release is that of the broker ("broker") or of a member's agent (by cluster ID).
+// Release returns the release of the broker ("broker") or of a member's agent (by cluster ID).
 func (p *Product) Release(name string) *release.Release { return p.releases[name] }
 
-// Values are a copy of the values that a release has, at the top.
+// Values returns a shallow copy of the values of a release.
 func (p *Product) Values(name string) map[string]any { return maps.Clone(p.values[name]) }
 
-// Upgrade applies a release with other values, and returns when all of it is ready.
+// Upgrade applies a release with other values. It returns when all of it is ready.
 func (p *Product) Upgrade(ctx context.Context, name string, values map[string]any) error {
 	p.values[name] = values
 	return p.releases[name].Apply(ctx, values)
 }
 
-// Pods of the broker ("broker") or of a member's agent (by cluster ID).
+// Pods returns the pods of the broker ("broker") or of a member's agent (by cluster ID).
 func (p *Product) Pods(name string) []*release.Pod {
 	r, ok := p.releases[name]
 	if !ok {
@@ -164,8 +162,7 @@ func (p *Product) Pods(name string) []*release.Pod {
 	return r.Pods("")
 }
 
-// Process of the first replica of the broker ("broker") or of a member's agent (by
-// cluster ID).
+// Process returns the process of the first replica of the broker ("broker") or of a member's agent (by cluster ID).
 func (p *Product) Process(name string) *process.Process {
 	pods := p.Pods(name)
 	if len(pods) == 0 {
@@ -174,9 +171,8 @@ func (p *Product) Process(name string) *process.Process {
 	return pods[0].Process()
 }
 
-// Restart replaces the pods of the broker ("broker") or of a member's agent (by cluster
-// ID) by some with another environment, one after the other, and returns when they are
-// ready.
+// Restart replaces the pods of the broker ("broker") or of a member's agent (by cluster ID) one after the other, with
+// env added to their environment. It returns when they are ready.
 func (p *Product) Restart(ctx context.Context, name string, env ...string) error {
 	pods := p.Pods(name)
 	if len(pods) == 0 {
@@ -190,8 +186,7 @@ func (p *Product) Restart(ctx context.Context, name string, env ...string) error
 	return nil
 }
 
-// Kubeconfig is the file with the rights that the broker ("broker") or a member's
-// agent (by cluster ID) runs with.
+// Kubeconfig returns the file with the credentials of the broker ("broker") or of a member's agent (by cluster ID).
 func (p *Product) Kubeconfig(name string) string {
 	pods := p.Pods(name)
 	if len(pods) == 0 {
@@ -200,8 +195,8 @@ func (p *Product) Kubeconfig(name string) string {
 	return pods[0].Kubeconfig()
 }
 
-// member finds a member by its cluster ID.
-func (p *Product) member(id string) (Member, error) {
+// memberOf returns the member with a cluster ID.
+func (p *Product) memberOf(id string) (Member, error) {
 	at := slices.IndexFunc(p.options.Members, func(m Member) bool { return m.Name() == id })
 	if at < 0 {
 		return Member{}, fmt.Errorf("the product has no member %q", id)

@@ -6,13 +6,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/release"
 )
 
-// trustDomain of the agents' certificates.
+// trustDomain is the trust domain of the agents' certificates.
 const trustDomain = "playground.local"
 
-// Carried is the Secret that an administrator brings to a cluster that does not enrol.
+// Carried is the name of the Secret that an administrator copies to a cluster that does not enrol.
 const Carried = "broker-credentials"
 
-// brokerValues are those of the broker's chart.
+// brokerValues returns the values of the broker's chart.
 func (p *Product) brokerValues() (map[string]any, error) {
 	rest, err := p.brokerURL("rest")
 	if err != nil {
@@ -37,14 +37,14 @@ func (p *Product) brokerValues() (map[string]any, error) {
 	}, nil
 }
 
-// brokerURL is where a port of the broker's Service is reached.
+// brokerURL returns the address of a port of the broker's Service.
 func (p *Product) brokerURL(port string) (string, error) {
 	number, err := release.ServicePort(p.options.Broker, brokerName, brokerName, port)
 	return fmt.Sprintf("https://127.0.0.1:%d", number), err
 }
 
-// agentValues are those of the agent's chart in a member, without its credentials. Liqo
-// there tells the agent where the cluster's API server is.
+// agentValues returns the values of the agent's chart in a member, without credentials. The agent reads the address
+// of the cluster's API server from Liqo.
 func agentValues(m Member) map[string]any {
 	return map[string]any{
 		"fullnameOverride": agentName,

@@ -1,4 +1,4 @@
-// Package progress tells people what a long operation is doing and how far it is.
+// Package progress shows the steps of a long operation.
 package progress
 
 import (
@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Reporter is told about the steps of an operation. It is safe for concurrent use.
+// Reporter receives the steps of an operation. It is safe for concurrent use.
 type Reporter interface {
 	// Plan announces that n more steps will follow.
 	Plan(n int)
@@ -38,13 +38,12 @@ func (Func) Plan(int) {}
 // Begin implements Reporter.
 func (f Func) Begin(step string) func() { return func() { f(step) } }
 
-// Printer writes one line for each finished step and, where a step takes
-// long, says what is still going on.
+// Printer writes one line for each finished step. For long steps it shows what is still running.
 type Printer struct {
 	clock   clock.WithTicker
 	started time.Time
 
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the following fields
 	out     io.Writer
 	live    bool
 	planned int
@@ -59,8 +58,8 @@ type activity struct {
 
 var _ Reporter = (*Printer)(nil)
 
-// NewPrinter writes to out. On a terminal, live, the running steps stand in a
-// last line that is rewritten; elsewhere they are repeated every 15 s.
+// NewPrinter returns a Printer that writes to out. On a terminal (live) it rewrites the last line with the running
+// steps. Elsewhere it repeats them every 15 s.
 func NewPrinter(out io.Writer, live bool, c clock.WithTicker) *Printer {
 	return &Printer{out: out, live: live, clock: c, started: c.Now()}
 }
@@ -150,10 +149,10 @@ func (p *Printer) clear() {
 	}
 }
 
-// total never shows fewer steps than were begun, should a caller plan too few.
+// total returns the number of steps, at least those begun: a caller may plan too few.
 func (p *Printer) total() int { return max(p.planned, p.done+len(p.active)) }
 
 func (p *Printer) elapsed() float64 { return p.clock.Since(p.started).Seconds() }
 
-// printf drops write errors: progress that nobody can read must not stop the work.
+// printf ignores write errors: unreadable progress must not stop the work.
 func (p *Printer) printf(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format, args...) }

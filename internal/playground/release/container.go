@@ -12,25 +12,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// surroundings are what a container finds when it starts.
+// surroundings are the environment that a container starts in.
 type surroundings struct {
 	pod       string
 	namespace string
 	spec      *corev1.PodSpec
-	// ports are the loopback ports of the container's ports, by number.
+	// ports maps the container's ports to their loopback ports.
 	ports map[int32]int
-	// folders of the pod's volumes, by name.
+	// folders are the folders of the pod's volumes, by name.
 	folders map[string]string
-	// services of the namespace: their loopback ports, by name and number.
+	// services are the loopback ports of the namespace's Services, by name and port number.
 	services map[string]map[int32]int
-	// value reads a key of a Secret or ConfigMap; false if there is none.
+	// value returns a key of a Secret or ConfigMap, and false if there is none.
 	value func(kind, name, key string) (string, bool)
 }
 
-// address is where a pod is found; there is one network, this machine.
+// address is the address of every pod: all run on this machine.
 const address = "127.0.0.1"
 
-// environment of a container in the order of the manifest.
+// environment returns the environment of a container, in the order of the manifest and as a map.
 func (s surroundings) environment(c *corev1.Container) ([]string, map[string]string, error) {
 	known := map[string]string{}
 	var env []string
@@ -45,7 +45,7 @@ func (s surroundings) environment(c *corev1.Container) ([]string, map[string]str
 		}
 	}
 	if len(c.EnvFrom) > 0 {
-		return nil, nil, fmt.Errorf("container %q takes its environment from whole objects, which is not done here", c.Name)
+		return nil, nil, fmt.Errorf("container %q takes its environment from whole objects, which is not supported", c.Name)
 	}
 	return env, known, nil
 }
@@ -54,7 +54,7 @@ func (s surroundings) variable(e corev1.EnvVar, known map[string]string) (value 
 	from := e.ValueFrom
 	switch {
 	case from == nil:
-		return s.located(expand(e.Value, known)), true, nil
+		return s.localPath(expandVariables(e.Value, known)), true, nil
 	case from.FieldRef != nil:
 		value, err = s.field(from.FieldRef.FieldPath)
 		return value, true, err
@@ -65,7 +65,7 @@ func (s surroundings) variable(e corev1.EnvVar, known map[string]string) (value 
 		ref := from.ConfigMapKeyRef
 		return s.key("ConfigMap", ref.Name, ref.Key, ref.Optional)
 	default:
-		return "", false, fmt.Errorf("its source is of a kind that is not known here")
+		return "", false, fmt.Errorf("its source has an unknown kind")
 	}
 }
 
@@ -88,15 +88,15 @@ func (s surroundings) field(name string) (string, error) {
 	case "spec.serviceAccountName":
 		return s.spec.ServiceAccountName, nil
 	default:
-		return "", fmt.Errorf("field %q of a pod is not known here", name)
+		return "", fmt.Errorf("field %q of a pod is not supported", name)
 	}
 }
 
-// variables finds a variable in an argument: $(NAME), or $$(NAME) for the text itself.
+// variables matches a variable in an argument, $(NAME), or an escaped one, $$(NAME).
 var variables = regexp.MustCompile(`\$?\$\([A-Za-z_][A-Za-z0-9_.-]*\)`)
 
-// expand fills variables as a kubelet does: unknown ones stay as they are.
-func expand(text string, known map[string]string) string {
+// expandVariables replaces variables like a kubelet: unknown ones stay unchanged.
+func expandVariables(text string, known map[string]string) string {
 	return variables.ReplaceAllStringFunc(text, func(found string) string {
 		if strings.HasPrefix(found, "$$") {
 			return found[1:]
@@ -108,11 +108,11 @@ func expand(text string, known map[string]string) string {
 	})
 }
 
-// arguments of a container, with its addresses and folders.
+// arguments returns the arguments of a container, with local addresses and folders.
 func (s surroundings) arguments(c *corev1.Container, known map[string]string) ([]string, error) {
 	var args []string
 	for _, arg := range slices.Concat(c.Command, c.Args) {
-		located, err := s.listening(s.routed(s.located(expand(arg, known))))
+		located, err := s.localListener(s.localAddresses(s.localPath(expandVariables(arg, known))))
 		if err != nil {
 			return nil, fmt.Errorf("container %q: %w", c.Name, err)
 		}
@@ -121,9 +121,8 @@ func (s surroundings) arguments(c *corev1.Container, known map[string]string) ([
 	return args, nil
 }
 
-// located replaces the path of a mounted volume by its folder, as a whole or after
-// an equals sign.
-func (s surroundings) located(text string) string {
+// localPath replaces the path of a mounted volume by its folder. The path may stand alone or after an equals sign.
+func (s surroundings) localPath(text string) string {
 	flag, value, isFlag := strings.Cut(text, "=")
 	if !isFlag {
 		flag, value = "", text
@@ -143,11 +142,11 @@ func (s surroundings) located(text string) string {
 	return text
 }
 
-// inCluster finds the address of a Service by its name in the cluster.
+// inCluster matches the cluster address of a Service.
 var inCluster = regexp.MustCompile(`([a-z0-9-]+)\.([a-z0-9-]+)\.svc(?:\.cluster\.local)?:(\d+)`)
 
-// routed replaces addresses of the namespace's Services by theirs on this machine.
-func (s surroundings) routed(arg string) string {
+// localAddresses replaces addresses of the namespace's Services by their loopback addresses.
+func (s surroundings) localAddresses(arg string) string {
 	return inCluster.ReplaceAllStringFunc(arg, func(found string) string {
 		match := inCluster.FindStringSubmatch(found)
 		number, err := strconv.ParseInt(match[3], 10, 32)
@@ -161,11 +160,11 @@ func (s surroundings) routed(arg string) string {
 	})
 }
 
-// listens finds an address to listen on in an argument: every address of a port
-// (":8443"), or a port by number (--secure-port=10250).
+// listens matches an argument with an address to listen on: a port on every address (":8443"), or a port number
+// (--secure-port=10250).
 var listens = regexp.MustCompile(`^(--[a-z-]+=)(?:(?:0\.0\.0\.0|\[::\])?:(\d+)|(\d+))$`)
 
-func (s surroundings) listening(arg string) (string, error) {
+func (s surroundings) localListener(arg string) (string, error) {
 	match := listens.FindStringSubmatch(arg)
 	if match == nil || match[3] != "" && !strings.HasSuffix(match[1], "-port=") {
 		return arg, nil

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// inside are the surroundings of a container with two volumes and two ports.
+// inside returns the surroundings of a container with two volumes and two ports.
 func inside(c corev1.Container) surroundings {
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "tls", MountPath: "/etc/broker/tls"}, {Name: "scratch", MountPath: "/tmp"}}
 	return surroundings{
@@ -27,24 +27,24 @@ func TestArguments(t *testing.T) {
 	tests := map[string]struct {
 		arg, want, problem string
 	}{
-		"a variable":                            {arg: "--namespace=$(POD_NAMESPACE)", want: "--namespace=ns"},
-		"an unknown variable":                   {arg: "--token=$(NOWHERE)", want: "--token=$(NOWHERE)"},
-		"a variable that is meant as text":      {arg: "$$(POD_NAMESPACE)", want: "$(POD_NAMESPACE)"},
-		"an address of all interfaces":          {arg: "--bind-address=:8443", want: "--bind-address=127.0.0.1:20001"},
-		"the same in full":                      {arg: "--bind-address=0.0.0.0:8443", want: "--bind-address=127.0.0.1:20001"},
-		"the same in IPv6":                      {arg: "--bind-address=[::]:8443", want: "--bind-address=127.0.0.1:20001"},
-		"an address that is another's":          {arg: "--broker-url=https://broker:8443", want: "--broker-url=https://broker:8443"},
-		"an address of a Service":               {arg: "--url=https://broker.ns.svc:8443", want: "--url=https://127.0.0.1:20003"},
-		"that of another namespace":             {arg: "--url=https://broker.other.svc:8443", want: "--url=https://broker.other.svc:8443"},
-		"that of a port it does not have":       {arg: "--url=https://broker.ns.svc:8444", want: "--url=https://broker.ns.svc:8444"},
-		"an address of no declared port":        {arg: "--bind-address=:8444", problem: "declares no port 8444"},
-		"an address that is off":                {arg: "--metrics-bind-address=0", want: "--metrics-bind-address=0"},
-		"a port by number":                      {arg: "--secure-port=10250", want: "--secure-port=20002"},
-		"a number that is no port":              {arg: "--workers=10250", want: "--workers=10250"},
-		"the folder of a volume":                {arg: "--cert-path=/etc/broker/tls", want: "--cert-path=/state/tls"},
-		"a file of a volume":                    {arg: "--cert=/etc/broker/tls/tls.crt", want: "--cert=/state/tls/tls.crt"},
-		"a folder whose name only begins alike": {arg: "--cert-path=/etc/broker/tls-old", want: "--cert-path=/etc/broker/tls-old"},
-		"a path that stands alone":              {arg: "/tmp", want: "/state/scratch"},
+		"a variable":                                 {arg: "--namespace=$(POD_NAMESPACE)", want: "--namespace=ns"},
+		"an unknown variable":                        {arg: "--token=$(NOWHERE)", want: "--token=$(NOWHERE)"},
+		"an escaped variable":                        {arg: "$$(POD_NAMESPACE)", want: "$(POD_NAMESPACE)"},
+		"an address of all interfaces":               {arg: "--bind-address=:8443", want: "--bind-address=127.0.0.1:20001"},
+		"0.0.0.0 as address":                         {arg: "--bind-address=0.0.0.0:8443", want: "--bind-address=127.0.0.1:20001"},
+		"all interfaces in IPv6":                     {arg: "--bind-address=[::]:8443", want: "--bind-address=127.0.0.1:20001"},
+		"a foreign address":                          {arg: "--broker-url=https://broker:8443", want: "--broker-url=https://broker:8443"},
+		"an address of a Service":                    {arg: "--url=https://broker.ns.svc:8443", want: "--url=https://127.0.0.1:20003"},
+		"a Service of another namespace":             {arg: "--url=https://broker.other.svc:8443", want: "--url=https://broker.other.svc:8443"},
+		"a port that the Service lacks":              {arg: "--url=https://broker.ns.svc:8444", want: "--url=https://broker.ns.svc:8444"},
+		"a port that the container does not declare": {arg: "--bind-address=:8444", problem: "declares no port 8444"},
+		"a disabled address":                         {arg: "--metrics-bind-address=0", want: "--metrics-bind-address=0"},
+		"a port number":                              {arg: "--secure-port=10250", want: "--secure-port=20002"},
+		"a number that is not a port":                {arg: "--workers=10250", want: "--workers=10250"},
+		"the folder of a volume":                     {arg: "--cert-path=/etc/broker/tls", want: "--cert-path=/state/tls"},
+		"a file of a volume":                         {arg: "--cert=/etc/broker/tls/tls.crt", want: "--cert=/state/tls/tls.crt"},
+		"a folder with the same prefix":              {arg: "--cert-path=/etc/broker/tls-old", want: "--cert-path=/etc/broker/tls-old"},
+		"a path that stands alone":                   {arg: "/tmp", want: "/state/scratch"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -84,15 +84,15 @@ func TestEnvironment(t *testing.T) {
 			},
 			want: []string{"NAME=broker-0", "NS=ns", "IP=127.0.0.1", "SA=account"},
 		},
-		"a variable of those before it": {
+		"a variable in a later one": {
 			env:  []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)2"}},
 			want: []string{"A=1", "B=12"},
 		},
-		"a path in a volume":             {env: []corev1.EnvVar{{Name: "DIR", Value: "/tmp/x"}}, want: []string{"DIR=/state/scratch/x"}},
-		"a key of a Secret":              {env: []corev1.EnvVar{{Name: "T", ValueFrom: secret("there", false)}}, want: []string{"T=s3cret"}},
-		"an optional one that is absent": {env: []corev1.EnvVar{{Name: "T", ValueFrom: secret("away", true)}}},
-		"a needed one that is absent":    {env: []corev1.EnvVar{{Name: "T", ValueFrom: secret("away", false)}}, problem: `Secret "away" has no key "token"`},
-		"a field that is not known":      {env: []corev1.EnvVar{{Name: "T", ValueFrom: field("spec.nodeName")}}, problem: `field "spec.nodeName"`},
+		"a path in a volume":     {env: []corev1.EnvVar{{Name: "DIR", Value: "/tmp/x"}}, want: []string{"DIR=/state/scratch/x"}},
+		"a key of a Secret":      {env: []corev1.EnvVar{{Name: "T", ValueFrom: secret("there", false)}}, want: []string{"T=s3cret"}},
+		"a missing optional key": {env: []corev1.EnvVar{{Name: "T", ValueFrom: secret("away", true)}}},
+		"a missing required key": {env: []corev1.EnvVar{{Name: "T", ValueFrom: secret("away", false)}}, problem: `Secret "away" has no key "token"`},
+		"an unknown field":       {env: []corev1.EnvVar{{Name: "T", ValueFrom: field("spec.nodeName")}}, problem: `field "spec.nodeName"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,16 +1,13 @@
-// Package release installs Helm charts in clusters that have no kubelet: what a chart
-// renders is applied as it is, and what it would run in pods runs as processes of this
-// machine.
+// Package release installs Helm charts in clusters without a kubelet. It applies the objects of a chart unchanged,
+// and runs the containers of its pods as local processes.
 //
-// A process gets what its pod would get: the arguments and the environment of the
-// chart, a token of its ServiceAccount and so the chart's rights, and its volumes as
-// folders that follow their Secrets and ConfigMaps as kubelets do, in one step. A
-// chart with a wrong flag, a missing right or a wrong volume fails here as it would
-// in a cluster.
+// A process gets what its pod would get: the arguments and the environment from the chart, a token of its
+// ServiceAccount and so its rights, and its volumes as folders. The folders follow their Secrets and ConfigMaps
+// atomically, as with a kubelet. A chart with a wrong flag, a missing right or a wrong volume fails as it would in a
+// real cluster.
 //
-// What differs: every container port is a loopback port of its own, an address in an
-// argument (":8443") is rewritten to it, and so are the paths of mounted volumes. A
-// Service is a listener on loopback that passes connections to the pods behind it;
-// one that a webhook configuration names becomes an ExternalName, since API servers
-// resolve those by themselves. Deployments, Jobs and pods are never applied.
+// There are differences. Every container port is a loopback port of its own; addresses to listen on (":8443") and
+// paths of mounted volumes in arguments are rewritten. A Service is a loopback listener that forwards connections to
+// its pods. If a webhook configuration refers to a Service, it becomes an ExternalName, because API servers resolve
+// such Services themselves. Deployments, Jobs and pods are never applied.
 package release

@@ -19,23 +19,22 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// backend is one port of a Service and what stands behind it.
+// backend is one port of a Service and the pods behind it.
 type backend struct {
 	service, port string
-	// deployment and target are the pods and their port.
+	// deployment is the Deployment of the pods, and target is their port.
 	deployment string
 	target     intstr.IntOrString
 }
 
-// ServicePort is the loopback port of a Service's port. It is known before the release
-// is, so that values can name it.
+// ServicePort returns the loopback port of a Service's port. It is known before the release is installed, so that
+// values can contain it.
 func ServicePort(c *controlplane.ControlPlane, release, service, port string) (int, error) {
 	return c.Port(release + "/" + service + "/" + port)
 }
 
-// expose listens for the Services of a chart, and leads webhook configurations to
-// them.
-func (r *Release) expose(chart *rendered) error {
+// exposeServices listens for the Services of a chart, and points webhook configurations to the listeners.
+func (r *Release) exposeServices(chart *rendered) error {
 	local := map[string]map[int32]int{}
 	for _, object := range chart.objects {
 		if object.GetKind() != "Service" || object.GroupVersionKind().Group != "" {
@@ -52,11 +51,10 @@ func (r *Release) expose(chart *rendered) error {
 		local[s.Name] = ports
 	}
 	r.ports = local
-	return lead(chart.objects, local)
+	return pointWebhooks(chart.objects, local)
 }
 
-// listen serves the ports of a Service, and returns its loopback ports by their
-// numbers.
+// listen serves the ports of a Service. It returns its loopback ports by port number.
 func (r *Release) listen(s *corev1.Service, deployments []appsv1.Deployment) (map[int32]int, error) {
 	ports := map[int32]int{}
 	for i := range deployments {
@@ -83,8 +81,8 @@ func (r *Release) listen(s *corev1.Service, deployments []appsv1.Deployment) (ma
 	return ports, nil
 }
 
-// connect adds a pod to the Services that select it, or takes it out. A Service that came or
-// went with an upgrade has no port of a pod from the other side of it.
+// connect adds a pod to the Services that select it, or removes it. During an upgrade, old pods may lack the port of
+// a new Service, and new pods that of an old one.
 func (r *Release) connect(p *Pod, joins bool) error {
 	c, _, err := p.container()
 	if err != nil {
@@ -94,7 +92,7 @@ func (r *Release) connect(p *Pod, joins bool) error {
 		if p.deployment != key.deployment {
 			continue
 		}
-		port, err := p.numbered(c, key.target)
+		port, err := p.portOf(c, key.target)
 		if _, exposed := r.ports[key.service]; err != nil && !(joins && exposed) {
 			continue
 		}
@@ -110,10 +108,9 @@ func (r *Release) connect(p *Pod, joins bool) error {
 	return nil
 }
 
-// lead changes the Services that webhooks name into names of this machine, and the
-// webhooks' ports into those that listen here. API servers resolve such a Service by
-// themselves, and check the certificate against the Service's own name.
-func lead(objects []manifest.Object, local map[string]map[int32]int) error {
+// pointWebhooks points the Services of webhooks, and the webhooks' ports, to the local listeners. API servers resolve
+// such Services themselves, and verify the certificate against the name of the Service.
+func pointWebhooks(objects []manifest.Object, local map[string]map[int32]int) error {
 	named := map[string]bool{}
 	for _, object := range objects {
 		if !isWebhooks(object) {
@@ -160,20 +157,20 @@ func leadOne(webhook map[string]any, local map[string]map[int32]int) (service st
 	}
 	number, ok := local[service][int32(port)]
 	if !ok {
-		return "", fmt.Errorf("webhook %q asks port %d of Service %q, behind which is no pod of the release", webhook["name"], port, service)
+		return "", fmt.Errorf("webhook %q uses port %d of Service %q, which has no pod of the release", webhook["name"], port, service)
 	}
 	return service, unstructured.SetNestedField(webhook, int64(number), "clientConfig", "service", "port")
 }
 
-// awaitInjected waits until the webhook configurations that cert-manager gives a CA
-// have it. Until then they refuse everything.
+// awaitInjected waits until cert-manager has written its CA into the webhook configurations. Until then they refuse
+// every request.
 func (r *Release) awaitInjected(ctx context.Context, chart *rendered) error {
 	for _, object := range chart.objects {
 		if !isWebhooks(object) || !wantsCA(object) {
 			continue
 		}
 		now := object.DeepCopy()
-		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, waiting, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
 			if err := r.client.Get(ctx, client.ObjectKeyFromObject(object), now); err != nil {
 				return false, err
 			}
@@ -196,7 +193,7 @@ func wantsCA(object manifest.Object) bool {
 }
 
 func hasCA(object manifest.Object) bool {
-	webhooks, _, _ := unstructured.NestedSlice(object.Object, "webhooks") // absent ones have no CA
+	webhooks, _, _ := unstructured.NestedSlice(object.Object, "webhooks") // absent webhooks have no CA
 	for _, w := range webhooks {
 		bundle, _, _ := unstructured.NestedString(w.(map[string]any), "clientConfig", "caBundle")
 		if bundle == "" {

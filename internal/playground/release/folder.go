@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// current is the link to the files as they are now. A file of the volume is a link
-// through it, so that one rename replaces all of them, as a kubelet does it: a
-// program never reads a certificate of one issue and a key of another.
+// current is a link to the folder with the current files. Each file of the volume is a link through it, so one rename
+// replaces all files at once, as with a kubelet. A program never reads the certificate of one issue and the key of
+// another.
 const current = "..data"
 
-// replaceFiles makes files the content of a folder.
+// replaceFiles replaces the content of a folder.
 func replaceFiles(folder string, files contents) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -28,7 +28,7 @@ func replaceFiles(folder string, files contents) error {
 	}
 	for name, content := range files {
 		if strings.ContainsRune(name, filepath.Separator) {
-			return fmt.Errorf("file %q of a volume lies in a folder, which is not done here", name)
+			return fmt.Errorf("file %q of a volume lies in a folder, which is not supported", name)
 		}
 		if err := os.WriteFile(filepath.Join(fresh, name), content, 0o600); err != nil {
 			return err
@@ -38,7 +38,7 @@ func replaceFiles(folder string, files contents) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := link(folder, filepath.Base(fresh), current); err != nil {
+	if err := replaceLink(folder, filepath.Base(fresh), current); err != nil {
 		return err
 	}
 	if err := linkFiles(folder, files); err != nil {
@@ -50,11 +50,10 @@ func replaceFiles(folder string, files contents) error {
 	return os.RemoveAll(filepath.Join(folder, former))
 }
 
-// linkFiles makes the links that programs read, and removes those of files that are
-// gone.
+// linkFiles creates the links that programs read, and removes those of deleted files.
 func linkFiles(folder string, files contents) error {
 	for name := range files {
-		if err := link(folder, filepath.Join(current, name), name); err != nil {
+		if err := replaceLink(folder, filepath.Join(current, name), name); err != nil {
 			return err
 		}
 	}
@@ -73,8 +72,8 @@ func linkFiles(folder string, files contents) error {
 	return nil
 }
 
-// link puts a link to target in place of what has its name.
-func link(folder, target, name string) error {
+// replaceLink makes name a link to target.
+func replaceLink(folder, target, name string) error {
 	if now, err := os.Readlink(filepath.Join(folder, name)); err == nil && now == target {
 		return nil
 	}

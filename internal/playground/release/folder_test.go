@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// visible are the files that a program sees in a folder.
+// visible returns the files that a program sees in a folder.
 func visible(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -54,12 +54,12 @@ func TestReplaceFiles(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
 		if generations, _ := filepath.Glob(filepath.Join(folder, "..[0-9]*")); len(generations) != 1 {
-			t.Errorf("%s: generations %q are left, want the last alone", step.name, generations)
+			t.Errorf("%s: generations %q are left, want only the last", step.name, generations)
 		}
 	}
 }
 
-func TestFilesThatDoNotChangeAreNotReplaced(t *testing.T) {
+func TestUnchangedFilesAreNotReplaced(t *testing.T) {
 	folder := t.TempDir()
 	files := contents{"tls.crt": []byte("1")}
 	for range 2 {
@@ -79,9 +79,8 @@ func TestFilesThatDoNotChangeAreNotReplaced(t *testing.T) {
 	}
 }
 
-// A certificate and its key are always of one issue, for whoever opens the folder once
-// and reads both.
-func TestAReaderNeverSeesHalfAReplacement(t *testing.T) {
+// A program that opens the folder once and reads both files always gets a certificate and a key of the same issue.
+func TestReaderSeesFilesOfOneGeneration(t *testing.T) {
 	folder := t.TempDir()
 	issue := func(n string) contents { return contents{"tls.crt": []byte(n), "tls.key": []byte(n)} }
 	if err := replaceFiles(folder, issue("0")); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// podOf reads the pod that an object is or makes; nil if it has none.
+// podOf returns a function that reads the pod in an object, nil if the object has no pod.
 func podOf(object manifest.Object) func(*corev1.PodSpec) error {
 	switch object.GetKind() {
 	case "Pod":

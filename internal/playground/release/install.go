@@ -22,9 +22,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// installed is what a release left in its cluster, kept in a file.
+// installed is the record of a release in its cluster, kept in a file.
 type installed struct {
-	// Digest of what was applied.
+	// Digest of the applied objects.
 	Digest  string
 	Values  map[string]any
 	Objects []reference
@@ -34,14 +34,14 @@ type installed struct {
 type reference struct {
 	schema.GroupVersionKind
 	Namespace, Name string
-	// Keep tells that the object outlives the release.
+	// Keep is true if the object outlives the release.
 	Keep bool
 }
 
 func (r *Release) file() string { return filepath.Join(r.dir, "installed.json") }
 
-// former is what the last Apply left; its Digest is empty if there was none.
-func (r *Release) former() (installed, error) {
+// previous returns the record of the last Apply. Its Digest is empty if there was none.
+func (r *Release) previous() (installed, error) {
 	var former installed
 	content, err := os.ReadFile(r.file())
 	if errors.Is(err, os.ErrNotExist) {
@@ -53,11 +53,10 @@ func (r *Release) former() (installed, error) {
 	return former, json.Unmarshal(content, &former)
 }
 
-// install applies what the chart renders, unless the very same is there, and deletes
-// what it rendered before and no longer does. Hooks of the event that it returns come
-// after it; the event is empty if nothing was to be done.
+// install applies the chart's objects, unless the same ones are there. It deletes objects that the previous chart
+// rendered and this one does not. It returns the event whose hooks must run next, "" if nothing changed.
 func (r *Release) install(ctx context.Context, chart *rendered, values map[string]any) (after helmrelease.HookEvent, err error) {
-	former, err := r.former()
+	former, err := r.previous()
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +74,7 @@ func (r *Release) install(ctx context.Context, chart *rendered, values map[strin
 	if former.Digest == "" {
 		before, after = helmrelease.HookPreInstall, helmrelease.HookPostInstall
 	}
-	if _, err := r.run(ctx, chart.at(before)); err != nil {
+	if _, err := r.runHooks(ctx, chart.hooksAt(before)); err != nil {
 		return "", err
 	}
 	now := installed{Digest: digest, Values: values}
@@ -111,7 +110,7 @@ func (r *Release) note(now installed) error {
 	return os.WriteFile(r.file(), content, 0o600)
 }
 
-// byKind splits objects in Helm's order into those that come together.
+// byKind groups objects in Helm's order by kind.
 func byKind(objects []manifest.Object) [][]manifest.Object {
 	var groups [][]manifest.Object
 	for i, object := range objects {
@@ -130,7 +129,7 @@ func refer(object manifest.Object) reference {
 	}
 }
 
-// names tells whether both are of the same object.
+// names reports whether both refer to the same object.
 func (f reference) names(other reference) bool {
 	return f.GroupKind() == other.GroupKind() && f.Namespace == other.Namespace && f.Name == other.Name
 }
@@ -157,9 +156,8 @@ func (r *rendered) digest() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Uninstall ends what Apply began: it runs what the chart wants to be done before, ends
-// all pods and deletes what was applied and the chart does not keep. If a hook fails
-// nothing is deleted, and the error has its output.
+// Uninstall runs the chart's pre-delete hooks, stops all pods and deletes the applied objects, except those that the
+// chart keeps. If a hook fails, nothing is deleted and the error contains its output.
 func (r *Release) Uninstall(ctx context.Context) error {
 	if err := r.uninstall(ctx); err != nil {
 		return fmt.Errorf("uninstalling release %q from %s: %w", r.options.Name, r.options.Cluster.Name(), err)
@@ -168,14 +166,14 @@ func (r *Release) Uninstall(ctx context.Context) error {
 }
 
 func (r *Release) uninstall(ctx context.Context) error {
-	former, err := r.former()
+	former, err := r.previous()
 	if err != nil {
 		return err
 	}
 	if r.chart == nil {
 		return errors.New("it is not installed")
 	}
-	if _, err := r.run(ctx, r.chart.at(helmrelease.HookPreDelete)); err != nil {
+	if _, err := r.runHooks(ctx, r.chart.hooksAt(helmrelease.HookPreDelete)); err != nil {
 		return err
 	}
 	for _, p := range r.Pods("") {
@@ -194,41 +192,40 @@ func (r *Release) uninstall(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := r.run(ctx, r.chart.at(helmrelease.HookPostDelete)); err != nil {
+	if _, err := r.runHooks(ctx, r.chart.hooksAt(helmrelease.HookPostDelete)); err != nil {
 		return err
 	}
 	r.chart = nil
 	return os.Remove(r.file())
 }
 
-// Test does what helm test does, and returns what its pods wrote.
+// Test runs the chart's tests, like helm test, and returns the output of their pods.
 func (r *Release) Test(ctx context.Context) (string, error) {
 	if r.chart == nil {
 		return "", fmt.Errorf("release %q is not installed in %s", r.options.Name, r.options.Cluster.Name())
 	}
-	said, err := r.run(ctx, r.chart.at(helmrelease.HookTest))
+	output, err := r.runHooks(ctx, r.chart.hooksAt(helmrelease.HookTest))
 	if err != nil {
 		return "", fmt.Errorf("test of release %q in %s: %w", r.options.Name, r.options.Cluster.Name(), err)
 	}
-	return said, nil
+	return output, nil
 }
 
-// run runs hooks one after the other, and returns what their pods wrote. After one
-// that fails, those before it are tidied up all the same.
-func (r *Release) run(ctx context.Context, hooks []manifest.Object) (said string, err error) {
+// runHooks runs hooks in order and returns the output of their pods. If one fails, the earlier ones are still cleaned
+// up.
+func (r *Release) runHooks(ctx context.Context, hooks []manifest.Object) (output string, err error) {
 	for i, h := range hooks {
 		out, err := r.runHook(ctx, h)
 		if err != nil {
-			return said, errors.Join(err, r.tidy(ctx, hooks[:i]))
+			return output, errors.Join(err, r.deleteHooks(ctx, hooks[:i]))
 		}
-		said += out
+		output += out
 	}
-	return said, r.tidy(ctx, hooks)
+	return output, r.deleteHooks(ctx, hooks)
 }
 
-// tidy deletes the objects of hooks that have done their work. Helm would leave those
-// without a delete policy.
-func (r *Release) tidy(ctx context.Context, hooks []manifest.Object) error {
+// deleteHooks deletes the objects of finished hooks. Helm would keep those without a delete policy.
+func (r *Release) deleteHooks(ctx context.Context, hooks []manifest.Object) error {
 	for _, h := range hooks {
 		if podOf(h) != nil || !lists(h, helmrelease.HookDeleteAnnotation, string(helmrelease.HookSucceeded)) {
 			continue
@@ -240,14 +237,14 @@ func (r *Release) tidy(ctx context.Context, hooks []manifest.Object) error {
 	return nil
 }
 
-// runHook applies a hook, or runs it if it is a pod or makes one.
+// runHook applies a hook, or runs it if it is or creates a pod.
 func (r *Release) runHook(ctx context.Context, h manifest.Object) (string, error) {
 	if err := manifest.Place(r.client, h, r.options.Namespace); err != nil {
 		return "", err
 	}
 	find := podOf(h)
 	if find == nil {
-		return "", manifest.Apply(ctx, r.client, []manifest.Object{h.DeepCopy()}) // it comes again
+		return "", manifest.Apply(ctx, r.client, []manifest.Object{h.DeepCopy()}) // apply a copy: the same hook may run again
 	}
 	p := &Pod{release: r, name: h.GetName()}
 	if err := find(&p.template.Spec); err != nil {
@@ -260,5 +257,5 @@ func (r *Release) runHook(ctx context.Context, h manifest.Object) (string, error
 	if err != nil {
 		return "", err
 	}
-	return run(ctx, spec)
+	return runProgram(ctx, spec)
 }

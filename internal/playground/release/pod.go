@@ -21,10 +21,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// Program stands in for a container's image: what its entry point would be.
+// Program replaces a container's image: it is run instead of the entry point.
 type Program struct {
 	Path string
-	// Args come before those of the container.
+	// Args come before the container's arguments.
 	Args []string
 }
 
@@ -36,50 +36,50 @@ type Pod struct {
 	// env is added to the environment of the container.
 	env     []string
 	process *process.Process
-	// kubeconfig is that of the pod's ServiceAccount; empty if it has no token.
+	// kubeconfig contains the token of the pod's ServiceAccount; empty if it has no token.
 	kubeconfig string
 
-	// mu guards the following, and the folders of volumes: these follow their objects.
+	// mu guards the following fields and the folders of the volumes, which are updated with their objects.
 	mu       sync.Mutex
 	template corev1.PodTemplateSpec
 }
 
-// Name of the pod; it outlives restarts and upgrades.
+// Name returns the name of the pod. Restarts and upgrades keep it.
 func (p *Pod) Name() string { return p.name }
 
-// Process is what runs.
+// Process returns the process that runs the container.
 func (p *Pod) Process() *process.Process { return p.process }
 
-// Kubeconfig is the file with the rights that the pod runs with.
+// Kubeconfig returns the file with the pod's credentials.
 func (p *Pod) Kubeconfig() string { return p.kubeconfig }
 
-// container of the pod. One is what is stood in for.
+// container returns the pod's only container and its program.
 func (p *Pod) container() (*corev1.Container, Program, error) {
 	if len(p.template.Spec.Containers) != 1 || len(p.template.Spec.InitContainers) > 0 {
-		return nil, Program{}, fmt.Errorf("pod %q has %d containers and %d before them; one alone can run here",
+		return nil, Program{}, fmt.Errorf("pod %q has %d containers and %d before them; only pods with one container are supported",
 			p.name, len(p.template.Spec.Containers), len(p.template.Spec.InitContainers))
 	}
 	c := &p.template.Spec.Containers[0]
 	program, ok := p.release.program(c)
 	if !ok {
-		return nil, Program{}, fmt.Errorf("no program stands in for container %q", c.Name)
+		return nil, Program{}, fmt.Errorf("no program replaces container %q", c.Name)
 	}
 	return c, program, nil
 }
 
 func (p *Pod) folder() string { return filepath.Join(p.release.dir, p.name) }
 
-// Volume is the folder that one of the pod's volumes is mounted from.
+// Volume returns the folder of one of the pod's volumes.
 func (p *Pod) Volume(name string) string { return filepath.Join(p.folder(), name) }
 
-// prepare waits until all volumes can be mounted, makes them, and gets the token. What
-// runs beside the container later only reads what is set here.
+// prepare waits until all volumes can be mounted, creates them, and gets the token. Later calls only read the fields
+// set here.
 func (p *Pod) prepare(ctx context.Context) error {
 	if err := p.clear(); err != nil {
 		return err
 	}
 	var missing error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, waiting, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 		missing = p.mount()
 		return missing == nil, nil
 	})
@@ -90,26 +90,26 @@ func (p *Pod) prepare(ctx context.Context) error {
 	return err
 }
 
-// clear removes all volumes: the next container is that of another pod.
+// clear removes all volumes: the next container belongs to a new pod.
 func (p *Pod) clear() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return os.RemoveAll(p.folder())
 }
 
-// become changes what the pod shall be from its next start on.
-func (p *Pod) become(template corev1.PodTemplateSpec) {
+// setTemplate sets the template for the pod's next start.
+func (p *Pod) setTemplate(template corev1.PodTemplateSpec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.template = template
 }
 
-// runs tells whether the pod is one of a template.
+// runs reports whether the pod runs with a template.
 func (p *Pod) runs(template *corev1.PodTemplateSpec) bool {
 	return p.process != nil && p.process.Alive() && reflect.DeepEqual(&p.template, template)
 }
 
-// mount brings all volumes up to date.
+// mount updates all volumes.
 func (p *Pod) mount() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +119,7 @@ func (p *Pod) mount() error {
 		if err != nil {
 			return err
 		}
-		if !follows(v) {
+		if !hasSource(v) {
 			if err := os.MkdirAll(p.Volume(v.Name), 0o700); err != nil {
 				return err
 			}
@@ -132,7 +132,7 @@ func (p *Pod) mount() error {
 	return nil
 }
 
-// surroundings of the container.
+// surroundings returns the environment that a container of the pod starts in.
 func (p *Pod) surroundings(c *corev1.Container) (surroundings, error) {
 	s := surroundings{
 		pod: p.name, namespace: p.release.options.Namespace, spec: &p.template.Spec, value: p.release.store.value,
@@ -157,13 +157,12 @@ func (p *Pod) surroundings(c *corev1.Container) (surroundings, error) {
 	return s, nil
 }
 
-// port is the loopback port of a container's port.
+// port returns the loopback port of a container's port.
 func (p *Pod) port(name string) (int, error) {
 	return p.release.options.Cluster.Port(p.release.options.Name + "/" + p.name + "/" + name)
 }
 
-// command is what runs in place of the container; arguments replace the container's
-// unless they are nil.
+// command returns the process that runs in place of the container. arguments replace the container's, unless nil.
 func (p *Pod) command(arguments []string) (process.Spec, error) {
 	c, program, err := p.container()
 	if err != nil {
@@ -191,8 +190,7 @@ func (p *Pod) command(arguments []string) (process.Spec, error) {
 	}, nil
 }
 
-// token is the kubeconfig with a token of the pod's ServiceAccount, if the pod gets
-// one.
+// token returns a kubeconfig with a token of the pod's ServiceAccount, "" if the pod gets none.
 func (p *Pod) token(ctx context.Context) (string, error) {
 	if mount := p.template.Spec.AutomountServiceAccountToken; mount != nil && !*mount {
 		return "", nil
@@ -222,7 +220,7 @@ func (p *Pod) start(ctx context.Context) error {
 	return p.release.connect(p, true)
 }
 
-// stop ends the container as the end of a pod does: no new connections, then SIGTERM.
+// stop ends the container like the end of a pod: no new connections, then SIGTERM.
 func (p *Pod) stop() error {
 	err := p.release.connect(p, false)
 	if p.process != nil {
@@ -231,8 +229,7 @@ func (p *Pod) stop() error {
 	return err
 }
 
-// Restart replaces the pod by one whose container has env added to its environment,
-// and returns when it is ready.
+// Restart replaces the pod by one with env added to its environment. It returns when the new pod is ready.
 func (p *Pod) Restart(ctx context.Context, env ...string) error {
 	if err := p.stop(); err != nil {
 		return err
@@ -248,26 +245,26 @@ func (p *Pod) awaitReady(ctx context.Context) error {
 	}
 	probe := c.ReadinessProbe
 	if probe == nil {
-		// The pod would count as ready at once; that it lives tells more.
+		// Without a readiness probe the pod would be ready at once. The liveness probe says more.
 		probe = c.LivenessProbe
 	}
 	if probe == nil {
 		return nil
 	}
 	if probe.HTTPGet == nil {
-		return fmt.Errorf("container %q is probed in a way that is not known here", c.Name)
+		return fmt.Errorf("container %q has a probe that is not supported", c.Name)
 	}
-	port, err := p.numbered(c, probe.HTTPGet.Port)
+	port, err := p.portOf(c, probe.HTTPGet.Port)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, waiting)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return p.process.Await(ctx, process.Answers(fmt.Sprintf("http://%s:%d%s", address, port, probe.HTTPGet.Path)))
 }
 
-// numbered is the loopback port of a container's port that is named or numbered.
-func (p *Pod) numbered(c *corev1.Container, port intstr.IntOrString) (int, error) {
+// portOf returns the loopback port of a container's port, given by name or number.
+func (p *Pod) portOf(c *corev1.Container, port intstr.IntOrString) (int, error) {
 	for _, declared := range c.Ports {
 		if declared.Name == port.StrVal && port.Type == intstr.String ||
 			declared.ContainerPort == port.IntVal && port.Type == intstr.Int {
@@ -277,19 +274,18 @@ func (p *Pod) numbered(c *corev1.Container, port intstr.IntOrString) (int, error
 	return 0, fmt.Errorf("container %q has no port %q", c.Name, port.String())
 }
 
-// Exec runs the container's program once more beside it, with other arguments, as
-// kubectl exec does. The output is what it wrote; that of a failure stands in the
-// error.
+// Exec runs the container's program once more with other arguments, like kubectl exec. It returns its output; if the
+// program fails, the error contains the output.
 func (p *Pod) Exec(ctx context.Context, arguments ...string) (string, error) {
 	spec, err := p.command(append([]string{}, arguments...))
 	if err != nil {
 		return "", err
 	}
-	return run(ctx, spec)
+	return runProgram(ctx, spec)
 }
 
-// run runs something until it ends.
-func run(ctx context.Context, spec process.Spec) (string, error) {
+// runProgram runs a program until it ends.
+func runProgram(ctx context.Context, spec process.Spec) (string, error) {
 	cmd := exec.CommandContext(ctx, spec.Path, spec.Args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, spec.Env...)
 	var out, problems bytes.Buffer

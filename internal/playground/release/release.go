@@ -18,8 +18,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 )
 
-// waiting is how long anything of a release may take on a busy machine.
-const waiting = 90 * time.Second
+// timeout is how long each step of a release may take on a busy machine.
+const timeout = 90 * time.Second
 
 // Options of a Release.
 type Options struct {
@@ -28,32 +28,31 @@ type Options struct {
 	Chart fs.FS
 	// Name and Namespace of the release. The namespace is created.
 	Name, Namespace string
-	// Programs stand in for images, by the names of their containers.
+	// Programs replace images, by the names of their containers.
 	Programs map[string]Program
-	// Backoff is the longest pause before a container that crashed is started again;
-	// 5 s if zero.
+	// Backoff is the longest pause before a crashed container is restarted; 5 s if zero.
 	Backoff time.Duration
 }
 
-// Release is a chart in a cluster. Its methods but Pods are for one caller at a time.
+// Release is a chart in a cluster. Except for Pods, its methods must not be called concurrently.
 type Release struct {
 	options Options
 	client  client.Client
 	dir     string
 	store   *store
-	// services by Service and port, and their loopback ports by name and number.
+	// services are the listeners by Service and port. ports are their loopback ports by name and port number.
 	services map[backend]*service
 	ports    map[string]map[int32]int
-	// chart is what is installed, for its hooks; nil if nothing is.
+	// chart is the installed chart, for its hooks; nil if none is installed.
 	chart *rendered
 
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the following fields
 	pods map[string][]*Pod
-	// builds stand in for images of a tag; Options.Programs for all others.
+	// builds replace the images of a tag; Options.Programs replace all others.
 	builds map[string]Program
 }
 
-// New is a release of which nothing runs.
+// New returns a release of which nothing runs.
 func New(o Options) (*Release, error) {
 	cl, err := client.New(o.Cluster.RESTConfig(), client.Options{})
 	if err != nil {
@@ -65,15 +64,15 @@ func New(o Options) (*Release, error) {
 	}, nil
 }
 
-// Provide has a program stand in for the images of a tag, whatever their container. Pods
-// that are made from now on run it.
+// Provide sets the program that replaces the images of a tag in every container. It applies to pods created
+// afterwards.
 func (r *Release) Provide(tag string, program Program) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.builds[tag] = program
 }
 
-// program that stands in for the image of a container.
+// program returns the program that replaces the image of a container.
 func (r *Release) program(c *corev1.Container) (Program, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,8 +83,8 @@ func (r *Release) program(c *corev1.Container) (Program, bool) {
 	return program, ok
 }
 
-// Apply installs or upgrades the release with values, and returns when all of it is
-// ready. Pods that change are replaced one after the other.
+// Apply installs or upgrades the release with values. It returns when all of it is ready. Changed pods are replaced
+// one after the other.
 func (r *Release) Apply(ctx context.Context, values map[string]any) error {
 	if err := r.apply(ctx, values); err != nil {
 		return fmt.Errorf("release %q in %s: %w", r.options.Name, r.options.Cluster.Name(), err)
@@ -94,15 +93,15 @@ func (r *Release) Apply(ctx context.Context, values map[string]any) error {
 }
 
 func (r *Release) apply(ctx context.Context, values map[string]any) error {
-	chart, err := render(r.options.Chart, r.options.Name, r.options.Namespace, values)
+	chart, err := renderChart(r.options.Chart, r.options.Name, r.options.Namespace, values)
 	if err != nil {
 		return err
 	}
-	if err := r.expose(chart); err != nil {
+	if err := r.exposeServices(chart); err != nil {
 		return err
 	}
 	if r.store == nil {
-		r.store, err = follow(ctx, r.options.Cluster.Lifetime(), r.options.Cluster.RESTConfig(), r.options.Namespace, r.remount)
+		r.store, err = openStore(ctx, r.options.Cluster.Lifetime(), r.options.Cluster.RESTConfig(), r.options.Namespace, r.remount)
 		if err != nil {
 			return err
 		}
@@ -122,25 +121,24 @@ func (r *Release) apply(ctx context.Context, values map[string]any) error {
 	if err := r.awaitInjected(ctx, chart); err != nil {
 		return err
 	}
-	_, err = r.run(ctx, chart.at(after))
+	_, err = r.runHooks(ctx, chart.hooksAt(after))
 	return err
 }
 
-// Values are those of the last Apply, also of another process; nil if there was none.
+// Values returns the values of the last Apply, which another process may have made; nil if there was none.
 func (r *Release) Values() (map[string]any, error) {
-	former, err := r.former()
+	former, err := r.previous()
 	return former.Values, err
 }
 
-// remount brings the volumes of all pods up to date. What is missing meanwhile leaves
-// a volume as it was.
+// remount updates the volumes of all pods. A volume with a missing source stays unchanged.
 func (r *Release) remount() {
 	for _, p := range r.Pods("") {
 		_ = p.mount()
 	}
 }
 
-// Pods of a Deployment, or of all if the name is empty.
+// Pods returns the pods of a Deployment, or all pods if the name is empty.
 func (r *Release) Pods(deployment string) []*Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,8 +152,8 @@ func (r *Release) Pods(deployment string) []*Pod {
 	return all
 }
 
-// roll makes the pods of a Deployment what it says. New ones start together; those
-// that change are replaced one after the other.
+// roll updates the pods of a Deployment to its template. New pods start together; changed ones are replaced one after
+// the other.
 func (r *Release) roll(ctx context.Context, d *appsv1.Deployment) error {
 	kept, fresh, err := r.scale(d)
 	if err != nil {
@@ -175,7 +173,7 @@ func (r *Release) roll(ctx context.Context, d *appsv1.Deployment) error {
 		if err := p.stop(); err != nil {
 			return err
 		}
-		p.become(d.Spec.Template)
+		p.setTemplate(d.Spec.Template)
 		if err := p.start(ctx); err != nil {
 			return err
 		}
@@ -183,8 +181,7 @@ func (r *Release) roll(ctx context.Context, d *appsv1.Deployment) error {
 	return nil
 }
 
-// scale ends the pods that are too many, and returns those that stay and those that
-// are to be started.
+// scale stops surplus pods. It returns the pods that stay and those to start.
 func (r *Release) scale(d *appsv1.Deployment) (kept, fresh []*Pod, err error) {
 	wanted := 1
 	if d.Spec.Replicas != nil {

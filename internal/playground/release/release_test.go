@@ -26,7 +26,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/release"
 )
 
-// programVariable makes this test binary the program in the container.
+// programVariable makes this test binary run as the program in the container.
 const programVariable = "RELEASE_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -37,8 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program answers with its name, its greeting and a file of its volume; or, as a hook,
-// ends at once.
+// program answers with its name, its greeting and a file of its volume. As a hook it ends at once.
 func program(args []string) {
 	flags := map[string]string{}
 	for _, arg := range args {
@@ -68,13 +67,13 @@ func program(args []string) {
 	told, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	<-told.Done()
-	time.Sleep(100 * time.Millisecond)                            // as long as a Service may still send connections here
-	if err := server.Shutdown(context.Background()); err != nil { // a call that is under way is answered
+	time.Sleep(100 * time.Millisecond)                            // a Service may still send connections for as long
+	if err := server.Shutdown(context.Background()); err != nil { // it answers the calls in progress
 		panic(err)
 	}
 }
 
-// greeter is a chart of everything that a release can have.
+// greeter is a chart with every feature that a release supports.
 var greeter = fstest.MapFS{
 	"Chart.yaml":  {Data: []byte("apiVersion: v2\nname: greeter\nversion: 0.1.0\n")},
 	"values.yaml": {Data: []byte("greeting: hello\nverdict: \"no\"\nextra: true\n")},
@@ -175,7 +174,7 @@ func (s *site) check(err error) {
 	}
 }
 
-// say writes the word of the volume's Secret.
+// say writes the word into the volume's Secret.
 func (s *site) say(word string) {
 	s.t.Helper()
 	secret := &corev1.Secret{
@@ -188,8 +187,8 @@ func (s *site) say(word string) {
 	s.check(err)
 }
 
-// heard asks the Service until the pods have given all of the answers.
-func (s *site) heard(answers ...string) {
+// awaitAnswers asks the Service until the pods have given all the answers.
+func (s *site) awaitAnswers(answers ...string) {
 	s.t.Helper()
 	missing := map[string]bool{}
 	for _, a := range answers {
@@ -218,17 +217,17 @@ func (s *site) exists(name string) bool {
 	return err == nil
 }
 
-func TestALifeOfARelease(t *testing.T) {
+func TestReleaseLifecycle(t *testing.T) {
 	s := newSite(t)
 	s.check(s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "greetings"}}))
 	s.say("world")
 	s.check(s.release.Apply(t.Context(), map[string]any{}))
-	s.heard("greeter-0 hello world<nil>", "greeter-1 hello world<nil>")
+	s.awaitAnswers("greeter-0 hello world<nil>", "greeter-1 hello world<nil>")
 
 	t.Log("its volumes follow their Secret")
 	pids := s.pids()
 	s.say("moon")
-	s.heard("greeter-0 hello moon<nil>", "greeter-1 hello moon<nil>")
+	s.awaitAnswers("greeter-0 hello moon<nil>", "greeter-1 hello moon<nil>")
 	if now := s.pids(); now != pids {
 		t.Errorf("processes %s were replaced by %s", pids, now)
 	}
@@ -253,13 +252,13 @@ func TestALifeOfARelease(t *testing.T) {
 			s.check(answer.Body.Close())
 		}
 	}
-	s.heard("greeter-0 hi moon<nil>", "greeter-1 hi moon<nil>")
+	s.awaitAnswers("greeter-0 hi moon<nil>", "greeter-1 hi moon<nil>")
 
 	t.Log("a hook that fails keeps everything")
 	if err := s.release.Uninstall(t.Context()); err == nil || !strings.Contains(err.Error(), "the hook says no") {
 		t.Errorf("got %v, want the hook's refusal", err)
 	}
-	s.heard("greeter-0 hi moon<nil>", "greeter-1 hi moon<nil>")
+	s.awaitAnswers("greeter-0 hi moon<nil>", "greeter-1 hi moon<nil>")
 
 	t.Log("what is gone is gone, but for what the chart keeps")
 	s.check(s.release.Apply(t.Context(), map[string]any{"verdict": "yes"}))
@@ -269,7 +268,7 @@ func TestALifeOfARelease(t *testing.T) {
 	}
 }
 
-// pids of the pods' processes.
+// pids returns the process IDs of the pods.
 func (s *site) pids() string {
 	var pids []string
 	for _, p := range s.release.Pods("greeter") {

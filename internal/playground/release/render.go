@@ -17,16 +17,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// rendered is what a chart makes of its values.
+// rendered is the result of rendering a chart.
 type rendered struct {
-	// objects to apply, in Helm's order.
+	// objects are the objects to apply, in Helm's order.
 	objects     []manifest.Object
 	deployments []appsv1.Deployment
 	hooks       []manifest.Object
 }
 
-// render does what helm template does.
-func render(folder fs.FS, name, namespace string, values map[string]any) (*rendered, error) {
+// renderChart renders a chart like helm template.
+func renderChart(folder fs.FS, name, namespace string, values map[string]any) (*rendered, error) {
 	loaded, err := chart.LoadFS(folder)
 	if err != nil {
 		return nil, err
@@ -42,14 +42,13 @@ func render(folder fs.FS, name, namespace string, values map[string]any) (*rende
 		}
 	}
 	slices.SortStableFunc(r.objects, func(a, b manifest.Object) int {
-		return cmp.Or(turn(a)-turn(b), strings.Compare(a.GetKind(), b.GetKind()))
+		return cmp.Or(installOrder(a)-installOrder(b), strings.Compare(a.GetKind(), b.GetKind()))
 	})
 	return r, nil
 }
 
-// turn of an object when Helm installs a release: kinds that it does not know come
-// last.
-func turn(object manifest.Object) int {
+// installOrder returns the position of an object in Helm's order of installation. Unknown kinds come last.
+func installOrder(object manifest.Object) int {
 	if at := slices.Index(releaseutil.InstallOrder, object.GetKind()); at >= 0 {
 		return at
 	}
@@ -65,14 +64,14 @@ func (r *rendered) add(object manifest.Object) error {
 		}
 		r.deployments = append(r.deployments, d)
 	case "Pod", "Job", "CronJob", "DaemonSet", "StatefulSet", "ReplicaSet":
-		return fmt.Errorf("%s %q: no kubelet would run it, and no process stands in for its kind", object.GetKind(), object.GetName())
+		return fmt.Errorf("%s %q: workloads of this kind are not supported", object.GetKind(), object.GetName())
 	default:
 		r.objects = append(r.objects, object)
 	}
 	return nil
 }
 
-// convert is strict: a field that the kind does not have is an error.
+// convert decodes an object strictly: it refuses fields that the kind does not have.
 func convert(object manifest.Object, into any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true); err != nil {
 		return fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
@@ -80,8 +79,8 @@ func convert(object manifest.Object, into any) error {
 	return nil
 }
 
-// at are the hooks of an event, in the order of their weights.
-func (r *rendered) at(event helmrelease.HookEvent) []manifest.Object {
+// hooksAt returns the hooks of an event, ordered by weight.
+func (r *rendered) hooksAt(event helmrelease.HookEvent) []manifest.Object {
 	var out []manifest.Object
 	for _, h := range r.hooks {
 		if lists(h, helmrelease.HookAnnotation, string(event)) {
@@ -92,7 +91,7 @@ func (r *rendered) at(event helmrelease.HookEvent) []manifest.Object {
 	return out
 }
 
-// lists tells whether an annotation of words has a word.
+// lists reports whether an annotation with comma-separated words contains a word.
 func lists(object manifest.Object, annotation, word string) bool {
 	return slices.ContainsFunc(strings.Split(object.GetAnnotations()[annotation], ","), func(w string) bool {
 		return strings.TrimSpace(w) == word
@@ -102,7 +101,7 @@ func lists(object manifest.Object, annotation, word string) bool {
 func weight(object manifest.Object) int {
 	n, err := strconv.Atoi(object.GetAnnotations()[helmrelease.HookWeightAnnotation])
 	if err != nil {
-		return 0 // as Helm takes it
+		return 0 // like Helm
 	}
 	return n
 }

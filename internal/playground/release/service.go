@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// dialing is how long a pod may take to accept a connection.
-const dialing = 2 * time.Second
+// dialTimeout is how long a pod may take to accept a connection.
+const dialTimeout = 2 * time.Second
 
-// service passes the connections of one port of a Service to the pods behind it, each
-// pod in its turn. One that does not accept is passed over.
+// service forwards the connections of one port of a Service to its pods in turn. It skips a pod that does not accept.
 type service struct {
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the following fields
 	pods []string   // addresses
 	turn int
 }
@@ -43,7 +42,7 @@ func (s *service) serve(ctx context.Context, at string) error {
 	return nil
 }
 
-// add makes a pod one that is behind the Service.
+// add adds a pod to the Service.
 func (s *service) add(pod string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,14 +51,14 @@ func (s *service) add(pod string) {
 	}
 }
 
-// remove keeps new connections from a pod; those it has stay.
+// remove removes a pod from the Service; its open connections stay.
 func (s *service) remove(pod string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pods = slices.DeleteFunc(s.pods, func(p string) bool { return p == pod })
 }
 
-// candidates are the pods to try for a connection, in order.
+// candidates returns the pods to try for a connection, in order.
 func (s *service) candidates() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,14 +70,14 @@ func (s *service) candidates() []string {
 }
 
 func (s *service) pass(ctx context.Context, client net.Conn) {
-	defer client.Close() //nolint:errcheck // its other end has gone
-	dialer := &net.Dialer{Timeout: dialing}
+	defer client.Close() //nolint:errcheck // the other end is gone
+	dialer := &net.Dialer{Timeout: dialTimeout}
 	for _, address := range s.candidates() {
 		pod, err := dialer.DialContext(ctx, "tcp", address)
 		if err != nil {
 			continue
 		}
-		defer pod.Close() //nolint:errcheck // its other end has gone
+		defer pod.Close() //nolint:errcheck // the other end is gone
 		stop := context.AfterFunc(ctx, func() { _, _ = client.Close(), pod.Close() })
 		defer stop()
 		splice(client, pod)
@@ -86,7 +85,7 @@ func (s *service) pass(ctx context.Context, client net.Conn) {
 	}
 }
 
-// splice returns when both directions are over.
+// splice copies in both directions until both have ended.
 func splice(a, b net.Conn) {
 	var wg sync.WaitGroup
 	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {

@@ -9,7 +9,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 )
 
-// answering accepts connections, and answers each with its name and what it was sent.
+// answering accepts connections and answers each with its name and the received text.
 func answering(t *testing.T, name string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,7 +51,7 @@ func ask(t *testing.T, address string) string {
 	return string(answer)
 }
 
-func TestAServicePassesConnectionsToItsPodsInTurn(t *testing.T) {
+func TestServiceForwardsConnectionsToItsPodsInTurn(t *testing.T) {
 	port, err := controlplane.FreePort()
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestAServicePassesConnectionsToItsPodsInTurn(t *testing.T) {
 			t.Errorf("with one pod: got %q", answer)
 		}
 	}
-	s.add(fmt.Sprintf("127.0.0.1:%d", port+1)) // nobody listens there
+	s.add(fmt.Sprintf("127.0.0.1:%d", port+1)) // nothing listens there
 	for range 4 {
 		if answer := ask(t, at); answer != "two: hello" {
 			t.Errorf("with a pod that does not accept: got %q", answer)

@@ -13,16 +13,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// store follows the Secrets and ConfigMaps of a namespace.
+// store caches the Secrets and ConfigMaps of a namespace.
 type store struct {
 	namespace  string
 	secrets    corelisters.SecretLister
 	configMaps corelisters.ConfigMapLister
 }
 
-// follow returns when the namespace is known, and calls changed at every change until
-// background ends.
-func follow(ctx, background context.Context, config *rest.Config, namespace string, changed func()) (*store, error) {
+// openStore returns when the namespace is cached. It calls changed after every change until background ends.
+func openStore(ctx, background context.Context, config *rest.Config, namespace string, changed func()) (*store, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func follow(ctx, background context.Context, config *rest.Config, namespace stri
 func (s *store) data(kind, name string) (map[string][]byte, bool) {
 	if kind == "Secret" {
 		secret, err := s.secrets.Secrets(s.namespace).Get(name)
-		if err != nil { // a lister knows one error: not found
+		if err != nil { // the only error of a lister is not found
 			return nil, false
 		}
 		return secret.Data, true
@@ -70,7 +69,7 @@ func dataOf(c *corev1.ConfigMap) map[string][]byte {
 	return data
 }
 
-// value of a key of a Secret or ConfigMap.
+// value returns a key of a Secret or ConfigMap.
 func (s *store) value(kind, name, key string) (string, bool) {
 	data, _ := s.data(kind, name)
 	value, ok := data[key]

@@ -10,13 +10,13 @@ import (
 // contents are the files of a volume, by their paths in it.
 type contents map[string][]byte
 
-// objects find Secrets and ConfigMaps by name.
+// objects returns Secrets and ConfigMaps by name.
 type objects interface {
 	data(kind, name string) (map[string][]byte, bool)
 }
 
-// contentsOf says what a volume holds now. Its error tells what is missing, as the
-// event of a pod that waits for its volumes does.
+// contentsOf returns the current content of a volume. Its error names what is missing, like the event of a pod that
+// waits for its volumes.
 func contentsOf(v *corev1.Volume, from objects) (contents, error) {
 	files := contents{}
 	var err error
@@ -33,7 +33,7 @@ func contentsOf(v *corev1.Volume, from objects) (contents, error) {
 			}
 		}
 	default:
-		err = fmt.Errorf("its kind is not known here")
+		err = fmt.Errorf("its kind is not supported")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("volume %q: %w", v.Name, err)
@@ -48,7 +48,7 @@ func (f contents) project(from objects, p *corev1.VolumeProjection) error {
 	case p.ConfigMap != nil:
 		return f.add(from, "ConfigMap", p.ConfigMap.Name, p.ConfigMap.Items, p.ConfigMap.Optional)
 	default:
-		return fmt.Errorf("a source of it is of a kind that is not known here")
+		return fmt.Errorf("one of its sources is not supported")
 	}
 }
 
@@ -76,5 +76,5 @@ func (f contents) add(from objects, kind, name string, items []corev1.KeyToPath,
 	return nil
 }
 
-// follows tells whether a volume changes with what it is made of.
-func follows(v *corev1.Volume) bool { return v.EmptyDir == nil }
+// hasSource reports whether a volume changes with an object.
+func hasSource(v *corev1.Volume) bool { return v.EmptyDir == nil }

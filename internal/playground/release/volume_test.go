@@ -45,20 +45,20 @@ func TestContentsOf(t *testing.T) {
 			},
 		},
 		"an empty folder": {source: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, want: contents{}},
-		"an optional Secret that is absent": {
+		"a missing optional Secret": {
 			source: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "away", Optional: &yes}}, want: contents{},
 		},
-		"a Secret that is absent": {
+		"a missing Secret": {
 			source:  corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "away"}},
 			problem: `volume "v": Secret "away" is missing`,
 		},
-		"a key that is absent": {
+		"a missing key": {
 			source: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: local("roots"), Items: []corev1.KeyToPath{{Key: "servers", Path: "x"}},
 			}},
 			problem: `ConfigMap "roots" has no key "servers"`,
 		},
-		"a kind that nothing stands in for": {
+		"an unsupported kind of volume": {
 			source:  corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
 			problem: "not known here",
 		},

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// lock waits until no other process holds the file. The kernel frees it when
-// its holder dies, so nothing stale is ever left.
+// lock waits until no other process holds the file. The kernel releases it when its holder dies, so there are no
+// stale locks.
 func lock(ctx context.Context, name string) (unlock func(), err error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -29,5 +29,5 @@ func lock(ctx context.Context, name string) (unlock func(), err error) {
 		_ = file.Close() // nothing was written
 		return nil, fmt.Errorf("wait for another process that holds %q: %w", name, err)
 	}
-	return func() { _ = file.Close() }, nil // closing frees the lock
+	return func() { _ = file.Close() }, nil // closing releases the lock
 }

@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// patchedModule copies the sources of the module that a tool patches, patches the
-// copy, and writes a go.mod that builds from it. It returns that go.mod's name; done
-// removes the copy.
+// patchedModule copies the module that a tool patches, patches the copy, and writes a go.mod that uses it. It returns
+// the name of that go.mod; done removes the copy.
 func (t *Toolchain) patchedModule(ctx context.Context, tool Tool) (modfile string, done func() error, err error) {
 	source, err := t.ModuleDir(ctx, tool.Module, tool.Patch.Module)
 	if err != nil {
 		return "", nil, err
 	}
 	patched := t.Path(tool) + ".patched"
-	if err := os.RemoveAll(patched); err != nil { // of a build that was cut off
+	if err := os.RemoveAll(patched); err != nil { // left by an interrupted build
 		return "", nil, err
 	}
 	if err := os.CopyFS(patched, os.DirFS(source)); err != nil {
@@ -50,7 +49,7 @@ func (p Patch) apply(dir string) error {
 		return err
 	}
 	if n := strings.Count(string(content), p.Old); n != 1 {
-		return fmt.Errorf("%s stands %d times in %q, want once: adapt the patch to the pinned version", p.Old, n, p.File)
+		return fmt.Errorf("%s occurs %d times in %q, want once: adapt the patch to the pinned version", p.Old, n, p.File)
 	}
 	return os.WriteFile(file, []byte(strings.Replace(string(content), p.Old, p.New, 1)), 0o644)
 }

@@ -9,11 +9,10 @@ import (
 	"runtime"
 )
 
-// recipe is raised when the way of building changes, so that cached binaries
-// of the former way are not used any more.
+// recipe is incremented when the way of building changes, so that older cached binaries are rebuilt.
 const recipe = 1
 
-// stamp is the digest of all that determines a tool's binary.
+// stamp returns a digest of everything that determines a tool's binary.
 func (t *Toolchain) stamp(tool Tool) (string, error) {
 	pins, err := t.Pins(tool)
 	if err != nil {
@@ -24,7 +23,7 @@ func (t *Toolchain) stamp(tool Tool) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Pins is a digest of the versions of a tool and of all that it is built from.
+// Pins returns a digest of the versions of a tool and of everything that it is built from.
 func (t *Toolchain) Pins(tool Tool) (string, error) {
 	h := sha256.New()
 	dir := filepath.Join(t.root, "hack", tool.Module)
@@ -45,8 +44,8 @@ func (t *Toolchain) Pins(tool Tool) (string, error) {
 
 func (t *Toolchain) stampFile(tool Tool) string { return t.Path(tool) + ".stamp" }
 
-// fresh tells whether the cached binary is the one that the stamp stands for.
-func (t *Toolchain) fresh(tool Tool, stamp string) bool {
+// isFresh reports whether the cached binary matches the stamp.
+func (t *Toolchain) isFresh(tool Tool, stamp string) bool {
 	if _, err := os.Stat(t.Path(tool)); err != nil {
 		return false
 	}

@@ -12,11 +12,11 @@ type Tool struct {
 	Name string
 	// Module is the folder under hack/ whose go.mod pins the version.
 	Module string
-	// Package is the import path of the program's main package; "." is the module's own.
+	// Package is the import path of the main package; "." is the module itself.
 	Package string
-	// Stamped programs report their module's version, which is set while linking.
+	// Stamped programs report their module's version, which is set by the linker.
 	Stamped bool
-	// Patch is applied to the sources; zero means none.
+	// Patch is applied to the sources; the zero Patch does nothing.
 	Patch Patch
 }
 
@@ -47,8 +47,8 @@ var (
 	Liqoctl               = liqo("liqoctl")
 )
 
-// Programs that make clusters of containers and install charts in them, and what such
-// clusters consist of, besides the above, where no registry is at hand.
+// Programs that create clusters of containers, that install charts in them, and that such clusters consist of when no
+// registry is available.
 var (
 	Helm      = Tool{Name: "helm", Module: "helm", Package: "helm.sh/helm/v3/cmd/helm"}
 	Kind      = Tool{Name: "kind", Module: "kind", Package: "sigs.k8s.io/kind"}
@@ -58,11 +58,11 @@ var (
 	// Agnhost is Kubernetes' own workload for tests.
 	Agnhost = Tool{Name: "agnhost", Module: "kind", Package: "k8s.io/kubernetes/test/images/agnhost", Stamped: true}
 	CoreDNS = Tool{Name: "coredns", Module: "coredns", Package: "."}
-	// LiqoReleasedWebhook runs in a container, where its folder in /tmp is its own.
+	// LiqoReleasedWebhook is Liqo's webhook without the patch. It runs in a container, where /tmp is its own.
 	LiqoReleasedWebhook = Tool{Name: "liqo-webhook", Module: "liqo", Package: "github.com/liqotech/liqo/cmd/webhook"}
 )
 
-// All are the programs that playground and tests run.
+// All returns the programs that the playground and the tests run.
 func All() []Tool {
 	return []Tool{
 		Etcd, APIServer, ControllerManager, Scheduler, Kubectl, KWOK, CertManager,
@@ -70,7 +70,7 @@ func All() []Tool {
 	}
 }
 
-// Named finds tools by the names of their binaries.
+// Named returns the tools with these binary names.
 func Named(names ...string) ([]Tool, error) {
 	known := append(All(), Helm, Kind, Kubeadm, Kubelet, KubeProxy, Agnhost, CoreDNS, LiqoReleasedWebhook)
 	var tools []Tool
@@ -96,9 +96,9 @@ func liqo(name string) Tool {
 	return Tool{Name: name, Module: "liqo", Package: path.Join("github.com/liqotech/liqo/cmd", name)}
 }
 
-// relocatedWebhook keeps its serving certificate below the working directory.
-// As released it insists on a folder in /tmp, where the webhooks of several
-// clusters overwrite each other's and those of another user cannot start at all.
+// relocatedWebhook returns a webhook that keeps its serving certificate below the working directory. The released one
+// insists on a folder in /tmp, where the webhooks of several clusters overwrite each other's certificate and those of
+// another user cannot start.
 func relocatedWebhook() Tool {
 	tool := liqo("webhook")
 	tool.Patch = Patch{

@@ -1,8 +1,8 @@
-// Package toolchain builds the third-party programs that the playground and the
-// integration tests run, from the modules pinned under hack/, and caches them.
+// Package toolchain builds the third-party programs that the playground and the integration tests run. Their modules
+// are pinned under hack/, and the binaries are cached.
 //
-// A binary lies in the cache beside a stamp, the digest of everything that
-// determines it. A binary whose stamp differs is built again.
+// Each cached binary has a stamp, a digest of everything that determines it. A binary with an outdated stamp is
+// rebuilt.
 package toolchain
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
 
-// CacheVariable names the environment variable that moves the cache. By default it
-// lies in the user's cache folder, so that checkouts share it.
+// CacheVariable is the environment variable that moves the cache. By default the cache is in the user's cache folder,
+// so that checkouts share it.
 const CacheVariable = "LRB_CACHE"
 
 // Toolchain finds and builds programs. Several processes may share a cache.
@@ -28,7 +28,7 @@ type Toolchain struct {
 	progress progress.Reporter
 }
 
-// New uses the checkout that the current directory lies in.
+// New returns the toolchain of the checkout that contains the current directory.
 func New(report progress.Reporter) (*Toolchain, error) {
 	root, err := repositoryRoot()
 	if err != nil {
@@ -41,7 +41,7 @@ func New(report progress.Reporter) (*Toolchain, error) {
 	return &Toolchain{root: root, bin: filepath.Join(cache, "bin"), progress: report}, nil
 }
 
-// cacheDir is in the checkout for a user without a home.
+// cacheDir returns the folder of the cache. For a user without a home it is in the checkout.
 func cacheDir(root string) string {
 	if dir := os.Getenv(CacheVariable); dir != "" {
 		return dir
@@ -52,14 +52,13 @@ func cacheDir(root string) string {
 	return filepath.Join(root, ".cache")
 }
 
-// Root is the folder of the checkout.
+// Root returns the folder of the checkout.
 func (t *Toolchain) Root() string { return t.root }
 
-// Path is where a tool's binary lies once Ensure has returned.
+// Path returns the path of a tool's binary. It exists once Ensure has returned.
 func (t *Toolchain) Path(tool Tool) string { return filepath.Join(t.bin, tool.Name) }
 
-// Ensure builds those of the tools that are missing or outdated. The first
-// build compiles Kubernetes and takes minutes.
+// Ensure builds the tools that are missing or outdated. The first build compiles Kubernetes and takes minutes.
 func (t *Toolchain) Ensure(ctx context.Context, tools ...Tool) error {
 	var missing []Tool
 	for _, tool := range tools {
@@ -67,7 +66,7 @@ func (t *Toolchain) Ensure(ctx context.Context, tools ...Tool) error {
 		if err != nil {
 			return err
 		}
-		if !t.fresh(tool, stamp) {
+		if !t.isFresh(tool, stamp) {
 			missing = append(missing, tool)
 		}
 	}
@@ -80,27 +79,26 @@ func (t *Toolchain) Ensure(ctx context.Context, tools ...Tool) error {
 	return nil
 }
 
-// ModuleDir is the folder with the sources of a module that hack/<in> pins.
+// ModuleDir returns the folder with the sources of a module that hack/<in> pins.
 func (t *Toolchain) ModuleDir(ctx context.Context, in, module string) (string, error) {
 	list := func() (string, error) { return t.goCommand(ctx, in, "list", "-m", "-f", "{{.Dir}}", module) }
 	dir, err := list()
 	if err != nil || dir != "" {
 		return dir, err
 	}
-	// The binaries may be cached although their sources are not.
+	// The binaries may be cached while the sources are not.
 	if _, err := t.goCommand(ctx, in, "mod", "download", module); err != nil {
 		return "", err
 	}
 	return list()
 }
 
-// ModuleVersion is the version of a module that hack/<in> pins.
+// ModuleVersion returns the version of a module that hack/<in> pins.
 func (t *Toolchain) ModuleVersion(ctx context.Context, in, module string) (string, error) {
 	return t.goCommand(ctx, in, "list", "-m", "-f", "{{.Version}}", module)
 }
 
-// build compiles under a lock, so that of several processes one does the work
-// and the others find it done.
+// build compiles under a lock, so that only one of several processes builds.
 func (t *Toolchain) build(ctx context.Context, tool Tool) (err error) {
 	defer t.progress.Begin("build " + tool.Name)()
 	if err := os.MkdirAll(t.bin, 0o755); err != nil {
@@ -116,14 +114,14 @@ func (t *Toolchain) build(ctx context.Context, tool Tool) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.fresh(tool, stamp) {
+	if t.isFresh(tool, stamp) {
 		return nil
 	}
 	flags, err := t.linkerFlags(ctx, tool)
 	if err != nil {
 		return err
 	}
-	// A running program cannot be overwritten, but replaced.
+	// A running program's file can be replaced but not overwritten.
 	fresh := t.Path(tool) + ".new"
 	args := []string{"build", "-trimpath", "-ldflags", flags, "-o", fresh}
 	if tool.Patch != (Patch{}) {
@@ -143,8 +141,8 @@ func (t *Toolchain) build(ctx context.Context, tool Tool) (err error) {
 	return os.WriteFile(t.stampFile(tool), []byte(stamp), 0o644)
 }
 
-// linkerFlags make Kubernetes report its release, on which clients decide what
-// it can do; without them it calls itself v0.0.0-master.
+// linkerFlags returns the flags that make Kubernetes report its release. Clients rely on it; the default is
+// v0.0.0-master.
 func (t *Toolchain) linkerFlags(ctx context.Context, tool Tool) (string, error) {
 	flags := "-s -w"
 	if !tool.Stamped {
@@ -166,7 +164,7 @@ func (t *Toolchain) linkerFlags(ctx context.Context, tool Tool) (string, error) 
 func (t *Toolchain) goCommand(ctx context.Context, module string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(t.root, "hack", module)
-	// The binaries must not depend on the C library of the machine that built them.
+	// The binaries must not depend on the machine's C library.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -177,7 +175,7 @@ func (t *Toolchain) goCommand(ctx context.Context, module string, args ...string
 	return strings.TrimSpace(string(out)), nil
 }
 
-// repositoryRoot is the first folder upwards that has the pinned modules.
+// repositoryRoot returns the nearest parent folder with the pinned modules.
 func repositoryRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
 
-// checkout is a repository whose only tool is a program of a few lines.
+// checkout returns a repository whose only tool is a small program.
 func checkout(t *testing.T, report progress.Reporter) (*Toolchain, Tool) {
 	t.Helper()
 	root := t.TempDir()
@@ -76,7 +76,7 @@ func TestEnsureBuildsWhatIsMissingOrOutdated(t *testing.T) {
 	}
 }
 
-func TestEnsureMayRunSeveralTimesAtOnce(t *testing.T) {
+func TestEnsureRunsConcurrently(t *testing.T) {
 	tools, greet := checkout(t, progress.Discard)
 	var wg sync.WaitGroup
 	for range 4 {
@@ -91,12 +91,12 @@ func TestEnsureMayRunSeveralTimesAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !tools.fresh(greet, stamp) {
+	if !tools.isFresh(greet, stamp) {
 		t.Errorf("%q is not fresh after four concurrent builds", greet.Name)
 	}
 }
 
-func TestWaitingForALockEndsWithItsContext(t *testing.T) {
+func TestLockWaitEndsWithItsContext(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lock(t.Context(), name)
 	if err != nil {
@@ -118,7 +118,7 @@ func TestBuildErrorsNameTheModule(t *testing.T) {
 	}
 }
 
-func TestPatchesMustStillFit(t *testing.T) {
+func TestPatchMustMatchOnce(t *testing.T) {
 	tests := map[string]struct {
 		source, want string
 		fits         bool

@@ -1,4 +1,4 @@
-// Package controlplanetest gives tests a Kubernetes API of their own.
+// Package controlplanetest runs a Kubernetes API for a test.
 package controlplanetest
 
 import (
@@ -8,11 +8,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
 
-// Start boots etcd and an API server in a folder of the test and ends them with
-// it. Change adjusts the options, for example to add nodes.
+// Start boots etcd and an API server in a folder of the test and stops them at its end. change adjusts the options,
+// for example to add nodes.
 //
-// Without kube-controller-manager namespaces are never really deleted: give each
-// test its own instead.
+// Without kube-controller-manager, deleted namespaces never disappear. Use a new namespace for each test.
 func Start(t testing.TB, change ...func(*controlplane.Options)) *controlplane.ControlPlane {
 	t.Helper()
 	options := controlplane.Options{
