@@ -17,7 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// fixed accounts are counted already.
+// fixed is a capacity snapshot that does not change.
 type fixed capacity.Snapshot
 
 func (f fixed) Snapshot() capacity.Snapshot { return capacity.Snapshot(f) }
@@ -102,8 +102,8 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// A cache that lags must not let the same capacity be promised twice.
-func TestAdmissionRemembersWhatTheCacheDoesNotShowYet(t *testing.T) {
+// A stale cache must not let the agent admit the same capacity twice.
+func TestAdmissionCountsPlacementsMissingInTheCache(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

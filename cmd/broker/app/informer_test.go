@@ -15,7 +15,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-func TestAnInformerGoesOnAsSoonAsTheAPIServerIsBack(t *testing.T) {
+func TestInformerContinuesAsSoonAsTheAPIServerIsBack(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	tests := map[string]struct {
 		fails error
@@ -30,7 +30,7 @@ func TestAnInformerGoesOnAsSoonAsTheAPIServerIsBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				lists := knocking(&toolscache.ListWatch{
+				lists := retryingDial(&toolscache.ListWatch{
 					ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 						if time.Since(began) < test.away {
 							return nil, test.fails
@@ -49,11 +49,11 @@ func TestAnInformerGoesOnAsSoonAsTheAPIServerIsBack(t *testing.T) {
 	}
 }
 
-func TestAnInformerThatIsStoppedKnocksNoMore(t *testing.T) {
+func TestStoppedInformerDoesNotRedial(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	lists := knocking(&toolscache.ListWatch{
+	lists := retryingDial(&toolscache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, refused },
 	})
 	if _, err := lists.ListWithContext(ctx, metav1.ListOptions{}); !errors.Is(err, refused) {
