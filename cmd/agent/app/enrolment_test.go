@@ -53,7 +53,7 @@ func TestAnAgentEnrolsItsCluster(t *testing.T) {
 	})
 
 	probe := fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
-	runtest.Await(t, "a probe that says what to do", func() bool {
+	runtest.Await(t, "a probe with the remedy", func() bool {
 		status, text := get(t, probe)
 		return status == http.StatusServiceUnavailable && strings.Contains(text, "broker enrol rome")
 	})

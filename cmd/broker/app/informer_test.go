@@ -22,8 +22,8 @@ func TestInformerContinuesAsSoonAsTheAPIServerIsBack(t *testing.T) {
 		away  time.Duration
 		want  error
 	}{
-		"it answers":                  {},
-		"nobody listens for a minute": {fails: refused, away: time.Minute},
+		"it answers":               {},
+		"no listener for a minute": {fails: refused, away: time.Minute},
 		"it refuses, which is for the informer to take care of": {fails: errors.ErrUnsupported, away: time.Minute, want: errors.ErrUnsupported},
 	}
 	for name, test := range tests {

@@ -115,7 +115,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 			}
 		}
 		if len(list.Items) != 2 {
-			t.Errorf("%d Reservations are left, want the two that nobody deleted", len(list.Items))
+			t.Errorf("%d Reservations are left, want the two that were not deleted", len(list.Items))
 		}
 	})
 
