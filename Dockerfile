@@ -26,6 +26,8 @@ ARG REVISION
 ARG CREATED=1970-01-01T00:00:00Z
 # A number: Kubernetes cannot tell from a name that a user is not root.
 USER 65532:65532
+# ko adds its folder, too: "kubectl exec" finds the program by its name.
+ENV PATH=${PATH}:/ko-app
 LABEL org.opencontainers.image.description="Capacity of one Kubernetes cluster as a virtual node in another, by reservation" \
       org.opencontainers.image.url="https://github.com/mehdiazizian/liqo-resource-broker" \
       org.opencontainers.image.source="https://github.com/mehdiazizian/liqo-resource-broker" \

@@ -91,9 +91,10 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liq
 test test-attacks test-local test-endings test-waiting test-model test-processes: export GOGC ?= 300
 
 .PHONY: test
-test: tools ## Run every test: unit, property, integration on real API servers, then the story on the playground. Only test-attacks and e2e are apart.
+test: tools ## Run every test: unit, property, integration on real API servers, then the story and the attacks on playgrounds. Only e2e is apart.
 	$(GO_TEST) -timeout 15m $(LONGEST) $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(WAITING) $(LONGEST))")
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line test-local test-processes test-model test-waiting test-endings
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line \
+	  test-local test-processes test-model test-endings test-waiting test-attacks BEFORE_ATTACKS=test-endings
 
 # The package whose tests take the longest: it begins first, so that nothing waits for it alone.
 LONGEST := ./liqo
@@ -128,11 +129,12 @@ test-model:
 test-processes:
 	go test -count=1 -timeout 30m -v ./e2e/robustness
 
-# Not part of "make test": it boots a playground of its own.
+# In "make test" it waits for test-endings: three playgrounds at once would take more memory
+# than small machines have. Without a limit of time, the adversary may take as long as it is told to.
 .PHONY: test-attacks
-test-attacks: tools ## Attack a provider with the identities that Liqo issued to its consumers; ADVERSARY=10m keeps the random adversary at it, SEED repeats its operations.
+test-attacks: tools $(BEFORE_ATTACKS) ## Attack a provider with the identities that Liqo issued to its consumers; ADVERSARY=10m keeps the random adversary at it, SEED repeats its operations.
 	LRB_PLAYGROUND_DIR=$(CURDIR)/.playground-attacks LRB_E2E_RACE=1 $(if $(ADVERSARY),LRB_ADVERSARY=$(ADVERSARY)) $(if $(SEED),LRB_SEED=$(SEED)) \
-	  go test -count=1 -shuffle=on -timeout 40m -v ./e2e/attacks
+	  go test -count=1 -shuffle=on -timeout $(if $(ADVERSARY),0,30m) -v ./e2e/attacks
 
 .PHONY: soak
 soak: tools ## Break the broker as often as docs/reliability.md says, and fuzz every decoder: hours. SEED repeats a run's faults.

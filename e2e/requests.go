@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -95,15 +96,16 @@ func (c *Cluster) AwaitNodeGone(ctx context.Context, name string, within time.Du
 // Settle takes away every Deployment of some namespaces, every request and every
 // Reservation, and waits until no capacity is held.
 func (e *Environment) Settle(ctx context.Context, within time.Duration, namespaces ...string) error {
+	settled := make(chan error)
 	for _, c := range e.Members {
-		for _, namespace := range namespaces {
-			if err := c.DeleteDeployments(ctx, namespace); err != nil {
-				return err
-			}
-		}
-		if err := c.deleteAll(ctx, &agentv1alpha1.ResourceRequestList{}, within); err != nil {
-			return err
-		}
+		go func() { settled <- c.settle(ctx, within, namespaces...) }()
+	}
+	var errs []error
+	for range e.Members {
+		errs = append(errs, <-settled)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	if err := e.Broker.deleteAll(ctx, &brokerv1alpha1.ReservationList{}, within); err != nil {
 		return err
@@ -114,6 +116,16 @@ func (e *Environment) Settle(ctx context.Context, within time.Duration, namespac
 		}
 	}
 	return nil
+}
+
+// settle takes away the Deployments of some namespaces, and every request.
+func (c *Cluster) settle(ctx context.Context, within time.Duration, namespaces ...string) error {
+	for _, namespace := range namespaces {
+		if err := c.DeleteDeployments(ctx, namespace); err != nil {
+			return err
+		}
+	}
+	return c.deleteAll(ctx, &agentv1alpha1.ResourceRequestList{}, within)
 }
 
 // deleteAll deletes all objects of a kind, in every namespace, and waits for them.

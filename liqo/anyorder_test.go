@@ -13,6 +13,8 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 var orders = flag.Uint64("liqo.orders", 3, "orders that TestPlacementsComeAndGoInAnyOrder tries")
@@ -76,7 +78,7 @@ func comeAndGo(w *world, random *rand.Rand) {
 	w.sites["rome"].silent, w.sites["paris"].silent = false, false
 	w.await("what stands has its node", all, func() bool {
 		for _, p := range all {
-			if !p.ended && !w.nodeReady(p.consumer, ObjectName(p.name, 1)) {
+			if !p.ended && !w.nodeReady(p.consumer, placement.Name(p.name, 1)) {
 				return false
 			}
 		}
@@ -107,7 +109,7 @@ func (w *world) carryOn(all []*placed) {
 		if !p.ended {
 			continue
 		}
-		name, ctx := ObjectName(p.name, 1), w.t.Context()
+		name, ctx := placement.Name(p.name, 1), w.t.Context()
 		var c agentv1alpha1.ReservationInstruction
 		stays := w.exists(p.consumer, "default", name, &c)
 		if stays && !c.Spec.Release {
@@ -124,7 +126,7 @@ func (w *world) carryOn(all []*placed) {
 
 func (w *world) deleteIdentity(p *placed) {
 	w.t.Helper()
-	w.delete(p.consumer, &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName(p.provider), Name: IdentityName(p.provider)}})
+	w.delete(p.consumer, &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName(p.provider), Name: object.IdentityName(p.provider)}})
 }
 
 func (w *world) setLossy(lossy bool) {

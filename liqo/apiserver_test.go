@@ -31,10 +31,13 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // These tests drain a virtual node on a real API server, with the rights and under the
@@ -70,7 +73,7 @@ func startCluster(t *testing.T) *member {
 	t.Helper()
 	plane := controlplanetest.Start(t)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, agentv1alpha1.AddToScheme, liqo.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, agentv1alpha1.AddToScheme, object.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +124,7 @@ func (m *member) restart() {
 	var err error
 	m.peering, err = liqo.New(liqo.Options{
 		ClusterID: "rome", InstructionNamespace: "default", Client: m.agent, Reader: m.agent,
-		Messenger: deaf{}, Outbox: liqo.NewOutbox(clock.RealClock{}),
+		Messenger: deaf{}, Outbox: outbox.NewOutbox(clock.RealClock{}),
 		Sign:   func([]byte) ([]byte, error) { return nil, nobody },
 		Verify: func([]byte) (string, []byte, error) { return "", nil, nobody },
 		Clock:  m.clock, DrainTimeout: 5 * time.Minute,
@@ -137,7 +140,7 @@ func (deaf) SendMessage(context.Context, *v1.Message) error { return nil }
 func (m *member) populate() {
 	m.Helper()
 	peer := map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue, consts.RemoteClusterID: "paris"}
-	tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: liqo.TenantNamespaceName("paris"), Labels: map[string]string{
+	tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.TenantNamespaceName("paris"), Labels: map[string]string{
 		agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue, consts.RemoteClusterID: "paris", consts.TenantNamespaceLabel: "true",
 	}}}
 	m.create(tenant)
@@ -224,7 +227,7 @@ func (m *member) end(pods ...*corev1.Pod) {
 }
 
 // look has the agent look at the placement, wait later.
-func (m *member) look(wait time.Duration) liqo.ConsumerState {
+func (m *member) look(wait time.Duration) plan.ConsumerState {
 	m.Helper()
 	m.clock.SetTime(m.clock.Now().Add(wait))
 	inst := &agentv1alpha1.ReservationInstruction{}
@@ -236,7 +239,7 @@ func (m *member) look(wait time.Duration) liqo.ConsumerState {
 
 func (m *member) sliceGone() bool {
 	m.Helper()
-	key := client.ObjectKey{Namespace: liqo.TenantNamespaceName("paris"), Name: nodeName}
+	key := client.ObjectKey{Namespace: object.TenantNamespaceName("paris"), Name: nodeName}
 	err := m.Get(m.Context(), key, &authv1beta1.ResourceSlice{})
 	m.check(client.IgnoreNotFound(err))
 	return apierrors.IsNotFound(err)

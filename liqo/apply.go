@@ -3,12 +3,10 @@ package liqo
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,47 +16,31 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// create makes obj. One that is there already is left for the next look: the cache
-// had not shown it yet.
-func (p *Peering) create(ctx context.Context, obj client.Object) error {
-	return client.IgnoreAlreadyExists(p.opts.Client.Create(ctx, obj))
-}
-
-// remove deletes exactly the object that was looked at.
-func (p *Peering) remove(ctx context.Context, obj client.Object) error {
-	uid := obj.GetUID()
-	err := p.opts.Client.Delete(ctx, obj, client.Preconditions{UID: &uid})
-	if apierrors.IsConflict(err) {
-		return nil // another one has its name by now
-	}
-	return client.IgnoreNotFound(err)
-}
-
 func (p *Peering) ensureNamespace(ctx context.Context, peer string, made failpoint.Point) error {
-	err := p.create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: TenantNamespaceName(peer), Labels: tenantNamespaceLabels(peer),
+	err := object.Create(ctx, p.opts.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: object.TenantNamespaceName(peer), Labels: object.TenantNamespaceLabels(peer),
 	}})
 	failpoint.Hit(made)
 	return err
 }
 
 // leaveHome carries out what planHome calls for.
-func (p *Peering) leaveHome(ctx context.Context, verb Verb, peer string, ns *corev1.Namespace, deleted failpoint.Point) error {
+func (p *Peering) leaveHome(ctx context.Context, verb plan.Verb, peer string, ns *corev1.Namespace, deleted failpoint.Point) error {
 	switch verb {
-	case DeleteNamespace:
-		err := p.remove(ctx, ns)
+	case plan.DeleteNamespace:
+		err := object.Delete(ctx, p.opts.Client, ns)
 		failpoint.Hit(deleted)
 		return err
-	case DeleteNamespaceMap:
+	case plan.DeleteNamespaceMap:
 		namespaceMap := &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: peer}}
 		return client.IgnoreNotFound(p.opts.Client.Delete(ctx, namespaceMap))
-	case DeleteGateways:
-		return errors.Join(p.removeOurs(ctx, gatewayClientKind, peer), p.removeOurs(ctx, gatewayServerKind, peer))
-	case DeleteConfiguration:
-		return p.removeOurs(ctx, configurationKind, peer)
-	case DeleteForeignCluster:
+	case plan.DeleteGateways, plan.DeleteConfiguration:
+		return p.network.Remove(ctx, verb, peer)
+	case plan.DeleteForeignCluster:
 		return client.IgnoreNotFound(p.opts.Client.Delete(ctx, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer}}))
 	}
 	return fmt.Errorf("peering with %q: nothing does %q", peer, verb)

@@ -12,12 +12,16 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
+
+// digestOfRome is the end of the names of rome's identities: a digest of its ID.
+const digestOfRome = "-a8a4c692b93b"
 
 // bindingOf is the RoleBinding that Liqo makes with an offloaded namespace.
 func bindingOf(consumer, namespace, role string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: TenantNamespaceName(consumer), Labels: map[string]string{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: object.TenantNamespaceName(consumer), Labels: map[string]string{
 			consts.K8sAppManagedByKey: consts.LiqoAppLabelValue, consts.RemoteClusterID: consumer,
 		}},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
@@ -29,14 +33,14 @@ func TestRoleOfLiqoIsForLiveSlices(t *testing.T) {
 	w := newWorld(t)
 	paris := w.sites["paris"]
 	for name, labels := range map[string]map[string]string{
-		TenantNamespaceName("rome"): tenantNamespaceLabels("rome"),
-		"by-hand":                   {consts.RemoteClusterID: "oslo", consts.TenantNamespaceLabel: "true"},
+		object.TenantNamespaceName("rome"): object.TenantNamespaceLabels("rome"),
+		"by-hand":                          {consts.RemoteClusterID: "oslo", consts.TenantNamespaceLabel: "true"},
 	} {
 		w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}))
 	}
 	const role = consts.RemoteNamespaceClusterRoleName
 	for _, b := range []*rbacv1.RoleBinding{
-		bindingOf("rome", "demo-rome", role), bindingOf("rome", "other-rome", role), bindingOf("rome", TenantNamespaceName("rome"), "liqo-remote-controlplane"),
+		bindingOf("rome", "demo-rome", role), bindingOf("rome", "other-rome", role), bindingOf("rome", object.TenantNamespaceName("rome"), "liqo-remote-controlplane"),
 		bindingOf("oslo", "demo-oslo", role),
 	} {
 		w.check(paris.client.Create(t.Context(), b))
@@ -46,7 +50,7 @@ func TestRoleOfLiqoIsForLiveSlices(t *testing.T) {
 	subjects := func(namespace, consumer string) (names []string) {
 		t.Helper()
 		b := &rbacv1.RoleBinding{}
-		w.exists("paris", namespace, TenantNamespaceName(consumer), b)
+		w.exists("paris", namespace, object.TenantNamespaceName(consumer), b)
 		for _, s := range b.Subjects {
 			names = append(names, s.Kind+" "+s.Name)
 		}
@@ -64,7 +68,7 @@ func TestRoleOfLiqoIsForLiveSlices(t *testing.T) {
 			t.Errorf("%s, subjects (-want +got):\n%s", step, diff)
 		}
 	}
-	a, b := "User res-a-1"+ofRome, "User res-b-1"+ofRome
+	a, b := "User res-a-1"+digestOfRome, "User res-b-1"+digestOfRome
 	want("with two slices", map[string][]string{"demo-rome": {a, b}, "other-rome": {a, b}})
 	inst := &agentv1alpha1.ProviderInstruction{}
 	w.exists("paris", "default", "res-a-1", inst)
@@ -84,14 +88,14 @@ func TestCertificateOfASliceGoesWithIt(t *testing.T) {
 	w := newWorld(t)
 	paris := w.sites["paris"]
 	for name, labels := range map[string]map[string]string{
-		TenantNamespaceName("rome"): tenantNamespaceLabels("rome"),
-		"by-hand":                   {consts.RemoteClusterID: "oslo", consts.TenantNamespaceLabel: "true"},
-		"demo":                      nil,
+		object.TenantNamespaceName("rome"): object.TenantNamespaceLabels("rome"),
+		"by-hand":                          {consts.RemoteClusterID: "oslo", consts.TenantNamespaceLabel: "true"},
+		"demo":                             nil,
 	} {
 		w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}))
 	}
 	w.reserve("rome", "paris", "res-a")
-	awaited := types.NamespacedName{Namespace: TenantNamespaceName("rome"), Name: "liqo-remote-certificate-res-a-1"}
+	awaited := types.NamespacedName{Namespace: object.TenantNamespaceName("rome"), Name: "liqo-remote-certificate-res-a-1"}
 	w.check(paris.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: awaited.Namespace, Name: awaited.Name}}))
 	w.check(paris.peering.ForgetSlice(t.Context(), awaited.Namespace, "res-a-1"))
 	if !w.exists("paris", awaited.Namespace, awaited.Name, &corev1.Secret{}) {
@@ -101,9 +105,9 @@ func TestCertificateOfASliceGoesWithIt(t *testing.T) {
 		secret types.NamespacedName
 		gone   bool
 	}{
-		"in the agent's tenant namespace":         {secret: types.NamespacedName{Namespace: TenantNamespaceName("rome"), Name: "liqo-remote-certificate-flood-1"}, gone: true},
-		"of another slice":                        {secret: types.NamespacedName{Namespace: TenantNamespaceName("rome"), Name: "liqo-remote-certificate-flood-2"}},
-		"of the control plane":                    {secret: types.NamespacedName{Namespace: TenantNamespaceName("rome"), Name: "liqo-remote-certificate"}},
+		"in the agent's tenant namespace":         {secret: types.NamespacedName{Namespace: object.TenantNamespaceName("rome"), Name: "liqo-remote-certificate-flood-1"}, gone: true},
+		"of another slice":                        {secret: types.NamespacedName{Namespace: object.TenantNamespaceName("rome"), Name: "liqo-remote-certificate-flood-2"}},
+		"of the control plane":                    {secret: types.NamespacedName{Namespace: object.TenantNamespaceName("rome"), Name: "liqo-remote-certificate"}},
 		"in one that somebody else made":          {secret: types.NamespacedName{Namespace: "by-hand", Name: "liqo-remote-certificate-flood-1"}},
 		"in a namespace of this cluster":          {secret: types.NamespacedName{Namespace: "demo", Name: "liqo-remote-certificate-flood-1"}},
 		"in a namespace that is gone in any case": {secret: types.NamespacedName{Namespace: "gone", Name: "liqo-remote-certificate-flood-1"}},

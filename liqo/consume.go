@@ -1,8 +1,8 @@
 package liqo
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,10 +11,12 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
-	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // askAfter is how long a consumer without an identity waits for the provider to
@@ -23,7 +25,7 @@ const askAfter = 2 * time.Second
 
 // Consume does the next things for a placement that this cluster uses. Whatever it
 // waits for wakes the controller: a watched object or a message.
-func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (ConsumerState, error) {
+func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
 	if inst.Ended() {
 		p.departing.Lock()
 		defer p.departing.Unlock()
@@ -43,13 +45,13 @@ func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.Reserv
 	return true, Finish(ctx, p.opts.Client, inst)
 }
 
-func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (ConsumerState, error) {
+func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
 	scene, err := p.observeConsumer(ctx, inst)
 	if err != nil {
-		return ConsumerState{}, err
+		return plan.ConsumerState{}, err
 	}
-	actions, state := PlanConsumer(scene.ConsumerView)
-	state.Again = Soonest(Soonest(state.Again, p.lookAtLost(scene)), Soonest(scene.Network.again(), scene.renewal))
+	actions, state := plan.PlanConsumer(scene.ConsumerView)
+	state.Again = plan.Soonest(plan.Soonest(state.Again, p.lookAtLost(scene)), plan.Soonest(scene.Network.LookAgainAfter(), scene.renewal))
 	for _, action := range actions {
 		if err := p.applyConsumer(ctx, scene, action); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
@@ -66,117 +68,89 @@ func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 	return state, nil
 }
 
-func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a Action) error {
+func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a plan.Action) error {
 	switch a.Do {
-	case EnsureNamespace:
+	case plan.EnsureNamespace:
 		return p.ensureNamespace(ctx, s.Provider, failpoint.ConsumerNamespaceMade)
-	case AskCredentials:
+	case plan.AskCredentials:
 		return p.askCredentials(s)
-	case StopAsking:
+	case plan.StopAsking:
 		p.stopAsking(s)
 		return nil
-	case SendAnswer:
+	case plan.SendAnswer:
 		p.sendAnswer(s)
 		return nil
-	case WriteIdentity:
+	case plan.WriteIdentity:
 		return p.writeIdentity(ctx, s)
-	case RecordServer:
+	case plan.RecordServer:
 		return p.recordServer(ctx, s.namespace, s.server)
-	case DeleteIdentity:
+	case plan.DeleteIdentity:
 		defer failpoint.Hit(failpoint.ConsumerIdentityDeleted)
-		return p.remove(ctx, s.identity)
-	case WriteSlice:
+		return object.Delete(ctx, p.opts.Client, s.identity)
+	case plan.WriteSlice:
 		return p.writeSlice(ctx, s)
-	case OpenNode:
+	case plan.OpenNode:
 		return p.openNode(ctx, s)
-	case BeginDrain, CordonNode, EvictPods, RemovePods:
-		return p.drain(ctx, s, a)
-	case DeleteSlice:
+	case plan.BeginDrain, plan.CordonNode, plan.EvictPods, plan.RemovePods:
+		return p.drainer.Apply(ctx, s.drainTarget(), a)
+	case plan.DeleteSlice:
 		defer failpoint.Hit(failpoint.ConsumerSliceDeleted)
-		p.drains.forget(s.Name)
-		return p.remove(ctx, s.slice)
-	case WriteOffloading:
+		p.drainer.Forget(s.Name)
+		return object.Delete(ctx, p.opts.Client, s.slice)
+	case plan.WriteOffloading:
 		return p.writeOffloading(ctx, s, a)
-	case DeleteOffloading:
+	case plan.DeleteOffloading:
 		defer failpoint.Hit(failpoint.ConsumerOffloadingGone)
-		return p.remove(ctx, s.offloading[a.Namespace])
+		return object.Delete(ctx, p.opts.Client, s.offloading[a.Namespace])
 	}
 	if depart, ok := departures[a.Do]; ok {
 		return depart(p, ctx, s)
 	}
-	if connect, ok := connections[a.Do]; ok {
-		return connect(p, ctx, s.network)
+	if known, err := p.network.Apply(ctx, s.network, a.Do); known {
+		return err
 	}
 	return p.leaveHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
 }
 
 func (p *Peering) askCredentials(s *consumerScene) error {
-	m := Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(), Step: StepRequest}
-	payload, version, err := encode(&m, Request{PublicKey: s.key.pem})
+	m := handshake.Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(), Step: handshake.StepRequest}
+	payload, version, err := handshake.Encode(&m, handshake.Request{PublicKey: s.key.PEM})
 	if err != nil {
 		return err
 	}
-	p.opts.Outbox.Repeat(s.pair.posting(StepRequest), version, askAfter, p.message(s.pair, StepRequest, payload))
+	p.opts.Outbox.Repeat(s.pair.Posting(handshake.StepRequest), version, askAfter, p.message(s.pair, handshake.StepRequest, payload))
 	return nil
 }
 
 // stopAsking ends the handshake on this side. A question that comes later is
 // answered all the same.
 func (p *Peering) stopAsking(s *consumerScene) {
-	p.opts.Outbox.Drop(s.pair.posting(StepRequest))
+	p.opts.Outbox.Drop(s.pair.Posting(handshake.StepRequest))
 	if s.Handshake.Applied {
-		p.mailbox.forget(s.pair, handshakeSteps)
+		p.mailbox.Forget(s.pair, handshake.HandshakeSteps)
 	}
 }
 
 // sendAnswer answers a challenge once per delivery: the provider repeats it until
 // it is answered.
 func (p *Peering) sendAnswer(s *consumerScene) {
-	p.opts.Outbox.Drop(s.pair.posting(StepRequest))
-	version := fmt.Sprintf("%s/%d", s.answer.digest, s.challenge.count)
-	p.opts.Outbox.Post(s.pair.posting(StepAnswer), version, p.message(s.pair, StepAnswer, s.answer.payload), nil)
+	p.opts.Outbox.Drop(s.pair.Posting(handshake.StepRequest))
+	version := fmt.Sprintf("%s/%d", s.answer.digest, s.challenge.Count)
+	p.opts.Outbox.Post(s.pair.Posting(handshake.StepAnswer), version, p.message(s.pair, handshake.StepAnswer, s.answer.payload), nil)
 	failpoint.Hit(failpoint.ConsumerAnswered)
 }
 
-// errRefused marks a message of the provider that no honest provider sends. Nothing is
-// sent in answer to it.
-var errRefused = errors.New("refused")
-
-// answerTo signs the nonce with the key of this cluster's Liqo. The same challenge
-// gets the same answer, even from a key whose signatures differ each time. The error is
-// errRefused for a challenge that this cluster does not answer.
+// answerTo answers the challenge. The same challenge gets the same answer, even from a key
+// whose signatures differ each time. The error is errRefused for a challenge that this
+// cluster does not answer.
 func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	question := s.challenge.digest + string(s.key.der)
+	question := s.challenge.Digest + string(s.key.DER)
 	if a, ok := p.answers[s.pair]; ok && a.question == question {
 		return a, nil
 	}
-	var challenge Challenge
-	if err := s.challenge.body(&challenge); err != nil {
-		return answered{}, fmt.Errorf("%w: %w", errRefused, err)
-	}
-	if err := checkNonce(challenge.Nonce); err != nil {
-		return answered{}, fmt.Errorf("%w: challenge of %q: %w", errRefused, s.Provider, err)
-	}
-	private, err := s.key.parsePrivate()
-	if err != nil {
-		return answered{}, err
-	}
-	csr, err := authentication.GenerateCSRForControlPlane(private, liqov1beta1.ClusterID(p.opts.ClusterID))
-	if err != nil {
-		return answered{}, err
-	}
-	signature, err := signNonce(private, challenge.Nonce)
-	if err != nil {
-		return answered{}, err
-	}
-	m := Message{
-		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.challenge.Placement,
-		Epoch: s.challenge.Epoch, Step: StepAnswer, PreviousDigest: s.challenge.digest,
-	}
-	body := Answer{TenantNamespace: s.namespace.Name, PublicKey: s.key.pem, CSR: csr, Signature: signature}
-	payload, digest, err := encode(&m, body)
+	payload, digest, err := handshake.AnswerChallenge(s.pair, s.challenge, s.key, s.namespace.Name)
 	if err != nil {
 		return answered{}, err
 	}
@@ -187,12 +161,12 @@ func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 func (p *Peering) writeIdentity(ctx context.Context, s *consumerScene) error {
 	defer failpoint.Hit(failpoint.ConsumerIdentityMade)
 	// The policy compares the Identity with the record, so the record comes first.
-	if err := p.recordServer(ctx, s.namespace, spellings(orElse(s.advertised(), s.credentials.APIServer))); err != nil {
+	if err := p.recordServer(ctx, s.namespace, handshake.Spellings(cmp.Or(s.advertised(), s.credentials.APIServer))); err != nil {
 		return err
 	}
 	spec := authv1beta1.IdentitySpec{
 		ClusterID: liqov1beta1.ClusterID(s.Provider), Type: authv1beta1.ControlPlaneIdentityType,
-		AuthParams: s.credentials.authParams(), Namespace: new(s.credentials.TenantNamespace),
+		AuthParams: s.credentials.AuthParams(), Namespace: new(s.credentials.TenantNamespace),
 	}
 	if s.identity != nil {
 		update := s.identity.DeepCopy()
@@ -200,8 +174,8 @@ func (p *Peering) writeIdentity(ctx context.Context, s *consumerScene) error {
 		delete(update.Annotations, partedAnnotation)
 		return p.opts.Client.Update(ctx, update)
 	}
-	return p.create(ctx, &authv1beta1.Identity{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: IdentityName(s.Provider), Labels: ourLabels(s.Provider)},
+	return object.Create(ctx, p.opts.Client, &authv1beta1.Identity{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: object.IdentityName(s.Provider), Labels: object.OurLabels(s.Provider)},
 		Spec:       spec,
 	})
 }
@@ -213,17 +187,17 @@ func (p *Peering) writeSlice(ctx context.Context, s *consumerScene) error {
 		update.Spec.Resources = asked(s.slice.Spec.Resources, s.inst.Spec.Resources)
 		return p.opts.Client.Update(ctx, update)
 	}
-	labels := ourLabels(s.Provider)
+	labels := object.OurLabels(s.Provider)
 	labels[consts.ReplicationRequestedLabel] = consts.ReplicationRequestedLabelValue
 	labels[consts.ReplicationDestinationLabel] = s.Provider
 	labels[agentv1alpha1.ReservationLabel] = s.inst.Spec.ReservationName
-	return p.create(ctx, &authv1beta1.ResourceSlice{
+	return object.Create(ctx, p.opts.Client, &authv1beta1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.namespace.Name, Name: s.Name, Labels: labels,
 			Annotations: map[string]string{consts.CreateVirtualNodeAnnotation: "true"},
 		},
 		Spec: authv1beta1.ResourceSliceSpec{
-			Class: SliceClass, ProviderClusterID: new(liqov1beta1.ClusterID(s.Provider)), Resources: s.inst.Spec.Resources.DeepCopy(),
+			Class: object.SliceClass, ProviderClusterID: new(liqov1beta1.ClusterID(s.Provider)), Resources: s.inst.Spec.Resources.DeepCopy(),
 		},
 	})
 }

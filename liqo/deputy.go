@@ -12,6 +12,9 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // A provider that cannot be asked is left alone for deputyPause, so that it does not hold
@@ -41,7 +44,7 @@ type deputy struct {
 
 // deputise does the provider's part of a placement after the consumer's, and says in the
 // state what that waits for.
-func (p *Peering) deputise(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state ConsumerState) ConsumerState {
+func (p *Peering) deputise(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) plan.ConsumerState {
 	d, err := p.appoint(inst.Spec.TargetClusterID)
 	if err != nil && inst.Ended() {
 		return state // nothing more can be done there: its owner took the kubeconfig away
@@ -52,15 +55,15 @@ func (p *Peering) deputise(ctx context.Context, inst *agentv1alpha1.ReservationI
 	if err == nil || inst.Ended() && past(inst.Status.ReleasingSince, p.opts.GiveUpAfter, p.opts.Clock.Now()) {
 		return state
 	}
-	state.Again = Soonest(state.Again, deputyPause)
+	state.Again = plan.Soonest(state.Again, deputyPause)
 	state.Gone, state.Done = false, false
 	switch {
 	case inst.Ended():
 		state.Phase = agentv1alpha1.InstructionReleasing
-		state.Peered = waiting(agentv1alpha1.ReasonReleasing, "waiting to leave %q: %s", inst.Spec.TargetClusterID, err)
+		state.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting to leave %q: %s", inst.Spec.TargetClusterID, err)
 	case !state.NodeReady.True:
-		state.Peered = waiting(agentv1alpha1.ReasonPeering, "no agent speaks for %q: %s", inst.Spec.TargetClusterID, err)
-		state.NodeReady = waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")
+		state.Peered = placement.Waiting(agentv1alpha1.ReasonPeering, "no agent speaks for %q: %s", inst.Spec.TargetClusterID, err)
+		state.NodeReady = placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")
 	}
 	return state
 }
@@ -110,7 +113,7 @@ func (p *Peering) dismiss(provider string) {
 
 // hear takes what the consumer says to the provider.
 func (d *deputy) hear(ctx context.Context, payload []byte) error {
-	if _, err := d.part.mailbox.take(d.consumer.opts.ClusterID, payload); err != nil {
+	if _, err := d.part.mailbox.Take(d.consumer.opts.ClusterID, payload); err != nil {
 		return err
 	}
 	return d.wake(ctx)
@@ -118,7 +121,7 @@ func (d *deputy) hear(ctx context.Context, payload []byte) error {
 
 // SendMessage takes what the provider's part says to the consumer.
 func (d *deputy) SendMessage(ctx context.Context, msg *v1.Message) error {
-	if _, err := d.consumer.mailbox.take(d.part.opts.ClusterID, msg.Body); err != nil {
+	if _, err := d.consumer.mailbox.Take(d.part.opts.ClusterID, msg.Body); err != nil {
 		return err
 	}
 	return d.wake(ctx)
@@ -126,12 +129,12 @@ func (d *deputy) SendMessage(ctx context.Context, msg *v1.Message) error {
 
 // wake has the consumer's controller look at all placements of the provider.
 func (d *deputy) wake(ctx context.Context) error {
-	return notify(ctx, d.consumer.mailbox.consumer, d.part.opts.ClusterID)
+	return d.consumer.mailbox.WakeConsumer(ctx, d.part.opts.ClusterID)
 }
 
 // provide does the next things in the provider's cluster. A placement is gone only when it
 // is there too.
-func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state *ConsumerState) error {
+func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state *plan.ConsumerState) error {
 	if now := d.part.opts.Clock.Now(); now.Before(d.restUntil) {
 		return d.failure
 	}
@@ -152,14 +155,14 @@ func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationIns
 	switch {
 	case inst.Ended():
 		if state.Done && !provided.Done {
-			state.Peered = waiting(agentv1alpha1.ReasonReleasing, "waiting until %q is left: %s", inst.Spec.TargetClusterID, provided.Granted.Message)
+			state.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until %q is left: %s", inst.Spec.TargetClusterID, provided.Granted.Message)
 			state.Phase = agentv1alpha1.InstructionReleasing
 		}
 		state.Gone, state.Done = state.Gone && provided.Gone, state.Done && provided.Done
 	case state.NodeReady.True:
 		wait = deputyPause
 	}
-	state.Again = Soonest(state.Again, wait)
+	state.Again = plan.Soonest(state.Again, wait)
 	return nil
 }
 
@@ -169,14 +172,14 @@ func (d *deputy) grant(ctx context.Context, inst *agentv1alpha1.ProviderInstruct
 	if namespace == "" || err != nil {
 		return err
 	}
-	return d.part.Grant(ctx, types.NamespacedName{Namespace: namespace, Name: inst.Name}, Place{})
+	return d.part.Grant(ctx, types.NamespacedName{Namespace: namespace, Name: inst.Name}, guard.Place{})
 }
 
 // instructionFor is what an agent of the provider would have been told, and have agreed to.
 func instructionFor(inst *agentv1alpha1.ReservationInstruction, consumer string) *agentv1alpha1.ProviderInstruction {
 	return &agentv1alpha1.ProviderInstruction{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: inst.Namespace, Name: ObjectName(inst.Spec.ReservationName, inst.Spec.Placement),
+			Namespace: inst.Namespace, Name: placement.Name(inst.Spec.ReservationName, inst.Spec.Placement),
 			UID: inst.UID, CreationTimestamp: inst.CreationTimestamp, DeletionTimestamp: inst.DeletionTimestamp,
 		},
 		Spec: agentv1alpha1.ProviderInstructionSpec{

@@ -14,6 +14,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // unattended is a world in which paris has no agent, and rome a kubeconfig of it.
@@ -63,7 +64,7 @@ func TestAClusterWithoutAgentGrantsWhatIsReserved(t *testing.T) {
 		w.reserve("rome", "paris", "res-a")
 		granted := func() string {
 			var slice authv1beta1.ResourceSlice
-			if !w.exists("paris", TenantNamespaceName("rome"), "res-a-1", &slice) {
+			if !w.exists("paris", object.TenantNamespaceName("rome"), "res-a-1", &slice) {
 				return ""
 			}
 			return slice.Status.Resources.Cpu().String()

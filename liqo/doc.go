@@ -12,21 +12,20 @@
 //	                                        Tenant <consumer>
 //	    ◀── credentials: certificate ──────
 //	Identity controlplane-<provider>
-//	ResourceSlice <placement>    ─ Liqo ──▶ ResourceSlice (replica), granted by Grant
+//	ResourceSlice <placement>    ─ Liqo ──▶ ResourceSlice (replica), granted by guard.Decide
 //	VirtualNode, Node <placement>           Quota, ShadowPods
 //	NamespaceOffloading                     Namespace <name>-<consumer>
 //
-// Where networks are connected, each side says what its own is, as often as that changes:
+// Where networks are connected, each side describes its own to the other, whenever it changes:
 //
 //	Configuration <provider>     ◀── CIDRs, address, key ───  Configuration <consumer>
 //	GatewayClient <provider>     ─── CIDRs, key ──────────▶   GatewayServer <consumer>
 //	PublicKey <provider>         ════════ tunnel ══════════   PublicKey <consumer>
 //
-// What to do next is decided by PlanConsumer and PlanProvider, which are pure: they
-// take what was observed and return actions and a state. Peering observes and
-// carries out. Nothing that matters is kept in memory: after a crash the same
-// plans continue from the objects that are there.
+// The plan package decides what to do next. Peering observes, asks it, and carries out its
+// actions with the packages handshake, network, drain and guard. Nothing that matters is
+// kept in memory: after a crash the same plans continue from the objects that are there.
 //
-// Only objects with the agent's managed-by label are changed or deleted, and what a
-// consumer replicated here and does not take away; what a person made is used.
+// The agent changes and deletes only objects with its managed-by label, and replicas that a
+// consumer leaves behind. It uses objects that a person made, and leaves them alone.
 package liqo

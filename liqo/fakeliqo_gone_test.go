@@ -15,6 +15,7 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // reclaimAfter is the time that consumers have in tests, giveUpAfter that of providers, and
@@ -39,16 +40,16 @@ func (s *site) noteRelease(w *world, inst *agentv1alpha1.ProviderInstruction) {
 func (w *world) mayReplicate(provider, consumer string) bool {
 	w.t.Helper()
 	var tenant authv1beta1.Tenant
-	return w.exists(provider, TenantNamespaceName(consumer), consumer, &tenant) &&
+	return w.exists(provider, object.TenantNamespaceName(consumer), consumer, &tenant) &&
 		tenant.Spec.TenantCondition != authv1beta1.TenantConditionDrained
 }
 
 // drain is what becomes of a Tenant that is Drained, and of quotas whose slice is gone.
 func (w *world) drain(provider, consumer string) {
 	w.t.Helper()
-	ctx, c, ns := w.t.Context(), w.sites[provider].client, TenantNamespaceName(consumer)
+	ctx, c, ns := w.t.Context(), w.sites[provider].client, object.TenantNamespaceName(consumer)
 	var slices authv1beta1.ResourceSliceList
-	w.check(c.List(ctx, &slices, client.InNamespace(ns), client.MatchingLabels{consts.RemoteClusterID: consumer, replicatedLabel: "true"}))
+	w.check(c.List(ctx, &slices, client.InNamespace(ns), client.MatchingLabels{consts.RemoteClusterID: consumer, object.ReplicatedLabel: "true"}))
 	quotas := map[string]bool{}
 	for i := range slices.Items {
 		s := &slices.Items[i]
@@ -69,7 +70,7 @@ func (w *world) drain(provider, consumer string) {
 // runPod starts a pod of a placement at its provider.
 func (w *world) runPod(provider, placement string) {
 	w.t.Helper()
-	object := metav1.ObjectMeta{Namespace: "demo-rome", Name: "pod-of-" + placement, Labels: map[string]string{OffloadedPodLabel: placement}}
+	object := metav1.ObjectMeta{Namespace: "demo-rome", Name: "pod-of-" + placement, Labels: map[string]string{object.OffloadedPodLabel: placement}}
 	shadow := &offloadingv1beta1.ShadowPod{ObjectMeta: object}
 	w.check(w.sites[provider].client.Create(w.t.Context(), shadow))
 	w.check(w.sites[provider].client.Create(w.t.Context(), &corev1.Pod{ObjectMeta: object}))
@@ -126,7 +127,7 @@ const replicatorFinalizer = "crdreplicator.liqo.io/resource"
 func (w *world) letGo(s *authv1beta1.ResourceSlice, consumer, provider string) {
 	w.t.Helper()
 	var identity authv1beta1.Identity
-	parted := w.exists(consumer, s.Namespace, IdentityName(provider), &identity) && *identity.Spec.Namespace != TenantNamespaceName(consumer)
+	parted := w.exists(consumer, s.Namespace, object.IdentityName(provider), &identity) && *identity.Spec.Namespace != object.TenantNamespaceName(consumer)
 	var fc liqov1beta1.ForeignCluster
 	givenUp := w.exists(consumer, "", provider, &fc) && !w.answers(&fc) && marks(&fc).GivenUp
 	if !parted && !givenUp {
@@ -134,7 +135,7 @@ func (w *world) letGo(s *authv1beta1.ResourceSlice, consumer, provider string) {
 			return
 		}
 		var replica authv1beta1.ResourceSlice
-		if w.exists(provider, TenantNamespaceName(consumer), s.Name, &replica) && w.mayReplicate(provider, consumer) {
+		if w.exists(provider, object.TenantNamespaceName(consumer), s.Name, &replica) && w.mayReplicate(provider, consumer) {
 			w.takeDown(&replica, consumer, provider)
 		}
 	}

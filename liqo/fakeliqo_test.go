@@ -32,6 +32,12 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake/handshaketest"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // tick is how often everybody looks, limit how long a test waits, in synctest's time.
@@ -63,7 +69,7 @@ type world struct {
 type site struct {
 	id     string
 	client client.Client
-	key    keyPair
+	key    handshaketest.KeyPair
 	// unattended clusters have no agent: who uses them has a kubeconfig.
 	unattended bool
 	peering    *Peering
@@ -96,7 +102,7 @@ func newWorld(t *testing.T) *world {
 func newAPIServer(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, agentv1alpha1.AddToScheme, AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, agentv1alpha1.AddToScheme, object.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -127,11 +133,11 @@ func (w *world) check(err error) {
 func (w *world) newKey(id string) {
 	w.t.Helper()
 	s := w.sites[id]
-	s.key = newKeyPair(w.t)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: keysSecretName}}
+	s.key = handshaketest.NewKeyPair(w.t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: object.KeysSecretName}}
 	w.check(client.IgnoreNotFound(s.client.Delete(w.t.Context(), secret)))
-	secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: keysSecretName}, Data: map[string][]byte{
-		consts.PrivateKeyField: s.key.privatePEM(w.t), consts.PublicKeyField: s.key.pem,
+	secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: object.KeysSecretName}, Data: map[string][]byte{
+		consts.PrivateKeyField: s.key.PrivatePEM(w.t), consts.PublicKeyField: s.key.PEM,
 	}}
 	w.check(s.client.Create(w.t.Context(), secret))
 }
@@ -139,7 +145,7 @@ func (w *world) newKey(id string) {
 func (w *world) start(id string) {
 	w.t.Helper()
 	s := w.sites[id]
-	outbox := NewOutbox(clock.RealClock{})
+	outbox := outbox.NewOutbox(clock.RealClock{})
 	peering, err := New(Options{
 		ReclaimAfter: reclaimAfter, GiveUpAfter: giveUpAfter,
 		ClusterID: id, InstructionNamespace: "default", Client: mortal{s.client, s}, Reader: s.client,
@@ -243,9 +249,9 @@ func verifyNamed(envelope []byte) (string, []byte, error) {
 
 func (w *world) reserve(consumer, provider, name string) {
 	w.t.Helper()
-	kept := amounts("cpu", "1")
+	kept := listOf("cpu", "1")
 	object := metav1.ObjectMeta{
-		Namespace: "default", Name: ObjectName(name, 1), UID: types.UID(name),
+		Namespace: "default", Name: placement.Name(name, 1), UID: types.UID(name),
 		CreationTimestamp: metav1.Now(), Finalizers: []string{agentv1alpha1.PeeringFinalizer},
 	}
 	w.check(w.sites[consumer].client.Create(w.t.Context(), &agentv1alpha1.ReservationInstruction{ObjectMeta: *object.DeepCopy(), Spec: agentv1alpha1.ReservationInstructionSpec{
@@ -265,8 +271,8 @@ func (w *world) reserve(consumer, provider, name string) {
 func (w *world) setRelease(consumer, provider, name string, unpeer bool) {
 	w.t.Helper()
 	var c agentv1alpha1.ReservationInstruction
-	key := client.ObjectKey{Namespace: "default", Name: ObjectName(name, 1)}
-	if found, err := get(w.t.Context(), w.sites[consumer].client, key.Namespace, key.Name, &c); found {
+	key := client.ObjectKey{Namespace: "default", Name: placement.Name(name, 1)}
+	if found, err := object.Get(w.t.Context(), w.sites[consumer].client, key.Namespace, key.Name, &c); found {
 		c.Spec.Release = true
 		w.check(w.sites[consumer].client.Update(w.t.Context(), &c))
 	} else {
@@ -287,11 +293,11 @@ func (w *world) release(consumer, provider, name string, after func(*world)) {
 	w.t.Helper()
 	w.setRelease(consumer, provider, name, false)
 	w.until("the consumer's instruction is gone", after, func() bool {
-		return !w.exists(consumer, "default", ObjectName(name, 1), &agentv1alpha1.ReservationInstruction{})
+		return !w.exists(consumer, "default", placement.Name(name, 1), &agentv1alpha1.ReservationInstruction{})
 	})
 	w.setRelease(consumer, provider, name, true)
 	w.until("the provider's instruction is gone", after, func() bool {
-		return !w.exists(provider, "default", ObjectName(name, 1), &agentv1alpha1.ProviderInstruction{})
+		return !w.exists(provider, "default", placement.Name(name, 1), &agentv1alpha1.ProviderInstruction{})
 	})
 }
 
@@ -372,7 +378,7 @@ func (s *site) step(w *world) {
 	var replicas authv1beta1.ResourceSliceList
 	w.check(s.client.List(ctx, &replicas))
 	for i := range replicas.Items {
-		w.check(s.peering.Grant(ctx, client.ObjectKeyFromObject(&replicas.Items[i]), Place{}))
+		w.check(s.peering.Grant(ctx, client.ObjectKeyFromObject(&replicas.Items[i]), guard.Place{}))
 	}
 }
 
@@ -385,13 +391,13 @@ func (w *world) liqo(consumer, provider string) {
 	w.makeKubeconfig(consumer, provider)
 	w.collectNamespace(consumer, provider)
 	w.collectNamespace(provider, consumer)
-	at, there := TenantNamespaceName(provider), TenantNamespaceName(consumer)
+	at, there := object.TenantNamespaceName(provider), object.TenantNamespaceName(consumer)
 	var local, remote authv1beta1.ResourceSliceList
 	w.check(w.sites[consumer].client.List(w.t.Context(), &local, client.InNamespace(at)))
 	for i := range local.Items {
 		s := &local.Items[i]
 		switch {
-		case Replicated(s):
+		case object.Replicated(s):
 		case s.DeletionTimestamp != nil:
 			w.letGo(s, consumer, provider)
 		case w.connected(consumer, provider):
@@ -399,7 +405,7 @@ func (w *world) liqo(consumer, provider string) {
 		}
 	}
 	w.collectNodes(consumer, at)
-	w.check(w.sites[provider].client.List(w.t.Context(), &remote, client.InNamespace(there), client.MatchingLabels{originLabel: consumer}))
+	w.check(w.sites[provider].client.List(w.t.Context(), &remote, client.InNamespace(there), client.MatchingLabels{object.OriginLabel: consumer}))
 	for i := range remote.Items {
 		r := &remote.Items[i]
 		if !w.exists(consumer, at, r.Name, &authv1beta1.ResourceSlice{}) && w.connected(consumer, provider) {
@@ -412,29 +418,29 @@ func (w *world) liqo(consumer, provider string) {
 func (w *world) connected(consumer, provider string) bool {
 	w.t.Helper()
 	var identity authv1beta1.Identity
-	found, err := get(w.t.Context(), w.sites[consumer].client, TenantNamespaceName(provider), IdentityName(provider), &identity)
+	found, err := object.Get(w.t.Context(), w.sites[consumer].client, object.TenantNamespaceName(provider), object.IdentityName(provider), &identity)
 	w.check(err)
 	return found && identity.Status.KubeconfigSecretRef != nil &&
-		certificateFits(identity.Spec.AuthParams.SignedCRT, w.sites[consumer].key.der, consumer) &&
-		time.Now().Before(parseCertificate(identity.Spec.AuthParams.SignedCRT).NotAfter) && !w.sites[consumer].cut && !w.sites[provider].cut && w.mayReplicate(provider, consumer)
+		handshake.CertificateFits(identity.Spec.AuthParams.SignedCRT, w.sites[consumer].key.DER, consumer) &&
+		time.Now().Before(handshake.ParseCertificate(identity.Spec.AuthParams.SignedCRT).NotAfter) && !w.sites[consumer].cut && !w.sites[provider].cut && w.mayReplicate(provider, consumer)
 }
 
 // sign fills the status of a Tenant whose signature is good.
 func (w *world) sign(provider, consumer string) {
 	w.t.Helper()
-	c, ns := w.sites[provider].client, TenantNamespaceName(consumer)
+	c, ns := w.sites[provider].client, object.TenantNamespaceName(consumer)
 	var tenant authv1beta1.Tenant
 	var nonce corev1.Secret
-	if found, err := get(w.t.Context(), c, ns, consumer, &tenant); !found || tenant.Status.AuthParams != nil && !w.isDue(&tenant) {
+	if found, err := object.Get(w.t.Context(), c, ns, consumer, &tenant); !found || tenant.Status.AuthParams != nil && !w.isDue(&tenant) {
 		w.check(err)
 		return
 	}
-	w.check(c.Get(w.t.Context(), client.ObjectKey{Namespace: ns, Name: nonceSecretName}, &nonce))
+	w.check(c.Get(w.t.Context(), client.ObjectKey{Namespace: ns, Name: object.NonceSecretName}, &nonce))
 	if !w.keepsRequest(provider, ns, tenant.Spec.CSR) {
 		return
 	}
-	answer := &Answer{PublicKey: tenant.Spec.PublicKey, CSR: tenant.Spec.CSR, Signature: tenant.Spec.Signature}
-	w.check(checkAnswer(answer, nonce.Data[consts.NonceSecretField], consumer))
+	answer := &handshake.Answer{PublicKey: tenant.Spec.PublicKey, CSR: tenant.Spec.CSR, Signature: tenant.Spec.Signature}
+	w.check(handshake.CheckAnswer(answer, nonce.Data[consts.NonceSecretField], consumer))
 	tenant.Status = authv1beta1.TenantStatus{TenantNamespace: ns, AuthParams: &authv1beta1.AuthParams{
 		APIServer: "https://" + provider + ".example", SignedCRT: w.certificate(consumer),
 	}}
@@ -444,16 +450,16 @@ func (w *world) sign(provider, consumer string) {
 func (w *world) certificate(consumer string) []byte {
 	w.t.Helper()
 	if w.lifetime == 0 {
-		return w.sites[consumer].key.certificate(w.t, consumer)
+		return w.sites[consumer].key.Certificate(w.t, consumer)
 	}
 	now := time.Now().Truncate(time.Second)
-	return w.sites[consumer].key.certificateFor(w.t, consumer, now, now.Add(w.lifetime))
+	return w.sites[consumer].key.CertificateFor(w.t, consumer, now, now.Add(w.lifetime))
 }
 
 // isDue is when Liqo has the certificate of a Tenant signed anew.
 func (w *world) isDue(tenant *authv1beta1.Tenant) bool {
 	w.t.Helper()
-	crt := parseCertificate(tenant.Status.AuthParams.SignedCRT)
+	crt := handshake.ParseCertificate(tenant.Status.AuthParams.SignedCRT)
 	return w.lifetime > 0 && !time.Now().Before(crt.NotAfter.Add(-w.lifetime/3))
 }
 
@@ -462,22 +468,22 @@ func (w *world) isDue(tenant *authv1beta1.Tenant) bool {
 func (w *world) keepsRequest(provider, namespace string, csr []byte) bool {
 	w.t.Helper()
 	var kept corev1.Secret
-	if w.exists(provider, namespace, certificateSecretName, &kept) {
+	if w.exists(provider, namespace, object.CertificateSecretName, &kept) {
 		return bytes.Equal(kept.Data["csr"], csr)
 	}
-	kept.Namespace, kept.Name, kept.Data = namespace, certificateSecretName, map[string][]byte{"csr": csr}
+	kept.Namespace, kept.Name, kept.Data = namespace, object.CertificateSecretName, map[string][]byte{"csr": csr}
 	w.check(w.sites[provider].client.Create(w.t.Context(), &kept))
 	return true
 }
 
 func (w *world) makeKubeconfig(consumer, provider string) {
 	w.t.Helper()
-	c, ns := w.sites[consumer].client, TenantNamespaceName(provider)
+	c, ns := w.sites[consumer].client, object.TenantNamespaceName(provider)
 	var identity authv1beta1.Identity
 	renew := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{
-		Namespace: ns, Name: IdentityName(provider), Labels: map[string]string{consts.RemoteClusterID: provider},
+		Namespace: ns, Name: object.IdentityName(provider), Labels: map[string]string{consts.RemoteClusterID: provider},
 	}}
-	found, err := get(w.t.Context(), c, ns, IdentityName(provider), &identity)
+	found, err := object.Get(w.t.Context(), c, ns, object.IdentityName(provider), &identity)
 	w.check(err)
 	if !found {
 		w.check(client.IgnoreNotFound(c.Delete(w.t.Context(), renew)))
@@ -493,9 +499,9 @@ func (w *world) makeKubeconfig(consumer, provider string) {
 // collectNamespace removes what is left in a tenant namespace that is gone.
 func (w *world) collectNamespace(id, peer string) {
 	w.t.Helper()
-	c, ns := w.sites[id].client, TenantNamespaceName(peer)
+	c, ns := w.sites[id].client, object.TenantNamespaceName(peer)
 	if !w.exists(id, "", ns, &corev1.Namespace{}) {
-		for _, name := range []string{nonceSecretName, certificateSecretName} {
+		for _, name := range []string{object.NonceSecretName, object.CertificateSecretName} {
 			w.delete(id, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}})
 		}
 		return
@@ -507,11 +513,11 @@ func (w *world) collectNamespace(id, peer string) {
 // replicate copies the slice over and its status back, and makes what follows.
 func (w *world) replicate(s *authv1beta1.ResourceSlice, consumer, provider string) {
 	w.t.Helper()
-	ctx, remote, there := w.t.Context(), w.sites[provider].client, TenantNamespaceName(consumer)
+	ctx, remote, there := w.t.Context(), w.sites[provider].client, object.TenantNamespaceName(consumer)
 	replica := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: there, Name: s.Name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, remote, replica, func() error {
 		replica.Labels = maps.Clone(s.Labels)
-		maps.Copy(replica.Labels, map[string]string{replicatedLabel: "true", originLabel: consumer, consts.RemoteClusterID: consumer})
+		maps.Copy(replica.Labels, map[string]string{object.ReplicatedLabel: "true", object.OriginLabel: consumer, consts.RemoteClusterID: consumer})
 		replica.Spec = *s.Spec.DeepCopy()
 		replica.Spec.ConsumerClusterID = new(liqov1beta1.ClusterID(consumer))
 		return nil
@@ -520,7 +526,7 @@ func (w *world) replicate(s *authv1beta1.ResourceSlice, consumer, provider strin
 	if controllerutil.AddFinalizer(s, replicatorFinalizer) {
 		w.check(w.sites[consumer].client.Update(ctx, s))
 	}
-	if !Authenticated(replica) {
+	if !guard.Authenticated(replica) {
 		replica.Status.Conditions = append(replica.Status.Conditions, authv1beta1.ResourceSliceCondition{
 			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted,
 		})
@@ -559,7 +565,7 @@ func (w *world) takeDown(replica *authv1beta1.ResourceSlice, consumer, provider 
 		Namespace: replica.Namespace, Name: authentication.CommonNameResourceSliceCSR(replica),
 	}})
 	w.delete(provider, replica)
-	w.deleteNode(consumer, TenantNamespaceName(provider), replica.Name)
+	w.deleteNode(consumer, object.TenantNamespaceName(provider), replica.Name)
 }
 
 func (w *world) deleteNode(consumer, namespace, name string) {
@@ -586,7 +592,7 @@ func (w *world) disown(id string, obj client.Object) {
 
 func (w *world) exists(id, namespace, name string, into client.Object) bool {
 	w.t.Helper()
-	found, err := get(w.t.Context(), w.sites[id].client, namespace, name, into)
+	found, err := object.Get(w.t.Context(), w.sites[id].client, namespace, name, into)
 	w.check(err)
 	return found
 }

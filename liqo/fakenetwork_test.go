@@ -11,6 +11,8 @@ import (
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
+
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // newNetworked is a world whose clusters run Liqo's networking module.
@@ -52,7 +54,7 @@ func (w *world) network(id, peer string) {
 func (w *world) mapNetwork(id, peer string) {
 	w.t.Helper()
 	var c networkingv1beta1.Configuration
-	if !w.exists(id, TenantNamespaceName(peer), peer, &c) || len(c.Status.Conditions) > 0 {
+	if !w.exists(id, object.TenantNamespaceName(peer), peer, &c) || len(c.Status.Conditions) > 0 {
 		return
 	}
 	c.Status.Remote = &c.Spec.Remote
@@ -63,7 +65,7 @@ func (w *world) mapNetwork(id, peer string) {
 func (w *world) serve(id, peer string) {
 	w.t.Helper()
 	var s networkingv1beta1.GatewayServer
-	if !w.exists(id, TenantNamespaceName(peer), peer, &s) || s.Status.Endpoint != nil {
+	if !w.exists(id, object.TenantNamespaceName(peer), peer, &s) || s.Status.Endpoint != nil {
 		return
 	}
 	s.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.7"}, Port: 30000, Protocol: new(corev1.ProtocolUDP)}
@@ -73,11 +75,11 @@ func (w *world) serve(id, peer string) {
 // collectTunnel removes what belonged to a gateway that is gone.
 func (w *world) collectTunnel(id, peer string) {
 	w.t.Helper()
-	ns := TenantNamespaceName(peer)
+	ns := object.TenantNamespaceName(peer)
 	if w.exists(id, ns, peer, &networkingv1beta1.GatewayServer{}) || w.exists(id, ns, peer, &networkingv1beta1.GatewayClient{}) {
 		return
 	}
-	w.delete(id, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: gatewayKeysName}})
+	w.delete(id, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: object.GatewayKeysName}})
 	w.delete(id, &networkingv1beta1.PublicKey{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: peer}})
 	w.delete(id, &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "gw-" + peer}})
 }
@@ -86,11 +88,11 @@ func (w *world) collectTunnel(id, peer string) {
 func (w *world) tunnel(id, peer string) {
 	w.t.Helper()
 	var mine networkingv1beta1.PublicKey
-	if !w.exists(id, TenantNamespaceName(peer), peer, &mine) || !w.fits(id, peer) || !w.fits(peer, id) {
+	if !w.exists(id, object.TenantNamespaceName(peer), peer, &mine) || !w.fits(id, peer) || !w.fits(peer, id) {
 		return
 	}
 	c := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{
-		Namespace: TenantNamespaceName(peer), Name: "gw-" + peer, Labels: map[string]string{consts.RemoteClusterID: peer},
+		Namespace: object.TenantNamespaceName(peer), Name: "gw-" + peer, Labels: map[string]string{consts.RemoteClusterID: peer},
 	}}
 	if w.exists(id, c.Namespace, c.Name, &networkingv1beta1.Connection{}) {
 		return
@@ -106,21 +108,21 @@ func (w *world) fits(id, peer string) bool {
 	w.t.Helper()
 	var theirs networkingv1beta1.PublicKey
 	var keys corev1.Secret
-	if !w.exists(peer, TenantNamespaceName(id), gatewayKeysName, &keys) || !w.exists(id, TenantNamespaceName(peer), peer, &theirs) ||
+	if !w.exists(peer, object.TenantNamespaceName(id), object.GatewayKeysName, &keys) || !w.exists(id, object.TenantNamespaceName(peer), peer, &theirs) ||
 		!bytes.Equal(theirs.Spec.PublicKey, keys.Data[consts.PublicKeyField]) {
 		return false
 	}
 	var c networkingv1beta1.GatewayClient
 	var s networkingv1beta1.GatewayServer
-	if w.exists(id, TenantNamespaceName(peer), peer, &c) {
-		return w.exists(peer, TenantNamespaceName(id), id, &s) && s.Status.Endpoint != nil && c.Spec.Endpoint.Port == s.Status.Endpoint.Port
+	if w.exists(id, object.TenantNamespaceName(peer), peer, &c) {
+		return w.exists(peer, object.TenantNamespaceName(id), id, &s) && s.Status.Endpoint != nil && c.Spec.Endpoint.Port == s.Status.Endpoint.Port
 	}
-	return w.exists(id, TenantNamespaceName(peer), peer, &s)
+	return w.exists(id, object.TenantNamespaceName(peer), peer, &s)
 }
 
 func (w *world) connectedThrough(id, peer string) bool {
 	w.t.Helper()
-	v, err := w.sites[id].peering.connection(w.t.Context(), peer)
+	v, err := w.sites[id].peering.network.ReadConnection(w.t.Context(), peer)
 	w.check(err)
 	return v.Connected
 }

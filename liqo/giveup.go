@@ -12,61 +12,10 @@ import (
 
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
+
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
-
-// ReachView is what Liqo knows of the way to a provider.
-type ReachView struct {
-	// Known is true while Liqo has a summary of the provider, Answers while the provider's
-	// API server answered last.
-	Known, Answers bool
-	// GivenUp is true when Liqo was told to wait for the provider no more, ByAgent when it
-	// was the agent that told it.
-	GivenUp, ByAgent bool
-}
-
-// planLost ends what hangs on a provider that does not answer, or that this cluster has
-// no rights at any more. Liqo waits for both for ever.
-func planLost(v ConsumerView) (actions []Action) {
-	switch {
-	case v.Reach.Answers && v.Overdue && v.Slice.Terminating:
-		return planPart(v)
-	case v.Reach.Answers:
-		return nil
-	case v.Reach.Known && v.Overdue && !v.Reach.GivenUp && v.Standing == 0:
-		return []Action{{Do: GiveUpProvider}}
-	case !v.Reach.GivenUp:
-		return nil
-	}
-	if v.Slice.Terminating && !v.Slice.Nudged {
-		actions = append(actions, Action{Do: NudgeSlice})
-	}
-	if v.Node.Exists && !v.Slice.Exists {
-		actions = append(actions, Action{Do: EndPods})
-	}
-	return actions
-}
-
-// planPart turns this cluster's identity away from what it replicated. Liqo forgets then
-// what it believes to be at the provider, and may not delete there.
-func planPart(v ConsumerView) []Action {
-	if v.Identity.usable() && v.Identity.Ours && !v.Identity.Parted {
-		return []Action{{Do: PartIdentity}}
-	}
-	return nil
-}
-
-// unreachable says why a release takes long, and what comes of it.
-func (v *ConsumerView) unreachable() string {
-	switch {
-	case !v.Release || !v.Reach.Known || v.Reach.Answers:
-		return ""
-	case v.Reach.GivenUp:
-		return fmt.Sprintf("; %q was given up", v.Provider)
-	case v.Standing > 0:
-		return fmt.Sprintf("; the API server of %q does not answer, and is waited for: %d placements there stand", v.Provider, v.Standing)
-	}
-	return fmt.Sprintf("; the API server of %q does not answer, and is given up after --give-up-timeout", v.Provider)
-}
 
 // Annotations of objects that are on their way out.
 const (
@@ -90,13 +39,13 @@ const (
 func (p *Peering) observeReach(ctx context.Context, s *consumerScene) error {
 	var fc liqov1beta1.ForeignCluster
 	if !s.Release {
-		found, err := get(ctx, s.reader, "", s.Provider, &fc)
+		found, err := object.Get(ctx, s.reader, "", s.Provider, &fc)
 		if found {
 			s.Reach, s.Health.Unreachable = marks(&fc), unreachable(&fc)
 		}
 		return err
 	}
-	found, err := get(ctx, p.opts.Reader, "", s.Provider, &fc)
+	found, err := object.Get(ctx, p.opts.Reader, "", s.Provider, &fc)
 	if !found || err != nil {
 		return err
 	}
@@ -116,8 +65,8 @@ func (p *Peering) observeReach(ctx context.Context, s *consumerScene) error {
 	return nil
 }
 
-func marks(fc metav1.Object) ReachView {
-	return ReachView{
+func marks(fc metav1.Object) plan.ReachView {
+	return plan.ReachView{
 		GivenUp: fc.GetAnnotations()[consts.ForeignClusterPermanentlyUnreachableAnnotationKey] == "true",
 		ByAgent: fc.GetAnnotations()[givenUpAnnotation] == "true",
 	}
@@ -145,17 +94,17 @@ func (p *Peering) lookAtLost(s *consumerScene) time.Duration {
 }
 
 // departures carry out what planLost calls for.
-var departures = map[Verb]func(*Peering, context.Context, *consumerScene) error{
-	GiveUpProvider: func(p *Peering, ctx context.Context, s *consumerScene) error {
+var departures = map[plan.Verb]func(*Peering, context.Context, *consumerScene) error{
+	plan.GiveUpProvider: func(p *Peering, ctx context.Context, s *consumerScene) error {
 		p.opts.Log.Info("giving up a provider that does not answer", "provider", s.Provider, "placement", s.Name)
 		return p.mark(ctx, s.Provider, `"true"`)
 	},
-	TakeBackGivingUp: func(p *Peering, ctx context.Context, s *consumerScene) error {
+	plan.TakeBackGivingUp: func(p *Peering, ctx context.Context, s *consumerScene) error {
 		return p.mark(ctx, s.Provider, "null")
 	},
-	NudgeSlice:   (*Peering).nudgeSlice,
-	EndPods:      (*Peering).endPods,
-	PartIdentity: (*Peering).partIdentity,
+	plan.NudgeSlice:   (*Peering).nudgeSlice,
+	plan.EndPods:      (*Peering).endPods,
+	plan.PartIdentity: (*Peering).partIdentity,
 }
 
 func (p *Peering) mark(ctx context.Context, provider, value string) error {
@@ -174,7 +123,7 @@ func (p *Peering) nudgeSlice(ctx context.Context, s *consumerScene) error {
 // endPods removes what nobody confirms the end of. Liqo does so as well, unless it began
 // to wait for these pods before it was told not to.
 func (p *Peering) endPods(ctx context.Context, s *consumerScene) error {
-	pods := metadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
+	pods := object.NewMetadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
 	if err := p.opts.Reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": s.Name}); err != nil {
 		return err
 	}

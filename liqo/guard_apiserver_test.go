@@ -23,7 +23,7 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // guarded is a provider, paris, whose peers write what they like to the API server, with
@@ -44,17 +44,17 @@ func startGuarded(t *testing.T, consumers ...string) *guarded {
 		}},
 	})
 	for _, consumer := range consumers {
-		g.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: liqo.TenantNamespaceName(consumer), Labels: map[string]string{
+		g.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.TenantNamespaceName(consumer), Labels: map[string]string{
 			agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue, consts.RemoteClusterID: consumer, consts.TenantNamespaceLabel: "true",
 		}}})
 		g.create(&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: liqo.TenantNamespaceName(consumer), Name: "liqo"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName(consumer), Name: "liqo"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "liqo-remote-controlplane"},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: consumer}},
 		})
 		config := rest.CopyConfig(g.config)
 		config.QPS = -1
-		config.Impersonate = rest.ImpersonationConfig{UserName: consumer, Groups: []string{liqo.ControlPlaneGroup, "system:authenticated"}}
+		config.Impersonate = rest.ImpersonationConfig{UserName: consumer, Groups: []string{object.ControlPlaneGroup, "system:authenticated"}}
 		peer, err := client.New(config, client.Options{Scheme: g.Scheme()})
 		g.check(err)
 		g.peers[consumer] = peer
@@ -75,7 +75,7 @@ func (g *guarded) advertise(rights map[string]agentv1alpha1.PeerRight) {
 }
 
 func replica(consumer, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: liqo.TenantNamespaceName(consumer), Name: name, Labels: map[string]string{
+	return metav1.ObjectMeta{Namespace: object.TenantNamespaceName(consumer), Name: name, Labels: map[string]string{
 		"liqo.io/originID": consumer, "liqo.io/replicated": "true", "liqo.io/replication": "false", "liqo.io/remoteID": "paris",
 	}}
 }
@@ -127,11 +127,11 @@ func (g *guarded) in(t *testing.T) *guarded { return &guarded{member: g.member.i
 
 func (g *guarded) boundsCreation() {
 	namespaces := map[string]string{}
-	for i := range 50 {
+	for i := range 10 {
 		namespaces[fmt.Sprintf("n%d", i)] = fmt.Sprintf("n%d-rome", i)
 	}
 	tooMany := maps.Clone(namespaces)
-	tooMany["n50"] = "n50-rome"
+	tooMany["n10"] = "n10-rome"
 	with := func(obj client.Object, change func(client.Object)) client.Object { change(obj); return obj }
 	cases := map[string]struct {
 		as     string
@@ -156,7 +156,7 @@ func (g *guarded) boundsCreation() {
 		"a renewal of another consumer's":          {object: with(renewOf("rome", "controlplane-paris"), func(o client.Object) { o.(*authv1beta1.Renew).Spec.ConsumerClusterID = "west-rome" }), why: "must be for the control plane of rome"},
 		"a renewal of a slice's identity":          {object: with(renewOf("rome", "controlplane-paris"), func(o client.Object) { o.(*authv1beta1.Renew).Spec.IdentityType = "ResourceSlice" }), why: "must be for the control plane of rome"},
 		"as many namespaces as are let":            {object: mapOf("rome", "paris", namespaces)},
-		"one more":                                 {object: mapOf("rome", "paris", tooMany), why: "at most 50 namespaces"},
+		"one more":                                 {object: mapOf("rome", "paris", tooMany), why: "at most 10 namespaces"},
 		"a second map":                             {object: mapOf("rome", "other", nil), why: "must be named paris"},
 		"a name that ends like its own":            {object: mapOf("rome", "paris", map[string]string{"demo": "demo-north-rome"}), why: "must be named NAMESPACE-rome"},
 		"its own name, which is another's as well": {object: mapOf("rome", "paris", map[string]string{"demo-west": "demo-west-rome"}), why: "ID of another consumer: -west-rome"},

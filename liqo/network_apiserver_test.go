@@ -27,7 +27,10 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // These tests connect the networks of two clusters on real API servers, each agent with the
@@ -53,7 +56,7 @@ func startLinked(t *testing.T) (rome, paris *linked) {
 		l := &linked{member: startCluster(t), id: id, peer: peer, others: others}
 		others[id] = l
 		l.create(keyPair(t))
-		outbox := liqo.NewOutbox(clock.RealClock{})
+		outbox := outbox.NewOutbox(clock.RealClock{})
 		var err error
 		l.peering, err = liqo.New(liqo.Options{
 			ClusterID: id, InstructionNamespace: "default", Client: l.agent, Reader: l.agent,
@@ -105,7 +108,7 @@ func (l *linked) network(kind string, cidr networkingv1beta1.CIDR) {
 
 func (l *linked) read(name string, into client.Object) bool {
 	l.Helper()
-	err := l.Get(l.Context(), client.ObjectKey{Namespace: liqo.TenantNamespaceName(l.peer), Name: name}, into)
+	err := l.Get(l.Context(), client.ObjectKey{Namespace: object.TenantNamespaceName(l.peer), Name: name}, into)
 	l.check(client.IgnoreNotFound(err))
 	return err == nil
 }
@@ -131,7 +134,7 @@ func (l *linked) liqo() {
 func (l *linked) connect(value networkingv1beta1.ConnectionStatusValue, latency string) {
 	l.Helper()
 	c := &networkingv1beta1.Connection{
-		ObjectMeta: metav1.ObjectMeta{Namespace: liqo.TenantNamespaceName(l.peer), Name: "gw-" + l.peer, Labels: map[string]string{consts.RemoteClusterID: l.peer}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName(l.peer), Name: "gw-" + l.peer, Labels: map[string]string{consts.RemoteClusterID: l.peer}},
 		Spec:       networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeClient},
 	}
 	if !l.read(c.Name, c) {
@@ -144,7 +147,7 @@ func (l *linked) connect(value networkingv1beta1.ConnectionStatusValue, latency 
 // pair is a reservation between the two.
 type pair struct {
 	rome, paris *linked
-	state       liqo.ConsumerState
+	state       plan.ConsumerState
 }
 
 func (p *pair) look() {
@@ -240,7 +243,7 @@ func wantAsLiqoctl(t *testing.T, rome, paris *linked) {
 	t.Helper()
 	for _, l := range []*linked{rome, paris} {
 		cidrs := map[string][2]string{"rome": {"10.10.0.0/16", "10.11.0.0/16"}, "paris": {"10.20.0.0/16", "10.21.0.0/16"}}[l.peer]
-		namespace, peer := liqo.TenantNamespaceName(l.peer), liqov1beta1.ClusterID(l.peer)
+		namespace, peer := object.TenantNamespaceName(l.peer), liqov1beta1.ClusterID(l.peer)
 		l.wantObject(forge.Configuration(l.peer, namespace, peer, cidrs[:1], cidrs[1]), &networkingv1beta1.Configuration{})
 		keys, remote := &corev1.Secret{}, &corev1.Secret{}
 		other := l.others[l.peer]
@@ -324,7 +327,7 @@ func templates() *fake.Clientset {
 // wantLeastRights tries what the agent's account must not do.
 func wantLeastRights(t *testing.T, l *linked) {
 	t.Helper()
-	tenant := liqo.TenantNamespaceName(l.peer)
+	tenant := object.TenantNamespaceName(l.peer)
 	theirs := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "theirs"}}
 	l.create(theirs)
 	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "gw-" + l.peer}})

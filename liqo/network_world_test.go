@@ -12,6 +12,8 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
+
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 func TestTwoNetworksConnectAndPart(t *testing.T) {
@@ -27,8 +29,8 @@ func TestTwoNetworksConnectAndPart(t *testing.T) {
 				w := newNetworked(t)
 				w.reserve("rome", "paris", "res-a")
 				w.until("both networks are connected", test.after, w.bothConnected)
-				if w.exists("rome", TenantNamespaceName("paris"), "paris", &networkingv1beta1.GatewayServer{}) ||
-					w.exists("paris", TenantNamespaceName("rome"), "rome", &networkingv1beta1.GatewayClient{}) {
+				if w.exists("rome", object.TenantNamespaceName("paris"), "paris", &networkingv1beta1.GatewayServer{}) ||
+					w.exists("paris", object.TenantNamespaceName("rome"), "rome", &networkingv1beta1.GatewayClient{}) {
 					t.Error("the server is not the provider's, or not the only one")
 				}
 				w.wantNothingPrivateToCross()
@@ -79,7 +81,7 @@ func (w *world) wantNothingPrivateToCross() {
 	w.t.Helper()
 	for id, peer := range map[string]string{"rome": "paris", "paris": "rome"} {
 		var keys corev1.Secret
-		if !w.exists(id, TenantNamespaceName(peer), gatewayKeysName, &keys) {
+		if !w.exists(id, object.TenantNamespaceName(peer), object.GatewayKeysName, &keys) {
 			w.t.Fatalf("%s has no gateway keys", id)
 		}
 		private := encodeBytes(w.t, keys.Data[consts.PrivateKeyField])
@@ -105,8 +107,8 @@ func TestAConnectedPairIsQuietAndHeals(t *testing.T) {
 		if w.sent() != sent {
 			t.Errorf("%d messages crossed for a connected pair", w.sent()-sent)
 		}
-		w.delete("paris", &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("rome"), Name: "rome"}})
-		w.delete("paris", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("rome"), Name: gatewayKeysName}})
+		w.delete("paris", &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName("rome"), Name: "rome"}})
+		w.delete("paris", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName("rome"), Name: object.GatewayKeysName}})
 		w.lose("rome", "paris")
 		w.lose("paris", "rome")
 		w.until("they are connected anew", nil, w.bothConnected)
@@ -118,7 +120,7 @@ func TestAConnectedPairIsQuietAndHeals(t *testing.T) {
 // lose is what a gateway says once its peer is gone.
 func (w *world) lose(id, peer string) {
 	w.t.Helper()
-	w.delete(id, &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName(peer), Name: "gw-" + peer}})
+	w.delete(id, &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName(peer), Name: "gw-" + peer}})
 }
 
 func TestBothDirectionsShareOneConnection(t *testing.T) {
@@ -149,7 +151,7 @@ func TestSomebodyElsesNetworkIsUsedAndStays(t *testing.T) {
 		w.reserve("rome", "paris", "res-a")
 		w.until("both networks are connected", nil, w.bothConnected)
 		for id, peer := range map[string]string{"rome": "paris", "paris": "rome"} {
-			meta := metav1.ObjectMeta{Namespace: TenantNamespaceName(peer), Name: peer}
+			meta := metav1.ObjectMeta{Namespace: object.TenantNamespaceName(peer), Name: peer}
 			for _, obj := range []client.Object{
 				&networkingv1beta1.Configuration{ObjectMeta: meta}, &networkingv1beta1.GatewayServer{ObjectMeta: meta}, &networkingv1beta1.GatewayClient{ObjectMeta: meta},
 			} {

@@ -19,30 +19,36 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/drain"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/network"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // consumerScene is a ConsumerView with the objects it was made of.
 type consumerScene struct {
-	ConsumerView
+	plan.ConsumerView
 	reader client.Reader
 	inst   *agentv1alpha1.ReservationInstruction
-	pair   Pair
+	pair   handshake.Pair
 	// now is the time of the look.
 	now time.Time
 	all []agentv1alpha1.ReservationInstruction
 
 	namespace *corev1.Namespace
-	key       *clusterKey
+	key       *handshake.ClusterKey
 	identity  *authv1beta1.Identity
 	slice     *authv1beta1.ResourceSlice
 	node      *corev1.Node
 	// renewal is when to look at the identity's certificate again, from now; 0 for never.
 	renewal     time.Duration
-	challenge   *received
+	challenge   *handshake.Received
 	answer      answered
-	credentials *Credentials
+	credentials *handshake.Credentials
 	offloading  map[string]*offloadingv1beta1.NamespaceOffloading
-	network     *networkScene
+	network     *network.Scene
 	// server is the record of the provider's API servers that has to be written, "" if none.
 	server string
 }
@@ -51,10 +57,10 @@ type consumerScene struct {
 // nothing is left: what was made a moment ago may not have reached the cache.
 func (p *Peering) observeConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
 	s, err := p.lookConsumer(ctx, p.opts.Client, inst)
-	if err != nil || !s.Release || !s.drained() {
+	if err != nil || !s.Release || !s.IsDrained() {
 		return s, err
 	}
-	if s, err = p.lookConsumer(ctx, p.opts.Reader, inst); err != nil || !s.drained() {
+	if s, err = p.lookConsumer(ctx, p.opts.Reader, inst); err != nil || !s.IsDrained() {
 		return s, err
 	}
 	return s, p.observeDeparture(ctx, s)
@@ -62,19 +68,19 @@ func (p *Peering) observeConsumer(ctx context.Context, inst *agentv1alpha1.Reser
 
 func (p *Peering) lookConsumer(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
 	s := &consumerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
-	s.pair = Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID}
+	s.pair = handshake.Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID}
 	s.Provider, s.Release = inst.Spec.TargetClusterID, inst.Ended()
-	s.Name = ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
+	s.Name = placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)
 	var list agentv1alpha1.ReservationInstructionList
 	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
 		return nil, err
 	}
 	s.all = list.Items
 	var err error
-	if s.namespace, err = tenantNamespace(ctx, r, s.Provider); err != nil {
+	if s.namespace, err = object.FindTenantNamespace(ctx, r, s.Provider); err != nil {
 		return nil, err
 	}
-	s.Namespace = namespaceView(s.namespace)
+	s.Namespace = object.ViewOfNamespace(s.namespace)
 	for _, observe := range []func(context.Context, *consumerScene) error{
 		p.observeSlice, p.observeDrain, p.observeIdentity, p.observeOffloading, p.observeConsumerHandshake, p.observeReach, p.observeHealth, p.observeConsumerNetwork,
 	} {
@@ -88,7 +94,7 @@ func (p *Peering) lookConsumer(ctx context.Context, r client.Reader, inst *agent
 func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
 	if s.namespace != nil {
 		var slice authv1beta1.ResourceSlice
-		found, err := get(ctx, s.reader, s.namespace.Name, s.Name, &slice)
+		found, err := object.Get(ctx, s.reader, s.namespace.Name, s.Name, &slice)
 		if err != nil {
 			return err
 		}
@@ -96,15 +102,15 @@ func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
 			s.slice, s.Slice = &slice, sliceView(&slice, s.inst.Spec.Resources)
 		}
 		var vn offloadingv1beta1.VirtualNode
-		if found, err = get(ctx, s.reader, s.namespace.Name, s.Name, &vn); err != nil {
+		if found, err = object.Get(ctx, s.reader, s.namespace.Name, s.Name, &vn); err != nil {
 			return err
 		}
 		if found {
-			s.VirtualNode = view(&vn)
+			s.VirtualNode = object.ViewOf(&vn)
 		}
 	}
 	var node corev1.Node
-	found, err := get(ctx, s.reader, "", s.Name, &node)
+	found, err := object.Get(ctx, s.reader, "", s.Name, &node)
 	if found {
 		s.node, s.Node = &node, nodeView(&node)
 		s.Node.Opened = maps.Equal(tenancyLabels(node.Labels), usableBy(s.inst))
@@ -112,8 +118,8 @@ func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
 	return err
 }
 
-func sliceView(slice *authv1beta1.ResourceSlice, reserved corev1.ResourceList) SliceView {
-	v := SliceView{ObjectView: view(slice), Current: equality.Semantic.DeepEqual(slice.Spec.Resources, asked(slice.Spec.Resources, reserved))}
+func sliceView(slice *authv1beta1.ResourceSlice, reserved corev1.ResourceList) plan.SliceView {
+	v := plan.SliceView{ObjectView: object.ViewOf(slice), Current: equality.Semantic.DeepEqual(slice.Spec.Resources, asked(slice.Spec.Resources, reserved))}
 	v.Nudged = slice.Annotations[nudgedAnnotation] == "true"
 	if c := authentication.GetCondition(slice, authv1beta1.ResourceSliceConditionTypeResources); c != nil {
 		v.Denied, v.Message = c.Status == authv1beta1.ResourceSliceConditionDenied, c.Message
@@ -133,8 +139,8 @@ func asked(before, reserved corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-func nodeView(node *corev1.Node) NodeView {
-	v := NodeView{Exists: true, Cordoned: isCordoned(node)}
+func nodeView(node *corev1.Node) plan.NodeView {
+	v := plan.NodeView{Exists: true, Cordoned: drain.IsCordoned(node)}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			v.Ready, v.Message = c.Status == corev1.ConditionTrue && node.DeletionTimestamp == nil, c.Message
@@ -148,18 +154,18 @@ func (p *Peering) observeIdentity(ctx context.Context, s *consumerScene) error {
 		return nil
 	}
 	var identity authv1beta1.Identity
-	found, err := get(ctx, s.reader, s.namespace.Name, IdentityName(s.Provider), &identity)
+	found, err := object.Get(ctx, s.reader, s.namespace.Name, object.IdentityName(s.Provider), &identity)
 	if err != nil {
 		return err
 	}
 	if found {
 		s.identity = &identity
 		ref := identity.Status.KubeconfigSecretRef
-		s.Identity = IdentityView{ObjectView: view(&identity), Ready: ref != nil && ref.Name != ""}
+		s.Identity = plan.IdentityView{ObjectView: object.ViewOf(&identity), Name: identity.Name, Ready: ref != nil && ref.Name != ""}
 		s.observeParting()
 	}
 	renew := renewMetadata()
-	s.Identity.Renewing, err = get(ctx, s.reader, s.namespace.Name, IdentityName(s.Provider), renew)
+	s.Identity.Renewing, err = object.Get(ctx, s.reader, s.namespace.Name, object.IdentityName(s.Provider), renew)
 	return err
 }
 
@@ -173,19 +179,19 @@ func (p *Peering) observeConsumerHandshake(ctx context.Context, s *consumerScene
 	if s.Release || s.namespace == nil {
 		return nil
 	}
-	challenge, credentials := p.mailbox.get(s.pair, StepChallenge), p.mailbox.get(s.pair, StepCredentials)
+	challenge, credentials := p.mailbox.Get(s.pair, handshake.StepChallenge), p.mailbox.Get(s.pair, handshake.StepCredentials)
 	if s.key, err = p.clusterKey(ctx); err != nil {
 		return err
 	}
 	if s.identity != nil {
-		s.Identity.Fits = certificateFits(s.identity.Spec.AuthParams.SignedCRT, s.key.der, p.opts.ClusterID)
+		s.Identity.Fits = handshake.CertificateFits(s.identity.Spec.AuthParams.SignedCRT, s.key.DER, p.opts.ClusterID)
 		s.observeLifetime()
 	}
 	if challenge != nil && s.live(challenge.Placement) {
 		s.challenge = challenge
 		s.answer, err = p.answerTo(s)
 		switch {
-		case errors.Is(err, errRefused):
+		case errors.Is(err, handshake.ErrRefused):
 			s.challenge, s.Handshake.Problem = nil, err.Error()
 		case err != nil:
 			return err
@@ -205,7 +211,7 @@ func (p *Peering) observeConsumerHandshake(ctx context.Context, s *consumerScene
 // when two thirds to three quarters of that are over, through the peering itself: after
 // five sixths something was in the way, and once it has expired Liqo can renew nothing.
 func (s *consumerScene) observeLifetime() {
-	crt := parseCertificate(s.identity.Spec.AuthParams.SignedCRT)
+	crt := handshake.ParseCertificate(s.identity.Spec.AuthParams.SignedCRT)
 	if crt == nil {
 		return
 	}
@@ -217,10 +223,10 @@ func (s *consumerScene) observeLifetime() {
 	}
 }
 
-// live says whether placement names one that still stands.
-func (s *consumerScene) live(placement string) bool {
+// live reports whether name is that of a placement that still stands.
+func (s *consumerScene) live(name string) bool {
 	return slices.ContainsFunc(s.all, func(i agentv1alpha1.ReservationInstruction) bool {
-		return i.Spec.TargetClusterID == s.Provider && !i.Ended() && ObjectName(i.Spec.ReservationName, i.Spec.Placement) == placement
+		return i.Spec.TargetClusterID == s.Provider && !i.Ended() && placement.Name(i.Spec.ReservationName, i.Spec.Placement) == name
 	})
 }
 
@@ -228,16 +234,16 @@ func (s *consumerScene) live(placement string) bool {
 // What it forgot in a restart it cannot ask for; then, as after its own request, the
 // provider's word is enough where there is no identity to lose: none that works, or one
 // that is due and gives way to a later certificate alone.
-func (s *consumerScene) continues(credentials *received) bool {
+func (s *consumerScene) continues(credentials *handshake.Received) bool {
 	if s.challenge != nil && credentials.Epoch == s.challenge.Epoch && credentials.PreviousDigest == s.answer.digest {
 		return true
 	}
-	return (!s.Identity.works() || s.Identity.Due) && (credentials.PreviousDigest == "" || s.challenge == nil)
+	return (!s.Identity.Works() || s.Identity.Due) && (credentials.PreviousDigest == "" || s.challenge == nil)
 }
 
-func (p *Peering) readCredentials(ctx context.Context, s *consumerScene, r *received) {
-	var c Credentials
-	err := r.body(&c)
+func (p *Peering) readCredentials(ctx context.Context, s *consumerScene, r *handshake.Received) {
+	var c handshake.Credentials
+	err := r.Decode(&c)
 	if err == nil {
 		err = p.acceptCredentials(ctx, s, &c)
 	}
@@ -246,7 +252,7 @@ func (p *Peering) readCredentials(ctx context.Context, s *consumerScene, r *rece
 		return
 	}
 	s.credentials, s.Handshake.Credentials = &c, true
-	if s.Identity.isComplete() && !issuedLater(c.SignedCRT, s.identity.Spec.AuthParams.SignedCRT) {
+	if s.Identity.IsComplete() && !handshake.IssuedLater(c.SignedCRT, s.identity.Spec.AuthParams.SignedCRT) {
 		// Delivered again, and Liqo has renewed the certificate since.
 		s.Handshake.Applied = true
 		return
@@ -254,17 +260,17 @@ func (p *Peering) readCredentials(ctx context.Context, s *consumerScene, r *rece
 	if s.identity != nil {
 		remote := s.identity.Spec.Namespace
 		s.Handshake.Applied = remote != nil && *remote == c.TenantNamespace &&
-			equality.Semantic.DeepEqual(s.identity.Spec.AuthParams, c.authParams())
+			equality.Semantic.DeepEqual(s.identity.Spec.AuthParams, c.AuthParams())
 	}
 }
 
 // acceptCredentials refuses credentials that are not for this cluster, or that lead its Liqo
 // anywhere but to the provider's advertised API server.
-func (p *Peering) acceptCredentials(ctx context.Context, s *consumerScene, c *Credentials) error {
-	if err := checkCredentials(c, s.key.der, p.opts.ClusterID); err != nil {
+func (p *Peering) acceptCredentials(ctx context.Context, s *consumerScene, c *handshake.Credentials) error {
+	if err := handshake.CheckCredentials(c, s.key.DER, p.opts.ClusterID); err != nil {
 		return err
 	}
-	if err := checkServer(c.APIServer, s.advertised()); err != nil {
+	if err := handshake.CheckServer(c.APIServer, s.advertised()); err != nil {
 		return err
 	}
 	if err := p.checkProxy(c.ProxyURL); err != nil {
@@ -281,6 +287,47 @@ func (p *Peering) observeDeparture(ctx context.Context, s *consumerScene) error 
 	}
 	if s.Siblings = o.consumer; s.Siblings == 0 {
 		s.Home, err = p.home(ctx, s.Provider, s.namespace, o)
+	}
+	return err
+}
+
+// observeDrain looks at the pods of a released placement while its slice is there.
+func (p *Peering) observeDrain(ctx context.Context, s *consumerScene) (err error) {
+	if !s.Release || !s.Slice.IsUsable() || !s.Slice.Ours || !s.Node.Exists {
+		return nil
+	}
+	s.Drain, err = p.drainer.Observe(ctx, s.drainTarget(), s.all, s.now)
+	return err
+}
+
+func (s *consumerScene) drainTarget() drain.Target {
+	return drain.Target{Placement: s.Name, Instruction: s.inst, Node: s.node}
+}
+
+// anchor is the placement for which this cluster asks and connects networks: the oldest
+// that stands, so that all of the pair speak as one, and go on when it ends.
+func (s *consumerScene) anchor() string {
+	oldest := s.inst
+	for i := range s.all {
+		inst := &s.all[i]
+		if inst.Spec.TargetClusterID != s.Provider || inst.Ended() {
+			continue
+		}
+		if inst.CreationTimestamp.Before(&oldest.CreationTimestamp) ||
+			inst.CreationTimestamp.Equal(&oldest.CreationTimestamp) && inst.Name < oldest.Name {
+			oldest = inst
+		}
+	}
+	return placement.Name(oldest.Spec.ReservationName, oldest.Spec.Placement)
+}
+
+func (p *Peering) observeConsumerNetwork(ctx context.Context, s *consumerScene) (err error) {
+	if !p.network.IsOn() || s.Release || !s.Namespace.IsUsable() {
+		return nil
+	}
+	s.network, err = p.network.Observe(ctx, s.pair, s.namespace.Name, s.anchor(), s.live)
+	if err == nil {
+		s.Network = s.network.NetworkView
 	}
 	return err
 }

@@ -13,14 +13,17 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 func (p *Peering) observeOffloading(ctx context.Context, s *consumerScene) error {
 	s.offloading = map[string]*offloadingv1beta1.NamespaceOffloading{}
 	for _, name := range s.inst.Spec.Namespaces {
-		v := OffloadingView{Name: name, Wish: wishOf(s.inst.Spec.Offloading)}
+		v := plan.OffloadingView{Name: name, Wish: plan.WishOf(s.inst.Spec.Offloading)}
 		var ns corev1.Namespace
-		found, err := get(ctx, s.reader, "", name, &ns)
+		found, err := object.Get(ctx, s.reader, "", name, &ns)
 		if err != nil {
 			return err
 		}
@@ -28,13 +31,13 @@ func (p *Peering) observeOffloading(ctx context.Context, s *consumerScene) error
 		v.Labelled = ns.Labels[consts.SchedulingLiqoLabel] == consts.SchedulingLiqoLabelValue
 		v.SameName = ns.Labels[agentv1alpha1.SameNameLabel] == "true"
 		var o offloadingv1beta1.NamespaceOffloading
-		if found, err = get(ctx, s.reader, name, OffloadingName, &o); err != nil {
+		if found, err = object.Get(ctx, s.reader, name, object.OffloadingName, &o); err != nil {
 			return err
 		}
 		if found {
 			s.offloading[name] = &o
-			v.ObjectView, v.Selected, v.Phase = view(&o), selectedProviders(&o), string(o.Status.OffloadingPhase)
-			v.InForce = Strategy{Pods: o.Spec.PodOffloadingStrategy, Names: o.Spec.NamespaceMappingStrategy}
+			v.ObjectView, v.Selected, v.Phase = object.ViewOf(&o), selectedProviders(&o), string(o.Status.OffloadingPhase)
+			v.InForce = plan.Strategy{Pods: o.Spec.PodOffloadingStrategy, Names: o.Spec.NamespaceMappingStrategy}
 			v.Required = remoteCondition(&o, s.Provider, offloadingv1beta1.NamespaceOffloadingRequired)
 			v.Ready = remoteCondition(&o, s.Provider, offloadingv1beta1.NamespaceReady)
 		}
@@ -42,7 +45,7 @@ func (p *Peering) observeOffloading(ctx context.Context, s *consumerScene) error
 		if err != nil {
 			return err
 		}
-		v.Wanted = agree(v.InForce, claims)
+		v.Wanted = plan.Agree(v.InForce, claims)
 		s.Offloading = append(s.Offloading, v)
 	}
 	return nil
@@ -51,14 +54,14 @@ func (p *Peering) observeOffloading(ctx context.Context, s *consumerScene) error
 // claims are those of every placement that names the namespace, until it is drained: a
 // provider that is dropped earlier loses the remote namespace, and the pods there are
 // killed. For the same reason a label that is taken away ends nothing.
-func (p *Peering) claims(ctx context.Context, s *consumerScene, v *OffloadingView) (claims []claim, err error) {
+func (p *Peering) claims(ctx context.Context, s *consumerScene, v *plan.OffloadingView) (claims []plan.Claim, err error) {
 	const sameName = offloadingv1beta1.EnforceSameNameMappingStrategyType
 	mayHaveItsName := v.SameName || v.Exists && v.InForce.Names == sameName
 	for _, inst := range oldestFirst(s.all) {
 		if !slices.Contains(inst.Spec.Namespaces, v.Name) {
 			continue
 		}
-		strategy := wishOf(inst.Spec.Offloading).complete()
+		strategy := plan.WishOf(inst.Spec.Offloading).WithDefaults()
 		if strategy.Names == sameName && !mayHaveItsName {
 			continue
 		}
@@ -67,7 +70,7 @@ func (p *Peering) claims(ctx context.Context, s *consumerScene, v *OffloadingVie
 			return nil, err
 		}
 		if holds {
-			claims = append(claims, claim{Provider: inst.Spec.TargetClusterID, Request: servedBy(inst), Strategy: strategy})
+			claims = append(claims, plan.Claim{Provider: inst.Spec.TargetClusterID, Request: servedBy(inst), Strategy: strategy})
 		}
 	}
 	return claims, nil
@@ -96,7 +99,7 @@ func servedBy(inst *agentv1alpha1.ReservationInstruction) string {
 func (s *consumerScene) holds(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	switch {
 	case inst.UID == s.inst.UID:
-		return !s.Release || !s.drained(), nil
+		return !s.Release || !s.IsDrained(), nil
 	case !inst.Ended():
 		return true, nil
 	}
@@ -105,18 +108,18 @@ func (s *consumerScene) holds(ctx context.Context, inst *agentv1alpha1.Reservati
 
 // undrained says whether a released placement still has a node or may get one.
 func undrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
-	name := ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
-	if found, err := get(ctx, r, "", name, &corev1.Node{}); found || err != nil {
+	name := placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)
+	if found, err := object.Get(ctx, r, "", name, &corev1.Node{}); found || err != nil {
 		return found, err
 	}
-	ns, err := tenantNamespace(ctx, r, inst.Spec.TargetClusterID)
+	ns, err := object.FindTenantNamespace(ctx, r, inst.Spec.TargetClusterID)
 	if ns == nil || err != nil {
 		return false, err
 	}
-	if found, err := get(ctx, r, ns.Name, name, &authv1beta1.ResourceSlice{}); found || err != nil {
+	if found, err := object.Get(ctx, r, ns.Name, name, &authv1beta1.ResourceSlice{}); found || err != nil {
 		return found, err
 	}
-	return get(ctx, r, ns.Name, name, &offloadingv1beta1.VirtualNode{})
+	return object.Get(ctx, r, ns.Name, name, &offloadingv1beta1.VirtualNode{})
 }
 
 // selectedProviders reads a selector that selector wrote; nil for any other.

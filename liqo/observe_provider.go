@@ -16,14 +16,19 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/network"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // providerScene is a ProviderView with the objects it was made of.
 type providerScene struct {
-	ProviderView
+	plan.ProviderView
 	reader client.Reader
 	inst   *agentv1alpha1.ProviderInstruction
-	pair   Pair
+	pair   handshake.Pair
 	// now is the time of the look.
 	now time.Time
 	all []agentv1alpha1.ProviderInstruction
@@ -38,19 +43,19 @@ type providerScene struct {
 
 	challenge       []byte
 	challengeDigest string
-	request, reply  *received
-	answer          *Answer
-	network         *networkScene
+	request, reply  *handshake.Received
+	answer          *handshake.Answer
+	network         *network.Scene
 }
 
 // observeProvider reads through the cache, and again past it before it says that
 // nothing runs any more: the capacity is sold on that word.
 func (p *Peering) observeProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
 	s, err := p.lookProvider(ctx, p.opts.Client, inst)
-	if err != nil || !s.Release && !s.Unpeer || s.inUse() {
+	if err != nil || !s.Release && !s.Unpeer || s.IsInUse() {
 		return s, err
 	}
-	if s, err = p.lookProvider(ctx, p.opts.Reader, inst); err != nil || s.inUse() {
+	if s, err = p.lookProvider(ctx, p.opts.Reader, inst); err != nil || s.IsInUse() {
 		return s, err
 	}
 	return s, p.observeUnpeering(ctx, s)
@@ -58,10 +63,10 @@ func (p *Peering) observeProvider(ctx context.Context, inst *agentv1alpha1.Provi
 
 func (p *Peering) lookProvider(ctx context.Context, r client.Reader, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
 	s := &providerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
-	s.pair = Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID}
+	s.pair = handshake.Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID}
 	s.Consumer, s.Release = inst.Spec.RequesterClusterID, inst.Ended()
 	s.Unpeer = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
-	s.Name = ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
+	s.Name = placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)
 	s.Reclaim = s.Release && past(inst.Status.ReleasingSince, p.opts.ReclaimAfter, s.now)
 	var list agentv1alpha1.ProviderInstructionList
 	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
@@ -69,10 +74,10 @@ func (p *Peering) lookProvider(ctx context.Context, r client.Reader, inst *agent
 	}
 	s.all = list.Items
 	var err error
-	if s.namespace, err = tenantNamespace(ctx, r, s.Consumer); err != nil {
+	if s.namespace, err = object.FindTenantNamespace(ctx, r, s.Consumer); err != nil {
 		return nil, err
 	}
-	s.Namespace = namespaceView(s.namespace)
+	s.Namespace = object.ViewOfNamespace(s.namespace)
 	for _, observe := range []func(context.Context, *providerScene) error{
 		p.observeReplicas, p.observeTenant, p.observeProviderHandshake, p.observeUse, p.observeQuota, p.observeProviderNetwork,
 	} {
@@ -88,7 +93,7 @@ func (p *Peering) observeReplicas(ctx context.Context, s *providerScene) error {
 		return nil
 	}
 	var list authv1beta1.ResourceSliceList
-	if err := s.reader.List(ctx, &list, client.InNamespace(s.namespace.Name), client.MatchingLabels{replicatedLabel: "true"}); err != nil {
+	if err := s.reader.List(ctx, &list, client.InNamespace(s.namespace.Name), client.MatchingLabels{object.ReplicatedLabel: "true"}); err != nil {
 		return err
 	}
 	s.Slices = len(list.Items)
@@ -101,8 +106,8 @@ func (p *Peering) observeReplicas(ctx context.Context, s *providerScene) error {
 	return nil
 }
 
-func replicaView(slice *authv1beta1.ResourceSlice) ReplicaView {
-	v := ReplicaView{Exists: true, Cordoned: slice.Annotations[consts.CordonResourceAnnotation] == "true"}
+func replicaView(slice *authv1beta1.ResourceSlice) plan.ReplicaView {
+	v := plan.ReplicaView{Exists: true, Cordoned: slice.Annotations[consts.CordonResourceAnnotation] == "true"}
 	if c := authentication.GetCondition(slice, authv1beta1.ResourceSliceConditionTypeResources); c != nil {
 		v.Granted, v.Message = c.Status == authv1beta1.ResourceSliceConditionAccepted, c.Message
 	}
@@ -123,8 +128,8 @@ func (p *Peering) observeTenant(ctx context.Context, s *providerScene) error {
 			continue
 		}
 		s.tenant = tenant
-		s.Tenant = TenantView{
-			ObjectView: view(tenant), Ready: p.tenantReady(tenant, s.Consumer),
+		s.Tenant = plan.TenantView{
+			ObjectView: object.ViewOf(tenant), Ready: p.tenantReady(tenant, s.Consumer),
 			Drained:   tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained,
 			Reclaimed: tenant.Annotations[reclaimedAnnotation] == "true",
 		}
@@ -139,29 +144,29 @@ func (p *Peering) tenantReady(tenant *authv1beta1.Tenant, consumer string) bool 
 		return false
 	}
 	_, der, err := authentication.ParseTenantPublicKey(tenant.Spec.PublicKey)
-	return err == nil && certificateFits(params.SignedCRT, der, consumer)
+	return err == nil && handshake.CertificateFits(params.SignedCRT, der, consumer)
 }
 
 // observeProviderHandshake reads the nonce only while there is a peering to make.
 func (p *Peering) observeProviderHandshake(ctx context.Context, s *providerScene) error {
-	s.request, s.reply = p.mailbox.get(s.pair, StepRequest), p.mailbox.get(s.pair, StepAnswer)
+	s.request, s.reply = p.mailbox.Get(s.pair, handshake.StepRequest), p.mailbox.Get(s.pair, handshake.StepAnswer)
 	if s.namespace == nil || s.Release && !s.Unpeer || !s.Release && s.Tenant.Ready && s.request == nil && s.reply == nil {
 		return nil
 	}
 	var secret corev1.Secret
-	found, err := get(ctx, p.opts.Reader, s.namespace.Name, nonceSecretName, &secret)
+	found, err := object.Get(ctx, p.opts.Reader, s.namespace.Name, object.NonceSecretName, &secret)
 	if err != nil {
 		return err
 	}
 	if found {
-		s.nonce, s.Nonce = secret.Data[consts.NonceSecretField], view(&secret)
+		s.nonce, s.Nonce = secret.Data[consts.NonceSecretField], object.ViewOf(&secret)
 		s.Nonce.Exists = len(s.nonce) > 0
 	}
 	if s.Release {
 		return nil
 	}
 	s.observeRequest()
-	if s.Nonce.usable() {
+	if s.Nonce.IsUsable() {
 		return s.observeAnswer()
 	}
 	return nil
@@ -171,36 +176,36 @@ func (s *providerScene) observeRequest() {
 	if s.request == nil || !s.live(s.request.Placement) {
 		return
 	}
-	var body Request
-	if err := s.request.body(&body); err != nil {
+	var body handshake.Request
+	if err := s.request.Decode(&body); err != nil {
 		s.Handshake.Problem = err.Error()
 		return
 	}
 	s.Handshake.Requested = true
-	s.Handshake.KnownKey = s.tenant != nil && sameKey(body.PublicKey, s.tenant.Spec.PublicKey)
+	s.Handshake.KnownKey = s.tenant != nil && handshake.SameKey(body.PublicKey, s.tenant.Spec.PublicKey)
 }
 
 func (s *providerScene) observeAnswer() (err error) {
-	m := Message{
+	m := handshake.Message{
 		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(),
-		Epoch: epochOf(string(s.namespace.UID), s.nonce), Step: StepChallenge,
+		Epoch: handshake.EpochOf(string(s.namespace.UID), s.nonce), Step: handshake.StepChallenge,
 	}
-	s.challenge, s.challengeDigest, err = encode(&m, Challenge{TenantNamespace: s.namespace.Name, Nonce: s.nonce})
+	s.challenge, s.challengeDigest, err = handshake.Encode(&m, handshake.Challenge{TenantNamespace: s.namespace.Name, Nonce: s.nonce})
 	if err != nil || s.reply == nil || s.reply.Epoch != m.Epoch || s.reply.PreviousDigest != s.challengeDigest {
 		return err
 	}
-	var answer Answer
-	if err := s.reply.body(&answer); err != nil {
+	var answer handshake.Answer
+	if err := s.reply.Decode(&answer); err != nil {
 		s.Handshake.Problem = err.Error()
 		return nil
 	}
-	if err := checkAnswer(&answer, s.nonce, s.Consumer); err != nil {
+	if err := handshake.CheckAnswer(&answer, s.nonce, s.Consumer); err != nil {
 		s.Handshake.Problem = err.Error()
 		return nil
 	}
 	s.answer, s.Handshake.Answered = &answer, true
 	if s.tenant != nil {
-		s.Handshake.SameKey = sameKey(answer.PublicKey, s.tenant.Spec.PublicKey)
+		s.Handshake.SameKey = handshake.SameKey(answer.PublicKey, s.tenant.Spec.PublicKey)
 		key, _, err := authentication.ParseTenantPublicKey(s.tenant.Spec.PublicKey)
 		if err == nil {
 			s.Tenant.Signed, _ = authentication.VerifyNonce(key, s.nonce, s.tenant.Spec.Signature) // an unknown key type signs nothing
@@ -209,19 +214,10 @@ func (s *providerScene) observeAnswer() (err error) {
 	return nil
 }
 
-func sameKey(a, b []byte) bool {
-	_, left, err := authentication.ParseTenantPublicKey(a)
-	if err != nil {
-		return false
-	}
-	_, right, err := authentication.ParseTenantPublicKey(b)
-	return err == nil && string(left) == string(right)
-}
-
-// live says whether placement names one that still stands.
-func (s *providerScene) live(placement string) bool {
+// live reports whether name is that of a placement that still stands.
+func (s *providerScene) live(name string) bool {
 	for i := range s.all {
-		if inst := &s.all[i]; s.stands(inst) && ObjectName(inst.Spec.ReservationName, inst.Spec.Placement) == placement {
+		if inst := &s.all[i]; s.stands(inst) && placement.Name(inst.Spec.ReservationName, inst.Spec.Placement) == name {
 			return true
 		}
 	}
@@ -246,7 +242,7 @@ func (s *providerScene) anchor() string {
 			oldest = inst
 		}
 	}
-	return ObjectName(oldest.Spec.ReservationName, oldest.Spec.Placement)
+	return placement.Name(oldest.Spec.ReservationName, oldest.Spec.Placement)
 }
 
 // observeUse counts what still runs for the placement, once it has ended.
@@ -254,16 +250,16 @@ func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
 	if !s.Release && !s.Unpeer {
 		return nil
 	}
-	shadows := metadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
-	if err := s.reader.List(ctx, shadows, client.MatchingLabels{OffloadedPodLabel: s.Name}); err != nil {
+	shadows := object.NewMetadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
+	if err := s.reader.List(ctx, shadows, client.MatchingLabels{object.OffloadedPodLabel: s.Name}); err != nil {
 		return err
 	}
 	s.shadowPods, s.ShadowPods = shadows.Items, len(shadows.Items)
 	if s.ShadowPods == 0 {
 		// A pod carries the labels of its ShadowPod, and outlives it by its grace period.
 		// The agent keeps no cache of pods.
-		pods := metadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
-		if err := p.opts.Reader.List(ctx, pods, client.MatchingLabels{OffloadedPodLabel: s.Name}); err != nil {
+		pods := object.NewMetadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
+		if err := p.opts.Reader.List(ctx, pods, client.MatchingLabels{object.OffloadedPodLabel: s.Name}); err != nil {
 			return err
 		}
 		s.Pods = len(pods.Items)
@@ -271,7 +267,7 @@ func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
 	if s.namespace == nil {
 		return nil
 	}
-	quotas := metadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("QuotaList"))
+	quotas := object.NewMetadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("QuotaList"))
 	if err := s.reader.List(ctx, quotas, client.InNamespace(s.namespace.Name)); err != nil {
 		return err
 	}
@@ -290,7 +286,7 @@ func (p *Peering) observeQuota(ctx context.Context, s *providerScene) error {
 		return nil
 	}
 	var slice authv1beta1.ResourceSlice
-	if _, err := get(ctx, p.opts.Reader, s.namespace.Name, s.Name, &slice); err != nil {
+	if _, err := object.Get(ctx, p.opts.Reader, s.namespace.Name, s.Name, &slice); err != nil {
 		return err
 	}
 	s.Replica.Exceeds = s.Replica.Exceeds || exceeds(slice.Status.Resources, s.inst.Kept())
@@ -325,12 +321,6 @@ func quotaOf(quota metav1.Object, slice string) bool {
 	return ok && !strings.Contains(rest, "-")
 }
 
-func metadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind)
-	return list
-}
-
 func (p *Peering) observeUnpeering(ctx context.Context, s *providerScene) error {
 	o, err := p.others(ctx, s.inst, s.Consumer)
 	if err != nil {
@@ -345,17 +335,28 @@ func (p *Peering) observeUnpeering(ctx context.Context, s *providerScene) error 
 		authv1beta1.GroupVersion.WithKind("Renew"),
 		offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap"),
 	} {
-		items, err := p.ofPeer(ctx, kind, s.Consumer)
+		items, err := object.ListOfPeer(ctx, p.opts.Reader, kind, s.Consumer)
 		if err != nil {
 			return err
 		}
 		for i := range items {
-			if Replicated(&items[i]) {
+			if object.Replicated(&items[i]) {
 				s.replicas = append(s.replicas, items[i])
 			}
 		}
 	}
 	s.Replicated = len(s.replicas)
 	s.Home, err = p.home(ctx, s.Consumer, s.namespace, o)
+	return err
+}
+
+func (p *Peering) observeProviderNetwork(ctx context.Context, s *providerScene) (err error) {
+	if !p.network.IsOn() || s.Release || s.Unpeer || !s.Namespace.IsUsable() {
+		return nil
+	}
+	s.network, err = p.network.Observe(ctx, s.pair, s.namespace.Name, s.anchor(), s.live)
+	if err == nil {
+		s.Network = s.network.NetworkView
+	}
 	return err
 }

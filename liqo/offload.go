@@ -10,9 +10,11 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-func (p *Peering) writeOffloading(ctx context.Context, s *consumerScene, a Action) error {
+func (p *Peering) writeOffloading(ctx context.Context, s *consumerScene, a plan.Action) error {
 	defer failpoint.Hit(failpoint.ConsumerOffloadingMade)
 	if present := s.offloading[a.Namespace]; present != nil {
 		update := present.DeepCopy()
@@ -20,9 +22,9 @@ func (p *Peering) writeOffloading(ctx context.Context, s *consumerScene, a Actio
 		update.Spec.ClusterSelector = selector(a.Agreement.Providers)
 		return p.opts.Client.Update(ctx, update)
 	}
-	err := p.create(ctx, &offloadingv1beta1.NamespaceOffloading{
+	err := object.Create(ctx, p.opts.Client, &offloadingv1beta1.NamespaceOffloading{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: a.Namespace, Name: OffloadingName,
+			Namespace: a.Namespace, Name: object.OffloadingName,
 			Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
 		},
 		Spec: offloadingv1beta1.NamespaceOffloadingSpec{

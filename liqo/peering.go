@@ -14,18 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/drain"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/network"
 )
-
-// Messenger passes an envelope to another cluster. Delivery is not certain.
-type Messenger interface {
-	SendMessage(ctx context.Context, msg *v1.Message) error
-}
-
-// Signer wraps a payload so that a Verifier elsewhere knows this cluster by it.
-type Signer func(payload []byte) (envelope []byte, err error)
-
-// Verifier returns the payload of an envelope and the cluster that signed it.
-type Verifier func(envelope []byte) (clusterID string, payload []byte, err error)
 
 // Options of a Peering. All but LiqoNamespace, Remote, CheckEndpoint, Proxies, GatewayService, Clock, Log and DrainTimeout are required.
 type Options struct {
@@ -60,9 +54,9 @@ type Options struct {
 	// the agent did not make, too.
 	GuardElsewhere bool
 
-	Messenger Messenger
-	Sign      Signer
-	Verify    Verifier
+	Messenger handshake.Messenger
+	Sign      handshake.Signer
+	Verify    handshake.Verifier
 	// ReclaimAfter is how long a consumer may take to give back what has ended, before
 	// this cluster takes it; 0 for as long as it likes.
 	ReclaimAfter time.Duration
@@ -70,7 +64,7 @@ type Options struct {
 	// take down what has ended; 0 for as long as it takes.
 	GiveUpAfter time.Duration
 	// Outbox sends; whoever makes it starts it.
-	Outbox *Outbox
+	Outbox *outbox.Outbox
 	Clock  clock.PassiveClock
 	Log    logr.Logger
 
@@ -102,28 +96,24 @@ func (o *Options) complete() error {
 // Peering carries out plans in this cluster, on both sides of the peerings it
 // takes part in. Its methods for one side are called by one goroutine at a time.
 type Peering struct {
+	*guard.Guard
 	opts    Options
-	mailbox *mailbox
-	// drains is used by the consumer's goroutine alone.
-	drains attempts
+	mailbox *handshake.Mailbox
+	// drainer is used by the consumer's goroutine alone.
+	drainer *drain.Drainer
+	network *network.Connector
 
 	// departing lets one instruction at a time find out whether it is the last of
 	// its peer: two that leave together would each rely on the other.
 	departing sync.Mutex
-	// opened holds the UIDs of placements whose rights were opened and which the cache may
-	// not show as provided yet.
-	opened sync.Map
 
 	mu      sync.Mutex // guards the following
-	answers map[Pair]answered
-	key     *clusterKey
+	answers map[handshake.Pair]answered
+	key     *handshake.ClusterKey
 	// deputies by the provider whose part they do.
 	deputies map[string]*deputy
 	// verdicts on the API servers that providers named last.
 	verdicts map[string]serverVerdict
-	// said is what this cluster says of its network, by pair, and networks which it has.
-	said     map[Pair]said
-	networks ownNetworks
 }
 
 // answered is what was computed from a question: a challenge and this cluster's key.
@@ -138,43 +128,56 @@ func New(o Options) (*Peering, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Peering{opts: o, mailbox: newMailbox(o.ClusterID, o.Verify), answers: map[Pair]answered{}, drains: attempts{}, deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}, said: map[Pair]said{}}, nil
+	p := &Peering{opts: o, mailbox: handshake.NewMailbox(o.ClusterID, o.Verify), answers: map[handshake.Pair]answered{}, drainer: drain.New(o.Client, o.Reader, o.Clock, o.DrainTimeout), deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}}
+	p.Guard = guard.New(guard.Options{
+		InstructionNamespace: o.InstructionNamespace, Client: o.Client, Reader: o.Reader,
+		Elsewhere: o.GuardElsewhere, Clock: o.Clock, Log: o.Log,
+	})
+	p.network = network.New(network.Options{
+		ClusterID: o.ClusterID, LiqoNamespace: o.LiqoNamespace, Service: o.GatewayService, Client: o.Client, Reader: o.Reader,
+		Mailbox: p.mailbox, Message: p.message, Outbox: o.Outbox, Clock: o.Clock,
+	})
+	return p, nil
 }
 
 // Deliver takes an envelope that the broker says came from the cluster from. It is
 // cheap: the envelope is checked and kept, and the controllers are woken. An error
 // means that it was refused; it is for the log.
 func (p *Peering) Deliver(ctx context.Context, from string, envelope []byte) error {
-	return p.mailbox.deliver(ctx, from, envelope)
+	return p.mailbox.Deliver(ctx, from, envelope)
 }
 
 // ConsumerEvents carries the ID of each provider that a message came from.
-func (p *Peering) ConsumerEvents() <-chan event.TypedGenericEvent[string] { return p.mailbox.consumer }
+func (p *Peering) ConsumerEvents() <-chan event.TypedGenericEvent[string] {
+	return p.mailbox.ConsumerEvents()
+}
 
 // ProviderEvents carries the ID of each consumer that a message came from.
-func (p *Peering) ProviderEvents() <-chan event.TypedGenericEvent[string] { return p.mailbox.provider }
+func (p *Peering) ProviderEvents() <-chan event.TypedGenericEvent[string] {
+	return p.mailbox.ProviderEvents()
+}
 
 // message returns the Send for a step.
-func (p *Peering) message(pair Pair, s Step, payload []byte) Send {
+func (p *Peering) message(pair handshake.Pair, s handshake.Step, payload []byte) outbox.Send {
 	return func(ctx context.Context) error {
-		if d := p.deputyOf(pair.receiver(s)); d != nil {
+		if d := p.deputyOf(pair.Receiver(s)); d != nil {
 			return d.hear(ctx, payload)
 		}
 		envelope, err := p.opts.Sign(payload)
 		if err != nil {
 			return fmt.Errorf("sign message %d of %q and %q: %w", s, pair.Consumer, pair.Provider, err)
 		}
-		err = p.opts.Messenger.SendMessage(ctx, &v1.Message{To: pair.receiver(s), Slot: pair.slot(s), Body: envelope})
+		err = p.opts.Messenger.SendMessage(ctx, &v1.Message{To: pair.Receiver(s), Slot: pair.Slot(s), Body: envelope})
 		if err != nil {
-			p.opts.Log.V(1).Info("peering message not taken, will be repeated", "to", pair.receiver(s), "step", s, "error", err.Error())
+			p.opts.Log.V(1).Info("peering message not taken, will be repeated", "to", pair.Receiver(s), "step", s, "error", err.Error())
 		}
 		return err
 	}
 }
 
 // settled ends the handshake of a pair. What crosses of their networks goes on.
-func (p *Peering) settled(pair Pair) {
-	p.drop(pair, handshakeSteps)
+func (p *Peering) settled(pair handshake.Pair) {
+	p.drop(pair, handshake.HandshakeSteps)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.answers, pair)
@@ -182,18 +185,24 @@ func (p *Peering) settled(pair Pair) {
 }
 
 // forget drops all that is known of a pair.
-func (p *Peering) forget(pair Pair) {
+func (p *Peering) forget(pair handshake.Pair) {
 	p.settled(pair)
-	p.drop(pair, networkSteps)
+	p.drop(pair, handshake.NetworkSteps)
+	p.network.Forget(pair)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.said, pair)
 	delete(p.verdicts, pair.Provider)
 }
 
-func (p *Peering) drop(pair Pair, steps []Step) {
-	p.mailbox.forget(pair, steps)
+func (p *Peering) drop(pair handshake.Pair, steps []handshake.Step) {
+	p.mailbox.Forget(pair, steps)
 	for _, s := range steps {
-		p.opts.Outbox.Drop(pair.posting(s))
+		p.opts.Outbox.Drop(pair.Posting(s))
 	}
+}
+
+// Tunnel returns the round trip to a cluster through Liqo's gateways, or why it cannot be
+// reached; known is false while the gateways report neither.
+func (p *Peering) Tunnel(ctx context.Context, cluster string) (roundTrip time.Duration, why string, known bool) {
+	return p.network.Tunnel(ctx, cluster)
 }

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // These tests run both sides of a peering against two API servers in memory, with a
@@ -84,10 +86,10 @@ func TestTheOtherDirectionKeepsWhatItNeeds(t *testing.T) {
 		w.reserve("paris", "rome", "res-b")
 		w.until("both nodes are ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") && w.nodeReady("paris", "res-b-1") })
 		w.release("rome", "paris", "res-a", nil)
-		if !w.nodeReady("paris", "res-b-1") || !w.exists("paris", TenantNamespaceName("rome"), IdentityName("rome"), &authv1beta1.Identity{}) {
+		if !w.nodeReady("paris", "res-b-1") || !w.exists("paris", object.TenantNamespaceName("rome"), object.IdentityName("rome"), &authv1beta1.Identity{}) {
 			t.Error("the other direction lost its node or its identity")
 		}
-		if w.exists("rome", TenantNamespaceName("paris"), IdentityName("paris"), &authv1beta1.Identity{}) {
+		if w.exists("rome", object.TenantNamespaceName("paris"), object.IdentityName("paris"), &authv1beta1.Identity{}) {
 			t.Error("the identity of the direction that ended is still there")
 		}
 		w.release("paris", "rome", "res-b", nil)
@@ -100,19 +102,19 @@ func TestAPeeringHeals(t *testing.T) {
 		harm func(*world)
 	}{
 		"the consumer's identity is deleted": {harm: func(w *world) {
-			w.delete("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("paris"), Name: IdentityName("paris")}})
+			w.delete("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName("paris"), Name: object.IdentityName("paris")}})
 		}},
 		"the provider's Tenant is deleted": {harm: func(w *world) {
-			w.delete("paris", &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("rome"), Name: "rome"}})
+			w.delete("paris", &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName("rome"), Name: "rome"}})
 		}},
 		"Tenant and nonce are deleted": {harm: func(w *world) {
-			w.delete("paris", &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("rome"), Name: "rome"}})
-			w.delete("paris", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("rome"), Name: nonceSecretName}})
+			w.delete("paris", &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName("rome"), Name: "rome"}})
+			w.delete("paris", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName("rome"), Name: object.NonceSecretName}})
 		}},
 		"everything of both is forgotten, and the identity too": {harm: func(w *world) {
 			w.restart("rome")
 			w.restart("paris")
-			w.delete("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("paris"), Name: IdentityName("paris")}})
+			w.delete("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName("paris"), Name: object.IdentityName("paris")}})
 		}},
 	}
 	for name, test := range tests {
@@ -145,7 +147,7 @@ func TestAKeyChangeIsFollowedOnlyWhereNothingUsesTheOld(t *testing.T) {
 		}
 		// The consumer cannot take its replica away with the new key: a person does.
 		replica := &authv1beta1.ResourceSlice{}
-		if !w.exists("paris", TenantNamespaceName("rome"), "res-a-1", replica) {
+		if !w.exists("paris", object.TenantNamespaceName("rome"), "res-a-1", replica) {
 			t.Fatal("there is no replica")
 		}
 		w.takeDown(replica, "rome", "paris")
@@ -163,7 +165,7 @@ func TestARenewedCertificateIsKept(t *testing.T) {
 		w.reserve("rome", "paris", "res-a")
 		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
 		identity := &authv1beta1.Identity{}
-		w.exists("rome", TenantNamespaceName("paris"), IdentityName("paris"), identity)
+		w.exists("rome", object.TenantNamespaceName("paris"), object.IdentityName("paris"), identity)
 		identity.Spec.AuthParams.SignedCRT = append([]byte("renewed\n"), identity.Spec.AuthParams.SignedCRT...)
 		renewed := string(identity.Spec.AuthParams.SignedCRT)
 		w.check(w.sites["rome"].client.Update(t.Context(), identity))
@@ -172,7 +174,7 @@ func TestARenewedCertificateIsKept(t *testing.T) {
 		w.reserve("rome", "paris", "res-b")
 		w.until("another node is ready", nil, func() bool { return w.nodeReady("rome", "res-b-1") })
 		w.run(10 * time.Second)
-		w.exists("rome", TenantNamespaceName("paris"), IdentityName("paris"), identity)
+		w.exists("rome", object.TenantNamespaceName("paris"), object.IdentityName("paris"), identity)
 		if string(identity.Spec.AuthParams.SignedCRT) != renewed {
 			t.Error("the certificate of before the renewal is back")
 		}
@@ -197,7 +199,7 @@ func TestAnEarlierPeeringsMessagesAreNotUsed(t *testing.T) {
 			}
 		}
 		w.sites["rome"].step(w)
-		if w.exists("rome", TenantNamespaceName("paris"), IdentityName("paris"), &authv1beta1.Identity{}) {
+		if w.exists("rome", object.TenantNamespaceName("paris"), object.IdentityName("paris"), &authv1beta1.Identity{}) {
 			t.Error("credentials of an earlier peering became an identity")
 		}
 		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-b-1") })
@@ -209,13 +211,13 @@ func TestAPersonsPeeringIsUsedAndLeft(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("rome", "paris", "res-a")
 		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
-		w.disown("rome", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: TenantNamespaceName("paris")}})
-		w.disown("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("paris"), Name: IdentityName("paris")}})
-		w.disown("paris", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: TenantNamespaceName("rome")}})
-		w.disown("paris", &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("rome"), Name: "rome"}})
+		w.disown("rome", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.TenantNamespaceName("paris")}})
+		w.disown("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName("paris"), Name: object.IdentityName("paris")}})
+		w.disown("paris", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.TenantNamespaceName("rome")}})
+		w.disown("paris", &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName("rome"), Name: "rome"}})
 		w.release("rome", "paris", "res-a", nil)
-		if !w.exists("rome", TenantNamespaceName("paris"), IdentityName("paris"), &authv1beta1.Identity{}) ||
-			!w.exists("paris", TenantNamespaceName("rome"), "rome", &authv1beta1.Tenant{}) {
+		if !w.exists("rome", object.TenantNamespaceName("paris"), object.IdentityName("paris"), &authv1beta1.Identity{}) ||
+			!w.exists("paris", object.TenantNamespaceName("rome"), "rome", &authv1beta1.Tenant{}) {
 			t.Error("a person's identity or Tenant was removed")
 		}
 		w.reserve("rome", "paris", "res-b")
@@ -243,7 +245,7 @@ func TestAnotherPlacementAsksOnForOneThatEnded(t *testing.T) {
 		w.reserve("rome", "paris", "res-a")
 		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
 		w.sites["paris"].silent = true
-		w.delete("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: TenantNamespaceName("paris"), Name: IdentityName("paris")}})
+		w.delete("rome", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName("paris"), Name: object.IdentityName("paris")}})
 		w.run(5 * time.Second)
 		w.reserve("rome", "paris", "res-b")
 		w.run(5 * time.Second)

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -17,14 +16,14 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
-
-// nonceSize is what Liqo itself uses, before it is written in base64.
-const nonceSize = 64
 
 // Provide does the next things for a placement that this cluster has acknowledged.
 // Whatever it waits for wakes the controller: a watched object or a message.
-func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (ProviderState, error) {
+func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
 	if inst.Ended() || inst.Spec.Unpeer {
 		p.departing.Lock()
 		defer p.departing.Unlock()
@@ -53,16 +52,16 @@ func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.Provid
 	return true, Finish(ctx, p.opts.Client, inst)
 }
 
-func (p *Peering) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (ProviderState, error) {
+func (p *Peering) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
 	scene, err := p.observeProvider(ctx, inst)
 	if err != nil {
-		return ProviderState{}, err
+		return plan.ProviderState{}, err
 	}
-	if err := p.disownMaps(ctx, scene.Consumer, scene.namespace); err != nil {
-		return ProviderState{}, err
+	if err := p.DisownMaps(ctx, scene.Consumer, scene.namespace); err != nil {
+		return plan.ProviderState{}, err
 	}
-	actions, state := PlanProvider(scene.ProviderView)
-	state.Again = Soonest(Soonest(state.Again, p.lookAgain(scene)), scene.Network.again())
+	actions, state := plan.PlanProvider(scene.ProviderView)
+	state.Again = plan.Soonest(plan.Soonest(state.Again, p.lookAgain(scene)), scene.Network.LookAgainAfter())
 	for _, action := range actions {
 		if err := p.applyProvider(ctx, scene, action.Do); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
@@ -71,51 +70,51 @@ func (p *Peering) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	return state, nil
 }
 
-func (p *Peering) applyProvider(ctx context.Context, s *providerScene, verb Verb) error {
+func (p *Peering) applyProvider(ctx context.Context, s *providerScene, verb plan.Verb) error {
 	switch verb {
-	case EnsureNamespace:
+	case plan.EnsureNamespace:
 		return p.ensureNamespace(ctx, s.Consumer, failpoint.ProviderNamespaceMade)
-	case EnsureNonce:
+	case plan.EnsureNonce:
 		return p.ensureNonce(ctx, s)
-	case SendChallenge:
-		p.opts.Outbox.Repeat(s.pair.posting(StepChallenge), s.challengeDigest, 0, p.message(s.pair, StepChallenge, s.challenge))
+	case plan.SendChallenge:
+		p.opts.Outbox.Repeat(s.pair.Posting(handshake.StepChallenge), s.challengeDigest, 0, p.message(s.pair, handshake.StepChallenge, s.challenge))
 		failpoint.Hit(failpoint.ProviderChallenged)
 		return nil
-	case WriteTenant:
+	case plan.WriteTenant:
 		return p.writeTenant(ctx, s)
-	case SendCredentials:
+	case plan.SendCredentials:
 		return p.sendCredentials(s)
-	case StopSending:
+	case plan.StopSending:
 		p.settled(s.pair)
 		return nil
-	case ForgetConsumer:
+	case plan.ForgetConsumer:
 		p.forget(s.pair)
 		return nil
-	case DeleteTenant:
+	case plan.DeleteTenant:
 		defer failpoint.Hit(failpoint.ProviderTenantDeleted)
-		return p.remove(ctx, s.tenant)
-	case DeleteSecrets:
+		return object.Delete(ctx, p.opts.Client, s.tenant)
+	case plan.DeleteSecrets:
 		return p.deleteSecrets(ctx, s.namespace.Name)
 	}
 	if reclaim, ok := reclaims[verb]; ok {
 		return reclaim(p, ctx, s)
 	}
-	if connect, ok := connections[verb]; ok {
-		return connect(p, ctx, s.network)
+	if known, err := p.network.Apply(ctx, s.network, verb); known {
+		return err
 	}
 	return p.leaveHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
 }
 
 // ensureNonce makes the nonce rather than wait until Liqo fills an empty Secret.
 func (p *Peering) ensureNonce(ctx context.Context, s *providerScene) error {
-	random := make([]byte, nonceSize)
+	random := make([]byte, handshake.NonceSize)
 	if _, err := rand.Read(random); err != nil {
 		return err
 	}
-	labels := ourLabels(s.Consumer)
+	labels := object.OurLabels(s.Consumer)
 	labels[consts.NonceSecretLabelKey] = "true"
-	err := p.create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: nonceSecretName, Labels: labels},
+	err := object.Create(ctx, p.opts.Client, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: object.NonceSecretName, Labels: labels},
 		Data:       map[string][]byte{consts.NonceSecretField: []byte(base64.StdEncoding.EncodeToString(random))},
 	})
 	failpoint.Hit(failpoint.ProviderNonceMade)
@@ -132,14 +131,14 @@ func (p *Peering) writeTenant(ctx context.Context, s *providerScene) error {
 		update.Spec.Signature = s.answer.Signature
 		return p.opts.Client.Update(ctx, update)
 	}
-	if found, err := get(ctx, p.opts.Reader, s.namespace.Name, s.Consumer, &authv1beta1.Tenant{}); found || err != nil {
+	if found, err := object.Get(ctx, p.opts.Reader, s.namespace.Name, s.Consumer, &authv1beta1.Tenant{}); found || err != nil {
 		return err // the cache is late
 	}
-	if err := p.deleteSecret(ctx, s.namespace.Name, certificateSecretName); err != nil {
+	if err := p.deleteSecret(ctx, s.namespace.Name, object.CertificateSecretName); err != nil {
 		return err
 	}
-	return p.create(ctx, &authv1beta1.Tenant{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: s.Consumer, Labels: ourLabels(s.Consumer)},
+	return object.Create(ctx, p.opts.Client, &authv1beta1.Tenant{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace.Name, Name: s.Consumer, Labels: object.OurLabels(s.Consumer)},
 		Spec: authv1beta1.TenantSpec{
 			ClusterID: liqov1beta1.ClusterID(s.Consumer),
 			PublicKey: s.answer.PublicKey, CSR: s.answer.CSR, Signature: s.answer.Signature,
@@ -154,71 +153,36 @@ func (p *Peering) sendCredentials(s *providerScene) error {
 	if params.AwsConfig != nil {
 		return fmt.Errorf("the Tenant of %q has an AWS identity, which is secret and not sent", s.Consumer)
 	}
-	m := Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(), Step: StepCredentials}
+	m := handshake.Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(), Step: handshake.StepCredentials}
 	m.Epoch = "recovered"
 	if s.Handshake.Answered {
-		m.Epoch, m.PreviousDigest = s.reply.Epoch, s.reply.digest
+		m.Epoch, m.PreviousDigest = s.reply.Epoch, s.reply.Digest
 	}
-	payload, version, err := encode(&m, Credentials{
+	payload, version, err := handshake.Encode(&m, handshake.Credentials{
 		TenantNamespace: s.tenant.Status.TenantNamespace, APIServer: params.APIServer,
 		CA: params.CA, SignedCRT: params.SignedCRT, ProxyURL: params.ProxyURL,
 	})
 	if err != nil {
 		return err
 	}
-	p.opts.Outbox.Drop(s.pair.posting(StepChallenge))
-	key, send := s.pair.posting(StepCredentials), p.message(s.pair, StepCredentials, payload)
+	p.opts.Outbox.Drop(s.pair.Posting(handshake.StepChallenge))
+	key, send := s.pair.Posting(handshake.StepCredentials), p.message(s.pair, handshake.StepCredentials, payload)
 	if s.Handshake.Answered {
 		p.opts.Outbox.Repeat(key, version, 0, send)
 	} else {
-		p.opts.Outbox.Post(key, fmt.Sprintf("%s/%d", version, s.request.count), send, nil)
+		p.opts.Outbox.Post(key, fmt.Sprintf("%s/%d", version, s.request.Count), send, nil)
 	}
 	failpoint.Hit(failpoint.ProviderCredentialsSent)
 	return nil
 }
 
 func (p *Peering) deleteSecrets(ctx context.Context, namespace string) error {
-	if err := p.deleteSecret(ctx, namespace, certificateSecretName); err != nil {
+	if err := p.deleteSecret(ctx, namespace, object.CertificateSecretName); err != nil {
 		return err
 	}
-	return p.deleteSecret(ctx, namespace, nonceSecretName)
+	return p.deleteSecret(ctx, namespace, object.NonceSecretName)
 }
 
 func (p *Peering) deleteSecret(ctx context.Context, namespace, name string) error {
 	return client.IgnoreNotFound(p.opts.Client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
-}
-
-// Grant answers a slice that a consumer's Liqo replicated here. It waits until Liqo
-// has authenticated the slice: both write the same status.
-func (p *Peering) Grant(ctx context.Context, key types.NamespacedName, at Place) error {
-	var slice authv1beta1.ResourceSlice
-	if found, err := get(ctx, p.opts.Client, key.Namespace, key.Name, &slice); !found || err != nil {
-		return err
-	}
-	if slice.Spec.Class != SliceClass || !Replicated(&slice) || slice.DeletionTimestamp != nil || !Authenticated(&slice) {
-		return nil
-	}
-	var ns corev1.Namespace
-	if found, err := get(ctx, p.opts.Client, "", key.Namespace, &ns); !found || err != nil || !IsTenantNamespace(&ns) {
-		return err
-	}
-	inst := &agentv1alpha1.ProviderInstruction{}
-	found, err := get(ctx, p.opts.Client, p.opts.InstructionNamespace, key.Name, inst)
-	if err != nil {
-		return err
-	}
-	if !found {
-		inst = nil
-	}
-	decision := Decide(&slice, PeerOf(ns.Labels), inst, at)
-	update := slice.DeepCopy()
-	if !decision.Record(update, metav1.NewTime(p.opts.Clock.Now())) {
-		return nil
-	}
-	if err := p.opts.Client.Status().Update(ctx, update); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	failpoint.Hit(failpoint.ProviderGranted)
-	p.opts.Log.Info("slice decided", "slice", key.Name, "consumer", PeerOf(ns.Labels), "granted", decision.Granted, "message", decision.Message)
-	return nil
 }

@@ -9,61 +9,9 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 
-	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
-
-// planReclaim waits for the consumer to give back what has ended, and takes it when its
-// time is over. The cordon keeps pods from coming back until the quota goes, which it
-// does with the replica.
-func planReclaim(v ProviderView) (actions []Action, granted Aspect) {
-	if !v.Reclaim {
-		return nil, waiting(agentv1alpha1.ReasonReleasing, "waiting until the slice and the %d pods of %q are gone", v.ShadowPods+v.Pods, v.Consumer)
-	}
-	if v.Quota && v.Replica.Exists && !v.Replica.Cordoned {
-		actions = append(actions, Action{Do: CordonSlice})
-	}
-	if v.ShadowPods > 0 {
-		actions = append(actions, Action{Do: DeletePods})
-	}
-	if v.Quota && v.Replica.Exists {
-		actions = append(actions, Action{Do: DeleteReplica})
-	}
-	return actions, waiting(agentv1alpha1.ReasonReclaiming,
-		"%q did not give it back in time: taking it, waiting until its quota and %d pods are gone", v.Consumer, v.Pods)
-}
-
-// evicts is whether the peering is the agent's to end. Where somebody deleted its Tenant,
-// nobody but the agent can remove what the consumer replicated.
-func (v *ProviderView) evicts() bool {
-	if v.Tenant.Exists {
-		return v.Tenant.Ours
-	}
-	return v.Namespace.Ours && v.Reclaim
-}
-
-// planEviction ends the peering of a consumer that leaves its replicas here. Its rights
-// go first, or its Liqo would make anew what is deleted.
-func planEviction(v ProviderView) []Action {
-	switch {
-	case !v.Reclaim:
-		return nil
-	case v.Tenant.Exists && !v.Tenant.Drained:
-		return []Action{{Do: DrainTenant}}
-	}
-	return []Action{{Do: DeleteReplicas}}
-}
-
-// planDrained gives a consumer that comes back the rights that it lost to planEviction.
-// What a person drained stays so.
-func planDrained(v ProviderView) ([]Action, ProviderState) {
-	s := ProviderState{Phase: agentv1alpha1.InstructionPeering}
-	if v.Tenant.Reclaimed && v.Tenant.Ours {
-		s.Granted = waiting(agentv1alpha1.ReasonPeering, "waiting until %q has its rights again", v.Consumer)
-		return []Action{{Do: RestoreTenant}}, s
-	}
-	s.Granted = waiting(agentv1alpha1.ReasonPeering, "Tenant %q was drained: set its spec.tenantCondition to Active to lend to it again", v.Consumer)
-	return nil, s
-}
 
 // reclaimedAnnotation marks a Tenant that the agent drained.
 const reclaimedAnnotation = "broker.fluidos.eu/reclaimed"
@@ -96,13 +44,15 @@ func (p *Peering) lookAgain(s *providerScene) time.Duration {
 }
 
 // reclaims carry out what planReclaim, planEviction and planDrained call for.
-var reclaims = map[Verb]func(*Peering, context.Context, *providerScene) error{
-	CordonSlice:    (*Peering).cordonSlice,
-	DeletePods:     (*Peering).deletePods,
-	DeleteReplica:  func(p *Peering, ctx context.Context, s *providerScene) error { return p.remove(ctx, s.replica) },
-	DrainTenant:    (*Peering).drainTenant,
-	RestoreTenant:  (*Peering).restoreTenant,
-	DeleteReplicas: (*Peering).deleteReplicas,
+var reclaims = map[plan.Verb]func(*Peering, context.Context, *providerScene) error{
+	plan.CordonSlice: (*Peering).cordonSlice,
+	plan.DeletePods:  (*Peering).deletePods,
+	plan.DeleteReplica: func(p *Peering, ctx context.Context, s *providerScene) error {
+		return object.Delete(ctx, p.opts.Client, s.replica)
+	},
+	plan.DrainTenant:    (*Peering).drainTenant,
+	plan.RestoreTenant:  (*Peering).restoreTenant,
+	plan.DeleteReplicas: (*Peering).deleteReplicas,
 }
 
 func (p *Peering) cordonSlice(ctx context.Context, s *providerScene) error {
@@ -125,7 +75,7 @@ func (p *Peering) removeAll(ctx context.Context, objects []metav1.PartialObjectM
 		if objects[i].DeletionTimestamp != nil {
 			continue
 		}
-		if err := p.remove(ctx, &objects[i]); err != nil {
+		if err := object.Delete(ctx, p.opts.Client, &objects[i]); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -14,86 +13,8 @@ import (
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
-
-func TestProviderTakesWhatIsNotGivenBack(t *testing.T) {
-	inUse := func(v *ProviderView) {
-		v.Release, v.Quota, v.ShadowPods, v.Replica = true, true, 2, ReplicaView{Exists: true, Granted: true}
-	}
-	last := func(v *ProviderView) { v.Release, v.Reclaim, v.Replicated = true, true, 1 }
-	tests := map[string]struct {
-		change func(*ProviderView)
-		want   []Verb
-		gone   bool
-	}{
-		"a consumer has its time": {change: inUse},
-		"then pods and slice are taken": {
-			change: func(v *ProviderView) { inUse(v); v.Reclaim = true },
-			want:   []Verb{CordonSlice, DeletePods, DeleteReplica},
-		},
-		"pods that take long to end are waited for": {
-			change: func(v *ProviderView) { v.Release, v.Reclaim, v.Pods = true, true, 1 },
-		},
-		"they are waited for where the consumer gave back in time, too": {
-			change: func(v *ProviderView) { v.Release, v.Unpeer, v.Pods = true, true, 1 },
-		},
-		"a replica that the consumer makes anew holds nothing": {
-			change: func(v *ProviderView) { last(v); v.Replica.Exists, v.Siblings = true, 1 },
-			gone:   true,
-		},
-		"with the last the consumer's rights go": {
-			change: last, want: []Verb{ForgetConsumer, DrainTenant}, gone: true,
-		},
-		"then its replicas": {
-			change: func(v *ProviderView) { last(v); v.Tenant.Drained = true },
-			want:   []Verb{ForgetConsumer, DeleteReplicas}, gone: true,
-		},
-		"then the Tenant": {
-			change: func(v *ProviderView) { last(v); v.Tenant.Drained, v.Replicated = true, 0 },
-			want:   []Verb{ForgetConsumer, DeleteTenant}, gone: true,
-		},
-		"a Tenant that somebody deleted before leaves replicas, which go too": {
-			change: func(v *ProviderView) { last(v); v.Tenant = TenantView{} },
-			want:   []Verb{ForgetConsumer, DeleteReplicas}, gone: true,
-		},
-		"a person's Tenant is left": {
-			change: func(v *ProviderView) { last(v); v.Tenant.ObjectView = theirs; v.Home.Roots = 1 },
-			want:   []Verb{ForgetConsumer}, gone: true,
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			actions, state := PlanProvider(provider(test.change))
-			if diff := cmp.Diff(test.want, verbs(actions)); diff != "" {
-				t.Errorf("actions (-want +got):\n%s", diff)
-			}
-			if state.Gone != test.gone {
-				t.Errorf("gone is %v, want %v: %s", state.Gone, test.gone, state.Granted.Message)
-			}
-		})
-	}
-}
-
-func TestATenantIsRestoredUnlessAPersonDrainedIt(t *testing.T) {
-	for name, test := range map[string]struct {
-		tenant TenantView
-		want   []Verb
-	}{
-		"reclaimed":         {TenantView{ObjectView: ours, Ready: true, Drained: true, Reclaimed: true}, []Verb{RestoreTenant}},
-		"drained by person": {TenantView{ObjectView: ours, Ready: true, Drained: true}, nil},
-		"a person's":        {TenantView{ObjectView: theirs, Ready: true, Drained: true, Reclaimed: true}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			actions, state := PlanProvider(provider(func(v *ProviderView) { v.Tenant = test.tenant }))
-			if diff := cmp.Diff(test.want, verbs(actions)); diff != "" {
-				t.Errorf("actions (-want +got):\n%s", diff)
-			}
-			if state.Granted.Message == "" {
-				t.Error("the state does not say what to do")
-			}
-		})
-	}
-}
 
 // A consumer that is gone for ever leaves everything where it is. The provider has its
 // capacity back after the deadline, and not before its pods have ended.
@@ -142,7 +63,7 @@ func TestAConsumerKeepsWhatStandsAndComesBackAfterAReclaim(t *testing.T) {
 		}
 		var replica authv1beta1.ResourceSlice
 		w.run(5 * time.Second)
-		if w.exists("paris", TenantNamespaceName("rome"), "res-a-1", &replica) && replicaView(&replica).Granted {
+		if w.exists("paris", object.TenantNamespaceName("rome"), "res-a-1", &replica) && replicaView(&replica).Granted {
 			t.Error("what was reclaimed is granted again")
 		}
 		w.setRelease("rome", "paris", "res-b", false)

@@ -12,18 +12,20 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // certificateOf is what rome shows paris.
 func (w *world) certificateOf(consumer, provider string) []byte {
 	w.t.Helper()
 	identity := &authv1beta1.Identity{}
-	w.check(w.sites[consumer].client.Get(w.t.Context(), client.ObjectKey{Namespace: TenantNamespaceName(provider), Name: IdentityName(provider)}, identity))
+	w.check(w.sites[consumer].client.Get(w.t.Context(), client.ObjectKey{Namespace: object.TenantNamespaceName(provider), Name: object.IdentityName(provider)}, identity))
 	return identity.Spec.AuthParams.SignedCRT
 }
 
 // consumed is where the consumer's placement is, and when it is looked at again.
-func (w *world) consumed(consumer, name string) ConsumerState {
+func (w *world) consumed(consumer, name string) plan.ConsumerState {
 	w.t.Helper()
 	inst := &agentv1alpha1.ReservationInstruction{}
 	w.exists(consumer, "default", name, inst)

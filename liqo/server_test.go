@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,10 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 func isAnswer(m v1.Message) bool {
@@ -37,33 +40,33 @@ func (w *world) answer(provider string) string {
 // challenge has a hostile provider send a nonce of its choice.
 func (w *world) challenge(consumer, provider, placement string, nonce []byte) {
 	w.t.Helper()
-	m := Message{Consumer: consumer, Provider: provider, Placement: placement, Epoch: "of the attacker", Step: StepChallenge}
-	w.deliver(&m, Challenge{TenantNamespace: TenantNamespaceName(consumer), Nonce: nonce})
+	m := handshake.Message{Consumer: consumer, Provider: provider, Placement: placement, Epoch: "of the attacker", Step: handshake.StepChallenge}
+	w.deliver(&m, handshake.Challenge{TenantNamespace: object.TenantNamespaceName(consumer), Nonce: nonce})
 }
 
 // deliver hands a message to the consumer, as its provider would send it.
-func (w *world) deliver(m *Message, body any) {
+func (w *world) deliver(m *handshake.Message, body any) {
 	w.t.Helper()
-	payload, _, err := encode(m, body)
+	payload, _, err := handshake.Encode(m, body)
 	w.check(err)
 	w.check(w.sites[m.Consumer].peering.Deliver(w.t.Context(), m.Provider, append([]byte(m.Provider+"\n"), payload...)))
 }
 
 // stateOf carries out what is next for a reservation's first placement, and says where it is.
-func (w *world) stateOf(consumer, reservation string) ConsumerState {
+func (w *world) stateOf(consumer, reservation string) plan.ConsumerState {
 	w.t.Helper()
 	var all agentv1alpha1.ReservationInstructionList
 	w.check(w.sites[consumer].client.List(w.t.Context(), &all))
 	for i := range all.Items {
 		if inst := &all.Items[i]; inst.Spec.ReservationName == reservation {
-			inst.Status.Delivered = inst.Status.Delivered || w.nodeReady(consumer, ObjectName(reservation, 1))
+			inst.Status.Delivered = inst.Status.Delivered || w.nodeReady(consumer, placement.Name(reservation, 1))
 			state, err := w.sites[consumer].peering.Consume(w.t.Context(), inst)
 			w.check(err)
 			return state
 		}
 	}
 	w.t.Fatalf("%s has no reservation %q", consumer, reservation)
-	return ConsumerState{}
+	return plan.ConsumerState{}
 }
 
 // advertise has the broker say where a provider's API server is.
@@ -80,44 +83,8 @@ func (w *world) advertise(consumer, endpoint string) {
 func (w *world) recorded(consumer, provider string) string {
 	w.t.Helper()
 	var ns corev1.Namespace
-	w.exists(consumer, "", TenantNamespaceName(provider), &ns)
+	w.exists(consumer, "", object.TenantNamespaceName(provider), &ns)
 	return ns.Annotations["broker.fluidos.eu/api-server"]
-}
-
-func TestCredentialsLeadToTheAdvertisedServer(t *testing.T) {
-	for name, tt := range map[string]struct {
-		server, advertised string
-		ok                 bool
-	}{
-		"the advertised one":              {server: "https://paris.example:6443", advertised: "https://paris.example:6443", ok: true},
-		"with a slash at its end":         {server: "https://paris.example:6443/", advertised: "https://paris.example:6443", ok: true},
-		"the port that https has":         {server: "https://paris.example", advertised: "https://paris.example:443/", ok: true},
-		"in other letters":                {server: "https://PARIS.example", advertised: "https://paris.example", ok: true},
-		"an IPv6 address":                 {server: "https://[2001:db8::1]:443", advertised: "https://[2001:db8::1]", ok: true},
-		"with a path":                     {server: "https://rancher.example/k8s/c-1/", advertised: "https://rancher.example/k8s/c-1", ok: true},
-		"none is advertised":              {server: "https://paris.example", ok: true},
-		"another host":                    {server: "https://169.254.169.254:443", advertised: "https://paris.example:443"},
-		"another port":                    {server: "https://paris.example:10250", advertised: "https://paris.example:6443"},
-		"another path":                    {server: "https://rancher.example/k8s/c-2", advertised: "https://rancher.example/k8s/c-1"},
-		"a host that begins the same":     {server: "https://paris.example.evil.example", advertised: "https://paris.example"},
-		"with a user":                     {server: "https://paris.example@169.254.169.254"},
-		"with a query":                    {server: "https://paris.example?a=b"},
-		"with a fragment":                 {server: "https://paris.example#a"},
-		"without TLS":                     {server: "http://paris.example"},
-		"another scheme":                  {server: "unix:///run/docker.sock"},
-		"nothing":                         {},
-		"longer than any address":         {server: "https://" + strings.Repeat("a", 5000)},
-		"an advertised one that is none":  {server: "https://paris.example", advertised: "paris"},
-		"a line break":                    {server: "https://paris.example\n- name: b"},
-		"a port that is a word":           {server: "https://paris.example:https"},
-		"advertised in capitals is equal": {server: "https://paris.example", advertised: "https://Paris.Example", ok: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := checkServer(tt.server, tt.advertised); (err == nil) != tt.ok {
-				t.Errorf("got %v, want ok %v", err, tt.ok)
-			}
-		})
-	}
 }
 
 func TestProxiesMustBeAllowed(t *testing.T) {
@@ -145,63 +112,21 @@ func TestProxiesMustBeAllowed(t *testing.T) {
 	}
 }
 
-func TestCABundlesAreBounded(t *testing.T) {
-	crt := newKeyPair(t).certificate(t, "ca")
-	key := newKeyPair(t).privatePEM(t)
-	for name, tt := range map[string]struct {
-		bundle []byte
-		ok     bool
-	}{
-		"none, for the CAs of the system": {ok: true},
-		"one":                             {bundle: crt, ok: true},
-		"two and white space":             {bundle: slices.Concat(crt, []byte("\n"), crt, []byte("\n\n")), ok: true},
-		"as many as are taken":            {bundle: bytes.Repeat(crt, 32), ok: true},
-		"one more":                        {bundle: bytes.Repeat(crt, 33)},
-		"too many bytes":                  {bundle: append(bytes.Clone(crt), bytes.Repeat([]byte("\n"), 64<<10)...)},
-		"a word":                          {bundle: []byte("ca")},
-		"a certificate and a word":        {bundle: append(bytes.Clone(crt), "ca"...)},
-		"a key":                           {bundle: key},
-		"a certificate that is none":      {bundle: []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := checkCertificates(tt.bundle); (err == nil) != tt.ok {
-				t.Errorf("got %v, want ok %v", err, tt.ok)
-			}
-		})
-	}
-}
-
-// The policy for Identities compares texts, so the record has every text that means the same.
-func TestSpellingsOfAServer(t *testing.T) {
-	for server, want := range map[string]string{
-		"https://paris.example:6443":       "https://paris.example:6443",
-		"https://paris.example:6443/":      "https://paris.example:6443",
-		"https://paris.example":            "https://paris.example https://paris.example:443",
-		"https://paris.example:443":        "https://paris.example:443 https://paris.example",
-		"https://[2001:db8::1]":            "https://[2001:db8::1] https://[2001:db8::1]:443",
-		"https://rancher.example/k8s/c-1/": "https://rancher.example/k8s/c-1 https://rancher.example:443/k8s/c-1",
-	} {
-		if got := spellings(server); got != want {
-			t.Errorf("%s: got %q, want %q", server, got, want)
-		}
-	}
-}
-
 // What a provider says in its third message becomes no Identity if it leads elsewhere.
 func TestCredentialsThatLeadElsewhereBecomeNoIdentity(t *testing.T) {
 	for name, tt := range map[string]struct {
 		advertised string
-		change     func(*Credentials)
+		change     func(*handshake.Credentials)
 		check      error
 		want       string
 	}{
-		"another API server":                       {advertised: "https://paris.example", change: func(c *Credentials) { c.APIServer = "https://169.254.169.254:443" }, want: "is not \"https://paris.example:443\""},
-		"one that must not be dialled":             {change: func(c *Credentials) { c.APIServer = "https://127.0.0.1" }, check: errors.New("127.0.0.1 is a loopback address"), want: "loopback"},
-		"an advertised one that is not, either":    {advertised: "https://127.0.0.1", change: func(c *Credentials) { c.APIServer = "https://127.0.0.1" }, check: errors.New("127.0.0.1 is a loopback address"), want: "loopback"},
-		"a proxy":                                  {change: func(c *Credentials) { c.ProxyURL = new("http://127.0.0.1:39081") }, want: "proxy \"http://127.0.0.1:39081\" is not among the allowed proxies"},
-		"a CA that is none":                        {change: func(c *Credentials) { c.CA = []byte("ca") }, want: "CA is not a list"},
-		"a namespace that is none":                 {change: func(c *Credentials) { c.TenantNamespace = "../kube-system" }, want: "no name of a namespace"},
-		"a certificate that does not fit a Secret": {change: func(c *Credentials) { c.SignedCRT = bytes.Repeat([]byte("a"), 1<<20) }, want: "at most"},
+		"another API server":                       {advertised: "https://paris.example", change: func(c *handshake.Credentials) { c.APIServer = "https://169.254.169.254:443" }, want: "is not \"https://paris.example:443\""},
+		"one that must not be dialled":             {change: func(c *handshake.Credentials) { c.APIServer = "https://127.0.0.1" }, check: errors.New("127.0.0.1 is a loopback address"), want: "loopback"},
+		"an advertised one that is not, either":    {advertised: "https://127.0.0.1", change: func(c *handshake.Credentials) { c.APIServer = "https://127.0.0.1" }, check: errors.New("127.0.0.1 is a loopback address"), want: "loopback"},
+		"a proxy":                                  {change: func(c *handshake.Credentials) { c.ProxyURL = new("http://127.0.0.1:39081") }, want: "proxy \"http://127.0.0.1:39081\" is not among the allowed proxies"},
+		"a CA that is none":                        {change: func(c *handshake.Credentials) { c.CA = []byte("ca") }, want: "CA is not a list"},
+		"a namespace that is none":                 {change: func(c *handshake.Credentials) { c.TenantNamespace = "../kube-system" }, want: "no name of a namespace"},
+		"a certificate that does not fit a Secret": {change: func(c *handshake.Credentials) { c.SignedCRT = bytes.Repeat([]byte("a"), 1<<20) }, want: "at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -211,11 +136,11 @@ func TestCredentialsThatLeadElsewhereBecomeNoIdentity(t *testing.T) {
 				w.reserve("rome", "paris", "res-a")
 				w.advertise("rome", tt.advertised)
 				w.run(time.Second)
-				c := Credentials{TenantNamespace: TenantNamespaceName("rome"), APIServer: "https://paris.example", SignedCRT: w.sites["rome"].key.certificate(t, "rome")}
+				c := handshake.Credentials{TenantNamespace: object.TenantNamespaceName("rome"), APIServer: "https://paris.example", SignedCRT: w.sites["rome"].key.Certificate(t, "rome")}
 				tt.change(&c)
-				w.deliver(&Message{Consumer: "rome", Provider: "paris", Placement: "res-a-1", Epoch: "e", Step: StepCredentials}, c)
+				w.deliver(&handshake.Message{Consumer: "rome", Provider: "paris", Placement: "res-a-1", Epoch: "e", Step: handshake.StepCredentials}, c)
 				w.run(3 * time.Second)
-				if w.exists("rome", TenantNamespaceName("paris"), IdentityName("paris"), &authv1beta1.Identity{}) {
+				if w.exists("rome", object.TenantNamespaceName("paris"), object.IdentityName("paris"), &authv1beta1.Identity{}) {
 					t.Error("there is an identity")
 				}
 				if state := w.stateOf("rome", "res-a"); state.Peered.Reason != "HandshakeRefused" || !strings.Contains(state.Peered.Message, tt.want) {
@@ -268,7 +193,7 @@ func TestASliceThatLeadsElsewhereIsTold(t *testing.T) {
 		w.advertise("rome", "https://paris.example")
 		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
 		var slice authv1beta1.ResourceSlice
-		w.check(w.sites["rome"].client.Get(t.Context(), client.ObjectKey{Namespace: TenantNamespaceName("paris"), Name: "res-a-1"}, &slice))
+		w.check(w.sites["rome"].client.Get(t.Context(), client.ObjectKey{Namespace: object.TenantNamespaceName("paris"), Name: "res-a-1"}, &slice))
 		slice.Status.AuthParams = &authv1beta1.AuthParams{APIServer: "https://169.254.169.254"}
 		w.check(w.sites["rome"].client.Status().Update(t.Context(), &slice))
 		if state := w.stateOf("rome", "res-a"); state.Health.Reason != "HandshakeRefused" || !strings.Contains(state.Health.Message, "169.254.169.254") {

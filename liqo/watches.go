@@ -6,13 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
+
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // Concern says which instructions an object concerns.
@@ -31,10 +32,10 @@ func (p *Peering) ConsumerWatches() []client.Object {
 		&corev1.Namespace{}, &corev1.Node{},
 		&authv1beta1.Identity{}, &authv1beta1.ResourceSlice{},
 		&offloadingv1beta1.VirtualNode{}, &offloadingv1beta1.NamespaceOffloading{},
-		metadataOf(authv1beta1.GroupVersion.WithKind("Renew")),
-		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap")),
+		object.NewMetadata(authv1beta1.GroupVersion.WithKind("Renew")),
+		object.NewMetadata(offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap")),
 		&liqov1beta1.ForeignCluster{},
-	}, p.networkWatches()...)
+	}, p.network.Watches()...)
 }
 
 // VirtualNodes selects the nodes that Consume reads. A cluster may have thousands of others,
@@ -48,12 +49,12 @@ func (p *Peering) ProviderWatches() []client.Object {
 	return append([]client.Object{
 		&corev1.Namespace{},
 		&authv1beta1.Tenant{}, &authv1beta1.ResourceSlice{},
-		metadataOf(authv1beta1.GroupVersion.WithKind("Renew")),
-		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap")),
-		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("Quota")),
-		metadataOf(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPod")),
-		metadataOf(liqov1beta1.GroupVersion.WithKind("ForeignCluster")),
-	}, p.networkWatches()...)
+		object.NewMetadata(authv1beta1.GroupVersion.WithKind("Renew")),
+		object.NewMetadata(offloadingv1beta1.SchemeGroupVersion.WithKind("NamespaceMap")),
+		object.NewMetadata(offloadingv1beta1.SchemeGroupVersion.WithKind("Quota")),
+		object.NewMetadata(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPod")),
+		object.NewMetadata(liqov1beta1.GroupVersion.WithKind("ForeignCluster")),
+	}, p.network.Watches()...)
 }
 
 // NewSlice returns an empty ResourceSlice, to watch those that Grant answers.
@@ -65,12 +66,6 @@ func MetadataOnly(obj client.Object) bool {
 	return ok
 }
 
-func metadataOf(kind schema.GroupVersionKind) client.Object {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(kind)
-	return obj
-}
-
 // ConcernOf says whom a watched object concerns; nobody where all fields are empty.
 func ConcernOf(obj client.Object) Concern {
 	labels := obj.GetLabels()
@@ -79,25 +74,25 @@ func ConcernOf(obj client.Object) Concern {
 		if labels[consts.TypeLabel] != consts.TypeNode {
 			return Concern{}
 		}
-		return Concern{Placement: o.Name, Peer: PeerOf(labels)}
+		return Concern{Placement: o.Name, Peer: object.PeerOf(labels)}
 	case *authv1beta1.ResourceSlice, *offloadingv1beta1.VirtualNode:
-		return Concern{Placement: obj.GetName(), Peer: PeerOf(labels)}
+		return Concern{Placement: obj.GetName(), Peer: object.PeerOf(labels)}
 	case *liqov1beta1.ForeignCluster:
 		return Concern{Peer: o.Name}
 	case *offloadingv1beta1.NamespaceOffloading:
 		return Concern{Namespace: o.Namespace}
 	case *corev1.Namespace:
-		if IsTenantNamespace(o) {
-			return Concern{Peer: PeerOf(labels)}
+		if object.IsTenantNamespace(o) {
+			return Concern{Peer: object.PeerOf(labels)}
 		}
 		return Concern{Namespace: o.Name}
 	}
-	if node := labels[OffloadedPodLabel]; node != "" {
+	if node := labels[object.OffloadedPodLabel]; node != "" {
 		return Concern{Placement: node}
 	}
 	owners := obj.GetOwnerReferences()
 	if i := slices.IndexFunc(owners, func(o metav1.OwnerReference) bool { return o.Kind == "ResourceSlice" }); i >= 0 {
-		return Concern{Placement: owners[i].Name, Peer: PeerOf(labels)}
+		return Concern{Placement: owners[i].Name, Peer: object.PeerOf(labels)}
 	}
-	return Concern{Peer: PeerOf(labels)}
+	return Concern{Peer: object.PeerOf(labels)}
 }

@@ -7,69 +7,38 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// The webhook that mends what peers write asks about that alone: whoever else writes is
-// not held up, and no peer gets past it while it is away.
-func TestTheMendingWebhookIsForPeersAlone(t *testing.T) {
-	c := chartsUnderTest["agent"]
-	for name, test := range map[string]struct {
-		values     string
-		configured bool
-		everywhere bool
-	}{
-		"by default":                   {configured: true},
-		"where others are guarded too": {values: `{guard: {elsewhere: enforce}}`, configured: true, everywhere: true},
-		"by the earlier name":          {values: `{guard: {elsewhere: Deny}}`, configured: true, everywhere: true},
-		"where webhooks may be away":   {values: `{webhook: {failurePolicy: Ignore}}`, configured: true},
-		"without a webhook":            {values: `{webhook: {enabled: false}}`},
-		"without a guard":              {values: `{guard: {enabled: false}}`},
-		"where nobody peers":           {values: `{peeringMode: none}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			hooks := mutating(t, c, test.values, "namespacemaps.offloading.liqo.io")
-			if configured := len(hooks) == 1; configured != test.configured {
-				t.Fatalf("%d webhooks", len(hooks))
-			}
-			for _, hook := range hooks {
-				if *hook.FailurePolicy != admissionregistrationv1.Fail || *hook.SideEffects != admissionregistrationv1.SideEffectClassNone {
-					t.Errorf("failurePolicy %s, sideEffects %s", *hook.FailurePolicy, *hook.SideEffects)
-				}
-				if len(hook.MatchConditions) == 0 || hook.MatchConditions[0].Expression != "'liqo.io' in request.userInfo.groups" {
-					t.Errorf("asked on these conditions: %+v", hook.MatchConditions)
-				}
-				if everywhere := hook.NamespaceSelector == nil; everywhere != test.everywhere {
-					t.Errorf("namespaces: %+v", hook.NamespaceSelector)
-				}
-			}
-		})
-	}
+// guardedPeers are values of the agent's chart, and whether the webhooks for peers are
+// configured with them: for tenant namespaces that the agent made, or everywhere.
+var guardedPeers = map[string]struct {
+	values     string
+	configured bool
+	everywhere bool
+}{
+	"by default":                   {configured: true},
+	"where others are guarded too": {values: `{guard: {elsewhere: enforce}}`, configured: true, everywhere: true},
+	"by the earlier name":          {values: `{guard: {elsewhere: Deny}}`, configured: true, everywhere: true},
+	"where webhooks may be away":   {values: `{webhook: {failurePolicy: Ignore}}`, configured: true},
+	"without a webhook":            {values: `{webhook: {enabled: false}}`},
+	"without a guard":              {values: `{guard: {enabled: false}}`},
+	"where nobody peers":           {values: `{peeringMode: none}`},
 }
 
-// The webhooks that decide what is signed for peers fail closed, for peers alone: whoever
-// else asks for a certificate is not held up.
-func TestSigningWebhooksAreForPeersAlone(t *testing.T) {
+// The webhooks that change what peers write and decide what is signed for them fail closed,
+// and the API server calls them for peers alone.
+func TestWebhooksForPeersFailClosedAndHoldUpNobodyElse(t *testing.T) {
 	c := chartsUnderTest["agent"]
-	for name, test := range map[string]struct {
-		values     string
-		configured bool
-		everywhere bool
-	}{
-		"by default":                   {configured: true},
-		"where others are guarded too": {values: `{guard: {elsewhere: enforce}}`, configured: true, everywhere: true},
-		"where webhooks may be away":   {values: `{webhook: {failurePolicy: Ignore}}`, configured: true},
-		"without a webhook":            {values: `{webhook: {enabled: false}}`},
-		"without a guard":              {values: `{guard: {enabled: false}}`},
-		"where nobody peers":           {values: `{peeringMode: none}`},
-	} {
+	for name, test := range guardedPeers {
 		t.Run(name, func(t *testing.T) {
-			hooks := validating(t, c, test.values, webhooksForPeers...)
-			if configured := len(hooks) == len(webhooksForPeers); configured != test.configured || !configured && len(hooks) > 0 {
-				t.Fatalf("%d webhooks", len(hooks))
+			hooks := hooksForPeers(t, c, test.values)
+			if want := map[bool]int{true: 4}[test.configured]; len(hooks) != want {
+				t.Fatalf("%d webhooks, want %d", len(hooks), want)
 			}
 			for _, hook := range hooks {
 				if *hook.FailurePolicy != admissionregistrationv1.Fail || *hook.SideEffects != admissionregistrationv1.SideEffectClassNone {
@@ -79,26 +48,34 @@ func TestSigningWebhooksAreForPeersAlone(t *testing.T) {
 					wantLiqosRequests(t, hook.ObjectSelector, hook.Rules)
 					continue
 				}
-				if hook.MatchConditions[0].Expression != "'liqo.io' in request.userInfo.groups" {
-					t.Errorf("asked on these conditions: %+v", hook.MatchConditions)
+				if len(hook.MatchConditions) == 0 || hook.MatchConditions[0].Expression != "'liqo.io' in request.userInfo.groups" {
+					t.Errorf("%s: asked on these conditions: %+v", hook.Name, hook.MatchConditions)
 				}
 				if everywhere := hook.NamespaceSelector == nil; everywhere != test.everywhere {
-					t.Errorf("namespaces: %+v", hook.NamespaceSelector)
+					t.Errorf("%s: namespaces: %+v", hook.Name, hook.NamespaceSelector)
 				}
-			}
-			for _, hook := range mutating(t, c, test.values, "certificatesigningrequests.liqo.io") {
-				if *hook.FailurePolicy != admissionregistrationv1.Fail {
-					t.Errorf("the lifetime may be skipped: failurePolicy %s", *hook.FailurePolicy)
-				}
-				wantLiqosRequests(t, hook.ObjectSelector, hook.Rules)
 			}
 		})
 	}
 }
 
+// hooksForPeers returns the webhooks about what peers write: one that changes NamespaceMaps,
+// one that shortens certificates, and those that check what is signed.
+func hooksForPeers(t *testing.T, c tested, values string) []admissionregistrationv1.ValidatingWebhook {
+	t.Helper()
+	hooks := validating(t, c, values, webhooksForPeers...)
+	for _, m := range mutating(t, c, values, "namespacemaps.offloading.liqo.io", "certificatesigningrequests.liqo.io") {
+		hooks = append(hooks, admissionregistrationv1.ValidatingWebhook{
+			Name: m.Name, Rules: m.Rules, FailurePolicy: m.FailurePolicy, SideEffects: m.SideEffects,
+			MatchConditions: m.MatchConditions, NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector,
+		})
+	}
+	return hooks
+}
+
 func wantLiqosRequests(t *testing.T, selector *metav1.LabelSelector, rules []admissionregistrationv1.RuleWithOperations) {
 	t.Helper()
-	want := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: liqo.RemoteTenantCSRLabel, Operator: metav1.LabelSelectorOpExists}}}
+	want := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: object.RemoteTenantCSRLabel, Operator: metav1.LabelSelectorOpExists}}}
 	if diff := cmp.Diff(want, selector); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
@@ -165,6 +142,45 @@ func TestTheWebhookOfPodsHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
+// The agent reads in this quota which kinds of Liqo Kubernetes counts.
+func TestTheProbeListsTheLimitedKindsOfLiqo(t *testing.T) {
+	c := chartsUnderTest["agent"]
+	byDefault := []string{"count/shadowendpointslices.offloading.liqo.io", "count/shadowpods.offloading.liqo.io"}
+	for name, test := range map[string]struct {
+		values string
+		want   []string
+	}{
+		"by default":                    {want: byDefault},
+		"with a kind of tenants":        {values: `{guard: {limits: {tenant: {count/renews.authentication.liqo.io: 4, count/secrets: 9}}}}`, want: append([]string{"count/renews.authentication.liqo.io"}, byDefault...)},
+		"with one of them removed":      {values: `{guard: {limits: {offloaded: {count/shadowpods.offloading.liqo.io: null}}}}`, want: byDefault[:1]},
+		"without a kind of Liqo":        {values: `{guard: {limits: {offloaded: {count/shadowpods.offloading.liqo.io: null, count/shadowendpointslices.offloading.liqo.io: null}}}}`},
+		"without a guard, nor a quota":  {values: `{guard: {enabled: false}}`},
+		"where nobody peers, nor there": {values: `{peeringMode: none}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			rendered := mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, test.values)
+			for _, obj := range rendered.Objects {
+				if obj.GetKind() != "ResourceQuota" {
+					continue
+				}
+				quota := typed[*corev1.ResourceQuota](t, obj)
+				args := deployment(t, rendered).Spec.Template.Spec.Containers[0].Args
+				if !slices.Contains(args, "--object-limits-probe="+quota.Name) || quota.Namespace != namespace {
+					t.Errorf("the agent does not read the probe %s/%s: %q", quota.Namespace, quota.Name, args)
+				}
+				for kind := range quota.Spec.Hard {
+					got = append(got, string(kind))
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("kinds (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // What happens to peers in tenant namespaces that somebody else made.
 func TestTheGuardElsewhere(t *testing.T) {
 	c := chartsUnderTest["agent"]
@@ -221,8 +237,8 @@ func TestTheGuardOfNames(t *testing.T) {
 	}
 }
 
-// mutating is the webhooks of a name among what the chart renders with some values.
-func mutating(t *testing.T, c tested, values, name string) []admissionregistrationv1.MutatingWebhook {
+// mutating is the webhooks of these names among what the chart renders with some values.
+func mutating(t *testing.T, c tested, values string, names ...string) []admissionregistrationv1.MutatingWebhook {
 	t.Helper()
 	var hooks []admissionregistrationv1.MutatingWebhook
 	for _, obj := range mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, values).Objects {
@@ -230,7 +246,7 @@ func mutating(t *testing.T, c tested, values, name string) []admissionregistrati
 			continue
 		}
 		for _, hook := range typed[*admissionregistrationv1.MutatingWebhookConfiguration](t, obj).Webhooks {
-			if hook.Name == name {
+			if slices.Contains(names, hook.Name) {
 				hooks = append(hooks, hook)
 			}
 		}

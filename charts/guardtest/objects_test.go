@@ -36,8 +36,14 @@ var objects = map[string]struct{ text, want string }{
 	"an Ingress":                   {`{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {rules: [{host: bank.example.com}]}}`, "guard.ingress.hosts"},
 	"a claim":                      {claim("1Gi", ""), "lends no storage (guard.storage.classes)"},
 	"a token":                      {`{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {annotations: {kubernetes.io/service-account.name: default}}}`, "service-account-token is refused"},
-	"a large ConfigMap":            {`{apiVersion: v1, kind: ConfigMap, data: {a: ` + strings.Repeat("x", 524289) + `}}`, "holds 524289 characters, this cluster allows 524288"},
-	"a large Secret":               {`{apiVersion: v1, kind: Secret, stringData: {a: ` + strings.Repeat("x", 300000) + `, b: ` + strings.Repeat("x", 100000) + `}}`, "characters, this cluster allows"},
+	"a ConfigMap of 63 KiB":        {noteOf("x", 63<<10), ""},
+	"a large ConfigMap":            {noteOf("x", 64<<10), "bytes with its metadata, this cluster allows 65536 (guard.limits.objectSize)"},
+	"a ConfigMap of long letters":  {noteOf("💾", 17<<10), "(guard.limits.objectSize)"},
+	"a large Secret":               {`{apiVersion: v1, kind: Secret, stringData: {a: ` + strings.Repeat("x", 40<<10) + `, b: ` + strings.Repeat("x", 10<<10) + `}}`, "(guard.limits.objectSize)"},
+	"a ConfigMap with much to say": {`{apiVersion: v1, kind: ConfigMap, metadata: {annotations: {a: ` + strings.Repeat("x", 65<<10) + `}}}`, "(guard.limits.objectSize)"},
+	"a Service with much to say":   {`{apiVersion: v1, kind: Service, spec: {ports: [{port: 80}]}, metadata: {annotations: {a: ` + strings.Repeat("x", 33<<10) + `}}}`, "services judged has"},
+	"many endpoints":               {shadowSlices(1000), "this cluster allows 32768 (guard.limits.manifestSize)"},
+	"a hundred endpoints":          {shadowSlices(100), ""},
 	"endpoints at the metadata":    {shadowSlice("10.0.0.7", "169.254.169.254"), "169.254.169.254: loopback, link-local"},
 	"endpoints at the host":        {shadowSlice("127.0.0.1"), "127.0.0.1"},
 	"endpoints at the IPv6 host":   {shadowSlice("::1"), "::1"},
@@ -85,6 +91,19 @@ var allowedObjects = map[string]struct{ text, want string }{
 	"endpoints among nodes":                {shadowSlice("192.168.1.5"), "guard.endpoints.deniedCIDRs"},
 	"endpoints elsewhere":                  {shadowSlice("192.168.2.5"), ""},
 	"an ExternalName, which is not listed": {`{apiVersion: v1, kind: Service, spec: {type: ExternalName, externalName: a.example.com}}`, "spec.type is ExternalName"},
+}
+
+func noteOf(letter string, n int) string {
+	return `{apiVersion: v1, kind: ConfigMap, data: {a: ` + strings.Repeat(letter, n) + `}}`
+}
+
+// shadowSlices has as many endpoints as Liqo reflects for pods that are ready.
+func shadowSlices(n int) string {
+	var endpoints []string
+	for i := range n {
+		endpoints = append(endpoints, fmt.Sprintf(`{addresses: ["10.%d.%d.7"], conditions: {ready: true, serving: true, terminating: false}, nodeName: a-node-of-a-usual-length, zone: europe-west1-b}`, i/250, i%250))
+	}
+	return `{apiVersion: offloading.liqo.io/v1beta1, kind: ShadowEndpointSlice, spec: {template: {addressType: IPv4, ports: [{port: 80}], endpoints: [` + strings.Join(endpoints, ", ") + `]}}}`
 }
 
 func shadowSlice(addresses ...string) string {

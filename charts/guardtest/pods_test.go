@@ -188,7 +188,8 @@ func TestPodsOfConsumersAreKeptWithinWhatTheyWereGranted(t *testing.T) {
 	}
 	s.testLife()
 	s.testLabels()
-	s.testManyContainers()
+	s.testSizes()
+	c.openSite("larger", `{guard: {limits: {manifestSize: 1048576}}}`).testManyContainers()
 	c.testWithoutWebhook()
 	c.testWhatOperatorsAllow()
 }
@@ -267,6 +268,23 @@ func (s *site) testLabels() {
 }
 
 // testManyContainers has large pods judged, not refused because judging costs too much.
+// testSizes fills a ShadowPod up to guard.limits.manifestSize.
+func (s *site) testSizes() {
+	s.Helper()
+	create := func(amount int) error {
+		env := []any{map[string]any{"name": "E", "value": strings.Repeat("x", amount)}}
+		return s.peer.Create(s.Context(), s.shadowPod("sized", inContainer(env, "env")), client.DryRunAll)
+	}
+	if err := create(30 << 10); err != nil {
+		s.Errorf("a pod of 30 KiB is refused: %v", err)
+	}
+	s.wantRefused("a pod of more than 32 KiB", "bytes with its metadata, this cluster allows 32768 (guard.limits.manifestSize)", create(32<<10))
+	pod := s.shadowPod("grows")
+	s.check(s.peer.Create(s.Context(), pod))
+	pod.SetAnnotations(map[string]string{"a": strings.Repeat("x", 32<<10)})
+	s.wantRefused("a pod that grows later", "(guard.limits.manifestSize)", s.peer.Update(s.Context(), pod))
+}
+
 func (s *site) testManyContainers() {
 	s.Helper()
 	create := func(containers int, content map[string]any, changes ...change) error {

@@ -36,7 +36,7 @@ type adversary struct {
 // Thousands of random operations of a consumer, many at once: invariant E1 holds all the time,
 // the sibling consumer is not disturbed, and the consumer's own honest workload runs afterwards.
 func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
-	s := open(t)
+	s := openAlone(t)
 	lasts, seed := 45*time.Second, uint64(time.Now().UnixNano())
 	if text := os.Getenv(forVariable); text != "" {
 		var err error
@@ -50,7 +50,7 @@ func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 	}
 	t.Logf("%s=%d repeats these operations", seedVariable, seed)
 	s.pause(t, "rome", replicator)
-	a := &adversary{c: s.rome, second: s.secondLandingUnpaused(t)}
+	a := &adversary{c: s.attacker, second: s.secondLandingUnpaused(t)}
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
 	together(6, func(i int) {
@@ -64,9 +64,9 @@ func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 		t.Errorf("only %d of %d operations were taken: this attacks nothing", a.taken.Load(), a.tried.Load())
 	}
 	s.observer.verify(t)
-	s.removeAll(t, s.rome)
+	s.removeAll(t, s.attacker)
 	s.removeIn(t, a.second)
-	s.liveHonestly(t, s.berlin)
+	s.liveHonestly(t, s.neighbour)
 }
 
 // secondLandingUnpaused is where rome's other namespace would be; without the replicator the
@@ -74,8 +74,8 @@ func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 func (s *scene) secondLandingUnpaused(t *testing.T) string {
 	t.Helper()
 	const landing = "adversary-rome"
-	m := s.rome.ownMap(t)
-	_ = s.rome.plane.Patch(t.Context(), e2e.Object(e2e.NamespaceMapKind, s.rome.office, m.GetName()),
+	m := s.attacker.ownMap(t)
+	_ = s.attacker.plane.Patch(t.Context(), e2e.Object(e2e.NamespaceMapKind, s.attacker.office, m.GetName()),
 		merge(`{"spec":{"desiredMapping":{"adversary":"`+landing+`"}}}`))
 	return landing
 }
@@ -89,13 +89,14 @@ func (a *adversary) act(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// target is one of few ShadowPods, so that operations meet.
+// target is one of few ShadowPods, so that operations meet. They are others after a while: Liqo
+// refuses a name for minutes once it was deleted.
 func (a *adversary) target(r *rand.Rand) *unstructured.Unstructured {
 	landing := a.c.landing
 	if r.IntN(4) == 0 {
 		landing = a.second
 	}
-	return e2etest.ShadowPod(a.c.id, a.c.slice, landing, nameOf("random", r.IntN(12)))
+	return e2etest.ShadowPod(a.c.id, a.c.slice, landing, nameOf("random", int(a.tried.Load()/100)+r.IntN(12)))
 }
 
 func (a *adversary) create(ctx context.Context, r *rand.Rand) error {

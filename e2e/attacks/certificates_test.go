@@ -95,10 +95,10 @@ func appended(a, b string) string {
 func TestCertificatesForOtherGroupsAreNotSigned(t *testing.T) {
 	s := open(t)
 	resume := s.pause(t, "rome", replicator)
-	key, rome := liqoKey(t, s.rome.home), s.rome
-	secret := &corev1.Secret{ObjectMeta: named(s.berlin.landing, "treasure"), StringData: map[string]string{"password": "hunter2"}}
-	check(t, s.paris.Create(t.Context(), secret))
-	t.Cleanup(func() { check(t, s.paris.Delete(context.Background(), secret)) })
+	key, rome := liqoKey(t, s.attacker.home), s.attacker
+	secret := &corev1.Secret{ObjectMeta: named(s.neighbour.landing, "treasure"), StringData: map[string]string{"password": "hunter2"}}
+	check(t, s.provider.Create(t.Context(), secret))
+	t.Cleanup(func() { check(t, s.provider.Delete(context.Background(), secret)) })
 
 	const forged = "res-forged0000-1"
 	for what, csr := range subjects(t, key, forged) {
@@ -108,7 +108,7 @@ func TestCertificatesForOtherGroupsAreNotSigned(t *testing.T) {
 			refused(t, err)
 			if err == nil {
 				s.unsigned(t, slice)
-				check(t, s.paris.DeleteAndWait(t.Context(), slice, time.Minute))
+				check(t, s.provider.DeleteAndWait(t.Context(), slice, time.Minute))
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestCertificatesForOtherGroupsAreNotSigned(t *testing.T) {
 func (s *scene) unsigned(t *testing.T, slice *unstructured.Unstructured) {
 	t.Helper()
 	err := e2e.Await(t.Context(), 5*time.Second, func(ctx context.Context) (string, error) {
-		if err := s.paris.Get(ctx, client.ObjectKeyFromObject(slice), slice); err != nil {
+		if err := s.provider.Get(ctx, client.ObjectKeyFromObject(slice), slice); err != nil {
 			return "", client.IgnoreNotFound(err)
 		}
 		if signed, _, _ := unstructured.NestedString(slice.Object, "status", "authParams", "signedCRT"); signed != "" {
@@ -158,7 +158,7 @@ func (s *scene) unsigned(t *testing.T, slice *unstructured.Unstructured) {
 func (s *scene) onlyExpectedSubjects(t *testing.T) {
 	t.Helper()
 	list := &certificatesv1.CertificateSigningRequestList{}
-	check(t, s.paris.List(t.Context(), list))
+	check(t, s.provider.List(t.Context(), list))
 	for i := range list.Items {
 		csr := &list.Items[i]
 		block, _ := pem.Decode(csr.Status.Certificate)
@@ -177,13 +177,13 @@ func (s *scene) onlyExpectedSubjects(t *testing.T) {
 func TestRenewalsOfOthersAreNotSigned(t *testing.T) {
 	s := open(t)
 	s.pause(t, "rome", replicator)
-	key, rome := liqoKey(t, s.rome.home), s.rome
+	key, rome := liqoKey(t, s.attacker.home), s.attacker
 	labels := rome.ownSlice(t).GetLabels()
 	for name, spec := range map[string]map[string]any{
 		"the control plane of another consumer": {"consumerClusterID": "berlin", "identityType": "ControlPlane"},
 		"a request with another group": {"consumerClusterID": "rome", "identityType": "ControlPlane",
 			"csr": request(t, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: "rome", Organization: []string{"liqo.io", "berlin"}}})},
-		"another consumer's slice": {"consumerClusterID": "rome", "identityType": "ResourceSlice", "resourceSliceRef": map[string]any{"name": s.berlin.slice}},
+		"another consumer's slice": {"consumerClusterID": "rome", "identityType": "ResourceSlice", "resourceSliceRef": map[string]any{"name": s.neighbour.slice}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			renew := e2e.Object(e2e.RenewKind, rome.office, "stolen")
@@ -194,7 +194,7 @@ func TestRenewalsOfOthersAreNotSigned(t *testing.T) {
 				refused(t, err)
 				return
 			}
-			t.Cleanup(func() { check(t, s.paris.DeleteAndWait(context.Background(), renew, time.Minute)) })
+			t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), renew, time.Minute)) })
 			s.notOfAnother(t, renew)
 		})
 	}
@@ -205,7 +205,7 @@ func TestRenewalsOfOthersAreNotSigned(t *testing.T) {
 func (s *scene) notOfAnother(t *testing.T, renew *unstructured.Unstructured) {
 	t.Helper()
 	_ = e2e.Await(t.Context(), 3*time.Second, func(ctx context.Context) (string, error) {
-		check(t, s.paris.Get(ctx, client.ObjectKeyFromObject(renew), renew))
+		check(t, s.provider.Get(ctx, client.ObjectKeyFromObject(renew), renew))
 		signed, _, _ := unstructured.NestedString(renew.Object, "status", "authParams", "signedCRT")
 		raw, err := base64.StdEncoding.DecodeString(signed)
 		check(t, err)
@@ -225,10 +225,10 @@ func (s *scene) notOfAnother(t *testing.T, renew *unstructured.Unstructured) {
 // What a consumer may read at the provider is its own.
 func TestOtherTenantsAreNotReadable(t *testing.T) {
 	s := open(t)
-	rome, berlin := s.rome, s.berlin
+	rome, berlin := s.attacker, s.neighbour
 	secret := &corev1.Secret{ObjectMeta: named(berlin.landing, "treasure"), StringData: map[string]string{"password": "hunter2"}}
-	check(t, s.paris.Create(t.Context(), secret))
-	t.Cleanup(func() { check(t, s.paris.Delete(context.Background(), secret)) })
+	check(t, s.provider.Create(t.Context(), secret))
+	t.Cleanup(func() { check(t, s.provider.Delete(context.Background(), secret)) })
 	attacks := map[string]attack{}
 	for who, c := range map[string]*e2e.Cluster{"the slice": rome.kubelet, "the control plane": rome.plane} {
 		for what, list := range map[string]client.ObjectList{
@@ -273,29 +273,29 @@ func TestOtherTenantsAreNotReadable(t *testing.T) {
 // slice is alive in the same namespace.
 func TestEndedIdentitiesReadNothingWhileASiblingLives(t *testing.T) {
 	s := open(t)
-	second, err := s.rome.home.Request(t.Context(), namespace, "ends", grant(), atProvider)
+	second, err := s.attacker.home.Request(t.Context(), namespace, "ends", grant(), at(provider))
 	check(t, err)
-	check(t, s.rome.home.AwaitReady(t.Context(), second, readyWithin))
+	check(t, s.attacker.home.AwaitReady(t.Context(), second, readyWithin))
 	ended, err := s.env.SliceIdentity(t.Context(), "rome", provider, second.Status.NodeName)
 	check(t, err)
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
-		return "", ended.List(ctx, &corev1.SecretList{}, client.InNamespace(s.rome.landing))
+		return "", ended.List(ctx, &corev1.SecretList{}, client.InNamespace(s.attacker.landing))
 	}))
-	check(t, s.rome.home.DeleteAndWait(t.Context(), second, time.Minute))
+	check(t, s.attacker.home.DeleteAndWait(t.Context(), second, time.Minute))
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
 		for what, try := range map[string]attack{
 			"read Secrets": func(ctx context.Context) error {
-				return ended.List(ctx, &corev1.SecretList{}, client.InNamespace(s.rome.landing))
+				return ended.List(ctx, &corev1.SecretList{}, client.InNamespace(s.attacker.landing))
 			},
 			"read ConfigMaps": func(ctx context.Context) error {
-				return ended.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(s.rome.landing))
+				return ended.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(s.attacker.landing))
 			},
 			"read Pods": func(ctx context.Context) error {
-				return ended.List(ctx, &corev1.PodList{}, client.InNamespace(s.rome.landing))
+				return ended.List(ctx, &corev1.PodList{}, client.InNamespace(s.attacker.landing))
 			},
-			"write": func(ctx context.Context) error { return ended.Create(ctx, e2etest.Note(s.rome.landing, "stolen")) },
+			"write": func(ctx context.Context) error { return ended.Create(ctx, e2etest.Note(s.attacker.landing, "stolen")) },
 			"create a pod": func(ctx context.Context) error {
-				return ended.Create(ctx, e2etest.ShadowPod("rome", second.Status.NodeName, s.rome.landing, "stolen"))
+				return ended.Create(ctx, e2etest.ShadowPod("rome", second.Status.NodeName, s.attacker.landing, "stolen"))
 			},
 		} {
 			if err := try(ctx); !apierrors.IsForbidden(err) {
@@ -304,7 +304,7 @@ func TestEndedIdentitiesReadNothingWhileASiblingLives(t *testing.T) {
 		}
 		return "", nil
 	}))
-	check(t, s.rome.kubelet.List(t.Context(), &corev1.SecretList{}, client.InNamespace(s.rome.landing)))
+	check(t, s.attacker.kubelet.List(t.Context(), &corev1.SecretList{}, client.InNamespace(s.attacker.landing)))
 }
 
 // connect asks for a connection to a pod. The rights are checked before the pod is looked for.

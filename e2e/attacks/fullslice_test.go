@@ -24,16 +24,16 @@ func TestADeploymentRollsOutOnAFullSlice(t *testing.T) {
 	d := &appsv1.Deployment{
 		ObjectMeta: named(namespace, name),
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &five, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: s.rome.honestPod(name),
+			Replicas: &five, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: s.attacker.honestPod(name),
 			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &one, MaxUnavailable: &one}},
 		},
 	}
-	check(t, s.rome.home.Create(t.Context(), d))
-	s.awaitRolledOut(t, s.rome, d)
-	s.change(t, s.rome, d, func() { d.Spec.Template.Annotations = map[string]string{"rolled-out": "twice"} })
-	s.awaitRolledOut(t, s.rome, d)
-	check(t, s.rome.home.DeleteDeployments(t.Context(), namespace))
-	s.awaitNoPods(t, s.rome)
+	check(t, s.attacker.home.Create(t.Context(), d))
+	check(t, s.awaitRolledOut(t.Context(), s.attacker, d))
+	check(t, s.attacker.change(t.Context(), d, func() { d.Spec.Template.Annotations = map[string]string{"rolled-out": "twice"} }))
+	check(t, s.awaitRolledOut(t.Context(), s.attacker, d))
+	check(t, s.attacker.home.DeleteDeployments(t.Context(), namespace))
+	s.awaitNoPods(t, s.attacker)
 }
 
 // Liqo counts a pod no longer once its ShadowPod is deleted, and pauses ever longer between
@@ -42,36 +42,36 @@ func TestADeploymentRollsOutOnAFullSlice(t *testing.T) {
 func TestARefusedPodStartsOnceItsPredecessorHasEnded(t *testing.T) {
 	s := open(t)
 	ctx := t.Context()
-	first, second := s.rome.heavy("first"), s.rome.heavy("second")
-	check(t, s.rome.kubelet.Create(ctx, first))
-	pod := &corev1.Pod{ObjectMeta: named(s.rome.landing, "first")}
+	first, second := s.attacker.heavy("first"), s.attacker.heavy("second")
+	check(t, s.attacker.kubelet.Create(ctx, first))
+	pod := &corev1.Pod{ObjectMeta: named(s.attacker.landing, first.GetName())}
 	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
-		if err := client.IgnoreNotFound(s.paris.Get(ctx, client.ObjectKeyFromObject(pod), pod)); err != nil || pod.UID == "" {
+		if err := client.IgnoreNotFound(s.provider.Get(ctx, client.ObjectKeyFromObject(pod), pod)); err != nil || pod.UID == "" {
 			return "the first pod to be created", err
 		}
 		pod.Finalizers = []string{heldBy} // it takes its time to end
-		return "", s.paris.Update(ctx, pod)
+		return "", s.provider.Update(ctx, pod)
 	}))
 	release := func() {
-		_ = s.paris.Patch(context.Background(), pod, merge(`{"metadata":{"finalizers":null}}`))
+		_ = s.provider.Patch(context.Background(), pod, merge(`{"metadata":{"finalizers":null}}`))
 	}
 	t.Cleanup(release)
-	check(t, s.rome.kubelet.Delete(ctx, first))
-	check(t, s.rome.kubelet.Create(ctx, second))
-	s.awaitRefusals(t, "second", 10)
+	check(t, s.attacker.kubelet.Delete(ctx, first))
+	check(t, s.attacker.kubelet.Create(ctx, second))
+	s.awaitRefusals(t, second.GetName(), 10)
 	release()
 	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
-		running := &corev1.Pod{ObjectMeta: named(s.rome.landing, "second")}
-		if err := client.IgnoreNotFound(s.paris.Get(ctx, client.ObjectKeyFromObject(running), running)); err != nil || running.UID == "" {
+		running := &corev1.Pod{ObjectMeta: named(s.attacker.landing, second.GetName())}
+		if err := client.IgnoreNotFound(s.provider.Get(ctx, client.ObjectKeyFromObject(running), running)); err != nil || running.UID == "" {
 			return "the second pod to be created", err
 		}
 		return "", nil
 	}))
-	check(t, s.paris.Get(ctx, client.ObjectKeyFromObject(second), second))
+	check(t, s.provider.Get(ctx, client.ObjectKeyFromObject(second), second))
 	if !slices.ContainsFunc(second.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "agent" && f.Subresource == "status" }) {
 		t.Errorf("the agent did not wake Liqo: %+v", second.GetManagedFields())
 	}
-	s.removeAll(t, s.rome)
+	s.removeAll(t, s.attacker)
 }
 
 // awaitRefusals waits until Liqo has tried so often to create the pod of a ShadowPod.
@@ -79,7 +79,7 @@ func (s *scene) awaitRefusals(t *testing.T, name string, attempts int32) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
 		list := &corev1.EventList{}
-		if err := s.paris.List(ctx, list, client.InNamespace(s.rome.landing)); err != nil {
+		if err := s.provider.List(ctx, list, client.InNamespace(s.attacker.landing)); err != nil {
 			return "", err
 		}
 		seen := int32(0)

@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -47,12 +48,19 @@ func honestContainer(name, cpu, memory string) corev1.Container {
 	}
 }
 
-// liveHonestly creates, scales, rolls out and deletes a Deployment on a consumer's slice.
-func (s *scene) liveHonestly(t testing.TB, c *tenant) {
+// liveHonestly creates, scales, rolls out and deletes a Deployment on the slice of each of
+// some consumers.
+func (s *scene) liveHonestly(t testing.TB, consumers ...*tenant) {
 	t.Helper()
-	ctx := context.Background() // of a test that may be over
+	errs := make([]error, len(consumers))
+	together(len(consumers), func(i int) { errs[i] = s.live(context.Background(), consumers[i]) }) // the test may be over
+	check(t, errors.Join(errs...))
+}
+
+// live is the life of an honest Deployment on a consumer's slice.
+func (s *scene) live(ctx context.Context, c *tenant) error {
 	const name = "honest"
-	one, surge, none := int32(1), intstr.FromInt32(1), intstr.FromInt32(0)
+	one, two, surge, none := int32(1), int32(2), intstr.FromInt32(1), intstr.FromInt32(0)
 	d := &appsv1.Deployment{
 		ObjectMeta: named(namespace, name),
 		Spec: appsv1.DeploymentSpec{
@@ -60,35 +68,44 @@ func (s *scene) liveHonestly(t testing.TB, c *tenant) {
 			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &surge, MaxUnavailable: &none}},
 		},
 	}
-	check(t, c.home.Create(ctx, d))
-	s.awaitRolledOut(t, c, d)
-	s.change(t, c, d, func() { three := int32(3); d.Spec.Replicas = &three })
-	s.awaitRolledOut(t, c, d)
-	s.change(t, c, d, func() { d.Spec.Template.Annotations = map[string]string{"rolled-out": "twice"} })
-	s.awaitRolledOut(t, c, d)
-	s.change(t, c, d, func() { d.Spec.Replicas = &one })
-	s.awaitRolledOut(t, c, d)
-	check(t, c.home.DeleteDeployments(ctx, namespace))
-	s.awaitNoPods(t, c)
+	if err := c.home.Create(ctx, d); err != nil {
+		return fmt.Errorf("creating the Deployment of %s: %w", c.id, err)
+	}
+	if err := s.awaitRolledOut(ctx, c, d); err != nil {
+		return err
+	}
+	for _, apply := range []func(){
+		func() { d.Spec.Replicas = &two },
+		func() { d.Spec.Template.Annotations = map[string]string{"rolled-out": "twice"} },
+	} {
+		if err := c.change(ctx, d, apply); err != nil {
+			return err
+		}
+		if err := s.awaitRolledOut(ctx, c, d); err != nil {
+			return err
+		}
+	}
+	if err := c.home.DeleteDeployments(ctx, namespace); err != nil {
+		return err
+	}
+	return s.awaitEmpty(ctx, c)
 }
 
 // change updates a Deployment, again after a conflict.
-func (s *scene) change(t testing.TB, c *tenant, d *appsv1.Deployment, apply func()) {
-	t.Helper()
-	check(t, e2e.Await(context.Background(), time.Minute, func(ctx context.Context) (string, error) {
+func (c *tenant) change(ctx context.Context, d *appsv1.Deployment, apply func()) error {
+	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
 		if err := c.home.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
 			return "", err
 		}
 		apply()
 		return "", c.home.Update(ctx, d)
-	}))
+	})
 }
 
 // awaitRolledOut waits until exactly the pods that a Deployment wants run, here and at the
 // provider.
-func (s *scene) awaitRolledOut(t testing.TB, c *tenant, d *appsv1.Deployment) {
-	t.Helper()
-	check(t, e2e.Await(context.Background(), livesWithin, func(ctx context.Context) (string, error) {
+func (s *scene) awaitRolledOut(ctx context.Context, c *tenant, d *appsv1.Deployment) error {
+	return e2e.Await(ctx, livesWithin, func(ctx context.Context) (string, error) {
 		if err := c.home.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
 			return "", err
 		}
@@ -96,14 +113,14 @@ func (s *scene) awaitRolledOut(t testing.TB, c *tenant, d *appsv1.Deployment) {
 		if st.ObservedGeneration == d.Generation && st.UpdatedReplicas == want && st.AvailableReplicas == want && st.Replicas == want {
 			return s.twins(ctx, c, int(want))
 		}
-		return fmt.Sprintf("Deployment %q to have %d pods: %+v; %s", d.Name, want, st, s.describe(ctx, c)), nil
-	}))
+		return fmt.Sprintf("Deployment %q of %s to have %d pods: %+v; %s", d.Name, c.id, want, st, s.describe(ctx, c)), nil
+	})
 }
 
 // twins reports what is missing until n pods of the consumer run at the provider.
 func (s *scene) twins(ctx context.Context, c *tenant, n int) (string, error) {
 	list := &corev1.PodList{}
-	if err := s.paris.List(ctx, list, client.InNamespace(c.landing)); err != nil {
+	if err := s.provider.List(ctx, list, client.InNamespace(c.landing)); err != nil {
 		return "", err
 	}
 	running := 0
@@ -115,7 +132,7 @@ func (s *scene) twins(ctx context.Context, c *tenant, n int) (string, error) {
 	if running == n && len(list.Items) == n {
 		return "", nil
 	}
-	return fmt.Sprintf("%d pods of %s to run at %s, %d of %d do", n, c.id, s.paris.Name, running, len(list.Items)), nil
+	return fmt.Sprintf("%d pods of %s to run at %s, %d of %d do", n, c.id, s.provider.Name, running, len(list.Items)), nil
 }
 
 // describe says why pods of the consumer do not run.
@@ -195,22 +212,22 @@ func TestHonestWorkloadsRunUnderTheGuards(t *testing.T) {
 	}
 	for name, change := range shapes {
 		t.Run(name, func(t *testing.T) {
-			template := s.rome.honestPod("shape")
+			template := s.attacker.honestPod("shape")
 			change(&template.Spec)
 			one := int32(1)
 			d := &appsv1.Deployment{ObjectMeta: named(namespace, "shape"), Spec: appsv1.DeploymentSpec{
 				Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "shape"}}, Template: template,
 			}}
-			check(t, s.rome.home.Create(t.Context(), d))
+			check(t, s.attacker.home.Create(t.Context(), d))
 			t.Cleanup(func() {
-				check(t, s.rome.home.DeleteDeployments(context.Background(), namespace))
-				s.awaitNoPods(t, s.rome)
+				check(t, s.attacker.home.DeleteDeployments(context.Background(), namespace))
+				s.awaitNoPods(t, s.attacker)
 			})
-			s.awaitRolledOut(t, s.rome, d)
+			check(t, s.awaitRolledOut(t.Context(), s.attacker, d))
 		})
 	}
-	t.Run("a Job", func(t *testing.T) { s.runJob(t, s.rome) })
-	t.Run("a StatefulSet", func(t *testing.T) { s.runStatefulSet(t, s.rome) })
+	t.Run("a Job", func(t *testing.T) { s.runJob(t, s.attacker) })
+	t.Run("a StatefulSet", func(t *testing.T) { s.runStatefulSet(t, s.attacker) })
 }
 
 // runJob runs two pods to their end.
@@ -249,7 +266,7 @@ func (s *scene) runStatefulSet(t *testing.T, c *tenant) {
 	check(t, e2e.Await(t.Context(), livesWithin, func(ctx context.Context) (string, error) { return s.twins(ctx, c, 2) }))
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
 		twin := &corev1.Service{}
-		err := s.paris.Get(ctx, client.ObjectKey{Namespace: c.landing, Name: "set"}, twin)
+		err := s.provider.Get(ctx, client.ObjectKey{Namespace: c.landing, Name: "set"}, twin)
 		if apierrors.IsNotFound(err) {
 			return "the headless Service to be reflected", nil
 		}

@@ -19,9 +19,9 @@ import (
 func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 	s := open(t)
 	const team, user = "e2e-team", "alice"
-	home := s.rome.home
+	home := s.attacker.home
 	createTeam(t, s, team, user)
-	own, err := home.Request(t.Context(), team, "own", grant(), atProvider)
+	own, err := home.Request(t.Context(), team, "own", grant(), at(provider))
 	check(t, err)
 	t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), own, time.Minute)) })
 	check(t, home.AwaitReady(t.Context(), own, readyWithin))
@@ -33,25 +33,26 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 	tolerate := func(pod *corev1.Pod) {
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
-	victim := s.rome.request.Status.ReservationName
+	victim := s.attacker.request.Status.ReservationName
 	for name, change := range map[string]func(pod *corev1.Pod){
 		"by the reservation's label": func(pod *corev1.Pod) { pod.Spec.NodeSelector = e2e.OnReservation(victim) },
 		"by the reservation's label and every toleration": func(pod *corev1.Pod) {
 			pod.Spec.NodeSelector = e2e.OnReservation(victim)
 			tolerate(pod)
 		},
-		"by the node's name": func(pod *corev1.Pod) { pod.Spec.NodeName = s.rome.slice },
+		"by the node's name": func(pod *corev1.Pod) { pod.Spec.NodeName = s.attacker.slice },
 		"by an affinity to the node": func(pod *corev1.Pod) {
 			tolerate(pod)
 			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
-					{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{s.rome.slice}},
+					{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{s.attacker.slice}},
 				}}},
 			}}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := &corev1.Pod{ObjectMeta: named(team, "stolen"), Spec: s.rome.honestPod("stolen").Spec}
+			t.Parallel() // each waits for nothing to happen
+			pod := &corev1.Pod{ObjectMeta: named(team, unused("stolen")), Spec: s.attacker.honestPod("stolen").Spec}
 			pod.Spec.NodeSelector = nil
 			change(pod)
 			if err := alice.Create(t.Context(), pod); err != nil {
@@ -68,10 +69,10 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 func (s *scene) staysOff(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	err := e2e.Await(t.Context(), 5*time.Second, func(ctx context.Context) (string, error) {
-		if err := s.rome.home.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		if err := s.attacker.home.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 			return "", err
 		}
-		if pod.Spec.NodeName == s.rome.slice && pod.Status.Phase == corev1.PodRunning {
+		if pod.Spec.NodeName == s.attacker.slice && pod.Status.Phase == corev1.PodRunning {
 			return "", nil
 		}
 		return "the pod to run on the node", nil
@@ -86,15 +87,15 @@ func (s *scene) staysOff(t *testing.T, pod *corev1.Pod) {
 func TestPodsThatAreNotOffloadedTakeNoReservedRoom(t *testing.T) {
 	s := open(t)
 	const team, user = "e2e-strangers", "bob"
-	home := s.rome.home
+	home := s.attacker.home
 	createTeam(t, s, team, user)
 	config := *home.Config
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	bob, err := e2e.NewCluster(user, &config, "")
 	check(t, err)
 	stranger := func(tolerations ...corev1.Toleration) *corev1.Pod {
-		pod := &corev1.Pod{ObjectMeta: named(team, "stranger"), Spec: s.rome.honestPod("stranger").Spec}
-		pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": s.rome.slice}
+		pod := &corev1.Pod{ObjectMeta: named(team, unused("stranger")), Spec: s.attacker.honestPod("stranger").Spec}
+		pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": s.attacker.slice}
 		pod.Spec.Tolerations = tolerations
 		return pod
 	}
@@ -102,6 +103,7 @@ func TestPodsThatAreNotOffloadedTakeNoReservedRoom(t *testing.T) {
 	liqos := corev1.Toleration{Key: "virtual-node.liqo.io/not-allowed", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
 	for name, toleration := range map[string]corev1.Toleration{"with Liqo's toleration": liqos, "with every toleration": everything} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits for nothing to happen
 			pod := stranger(toleration)
 			check(t, bob.Create(t.Context(), pod))
 			t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), pod, time.Minute)) })
@@ -129,7 +131,7 @@ func TestPodsThatAreNotOffloadedTakeNoReservedRoom(t *testing.T) {
 // createTeam creates a namespace at rome for one test, in which the user may edit.
 func createTeam(t *testing.T, s *scene, team, user string) {
 	t.Helper()
-	home := s.rome.home
+	home := s.attacker.home
 	check(t, s.env.EnsureNamespace(t.Context(), home, team))
 	t.Cleanup(func() {
 		check(t, home.DeleteAndWait(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, time.Minute))

@@ -22,12 +22,12 @@ var shadowSliceKind = schema.GroupVersionKind{Group: "offloading.liqo.io", Versi
 // The holder of a slice's credentials makes objects that reach further than its pods.
 func TestObjectsThatReachFurtherAreRefused(t *testing.T) {
 	s := open(t)
-	c := s.rome
+	c := s.attacker
 	create := func(obj client.Object) attack {
 		return func(ctx context.Context) error {
 			err := c.kubelet.Create(ctx, obj)
 			if err == nil {
-				_ = s.paris.Delete(context.Background(), obj)
+				_ = s.provider.Delete(context.Background(), obj)
 			}
 			return err
 		}
@@ -61,8 +61,8 @@ func TestObjectsThatReachFurtherAreRefused(t *testing.T) {
 			err := c.kubelet.Create(ctx, obj)
 			if err == nil {
 				obj.SetFinalizers(nil)
-				check(t, s.paris.Update(context.Background(), obj))
-				check(t, client.IgnoreNotFound(s.paris.Delete(context.Background(), obj)))
+				check(t, s.provider.Update(context.Background(), obj))
+				check(t, client.IgnoreNotFound(s.provider.Delete(context.Background(), obj)))
 			}
 			return err
 		}
@@ -117,13 +117,13 @@ func TestObjectsCannotFillTheProvider(t *testing.T) {
 	for kind, of := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Cleanup(func() {
-				check(t, s.paris.DeleteAllOf(context.Background(), of("any"), client.InNamespace(s.rome.landing), client.MatchingLabels{"flood": "yes"}))
+				check(t, s.provider.DeleteAllOf(context.Background(), of("any"), client.InNamespace(s.attacker.landing), client.MatchingLabels{"flood": "yes"}))
 			})
 			for i := range tries {
 				obj := of(nameOf("flood", i))
-				obj.SetNamespace(s.rome.landing)
+				obj.SetNamespace(s.attacker.landing)
 				obj.SetLabels(map[string]string{"flood": "yes"})
-				if err := s.rome.kubelet.Create(t.Context(), obj); err != nil {
+				if err := s.attacker.kubelet.Create(t.Context(), obj); err != nil {
 					refused(t, err)
 					t.Logf("refused after %d: %v", i, err)
 					return
@@ -141,14 +141,14 @@ func TestObjectsCannotFillTheProvider(t *testing.T) {
 func (s *scene) floodBytes(t *testing.T, size int) {
 	t.Helper()
 	t.Cleanup(func() {
-		check(t, s.paris.DeleteAllOf(context.Background(), &corev1.ConfigMap{}, client.InNamespace(s.rome.landing), client.MatchingLabels{"flood": "yes"}))
+		check(t, s.provider.DeleteAllOf(context.Background(), &corev1.ConfigMap{}, client.InNamespace(s.attacker.landing), client.MatchingLabels{"flood": "yes"}))
 	})
 	const most = 64_000_000
 	large := strings.Repeat("x", size)
 	for written := 0; written < most; written += size {
-		cm := e2etest.Note(s.rome.landing, nameOf("large", written/size))
+		cm := e2etest.Note(s.attacker.landing, nameOf("large", written/size))
 		cm.Labels, cm.Data = map[string]string{"flood": "yes"}, map[string]string{"x": large}
-		if err := s.rome.kubelet.Create(t.Context(), cm); err != nil {
+		if err := s.attacker.kubelet.Create(t.Context(), cm); err != nil {
 			refused(t, err)
 			t.Logf("refused after %d bytes: %v", written, err)
 			return

@@ -265,15 +265,29 @@ func words(list corev1.ResourceList) string {
 	return text
 }
 
+// mostOf returns the largest usage of CPU seen of a consumer since forgetMost.
+func (o *observer) mostOf(consumer string) resource.Quantity {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.most[consumer]
+}
+
+// forgetMost starts a new measurement of the largest usage.
+func (o *observer) forgetMost() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.most)
+}
+
 // verify fails the test if a consumer ever ran more than E1 allows.
 func (o *observer) verify(t testing.TB) {
 	t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	t.Logf("observed %d changes of pods; at most %v CPU of rome, %v of berlin", o.events, text(o.most["rome"]), text(o.most["berlin"]))
+	for consumer, most := range o.most {
+		t.Logf("observed %d changes of pods; %s used at most %s CPU", o.events, consumer, most.String())
+	}
 	for _, v := range o.violations {
 		t.Errorf("E1: %s", v)
 	}
 }
-
-func text(q resource.Quantity) string { return q.String() }

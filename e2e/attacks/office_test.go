@@ -23,7 +23,7 @@ import (
 // of somebody who wants more than was reserved.
 func TestAConsumerThatWantsMoreThanIsReserved(t *testing.T) {
 	s := open(t)
-	rome := s.rome
+	rome := s.attacker
 	before, err := s.env.Granted(t.Context(), provider, "rome")
 	check(t, err)
 	if len(before) != 1 {
@@ -56,8 +56,8 @@ func TestAConsumerThatWantsMoreThanIsReserved(t *testing.T) {
 		"a slice of class default":                  create("stolen", func(_ *unstructured.Unstructured, spec map[string]any) { spec["class"] = "default" }),
 		"a slice without a class":                   create("stolen", func(_ *unstructured.Unstructured, spec map[string]any) { delete(spec, "class") }),
 		"a slice in the name of another consumer":   create("stolen", func(_ *unstructured.Unstructured, spec map[string]any) { spec["consumerClusterID"] = "berlin" }),
-		"a slice with the name of another's":        create(s.berlin.slice, func(*unstructured.Unstructured, map[string]any) {}),
-		"a slice in another tenant's namespace":     create(s.berlin.slice, func(slice *unstructured.Unstructured, _ map[string]any) { slice.SetNamespace(s.berlin.office) }),
+		"a slice with the name of another's":        create(s.neighbour.slice, func(*unstructured.Unstructured, map[string]any) {}),
+		"a slice in another tenant's namespace":     create(s.neighbour.slice, func(slice *unstructured.Unstructured, _ map[string]any) { slice.SetNamespace(s.neighbour.office) }),
 		"a slice in a namespace of the provider":    create("stolen", func(slice *unstructured.Unstructured, _ map[string]any) { slice.SetNamespace("default") }),
 		"a slice that is not a replica": create("stolen", func(slice *unstructured.Unstructured, _ map[string]any) {
 			slice.SetLabels(map[string]string{"liqo.io/originID": "rome"})
@@ -128,14 +128,14 @@ func (s *scene) sendSlice(t *testing.T, much map[string]any) {
 	slice := e2e.Object(e2e.SliceKind, e2e.TenantNamespace(provider), "stolen-at-home")
 	slice.SetLabels(map[string]string{"liqo.io/remote-cluster-id": provider, "liqo.io/remoteID": provider, "liqo.io/replication": "true"})
 	slice.Object["spec"] = map[string]any{"class": "broker", "providerClusterID": provider, "resources": much}
-	check(t, s.rome.home.Create(t.Context(), slice))
-	t.Cleanup(func() { check(t, s.rome.home.DeleteAndWait(context.Background(), slice, time.Minute)) })
-	replica := e2e.Object(e2e.SliceKind, s.rome.office, "stolen-at-home")
+	check(t, s.attacker.home.Create(t.Context(), slice))
+	t.Cleanup(func() { check(t, s.attacker.home.DeleteAndWait(context.Background(), slice, time.Minute)) })
+	replica := e2e.Object(e2e.SliceKind, s.attacker.office, "stolen-at-home")
 	err := e2e.Await(t.Context(), 5*time.Second, func(ctx context.Context) (string, error) {
-		return "", s.paris.Get(ctx, client.ObjectKeyFromObject(replica), replica)
+		return "", s.provider.Get(ctx, client.ObjectKeyFromObject(replica), replica)
 	})
 	if err == nil {
-		check(t, s.paris.AwaitDenied(t.Context(), replica, 20*time.Second))
+		check(t, s.provider.AwaitDenied(t.Context(), replica, 20*time.Second))
 	}
 }
 
@@ -143,7 +143,7 @@ func (s *scene) sendSlice(t *testing.T, much map[string]any) {
 func TestNamespaceMapsStayTheConsumersOwn(t *testing.T) {
 	s := open(t)
 	resume := s.pause(t, "rome", replicator)
-	rome := s.rome
+	rome := s.attacker
 	own := rome.ownMap(t)
 	desire := func(key, value string) attack {
 		return func(ctx context.Context) error {
@@ -157,8 +157,8 @@ func TestNamespaceMapsStayTheConsumersOwn(t *testing.T) {
 	}
 	refuseAll(t, map[string]attack{
 		"a namespace of the system":         desire("kube-system", "kube-system"),
-		"the namespace of another consumer": desire("e2e", s.berlin.landing),
-		"the tenant namespace of another":   desire("x", s.berlin.office),
+		"the namespace of another consumer": desire("e2e", s.neighbour.landing),
+		"the tenant namespace of another":   desire("x", s.neighbour.office),
 		"the agent's namespace":             desire("x", "liqo-resource-broker"),
 		"a namespace without its suffix":    desire("x", "stolen"),
 		"two hundred namespaces": func(ctx context.Context) error {
@@ -170,7 +170,7 @@ func TestNamespaceMapsStayTheConsumersOwn(t *testing.T) {
 			return rome.plane.Patch(ctx, e2e.Object(e2e.NamespaceMapKind, rome.office, own.GetName()), merge(`{"metadata":{"finalizers":["rome.example.com/stay"]}}`))
 		},
 		"a map in another tenant's namespace": func(ctx context.Context) error {
-			m := e2e.Object(e2e.NamespaceMapKind, s.berlin.office, "stolen")
+			m := e2e.Object(e2e.NamespaceMapKind, s.neighbour.office, "stolen")
 			m.SetLabels(own.GetLabels())
 			return rome.plane.Create(ctx, m)
 		},
@@ -189,26 +189,26 @@ func TestNamespaceMapsStayTheConsumersOwn(t *testing.T) {
 func TestCollectionsOfOthersStay(t *testing.T) {
 	s := open(t)
 	s.pause(t, "rome", replicator)
-	own := e2e.Object(e2e.NamespaceMapKind, s.rome.office, "of-the-provider")
+	own := e2e.Object(e2e.NamespaceMapKind, s.attacker.office, "of-the-provider")
 	own.Object["spec"] = map[string]any{"desiredMapping": map[string]any{}}
-	check(t, s.paris.Create(t.Context(), own))
-	t.Cleanup(func() { check(t, s.paris.DeleteAndWait(context.Background(), own, time.Minute)) })
+	check(t, s.provider.Create(t.Context(), own))
+	t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), own, time.Minute)) })
 	for what, kind := range map[string]schema.GroupVersionKind{"namespace maps": e2e.NamespaceMapKind, "slices": e2e.SliceKind, "renewals": e2e.RenewKind} {
 		t.Run(what, func(t *testing.T) {
-			for _, of := range []*tenant{s.rome, s.berlin} {
-				err := s.rome.plane.DeleteAllOf(t.Context(), e2e.Object(kind, "", ""), client.InNamespace(of.office), client.MatchingLabels{"liqo.io/originID": "nobody"})
-				if of == s.berlin {
+			for _, of := range []*tenant{s.attacker, s.neighbour} {
+				err := s.attacker.plane.DeleteAllOf(t.Context(), e2e.Object(kind, "", ""), client.InNamespace(of.office), client.MatchingLabels{"liqo.io/originID": "nobody"})
+				if of == s.neighbour {
 					refused(t, err)
 				}
 			}
 		})
 	}
-	refused(t, s.rome.plane.Delete(t.Context(), own.DeepCopy()))
-	if err := s.rome.plane.DeleteAllOf(t.Context(), e2e.Object(e2e.NamespaceMapKind, "", ""), client.InNamespace(s.rome.office),
+	refused(t, s.attacker.plane.Delete(t.Context(), own.DeepCopy()))
+	if err := s.attacker.plane.DeleteAllOf(t.Context(), e2e.Object(e2e.NamespaceMapKind, "", ""), client.InNamespace(s.attacker.office),
 		client.MatchingFields{"metadata.name": own.GetName()}); err == nil {
 		t.Error("a collection with an object of the provider was deleted")
 	}
-	check(t, s.paris.Get(t.Context(), client.ObjectKeyFromObject(own), own))
+	check(t, s.provider.Get(t.Context(), client.ObjectKeyFromObject(own), own))
 }
 
 // floodMaps writes maps until one is refused: their number must be bounded.
@@ -217,15 +217,15 @@ func (s *scene) floodMaps(t *testing.T, own *unstructured.Unstructured) {
 	const tries = 40
 	taken := 0
 	for i := range tries {
-		m := e2e.Object(e2e.NamespaceMapKind, s.rome.office, nameOf("stolen", i))
+		m := e2e.Object(e2e.NamespaceMapKind, s.attacker.office, nameOf("stolen", i))
 		m.SetLabels(own.GetLabels())
 		m.Object["spec"] = map[string]any{"desiredMapping": map[string]any{nameOf("flood", i): nameOf("flood", i) + "-rome"}}
-		if err := s.rome.plane.Create(t.Context(), m); err != nil {
+		if err := s.attacker.plane.Create(t.Context(), m); err != nil {
 			refused(t, err)
 			continue
 		}
 		taken++
-		t.Cleanup(func() { check(t, s.paris.DeleteAndWait(context.Background(), m, time.Minute)) })
+		t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), m, time.Minute)) })
 	}
 	if taken == tries {
 		t.Errorf("%d namespace maps were taken", taken)

@@ -3,21 +3,27 @@ package attacks
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
 // stopAgent ends the provider's agent until resume is called or the test is over.
 func (s *scene) stopAgent(t *testing.T) (resume func()) {
 	t.Helper()
-	agent := s.env.Product.Process(provider)
+	agent := s.env.Product.Process(s.provider.Name)
 	agent.Kill()
 	resume = func() {
 		if !agent.Alive() {
@@ -31,30 +37,28 @@ func (s *scene) stopAgent(t *testing.T) (resume func()) {
 // While no agent answers, admission alone holds: consumers start nothing, and the provider's
 // own users are not disturbed.
 func TestNothingStartsWhileTheAgentIsDown(t *testing.T) {
-	s := open(t)
+	s := openAlone(t)
 	resume := s.stopAgent(t)
 	t.Run("forbidden pods are refused by the API server itself", func(t *testing.T) {
-		s.refusePods(t, s.rome, map[string]func(pod map[string]any){
+		s.refusePods(t, s.attacker, map[string]func(pod map[string]any){
 			"a privileged pod": onMain(true, "securityContext", "privileged"),
 			"negative CPU":     requests("-100", "16Mi"),
 			"the host's files": set([]any{map[string]any{"name": "v", "hostPath": map[string]any{"path": "/"}}}, "volumes"),
 		})
 	})
 	t.Run("nothing runs beyond the grant", func(t *testing.T) {
-		for round := range 3 {
-			shadow := s.rome.heavy(nameOf("down", round))
-			_ = s.rome.kubelet.Create(t.Context(), shadow)
-			together(20, func(int) { _ = s.rome.kubelet.Delete(t.Context(), shadow.DeepCopy()) })
-			together(4, func(i int) {
-				_ = s.rome.kubelet.Create(t.Context(), s.rome.heavy(fmt.Sprintf("beyond-%d-%d", round, i)))
-			})
+		for range 3 {
+			shadow := s.attacker.heavy("down")
+			_ = s.attacker.kubelet.Create(t.Context(), shadow)
+			together(20, func(int) { _ = s.attacker.kubelet.Delete(t.Context(), shadow.DeepCopy()) })
+			together(4, func(int) { _ = s.attacker.kubelet.Create(t.Context(), s.attacker.heavy("beyond")) })
 		}
-		s.settleExcess(t, s.rome)
+		s.settleExcess(t, s.attacker)
 	})
 	t.Run("the provider's users work on", func(t *testing.T) { s.workAtProvider(t) })
 	t.Run("the other consumer's namespaces and slices stay its own", func(t *testing.T) {
-		refused(t, s.rome.kubelet.List(t.Context(), &corev1.SecretList{}, client.InNamespace(s.berlin.landing)))
-		refused(t, s.rome.plane.Status().Patch(t.Context(), e2e.Object(e2e.SliceKind, s.rome.office, s.rome.slice), merge(`{"status":{"resources":{"cpu":"1000"}}}`)))
+		refused(t, s.attacker.kubelet.List(t.Context(), &corev1.SecretList{}, client.InNamespace(s.neighbour.landing)))
+		refused(t, s.attacker.plane.Status().Patch(t.Context(), e2e.Object(e2e.SliceKind, s.attacker.office, s.attacker.slice), merge(`{"status":{"resources":{"cpu":"1000"}}}`)))
 	})
 	resume()
 	check(t, s.env.AwaitAdvertised(t.Context(), time.Minute))
@@ -65,97 +69,144 @@ func (s *scene) workAtProvider(t *testing.T) {
 	t.Helper()
 	const name = "provider-own"
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	check(t, s.paris.Create(t.Context(), ns))
-	t.Cleanup(func() { check(t, s.paris.DeleteAndWait(context.Background(), ns, time.Minute)) })
-	check(t, s.paris.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: named(name, "own")}))
+	check(t, s.provider.Create(t.Context(), ns))
+	t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), ns, time.Minute)) })
+	check(t, s.provider.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: named(name, "own")}))
 	pod := &corev1.Pod{ObjectMeta: named(name, "own"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.k8s.io/pause:3.10"}}}}
 	check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) {
 		fresh := pod.DeepCopy()
-		return "", s.paris.Create(ctx, fresh) // its ServiceAccount may have to be made first
+		return "", s.provider.Create(ctx, fresh) // its ServiceAccount may have to be made first
 	}))
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
-		if err := s.paris.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil || pod.Status.Phase == corev1.PodRunning {
+		if err := s.provider.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil || pod.Status.Phase == corev1.PodRunning {
 			return "", err
 		}
 		return fmt.Sprintf("pod %q of the provider to run, it is %s", pod.Name, pod.Status.Phase), nil
 	}))
 }
 
-// overrun is a scene without the agent's webhook: Liqo's quota alone stands between a consumer
-// and the provider's capacity, and the agent evicts what is too much.
+// overrun is a scene at a provider whose agent is asked about no pod: Liqo's quota alone
+// stands between a consumer and the provider's capacity, and the agent evicts what is too
+// much. The broker pauses a consumer at the provider that reports its excess, so the pair is
+// one that no other test needs: berlin attacks rome, and paris is its neighbour.
 func overrun(t *testing.T) *scene {
 	t.Helper()
-	env := stage.Open(t)
-	withValues(t, env, provider, map[string]any{"webhook": map[string]any{"enabled": false}})
+	const host = "rome"
+	env := openEmpty(t)
+	withValues(t, env, host, map[string]any{"webhook": map[string]any{"enabled": false}})
 	check(t, env.AwaitAdvertised(t.Context(), time.Minute))
-	s := openWith(t, env)
+	s := openWith(t, env, host, "berlin", "paris")
 	t.Cleanup(func() {
 		if !t.Failed() {
-			s.liveHonestly(t, s.rome)
+			s.behave(t)
 		}
 	})
 	return s
 }
 
-// exceed has rome run more than its grant, by parallel deletions that Liqo counts each.
-func (s *scene) exceed(t *testing.T) {
+// behave has both consumers hold some more reservations without excess, and give them back.
+// Each takes a point from the provider's tally of them, so that neither this test nor the next
+// run on the same playground ends with a pause.
+func (s *scene) behave(t *testing.T) {
 	t.Helper()
-	for round := range 5 {
-		shadow := s.rome.heavy(nameOf("freed", round))
-		_ = s.rome.kubelet.Create(t.Context(), shadow)
-		together(40, func(int) { _ = s.rome.kubelet.Delete(t.Context(), shadow.DeepCopy()) })
-		for i := range 4 {
-			_ = s.rome.kubelet.Create(t.Context(), s.rome.heavy(fmt.Sprintf("beyond-%d-%d", round, i)))
+	const times = 4
+	ctx := context.Background() // the test is over
+	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	for _, c := range []*tenant{s.attacker, s.neighbour} {
+		for i := range times {
+			_, err := c.home.Request(ctx, namespace, nameOf("behaves", i), small, at(s.provider.Name))
+			check(t, err)
+		}
+	}
+	for _, c := range []*tenant{s.attacker, s.neighbour} {
+		for i := range times {
+			r := &agentv1alpha1.ResourceRequest{ObjectMeta: named(namespace, nameOf("behaves", i))}
+			check(t, c.home.AwaitReady(ctx, r, readyWithin))
 		}
 	}
 }
 
-// awaitWithinGrant waits until what rome runs fits into its grant again.
-func (s *scene) awaitWithinGrant(t *testing.T) {
+// exceed has the attacker run more than its grant, by parallel deletions that Liqo counts each.
+// It fails if that did not work: the test would prove nothing.
+func (s *scene) exceed(t *testing.T) {
 	t.Helper()
-	check(t, e2e.Await(t.Context(), time.Minute, func(context.Context) (string, error) {
-		s.observer.mu.Lock()
-		defer s.observer.mu.Unlock()
-		used, _, names := s.observer.usage("rome")
-		if fits(used, grant()) {
+	s.observer.forgetMost()
+	for range 5 {
+		shadow := s.attacker.heavy("freed")
+		_ = s.attacker.kubelet.Create(t.Context(), shadow)
+		together(40, func(int) { _ = s.attacker.kubelet.Delete(t.Context(), shadow.DeepCopy()) })
+		for range 4 {
+			_ = s.attacker.kubelet.Create(t.Context(), s.attacker.heavy("beyond"))
+		}
+	}
+	check(t, e2e.Await(t.Context(), 10*time.Second, func(context.Context) (string, error) {
+		most, granted := s.observer.mostOf(s.attacker.id), grant()
+		if most.Cmp(*granted.Cpu()) > 0 {
 			return "", nil
 		}
-		return fmt.Sprintf("rome to run at most %s, it runs %s: %v", words(grant()), words(used), names), nil
+		return fmt.Sprintf("%s to run more than its grant of %s, it ran %s at most", s.attacker.id, granted.Cpu(), most.String()), nil
 	}))
 }
 
-// The webhook is off: the excess is evicted, though the agent is killed while it does so.
+// awaitWithinGrant waits until what the attacker runs fits into its grant again.
+func (s *scene) awaitWithinGrant(t *testing.T) {
+	t.Helper()
+	check(t, e2e.Await(t.Context(), 2*time.Minute, func(context.Context) (string, error) {
+		s.observer.mu.Lock()
+		defer s.observer.mu.Unlock()
+		used, _, names := s.observer.usage(s.attacker.id)
+		if fits(used, grant()) {
+			return "", nil
+		}
+		return fmt.Sprintf("%s to run at most %s, it runs %s: %v", s.attacker.id, words(grant()), words(used), names), nil
+	}))
+}
+
+// The webhook is off, or nobody answers it and failurePolicy is Ignore: the excess is evicted,
+// though the agent is killed at every step of that.
 func TestExcessIsEvictedThoughTheAgentIsKilled(t *testing.T) {
 	s := overrun(t)
 	t.Run("the agent evicts what is too much", func(t *testing.T) {
 		s.exceed(t)
 		s.awaitWithinGrant(t)
-		s.wasExceeded(t)
-		s.removeAll(t, s.rome)
+		s.removeAll(t, s.attacker)
 	})
+	first := s.attacker
 	t.Run("an agent that is killed meanwhile goes on", func(t *testing.T) {
-		resume := s.stopAgent(t)
+		s.attacker, s.neighbour = s.neighbour, s.attacker // the first may start nothing for a minute
+		withValues(t, s.env, s.provider.Name, map[string]any{"webhook": map[string]any{"failurePolicy": "Ignore"}})
+		s.stopAgent(t)
 		s.exceed(t)
-		resume()
-		for range 3 {
-			s.env.Product.Process(provider).Kill()
-			check(t, s.env.Product.Process(provider).Start())
-		}
+		traces := t.TempDir()
+		check(t, s.env.Product.Restart(t.Context(), s.provider.Name, failpoint.Arm(traces, failpoint.Excess...)...))
 		s.awaitWithinGrant(t)
-		s.removeAll(t, s.rome)
+		for _, point := range failpoint.Excess {
+			if _, err := os.Stat(filepath.Join(traces, string(point))); err != nil {
+				t.Errorf("the agent was not killed at %q: %v", point, err)
+			}
+		}
+		s.removeAll(t, s.attacker)
 	})
-	t.Run("the other consumer's pods stay", func(t *testing.T) { s.liveHonestly(t, s.berlin) })
+	t.Run("pods of the first attacker run again after a minute", func(t *testing.T) {
+		s.awaitUncordoned(t, first)
+		s.liveHonestly(t, first)
+	})
 }
 
-// wasExceeded fails if the attack did not do anything: the test would prove nothing.
-func (s *scene) wasExceeded(t *testing.T) {
+// awaitUncordoned waits until the agent lets new pods of a consumer in again, a minute after
+// the excess.
+func (s *scene) awaitUncordoned(t *testing.T, c *tenant) {
 	t.Helper()
-	s.observer.mu.Lock()
-	defer s.observer.mu.Unlock()
-	granted := grant()
-	if most := s.observer.most["rome"]; most.Cmp(*granted.Cpu()) <= 0 {
-		t.Errorf("rome never ran more than %s: nothing had to be evicted", most.String())
-	}
+	check(t, e2e.Await(t.Context(), 2*time.Minute, func(ctx context.Context) (string, error) {
+		quota := e2e.Object(e2e.QuotaKind, c.office, c.slice)
+		if err := s.provider.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
+			return "", err
+		}
+		if cordoned, _, _ := unstructured.NestedBool(quota.Object, "spec", "cordoned"); cordoned {
+			return fmt.Sprintf("Quota %q to let new pods in", quota.GetName()), nil
+		}
+		return "", nil
+	}))
 }
 
 // Each mode of the guards lets through what it says, and nothing else.
@@ -180,6 +231,11 @@ func TestGuardModes(t *testing.T) {
 			map[string]func(pod map[string]any){"negative CPU": requests("-1", "16Mi"), "a node of its choice": set("paris-1", "nodeName")},
 			map[string]func(pod map[string]any){"a privileged pod": privileged},
 		},
+		"no guard": {
+			map[string]any{"enabled": false},
+			map[string]func(pod map[string]any){"more than the grant": requests("600m", "16Mi")},
+			map[string]func(pod map[string]any){"a privileged pod": privileged, "a node of its choice": set("paris-1", "nodeName")},
+		},
 	}
 	s := open(t)
 	for name, mode := range modes {
@@ -187,6 +243,7 @@ func TestGuardModes(t *testing.T) {
 			withValues(t, s.env, provider, map[string]any{"guard": mode.guard})
 			s.awaitMode(t, mode.refused, true)
 			s.awaitMode(t, mode.allowed, false)
+			s.liveHonestly(t, s.attacker, s.neighbour)
 		})
 	}
 }
@@ -197,7 +254,7 @@ func (s *scene) awaitMode(t *testing.T, pods map[string]func(pod map[string]any)
 	t.Helper()
 	for what, change := range pods {
 		check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) {
-			err := s.rome.kubelet.Create(ctx, s.rome.podWith("mode", change), client.DryRunAll)
+			err := s.attacker.kubelet.Create(ctx, s.attacker.podWith("mode", change), client.DryRunAll)
 			if (err != nil) == wantRefused {
 				return "", nil
 			}
@@ -216,7 +273,7 @@ func unprivileged(pod map[string]any) {
 
 // A peering that an administrator made by hand is guarded as guard.elsewhere says.
 func TestGuardElsewhereModes(t *testing.T) {
-	env := stage.Open(t)
+	env := openEmpty(t)
 	peerByHand(t, env)
 	plane, err := env.Identity(t.Context(), "rome", provider)
 	check(t, err)

@@ -2,8 +2,8 @@ package attacks
 
 import (
 	"context"
-	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,7 +33,7 @@ func TestPodsThatAreCountedWronglyAreRefused(t *testing.T) {
 		c["restartPolicy"] = "Always"
 		return c
 	}
-	s.refusePods(t, s.rome, map[string]func(pod map[string]any){
+	s.refusePods(t, s.attacker, map[string]func(pod map[string]any){
 		"more than the grant":                       requests("600m", "16Mi"),
 		"more memory than the grant":                requests("100m", "257Mi"),
 		"negative CPU":                              requests("-100", "16Mi"),
@@ -60,13 +60,13 @@ func TestPodsThatAreCountedWronglyAreRefused(t *testing.T) {
 		"an ephemeral container":                    set([]any{map[string]any{"name": "e", "image": "a"}}, "ephemeralContainers"),
 		"a grace period of a year":                  set(int64(365*24*3600), "terminationGracePeriodSeconds"),
 	})
-	s.containPods(t, s.rome, map[string]func(pod map[string]any){
+	s.containPods(t, s.attacker, map[string]func(pod map[string]any){
 		"a large init container behind a small one": set([]any{e2etest.Container("a", amounts("1m")), e2etest.Container("b", amounts("999m"))}, "initContainers"),
 		"sidecars above the grant":                  set([]any{beside("a", "300m"), beside("b", "300m")}, "initContainers"),
 		"an init container beside sidecars":         set([]any{beside("a", "300m"), e2etest.Container("b", amounts("300m"))}, "initContainers"),
 		"a sidecar beside the containers":           set([]any{beside("a", "450m")}, "initContainers"),
 	})
-	t.Run("more than the grant in many small pods", func(t *testing.T) { s.fill(t, s.rome) })
+	t.Run("more than the grant in many small pods", func(t *testing.T) { s.fill(t, s.attacker) })
 }
 
 // crowd is many containers that request next to nothing each.
@@ -84,7 +84,7 @@ func (s *scene) containPods(t *testing.T, c *tenant, changes map[string]func(pod
 	t.Helper()
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
-			shadow := c.podWith(fmt.Sprintf("stolen-%d", s.made.Add(1)), change)
+			shadow := c.podWith(unused("stolen"), change)
 			if err := c.kubelet.Create(t.Context(), shadow); err != nil {
 				refused(t, err)
 				return
@@ -99,7 +99,7 @@ func (s *scene) containPods(t *testing.T, c *tenant, changes map[string]func(pod
 func (s *scene) neverRuns(t *testing.T, shadow client.Object) {
 	t.Helper()
 	err := e2e.Await(t.Context(), overFor, func(ctx context.Context) (string, error) {
-		return "", s.paris.Get(ctx, client.ObjectKeyFromObject(shadow), &corev1.Pod{})
+		return "", s.provider.Get(ctx, client.ObjectKeyFromObject(shadow), &corev1.Pod{})
 	})
 	if err == nil {
 		t.Error("its pod was made")
@@ -109,18 +109,14 @@ func (s *scene) neverRuns(t *testing.T, shadow client.Object) {
 // fill creates pods until the grant is used up: the rest must be refused, or never run.
 func (s *scene) fill(t *testing.T, c *tenant) {
 	t.Helper()
-	taken := 0
-	for i := range 12 {
-		if err := c.kubelet.Create(t.Context(), c.pod(nameOf("small", i))); err == nil {
-			taken++
-		} else {
+	const fit = 5 // of 100m into 500m
+	for range 12 {
+		if err := c.kubelet.Create(t.Context(), c.pod(unused("small"))); err != nil {
 			refused(t, err)
 		}
 	}
-	if taken != 5 {
-		t.Errorf("%d pods of 100m were taken, 5 fit into 500m", taken)
-	}
-	s.removeAll(t, c)
+	check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) { return s.twins(ctx, c, fit) }))
+	s.settleExcess(t, c)
 }
 
 // The holder of a slice's credentials asks for more than the sandbox of a pod.
@@ -131,10 +127,11 @@ func TestPodsThatReachTheHostAreRefused(t *testing.T) {
 		return set([]any{source}, "volumes")
 	}
 	probe := map[string]any{"httpGet": map[string]any{"host": "169.254.169.254", "port": int64(80)}}
+	tolerating := func(toleration map[string]any) func(pod map[string]any) { return set([]any{toleration}, "tolerations") }
 	terms := func(kind string, term map[string]any) func(pod map[string]any) {
 		return set(map[string]any{kind: map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": []any{term}}}, "affinity")
 	}
-	s.refusePods(t, s.rome, map[string]func(pod map[string]any){
+	s.refusePods(t, s.attacker, map[string]func(pod map[string]any){
 		"privileged":                             onMain(true, "securityContext", "privileged"),
 		"all capabilities":                       onMain([]any{"ALL"}, "securityContext", "capabilities", "add"),
 		"the capability to administer":           onMain([]any{"SYS_ADMIN"}, "securityContext", "capabilities", "add"),
@@ -158,6 +155,11 @@ func TestPodsThatReachTheHostAreRefused(t *testing.T) {
 		"a node of its choice":                   set("paris-1", "nodeName"),
 		"a probe of the metadata service":        onMain(probe, "livenessProbe"),
 		"a hook that calls the metadata service": onMain(map[string]any{"postStart": probe}, "lifecycle"),
+		"every toleration":                       tolerating(map[string]any{"operator": "Exists"}),
+		"the toleration of a control plane":      tolerating(map[string]any{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}),
+		"the toleration of a cordoned node":      tolerating(map[string]any{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}),
+		"the toleration of a node that goes":     tolerating(map[string]any{"key": "ToBeDeletedByClusterAutoscaler", "operator": "Exists"}),
+		"a stay on a node that is not ready":     tolerating(map[string]any{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}),
 		"a priority class":                       set("system-cluster-critical", "priorityClassName"),
 		"a priority":                             set(int64(2000000000), "priority"),
 		"a scheduler of its choice":              set("another", "schedulerName"),
@@ -173,10 +175,10 @@ func TestPodsThatReachTheHostAreRefused(t *testing.T) {
 			"labelSelector": map[string]any{}, "namespaceSelector": map[string]any{}, "topologyKey": corev1.LabelTopologyRegion,
 		}),
 		"anti-affinity to the pods of another consumer": terms("podAntiAffinity", map[string]any{
-			"labelSelector": map[string]any{}, "namespaces": []any{s.berlin.landing}, "topologyKey": corev1.LabelHostname,
+			"labelSelector": map[string]any{}, "namespaces": []any{s.neighbour.landing}, "topologyKey": corev1.LabelHostname,
 		}),
 		"affinity to the pods of another consumer": terms("podAffinity", map[string]any{
-			"labelSelector": map[string]any{}, "namespaces": []any{s.berlin.landing}, "topologyKey": corev1.LabelHostname,
+			"labelSelector": map[string]any{}, "namespaces": []any{s.neighbour.landing}, "topologyKey": corev1.LabelHostname,
 		}),
 	})
 }
@@ -191,7 +193,7 @@ func privileged(name string) map[string]any {
 // or that others could not remove.
 func TestShadowPodsThatLieAreRefused(t *testing.T) {
 	s := open(t)
-	c := s.rome
+	c := s.attacker
 	create := func(change func(shadow *unstructured.Unstructured)) attack { return s.create(t, c, change) }
 	label := func(name, value string) attack {
 		return create(func(shadow *unstructured.Unstructured) {
@@ -205,7 +207,7 @@ func TestShadowPodsThatLieAreRefused(t *testing.T) {
 	t.Cleanup(func() { _ = c.kubelet.Delete(context.Background(), note) })
 	refuseAll(t, map[string]attack{
 		"another slice's name":       label("offloading.liqo.io/nodename", "res-other00000-1"),
-		"another consumer's slice":   label("offloading.liqo.io/nodename", s.berlin.slice),
+		"another consumer's slice":   label("offloading.liqo.io/nodename", s.neighbour.slice),
 		"another consumer as origin": label("offloading.liqo.io/origin", "berlin"),
 		"the label of a placeholder": label("broker.fluidos.eu/placeholder", "true"),
 		"the agent's own label":      label("app.kubernetes.io/managed-by", "liqo-resource-broker"),
@@ -227,7 +229,7 @@ func TestShadowPodsThatLieAreRefused(t *testing.T) {
 			return c.kubelet.Create(ctx, &corev1.Pod{ObjectMeta: named(c.landing, "stolen"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}})
 		},
 		"a ShadowPod in another consumer's namespace": func(ctx context.Context) error {
-			return c.kubelet.Create(ctx, e2etest.ShadowPod("berlin", c.slice, s.berlin.landing, "stolen"))
+			return c.kubelet.Create(ctx, e2etest.ShadowPod("berlin", c.slice, s.neighbour.landing, "stolen"))
 		},
 		"a ShadowPod in a namespace of the provider": func(ctx context.Context) error {
 			return c.kubelet.Create(ctx, e2etest.ShadowPod("rome", c.slice, "default", "stolen"))
@@ -240,22 +242,22 @@ func TestShadowPodsThatLieAreRefused(t *testing.T) {
 		},
 	})
 
-	shadow := c.pod("changed")
+	shadow := c.pod(unused("changed"))
 	check(t, c.kubelet.Create(t.Context(), shadow))
 	change := func(patch string) attack {
-		return func(ctx context.Context) error { return c.kubelet.Patch(ctx, c.pod("changed"), merge(patch)) }
+		return func(ctx context.Context) error { return c.kubelet.Patch(ctx, c.pod(shadow.GetName()), merge(patch)) }
 	}
 	refuseAll(t, map[string]attack{
-		"another slice's name, later":       change(`{"metadata":{"labels":{"offloading.liqo.io/nodename":"` + s.berlin.slice + `"}}}`),
+		"another slice's name, later":       change(`{"metadata":{"labels":{"offloading.liqo.io/nodename":"` + s.neighbour.slice + `"}}}`),
 		"no slice, later":                   change(`{"metadata":{"labels":{"offloading.liqo.io/nodename":null}}}`),
 		"a finalizer, later":                change(`{"metadata":{"finalizers":["rome.example.com/stay"]}}`),
 		"an owner, later":                   change(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"` + string(note.UID) + `"}]}}`),
 		"the label of a placeholder, later": change(`{"metadata":{"labels":{"broker.fluidos.eu/placeholder":"true"}}}`),
 		"a pod that is left behind": func(ctx context.Context) error {
-			return c.kubelet.Delete(ctx, c.pod("changed"), client.PropagationPolicy("Orphan"))
+			return c.kubelet.Delete(ctx, c.pod(shadow.GetName()), client.PropagationPolicy("Orphan"))
 		},
 		"a deletion in the foreground": func(ctx context.Context) error {
-			return c.kubelet.Delete(ctx, c.pod("changed"), client.PropagationPolicy("Foreground"))
+			return c.kubelet.Delete(ctx, c.pod(shadow.GetName()), client.PropagationPolicy("Foreground"))
 		},
 	})
 	check(t, c.kubelet.Delete(t.Context(), shadow, client.PropagationPolicy("Background")))

@@ -16,7 +16,7 @@ import (
 // The credentials of broker and agents are worth nothing in another cluster, and cannot read
 // Secrets in their own.
 func TestRightsEndAtTheClusterAndBeforeItsSecrets(t *testing.T) {
-	env := stage.Open(t)
+	env := stage.Keep(t)
 	ctx := t.Context()
 	clusters := map[string]*e2e.Cluster{"broker": env.Broker, "rome": env.Member("rome"), "paris": env.Member("paris")}
 	for who := range clusters {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,7 +27,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // hostile plays the agent of a provider with the certificate of the real one, which is
@@ -48,15 +50,11 @@ func playProvider(t *testing.T, env *local.Environment) *hostile {
 	check(t, err)
 	agent := env.Product.Process(provider)
 	agent.Kill()
-	t.Cleanup(func() {
-		if !agent.Alive() {
-			check(t, agent.Start())
-		}
-	})
+	t.Cleanup(func() { h.restoreAgent(t) })
 	h.broker, err = env.Transport(provider)
 	check(t, err)
 	t.Cleanup(func() { check(t, h.broker.Close()) })
-	h.request, err = env.Member("rome").Request(t.Context(), namespace, "honest", grant(), atProvider)
+	h.request, err = env.Member("rome").Request(t.Context(), namespace, "honest", grant(), at(provider))
 	check(t, err)
 	check(t, e2e.Await(t.Context(), readyWithin, func(ctx context.Context) (string, error) {
 		list, err := h.broker.FetchInstructions(ctx, "", 0)
@@ -76,13 +74,30 @@ func playProvider(t *testing.T, env *local.Environment) *hostile {
 	return h
 }
 
+func (h *hostile) restoreAgent(t *testing.T) {
+	t.Helper()
+	if agent := h.env.Product.Process(provider); !agent.Alive() {
+		check(t, agent.Start())
+	}
+}
+
+// leave brings the provider's own agent back. Once rome has given up what it reserved of the
+// hostile one, honest workloads run there.
+func (h *hostile) leave(t *testing.T) {
+	t.Helper()
+	h.restoreAgent(t)
+	check(t, h.env.Member("rome").DeleteAndWait(t.Context(), h.request, time.Minute))
+	check(t, h.env.AwaitAdvertised(t.Context(), time.Minute))
+	openWith(t, h.env, provider, "rome", "berlin").verify(t)
+}
+
 // send sends a signed message of the handshake to rome.
-func (h *hostile) send(ctx context.Context, step liqo.Step, epoch, previous string, body any) error {
+func (h *hostile) send(ctx context.Context, step handshake.Step, epoch, previous string, body any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	payload, err := json.Marshal(liqo.Message{
+	payload, err := json.Marshal(handshake.Message{
 		Consumer: "rome", Provider: provider, Placement: h.placement, Epoch: epoch, Step: step, PreviousDigest: previous, Body: raw,
 	})
 	if err != nil {
@@ -101,7 +116,7 @@ func (h *hostile) send(ctx context.Context, step liqo.Step, epoch, previous stri
 
 // answer waits for rome's answer to a challenge of an epoch. It returns the message and its
 // digest; an error if none comes.
-func (h *hostile) answer(ctx context.Context, epoch string, within time.Duration) (answer liqo.Answer, digest string, err error) {
+func (h *hostile) answer(ctx context.Context, epoch string, within time.Duration) (answer handshake.Answer, digest string, err error) {
 	err = e2e.Await(ctx, within, func(ctx context.Context) (string, error) {
 		list, err := h.broker.ReceiveMessages(ctx, "", 0)
 		if err != nil {
@@ -109,11 +124,11 @@ func (h *hostile) answer(ctx context.Context, epoch string, within time.Duration
 		}
 		for _, m := range list.Messages {
 			var envelope struct{ Payload []byte }
-			var message liqo.Message
+			var message handshake.Message
 			if json.Unmarshal(m.Body, &envelope) != nil || json.Unmarshal(envelope.Payload, &message) != nil {
 				continue
 			}
-			if message.Step == liqo.StepAnswer && message.Epoch == epoch {
+			if message.Step == handshake.StepAnswer && message.Epoch == epoch {
 				sum := sha256.Sum256(envelope.Payload)
 				digest = hex.EncodeToString(sum[:])
 				return "", json.Unmarshal(message.Body, &answer)
@@ -136,7 +151,7 @@ func nonce(t *testing.T) []byte {
 // A provider has a consumer's agent sign bytes with the key that the consumer logs in with
 // elsewhere. It signs what Liqo's nonces look like, and nothing else.
 func TestAgentsSignNothingButNonces(t *testing.T) {
-	h := playProvider(t, stage.Open(t))
+	h := playProvider(t, openEmpty(t))
 	transcript := sha256.Sum256([]byte("a TLS handshake"))
 	key, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "rome"}}, newKey(t))
 	check(t, err)
@@ -152,7 +167,7 @@ func TestAgentsSignNothingButNonces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			epoch := newEpoch(t)
-			check(t, h.send(t.Context(), liqo.StepChallenge, epoch, "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: bytes}))
+			check(t, h.send(t.Context(), handshake.StepChallenge, epoch, "", handshake.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: bytes}))
 			if _, _, err := h.answer(t.Context(), epoch, 2*time.Second); err == nil {
 				t.Error("rome signed it")
 			}
@@ -160,10 +175,11 @@ func TestAgentsSignNothingButNonces(t *testing.T) {
 	}
 	t.Run("a nonce is signed, so that this test could fail", func(t *testing.T) {
 		epoch := newEpoch(t)
-		check(t, h.send(t.Context(), liqo.StepChallenge, epoch, "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
+		check(t, h.send(t.Context(), handshake.StepChallenge, epoch, "", handshake.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
 		_, _, err := h.answer(t.Context(), epoch, 30*time.Second)
 		check(t, err)
 	})
+	h.leave(t)
 }
 
 func transcriptOf(n int) []byte { return []byte(strings.Repeat("\x00", n)) }
@@ -177,15 +193,15 @@ func newKey(t *testing.T) ed25519.PrivateKey {
 
 // A provider answers with credentials that lead Liqo of the consumer somewhere else.
 func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
-	env := stage.Open(t)
+	env := openEmpty(t)
 	h := playProvider(t, env)
 	epoch := newEpoch(t)
-	check(t, h.send(t.Context(), liqo.StepChallenge, epoch, "", liqo.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
+	check(t, h.send(t.Context(), handshake.StepChallenge, epoch, "", handshake.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
 	answer, digest, err := h.answer(t.Context(), epoch, 30*time.Second)
 	check(t, err)
 	crt := selfSigned(t, answer)
 	proxy, own := "http://127.0.0.1:39081", env.Playground.Clusters[provider].URL()
-	for name, credentials := range map[string]liqo.Credentials{
+	for name, credentials := range map[string]handshake.Credentials{
 		"the metadata service":            {APIServer: "https://169.254.169.254:443"},
 		"loopback":                        {APIServer: "https://127.0.0.1:1"},
 		"the consumer's own API server":   {APIServer: env.Playground.Clusters["rome"].URL()},
@@ -196,18 +212,19 @@ func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			credentials.TenantNamespace, credentials.SignedCRT = "liqo-tenant-rome", crt
-			check(t, h.send(t.Context(), liqo.StepCredentials, epoch, digest, credentials))
+			check(t, h.send(t.Context(), handshake.StepCredentials, epoch, digest, credentials))
 			h.awaitNoIdentity(t)
 		})
 	}
 	t.Run("those that lead to the advertised API server are taken, so that this test could fail", func(t *testing.T) {
-		credentials := liqo.Credentials{TenantNamespace: "liqo-tenant-rome", SignedCRT: crt, APIServer: own}
-		check(t, h.send(t.Context(), liqo.StepCredentials, epoch, digest, credentials))
-		identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), liqo.IdentityName(provider))
+		credentials := handshake.Credentials{TenantNamespace: "liqo-tenant-rome", SignedCRT: crt, APIServer: own}
+		check(t, h.send(t.Context(), handshake.StepCredentials, epoch, digest, credentials))
+		identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), object.IdentityName(provider))
 		check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) {
 			return "", env.Member("rome").Get(ctx, client.ObjectKeyFromObject(identity), identity)
 		}))
 	})
+	h.leave(t)
 }
 
 // newEpoch names a handshake. The broker keeps the last message of a step, and tests share it.
@@ -220,7 +237,7 @@ func newEpoch(t *testing.T) string {
 }
 
 // selfSigned is a certificate for the key that signed an answer, of a CA of the provider's own.
-func selfSigned(t *testing.T, answer liqo.Answer) []byte {
+func selfSigned(t *testing.T, answer handshake.Answer) []byte {
 	t.Helper()
 	block, _ := pem.Decode(answer.CSR)
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
@@ -236,7 +253,7 @@ func selfSigned(t *testing.T, answer liqo.Answer) []byte {
 // awaitNoIdentity fails if rome's Liqo is given credentials of the hostile provider.
 func (h *hostile) awaitNoIdentity(t *testing.T) {
 	t.Helper()
-	identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), liqo.IdentityName(provider))
+	identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), object.IdentityName(provider))
 	rome := h.env.Member("rome")
 	err := e2e.Await(t.Context(), 2*time.Second, func(ctx context.Context) (string, error) {
 		return "", rome.Get(ctx, client.ObjectKeyFromObject(identity), identity)
@@ -250,9 +267,11 @@ func (h *hostile) awaitNoIdentity(t *testing.T) {
 
 // A member announces placements that nobody granted to it, in the names of others.
 func TestAnnouncementsOfInventedPlacementsChangeNothing(t *testing.T) {
-	env := stage.Open(t)
+	env := open(t).env
 	before, err := env.Available(t.Context())
 	check(t, err)
+	members := []string{"rome", "paris", "nobody"}
+	held := reservationsOf(t, env, members)
 	broker, err := env.Transport("berlin")
 	check(t, err)
 	t.Cleanup(func() { check(t, broker.Close()) })
@@ -260,7 +279,7 @@ func TestAnnouncementsOfInventedPlacementsChangeNothing(t *testing.T) {
 		holdings := &v1.Holdings{Consumes: []v1.ConsumedReservation{}}
 		for i := range 500 {
 			holdings.Provides = append(holdings.Provides, v1.ProvidedPlacement{
-				Reservation: fmt.Sprintf("res-%05d%05d", round, i), Placement: 1, ConsumerID: []string{"rome", "paris", "nobody"}[i%3],
+				Reservation: fmt.Sprintf("res-%05d%05d", round, i), Placement: 1, ConsumerID: members[i%len(members)],
 				Acknowledged: true, Resources: v1.Amounts{"cpu": "1"},
 			})
 		}
@@ -268,12 +287,20 @@ func TestAnnouncementsOfInventedPlacementsChangeNothing(t *testing.T) {
 			t.Logf("refused: %v", err)
 		}
 	}
-	for _, id := range []string{"rome", "paris", "nobody"} {
-		held, err := env.Held(t.Context(), id)
-		check(t, err)
-		if len(held) > 0 {
-			t.Errorf("%d reservations were made in the name of %s: %v", len(held), id, held[:1])
-		}
+	if diff := cmp.Diff(held, reservationsOf(t, env, members)); diff != "" {
+		t.Errorf("reservations (-before +after):\n%s", diff)
 	}
 	check(t, env.AwaitAvailable(t.Context(), before, time.Minute))
+}
+
+// reservationsOf names what is held for some clusters.
+func reservationsOf(t *testing.T, env *local.Environment, members []string) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	for _, id := range members {
+		held, err := env.Held(t.Context(), id)
+		check(t, err)
+		all[id] = held
+	}
+	return all
 }

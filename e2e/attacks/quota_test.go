@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,9 +19,9 @@ import (
 
 func nameOf(prefix string, i int) string { return fmt.Sprintf("%s-%d", prefix, i) }
 
-// heavy is a pod of nearly the whole grant.
-func (c *tenant) heavy(name string) *unstructured.Unstructured {
-	return c.podWith(name, requests("450m", "200Mi"))
+// heavy returns a pod of nearly the whole grant, with a name of its own.
+func (c *tenant) heavy(prefix string) *unstructured.Unstructured {
+	return c.podWith(unused(prefix), requests("450m", "200Mi"))
 }
 
 // Liqo's webhook subtracts a ShadowPod from the quota at every DELETE request. What it then
@@ -54,19 +55,24 @@ func TestRepeatedDeletionsFreeNoCapacity(t *testing.T) {
 			together(20, func(int) { _ = c.kubelet.Delete(ctx, shadow.DeepCopy(), client.DryRunAll) })
 		},
 	}
-	s := open(t)
+	s := openAlone(t)
 	for name, free := range ways {
 		t.Run(name, func(t *testing.T) {
-			for round := range 3 {
-				shadow := s.rome.heavy(nameOf("freed", round))
-				if err := s.rome.kubelet.Create(t.Context(), shadow); err == nil {
-					free(t.Context(), s.rome, shadow)
+			deleted := 0
+			for range 3 {
+				shadow := s.attacker.heavy("freed")
+				if err := s.attacker.kubelet.Create(t.Context(), shadow); err == nil {
+					free(t.Context(), s.attacker, shadow)
+					deleted++
 				}
-				for i := range 4 {
-					_ = s.rome.kubelet.Create(t.Context(), s.rome.heavy(fmt.Sprintf("beyond-%d-%d", round, i)))
+				for range 4 {
+					_ = s.attacker.kubelet.Create(t.Context(), s.attacker.heavy("beyond"))
 				}
 			}
-			s.settleExcess(t, s.rome)
+			s.settleExcess(t, s.attacker)
+			if deleted == 0 {
+				t.Error("no pod was taken that could be deleted: this attacks nothing")
+			}
 		})
 	}
 }
@@ -95,33 +101,41 @@ func together(n int, f func(i int)) {
 
 // Many requests at the same instant must be counted one after the other.
 func TestParallelCreationsStayWithinTheGrant(t *testing.T) {
-	s := open(t)
+	s := openAlone(t)
 	t.Run("forty pods of nearly the whole grant", func(t *testing.T) {
-		together(40, func(i int) { _ = s.rome.kubelet.Create(t.Context(), s.rome.heavy(nameOf("race", i))) })
-		s.settleExcess(t, s.rome)
-	})
-	t.Run("the same name, created and deleted over and over", func(t *testing.T) {
-		together(8, func(int) {
-			for range 10 {
-				shadow := s.rome.heavy("same")
-				_ = s.rome.kubelet.Create(t.Context(), shadow)
-				_ = s.rome.kubelet.Delete(t.Context(), s.rome.heavy("same"))
+		var taken atomic.Int64
+		together(40, func(int) {
+			if s.attacker.kubelet.Create(t.Context(), s.attacker.heavy("race")) == nil {
+				taken.Add(1)
 			}
 		})
-		s.settleExcess(t, s.rome)
+		if taken.Load() == 0 {
+			t.Error("none of the pods was taken, and one fits")
+		}
+		s.settleExcess(t, s.attacker)
+	})
+	t.Run("the same name, created and deleted over and over", func(t *testing.T) {
+		same := s.attacker.heavy("same")
+		together(8, func(int) {
+			for range 10 {
+				_ = s.attacker.kubelet.Create(t.Context(), same.DeepCopy())
+				_ = s.attacker.kubelet.Delete(t.Context(), same.DeepCopy())
+			}
+		})
+		s.settleExcess(t, s.attacker)
 	})
 	t.Run("two namespaces", func(t *testing.T) {
 		second := s.secondLanding(t)
 		together(20, func(i int) {
-			landing := s.rome.landing
+			landing := s.attacker.landing
 			if i%2 == 0 {
 				landing = second
 			}
-			shadow := e2etest.ShadowPod("rome", s.rome.slice, landing, nameOf("spread", i))
+			shadow := e2etest.ShadowPod("rome", s.attacker.slice, landing, unused("spread"))
 			requests("450m", "200Mi")(podOf(shadow))
-			_ = s.rome.kubelet.Create(t.Context(), shadow)
+			_ = s.attacker.kubelet.Create(t.Context(), shadow)
 		})
-		s.settleExcess(t, s.rome)
+		s.settleExcess(t, s.attacker)
 	})
 }
 
@@ -130,19 +144,19 @@ func TestParallelCreationsStayWithinTheGrant(t *testing.T) {
 func (s *scene) secondLanding(t *testing.T) string {
 	t.Helper()
 	const name = "e2e-second"
-	check(t, s.env.EnsureNamespace(t.Context(), s.rome.home, name))
+	check(t, s.env.EnsureNamespace(t.Context(), s.attacker.home, name))
 	offloading := e2e.Object(e2e.OffloadingKind, name, "offloading")
 	offloading.Object["spec"] = map[string]any{"namespaceMappingStrategy": "DefaultName", "podOffloadingStrategy": "LocalAndRemote",
 		"clusterSelector": map[string]any{"nodeSelectorTerms": []any{}}}
-	check(t, s.rome.home.Create(t.Context(), offloading))
+	check(t, s.attacker.home.Create(t.Context(), offloading))
 	t.Cleanup(func() {
 		ctx := context.Background()
-		check(t, s.rome.home.DeleteAndWait(ctx, offloading, time.Minute))
-		check(t, s.rome.home.DeleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, time.Minute))
+		check(t, s.attacker.home.DeleteAndWait(ctx, offloading, time.Minute))
+		check(t, s.attacker.home.DeleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, time.Minute))
 	})
 	landing := name + "-rome"
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
-		return "", s.rome.kubelet.Create(ctx, e2etest.ShadowPod("rome", s.rome.slice, landing, "probe"), client.DryRunAll)
+		return "", s.attacker.kubelet.Create(ctx, e2etest.ShadowPod("rome", s.attacker.slice, landing, unused("probe")), client.DryRunAll)
 	}))
 	t.Cleanup(func() { s.removeIn(t, landing) })
 	return landing

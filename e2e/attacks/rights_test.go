@@ -23,8 +23,8 @@ func TestRightsOfConsumersAreThoseOfTheTable(t *testing.T) {
 	s := open(t)
 	got := map[string]bool{}
 	namespaces := &corev1.NamespaceList{}
-	check(t, s.paris.List(t.Context(), namespaces))
-	for who, c := range map[string]*e2e.Cluster{"control plane": s.rome.plane, "slice": s.rome.kubelet} {
+	check(t, s.provider.List(t.Context(), namespaces))
+	for who, c := range map[string]*e2e.Cluster{"control plane": s.attacker.plane, "slice": s.attacker.kubelet} {
 		for i := range namespaces.Items {
 			name := namespaces.Items[i].Name
 			for _, right := range rightsIn(t, c, name) {
@@ -53,9 +53,9 @@ func without(list, other []string) []string {
 // kindOf is what a namespace of the provider is to rome.
 func (s *scene) kindOf(name string) string {
 	switch name {
-	case s.rome.office:
+	case s.attacker.office:
 		return "tenant namespace"
-	case s.rome.landing:
+	case s.attacker.landing:
 		return "offloaded namespace"
 	default:
 		return "elsewhere"

@@ -27,7 +27,7 @@ import (
 const (
 	// namespace is where the consumers keep requests and pods.
 	namespace = "e2e"
-	// provider is the cluster that is attacked.
+	// provider is the cluster that most tests attack, from rome and beside berlin.
 	provider = "paris"
 	// readyWithin is for a machine that is busy with other things.
 	readyWithin = 90 * time.Second
@@ -37,7 +37,18 @@ const (
 
 var stage = e2etest.Stage[*local.Environment]{Boot: local.UpForTests, Ensured: []string{namespace}, Emptied: []string{namespace}}
 
+// shared is the scene that stands between tests, nil for none. Setting one up and striking
+// it takes longer than most attacks.
+var shared *scene
+
 func TestMain(m *testing.M) { os.Exit(stage.Run(m)) }
+
+// openEmpty returns the playground with no reservations in it, and leaves it so.
+func openEmpty(t *testing.T) *local.Environment {
+	t.Helper()
+	shared = nil
+	return stage.Open(t)
+}
 
 func check(t testing.TB, err error) {
 	t.Helper()
@@ -70,27 +81,79 @@ type tenant struct {
 
 // scene is two consumers with a reservation each at one provider.
 type scene struct {
-	env          *local.Environment
-	paris        *e2e.Cluster // with an administrator's rights
-	rome, berlin *tenant
-	observer     *observer
-	// made counts ShadowPods: Liqo refuses a name that it has seen lately.
-	made atomic.Int64
+	env                 *local.Environment
+	provider            *e2e.Cluster // with an administrator's rights
+	attacker, neighbour *tenant
+	observer            *observer
 }
 
-// open makes a scene. When the test is over, an honest workload must still live on rome's
-// slice, and neither consumer may ever have run more than its grant.
+// open returns the scene that tests share, with an observer of its own. When the test is
+// over, an honest workload must still live on the slice of either consumer, and neither may
+// ever have run more than its grant.
 func open(t *testing.T) *scene {
 	t.Helper()
-	s := openWith(t, stage.Open(t))
-	t.Cleanup(func() { s.unhold(t) })
+	env := stage.Keep(t)
 	t.Cleanup(func() {
-		if !t.Failed() {
-			s.liveHonestly(t, s.rome)
+		if t.Failed() {
+			shared = nil // the next test begins afresh
 		}
-		s.observer.verify(t)
 	})
+	if shared == nil {
+		stage.Clear(t)
+		shared = &scene{env: env, provider: env.Member(provider)}
+		shared.reserve(t, "rome", "berlin")
+	}
+	s := shared
+	s.observe(t)
+	for _, c := range []*tenant{s.attacker, s.neighbour} {
+		s.awaitIdentities(t, c)
+	}
+	t.Cleanup(func() { s.verify(t) })
 	return s
+}
+
+// openAlone returns a scene for attacks that spoil the slice for others: Liqo counts what is
+// deleted more than once, and its count stays wrong.
+func openAlone(t *testing.T) *scene {
+	t.Helper()
+	s := openWith(t, openEmpty(t), provider, "rome", "berlin")
+	t.Cleanup(func() { s.verify(t) })
+	return s
+}
+
+// openWith sets a scene up on a playground whose settings the test chose.
+func openWith(t *testing.T, env *local.Environment, host, attacker, neighbour string) *scene {
+	t.Helper()
+	s := &scene{env: env, provider: env.Member(host)}
+	s.reserve(t, attacker, neighbour)
+	s.observe(t)
+	return s
+}
+
+// observe follows what the consumers run until the test is over.
+func (s *scene) observe(t *testing.T) {
+	t.Helper()
+	s.observer = observe(t, s.provider, map[string]corev1.ResourceList{s.attacker.id: grant(), s.neighbour.id: grant()})
+}
+
+// reserve has both consumers reserve capacity at the provider.
+func (s *scene) reserve(t *testing.T, attacker, neighbour string) {
+	t.Helper()
+	s.attacker, s.neighbour = s.consumer(t, attacker), s.consumer(t, neighbour)
+	for _, c := range []*tenant{s.attacker, s.neighbour} {
+		s.awaitIdentities(t, c)
+	}
+}
+
+// verify fails the test if an attack left anything behind that matters to honest users, or
+// if a consumer ever ran more than its grant.
+func (s *scene) verify(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		s.liveHonestly(t, s.attacker, s.neighbour)
+	}
+	s.observer.verify(t)
+	s.unhold(t)
 }
 
 // heldBy is the finalizer with which attacks try to keep objects.
@@ -104,27 +167,15 @@ func (s *scene) unhold(t *testing.T) {
 	for _, kind := range []schema.GroupVersionKind{e2e.SliceKind, e2e.NamespaceMapKind, e2e.RenewKind} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		check(t, s.paris.List(ctx, list))
+		check(t, s.provider.List(ctx, list))
 		for i := range list.Items {
 			finalizers := list.Items[i].GetFinalizers()
 			if kept := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == heldBy }); len(kept) < len(finalizers) {
 				list.Items[i].SetFinalizers(kept)
-				check(t, client.IgnoreNotFound(s.paris.Update(ctx, &list.Items[i])))
+				check(t, client.IgnoreNotFound(s.provider.Update(ctx, &list.Items[i])))
 			}
 		}
 	}
-}
-
-// openWith makes a scene on a playground whose settings the test chose.
-func openWith(t *testing.T, env *local.Environment) *scene {
-	t.Helper()
-	s := &scene{env: env, paris: env.Member(provider)}
-	s.observer = observe(t, s.paris, map[string]corev1.ResourceList{"rome": grant(), "berlin": grant()})
-	s.rome, s.berlin = s.consumer(t, "rome"), s.consumer(t, "berlin")
-	for _, c := range []*tenant{s.rome, s.berlin} {
-		s.awaitIdentities(t, c)
-	}
-	return s
 }
 
 // consumer reserves capacity at the provider.
@@ -132,14 +183,16 @@ func (s *scene) consumer(t *testing.T, id string) *tenant {
 	t.Helper()
 	c := &tenant{id: id, home: s.env.Member(id), landing: namespace + "-" + id, office: e2e.TenantNamespace(id)}
 	var err error
-	c.request, err = c.home.Request(t.Context(), namespace, "honest", grant(), atProvider)
+	c.request, err = c.home.Request(t.Context(), namespace, "honest", grant(), at(s.provider.Name))
 	check(t, err)
 	return c
 }
 
-// atProvider has a request served by the cluster that is attacked.
-func atProvider(spec *agentv1alpha1.ResourceRequestSpec) {
-	spec.Constraints = &brokerv1alpha1.Constraints{IncludeClusters: []string{provider}}
+// at has a request served by one provider.
+func at(provider string) func(spec *agentv1alpha1.ResourceRequestSpec) {
+	return func(spec *agentv1alpha1.ResourceRequestSpec) {
+		spec.Constraints = &brokerv1alpha1.Constraints{IncludeClusters: []string{provider}}
+	}
 }
 
 // awaitIdentities waits until an honest virtual kubelet could write.
@@ -148,14 +201,21 @@ func (s *scene) awaitIdentities(t *testing.T, c *tenant) {
 	check(t, c.home.AwaitReady(t.Context(), c.request, readyWithin))
 	c.slice = c.request.Status.NodeName
 	var err error
-	c.plane, err = s.env.Identity(t.Context(), c.id, provider)
+	c.plane, err = s.env.Identity(t.Context(), c.id, s.provider.Name)
 	check(t, err)
-	c.kubelet, err = s.env.SliceIdentity(t.Context(), c.id, provider, c.slice)
+	c.kubelet, err = s.env.SliceIdentity(t.Context(), c.id, s.provider.Name, c.slice)
 	check(t, err)
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
-		return "", c.kubelet.Create(ctx, c.pod("probe"), client.DryRunAll)
+		return "", c.kubelet.Create(ctx, c.pod(unused("probe")), client.DryRunAll)
 	}))
 }
+
+// given counts the names that tests have used.
+var given atomic.Int64
+
+// unused returns a name that no test has used yet: Liqo refuses a ShadowPod whose name it has
+// seen lately, so that the attack would not even begin.
+func unused(prefix string) string { return fmt.Sprintf("%s-%d", prefix, given.Add(1)) }
 
 // pod returns an ordinary ShadowPod of the consumer, 100m and 16Mi.
 func (c *tenant) pod(name string) *unstructured.Unstructured {
@@ -224,7 +284,7 @@ func (s *scene) refusePods(t *testing.T, c *tenant, changes map[string]func(pod 
 // attack starts afresh.
 func (s *scene) create(t *testing.T, c *tenant, change func(shadow *unstructured.Unstructured)) attack {
 	return func(ctx context.Context) error {
-		shadow := c.pod(fmt.Sprintf("stolen-%d", s.made.Add(1)))
+		shadow := c.pod(unused("stolen"))
 		change(shadow)
 		err := c.kubelet.Create(ctx, shadow)
 		if err == nil {
@@ -267,13 +327,17 @@ func withValues(t *testing.T, env *local.Environment, member string, values map[
 // awaitNoPods waits until the provider has no pods of a consumer.
 func (s *scene) awaitNoPods(t testing.TB, c *tenant) {
 	t.Helper()
-	check(t, e2e.Await(context.Background(), time.Minute, func(ctx context.Context) (string, error) {
+	check(t, s.awaitEmpty(context.Background(), c))
+}
+
+func (s *scene) awaitEmpty(ctx context.Context, c *tenant) error {
+	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
 		list := &corev1.PodList{}
-		if err := s.paris.List(ctx, list, client.InNamespace(c.landing)); err != nil || len(list.Items) == 0 {
+		if err := s.provider.List(ctx, list, client.InNamespace(c.landing)); err != nil || len(list.Items) == 0 {
 			return "", err
 		}
-		return fmt.Sprintf("%d pods of %s to leave %s", len(list.Items), c.id, s.paris.Name), nil
-	}))
+		return fmt.Sprintf("%d pods of %s to leave %s", len(list.Items), c.id, s.provider.Name), nil
+	})
 }
 
 // removeAll deletes the consumer's ShadowPods and waits until their pods are gone.
@@ -289,14 +353,17 @@ func (s *scene) removeIn(t testing.TB, landing string) {
 	ctx := context.Background()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(e2e.ShadowPodKind.GroupVersion().WithKind(e2e.ShadowPodKind.Kind + "List"))
-	check(t, s.paris.List(ctx, list, client.InNamespace(landing)))
+	check(t, s.provider.List(ctx, list, client.InNamespace(landing)))
 	for i := range list.Items {
 		shadow := &list.Items[i]
+		if shadow.GetDeletionTimestamp() != nil && len(shadow.GetFinalizers()) == 0 {
+			continue
+		}
 		if len(shadow.GetFinalizers()) > 0 {
 			shadow.SetFinalizers(nil)
-			_ = s.rome.kubelet.Update(ctx, shadow) // Liqo lets nobody else change a ShadowPod
+			_ = s.attacker.kubelet.Update(ctx, shadow) // Liqo lets nobody else change a ShadowPod
 		}
-		check(t, client.IgnoreNotFound(s.paris.Delete(ctx, shadow)))
+		check(t, client.IgnoreNotFound(s.provider.Delete(ctx, shadow)))
 	}
 }
 

@@ -2,6 +2,8 @@ package e2etest
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -35,17 +37,28 @@ type Stage[E Environment] struct {
 	once   sync.Once
 	env    E
 	booted bool
+	kept   bool // by the last test that used it
 	err    error
 }
 
 // advertisedWithin is how long the clusters may take until the broker can choose them.
 const advertisedWithin = 2 * time.Minute
 
-// Run runs the tests of a package and stops the playground. It returns the exit code.
+// Run runs the tests of a package, clears what the last one kept, and stops the playground.
+// It returns the exit code.
 func (s *Stage[E]) Run(m *testing.M) int {
 	code := m.Run()
-	if s.booted && s.env.Stop() != nil && code == 0 {
-		code = 1
+	if !s.booted {
+		return code
+	}
+	if s.kept {
+		if err := s.clear(); err != nil {
+			fmt.Fprintf(os.Stderr, "FAIL: after the last test: %v\n", err)
+			code = max(code, 1)
+		}
+	}
+	if s.env.Stop() != nil {
+		code = max(code, 1)
 	}
 	return code
 }
@@ -53,6 +66,35 @@ func (s *Stage[E]) Run(m *testing.M) int {
 // Open returns the playground with no reservations in it. After the test every reservation
 // is given back, and the test fails if a peering left anything behind.
 func (s *Stage[E]) Open(t *testing.T) E {
+	t.Helper()
+	env := s.ready(t)
+	s.Clear(t)
+	s.kept = false
+	s.watchLogs(t, func() { Check(t, s.clear()) })
+	return env
+}
+
+// Keep returns the playground as the test before left it, and leaves it so for the next one.
+func (s *Stage[E]) Keep(t *testing.T) E {
+	t.Helper()
+	env := s.ready(t)
+	s.kept = true
+	s.watchLogs(t, func() {})
+	return env
+}
+
+// Clear gives every reservation back, waits until nothing of a peering is left, and until the
+// clusters can be chosen again.
+func (s *Stage[E]) Clear(t *testing.T) {
+	t.Helper()
+	Check(t, s.clear())
+	clusters := s.env.Clusters()
+	Check(t, clusters.AwaitAdvertised(t.Context(), advertisedWithin))
+	Check(t, clusters.AwaitIdle(t.Context(), time.Minute))
+}
+
+// ready boots the playground with the first test.
+func (s *Stage[E]) ready(t *testing.T) E {
 	t.Helper()
 	s.once.Do(func() {
 		s.env, s.err = s.Boot(context.Background(), func(step string) { t.Log(step) })
@@ -65,26 +107,31 @@ func (s *Stage[E]) Open(t *testing.T) E {
 			Check(t, clusters.EnsureNamespace(t.Context(), c, namespace))
 		}
 	}
-	s.settle(t)
-	Check(t, clusters.AwaitAdvertised(t.Context(), advertisedWithin))
-	Check(t, clusters.AwaitIdle(t.Context(), time.Minute))
+	return s.env
+}
+
+// watchLogs fails the test if broker or an agent crashes until it is over. after runs before
+// the logs are checked, so that a crash in it counts, too.
+func (s *Stage[E]) watchLogs(t *testing.T, after func()) {
+	t.Helper()
 	said := logSizes(t, s.env.Logs())
 	t.Cleanup(func() {
 		defer checkLogs(t, said)
 		if t.Failed() {
 			showLogs(t, said)
 		}
-		s.settle(t)
+		after()
 	})
-	return s.env
 }
 
-func (s *Stage[E]) settle(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // the test's own is over
+// clear does not use a test's context, which ends before its cleanup.
+func (s *Stage[E]) clear() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	Check(t, s.env.Clusters().Settle(ctx, time.Minute, s.Emptied...))
-	Check(t, s.env.Clusters().AwaitClean(ctx, time.Minute))
+	if err := s.env.Clusters().Settle(ctx, time.Minute, s.Emptied...); err != nil {
+		return err
+	}
+	return s.env.Clusters().AwaitClean(ctx, time.Minute)
 }
 
 // Check ends the test if err is not nil.

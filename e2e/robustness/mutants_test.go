@@ -1,14 +1,13 @@
 package robustness
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
 
 // finder is a test that a broker with a mistake must not pass, and what it then says.
@@ -28,71 +27,127 @@ func byLedger(says ...string) finder {
 	return finder{folder: "../../internal/broker/ledger", test: "TestSimulation", says: says}
 }
 
-var finders = map[mutant.Mutant]finder{
-	mutant.StaleGrant:       byModel("is to give", "is to hold", "can give it", "overbooked", "has room"),
-	mutant.ForgetKey:        byModel("has the reservations", "asking again with"),
-	mutant.ForgetTombstone:  byModel("was given back, asking with it"),
-	mutant.AgentClock:       byModel(" can give ", "is to give", "has room", "no cluster can hold", "has not answered"),
-	mutant.OldAdvertisement: byModel("the broker counts", "overbooked", "is to give", " can give "),
-	mutant.EarlyResale:      byModel("has not confirmed that it is free"),
-	mutant.ReleaseTwice:     byModel("the broker counts", "overbooked"),
-	mutant.CountBoth:        byModel("the broker counts"),
-	mutant.HastyShrink:      byModel("the broker counts", "overbooked"),
-	mutant.HastyLeave:       byModel("was left, and nobody else serves it"),
-	mutant.EarlyExpiry:      byModel("before its time"),
-	mutant.OutOfOrder:       byModel(" waits"),
-	mutant.EqualVictim:      byModel("has to make room for one of priority"),
-	mutant.LateTake:         byModel("over: true"),
-	mutant.ShortPause:       byLedger("it is suspended"),
-	mutant.OneWord:          byLedger("it is suspended"),
-	mutant.Accomplice:       byLedger("it is suspended"),
-	mutant.SkipSwap:         {folder: ".", test: "TestAPausedLeader", says: []string{"records are lost"}, slow: true},
-	mutant.HastyAnswer:      {folder: ".", test: "TestKilledAtEveryPoint", says: []string{"the journal has"}, slow: true},
+var finders = map[string]finder{
+	"stale-grant":       byModel("is to give", "is to hold", "can give it", "overbooked", "has room"),
+	"forget-key":        byModel("has the reservations", "asking again with"),
+	"forget-tombstone":  byModel("was given back, asking with it"),
+	"agent-clock":       byModel(" can give ", "is to give", "has room", "no cluster can hold", "has not answered"),
+	"old-advertisement": byModel("the broker counts", "overbooked", "is to give", " can give "),
+	"early-resale":      byModel("has not confirmed that it is free"),
+	"release-twice":     byModel("the broker counts", "overbooked"),
+	"count-both":        byModel("the broker counts"),
+	"hasty-shrink":      byModel("the broker counts", "overbooked"),
+	"hasty-leave":       byModel("was left, and nobody else serves it"),
+	"early-expiry":      byModel("before its time"),
+	"out-of-order":      byModel(" waits"),
+	"equal-victim":      byModel("has to make room for one of priority"),
+	"late-take":         byModel("over: true"),
+	"short-pause":       byLedger("it is suspended"),
+	"one-word":          byLedger("it is suspended"),
+	"accomplice":        byLedger("it is suspended"),
+	"skip-swap":         {folder: ".", test: "TestAPausedLeader", says: []string{"records are lost"}, slow: true},
+	"hasty-answer":      {folder: ".", test: "TestKilledAtEveryPoint", says: []string{"the journal has"}, slow: true},
 }
 
-// mutantsTag is what a program with mistakes is built with.
-const mutantsTag = "mutants"
-
-// Every mistake that a broker can be built with is found, and for what it is.
+// TestEveryMutantIsFound builds brokers with the mistakes in testdata/mutants: each has to
+// be found, and for what it is.
 func TestEveryMutantIsFound(t *testing.T) {
-	dir, tests := t.TempDir(), map[string]string{}
-	for _, m := range mutant.All {
-		t.Run(string(m), func(t *testing.T) {
-			f, ok := finders[m]
+	names, dir := mutants(t), t.TempDir()
+	for name := range finders {
+		if !slices.Contains(names, name) {
+			t.Errorf("mutant %q has a finder and no patch", name)
+		}
+	}
+	overlay := newOverlay(names, dir)
+	path, err := overlay.write()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]string{}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			if err := overlay.broken[name]; err != nil {
+				t.Fatal(err)
+			}
+			f, ok := finders[name]
 			if !ok {
-				t.Fatal("nobody is to find it")
+				t.Fatal("no test is named that finds it")
 			}
 			if f.slow && !soaking {
 				t.Skipf("%s takes minutes: LRB_SOAK=1", f.test)
 			}
 			if tests[f.folder] == "" {
-				tests[f.folder] = withMutants(t, f.folder, dir)
+				tests[f.folder] = buildTests(t, f.folder, dir, path)
 			}
-			cmd := exec.CommandContext(t.Context(), tests[f.folder], "-test.run=^"+f.test+"$")
-			cmd.Dir = f.folder
-			cmd.Env = append(os.Environ(), "LRB_SOAK=", mutant.Variable+"="+string(m))
-			out, err := cmd.CombinedOutput()
-			if err == nil {
-				t.Fatalf("%s passes with it", f.test)
-			}
-			for line := range strings.Lines(string(out)) {
-				if slices.ContainsFunc(f.says, func(s string) bool { return strings.Contains(line, s) }) {
-					t.Logf("%s: %.300s", f.test, strings.TrimSpace(line))
-					return
-				}
-			}
-			t.Errorf("%s fails, and does not say %q:\n%.3000s", f.test, f.says, out)
+			f.find(t, tests[f.folder], mutantVariable+"="+name, overlayVariable+"="+path)
 		})
 	}
 }
 
-// withMutants builds the tests of a folder with the mistakes.
-func withMutants(t *testing.T, folder, dir string) string {
+// find runs the test with the mutant and wants it to fail for the right reason.
+func (f *finder) find(t *testing.T, binary string, environment ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^"+f.test+"$")
+	cmd.Dir = f.folder
+	cmd.Env = append(append(os.Environ(), "LRB_SOAK="), environment...)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Fatalf("%s passes with it", f.test)
+	}
+	for line := range strings.Lines(string(out)) {
+		if slices.ContainsFunc(f.says, func(s string) bool { return strings.Contains(line, s) }) {
+			t.Logf("%s: %.300s", f.test, strings.TrimSpace(line))
+			return
+		}
+	}
+	t.Errorf("%s fails, and does not say %q:\n%.3000s", f.test, f.says, out)
+}
+
+// buildTests builds the tests of a folder with all mutants.
+func buildTests(t *testing.T, folder, dir, overlay string) string {
 	t.Helper()
 	binary := filepath.Join(dir, "tests-of-"+filepath.Base(folder))
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags="+mutantsTag, "-o", binary, folder).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay="+overlay, "-o", binary, folder).CombinedOutput()
 	if err != nil {
 		t.Fatalf("building the tests of %s: %v\n%s", folder, err, out)
 	}
 	return binary
+}
+
+// TestBrokenPatchesAreReported covers what a change of the product does to patches.
+func TestBrokenPatchesAreReported(t *testing.T) {
+	file := "internal/broker/ledger/hold.go"
+	source, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := strings.SplitN(string(source), "\n", 5)
+	cases := map[string]struct{ patch, want string }{
+		"the code has changed":        {patchOf(file, "func gone() {", "func gone() { panic(1) }"), "no longer applies"},
+		"the file is gone":            {patchOf("internal/broker/ledger/gone.go", "a", "b"), "a file that is gone"},
+		"more than a body is changed": {patchOf(file, head[0], head[0]+" // changed", head[1:4]...), "more than the bodies of functions"},
+		"no file is named":            {"words\n", "names no file"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			patch := filepath.Join(folder, "mutant.patch")
+			if err := os.WriteFile(patch, []byte(tc.patch), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o := newOverlay(nil, t.TempDir())
+			if err := o.add("mutant", patch); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// patchOf replaces the first line of a file, which others follow.
+func patchOf(file, before, after string, others ...string) string {
+	patch := fmt.Sprintf("--- a/%s\n+++ b/%s\n@@ -1,%d +1,%d @@\n-%s\n+%s\n", file, file, len(others)+1, len(others)+1, before, after)
+	for _, line := range others {
+		patch += " " + line + "\n"
+	}
+	return patch
 }

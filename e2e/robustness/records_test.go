@@ -220,7 +220,7 @@ func (r *records) record(line []byte) error {
 		return nil
 	}
 	var e ledger.Event
-	if err := json.Unmarshal(entry.Record, &e); err != nil {
+	if err := e.UnmarshalJSON(entry.Record); err != nil {
 		return fmt.Errorf("record %d: %w", entry.Position, err)
 	}
 	r.events++
@@ -228,17 +228,17 @@ func (r *records) record(line []byte) error {
 	if err := r.book.Apply(entry.Position, &e); err != nil {
 		return fmt.Errorf("record %d, %.300s: %w", entry.Position, entry.Record, err)
 	}
-	if e.Reserve != nil {
-		id := e.Reserve.Requester + " " + e.Reserve.Key
+	switch change := e.Change.(type) {
+	case *ledger.Reserve:
+		id := change.Requester + " " + change.Key
 		if other, again := r.granted[id]; again {
-			return fmt.Errorf("record %d: key %s has the reservations %s and %s", entry.Position, id, other, e.Reserve.Name)
+			return fmt.Errorf("record %d: key %s has the reservations %s and %s", entry.Position, id, other, change.Name)
 		}
-		r.granted[id] = e.Reserve.Name
+		r.granted[id] = change.Name
+	case *ledger.End:
+		r.ended[change.Name] = true
 	}
-	if e.End != nil {
-		r.ended[e.End.Name] = true
-	}
-	if r.placements(&e) > before && e.Adopt == nil {
+	if _, adopted := e.Change.(*ledger.Adopt); r.placements(&e) > before && !adopted {
 		return r.fits(entry.Position, e.Reservation())
 	}
 	return nil

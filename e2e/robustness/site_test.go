@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
@@ -79,15 +78,15 @@ func (d *defects) report(t *testing.T) {
 	}
 }
 
-// binary builds the broker once, with the mistakes if this test has them.
+// binary builds the broker once, with the overlay that this test was given.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "broker")
 	if err != nil {
 		return "", err
 	}
 	args := []string{"build", "-o", filepath.Join(dir, "broker")}
-	if mutant.Active != "" {
-		args = append(args, "-tags", mutantsTag)
+	if path := os.Getenv(overlayVariable); path != "" {
+		args = append(args, "-overlay", path)
 	}
 	if out, err := exec.Command("go", append(args, "../../cmd/broker")...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the broker: %w\n%s", err, out)
@@ -181,7 +180,7 @@ func (s *site) startReplica(name string, elects bool, environment []string) *rep
 		args = append(args, "--leader-elect", "--direct-bind-address="+r.direct, "--advertise-address="+r.direct)
 	}
 	r.Process, err = s.plane.Processes().Start(process.Spec{
-		Name: name, Path: path, Args: args, Env: append(environment, mutant.Variable+"="+string(mutant.Active)), Layer: process.Controller, Restart: true, Backoff: 200 * time.Millisecond,
+		Name: name, Path: path, Args: args, Env: append(environment, mutantVariable+"="+os.Getenv(mutantVariable)), Layer: process.Controller, Restart: true, Backoff: 200 * time.Millisecond,
 	})
 	s.check(err)
 	s.t.Cleanup(func() { s.readLog(r) })

@@ -27,7 +27,9 @@ var programs = []string{"agent", "broker"}
 type image struct {
 	Base, User string
 	Entrypoint []string
-	Labels     map[string]string
+	// Path is what the build appends to the base's PATH.
+	Path   string
+	Labels map[string]string
 	// Files maps the paths that the build adds to the packages they are built from.
 	Files map[string]string
 	// Linked is the variable that the linker sets to the version.
@@ -167,6 +169,12 @@ func (g *image) execute(t *testing.T, stages []stage, in instruction) {
 	case "ARG":
 	case "USER":
 		g.User = in.arguments
+	case "ENV":
+		added, ok := strings.CutPrefix(in.arguments, "PATH=${PATH}:")
+		if !ok {
+			t.Fatalf("ENV %s: the ko build only appends to PATH", in.arguments)
+		}
+		g.Path = added
 	case "LABEL":
 		maps.Copy(g.Labels, labelsOf(t, in.arguments))
 	case "ENTRYPOINT":
@@ -220,7 +228,7 @@ func labelsOf(t *testing.T, text string) map[string]string {
 }
 
 // koImage reads the settings of the ko build from its source. ko puts the program of a
-// package at /ko-app/<its folder's name>; "make images-verify" checks that on an image.
+// package at /ko-app/<its folder's name>, and appends that folder to PATH; "make images-verify" checks that on an image.
 func koImage(t *testing.T, program string) image {
 	t.Helper()
 	build := parseGo(t, filepath.Join("..", "images", "build.go"))
@@ -229,6 +237,7 @@ func koImage(t *testing.T, program string) image {
 		Base:       flagDefault(t, parseGo(t, filepath.Join("..", "images", "main.go")), "base"),
 		User:       constant(t, build, "user"),
 		Entrypoint: []string{path},
+		Path:       filepath.Dir(path),
 		Labels:     koLabels(t, build, program),
 		Files:      map[string]string{path: "./cmd/" + program},
 		Linked:     constant(t, build, "linkedVersion"),

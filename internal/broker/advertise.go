@@ -10,7 +10,6 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
@@ -39,10 +38,6 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			if err := t.noteRecalls(clusterID, adv.Usage); err != nil {
 				return faultOf(err)
 			}
-		}
-		if mutant.Active == mutant.AgentClock {
-			t.presenceOf(clusterID).heard = adv.Timestamp
-			t.judge(clusterID)
 		}
 		t.suspectUsage(clusterID, adv.Usage)
 		t.meet(clusterID)
@@ -91,7 +86,7 @@ func (t *term) hear(offer *ledger.Offer, epoch, sequence int64) error {
 
 // overtaken is an advertisement that is older than what was heard.
 func (p *presence) overtaken(epoch, sequence int64) bool {
-	return (epoch < p.epoch || epoch == p.epoch && sequence <= p.sequence) && mutant.Active != mutant.OldAdvertisement
+	return epoch < p.epoch || epoch == p.epoch && sequence <= p.sequence
 }
 
 // materialShare is which change of a resource, as one part of so many of what is
@@ -284,7 +279,7 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 			return err
 		}
 		t.presenceOf(offer.ClusterID).heard = t.now()
-		return t.record(ledger.Event{Offer: offer})
+		return t.record(ledger.Event{Change: offer})
 	})
 }
 
@@ -295,7 +290,7 @@ func (t *term) renounce(offer *ledger.Offer) error {
 	if other == nil || other.Agent || other.ClusterID == offer.ClusterID {
 		return nil
 	}
-	return t.record(ledger.Event{Offer: &ledger.Offer{ClusterID: other.ClusterID}})
+	return t.record(ledger.Event{Change: &ledger.Offer{ClusterID: other.ClusterID}})
 }
 
 // WithdrawManifest takes back what a deleted manifest offered. What is reserved
@@ -306,7 +301,7 @@ func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) er
 		if known == nil || known.Agent || known.Source == nil || known.Source.UID != uid {
 			return nil
 		}
-		return t.record(ledger.Event{Offer: &ledger.Offer{ClusterID: clusterID}})
+		return t.record(ledger.Event{Change: &ledger.Offer{ClusterID: clusterID}})
 	})
 }
 

@@ -110,7 +110,7 @@ func (t *term) settleChange(r *ledger.Reservation, p *ledger.Placement, report *
 	}
 	t.b.opts.Log.Info("change is answered", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
 		"generation", report.Change, "resources", describe(asked.Amounts), "refused", refused)
-	return t.record(ledger.Event{Settle: &ledger.Settle{
+	return t.record(ledger.Event{Change: &ledger.Settle{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Generation: report.Change, Refused: refused,
 	}})
 }

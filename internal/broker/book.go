@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -31,7 +30,7 @@ func readBook(r journal.Recovery) (*book, error) {
 func (k *book) apply(records []journal.Record) error {
 	for _, record := range records {
 		var e ledger.Event
-		if err := json.Unmarshal(record.Data, &e); err != nil {
+		if err := e.UnmarshalJSON(record.Data); err != nil {
 			return fmt.Errorf("journal record %d: %w", record.Position, err)
 		}
 		if err := k.state.Apply(record.Position, &e); err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -229,7 +228,7 @@ func (b *Broker) change(ctx context.Context, plan func(*term) error) error {
 	commit := t.last
 	b.mu.Unlock()
 
-	if commit != nil && mutant.Active != mutant.HastyAnswer {
+	if commit != nil {
 		if err := commit.Wait(ctx); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -250,7 +249,7 @@ func (b *Broker) Confirm(ctx context.Context) error {
 			return t.errRecovering()
 		}
 		// A record that says nothing can only be written by who has the journal.
-		return t.record(ledger.Event{Forget: &ledger.Forget{}})
+		return t.record(ledger.Event{Change: &ledger.Forget{}})
 	})
 }
 

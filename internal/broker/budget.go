@@ -158,8 +158,8 @@ func (t *term) mayWrite(member string) error {
 // charge books a record to the member that caused it.
 func (t *term) charge(e *ledger.Event, size int) {
 	member := t.payer
-	if e.Offer != nil && e.Offer.Agent {
-		member = e.Offer.ClusterID // it may be written down on another's behalf
+	if offer, ok := e.Change.(*ledger.Offer); ok && offer.Agent {
+		member = offer.ClusterID // it may be written down on another's behalf
 	}
 	if member == "" {
 		return
@@ -201,15 +201,16 @@ func weightOf(r *ledger.Reservation) int64 {
 
 // uncount takes what an event forgets off the accounts, before the book forgets it.
 func (t *term) uncount(e *ledger.Event) {
-	if e.Forget == nil {
+	forget, ok := e.Change.(*ledger.Forget)
+	if !ok {
 		return
 	}
-	for _, name := range e.Forget.Names {
+	for _, name := range forget.Names {
 		if r := t.state.Reservation(name); r != nil {
 			t.accountOf(r.Requester).add(r, -1)
 		}
 	}
-	for _, k := range e.Forget.Keys {
+	for _, k := range forget.Keys {
 		a := t.accountOf(k.Requester)
 		a.shut = slices.DeleteFunc(a.shut, func(s shutKey) bool { return s.key == k.Key })
 	}
@@ -217,10 +218,10 @@ func (t *term) uncount(e *ledger.Event) {
 
 // count adds what an event has brought into the book.
 func (t *term) count(e *ledger.Event, fresh bool) {
-	if e.Shut != nil {
-		a := t.accountOf(e.Shut.Requester)
-		a.shut = append(a.shut, shutKey{e.Shut.Key, e.At})
-		t.awaitKeys(e.Shut.Requester)
+	if shut, ok := e.Change.(*ledger.Shut); ok {
+		a := t.accountOf(shut.Requester)
+		a.shut = append(a.shut, shutKey{shut.Key, e.At})
+		t.awaitKeys(shut.Requester)
 	}
 	if r := t.state.Reservation(e.Reservation()); fresh && r != nil {
 		t.accountOf(r.Requester).add(r, 1)
@@ -263,7 +264,7 @@ func (t *term) forgetOldest(requester string) error {
 	if len(forget.Names)+len(forget.Keys) == 0 {
 		return nil
 	}
-	return t.record(ledger.Event{Forget: forget})
+	return t.record(ledger.Event{Change: forget})
 }
 
 // shut makes a key unusable that never had a reservation.
@@ -277,7 +278,7 @@ func (t *term) shut(requester, key string) error {
 				requester, a.reservations+len(a.shut), t.b.config.Budget.Reservations)
 		}
 	}
-	return faultOf(t.record(ledger.Event{Shut: &ledger.Shut{Requester: requester, Key: key}}))
+	return faultOf(t.record(ledger.Event{Change: &ledger.Shut{Requester: requester, Key: key}}))
 }
 
 // oldestKeys are shut keys of a requester, as many as one event forgets.
@@ -302,7 +303,7 @@ func (t *term) awaitKeys(requester string) {
 func (t *term) expireKeys(requester string) {
 	old := t.oldestKeys(requester, func(k shutKey) bool { return !k.at.Add(retain).After(t.now()) })
 	if len(old) > 0 {
-		if err := t.record(ledger.Event{Forget: &ledger.Forget{Keys: old}}); err != nil {
+		if err := t.record(ledger.Event{Change: &ledger.Forget{Keys: old}}); err != nil {
 			t.b.opts.Log.Error(err, "shut keys could not be forgotten; trying again", "cluster", requester)
 			t.due.set(keysDue+requester, t.now().Add(reopenDelay))
 			return

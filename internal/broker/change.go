@@ -99,7 +99,7 @@ func (t *term) edit(r *ledger.Reservation, e edit) error {
 	if err != nil {
 		return err
 	}
-	change := &ledger.Change{Name: r.Name, Generation: e.generation, Digest: q.digest(), Duration: e.duration, Until: until}
+	change := &ledger.Edit{Name: r.Name, Generation: e.generation, Digest: q.digest(), Duration: e.duration, Until: until}
 	if otherAmounts {
 		if err := t.mayChangeAmounts(r, q.Amounts); err != nil {
 			return err

@@ -214,7 +214,7 @@ func (t *term) move(r *ledger.Reservation) error {
 		return nil // its deadline is when that is over
 	}
 	t.b.opts.Log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.winner, "reason", r.Current().Withdrawn)
-	return t.record(ledger.Event{Move: &ledger.Move{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
+	return t.record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
 }
 
 // settleHomeless is for a reservation for which there is no next placement: it waits, or
@@ -236,12 +236,12 @@ func (t *term) settleHomeless(r *ledger.Reservation, why *fault.Error) error {
 	if last.Withdrawn == ledger.Recalled {
 		end.Message = last.Provider + " has called it back, and " + why.Detail
 	}
-	return t.record(ledger.Event{End: end})
+	return t.record(ledger.Event{Change: end})
 }
 
 // giveUp withdraws a placement and finds the next, where none stands beside it.
 func (t *term) giveUp(r *ledger.Reservation, p *ledger.Placement, reason string) error {
-	err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{
+	err := t.record(ledger.Event{Change: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,
 	}})
 	if err != nil {

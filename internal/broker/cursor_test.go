@@ -12,7 +12,7 @@ import (
 func FuzzCursor(f *testing.F) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	book := ledger.New()
-	if err := book.Apply(1, &ledger.Event{At: time.Unix(0, 0).UTC(), Lineage: &ledger.Lineage{ID: "first", Key: key}}); err != nil {
+	if err := book.Apply(1, &ledger.Event{At: time.Unix(0, 0).UTC(), Change: &ledger.Lineage{ID: "first", Key: key}}); err != nil {
 		f.Fatal(err)
 	}
 	for _, told := range []cursor{{"first", 1}, {"first", 2}, {"first", 1 << 63}, {"other", 1}} {

@@ -254,13 +254,13 @@ func (t *term) homeless(r *ledger.Reservation) bool {
 
 func (t *term) carryOut(r *ledger.Reservation) error {
 	if t.state.Over(r) {
-		return t.record(ledger.Event{Forget: &ledger.Forget{Names: []string{r.Name}}})
+		return t.record(ledger.Event{Change: &ledger.Forget{Names: []string{r.Name}}})
 	}
 	if t.deadline(r).After(t.now()) {
 		return nil
 	}
 	if t.isAbandoned(r) {
-		return t.record(ledger.Event{Close: &ledger.Close{Name: r.Name}})
+		return t.record(ledger.Event{Change: &ledger.Close{Name: r.Name}})
 	}
 	if t.isStranger(r) && !t.strangerDeadline(r).After(t.now()) {
 		return t.release(r, fmt.Sprintf("nothing was heard of %q, in whose name %s announced it", r.Requester, r.Provider))
@@ -272,7 +272,7 @@ func (t *term) carryOut(r *ledger.Reservation) error {
 	switch _, due := t.state.Deadline(r, limits); {
 	case due == ledger.DueExpiry && homed, t.isTimeUp(r):
 		defer failpoint.Hit(failpoint.BrokerExpired)
-		return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its time is over"}})
+		return t.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its time is over"}})
 	case !homed:
 		return t.move(r)
 	case due == ledger.DueQueue:

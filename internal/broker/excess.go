@@ -69,7 +69,7 @@ func (t *term) exceeded(r *ledger.Reservation, p *ledger.Placement, pods int32, 
 func (t *term) recordExcess(e *ledger.Exceed) error {
 	r := t.state.Reservation(e.Name)
 	provider := r.Placement(e.Placement).Provider
-	if err := t.record(ledger.Event{Exceed: e}); err != nil {
+	if err := t.record(ledger.Event{Change: e}); err != nil {
 		return err
 	}
 	t.b.opts.Log.Info("requester ran more than it was granted", "reservation", e.Name, "placement", e.Placement, "requester", r.Requester,

@@ -74,7 +74,7 @@ func (t *term) beginHealing(r *ledger.Reservation) error {
 	if err != nil {
 		return err
 	}
-	err = t.record(ledger.Event{Heal: &ledger.Heal{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
+	err = t.record(ledger.Event{Change: &ledger.Heal{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
 	if errors.Is(err, ledger.ErrTaken) {
 		return nil // the decision changed what it was made for
 	}
@@ -126,7 +126,7 @@ func (t *term) hurryHealing() {
 // leave gives one of two placements up. Its provider holds it until it has confirmed.
 func (t *term) leave(r *ledger.Reservation, p *ledger.Placement, why string) error {
 	t.b.opts.Log.Info("one of two placements is given up", "reservation", r.Name, "from", p.Provider, "stays", r.Beside(p).Provider, "reason", why)
-	return t.record(ledger.Event{Withdraw: &ledger.Withdraw{
+	return t.record(ledger.Event{Change: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: why,
 	}})
 }

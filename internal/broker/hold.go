@@ -78,7 +78,7 @@ func (t *term) keep(q *Request, hold time.Duration) (*v1.Quote, error) {
 	}
 	keep := &ledger.Keep{Reserve: *t.reserveOf(q, "quo-"), PriceTotal: out.PriceTotal, RatesDate: out.RatesDate}
 	keep.Digest, keep.Provider, keep.Explanation, keep.Until = q.quoted(), choice.winner, choice.explanation, t.now().Add(hold)
-	if err := t.record(ledger.Event{Keep: keep}); err != nil {
+	if err := t.record(ledger.Event{Change: keep}); err != nil {
 		return nil, err
 	}
 	t.b.opts.Log.Info("quote is held", "quote", keep.Name, "requester", q.Requester, "target", keep.Provider,
@@ -162,7 +162,7 @@ func (t *term) takeOver(q *Request) (*ledger.Reservation, error) {
 		return nil, t.errRecovering()
 	}
 	return t.grantNew(q, choice{held.Provider, held.Explanation}, func(r *ledger.Reserve) ledger.Event {
-		return ledger.Event{Take: &ledger.Take{Quote: held.Name, Reserve: *r}}
+		return ledger.Event{Change: &ledger.Take{Quote: held.Name, Reserve: *r}}
 	})
 }
 
@@ -206,7 +206,7 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 
 func (t *term) letGo(held *ledger.Quote, why ledger.HoldEnding) error {
 	t.b.opts.Log.Info("quote is let go", "quote", held.Name, "requester", held.Requester, "target", held.Provider, "why", why)
-	return t.record(ledger.Event{LetGo: &ledger.LetGo{Name: held.Name, Reason: why}})
+	return t.record(ledger.Event{Change: &ledger.LetGo{Name: held.Name, Reason: why}})
 }
 
 // followHold brings up to date what depends on a quote that is held now, or no more.

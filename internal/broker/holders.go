@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
 
 // holders are the reservations that may be told to make room for another one: they
@@ -30,9 +29,6 @@ func (t *term) noteHolder(r *ledger.Reservation) {
 	var priority int32
 	if has {
 		priority = t.priority(r)
-		if mutant.Active == mutant.EqualVictim {
-			priority--
-		}
 		if was, had := h.on[p.Provider][r]; had && was == priority {
 			return
 		}

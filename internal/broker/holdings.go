@@ -105,7 +105,7 @@ func (t *term) takeHoldings(clusterID string, h *holdings) error {
 			if !first {
 				return nil
 			}
-			return t.record(ledger.Event{Announced: &ledger.Announced{ClusterID: clusterID}})
+			return t.record(ledger.Event{Change: &ledger.Announced{ClusterID: clusterID}})
 		},
 	}
 	for _, step := range steps {
@@ -189,9 +189,9 @@ func (t *term) resume(r *ledger.Reservation, known *ledger.Placement, p *provisi
 		return nil
 	case p.releasing && first:
 		// It was given up in the part that is lost.
-		return t.record(ledger.Event{Withdraw: &ledger.Withdraw{PlacementRef: p.PlacementRef, Reason: withdrawnBefore}})
+		return t.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: p.PlacementRef, Reason: withdrawnBefore}})
 	case p.acknowledged && known.AcknowledgedAt.IsZero():
-		return t.record(ledger.Event{Acknowledge: &p.PlacementRef})
+		return t.record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: p.PlacementRef}})
 	default:
 		return nil
 	}
@@ -207,7 +207,7 @@ func (t *term) restate(r *ledger.Reservation, p *provision) error {
 	q := askedFor(r)
 	q.Amounts = p.amounts
 	t.b.opts.Log.Info("provider keeps other amounts than the journal says", "placement", p.String(), "resources", describe(p.amounts))
-	return t.record(ledger.Event{Restate: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.digest()}})
+	return t.record(ledger.Event{Change: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.digest()}})
 }
 
 // withdrawnBefore is why a placement is given up that was given up in the part of
@@ -227,7 +227,7 @@ func (t *term) adopt(clusterID string, p *provision) error {
 	if p.releasing {
 		a.Withdrawn = withdrawnBefore
 	}
-	err := t.record(ledger.Event{Adopt: a})
+	err := t.record(ledger.Event{Change: a})
 	if errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrMalformed) || errors.Is(err, ledger.ErrOverbooked) {
 		// The rest of the announcement is true all the same.
 		t.b.opts.Log.Error(err, "an announced placement cannot be entered", "cluster", clusterID)
@@ -254,11 +254,11 @@ func (t *term) endUnprovided(clusterID string, listed map[ledger.PlacementRef]bo
 				if p.AcknowledgedAt.IsZero() || p.AcknowledgedAt.Time().After(t.state.Branch().At) {
 					continue
 				}
-				if err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{PlacementRef: ref, Reason: withdrawnBefore}}); err != nil {
+				if err := t.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: withdrawnBefore}}); err != nil {
 					return err
 				}
 			}
-			if err := t.record(ledger.Event{ProviderGone: &ref}); err != nil {
+			if err := t.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}}); err != nil {
 				return err
 			}
 		}
@@ -330,7 +330,7 @@ func (t *term) takeClaim(r *ledger.Reservation, c *claim, wanted map[string]bool
 	if !c.ready || c.releasing || p == nil || p.Ready || !r.Stands(p) {
 		return nil
 	}
-	return t.record(ledger.Event{NodeReady: &ledger.NodeReady{
+	return t.record(ledger.Event{Change: &ledger.NodeReady{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Ready: true,
 	}})
 }
@@ -367,7 +367,7 @@ func (t *term) settleUnclaimed(r *ledger.Reservation) error {
 		event.Key, event.Digest, event.Tenant, event.Priority, event.Target, event.Terms = q.Key, q.digest(), q.Tenant, q.Priority, q.Target, q.Terms
 		event.Patient = q.Patient
 	}
-	err := t.record(ledger.Event{Claim: event})
+	err := t.record(ledger.Event{Change: event})
 	if errors.Is(err, ledger.ErrTaken) {
 		return t.release(r, "its request was given back or granted anew")
 	}

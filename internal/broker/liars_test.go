@@ -316,3 +316,41 @@ func TestExceededGrantsKeepAConsumerFromTheProviderThatSaysSo(t *testing.T) {
 		}
 	})
 }
+
+func TestAnOperatorLiftsPausesOnceForEachMark(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "64", "256Gi")
+		f.advertise("paris", "64", "256Gi")
+		fail := func(key string) {
+			for n := range 3 {
+				q := request("1", "1Gi")
+				q.TargetClusterID = "paris"
+				r := f.reserve("rome", fmt.Sprintf("%s-%d", key, n), q)
+				f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+				f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
+			}
+		}
+		lift := func(mark string, want bool) {
+			t.Helper()
+			if lifted, err := f.LiftPauses(context.Background(), "paris", mark); err != nil || lifted != want {
+				t.Fatalf("with mark %s: lifted %t, %v; want %t", mark, lifted, err, want)
+			}
+		}
+		lift("too-early", false)
+		fail("request-first")
+		if got := f.refusal("rome", "request-paused", "paris"); !strings.Contains(got, "3 failures in a row for rome") {
+			t.Fatalf("after three failures rome is told %q", got)
+		}
+		view, err := f.Cluster(context.Background(), "paris")
+		if err != nil || view.Failures["rome"] != 3 {
+			t.Errorf("failures %v, %v; want 3 of rome", view.Failures, err)
+		}
+		lift("too-early", false)
+		lift("after-repair", true)
+		fail("request-second")
+		lift("after-repair", false)
+		if got := f.refusal("rome", "request-again", "paris"); !strings.Contains(got, "failures in a row for rome") {
+			t.Errorf("a mark that was used lifts later pauses: rome is told %q", got)
+		}
+	})
+}

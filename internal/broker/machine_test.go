@@ -275,6 +275,7 @@ var kinds = []struct {
 	{"let go", 2, (*machine).letGoOne},
 	{"exceed", 3, (*machine).exceed},
 	{"lie", 3, (*machine).lie},
+	{"lift pauses", 1, (*machine).liftPauses},
 	{"attack", 6, (*machine).attack},
 	{"configure", 1, (*machine).configure},
 	{"restart", 1, (*machine).restart},

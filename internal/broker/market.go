@@ -7,7 +7,6 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -88,10 +87,8 @@ func (t *term) rate(c *ledger.Cluster) {
 // relist brings what is free in a cluster up to date.
 func (t *term) relist(clusterID string) {
 	c := t.state.Cluster(clusterID)
-	if mutant.Active != mutant.StaleGrant {
-		t.market.SetAvailable(clusterID, t.offers(c))
-		t.shaped.add(clusterID)
-	}
+	t.market.SetAvailable(clusterID, t.offers(c))
+	t.shaped.add(clusterID)
 	if p := t.presenceOf(clusterID); c.Providing != nil || p.standing != nil {
 		t.judge(clusterID)
 	}
@@ -160,7 +157,7 @@ func (t *term) setCeilings() {
 		return
 	}
 	t.b.opts.Log.Info("ceilings of over-subscription change", "ceilings", ratios.Texts())
-	if err := t.record(ledger.Event{Ceilings: &ledger.Ceilings{OverSubscription: ratios}}); err != nil {
+	if err := t.record(ledger.Event{Change: &ledger.Ceilings{OverSubscription: ratios}}); err != nil {
 		t.b.opts.Log.Error(err, "ceilings of over-subscription could not be set; they are with the next term")
 	}
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -86,4 +87,26 @@ func (m *machine) lie(c choose) (cause, error) {
 	}
 	report.State = v1.StatusReportStateRefused
 	return cause{}, m.ReportStatus(context.Background(), r.placements[n].provider, r.name, &report)
+}
+
+// liftPauses has an operator lift the pauses of a cluster, at times once more with the mark
+// that it used before.
+func (m *machine) liftPauses(c choose) (cause, error) {
+	id, mark := oneOf(c, "paris", "berlin", "rome", "nowhere"), fmt.Sprint("mark-", m.steps-c(2))
+	lifted, err := m.LiftPauses(context.Background(), id, mark)
+	if err != nil {
+		return cause{}, err
+	}
+	if again, err := m.LiftPauses(context.Background(), id, mark); again || err != nil {
+		return cause{}, fmt.Errorf("the pauses of %s are lifted a second time with %s: %t, %w", id, mark, again, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for w, why := range m.suspensionsNow(m.now()) {
+		fails, exceeds := w.from == "" || strings.Contains(why, "fails"), w.to == "" || strings.Contains(why, "exceeds")
+		if lifted && (w.to == id && fails || w.from == id && exceeds) {
+			return cause{}, fmt.Errorf("the pauses of %s were lifted, and %v is kept away: %s", id, w, why)
+		}
+	}
+	return cause{}, nil
 }

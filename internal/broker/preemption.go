@@ -41,7 +41,7 @@ func (t *term) preempt(r *ledger.Reservation) (bool, error) {
 		})
 	}
 	t.b.opts.Log.Info("reservations make room", "for", r.Name, "priority", priority, "target", choice.Site, "victims", len(e.Victims), "until", e.Ends)
-	return true, t.record(ledger.Event{Preempt: e})
+	return true, t.record(ledger.Event{Change: e})
 }
 
 // mayPreempt is whether a reservation waits and nobody makes room for it, or all of

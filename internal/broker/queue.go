@@ -11,7 +11,6 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queue"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -107,7 +106,7 @@ func (t *term) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error
 		return nil, err
 	}
 	reserve := t.reserveOf(q, "res-")
-	err := t.record(ledger.Event{Enqueue: &ledger.Enqueue{
+	err := t.record(ledger.Event{Change: &ledger.Enqueue{
 		Request: reserve, Until: t.now().Add(t.patienceOf(q)), Explanation: explanationOf(why),
 	}})
 	if err != nil {
@@ -122,7 +121,7 @@ func (t *term) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error
 
 // requeue lets a reservation wait whose placement was given up.
 func (t *term) requeue(r *ledger.Reservation, why *fault.Error) error {
-	err := t.record(ledger.Event{Enqueue: &ledger.Enqueue{
+	err := t.record(ledger.Event{Change: &ledger.Enqueue{
 		Name: r.Name, Until: t.now().Add(t.patienceOf(askedFor(r))), Explanation: explanationOf(why),
 	}})
 	if err != nil {
@@ -157,9 +156,6 @@ func (t *term) lineUp(r *ledger.Reservation) {
 	t.waiters.line.Remove(r.Name)
 	if r.Waiting != nil {
 		rank := queue.Rank{Priority: t.priority(r), Position: r.Waiting.Position}
-		if mutant.Active == mutant.OutOfOrder {
-			rank.Priority = 0
-		}
 		t.waiters.line.Add(queue.Waiter{ID: r.Name, Class: classOf(r), Needs: r.Amounts, Rank: rank})
 	}
 	t.earmark(r)
@@ -306,7 +302,7 @@ func (t *term) grant(r *ledger.Reservation, provider string, why ledger.Explanat
 		held = lease
 	}
 	waited := t.now().Sub(r.Waiting.Since)
-	err := t.record(ledger.Event{Grant: &ledger.Grant{
+	err := t.record(ledger.Event{Change: &ledger.Grant{
 		Name: r.Name, Provider: provider, Until: t.now().Add(held), Explanation: why,
 	}})
 	if err == nil {
@@ -344,7 +340,7 @@ func (t *term) overtakes(q *Request, clusterID string) bool {
 func (t *term) timeOut(r *ledger.Reservation) error {
 	q, tried := again(r)
 	why := t.whyNot(t.sought(q, tried), q)
-	return t.record(ledger.Event{End: &ledger.End{
+	return t.record(ledger.Event{Change: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why),
 		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since).Round(time.Millisecond), why.Detail),
 	}})

@@ -10,7 +10,7 @@ func (t *term) noteSilence(clusterID string) {
 		return
 	}
 	t.b.opts.Log.Info("provider is silent; what it holds stays held", "cluster", clusterID, "heard", p.heard, "reservations", len(c.Reservations()))
-	if err := t.record(ledger.Event{Reach: &ledger.Reach{ClusterID: clusterID, Since: p.heard.UTC()}}); err != nil {
+	if err := t.record(ledger.Event{Change: &ledger.Reach{ClusterID: clusterID, Since: p.heard.UTC()}}); err != nil {
 		t.b.opts.Log.Error(err, "that a provider is silent could not be written down; trying again", "cluster", clusterID)
 		t.due.set(clusterDue+clusterID, t.now().Add(reopenDelay))
 	}
@@ -21,5 +21,5 @@ func (t *term) noteReturn(clusterID string) error {
 	if t.state.Cluster(clusterID).LostSince.IsZero() {
 		return nil
 	}
-	return t.record(ledger.Event{Reach: &ledger.Reach{ClusterID: clusterID}})
+	return t.record(ledger.Event{Change: &ledger.Reach{ClusterID: clusterID}})
 }

@@ -56,7 +56,7 @@ func (t *term) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v1.R
 		}
 	}
 	t.b.opts.Log.Info("a provider calls a placement back, or does no more", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
-	return t.record(ledger.Event{Recall: e})
+	return t.record(ledger.Event{Change: e})
 }
 
 // recallNotice is what both sides of a placement are told that is called back, nil for any

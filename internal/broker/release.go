@@ -56,7 +56,7 @@ func (t *term) release(r *ledger.Reservation, message string) error {
 		return nil
 	}
 	t.b.opts.Log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message)
-	return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
+	return t.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
 }
 
 // find looks a reservation up in which the cluster takes part, by name or by the

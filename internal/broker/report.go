@@ -5,7 +5,6 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -66,14 +65,14 @@ func (t *term) providerReports(r *ledger.Reservation, p *ledger.Placement, repor
 		if !p.AcknowledgedAt.IsZero() && r.Stands(p) {
 			return nil
 		}
-		return t.record(ledger.Event{Acknowledge: &ref})
+		return t.record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: ref}})
 	case v1.StatusReportStateRefused:
 		return t.refused(r, p, report)
 	case v1.StatusReportStateGone:
-		if p.ProviderGone && mutant.Active != mutant.ReleaseTwice {
+		if p.ProviderGone {
 			return nil
 		}
-		return t.record(ledger.Event{ProviderGone: &ref})
+		return t.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}})
 	default:
 		return errMisplaced(report)
 	}
@@ -89,12 +88,12 @@ func (t *term) refused(r *ledger.Reservation, p *ledger.Placement, report *v1.St
 		if reason == "" {
 			reason = string(v1.StatusReportStateRefused)
 		}
-		if err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{PlacementRef: ref, Reason: reason, Refused: true}}); err != nil {
+		if err := t.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: reason, Refused: true}}); err != nil {
 			return err
 		}
 	}
 	if !wasAcknowledged && !p.ProviderGone {
-		if err := t.record(ledger.Event{ProviderGone: &ref}); err != nil {
+		if err := t.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}}); err != nil {
 			return err
 		}
 	}
@@ -113,7 +112,7 @@ func (t *term) consumerReports(r *ledger.Reservation, p *ledger.Placement, repor
 		if p.Ready == ready && r.Stands(p) {
 			return nil
 		}
-		return t.record(ledger.Event{NodeReady: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
+		return t.record(ledger.Event{Change: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
 	case v1.StatusReportStateRefused:
 		if report.Reason != unreachable {
 			return errMisplaced(report)
@@ -123,7 +122,7 @@ func (t *term) consumerReports(r *ledger.Reservation, p *ledger.Placement, repor
 		if p.ConsumerGone {
 			return nil
 		}
-		return t.record(ledger.Event{ConsumerGone: &ref})
+		return t.record(ledger.Event{Change: &ledger.ConsumerGone{PlacementRef: ref}})
 	default:
 		return errMisplaced(report)
 	}

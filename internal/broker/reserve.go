@@ -61,9 +61,7 @@ func askedFor(r *ledger.Reservation) *Request {
 	}
 }
 
-// digest tells a repetition from another request with the same key. It is kept in the
-// journal: a field that is new must not be in it while it is not set, or requests that
-// run would be taken for others after an upgrade.
+// digest tells a repetition from another request with the same key.
 func (r *Request) digest() string {
 	text, err := json.Marshal(struct {
 		Tenant   string
@@ -71,12 +69,11 @@ func (r *Request) digest() string {
 		Amounts  quantity.Amounts
 		Target   string
 		Duration time.Duration
-		// What came later is left out where it is not used: a digest outlives versions.
-		Queue bool          `json:",omitempty"`
-		Wait  time.Duration `json:",omitempty"`
+		Queue    bool
+		Wait     time.Duration
+		Patient  bool
 		terms.Terms
-		Patient bool `json:",omitempty"`
-	}{r.Tenant, r.Priority, r.Amounts, r.Target, r.Duration, r.Queue, r.Wait, r.Terms, r.Patient})
+	}{r.Tenant, r.Priority, r.Amounts, r.Target, r.Duration, r.Queue, r.Wait, r.Patient, r.Terms})
 	if err != nil {
 		panic(err)
 	}
@@ -167,7 +164,7 @@ func (t *term) reserve(q *Request) (*ledger.Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.grantNew(q, *choice, func(r *ledger.Reserve) ledger.Event { return ledger.Event{Reserve: r} })
+	return t.grantNew(q, *choice, func(r *ledger.Reserve) ledger.Event { return ledger.Event{Change: r} })
 }
 
 // place chooses for a new request, that is to wait for nobody.
@@ -254,7 +251,7 @@ func (t *term) renew(r *ledger.Reservation) error {
 	if until.Sub(r.Until) < renewEvery/2 {
 		return nil
 	}
-	return t.record(ledger.Event{Renew: &ledger.Renew{Name: r.Name, Until: until}})
+	return t.record(ledger.Event{Change: &ledger.Renew{Name: r.Name, Until: until}})
 }
 
 // mint makes a name that was never used: Liqo punishes a slice whose name comes again.

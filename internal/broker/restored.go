@@ -119,7 +119,7 @@ func (t *term) countUnmet() int {
 // fork begins another lineage: everybody announces what they have.
 func (t *term) fork(seen uint64, by string) {
 	head := t.state.Position()
-	if err := t.record(ledger.Event{Lineage: &ledger.Lineage{ID: lineageID(), Seen: seen, By: by}}); err != nil {
+	if err := t.record(ledger.Event{Change: &ledger.Lineage{ID: lineageID(), Seen: seen, By: by}}); err != nil {
 		t.b.opts.Log.Error(err, "that the journal was restored could not be noted; trying again when the next cluster shows it")
 		return
 	}

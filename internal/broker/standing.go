@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"time"
@@ -88,6 +89,20 @@ func excessTexts(requester string, c *ledger.Conduct, now time.Time) *decision.E
 		return nil
 	}
 	return out
+}
+
+// LiftPauses has a cluster begin anew with all others, once for each mark, and reports
+// whether there was something to lift.
+func (b *Broker) LiftPauses(ctx context.Context, clusterID, mark string) (lifted bool, err error) {
+	err = b.change(ctx, func(t *term) error {
+		c := t.state.Cluster(clusterID)
+		if c == nil || c.Lifted == mark {
+			return nil
+		}
+		lifted = c.Providing != nil || c.Consuming != nil
+		return t.record(ledger.Event{Change: &ledger.LiftPauses{ClusterID: clusterID, Mark: mark}})
+	})
+	return lifted && err == nil, err
 }
 
 // sooner returns the earlier of two instants, of which zero is never.

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -143,7 +142,7 @@ func (t *term) start() {
 // journal that it has read.
 func (t *term) startLineage() {
 	if t.state.Branch() == nil {
-		if err := t.record(ledger.Event{Lineage: firstLineage()}); err != nil {
+		if err := t.record(ledger.Event{Change: firstLineage()}); err != nil {
 			t.b.opts.Log.Error(err, "no lineage could be begun")
 		}
 		return
@@ -180,10 +179,11 @@ func (t *term) presenceOf(clusterID string) *presence {
 // everything derived from the ledger up to date.
 func (t *term) record(e ledger.Event) error {
 	e.At = t.now()
-	if err := t.state.Check(&e); err != nil {
+	checked, err := t.state.Check(&e)
+	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(e)
+	data, err := e.MarshalJSON()
 	if err != nil {
 		return fmt.Errorf("encoding an event: %w", err)
 	}
@@ -199,9 +199,7 @@ func (t *term) record(e ledger.Event) error {
 	t.uncount(&e)
 	t.last = commit
 	victims := t.state.Victims(t.state.Reservation(e.Reservation()))
-	if err := t.state.Apply(commit.Position(), &e); err != nil {
-		panic(fmt.Sprintf("ledger refused at position %d what it had checked: %v", commit.Position(), err))
-	}
+	checked.Apply(commit.Position())
 	t.count(&e, fresh)
 	t.follow(&e, append(victims, t.state.Victims(t.state.Reservation(e.Reservation()))...))
 	return nil
@@ -219,44 +217,50 @@ func (t *term) touchAll(c *ledger.Cluster) {
 //
 //nolint:gocyclo // a case for every kind of event
 func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
-	switch {
-	case e.Offer != nil:
-		c := t.state.Cluster(e.Offer.ClusterID)
+	switch change := e.Change.(type) {
+	case *ledger.Offer:
+		c := t.state.Cluster(change.ClusterID)
 		t.list(c)
 		if c.Agent && c.AgentSince.Equal(e.At) {
 			t.touchAll(c)
 		}
-		if t.state.Awaits(e.Offer.ClusterID) {
-			t.hold(e.Offer.ClusterID)
+		if t.state.Awaits(change.ClusterID) {
+			t.hold(change.ClusterID)
 		}
-		t.b.feed.cluster(e.Offer.ClusterID)
-	case e.Forget != nil:
-		for _, name := range e.Forget.Names {
+		t.b.feed.cluster(change.ClusterID)
+	case *ledger.Forget:
+		for _, name := range change.Names {
 			t.b.feed.reservation(name)
 			delete(t.healAgain, name)
 		}
-	case e.Usage != nil:
-		t.list(t.state.Cluster(e.Usage.ClusterID))
-		t.b.feed.cluster(e.Usage.ClusterID)
-	case e.Reach != nil:
-		t.touchAll(t.state.Cluster(e.Reach.ClusterID))
-	case e.Exceed != nil:
-		r := t.state.Reservation(e.Exceed.Name)
+	case *ledger.Usage:
+		t.list(t.state.Cluster(change.ClusterID))
+		t.b.feed.cluster(change.ClusterID)
+	case *ledger.Reach:
+		t.touchAll(t.state.Cluster(change.ClusterID))
+	case *ledger.Exceed:
+		r := t.state.Reservation(change.Name)
 		t.touched(r)
 		t.judgeRequester(r.Requester)
-	case e.Keep != nil:
-		t.followHold(t.state.Quote(e.Keep.Name))
-	case e.LetGo != nil:
-		t.followHold(t.state.Quote(e.LetGo.Name))
-	case e.Ceilings != nil:
+	case *ledger.LiftPauses:
+		t.judge(change.ClusterID)
+	case *ledger.Keep:
+		t.followHold(t.state.Quote(change.Name))
+	case *ledger.LetGo:
+		t.followHold(t.state.Quote(change.Name))
+	case *ledger.Ceilings:
 		t.state.Clusters(t.list)
-	case e.Lineage != nil:
+	case *ledger.Lineage:
 		// Quotes may have held something before.
 		t.state.Clusters(func(c *ledger.Cluster) { t.relist(c.ClusterID) })
-	case e.Shut != nil, e.Announced != nil:
+	case *ledger.Shut, *ledger.Announced:
 	default:
 		r := t.state.Reservation(e.Reservation())
-		if e.Withdraw != nil {
+		_, withdrawn := change.(*ledger.Withdraw)
+		_, gone := change.(*ledger.ProviderGone)
+		_, ended := change.(*ledger.End)
+		_, edited := change.(*ledger.Edit)
+		if withdrawn {
 			delete(t.healAgain, r.Name) // the next one can be tried at once
 		}
 		t.touched(r)
@@ -264,10 +268,10 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 		for _, v := range victims {
 			t.touched(v)
 		}
-		if e.ProviderGone != nil {
+		if gone {
 			t.judgeRequester(r.Requester) // it may have kept within its grant
 		}
-		leaves := e.ProviderGone != nil || e.Withdraw != nil || e.End != nil
+		leaves := gone || withdrawn || ended
 		for i := range r.Placements {
 			p := &r.Placements[i]
 			t.relist(p.Provider)
@@ -276,7 +280,7 @@ func (t *term) follow(e *ledger.Event, victims []*ledger.Reservation) {
 				t.grew(p.Provider)
 			}
 		}
-		if e.Change != nil && r.Waiting != nil {
+		if edited && r.Waiting != nil {
 			t.allGrew() // what it waits for now may be there
 		}
 	}

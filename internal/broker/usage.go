@@ -26,13 +26,13 @@ func (e *tooLarge) Error() string {
 // recordOffer writes an offer down, in parts where one record does not hold it: the offer
 // without what its placements use, then what has changed in that.
 func (t *term) recordOffer(offer *ledger.Offer) error {
-	err := t.record(ledger.Event{Offer: offer})
+	err := t.record(ledger.Event{Change: offer})
 	if _, large := errors.AsType[*tooLarge](err); !large {
 		return err
 	}
 	apart := *offer
 	apart.Used, apart.UsedApart = nil, true
-	err = t.record(ledger.Event{Offer: &apart})
+	err = t.record(ledger.Event{Change: &apart})
 	if large, ok := errors.AsType[*tooLarge](err); ok {
 		return fault.New(fault.TooLarge, "advertisement of %q takes %d bytes of the journal beside what its placements use, and %d fit: show fewer shapes of nodes, or fewer labels and claims",
 			offer.ClusterID, large.size, journal.MaxRecordBytes)
@@ -41,7 +41,7 @@ func (t *term) recordOffer(offer *ledger.Offer) error {
 		return err
 	}
 	for _, part := range usageParts(offer.ClusterID, t.state.Cluster(offer.ClusterID).Used, offer.Used) {
-		if err := t.record(ledger.Event{Usage: &part}); err != nil {
+		if err := t.record(ledger.Event{Change: &part}); err != nil {
 			return err
 		}
 	}

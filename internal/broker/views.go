@@ -40,6 +40,10 @@ type ClusterView struct {
 	Standing *decision.Standing
 	Excess   *decision.Excess
 	OnTrial  bool
+	// Failures are those of the cluster as a provider that its requesters still count.
+	Failures map[string]int32
+	// Lifted is the mark with which an operator lifted its pauses last.
+	Lifted string
 	// OverBudget says where the cluster has used up its budget of the broker, a sentence each.
 	OverBudget []string
 	// Heard is when the cluster's word was last received.
@@ -62,6 +66,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Doubts: t.doubtsOf(c), Record: c.Record, OverBudget: t.overBudget(id),
 			Unreachable: t.presenceOf(id).shutTo(),
 			Standing:    t.presenceOf(id).standing, Excess: t.presenceOf(id).excess,
+			Failures: c.Providing.Failures(t.now()), Lifted: c.Lifted,
 		}
 		if s := c.Providing.Suspended(t.now()); s != nil {
 			view.OnTrial = s.Trial != ""

@@ -23,9 +23,12 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // nobody is asked where a cluster has no agent.
@@ -46,7 +49,7 @@ func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
 	check(t, err)
 	check(t, manifest.Install(t.Context(), rome, kinds))
 
-	outbox := liqo.NewOutbox(clock.RealClock{})
+	outbox := outbox.NewOutbox(clock.RealClock{})
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
 	go func() { _ = outbox.Start(ctx); close(stopped) }()
@@ -68,7 +71,7 @@ func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
 		},
 	}
 	check(t, rome.Create(t.Context(), inst))
-	consume(t, rome, peering, inst, func(s liqo.ConsumerState) bool { return s.NodeReady.True })
+	consume(t, rome, peering, inst, func(s plan.ConsumerState) bool { return s.NodeReady.True })
 	node := &corev1.Node{}
 	check(t, rome.Get(t.Context(), client.ObjectKey{Name: "res-a-1"}, node))
 	if got := node.Status.Allocatable.Cpu().String(); got != "1" {
@@ -77,7 +80,7 @@ func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
 
 	inst.Spec.Release = true
 	check(t, rome.Update(t.Context(), inst))
-	consume(t, rome, peering, inst, func(s liqo.ConsumerState) bool { return s.Done })
+	consume(t, rome, peering, inst, func(s plan.ConsumerState) bool { return s.Done })
 	departed, err := peering.DepartConsumer(t.Context(), inst)
 	if !departed || err != nil {
 		t.Errorf("departed: %v, %v", departed, err)
@@ -100,9 +103,9 @@ func TestAClusterWithoutAgentIsPeeredWithAndLeft(t *testing.T) {
 }
 
 // consume does what the agent's controller does, until done.
-func consume(t *testing.T, c client.Client, peering *liqo.Peering, inst *agentv1alpha1.ReservationInstruction, done func(liqo.ConsumerState) bool) {
+func consume(t *testing.T, c client.Client, peering *liqo.Peering, inst *agentv1alpha1.ReservationInstruction, done func(plan.ConsumerState) bool) {
 	t.Helper()
-	var state liqo.ConsumerState
+	var state plan.ConsumerState
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 90*time.Second, true, func(ctx context.Context) (_ bool, err error) {
 		if err = c.Get(ctx, client.ObjectKeyFromObject(inst), inst); err == nil {
 			state, err = peering.Consume(ctx, inst)
@@ -139,7 +142,7 @@ func limitedTo(t *testing.T, cluster *playground.Cluster, admin client.Client) c
 func connect(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, agentv1alpha1.AddToScheme, liqo.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, agentv1alpha1.AddToScheme, object.AddToScheme} {
 		check(t, add(scheme))
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})

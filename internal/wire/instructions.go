@@ -16,12 +16,6 @@ import (
 // what a time.Duration can hold.
 const maxRemaining = 100 * 365 * 24 * time.Hour
 
-// PlacementName names everything that is made for one placement: instructions,
-// slice and virtual node.
-func PlacementName(reservation string, placement int32) string {
-	return fmt.Sprintf("%s-%d", reservation, placement)
-}
-
 // ExpiresAt turns the time that remained when a message was received into a
 // time by the local clock, in whole seconds; nil stays nil.
 func ExpiresAt(remainingSeconds *float64, received time.Time) *metav1.Time {
@@ -123,7 +117,7 @@ func ToProviderInstruction(in *v1.Instruction, received time.Time) (agentv1alpha
 func instructionResources(in *v1.Instruction) (corev1.ResourceList, error) {
 	amounts, err := ToAmounts(in.Resources)
 	if err != nil {
-		return nil, fmt.Errorf("instruction %q: %w", PlacementName(in.Reservation, in.Placement), err)
+		return nil, fmt.Errorf("instruction \"%s-%d\": %w", in.Reservation, in.Placement, err)
 	}
 	return amounts.ToResourceList(), nil
 }

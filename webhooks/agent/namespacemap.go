@@ -10,7 +10,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // NamespaceMapPath is the path of the webhook for replicated NamespaceMaps.
@@ -26,14 +27,14 @@ func SetupNamespaceMaps(mgr ctrl.Manager) {
 // NamespaceMap, if a peer's control plane writes the object. Objects of other writers stay
 // unchanged.
 func mendNamespaceMap(_ context.Context, req admission.Request) admission.Response {
-	if !slices.Contains(req.UserInfo.Groups, liqo.ControlPlaneGroup) {
+	if !slices.Contains(req.UserInfo.Groups, object.ControlPlaneGroup) {
 		return admission.Allowed("")
 	}
 	obj := &unstructured.Unstructured{}
 	if err := obj.UnmarshalJSON(req.Object.Raw); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	if !liqo.Disown(obj) {
+	if !guard.Disown(obj) {
 		return admission.Allowed("")
 	}
 	mended, err := json.Marshal(obj)

@@ -21,7 +21,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
 // Paths of the webhooks for pods that Liqo creates in offloaded namespaces.
@@ -206,5 +206,5 @@ func (j *podJudge) consumerOf(ctx context.Context, namespace string) (string, er
 	if err != nil {
 		return "", fmt.Errorf("reading namespace %q: %w", namespace, err)
 	}
-	return liqo.OffloadedFor(ns), nil
+	return guard.OffloadedFor(ns), nil
 }

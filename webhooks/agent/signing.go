@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // Paths of the webhooks that decide which certificates peers get.
@@ -22,13 +24,13 @@ const (
 	SlicePath      = "/validate-authentication-liqo-io-v1beta1-resourceslice"
 	SigningPath    = "/validate-certificates-k8s-io-v1-certificatesigningrequest"
 	LifetimePath   = "/mutate-certificates-k8s-io-v1-certificatesigningrequest"
-	csrLabel       = liqo.RemoteTenantCSRLabel
+	csrLabel       = object.RemoteTenantCSRLabel
 	reasonNotReady = "the certificate request could not be checked, try again"
 )
 
 // signing decides which certificates this cluster signs for peers.
 type signing struct {
-	slice    func(ctx context.Context, consumer string, slice *liqo.ResourceSlice) error
+	slice    func(ctx context.Context, consumer string, slice *object.ResourceSlice) error
 	request  func(ctx context.Context, csr []byte) error
 	lifetime time.Duration
 }
@@ -47,10 +49,10 @@ func SetupSigning(mgr ctrl.Manager, peering *liqo.Peering, lifetime time.Duratio
 // checkSlice refuses a ResourceSlice of a peer whose certificate request is not for the slice's
 // own identity. It admits updates that do not change the request.
 func (s *signing) checkSlice(ctx context.Context, req admission.Request) admission.Response {
-	if !slices.Contains(req.UserInfo.Groups, liqo.ControlPlaneGroup) {
+	if !slices.Contains(req.UserInfo.Groups, object.ControlPlaneGroup) {
 		return admission.Allowed("")
 	}
-	var slice, before liqo.ResourceSlice
+	var slice, before object.ResourceSlice
 	if err := json.Unmarshal(req.Object.Raw, &slice); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
@@ -104,7 +106,7 @@ func toResponse(err error) admission.Response {
 	if err == nil {
 		return admission.Allowed("")
 	}
-	refusal := (*liqo.Refusal)(nil)
+	refusal := (*guard.Refusal)(nil)
 	if !errors.As(err, &refusal) {
 		ctrl.Log.WithName("signing").Error(err, reasonNotReady)
 		return admission.Errored(http.StatusInternalServerError, errors.New(reasonNotReady))

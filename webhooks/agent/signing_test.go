@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 func encode(t *testing.T, obj any) runtime.RawExtension {
@@ -28,18 +29,18 @@ func encode(t *testing.T, obj any) runtime.RawExtension {
 }
 
 func TestSliceOfAPeerIsChecked(t *testing.T) {
-	slice := func(csr string, change ...func(*liqo.ResourceSlice)) *liqo.ResourceSlice {
-		s := &liqo.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "res-a-1"}, Spec: liqo.ResourceSliceSpec{CSR: []byte(csr)}}
+	slice := func(csr string, change ...func(*object.ResourceSlice)) *object.ResourceSlice {
+		s := &object.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "res-a-1"}, Spec: object.ResourceSliceSpec{CSR: []byte(csr)}}
 		for _, c := range change {
 			c(s)
 		}
 		return s
 	}
-	deleting := func(s *liqo.ResourceSlice) { s.DeletionTimestamp = new(metav1.Now()) }
+	deleting := func(s *object.ResourceSlice) { s.DeletionTimestamp = new(metav1.Now()) }
 	tests := map[string]struct {
 		groups  []string
-		before  *liqo.ResourceSlice
-		object  *liqo.ResourceSlice
+		before  *object.ResourceSlice
+		object  *object.ResourceSlice
 		verdict error
 		// code is the HTTP status of the refusal; 0 means admitted. asked is true if the
 		// webhook needed a verdict.
@@ -47,17 +48,17 @@ func TestSliceOfAPeerIsChecked(t *testing.T) {
 		asked bool
 	}{
 		"a valid request is admitted": {object: slice("good"), asked: true},
-		"an invalid request is refused with reason Invalid, so that Liqo retries": {object: slice("bad"), verdict: &liqo.Refusal{}, code: 422, asked: true},
+		"an invalid request is refused with reason Invalid, so that Liqo retries": {object: slice("bad"), verdict: &guard.Refusal{}, code: 422, asked: true},
 		"a request that cannot be checked is refused for now":                     {object: slice("good"), verdict: errors.New("no API server"), code: 500, asked: true},
-		"an update of other fields is admitted":                                   {before: slice("bad"), object: slice("bad"), verdict: &liqo.Refusal{}},
-		"an update of the request is checked":                                     {before: slice("good"), object: slice("bad"), verdict: &liqo.Refusal{}, code: 422, asked: true},
-		"a slice being deleted is admitted":                                       {before: slice("good"), object: slice("bad", deleting), verdict: &liqo.Refusal{}},
-		"this cluster's own writes are not checked":                               {groups: []string{"system:authenticated"}, object: slice("bad"), verdict: &liqo.Refusal{}},
+		"an update of other fields is admitted":                                   {before: slice("bad"), object: slice("bad"), verdict: &guard.Refusal{}},
+		"an update of the request is checked":                                     {before: slice("good"), object: slice("bad"), verdict: &guard.Refusal{}, code: 422, asked: true},
+		"a slice being deleted is admitted":                                       {before: slice("good"), object: slice("bad", deleting), verdict: &guard.Refusal{}},
+		"this cluster's own writes are not checked":                               {groups: []string{"system:authenticated"}, object: slice("bad"), verdict: &guard.Refusal{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			asked := false
-			s := &signing{slice: func(_ context.Context, consumer string, got *liqo.ResourceSlice) error {
+			s := &signing{slice: func(_ context.Context, consumer string, got *object.ResourceSlice) error {
 				asked = true
 				if consumer != "rome" || got.Name != "res-a-1" {
 					t.Errorf("asked about slice %q of %q", got.Name, consumer)
@@ -96,9 +97,9 @@ func TestRequestsOfLiqoAreChecked(t *testing.T) {
 		code    int32
 	}{
 		"a valid request is admitted":                {label: "true"},
-		"an invalid request is refused":              {label: "true", verdict: &liqo.Refusal{}, code: 422},
-		"the label counts with any value":            {label: "false", verdict: &liqo.Refusal{}, code: 422},
-		"a request without Liqo's label is admitted": {verdict: &liqo.Refusal{}},
+		"an invalid request is refused":              {label: "true", verdict: &guard.Refusal{}, code: 422},
+		"the label counts with any value":            {label: "false", verdict: &guard.Refusal{}, code: 422},
+		"a request without Liqo's label is admitted": {verdict: &guard.Refusal{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/broker/brokerconfig"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
@@ -27,7 +27,7 @@ func CheckBrokerConfig(c *brokerv1alpha1.BrokerConfig, clusters []brokerv1alpha1
 		return v
 	}
 	// Everything else that the broker would ignore.
-	if _, err := brokerconfig.ConfigOf(&c.Spec); err != nil {
+	if _, err := specs.ReadConfig(&c.Spec); err != nil {
 		v.Refuse(field.Invalid(spec, "", err.Error()))
 	}
 	return v

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/broker/clusteradvertisement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
@@ -30,7 +30,7 @@ func CheckClusterAdvertisement(a *brokerv1alpha1.ClusterAdvertisement, config *b
 		return v
 	}
 	// Everything else that the broker would refuse.
-	if err := clusteradvertisement.CheckOffer(a); err != nil {
+	if err := specs.CheckOffer(a); err != nil {
 		v.Refuse(field.Invalid(spec, "", err.Error()))
 	}
 	return v

@@ -58,6 +58,14 @@ const (
 	ReasonExceededGrant = "ExceededGrant"
 )
 
+// LiftPausesAnnotation of a ClusterAdvertisement lifts the cluster's pauses, as a provider that
+// failed and as a requester that exceeded its grants, whenever its value changes. An operator
+// sets it to any text, such as a date or a ticket. The broker compares the first 64 bytes.
+const LiftPausesAnnotation = "broker.fluidos.eu/lift-pauses"
+
+// ReasonPausesLifted is the reason of the event that reports lifted pauses.
+const ReasonPausesLifted = "PausesLifted"
+
 // ReasonAwaitingHoldings means that the cluster gets nothing new after the broker was restored
 // from an older state, because the cluster's agent has not announced its holdings yet.
 const ReasonAwaitingHoldings = "AwaitingHoldings"

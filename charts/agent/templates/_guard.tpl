@@ -92,3 +92,16 @@ API server evaluates a variable when a rule uses it.
 {{- define "liqo-resource-broker-agent.objectLimits" -}}
 {{- if and (include "liqo-resource-broker-agent.guardsPeers" .) (or .Values.guard.limits.offloaded .Values.guard.limits.tenant) }}true{{ end -}}
 {{- end -}}
+
+{{/* The limits of kinds of Liqo, with which the agent waits until Kubernetes counts these kinds. */}}
+{{- define "liqo-resource-broker-agent.probedKinds" -}}
+{{- $kinds := dict -}}
+{{- if include "liqo-resource-broker-agent.objectLimits" . -}}
+{{- range $limits := list .Values.guard.limits.offloaded .Values.guard.limits.tenant -}}
+{{- range $name, $limit := $limits -}}
+{{- if and (hasPrefix "count/" $name) (hasSuffix ".liqo.io" $name) }}{{ $_ := set $kinds $name true }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- keys $kinds | sortAlpha | join " " -}}
+{{- end -}}

@@ -176,6 +176,9 @@ resources:
 {{- range $name, $limit := .Values.guard.limits.tenant }}
 - --tenant-object-limits={{ $name }}={{ $limit }}
 {{- end }}
+{{- if include "liqo-resource-broker-agent.probedKinds" . }}
+- --object-limits-probe={{ include "liqo-resource-broker-agent.fullname" . }}-objects
+{{- end }}
 {{- end }}
 {{- if include "liqo-resource-broker-agent.placeholders" . }}
 - --hold=Placeholder

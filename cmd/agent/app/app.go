@@ -38,6 +38,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/identity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/reach"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
@@ -47,6 +48,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // Command returns the agent's root command.
@@ -95,7 +99,7 @@ type agent struct {
 	transport *httptransport.Transport
 	terms     *terms
 	watcher   *capacity.Watcher
-	outbox    *liqo.Outbox
+	outbox    *outbox.Outbox
 	requests  *resourcerequest.Reconciler
 	peering   *liqo.Peering
 	// offloaded is nil without peering.
@@ -148,7 +152,7 @@ func run(ctx context.Context, o *options) error {
 
 // newScheme registers the types that the agent reads and writes.
 func newScheme() (*runtime.Scheme, error) {
-	return home.Kinds(agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, liqo.AddToScheme)
+	return home.Kinds(agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, object.AddToScheme)
 }
 
 func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
@@ -174,7 +178,7 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Node{}: {Label: liqo.VirtualNodes()}, &rbacv1.RoleBinding{}: {Label: liqo.BindingsOfLiqo()},
+				&corev1.Node{}: {Label: liqo.VirtualNodes()}, &rbacv1.RoleBinding{}: {Label: guard.BindingsOfLiqo()},
 			},
 		},
 		Metrics:                       metricsOptions,
@@ -256,7 +260,7 @@ func (a *agent) addCapacity(config *rest.Config) error {
 }
 
 func (a *agent) addPeering(*rest.Config) error {
-	a.outbox = liqo.NewOutbox(clock.RealClock{})
+	a.outbox = outbox.NewOutbox(clock.RealClock{})
 	if err := a.mgr.Add(a.outbox); err != nil {
 		return err
 	}
@@ -306,7 +310,7 @@ func (a *agent) resolveNetworking(ctx context.Context, config *rest.Config) erro
 	if err != nil {
 		return err
 	}
-	seen, err := liqo.ObserveInstallation(ctx, server.RESTClient(), a.mgr.GetAPIReader(), a.liqoNamespace)
+	seen, err := installation.ObserveInstallation(ctx, server.RESTClient(), a.mgr.GetAPIReader(), a.liqoNamespace)
 	a.connects = seen.Networking
 	return err
 }
@@ -375,7 +379,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 func (a *agent) liqoCondition(config *rest.Config) (func(context.Context) metav1.Condition, error) {
 	if a.withoutLiqo {
 		// Installing Liqo takes effect at the agent's next start.
-		return func(context.Context) metav1.Condition { return liqo.Installation{}.Judge().Condition() }, nil
+		return func(context.Context) metav1.Condition { return installation.Installation{}.Judge().Condition() }, nil
 	}
 	if a.peeringMode == peeringNone {
 		return nil, nil
@@ -384,7 +388,7 @@ func (a *agent) liqoCondition(config *rest.Config) (func(context.Context) metav1
 	if err != nil {
 		return nil, err
 	}
-	return liqo.NewPreflight(server.RESTClient(), a.mgr.GetAPIReader(), a.liqoNamespace, clock.RealClock{}).Condition, nil
+	return installation.NewPreflight(server.RESTClient(), a.mgr.GetAPIReader(), a.liqoNamespace, clock.RealClock{}).Condition, nil
 }
 
 func (a *agent) addInbox(*rest.Config) error {

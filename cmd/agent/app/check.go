@@ -29,7 +29,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
 const (
@@ -206,7 +206,7 @@ func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.Discov
 	if o.peeringMode == peeringNone {
 		return checkup.Skip("--peering-mode=none: the agent does not peer")
 	}
-	seen, err := liqo.ObserveInstallation(ctx, published.RESTClient(), c, o.liqoNamespace)
+	seen, err := installation.ObserveInstallation(ctx, published.RESTClient(), c, o.liqoNamespace)
 	if err != nil {
 		return checkup.Fail("", "%v", err)
 	}
@@ -228,7 +228,7 @@ func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.Discov
 
 // liqoFinding reports the verdict about Liqo. Missing limits and untested versions only warn,
 // because they work. Missing rights to read Liqo's state are no failure.
-func liqoFinding(id string, verdict liqo.Verdict) checkup.Finding {
+func liqoFinding(id string, verdict installation.Verdict) checkup.Finding {
 	switch verdict.Reason {
 	case agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden:
 		return checkup.Found("cluster ID %q; %s", id, verdict.Message)

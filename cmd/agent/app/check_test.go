@@ -7,24 +7,24 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
 func TestFindingsAboutLiqo(t *testing.T) {
 	for name, tc := range map[string]struct {
-		seen liqo.Installation
+		seen installation.Installation
 		want checkup.Finding
 	}{
 		"as it should be": {
-			liqo.Installation{Served: true, Version: "v1.2.0", Quota: true, Limits: "Hard"},
+			installation.Installation{Served: true, Version: "v1.2.0", Quota: true, Limits: "Hard"},
 			checkup.Finding{Level: checkup.OK, Message: `cluster ID "rome"; Liqo v1.2.0 enforces limits`},
 		},
 		"what cannot be read is no fault": {
-			liqo.Installation{Served: true, Hidden: "forbidden"},
+			installation.Installation{Served: true, Hidden: "forbidden"},
 			checkup.Finding{Level: checkup.OK, Message: `cluster ID "rome"; which version Liqo is and whether it enforces limits cannot be read: forbidden`},
 		},
 		"without limits": {
-			liqo.Installation{Served: true, Version: "v1.2.0", Quota: true, Limits: "None"},
+			installation.Installation{Served: true, Version: "v1.2.0", Quota: true, Limits: "None"},
 			checkup.Finding{
 				Level:   checkup.Warning,
 				Message: `cluster ID "rome"; Liqo v1.2.0 enforces limits "None": pods of other clusters may use more than they reserved`,
@@ -32,7 +32,7 @@ func TestFindingsAboutLiqo(t *testing.T) {
 			},
 		},
 		"an untested version": {
-			liqo.Installation{Served: true, Version: "v1.3.0", Quota: true, Limits: "Hard"},
+			installation.Installation{Served: true, Version: "v1.3.0", Quota: true, Limits: "Hard"},
 			checkup.Finding{
 				Level:   checkup.Warning,
 				Message: `cluster ID "rome"; Liqo v1.3.0 enforces limits; this agent is tested with Liqo 1.2`,
@@ -40,7 +40,7 @@ func TestFindingsAboutLiqo(t *testing.T) {
 			},
 		},
 		"a version that is not supported": {
-			liqo.Installation{Served: true, Version: "v1.0.1", Quota: true, Limits: "Hard"},
+			installation.Installation{Served: true, Version: "v1.0.1", Quota: true, Limits: "Hard"},
 			checkup.Finding{Level: checkup.Failed, Message: `cluster ID "rome"; Liqo v1.0.1 is not supported`, Advice: "install Liqo 1.2"},
 		},
 	} {

@@ -17,7 +17,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	enforcementcontroller "github.com/mehdiazizian/liqo-resource-broker/controllers/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	agentwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/agent"
 )
 
@@ -38,7 +38,7 @@ func (a *agent) addOffloaded(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	shadowed, err := labels.Parse(liqo.ShadowPodPods)
+	shadowed, err := labels.Parse(guard.ShadowPodPods)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // placeholders returns how to manage placeholder pods. With --hold=Ledger the agent only
@@ -25,7 +25,7 @@ func (a *agent) placeholders() *providerinstruction.Placeholders {
 func (a *agent) placeholderNodes() *corev1.NodeSelector {
 	nodes, known := a.lentNodes()
 	if !known {
-		return liqo.OwnNodes()
+		return object.OwnNodes()
 	}
 	return nodes.NodeSelector()
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
 // Source of Liqo's cluster ID.
@@ -30,7 +30,7 @@ func (a *agent) resolveSettings(ctx context.Context, config *rest.Config) error 
 	if err != nil {
 		return err
 	}
-	installed, err := liqo.Served(ctx, clientset.Discovery().RESTClient())
+	installed, err := installation.Served(ctx, clientset.Discovery().RESTClient())
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (a *agent) resolveSettings(ctx context.Context, config *rest.Config) error 
 	}
 	liqoAddress := ""
 	if installed {
-		if liqoAddress, err = liqo.APIServerAddress(ctx, clientset, a.liqoNamespace); err != nil {
+		if liqoAddress, err = installation.APIServerAddress(ctx, clientset, a.liqoNamespace); err != nil {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ func inClusterAddress() string {
 func (a *agent) resolveMode(installed bool) error {
 	switch {
 	case (a.peeringMode == peeringBrokered || a.peeringMode == peeringKubeconfig) && !installed:
-		return fmt.Errorf("--peering-mode=%s: Liqo is not installed in this cluster (no API %s); install it or use --peering-mode=none", a.peeringMode, liqo.API())
+		return fmt.Errorf("--peering-mode=%s: Liqo is not installed in this cluster (no API %s); install it or use --peering-mode=none", a.peeringMode, installation.API())
 	case a.peeringMode == "" && installed:
 		a.peeringMode = peeringBrokered
 	case a.peeringMode == "":

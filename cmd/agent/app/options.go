@@ -11,13 +11,14 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/metrics"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -90,15 +91,17 @@ type options struct {
 	expiryNotice             time.Duration
 	drainTimeout             time.Duration
 
-	offloadedLimits  map[string]string
-	tenantLimits     map[string]string
-	objectLimits     liqo.ObjectLimits
-	peerLifetime     time.Duration
-	guardElsewhere   bool
-	bindSlices       bool
-	hold             string
-	placeholderImage string
-	placeholderClass string
+	offloadedLimits map[string]string
+	tenantLimits    map[string]string
+	objectLimits    guard.ObjectLimits
+	// objectLimitsProbe names a ResourceQuota in the agent's namespace.
+	objectLimitsProbe string
+	peerLifetime      time.Duration
+	guardElsewhere    bool
+	bindSlices        bool
+	hold              string
+	placeholderImage  string
+	placeholderClass  string
 
 	healthAddress string
 	metrics       metrics.Listener
@@ -174,6 +177,7 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.guardElsewhere, "guard-elsewhere", o.guardElsewhere, "sign only identities with a reservation, also in tenant namespaces that the agent did not create; requires webhooks")
 	fs.StringToStringVar(&o.offloadedLimits, "offloaded-object-limits", o.offloadedLimits, "limits of the agent's ResourceQuota in every namespace that a consumer has offloaded here, for example count/configmaps=100,requests.storage=100Gi")
 	fs.StringToStringVar(&o.tenantLimits, "tenant-object-limits", o.tenantLimits, "limits of the agent's ResourceQuota in every tenant namespace that the agent created, for example count/resourceslices.authentication.liqo.io=256")
+	fs.StringVar(&o.objectLimitsProbe, "object-limits-probe", o.objectLimitsProbe, "ResourceQuota in the agent's namespace; limits of kinds that it names hold once they are in its status.used, since Kubernetes refuses objects of a kind that it does not count yet")
 	fs.BoolVar(&o.bindSlices, "bind-slices", o.bindSlices, "limit Liqo's RoleBindings in namespaces that consumers have offloaded here to the identities of their live slices")
 	fs.StringVar(&o.hold, "hold", o.hold, "how to keep reserved capacity that is not in use: Ledger (count it as taken) or Placeholder (also run placeholder pods in POD_NAMESPACE, which this cluster's own pods cannot preempt)")
 	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of the placeholder pods; it must do nothing")
@@ -260,6 +264,13 @@ func (o *options) completeLimits() error {
 		}
 		*read.into = limits
 	}
+	if o.objectLimitsProbe == "" {
+		return nil
+	}
+	if o.podNamespace == "" {
+		return errors.New("--object-limits-probe: POD_NAMESPACE is not set in the environment: set it to the namespace of the agent's pods")
+	}
+	o.objectLimits.Probe = types.NamespacedName{Namespace: o.podNamespace, Name: o.objectLimitsProbe}
 	return nil
 }
 

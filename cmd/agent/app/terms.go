@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
 // maxNodeLabels is the maximum of published node labels, as in the CRD of the Advertisement.
@@ -96,7 +96,7 @@ func (t *terms) Terms() advertisement.Offered {
 	out := advertisement.Offered{
 		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(t.claims), Terms: t.offer(),
 	}
-	if at := t.place(); at != (liqo.Place{}) {
+	if at := t.place(); at != (guard.Place{}) {
 		out.Topology = &brokerv1alpha1.Topology{Region: at.Region, Zone: at.Zone}
 	}
 	if t.given("cluster-labels") {
@@ -121,9 +121,9 @@ func (t *terms) offer() offering.Terms {
 }
 
 // place returns the region and zone of the cluster.
-func (t *terms) place() liqo.Place {
+func (t *terms) place() guard.Place {
 	c := t.configured()
-	at := liqo.Place{Region: c.Region, Zone: c.Zone}
+	at := guard.Place{Region: c.Region, Zone: c.Zone}
 	if t.given("region") {
 		at.Region = t.region
 	}

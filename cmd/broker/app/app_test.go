@@ -244,7 +244,7 @@ func TestABrokerWithoutAgents(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.awaitAvailable("local-cluster-adv", "8950m", "")
-		b.awaitEvent(brokerv1alpha1.ReasonFiguresIgnored, "what intruder wrote was replaced (available cpu 999 instead of 8950m)")
+		b.awaitEvent(brokerv1alpha1.ReasonFiguresIgnored, "the figures written by intruder were replaced (available cpu 999 instead of 8950m)")
 	})
 
 	t.Run("a status has room for long reasons", func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -45,7 +46,7 @@ type hold struct {
 	recalled *agentv1alpha1.RecalledPlacement
 }
 
-func (h hold) name() string { return wire.PlacementName(h.reservation, h.placement) }
+func (h hold) name() string { return placement.Name(h.reservation, h.placement) }
 
 // offer is everything that this cluster has to say at one moment.
 type offer struct {

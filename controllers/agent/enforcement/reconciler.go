@@ -24,7 +24,7 @@ import (
 const cordonFor = time.Minute
 
 // Reconcile looks at one placement. What has ended is given back as a whole, see
-// liqo.PlanProvider.
+// plan.PlanProvider.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	inst := &agentv1alpha1.ProviderInstruction{}
 	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {

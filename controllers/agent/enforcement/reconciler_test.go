@@ -29,7 +29,9 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 const (
@@ -61,7 +63,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{agentv1alpha1.AddToScheme, corev1.AddToScheme, liqo.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{agentv1alpha1.AddToScheme, corev1.AddToScheme, object.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +79,7 @@ func newSite(t *testing.T) *site {
 	peering, err := liqo.New(liqo.Options{
 		ClusterID: "paris", InstructionNamespace: "default", Client: c, Reader: c, Messenger: nobody{},
 		Sign: func(b []byte) ([]byte, error) { return b, nil }, Verify: func([]byte) (string, []byte, error) { return "", nil, nil },
-		Outbox: liqo.NewOutbox(clock.RealClock{}), Clock: s.clock, Log: logr.Discard(),
+		Outbox: outbox.NewOutbox(clock.RealClock{}), Clock: s.clock, Log: logr.Discard(),
 	})
 	s.check(err)
 	s.Reconciler = newReconciler(c, Options{Namespace: "default", Book: enforcement.NewBook(), Peering: peering, Recorder: s.events, Clock: s.clock})
@@ -149,7 +151,7 @@ func (s *site) shadow(name string, second int, amount string) {
 	s.Helper()
 	obj := s.object(shadowPodKind, landing, name)
 	obj.SetUID(types.UID("shadow-" + name))
-	obj.SetLabels(map[string]string{liqo.OffloadedPodLabel: placement})
+	obj.SetLabels(map[string]string{object.OffloadedPodLabel: placement})
 	obj.SetCreationTimestamp(metav1.NewTime(noon.Add(time.Duration(second) * time.Second)))
 	obj.Object["spec"] = map[string]any{"pod": map[string]any{"containers": []any{map[string]any{
 		"name": "a", "resources": map[string]any{"requests": map[string]any{"cpu": amount}},

@@ -12,8 +12,9 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // decideChange asks for admission of other amounts than those that are kept, once, and
@@ -59,13 +60,13 @@ func grows(kept, wanted corev1.ResourceList) bool {
 // grant and every count goes by.
 func describeChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
 	inst.Status.Change = inst.Spec.Change
-	aspect := liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "what is wanted now is kept"}
+	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "what is wanted now is kept"}
 	if a.Admitted {
 		noteReduction(inst, now)
 		inst.Status.Granted = inst.Spec.Resources.DeepCopy()
 	} else {
 		inst.Status.Granted = inst.Kept().DeepCopy()
-		aspect = liqo.Aspect{Reason: orRefused(a.Reason), Message: fmt.Sprintf("%s; what was kept before is kept", a.Message)}
+		aspect = placement.Aspect{Reason: orRefused(a.Reason), Message: fmt.Sprintf("%s; what was kept before is kept", a.Message)}
 	}
 	set(inst, agentv1alpha1.ConditionChanged, aspect, now)
 }
@@ -88,15 +89,15 @@ func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
 }
 
 // sayChange answers the broker: yes as soon as nothing more than what is kept is given.
-func (r *Reconciler) sayChange(inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState) {
+func (r *Reconciler) sayChange(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionChanged)
 	switch {
 	case c == nil || inst.Status.Change != inst.Spec.Change:
 		return // not decided yet
 	case c.Status == metav1.ConditionFalse:
-		r.answer(inst, v1.StatusReportStateRefused, liqo.Aspect{Reason: c.Reason, Message: c.Message})
+		r.answer(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: c.Reason, Message: c.Message})
 	case !state.Exceeds:
-		r.answer(inst, v1.StatusReportStateAcknowledged, liqo.Aspect{Reason: agentv1alpha1.ReasonChanged})
+		r.answer(inst, v1.StatusReportStateAcknowledged, placement.Aspect{Reason: agentv1alpha1.ReasonChanged})
 		failpoint.Hit(failpoint.ProviderChangeAgreed)
 	}
 }

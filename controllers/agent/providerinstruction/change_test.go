@@ -11,7 +11,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 func cpus(amount string) corev1.ResourceList {
@@ -87,11 +87,11 @@ func TestLessIsAgreedToWhenNoMoreIsGiven(t *testing.T) {
 	inst.Spec.Resources, inst.Spec.Change = cpus("1"), 2
 	describeChange(inst, Admission{Admitted: true}, r.now())
 	r.reports.Forget("res-a", 1)
-	r.sayChange(inst, liqo.ProviderState{Exceeds: true})
+	r.sayChange(inst, plan.ProviderState{Exceeds: true})
 	if r.reports.Heard("res-a", 1, v1.StatusReportStateAcknowledged) || len(b.told) > 0 {
 		t.Error("the broker was told while the consumer has more")
 	}
-	r.sayChange(inst, liqo.ProviderState{})
+	r.sayChange(inst, plan.ProviderState{})
 	if got := b.heard(t, r); got.State != v1.StatusReportStateAcknowledged || got.Change != 2 {
 		t.Errorf("told %+v", got)
 	}

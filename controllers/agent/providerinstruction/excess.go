@@ -9,9 +9,9 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
 // describeExcess adds to the status whether the pods of the placement use more than was
@@ -24,10 +24,10 @@ func (r *Reconciler) describeExcess(inst *agentv1alpha1.ProviderInstruction) {
 	set(inst, agentv1alpha1.ConditionWithinGrant, excessAspect(inst), r.now())
 }
 
-func excessAspect(inst *agentv1alpha1.ProviderInstruction) liqo.Aspect {
+func excessAspect(inst *agentv1alpha1.ProviderInstruction) placement.Aspect {
 	excess, consumer := inst.Status.Excess, inst.Spec.RequesterClusterID
 	if len(excess.Resources) > 0 {
-		return liqo.Aspect{Reason: agentv1alpha1.ReasonExceedsGrant, Message: fmt.Sprintf(
+		return placement.Aspect{Reason: agentv1alpha1.ReasonExceedsGrant, Message: fmt.Sprintf(
 			"pods of %q exceed what was granted by %s: new pods are kept out and the newest are evicted until the others fit, %d so far; if it continues, stop lending to %q (LendingPolicy)",
 			consumer, amountsInWords(excess.Resources), excess.EvictedPods, consumer)}
 	}
@@ -36,7 +36,7 @@ func excessAspect(inst *agentv1alpha1.ProviderInstruction) liqo.Aspect {
 	if excess.Cordoned {
 		message += "; new pods are kept out for a minute"
 	}
-	return liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonWithinGrant, Message: message}
+	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonWithinGrant, Message: message}
 }
 
 func amountsInWords(list corev1.ResourceList) string {

@@ -10,8 +10,8 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placeholder"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
 // holds is how far placeholders keep what they are to keep, by placement. The status of
@@ -19,11 +19,11 @@ import (
 type holds struct {
 	// mu guards the following.
 	mu    sync.Mutex
-	known map[string]liqo.Aspect
+	known map[string]placement.Aspect
 }
 
 // set replaces all, and returns the placements whose aspect is another one.
-func (h *holds) set(now map[string]liqo.Aspect) (changed []string) {
+func (h *holds) set(now map[string]placement.Aspect) (changed []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, aspect := range now {
@@ -35,7 +35,7 @@ func (h *holds) set(now map[string]liqo.Aspect) (changed []string) {
 	return changed
 }
 
-func (h *holds) of(name string) (liqo.Aspect, bool) {
+func (h *holds) of(name string) (placement.Aspect, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a, ok := h.known[name]
@@ -44,9 +44,9 @@ func (h *holds) of(name string) (liqo.Aspect, bool) {
 
 // holdAspect says how well a placement is held. What is pending now may only just have
 // been made: the next look tells.
-func holdAspect(h placeholder.Held) liqo.Aspect {
+func holdAspect(h placeholder.Held) placement.Aspect {
 	if h.Pending == 0 {
-		return liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonHeld, Message: fmt.Sprintf("what is not used is kept by %d placeholder pods", h.Placeholders)}
+		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHeld, Message: fmt.Sprintf("what is not used is kept by %d placeholder pods", h.Placeholders)}
 	}
 	var short []string
 	for _, name := range h.Short.Names() {
@@ -54,7 +54,7 @@ func holdAspect(h placeholder.Held) liqo.Aspect {
 			short = append(short, fmt.Sprintf("%s of %s", quantity.Format(name, h.Short[name]), name))
 		}
 	}
-	return liqo.Aspect{Reason: agentv1alpha1.ReasonHoldIncomplete, Message: fmt.Sprintf(
+	return placement.Aspect{Reason: agentv1alpha1.ReasonHoldIncomplete, Message: fmt.Sprintf(
 		"%d of %d placeholder pods have no room: %s of what is reserved is taken by other pods of this cluster, or on no single node",
 		h.Pending, h.Placeholders, strings.Join(short, " and "))}
 }

@@ -16,8 +16,8 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placeholder"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
 // Placeholders is what pods take that stand in for reserved capacity. Those of placements
@@ -60,7 +60,7 @@ func (r *placeholderKeeper) keep(ctx context.Context) error {
 		return err
 	}
 	plan := placeholder.Decide(view)
-	aspects := map[string]liqo.Aspect{}
+	aspects := map[string]placement.Aspect{}
 	for name := range view.Reserved {
 		aspects[name] = holdAspect(plan.Held[name])
 	}

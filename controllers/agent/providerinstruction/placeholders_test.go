@@ -13,7 +13,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // bench is a provider with one placement of two cores and a GPU.
@@ -39,7 +39,7 @@ func newBench(t *testing.T) *bench {
 		}
 		return free
 	}
-	opts := &Placeholders{Namespace: "broker-system", Image: "registry.example.com/pause:1", PriorityClass: "agent-placeholder", Room: room, Nodes: liqo.OwnNodes}
+	opts := &Placeholders{Namespace: "broker-system", Image: "registry.example.com/pause:1", PriorityClass: "agent-placeholder", Room: room, Nodes: object.OwnNodes}
 	return &bench{T: t, inst: inst, placeholderKeeper: &placeholderKeeper{Reconciler: r, opts: opts, pods: r.client}}
 }
 

@@ -10,11 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
-// reassertQuotas is how often quotas are looked at that nothing tells of.
-const reassertQuotas = 5 * time.Minute
+// reassertQuotas is how often the quotas are compared with the limits when no namespace
+// changes. Kinds that Kubernetes has begun to count are limited after this time.
+const reassertQuotas = time.Minute
 
 // setupObjectQuotas keeps a ResourceQuota of objects in every namespace that peers write to.
 func setupObjectQuotas(mgr manager.Manager, opts Options) error {
@@ -23,7 +24,7 @@ func setupObjectQuotas(mgr manager.Manager, opts Options) error {
 		return nil
 	}
 	return wholeController(mgr, "objectquota").
-		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(predicate.NewPredicateFuncs(liqo.BoundsObjects))).
+		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(predicate.NewPredicateFuncs(guard.BoundsObjects))).
 		Complete(whole{
 			keep:  func(ctx context.Context) error { return opts.Peering.KeepObjectQuotas(ctx, limits) },
 			again: reassertQuotas,

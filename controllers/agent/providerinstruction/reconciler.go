@@ -13,8 +13,10 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // Reconcile does the next things for one instruction and says where it is.
@@ -102,14 +104,14 @@ func refused(inst *agentv1alpha1.ProviderInstruction) bool {
 	return meta.IsStatusConditionFalse(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 }
 
-func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (liqo.ProviderState, error) {
+func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
 	if refused(inst) && !inst.Ended() {
-		return liqo.ProviderState{Phase: agentv1alpha1.InstructionRefused}, nil
+		return plan.ProviderState{Phase: agentv1alpha1.InstructionRefused}, nil
 	}
 	if r.opts.Peering != nil {
 		return r.opts.Peering.Provide(ctx, inst)
 	}
-	state := liqo.ProviderState{Phase: agentv1alpha1.InstructionPending, Granted: liqo.Aspect{
+	state := plan.ProviderState{Phase: agentv1alpha1.InstructionPending, Granted: placement.Aspect{
 		Reason: agentv1alpha1.ReasonPeeringSkipped, Message: "this agent runs with --peering-mode=none and does not peer",
 	}}
 	if inst.Ended() {
@@ -121,19 +123,19 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderI
 
 // settle tells the broker what was decided or that nothing is left, and lets go of
 // the instruction once the broker knows and the peering is done with.
-func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState) error {
+func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) error {
 	switch {
 	case state.Gone:
-		r.say(inst, v1.StatusReportStateGone, liqo.Aspect{Reason: agentv1alpha1.ReasonReleased})
+		r.say(inst, v1.StatusReportStateGone, placement.Aspect{Reason: agentv1alpha1.ReasonReleased})
 		failpoint.Hit(failpoint.ProviderGone)
 	case inst.Ended():
 	case refused(inst):
 		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
-		r.say(inst, v1.StatusReportStateRefused, liqo.Aspect{Reason: c.Reason, Message: c.Message})
+		r.say(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: c.Reason, Message: c.Message})
 	case inst.Spec.Change != 0:
 		r.sayChange(inst, state)
 	default:
-		r.say(inst, v1.StatusReportStateAcknowledged, liqo.Aspect{Reason: agentv1alpha1.ReasonAcknowledged})
+		r.say(inst, v1.StatusReportStateAcknowledged, placement.Aspect{Reason: agentv1alpha1.ReasonAcknowledged})
 		failpoint.Hit(failpoint.ProviderAcknowledged)
 	}
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
@@ -154,11 +156,11 @@ func (r *Reconciler) leave(ctx context.Context, inst *agentv1alpha1.ProviderInst
 	return true, liqo.Finish(ctx, r.client, inst)
 }
 
-func (r *Reconciler) say(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why liqo.Aspect) {
+func (r *Reconciler) say(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
 	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, r.hearing(inst.Name))
 }
 
-func (r *Reconciler) answer(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why liqo.Aspect) {
+func (r *Reconciler) answer(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
 	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.hearing(inst.Name))
 }
 

@@ -22,7 +22,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 )
 
 const waitLimit = 10 * time.Second
@@ -43,10 +43,10 @@ func newReconciler(t *testing.T, b *broker, admit Admit, objects ...client.Objec
 			t.Fatal(err)
 		}
 	}
-	outbox := liqo.NewOutbox(clock.RealClock{})
+	sender := outbox.NewOutbox(clock.RealClock{})
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
-	go func() { _ = outbox.Start(ctx); close(stopped) }()
+	go func() { _ = sender.Start(ctx); close(stopped) }()
 	t.Cleanup(func() { cancel(); <-stopped })
 	b.told = make(chan v1.StatusReport, 8)
 	return &Reconciler{
@@ -54,7 +54,7 @@ func newReconciler(t *testing.T, b *broker, admit Admit, objects ...client.Objec
 			WithStatusSubresource(&agentv1alpha1.ProviderInstruction{}, &corev1.Pod{}).Build(),
 		opts:    Options{Namespace: "default", Admit: admit, Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))},
 		heard:   make(chan event.TypedGenericEvent[string], 8),
-		reports: liqo.Reports{Outbox: outbox, Reporter: b, Role: v1.StatusReportRoleProvider, Log: logr.Discard()},
+		reports: outbox.Reports{Outbox: sender, Reporter: b, Role: v1.StatusReportRoleProvider, Log: logr.Discard()},
 	}
 }
 

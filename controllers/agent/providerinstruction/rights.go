@@ -12,7 +12,8 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // openRights writes what the consumer may do here before the broker, and so the consumer,
@@ -30,7 +31,7 @@ func (r *Reconciler) openRights(ctx context.Context, inst *agentv1alpha1.Provide
 
 // setupRights keeps what the identities of peers may do.
 func setupRights(mgr manager.Manager, opts Options) error {
-	tenant := predicate.NewPredicateFuncs(func(obj client.Object) bool { return liqo.IsTenantNamespace(obj) })
+	tenant := predicate.NewPredicateFuncs(func(obj client.Object) bool { return object.IsTenantNamespace(obj) })
 	return wholeController(mgr, "rights").
 		// One that is made anew has none, and a person may edit them.
 		Watches(&agentv1alpha1.Advertisement{}, wakesWhole[client.Object]()).
@@ -43,7 +44,7 @@ func setupBindings(mgr manager.Manager, opts Options) error {
 	if !opts.BindSlices {
 		return nil
 	}
-	remote := predicate.NewPredicateFuncs(liqo.IsRemoteBinding)
+	remote := predicate.NewPredicateFuncs(guard.IsRemoteBinding)
 	return wholeController(mgr, "bindings").
 		Watches(&rbacv1.RoleBinding{}, wakesWhole[client.Object](), builder.WithPredicates(remote)).
 		Complete(whole{keep: opts.Peering.KeepBindings})

@@ -26,7 +26,9 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
 // An error is retried after 50 ms, doubling up to 5 s: most pass by themselves, and a
@@ -66,14 +68,14 @@ type Options struct {
 	// there is a Peering.
 	OpenRights func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error
 	// Place of this cluster becomes labels of the virtual nodes; nil if it is not known.
-	Place func() liqo.Place
+	Place func() guard.Place
 	// ObjectLimits bound how many objects peers may have in each namespace.
-	ObjectLimits liqo.ObjectLimits
+	ObjectLimits guard.ObjectLimits
 	// Placeholders keeps capacity with pods; nil where nothing but the ledger can.
 	Placeholders *Placeholders
 	// Reporter tells the broker; Outbox carries that and is started by its maker.
-	Reporter liqo.StatusReporter
-	Outbox   *liqo.Outbox
+	Reporter outbox.StatusReporter
+	Outbox   *outbox.Outbox
 	// Clock stamps conditions.
 	Clock clock.PassiveClock
 }
@@ -82,7 +84,7 @@ type Options struct {
 type Reconciler struct {
 	client  client.Client
 	opts    Options
-	reports liqo.Reports
+	reports outbox.Reports
 	// heard carries the name of an instruction whose report the broker has taken, or of
 	// one that is held otherwise than before.
 	heard chan event.TypedGenericEvent[string]
@@ -105,7 +107,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		client: mgr.GetClient(), opts: opts,
 		heard: make(chan event.TypedGenericEvent[string], 64),
 	}
-	r.reports = liqo.Reports{
+	r.reports = outbox.Reports{
 		Outbox: opts.Outbox, Reporter: opts.Reporter, Role: v1.StatusReportRoleProvider,
 		Log: mgr.GetLogger().WithName("providerinstruction"),
 	}

@@ -16,6 +16,8 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // sliceReconciler grants or denies replicated slices.
@@ -26,7 +28,7 @@ type sliceReconciler struct {
 
 func setupSlices(mgr manager.Manager, opts Options) error {
 	r := &sliceReconciler{client: mgr.GetClient(), opts: opts}
-	replicated := predicate.NewPredicateFuncs(func(obj client.Object) bool { return liqo.Replicated(obj) })
+	replicated := predicate.NewPredicateFuncs(func(obj client.Object) bool { return object.Replicated(obj) })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("resourceslice").
 		For(liqo.NewSlice(), builder.WithPredicates(replicated)).
@@ -37,7 +39,7 @@ func setupSlices(mgr manager.Manager, opts Options) error {
 
 // Reconcile answers one slice.
 func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var at liqo.Place
+	var at guard.Place
 	if r.opts.Place != nil {
 		at = r.opts.Place()
 	}

@@ -10,14 +10,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 func (r *Reconciler) now() metav1.Time { return metav1.NewTime(r.opts.Clock.Now()) }
 
 // record writes the status if it changed.
-func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState) error {
+func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) error {
 	before := inst.DeepCopy()
 	describe(inst, state, r.now())
 	r.describeHold(inst)
@@ -39,11 +40,11 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ProviderIns
 func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
 	inst.Status.Enforced, inst.Status.Phase = a.Admitted, agentv1alpha1.InstructionPeering
 	inst.Status.Granted, inst.Status.Change = inst.Spec.Resources.DeepCopy(), inst.Spec.Change
-	aspect := liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonAcknowledged,
+	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonAcknowledged,
 		Message: fmt.Sprintf("capacity is kept for %q", inst.Spec.RequesterClusterID)}
 	if !a.Admitted {
 		inst.Status.Phase = agentv1alpha1.InstructionRefused
-		aspect = liqo.Aspect{Reason: orRefused(a.Reason), Message: a.Message}
+		aspect = placement.Aspect{Reason: orRefused(a.Reason), Message: a.Message}
 	}
 	set(inst, agentv1alpha1.ConditionAcknowledged, aspect, now)
 }
@@ -56,11 +57,11 @@ func orRefused(reason string) string {
 }
 
 // describe derives the status from the state.
-func describe(inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState, now metav1.Time) {
+func describe(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState, now metav1.Time) {
 	inst.Status.ObservedGeneration, inst.Status.Phase = inst.Generation, state.Phase
 	if refused(inst) && !inst.Ended() {
 		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
-		set(inst, agentv1alpha1.ConditionReady, liqo.Aspect{Reason: c.Reason, Message: c.Message}, now)
+		set(inst, agentv1alpha1.ConditionReady, placement.Aspect{Reason: c.Reason, Message: c.Message}, now)
 		inst.Status.Message = c.Message
 		return
 	}
@@ -71,12 +72,12 @@ func describe(inst *agentv1alpha1.ProviderInstruction, state liqo.ProviderState,
 		inst.Status.Enforced = false
 	}
 	set(inst, agentv1alpha1.ConditionGranted, state.Granted, now)
-	ready := liqo.Aspect{True: inst.Status.Enforced && !inst.Ended(), Reason: state.Granted.Reason, Message: state.Granted.Message}
+	ready := placement.Aspect{True: inst.Status.Enforced && !inst.Ended(), Reason: state.Granted.Reason, Message: state.Granted.Message}
 	set(inst, agentv1alpha1.ConditionReady, ready, now)
 	inst.Status.Message = state.Granted.Message
 }
 
-func set(inst *agentv1alpha1.ProviderInstruction, kind string, a liqo.Aspect, now metav1.Time) {
+func set(inst *agentv1alpha1.ProviderInstruction, kind string, a placement.Aspect, now metav1.Time) {
 	condition := metav1.Condition{
 		Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: a.Message,
 		ObservedGeneration: inst.Generation, LastTransitionTime: now,

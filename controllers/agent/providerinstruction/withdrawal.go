@@ -7,7 +7,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
 // withdraws is whether somebody has deleted an instruction that the broker wants carried
@@ -20,7 +20,7 @@ func withdraws(inst *agentv1alpha1.ProviderInstruction) bool {
 // withdraw tells the broker, which has the consumer leave as at any end, and notes that it
 // was told.
 func (r *Reconciler) withdraw(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-	why := liqo.Aspect{Reason: agentv1alpha1.ReasonRefused, Message: "its ProviderInstruction was deleted: this cluster does not lend to it any more"}
+	why := placement.Aspect{Reason: agentv1alpha1.ReasonRefused, Message: "its ProviderInstruction was deleted: this cluster does not lend to it any more"}
 	r.say(inst, v1.StatusReportStateRefused, why)
 	if !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateRefused) {
 		return nil

@@ -9,7 +9,9 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // sight is a Reach that has looked at one endpoint.
@@ -24,11 +26,11 @@ func (s *sight) Checked() <-chan event.TypedGenericEvent[string] { return nil }
 
 func TestAProviderThatCannotBeReachedIsGivenUp(t *testing.T) {
 	const endpoint, refused = "https://paris:6443", "connection refused"
-	peering := liqo.ConsumerState{Phase: agentv1alpha1.InstructionPeering}
+	peering := plan.ConsumerState{Phase: agentv1alpha1.InstructionPeering}
 	tests := map[string]struct {
 		sight  sight
 		change func(*agentv1alpha1.ReservationInstruction)
-		state  liqo.ConsumerState
+		state  plan.ConsumerState
 		want   []v1.StatusReport
 	}{
 		"nothing listens there": {
@@ -39,11 +41,11 @@ func TestAProviderThatCannotBeReachedIsGivenUp(t *testing.T) {
 		"nobody has looked":    {sight: sight{}, state: peering},
 		"it names no endpoint": {sight: sight{why: refused}, state: peering, change: func(i *agentv1alpha1.ReservationInstruction) { i.Spec.TargetClusterEndpoint = "" }},
 		"its node was Ready once": {
-			sight: sight{endpoint: endpoint, why: refused}, state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: liqo.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady}},
+			sight: sight{endpoint: endpoint, why: refused}, state: plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: placement.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady}},
 			change: func(i *agentv1alpha1.ReservationInstruction) { i.Status.Delivered = true },
 			want:   []v1.StatusReport{{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateNotReady, Reason: agentv1alpha1.ReasonNodeNotReady}},
 		},
-		"it is taken down": {sight: sight{endpoint: endpoint, why: refused}, state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionReleasing}},
+		"it is taken down": {sight: sight{endpoint: endpoint, why: refused}, state: plan.ConsumerState{Phase: agentv1alpha1.InstructionReleasing}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

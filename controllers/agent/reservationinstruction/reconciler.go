@@ -13,8 +13,10 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // retryConflict is when to try again after somebody else wrote first.
@@ -59,7 +61,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	}
 	r.report(inst, state)
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
-		return liqo.Soonest(state.Again, untilNotice(inst, r.opts.ExpiryNotice, now.Time)), nil
+		return plan.Soonest(state.Again, untilNotice(inst, r.opts.ExpiryNotice, now.Time)), nil
 	}
 	return never, r.depart(ctx, inst)
 }
@@ -70,12 +72,12 @@ func (r *Reconciler) addFinalizer(ctx context.Context, inst *agentv1alpha1.Reser
 	return r.client.Patch(ctx, inst, patch)
 }
 
-func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (liqo.ConsumerState, error) {
+func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
 	if r.opts.Peering != nil {
 		return r.opts.Peering.Consume(ctx, inst)
 	}
 	gone := inst.Ended()
-	state := liqo.ConsumerState{Phase: agentv1alpha1.InstructionPending, Gone: gone, Done: gone}
+	state := plan.ConsumerState{Phase: agentv1alpha1.InstructionPending, Gone: gone, Done: gone}
 	if gone {
 		state.Phase = agentv1alpha1.InstructionReleased
 	}
@@ -84,10 +86,10 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.Reservati
 
 // report tells the broker when the node becomes ready, when it no longer is, and
 // when nothing is left.
-func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState) {
+func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) {
 	switch {
 	case state.Gone:
-		r.say(inst, v1.StatusReportStateGone, liqo.Aspect{Reason: agentv1alpha1.ReasonReleased})
+		r.say(inst, v1.StatusReportStateGone, placement.Aspect{Reason: agentv1alpha1.ReasonReleased})
 		failpoint.Hit(failpoint.ConsumerGone)
 	case r.opts.Peering == nil || state.Phase == agentv1alpha1.InstructionReleasing:
 	default:
@@ -95,11 +97,11 @@ func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state li
 	}
 }
 
-func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, node liqo.Aspect) {
+func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, node placement.Aspect) {
 	why := r.unreached(inst, node.True)
 	switch {
 	case why != "":
-		r.say(inst, v1.StatusReportStateRefused, liqo.Aspect{Reason: agentv1alpha1.ReasonUnreachable, Message: why})
+		r.say(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: agentv1alpha1.ReasonUnreachable, Message: why})
 	case node.True:
 		r.say(inst, v1.StatusReportStateReady, node)
 		failpoint.Hit(failpoint.ConsumerReady)
@@ -108,7 +110,7 @@ func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, 
 	}
 }
 
-func (r *Reconciler) say(inst *agentv1alpha1.ReservationInstruction, state v1.StatusReportState, why liqo.Aspect) {
+func (r *Reconciler) say(inst *agentv1alpha1.ReservationInstruction, state v1.StatusReportState, why placement.Aspect) {
 	name := inst.Name
 	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, func() {
 		r.heard <- event.TypedGenericEvent[string]{Object: name}

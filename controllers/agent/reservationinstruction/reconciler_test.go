@@ -23,9 +23,12 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 const waitLimit = 10 * time.Second
@@ -47,10 +50,10 @@ func newReconciler(t *testing.T, b *broker, objects ...client.Object) *Reconcile
 	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	outbox := liqo.NewOutbox(clock.RealClock{})
+	sender := outbox.NewOutbox(clock.RealClock{})
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
-	go func() { _ = outbox.Start(ctx); close(stopped) }()
+	go func() { _ = sender.Start(ctx); close(stopped) }()
 	t.Cleanup(func() { cancel(); <-stopped })
 	b.told = make(chan v1.StatusReport, 8)
 	return &Reconciler{
@@ -61,7 +64,7 @@ func newReconciler(t *testing.T, b *broker, objects ...client.Object) *Reconcile
 			Recorder: events.NewFakeRecorder(8),
 		},
 		heard:   make(chan event.TypedGenericEvent[string], 8),
-		reports: liqo.Reports{Outbox: outbox, Reporter: b, Role: v1.StatusReportRoleConsumer, Log: logr.Discard()},
+		reports: outbox.Reports{Outbox: sender, Reporter: b, Role: v1.StatusReportRoleConsumer, Log: logr.Discard()},
 	}
 }
 
@@ -146,15 +149,15 @@ func TestAReleasedInstructionStaysWhileTheBrokerIsAway(t *testing.T) {
 func TestTheNetworkIsToldOfWhereItIsConnected(t *testing.T) {
 	inst, now := newInstruction(), metav1.NewTime(time.Unix(1000, 0))
 	for _, test := range []struct {
-		network liqo.Aspect
+		network placement.Aspect
 		want    metav1.ConditionStatus
 	}{
 		{},
-		{liqo.Aspect{Reason: agentv1alpha1.ReasonNetworkPending, Message: "waits"}, metav1.ConditionFalse},
-		{liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonNetworkConnected, Message: "12ms away"}, metav1.ConditionTrue},
+		{placement.Aspect{Reason: agentv1alpha1.ReasonNetworkPending, Message: "waits"}, metav1.ConditionFalse},
+		{placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNetworkConnected, Message: "12ms away"}, metav1.ConditionTrue},
 		{},
 	} {
-		describe(inst, liqo.ConsumerState{Network: test.network}, false, now)
+		describe(inst, plan.ConsumerState{Network: test.network}, false, now)
 		var got metav1.ConditionStatus
 		if c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionNetworkConnected); c != nil {
 			got = c.Status
@@ -166,39 +169,39 @@ func TestTheNetworkIsToldOfWhereItIsConnected(t *testing.T) {
 }
 
 func TestStatusSaysWhatIsAwaited(t *testing.T) {
-	done := liqo.Aspect{True: true, Reason: "Done", Message: "done"}
-	awaits := func(what string) liqo.Aspect { return liqo.Aspect{Reason: "Awaits", Message: what} }
+	done := placement.Aspect{True: true, Reason: "Done", Message: "done"}
+	awaits := func(what string) placement.Aspect { return placement.Aspect{Reason: "Awaits", Message: what} }
 	now := metav1.NewTime(time.Unix(1000, 0))
 	tests := map[string]struct {
 		before agentv1alpha1.ReservationInstructionStatus
-		state  liqo.ConsumerState
+		state  plan.ConsumerState
 		want   agentv1alpha1.ReservationInstructionStatus
 		ready  bool
 	}{
 		"the handshake": {
-			state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: awaits("credentials"), NodeReady: awaits("peering"), Offloading: done},
+			state: plan.ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: awaits("credentials"), NodeReady: awaits("peering"), Offloading: done},
 			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionPeering, Message: "credentials"},
 		},
 		"the node": {
-			state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, Peered: done, NodeReady: awaits("node"), Offloading: awaits("namespace")},
+			state: plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, Peered: done, NodeReady: awaits("node"), Offloading: awaits("namespace")},
 			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionAwaitingNode, Message: "node"},
 		},
 		"a namespace, with the node ready": {
-			state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionActive, Peered: done, NodeReady: done, Offloading: awaits("namespace")},
+			state: plan.ConsumerState{Phase: agentv1alpha1.InstructionActive, Peered: done, NodeReady: done, Offloading: awaits("namespace")},
 			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionActive, Delivered: true, NodeName: "res-a-1", Message: "namespace"},
 		},
 		"nothing": {
-			state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionActive, Peered: done, NodeReady: done, Offloading: done},
+			state: plan.ConsumerState{Phase: agentv1alpha1.InstructionActive, Peered: done, NodeReady: done, Offloading: done},
 			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionActive, Delivered: true, NodeName: "res-a-1", Message: "done"},
 			ready: true,
 		},
 		"more namespaces than there is room for": {
-			state: liqo.ConsumerState{Phase: agentv1alpha1.InstructionActive, Peered: done, NodeReady: done, Offloading: awaits(strings.Repeat("namespace ", 500))},
+			state: plan.ConsumerState{Phase: agentv1alpha1.InstructionActive, Peered: done, NodeReady: done, Offloading: awaits(strings.Repeat("namespace ", 500))},
 			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionActive, Delivered: true, NodeName: "res-a-1", Message: wire.Clip(strings.Repeat("namespace ", 500), wire.MaxMessage)},
 		},
 		"a node that was ready before": {
 			before: agentv1alpha1.ReservationInstructionStatus{Delivered: true, NodeName: "res-a-1"},
-			state:  liqo.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, Peered: done, NodeReady: awaits("node"), Offloading: done},
+			state:  plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, Peered: done, NodeReady: awaits("node"), Offloading: done},
 			want:   agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionAwaitingNode, Delivered: true, NodeName: "res-a-1", Message: "node"},
 		},
 	}
@@ -223,14 +226,14 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 }
 
 func TestTheBrokerHearsOfTheNode(t *testing.T) {
-	ready := liqo.ConsumerState{Phase: agentv1alpha1.InstructionActive, NodeReady: liqo.Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady}}
-	unready := liqo.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: liqo.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady, Message: "kubelet stopped"}}
+	ready := plan.ConsumerState{Phase: agentv1alpha1.InstructionActive, NodeReady: placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady}}
+	unready := plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: placement.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady, Message: "kubelet stopped"}}
 	inst := newInstruction()
 	b := &broker{}
 	r := newReconciler(t, b, inst)
 	r.opts.Peering, r.opts.Reach = &liqo.Peering{}, &sight{}
 	var heard []v1.StatusReportState
-	for _, state := range []liqo.ConsumerState{unready, ready, ready, unready, unready, ready} {
+	for _, state := range []plan.ConsumerState{unready, ready, ready, unready, unready, ready} {
 		if state.NodeReady.True {
 			inst.Status.Delivered = true
 		}

@@ -26,6 +26,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
@@ -45,8 +46,8 @@ type Options struct {
 	// Reach looks at providers; nil with Peering.
 	Reach Reach
 	// Reporter tells the broker; Outbox carries that and is started by its maker.
-	Reporter liqo.StatusReporter
-	Outbox   *liqo.Outbox
+	Reporter outbox.StatusReporter
+	Outbox   *outbox.Outbox
 	// Clock stamps conditions.
 	Clock clock.PassiveClock
 	// ExpiryNotice is how long ahead it is said that a reservation expires; zero for not.
@@ -59,7 +60,7 @@ type Options struct {
 type Reconciler struct {
 	client  client.Client
 	opts    Options
-	reports liqo.Reports
+	reports outbox.Reports
 	// heard carries the name of an instruction whose report the broker has taken.
 	heard chan event.TypedGenericEvent[string]
 }
@@ -73,7 +74,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		client: mgr.GetClient(), opts: opts,
 		heard: make(chan event.TypedGenericEvent[string], 64),
 	}
-	r.reports = liqo.Reports{
+	r.reports = outbox.Reports{
 		Outbox: opts.Outbox, Reporter: opts.Reporter, Role: v1.StatusReportRoleConsumer,
 		Log: mgr.GetLogger().WithName("reservationinstruction"),
 	}

@@ -10,12 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // record writes the status if it changed.
-func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState, now metav1.Time) error {
+func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, now metav1.Time) error {
 	before := inst.DeepCopy()
 	describe(inst, state, r.opts.Peering == nil, now)
 	describeEnding(inst, &before.Status, r.opts.ExpiryNotice, now)
@@ -32,13 +33,13 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.Reservation
 
 // describe derives the status from the state. delivered stays true once it was:
 // the Ready condition tells the present.
-func describe(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState, skipped bool, now metav1.Time) {
+func describe(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, skipped bool, now metav1.Time) {
 	status := &inst.Status
 	status.ObservedGeneration, status.Phase = inst.Generation, state.Phase
 	if status.ReleasingSince == nil && inst.Ended() {
 		status.ReleasingSince = &now
 	}
-	set := func(kind string, a liqo.Aspect) {
+	set := func(kind string, a placement.Aspect) {
 		condition := metav1.Condition{
 			Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: wire.Clip(a.Message, wire.MaxMessage),
 			ObservedGeneration: inst.Generation, LastTransitionTime: now,
@@ -55,7 +56,7 @@ func describe(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerSta
 	set(agentv1alpha1.ConditionPeered, state.Peered)
 	set(agentv1alpha1.ConditionNodeReady, state.NodeReady)
 	set(agentv1alpha1.ConditionOffloading, state.Offloading)
-	passing := func(kind string, a liqo.Aspect) {
+	passing := func(kind string, a placement.Aspect) {
 		if a.Reason == "" {
 			meta.RemoveStatusCondition(&status.Conditions, kind)
 		} else {
@@ -67,18 +68,18 @@ func describe(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerSta
 	ready := firstFalse(state.Peered, state.NodeReady, state.Offloading)
 	if drained := state.Drained; drained.Reason != "" {
 		set(agentv1alpha1.ConditionDrained, drained)
-		ready = liqo.Aspect{Reason: agentv1alpha1.ReasonReleasing, Message: drained.Message}
+		ready = placement.Aspect{Reason: agentv1alpha1.ReasonReleasing, Message: drained.Message}
 	}
 	set(agentv1alpha1.ConditionReady, ready)
 	status.Message = wire.Clip(ready.Message, wire.MaxMessage)
 	if state.NodeReady.True {
 		status.Delivered = true
-		status.NodeName = liqo.ObjectName(inst.Spec.ReservationName, inst.Spec.Placement)
+		status.NodeName = placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)
 	}
 }
 
-func describeSkipped(inst *agentv1alpha1.ReservationInstruction, state liqo.ConsumerState, set func(string, liqo.Aspect)) {
-	skipped := liqo.Aspect{
+func describeSkipped(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, set func(string, placement.Aspect)) {
+	skipped := placement.Aspect{
 		True: true, Reason: agentv1alpha1.ReasonPeeringSkipped,
 		Message: fmt.Sprintf("capacity is reserved at %q; this agent runs with --peering-mode=none and does not peer", inst.Spec.TargetClusterID),
 	}
@@ -89,7 +90,7 @@ func describeSkipped(inst *agentv1alpha1.ReservationInstruction, state liqo.Cons
 }
 
 // firstFalse is the earliest step that is not done, or the last of all.
-func firstFalse(aspects ...liqo.Aspect) liqo.Aspect {
+func firstFalse(aspects ...placement.Aspect) placement.Aspect {
 	for _, a := range aspects {
 		if !a.True {
 			return a

@@ -17,39 +17,38 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-func denies(clusterID string) *brokerv1alpha1.BrokerConfigSpec {
+func denyingSpec(clusterID string) *brokerv1alpha1.BrokerConfigSpec {
 	return &brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{clusterID}}
 }
 
-// invalid denies a cluster in a configuration that CEL lets pass and ConfigOf does not.
-func invalid(clusterID string) *brokerv1alpha1.BrokerConfigSpec {
-	spec := denies(clusterID)
+// invalidSpec returns a configuration that passes the CEL rules but not specs.ReadConfig, and that denies a cluster.
+func invalidSpec(clusterID string) *brokerv1alpha1.BrokerConfigSpec {
+	spec := denyingSpec(clusterID)
 	spec.DefaultTTL, spec.MaxDuration = &metav1.Duration{Duration: time.Hour}, &metav1.Duration{Duration: time.Minute}
 	return spec
 }
 
-// However the configuration changes, whom the broker refuses is what it last applied
-// whole; and before there was any, it refuses everyone.
-func TestWhoIsRefusedWhileTheConfigurationChanges(t *testing.T) {
+// A broker that has no configuration yet refuses every cluster. Afterwards the last valid configuration decides.
+func TestLastValidAccessListsApplyWhileTheConfigurationChanges(t *testing.T) {
 	const refused, admitted, unknown = fault.ClusterDenied, fault.Reason(""), fault.Unavailable
 	cases := map[string]struct {
-		// specs are applied one after the other; nil is no BrokerConfig.
+		// specs are applied in order; nil stands for no BrokerConfig.
 		specs       []*brokerv1alpha1.BrokerConfigSpec
 		rome, paris fault.Reason
 	}{
-		"before it was read":                             {rome: unknown, paris: unknown},
-		"there is none":                                  {specs: []*brokerv1alpha1.BrokerConfigSpec{nil}, rome: admitted, paris: admitted},
-		"it denies one":                                  {specs: []*brokerv1alpha1.BrokerConfigSpec{denies("rome")}, rome: refused, paris: admitted},
-		"it denies another instead":                      {specs: []*brokerv1alpha1.BrokerConfigSpec{denies("rome"), denies("paris")}, rome: admitted, paris: refused},
-		"it is deleted":                                  {specs: []*brokerv1alpha1.BrokerConfigSpec{denies("rome"), nil}, rome: admitted, paris: admitted},
-		"it becomes invalid: the former one holds":       {specs: []*brokerv1alpha1.BrokerConfigSpec{denies("rome"), invalid("paris")}, rome: refused, paris: admitted},
-		"it is invalid from the beginning: its lists do": {specs: []*brokerv1alpha1.BrokerConfigSpec{invalid("rome")}, rome: refused, paris: admitted},
+		"nothing is read yet":                               {rome: unknown, paris: unknown},
+		"there is no BrokerConfig":                          {specs: []*brokerv1alpha1.BrokerConfigSpec{nil}, rome: admitted, paris: admitted},
+		"rome is denied":                                    {specs: []*brokerv1alpha1.BrokerConfigSpec{denyingSpec("rome")}, rome: refused, paris: admitted},
+		"paris is denied instead of rome":                   {specs: []*brokerv1alpha1.BrokerConfigSpec{denyingSpec("rome"), denyingSpec("paris")}, rome: admitted, paris: refused},
+		"the BrokerConfig is deleted":                       {specs: []*brokerv1alpha1.BrokerConfigSpec{denyingSpec("rome"), nil}, rome: admitted, paris: admitted},
+		"an invalid change keeps the previous lists":        {specs: []*brokerv1alpha1.BrokerConfigSpec{denyingSpec("rome"), invalidSpec("paris")}, rome: refused, paris: admitted},
+		"the lists of an invalid first configuration apply": {specs: []*brokerv1alpha1.BrokerConfigSpec{invalidSpec("rome")}, rome: refused, paris: admitted},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := broker.New(broker.Options{Log: logr.Discard(), Now: time.Now})
 			for _, spec := range tc.specs {
-				apply(t, b, spec)
+				reconcileSpec(t, b, spec)
 			}
 			for id, want := range map[string]fault.Reason{"rome": tc.rome, "paris": tc.paris} {
 				if err := b.Access().Check(id); fault.ReasonOf(err) != want {
@@ -60,7 +59,7 @@ func TestWhoIsRefusedWhileTheConfigurationChanges(t *testing.T) {
 	}
 }
 
-func apply(t *testing.T, b *broker.Broker, spec *brokerv1alpha1.BrokerConfigSpec) {
+func reconcileSpec(t *testing.T, b *broker.Broker, spec *brokerv1alpha1.BrokerConfigSpec) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := brokerv1alpha1.AddToScheme(scheme); err != nil {
@@ -77,13 +76,13 @@ func apply(t *testing.T, b *broker.Broker, spec *brokerv1alpha1.BrokerConfigSpec
 	}
 }
 
-func TestContradictionsAreTold(t *testing.T) {
-	spec := denies("rome")
-	if got := contradictions(access.PolicyOf(spec)); got != "" {
+func TestClusterInBothListsIsReported(t *testing.T) {
+	spec := denyingSpec("rome")
+	if got := describeContradictions(access.PolicyOf(spec)); got != "" {
 		t.Errorf("without a contradiction: %q", got)
 	}
 	spec.ApprovedClusters = []brokerv1alpha1.ApprovedCluster{{ClusterID: "rome"}}
-	if got, want := contradictions(access.PolicyOf(spec)), `; approvedClusters and deniedClusters both have ["rome"]: denied wins`; got != want {
+	if got, want := describeContradictions(access.PolicyOf(spec)), `; approvedClusters and deniedClusters both have ["rome"]: denied wins`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-// Package brokerconfig makes the broker decide by the BrokerConfig named default.
+// Package brokerconfig applies the BrokerConfig named default to the broker.
 package brokerconfig
 
 import (
@@ -30,14 +30,13 @@ func Setup(mgr ctrl.Manager, b *broker.Broker) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("brokerconfig").
 		For(&brokerv1alpha1.BrokerConfig{}).
-		WatchesRawSource(source.Func(r.follow)).
+		WatchesRawSource(source.Func(r.enqueueConfig)).
 		Complete(r)
 }
 
-// follow has the configuration looked at at once, also where there is none, for the
-// broker waits for it; and again when a term begins, for until then nobody here may
-// write its status.
-func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+// enqueueConfig enqueues the BrokerConfig once at the start, because the broker waits for a configuration even where
+// no object exists. It enqueues it again when a term begins, because only the serving replica writes the status.
+func (r *Reconciler) enqueueConfig(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	the := reconcile.Request{NamespacedName: types.NamespacedName{Name: brokerv1alpha1.BrokerConfigName}}
 	queue.Add(the)
 	go r.broker.Feed().Terms(ctx, func() { queue.Add(the) })

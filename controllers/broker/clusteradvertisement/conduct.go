@@ -1,6 +1,9 @@
 package clusteradvertisement
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -8,20 +11,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// maxNamed bounds how many counterparts a condition names.
+// maxNamed bounds the number of counterparts that a condition names.
 const maxNamed = 5
 
-// conductConditions returns the conditions Reliable and WithinGrants, each only where it
-// was false before or is false now: most clusters never have them.
+// conductConditions returns the conditions Reliable and WithinGrants. A condition that is True and was never False is
+// left out: most clusters never have either.
 func conductConditions(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) []metav1.Condition {
 	var out []metav1.Condition
-	for _, c := range []metav1.Condition{reliable(v), withinGrants(v)} {
+	for _, c := range []metav1.Condition{reliableCondition(v), withinGrantsCondition(v)} {
 		if c.Status == metav1.ConditionFalse || meta.FindStatusCondition(obj.Status.Conditions, c.Type) != nil {
 			out = append(out, c)
 		}
@@ -29,45 +34,84 @@ func conductConditions(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdverti
 	return out
 }
 
-func reliable(v *broker.ClusterView) metav1.Condition {
+func reliableCondition(v *broker.ClusterView) metav1.Condition {
 	c := metav1.Condition{
 		Type: brokerv1alpha1.ConditionReliable, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ConditionReliable,
-		Message: "no failures keep new placements away",
+		Message: "no failures block new placements",
 	}
-	const remedy = ": what runs keeps running; status.reliability counts what failed, look at the agent and at Liqo of the cluster"
+	const remedy = ": running workloads are not affected; status.reliability counts the failures, check the cluster's agent and Liqo; " +
+		"once they work, a new value of annotation " + brokerv1alpha1.LiftPausesAnnotation + " lifts the pauses at once"
 	switch {
 	case v.Standing == nil:
 		return c
 	case v.Standing.Paused != "" && v.OnTrial:
-		c.Reason, c.Message = brokerv1alpha1.ReasonOnTrial, v.Standing.Paused+remedy
+		c.Reason, c.Message = brokerv1alpha1.ReasonOnTrial, v.Standing.Paused+failures(v)+remedy
 	case v.Standing.Paused != "":
-		c.Reason, c.Message = brokerv1alpha1.ReasonPaused, "nothing new is placed here, "+v.Standing.Paused+remedy
+		c.Reason, c.Message = brokerv1alpha1.ReasonPaused, "no new placements: "+v.Standing.Paused+failures(v)+remedy
 	default:
-		c.Reason, c.Message = brokerv1alpha1.ReasonPausedForSome, "nothing new is placed here for some requesters, "+named(v.Standing.PausedFor)+remedy
+		c.Reason, c.Message = brokerv1alpha1.ReasonPausedForSome, "no new placements for some requesters: "+joinFirst(v.Standing.PausedFor)+remedy
 	}
 	c.Status, c.Message = metav1.ConditionFalse, wire.Clip(c.Message, wire.MaxNote)
 	return c
 }
 
-func withinGrants(v *broker.ClusterView) metav1.Condition {
+func withinGrantsCondition(v *broker.ClusterView) metav1.Condition {
 	c := metav1.Condition{
 		Type: brokerv1alpha1.ConditionWithinGrants, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ConditionWithinGrants,
-		Message: "no provider keeps the cluster away for exceeding a grant",
+		Message: "no provider rejects the cluster for exceeding a grant",
 	}
 	if v.Excess == nil {
 		return c
 	}
 	text := v.Excess.All
 	if text == "" {
-		text = named(v.Excess.By)
+		text = joinFirst(v.Excess.By)
 	}
 	c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonExceededGrant
-	c.Message = wire.Clip(text+"; what was granted before stays. Run no more than is granted, or ask for more: the Reservations of the cluster say by how much", wire.MaxNote)
+	c.Message = wire.Clip(text+"; existing grants stay. Run no more than is granted, or request more: the cluster's Reservations show the excess. "+
+		"A new value of annotation "+brokerv1alpha1.LiftPausesAnnotation+" lifts it at once", wire.MaxNote)
 	return c
 }
 
-// named joins the first texts, by their clusters.
-func named(texts map[string]string) string {
+// liftPauses lifts the pauses of a cluster if the annotation of its object has a new value,
+// and returns the cluster's view after that. Other objects of the cluster do not count, or two of
+// them could lift each other's pauses endlessly.
+func (r *Reconciler) liftPauses(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement, v *broker.ClusterView) (*broker.ClusterView, error) {
+	mark := wire.Clip(obj.Annotations[brokerv1alpha1.LiftPausesAnnotation], ledger.MaxMark)
+	if mark == "" || mark == v.Lifted || client.ObjectKeyFromObject(obj) != r.objectOf(v.ClusterID) {
+		return v, nil
+	}
+	lifted, err := r.broker.LiftPauses(ctx, v.ClusterID, mark)
+	if err != nil {
+		return nil, err
+	}
+	if lifted {
+		r.recorder.Eventf(obj, nil, corev1.EventTypeNormal, brokerv1alpha1.ReasonPausesLifted, "Judge",
+			"an operator lifted the pauses of cluster %s (annotation %s=%s)", v.ClusterID, brokerv1alpha1.LiftPausesAnnotation, mark)
+	}
+	return r.broker.Cluster(ctx, v.ClusterID)
+}
+
+// failures lists the requesters that count failures of a provider, the largest number first.
+func failures(v *broker.ClusterView) string {
+	ids := slices.SortedFunc(maps.Keys(v.Failures), func(a, b string) int {
+		return cmp.Or(cmp.Compare(v.Failures[b], v.Failures[a]), cmp.Compare(a, b))
+	})
+	if len(ids) == 0 {
+		return ""
+	}
+	var out []string
+	for _, id := range ids[:min(len(ids), maxNamed)] {
+		out = append(out, fmt.Sprintf("%d for %s", v.Failures[id], id))
+	}
+	if len(ids) > maxNamed {
+		out = append(out, "others")
+	}
+	return " (" + strings.Join(out, ", ") + ")"
+}
+
+// joinFirst joins the texts of the first maxNamed clusters, sorted by cluster.
+func joinFirst(texts map[string]string) string {
 	ids := slices.Sorted(maps.Keys(texts))
 	var out []string
 	for _, id := range ids[:min(len(ids), maxNamed)] {
@@ -79,8 +123,8 @@ func named(texts map[string]string) string {
 	return strings.Join(out, "; ")
 }
 
-// tellConduct records an event when one of the two conditions turns false or true again.
-func (r *Reconciler) tellConduct(before, after *brokerv1alpha1.ClusterAdvertisement) {
+// recordConduct records an event when Reliable or WithinGrants changes.
+func (r *Reconciler) recordConduct(before, after *brokerv1alpha1.ClusterAdvertisement) {
 	for _, kind := range []string{brokerv1alpha1.ConditionReliable, brokerv1alpha1.ConditionWithinGrants} {
 		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
 		if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason {

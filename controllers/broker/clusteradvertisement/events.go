@@ -8,36 +8,35 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// tellAwaited records an event when a cluster has to announce what it holds, and when
-// it has.
-func (r *Reconciler) tellAwaited(before, after *brokerv1alpha1.ClusterAdvertisement) {
-	was, is := awaited(before), awaited(after)
+// recordAwaitingHoldings records an event when a cluster must announce its holdings, and another when it has.
+func (r *Reconciler) recordAwaitingHoldings(before, after *brokerv1alpha1.ClusterAdvertisement) {
+	was, is := awaitingMessage(before), awaitingMessage(after)
 	switch {
 	case is != "" && was == "":
 		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonAwaitingHoldings, "Recover", "%s", wire.Clip(is, wire.MaxNote))
 	case is == "" && was != "":
-		r.recorder.Eventf(after, nil, corev1.EventTypeNormal, "HoldingsAnnounced", "Recover", "the agent has announced what it holds: %s takes new reservations", after.Spec.ClusterID)
+		r.recorder.Eventf(after, nil, corev1.EventTypeNormal, "HoldingsAnnounced", "Recover", "the agent has announced its holdings: %s takes new reservations", after.Spec.ClusterID)
 	}
 }
 
-// tellImplausible records an event when figures turn implausible.
-func (r *Reconciler) tellImplausible(before, after *brokerv1alpha1.ClusterAdvertisement) {
+// recordImplausible records an event when a cluster's figures become implausible.
+func (r *Reconciler) recordImplausible(before, after *brokerv1alpha1.ClusterAdvertisement) {
 	is := meta.FindStatusCondition(after.Status.Conditions, brokerv1alpha1.ConditionPlausible)
 	if is != nil && is.Reason == brokerv1alpha1.ReasonImplausible && !meta.IsStatusConditionFalse(before.Status.Conditions, brokerv1alpha1.ConditionPlausible) {
 		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonImplausible, "Doubt", "%s", wire.Clip(is.Message, wire.MaxNote))
 	}
 }
 
-// tellOverBudget records an event when a cluster exceeds its budget.
-func (r *Reconciler) tellOverBudget(before, after *brokerv1alpha1.ClusterAdvertisement) {
+// recordOverBudget records an event when a cluster exceeds its budget.
+func (r *Reconciler) recordOverBudget(before, after *brokerv1alpha1.ClusterAdvertisement) {
 	is := meta.FindStatusCondition(after.Status.Conditions, brokerv1alpha1.ConditionWithinBudget)
 	if is != nil && is.Reason == brokerv1alpha1.ReasonOverBudget && !meta.IsStatusConditionFalse(before.Status.Conditions, brokerv1alpha1.ConditionWithinBudget) {
 		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonOverBudget, "Limit", "%s", wire.Clip(is.Message, wire.MaxNote))
 	}
 }
 
-// awaited is the message of the condition that says so, "" if none does.
-func awaited(obj *brokerv1alpha1.ClusterAdvertisement) string {
+// awaitingMessage returns the message of the condition Fresh while the cluster's holdings are awaited, "" otherwise.
+func awaitingMessage(obj *brokerv1alpha1.ClusterAdvertisement) string {
 	c := meta.FindStatusCondition(obj.Status.Conditions, brokerv1alpha1.ConditionFresh)
 	if c == nil || c.Reason != brokerv1alpha1.ReasonAwaitingHoldings {
 		return ""

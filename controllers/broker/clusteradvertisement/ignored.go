@@ -16,10 +16,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// fieldOwner is under what name the API server notes the broker's figures.
+// fieldOwner is the field manager under which the broker writes its figures.
 const fieldOwner client.FieldOwner = "liqo-resource-broker"
 
-// figures are what of a spec is the broker's alone.
+// figures are the fields of a spec that only the broker may set.
 type figures struct {
 	reserved, available corev1.ResourceList
 }
@@ -28,23 +28,23 @@ func figuresOf(m *brokerv1alpha1.ResourceMetrics) figures {
 	return figures{reserved: m.Reserved, available: m.Available}
 }
 
-// change is one figure that is about to be replaced.
-type change struct {
-	// field is reserved or available.
+// figureChange is one figure that the broker is about to replace.
+type figureChange struct {
+	// field is "reserved" or "available".
 	field    string
 	resource corev1.ResourceName
-	// written is what stands there, empty if nothing does.
+	// written is the value in the object, right the broker's.
 	written, right string
 }
 
-// changes are the figures somebody wrote that are not the right ones.
-func (f figures) changes(right figures) []change {
-	var out []change
+// changesFrom returns the written figures that differ from the right ones.
+func (f figures) changesFrom(right figures) []figureChange {
+	var out []figureChange
 	add := func(field string, written, right corev1.ResourceList) {
 		for _, name := range slices.Sorted(maps.Keys(written)) {
 			was, is := written[name], right[name]
 			if was.Cmp(is) != 0 {
-				out = append(out, change{field, name, was.String(), is.String()})
+				out = append(out, figureChange{field, name, was.String(), is.String()})
 			}
 		}
 	}
@@ -53,14 +53,14 @@ func (f figures) changes(right figures) []change {
 	return out
 }
 
-// ignoredChanges are those that somebody else than the broker wrote, and who. What
-// the broker itself showed last and is out of date now is none.
-func (r *Reconciler) ignoredChanges(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement, right figures) ([]change, []string, error) {
+// ignoredChanges returns the figures that another author wrote, and the authors. It leaves out figures that the
+// broker itself wrote and that are merely outdated.
+func (r *Reconciler) ignoredChanges(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement, right figures) ([]figureChange, []string, error) {
 	written := figuresOf(&obj.Spec.Resources)
-	if last, known := r.shown[client.ObjectKeyFromObject(obj)]; known && len(written.changes(last)) == 0 {
+	if last, known := r.shown[client.ObjectKeyFromObject(obj)]; known && len(written.changesFrom(last)) == 0 {
 		return nil, nil, nil
 	}
-	changed := written.changes(right)
+	changed := written.changesFrom(right)
 	if len(changed) == 0 {
 		return nil, nil, nil
 	}
@@ -71,18 +71,17 @@ func (r *Reconciler) ignoredChanges(ctx context.Context, obj *brokerv1alpha1.Clu
 		return nil, nil, client.IgnoreNotFound(err)
 	}
 	if live.ResourceVersion != obj.ResourceVersion {
-		return nil, nil, nil // The write that follows conflicts, and the next look tells.
+		return nil, nil, nil // the following write conflicts, and the next reconciliation reports the change
 	}
 	foreign, authors := foreignChanges(changed, live.ManagedFields)
 	return foreign, authors, nil
 }
 
-// foreignChanges keeps the changes of those figures that another manager of fields
-// than the broker wrote last, and names these managers.
-func foreignChanges(all []change, managed []metav1.ManagedFieldsEntry) (foreign []change, authors []string) {
+// foreignChanges keeps the changes that a field manager other than the broker wrote last, and returns these managers.
+func foreignChanges(all []figureChange, managed []metav1.ManagedFieldsEntry) (foreign []figureChange, authors []string) {
 	for _, c := range all {
 		for _, entry := range managed {
-			if entry.Manager == string(fieldOwner) || !owns(entry.FieldsV1, c) {
+			if entry.Manager == string(fieldOwner) || !ownsField(entry.FieldsV1, c) {
 				continue
 			}
 			if !slices.Contains(authors, entry.Manager) {
@@ -96,7 +95,7 @@ func foreignChanges(all []change, managed []metav1.ManagedFieldsEntry) (foreign 
 	return foreign, authors
 }
 
-func owns(fields *metav1.FieldsV1, c change) bool {
+func ownsField(fields *metav1.FieldsV1, c figureChange) bool {
 	var tree struct {
 		Spec struct {
 			Resources map[string]map[string]json.RawMessage `json:"f:resources"`
@@ -109,8 +108,8 @@ func owns(fields *metav1.FieldsV1, c change) bool {
 	return ok
 }
 
-// tellIgnored records an event for figures that were replaced.
-func (r *Reconciler) tellIgnored(obj *brokerv1alpha1.ClusterAdvertisement, ignored []change, authors []string) {
+// recordIgnored records an event for figures that were replaced.
+func (r *Reconciler) recordIgnored(obj *brokerv1alpha1.ClusterAdvertisement, ignored []figureChange, authors []string) {
 	if len(ignored) == 0 {
 		return
 	}
@@ -119,5 +118,5 @@ func (r *Reconciler) tellIgnored(obj *brokerv1alpha1.ClusterAdvertisement, ignor
 		what[i] = fmt.Sprintf("%s %s %s instead of %s", c.field, c.resource, c.written, c.right)
 	}
 	r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonFiguresIgnored, "Project", "%s", wire.Clip(
-		fmt.Sprintf("reserved and available are the broker's: what %s wrote was replaced (%s)", strings.Join(authors, " and "), strings.Join(what, ", ")), wire.MaxNote))
+		fmt.Sprintf("only the broker sets reserved and available: the figures written by %s were replaced (%s)", strings.Join(authors, " and "), strings.Join(what, ", ")), wire.MaxNote))
 }

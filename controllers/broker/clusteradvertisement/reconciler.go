@@ -14,19 +14,20 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 const (
-	// reassertEvery repairs what somebody else wrote that no event told of.
+	// reassertEvery is the period of the repair of foreign writes that caused no event.
 	reassertEvery = 5 * time.Minute
-	// busyRetry is when an object is looked at again that found no journal.
+	// busyRetry is the delay before the next attempt while the journal is unavailable.
 	busyRetry = 2 * time.Second
 )
 
-// Reconcile brings one ClusterAdvertisement in step with the book. Without a book
-// there is nothing to do: all objects come again when a term begins.
+// Reconcile synchronizes one ClusterAdvertisement with the book. It does nothing on a replica that does not serve: a
+// new term enqueues all objects again.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if !r.broker.Serving() {
 		return ctrl.Result{}, nil
@@ -37,12 +38,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case apierrors.IsNotFound(err):
 		delete(r.shown, req.NamespacedName)
-		err = r.missing(ctx, req.NamespacedName)
-		again = 0 // what is made in its place comes by itself
+		err = r.handleMissing(ctx, req.NamespacedName)
+		again = 0 // an object created in its place is a new event
 	case err != nil:
 		return ctrl.Result{}, err
 	case obj.DeletionTimestamp.IsZero():
-		err = r.carry(ctx, obj)
+		err = r.syncObject(ctx, obj)
 	}
 	switch fault.ReasonOf(err) {
 	case fault.Unavailable, fault.Recovering:
@@ -54,9 +55,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// missing takes back what a deleted manifest offered, or shows what an agent
-// advertised and no object shows.
-func (r *Reconciler) missing(ctx context.Context, key types.NamespacedName) error {
+// handleMissing withdraws the offer of a deleted manifest, or creates the object of a cluster whose agent advertises.
+func (r *Reconciler) handleMissing(ctx context.Context, key types.NamespacedName) error {
 	id, uid, err := r.broker.ClusterOfManifest(ctx, key.Namespace, key.Name)
 	if err != nil {
 		return err
@@ -87,17 +87,20 @@ func (r *Reconciler) missing(ctx context.Context, key types.NamespacedName) erro
 	return r.writeStatus(ctx, obj, statusOf(view, obj))
 }
 
-// carry takes a manifest into the book where no agent speaks for the cluster, then
-// shows the book's figures.
-func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement) error {
+// syncObject enters a manifest into the book if the cluster has no agent, then writes the book's figures into the
+// object.
+func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement) error {
 	view, err := r.broker.Cluster(ctx, obj.Spec.ClusterID)
 	if err != nil {
 		return err
 	}
 	if view == nil || !view.Agent {
-		if view, err = r.offer(ctx, obj); err != nil || view == nil {
+		if view, err = r.acceptManifest(ctx, obj); err != nil || view == nil {
 			return err
 		}
+	}
+	if view, err = r.liftPauses(ctx, obj, view); err != nil {
+		return err
 	}
 	spec := specOf(view, &obj.Spec)
 	if !equality.Semantic.DeepEqual(spec, obj.Spec) {
@@ -110,15 +113,16 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.ClusterAdver
 			return err
 		}
 		failpoint.Hit(failpoint.BrokerFiguresShown)
-		r.tellIgnored(obj, ignored, authors)
+		r.recordIgnored(obj, ignored, authors)
 	}
 	r.shown[client.ObjectKeyFromObject(obj)] = figuresOf(&obj.Spec.Resources)
 	return r.writeStatus(ctx, obj, statusOf(view, obj))
 }
 
-// offer returns nil, nil for a manifest that was refused; its status says why.
-func (r *Reconciler) offer(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement) (*broker.ClusterView, error) {
-	offer, err := offerOf(obj)
+// acceptManifest enters the offer of a manifest. It returns nil, nil for a refused one, whose status shows the
+// reason.
+func (r *Reconciler) acceptManifest(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement) (*broker.ClusterView, error) {
+	offer, err := specs.ReadOffer(obj)
 	if err == nil {
 		err = r.broker.OfferManifest(ctx, offer)
 	}
@@ -141,9 +145,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Cluste
 	if err := r.client.Status().Patch(ctx, obj, client.MergeFrom(before)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.tellAwaited(before, obj)
-	r.tellImplausible(before, obj)
-	r.tellConduct(before, obj)
-	r.tellOverBudget(before, obj)
+	r.recordAwaitingHoldings(before, obj)
+	r.recordImplausible(before, obj)
+	r.recordConduct(before, obj)
+	r.recordOverBudget(before, obj)
 	return nil
 }

@@ -1,6 +1,5 @@
-// Package clusteradvertisement keeps ClusterAdvertisements in step with the broker's
-// book: what was written by hand is carried into the book, and what the book says
-// of a cluster is shown.
+// Package clusteradvertisement synchronizes ClusterAdvertisements with the broker's book. Manifests written by hand
+// go into the book; the book's figures are shown in the objects.
 package clusteradvertisement
 
 import (
@@ -24,7 +23,7 @@ import (
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clusteradvertisements/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// coalesce is how long changes of one cluster are gathered before they are shown.
+// coalesce is how long changes of one cluster are gathered before its object is written.
 const coalesce = 200 * time.Millisecond
 
 // Reconciler reconciles ClusterAdvertisements.
@@ -34,13 +33,12 @@ type Reconciler struct {
 	recorder  events.EventRecorder
 	broker    *broker.Broker
 	namespace string
-	// shown are the figures that were last found or written, by name of the object.
-	// One worker uses it.
+	// shown are the figures last read or written, by object. Only one worker uses it.
 	shown map[types.NamespacedName]figures
 }
 
-// Setup registers the controller. What agents advertise is shown in namespace,
-// under the cluster's ID.
+// Setup registers the controller. The objects of clusters with an agent are created in namespace, named by cluster
+// ID.
 func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
 	r := &Reconciler{
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder("clusteradvertisement"),
@@ -50,17 +48,16 @@ func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
 		Named("clusteradvertisement").
 		For(&brokerv1alpha1.ClusterAdvertisement{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		WatchesRawSource(source.Func(r.follow)).
+		WatchesRawSource(source.Func(r.watchBook)).
 		Complete(r)
 }
 
-// follow enqueues the objects of clusters that change in the book, and all there are
-// when a term begins.
-func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+// watchBook enqueues the objects of clusters that change in the book, and all objects when a term begins.
+func (r *Reconciler) watchBook(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	go r.broker.Feed().Terms(ctx, func() {
 		var list brokerv1alpha1.ClusterAdvertisementList
 		if err := r.client.List(ctx, &list); err != nil {
-			return // the cache answers; it only fails while the manager stops
+			return // reading from the cache fails only while the manager stops
 		}
 		for i := range list.Items {
 			queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
@@ -80,7 +77,7 @@ func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimiti
 	return nil
 }
 
-// objectOf is the object that shows a cluster.
+// objectOf returns the name of the object that shows a cluster.
 func (r *Reconciler) objectOf(id string) types.NamespacedName {
 	if manifest := r.broker.ManifestOf(id); manifest != nil {
 		return types.NamespacedName{Namespace: manifest.Namespace, Name: manifest.Name}

@@ -20,60 +20,60 @@ import (
 )
 
 const (
-	// servingEvery is how soon a mailbox is looked at again that no replica answers yet.
-	servingEvery = time.Second
-	// writeEvery is how soon an answer is written again that could not be.
-	writeEvery = time.Second
-	// lifetime of a mailbox. The longest request is a poll of 60 s; then whoever made the
-	// mailbox has deleted it, or is no more. It covers clocks that disagree.
+	// servingRetry is the delay before the next look at a mailbox while this replica does not serve.
+	servingRetry = time.Second
+	// writeRetry is the delay before the next attempt to write an answer.
+	writeRetry = time.Second
+	// lifetime is the age at which a mailbox is deleted. The longest request is a poll of 60 s; after it, a live
+	// agent has deleted the mailbox itself. The rest allows for clock skew.
 	lifetime = 2 * time.Minute
 )
 
-// step is what is next for a mailbox.
+// step is the next action for a mailbox.
 type step int
 
 const (
-	rest step = iota
-	answer
-	discard
+	stepWait step = iota
+	stepAnswer
+	stepDiscard
 )
 
-// next says what to do for a mailbox, and when to look at it again if nothing happens.
-func next(box *brokerv1alpha1.ClusterMailbox, taken, serving bool, now time.Time) (step, time.Duration) {
+// nextStep returns the next action for a mailbox, and the time of the next look at it if no event comes first.
+func nextStep(box *brokerv1alpha1.ClusterMailbox, taken, serving bool, now time.Time) (step, time.Duration) {
 	left := box.CreationTimestamp.Add(lifetime).Sub(now)
 	switch {
 	case !serving:
-		return rest, servingEvery
+		return stepWait, servingRetry
 	case left <= 0:
-		return discard, 0
+		return stepDiscard, 0
 	case taken || box.Status.Code != 0:
-		return rest, left
+		return stepWait, left
 	default:
-		return answer, left
+		return stepAnswer, left
 	}
 }
 
-// Reconcile takes up a mailbox, and lets go of one that is gone.
+// Reconcile starts to answer a new mailbox, and cancels the work for a deleted one.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	box := &brokerv1alpha1.ClusterMailbox{}
 	if err := r.client.Get(ctx, req.NamespacedName, box); err != nil {
-		if end, taken := r.taken[req.NamespacedName]; taken && apierrors.IsNotFound(err) {
+		if end, taken := r.inProgress[req.NamespacedName]; taken && apierrors.IsNotFound(err) {
 			end()
-			delete(r.taken, req.NamespacedName)
+			delete(r.inProgress, req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	_, taken := r.taken[req.NamespacedName]
-	todo, later := next(box, taken, r.Serving(), r.Clock.Now())
+	_, taken := r.inProgress[req.NamespacedName]
+	todo, later := nextStep(box, taken, r.Serving(), r.Clock.Now())
 	switch todo {
-	case answer:
-		// It outlasts this reconciliation, and ends with the controller.
+	case stepAnswer:
+		// The work outlasts this reconciliation. It ends with the controller.
 		work, end := context.WithCancel(ctx)
-		r.taken[req.NamespacedName] = end
-		go r.answer(work, box)
-	case discard:
+		r.inProgress[req.NamespacedName] = end
+		go r.writeAnswer(work, box)
+	case stepDiscard:
 		if box.Status.Code == 0 {
-			log.FromContext(ctx).Info("A request was left without an answer; if that goes on, compare this clock with that of the API server",
+			log.FromContext(ctx).Info("request was not answered in time; if this repeats, compare this clock with the API server's",
 				"created", box.CreationTimestamp.Time, "lifetime", lifetime.String())
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(r.client.Delete(ctx, box))
@@ -81,63 +81,63 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: later}, nil
 }
 
-// answer writes what the REST API says. Nothing is written where the mailbox is gone, or
-// has an answer of another replica.
-func (r *Reconciler) answer(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) {
-	status := r.ask(ctx, box)
+// writeAnswer writes the answer of the REST API into the mailbox. It gives up if the mailbox is gone or another
+// replica has answered.
+func (r *Reconciler) writeAnswer(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) {
+	status := r.callAPI(ctx, box)
 	before := client.MergeFromWithOptions(box.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	box.Status = status
-	_ = wait.PollUntilContextCancel(ctx, writeEvery, true, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextCancel(ctx, writeRetry, true, func(ctx context.Context) (bool, error) {
 		err := r.client.Status().Patch(ctx, box.DeepCopy(), before)
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return true, nil
 		}
 		if ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "An answer was not written, trying again")
+			log.FromContext(ctx).Error(err, "writing an answer failed, retrying")
 		}
 		return false, nil
-	}) // it ends without an answer only where nobody reads one any more, or another replica is to answer
+	}) // the only error is the cancelled context: the mailbox is gone, or the controller stops
 }
 
-func (r *Reconciler) ask(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) brokerv1alpha1.ClusterMailboxStatus {
+func (r *Reconciler) callAPI(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) brokerv1alpha1.ClusterMailboxStatus {
 	request, err := wire.OpenRequest(ctx, &box.Spec)
 	if err != nil {
-		return refusal(fault.Invalid, err)
+		return problemStatus(fault.Invalid, err)
 	}
-	said := &letter{header: http.Header{}}
-	r.Exchange.Answer(said, request, r.Clusters[box.Namespace])
-	status, err := wire.PackAnswer(said.code, said.header, said.body.Bytes())
+	recorder := &responseRecorder{header: http.Header{}}
+	r.Exchange.Answer(recorder, request, r.Clusters[box.Namespace])
+	status, err := wire.PackAnswer(recorder.code, recorder.header, recorder.body.Bytes())
 	if err != nil {
-		log.FromContext(ctx).Error(err, "An answer does not fit", "path", box.Spec.Path)
-		return refusal(fault.Internal, err)
+		log.FromContext(ctx).Error(err, "answer is too long for a ClusterMailbox", "path", box.Spec.Path)
+		return problemStatus(fault.Internal, err)
 	}
 	return status
 }
 
-// refusal is for what the REST API has no word for. It says too little to not fit.
-func refusal(reason fault.Reason, err error) brokerv1alpha1.ClusterMailboxStatus {
+// problemStatus returns an answer that the REST API did not write. It is short enough to always fit.
+func problemStatus(reason fault.Reason, err error) brokerv1alpha1.ClusterMailboxStatus {
 	code := reason.HTTPStatus()
 	body, _ := json.Marshal(v1.Problem{Type: "about:blank", Title: http.StatusText(code), Status: code, Detail: err.Error(), Reason: string(reason)})
 	status, _ := wire.PackAnswer(code, http.Header{"Content-Type": {"application/problem+json"}}, body)
 	return status
 }
 
-// letter is an answer as it is written.
-type letter struct {
+// responseRecorder gathers an HTTP response.
+type responseRecorder struct {
 	code   int
 	header http.Header
 	body   bytes.Buffer
 }
 
-func (l *letter) Header() http.Header { return l.header }
+func (l *responseRecorder) Header() http.Header { return l.header }
 
-func (l *letter) WriteHeader(code int) {
+func (l *responseRecorder) WriteHeader(code int) {
 	if l.code == 0 {
 		l.code = code
 	}
 }
 
-func (l *letter) Write(b []byte) (int, error) {
+func (l *responseRecorder) Write(b []byte) (int, error) {
 	l.WriteHeader(http.StatusOK)
 	return l.body.Write(b)
 }

@@ -1,6 +1,5 @@
-// Package clustermailbox answers ClusterMailboxes: the requests of agents that speak to
-// the broker through its cluster's API server. They take the way of all others from
-// there on.
+// Package clustermailbox answers ClusterMailboxes. A ClusterMailbox is the request of an agent that reaches the
+// broker through the API server of the broker's cluster. The REST API handles it like any other request.
 package clustermailbox
 
 import (
@@ -19,20 +18,19 @@ import (
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clustermailboxes,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clustermailboxes/status,verbs=patch
 
-// Exchange is the broker's REST API, for a caller that is known.
+// Exchange is the broker's REST API for a caller whose identity is known.
 type Exchange interface {
-	// Answer writes what clusterID is answered to r. It returns as soon as r's context
-	// ends.
+	// Answer writes the answer for clusterID to the request r. It returns as soon as r's context ends.
 	Answer(w http.ResponseWriter, r *http.Request, clusterID string)
 }
 
 // Options of the controller. All are required.
 type Options struct {
-	// Clusters are the IDs of the clusters whose mailboxes are answered, by namespace.
-	// The manager's cache has those of all these namespaces.
+	// Clusters are the cluster IDs by namespace of their mailboxes. The manager's cache must include all these
+	// namespaces.
 	Clusters map[string]string
 	Exchange Exchange
-	// Serving says whether this replica answers; the mailboxes wait until one does.
+	// Serving reports whether this replica answers. Mailboxes wait until one replica does.
 	Serving func() bool
 	Clock   clock.PassiveClock
 }
@@ -41,18 +39,18 @@ type Options struct {
 type Reconciler struct {
 	Options
 	client client.Client
-	// taken are the mailboxes that this replica has taken up, until they are gone; the
-	// value ends the work on one. One worker uses it.
-	taken map[types.NamespacedName]context.CancelFunc
+	// inProgress holds the mailboxes that this replica has started to answer, until they are deleted. The function
+	// cancels the work. Only one worker uses the map.
+	inProgress map[types.NamespacedName]context.CancelFunc
 }
 
 // Setup registers the controller.
 func Setup(mgr ctrl.Manager, o Options) error {
-	r := &Reconciler{Options: o, client: mgr.GetClient(), taken: map[types.NamespacedName]context.CancelFunc{}}
+	r := &Reconciler{Options: o, client: mgr.GetClient(), inProgress: map[types.NamespacedName]context.CancelFunc{}}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clustermailbox").
 		For(&brokerv1alpha1.ClusterMailbox{}).
-		// Nothing waits in it for an answer.
+		// A reconciliation never blocks: answering runs in its own goroutine.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
 }

@@ -17,9 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// keep brings a reservation that is in the book in step with its object: what a user
-// has edited is carried into the book, then the book is shown.
-func (r *Reconciler) keep(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
+// syncExisting carries a user's edits of the object into the book, then shows the book in the status.
+func (r *Reconciler) syncExisting(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
 	if obj.Spec.Release && view.EndReason == "" {
 		if err := r.broker.Release(ctx, view.Name, "released by spec.release of its Reservation"); err != nil {
 			return err
@@ -33,12 +32,12 @@ func (r *Reconciler) keep(ctx context.Context, obj *brokerv1alpha1.Reservation, 
 		if err := r.reassert(ctx, obj, view); err != nil {
 			return err
 		}
-		return r.project(ctx, obj, view)
+		return r.projectStatus(ctx, obj, view)
 	}
-	if !edited(obj, view) || view.EndReason != "" {
-		return r.project(ctx, obj, view)
+	if !isEdited(obj, view) || view.EndReason != "" {
+		return r.projectStatus(ctx, obj, view)
 	}
-	amounts, err := quantity.FromResourceList(resourceList(obj))
+	amounts, err := quantity.FromResourceList(requestedResources(obj))
 	if err != nil {
 		return r.refuseEdit(ctx, obj, view, fault.New(fault.Invalid, "requestedResources: %v", err))
 	}
@@ -48,7 +47,7 @@ func (r *Reconciler) keep(ctx context.Context, obj *brokerv1alpha1.Reservation, 
 		if err != nil {
 			return err
 		}
-		return r.project(ctx, obj, changed)
+		return r.projectStatus(ctx, obj, changed)
 	case fault.Invalid, fault.Conflict, fault.Released:
 		return r.refuseEdit(ctx, obj, view, err)
 	case fault.Awaiting:
@@ -58,13 +57,13 @@ func (r *Reconciler) keep(ctx context.Context, obj *brokerv1alpha1.Reservation, 
 	}
 }
 
-// edited is whether a user has changed the spec since the book knew it: the first
-// generation is what was asked for.
-func edited(obj *brokerv1alpha1.Reservation, view *broker.ReservationView) bool {
+// isEdited reports whether a user has changed the spec since the book last read it. The first generation is the
+// original request.
+func isEdited(obj *brokerv1alpha1.Reservation, view *broker.ReservationView) bool {
 	return obj.Generation > max(1, view.Generation)
 }
 
-// durationOf an object, 0 for the default.
+// durationOf returns the requested duration, 0 for the default.
 func durationOf(obj *brokerv1alpha1.Reservation) time.Duration {
 	if obj.Spec.Duration == nil {
 		return 0
@@ -72,7 +71,7 @@ func durationOf(obj *brokerv1alpha1.Reservation) time.Duration {
 	return obj.Spec.Duration.Duration
 }
 
-// refuseEdit shows that the book has kept what was agreed before, and why.
+// refuseEdit shows that the previous agreement stays, and why.
 func (r *Reconciler) refuseEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, cause error) error {
 	return r.showEdit(ctx, obj, view, metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonChangeRefused, Message: holdsStill + cause.Error(),
@@ -93,12 +92,12 @@ func (r *Reconciler) showEdit(ctx context.Context, obj *brokerv1alpha1.Reservati
 	return r.writeStatus(ctx, obj, status)
 }
 
-// holdsStill begins what is said of an edit that is not in force.
-const holdsStill = "what was agreed before holds: "
+// holdsStill begins the message for an edit that is not in force.
+const holdsStill = "the previous agreement stays in force: "
 
-// changeOf says whether the last edit is in force, nil where there was none. What is
-// edited at an agent goes by the agent's numbers.
-func changeOf(view *broker.ReservationView, obj *brokerv1alpha1.Reservation) *metav1.Condition {
+// changeCondition shows whether the last edit is in force. It returns nil if there was none. For an edit made at an
+// agent, view.Generation counts the agent's generations.
+func changeCondition(view *broker.ReservationView, obj *brokerv1alpha1.Reservation) *metav1.Condition {
 	if view.Generation == 0 || view.Object != nil && view.Generation != obj.Generation {
 		return nil
 	}
@@ -117,8 +116,8 @@ func changeOf(view *broker.ReservationView, obj *brokerv1alpha1.Reservation) *me
 	return c
 }
 
-// reassert writes the book into the spec of an object that shows what an agent asked
-// for: that is changed where it was asked for.
+// reassert writes the book into the spec of an object that shows an agent's request. Such a request can only be
+// edited at the agent.
 func (r *Reconciler) reassert(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
 	want := specOf(view)
 	want.Release = obj.Spec.Release
@@ -131,6 +130,6 @@ func (r *Reconciler) reassert(ctx context.Context, obj *brokerv1alpha1.Reservati
 		return err
 	}
 	r.recorder.Eventf(obj, nil, corev1.EventTypeNormal, brokerv1alpha1.ReasonShownAgain, "Show",
-		"spec shows what the agent of %s has asked for; it is changed there", view.Requester)
+		"spec was reset to the request of the agent of %s; edits must be made on the ResourceRequest there", view.Requester)
 	return nil
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// announce records an event for every change of phase and for every move since a status
-// was shown.
-func (r *Reconciler) announce(was brokerv1alpha1.ReservationStatus, after *brokerv1alpha1.Reservation) {
+// recordEvents records an event for each change of phase or condition and for each move to another provider.
+func (r *Reconciler) recordEvents(was brokerv1alpha1.ReservationStatus, after *brokerv1alpha1.Reservation) {
 	is := after.Status
 	if was.Phase != is.Phase {
 		kind := corev1.EventTypeNormal
@@ -20,8 +19,8 @@ func (r *Reconciler) announce(was brokerv1alpha1.ReservationStatus, after *broke
 		}
 		r.recorder.Eventf(after, nil, kind, string(is.Phase), "Transition", "%s", wire.Clip(is.Message, wire.MaxNote))
 	}
-	if c, old := changeIn(is), changeIn(was); c != nil && (old == nil || *c != *old) {
-		r.announceCondition(after, c, metav1.ConditionFalse, "Change")
+	if c, old := changedCondition(is), changedCondition(was); c != nil && (old == nil || *c != *old) {
+		r.recordCondition(after, c, metav1.ConditionFalse, "Change")
 	}
 	for _, of := range []struct {
 		condition string
@@ -33,7 +32,7 @@ func (r *Reconciler) announce(was brokerv1alpha1.ReservationStatus, after *broke
 		{brokerv1alpha1.ConditionProviderReachable, metav1.ConditionFalse, "Reach"},
 	} {
 		if c := wire.Turned(is.Conditions, was.Conditions, of.condition); c != nil {
-			r.announceCondition(after, c, of.bad, of.action)
+			r.recordCondition(after, c, of.bad, of.action)
 		}
 	}
 	n := len(is.Placements)
@@ -43,8 +42,8 @@ func (r *Reconciler) announce(was brokerv1alpha1.ReservationStatus, after *broke
 	}
 }
 
-// announceCondition warns where the condition has the status that is bad.
-func (r *Reconciler) announceCondition(obj *brokerv1alpha1.Reservation, c *metav1.Condition, bad metav1.ConditionStatus, action string) {
+// recordCondition records an event of a condition, as a warning if it has the status bad.
+func (r *Reconciler) recordCondition(obj *brokerv1alpha1.Reservation, c *metav1.Condition, bad metav1.ConditionStatus, action string) {
 	kind := corev1.EventTypeNormal
 	if c.Status == bad {
 		kind = corev1.EventTypeWarning
@@ -52,6 +51,6 @@ func (r *Reconciler) announceCondition(obj *brokerv1alpha1.Reservation, c *metav
 	r.recorder.Eventf(obj, nil, kind, c.Reason, action, "%s", wire.Clip(c.Message, wire.MaxNote))
 }
 
-func changeIn(s brokerv1alpha1.ReservationStatus) *metav1.Condition {
+func changedCondition(s brokerv1alpha1.ReservationStatus) *metav1.Condition {
 	return meta.FindStatusCondition(s.Conditions, brokerv1alpha1.ConditionChanged)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
-// byHand is a Reservation that a user made, with the UID of its making.
+// byHand returns a Reservation that a user created.
 func byHand(uid types.UID) *brokerv1alpha1.Reservation {
 	r := &brokerv1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "by-hand", UID: uid, Finalizers: []string{brokerv1alpha1.ReservationFinalizer},
@@ -34,19 +34,18 @@ func byHand(uid types.UID) *brokerv1alpha1.Reservation {
 	return r
 }
 
-// A process may see in its cache what is in the API server no more, and may not see yet
-// what is there. Neither may leave capacity locked for nobody, or free what somebody has.
-func TestCapacityIsHeldForObjectsThatAreThere(t *testing.T) {
+// A cache may show a deleted object, or miss a new one. Neither may leave capacity locked without an owner, or
+// release the capacity of an existing object.
+func TestCapacityIsHeldOnlyForExistingObjects(t *testing.T) {
 	tests := map[string]struct {
-		// cached and there are the UIDs of the object that the cache and the API server have,
-		// one after the other; "" for none.
+		// cached and there are the UIDs of the object in the cache and in the API server over time; "" for none.
 		cached, there []types.UID
 		held          []string
 	}{
-		"the one that is there":           {cached: []types.UID{"first"}, there: []types.UID{"first"}, held: []string{"first"}},
-		"one that was deleted meanwhile":  {cached: []types.UID{"first", ""}, there: []types.UID{"", ""}},
-		"one that was made anew":          {cached: []types.UID{"first", "second"}, there: []types.UID{"second", "second"}, held: []string{"second"}},
-		"one that the cache has not seen": {cached: []types.UID{"first", ""}, there: []types.UID{"first", "first"}, held: []string{"first"}},
+		"an object that exists":          {cached: []types.UID{"first"}, there: []types.UID{"first"}, held: []string{"first"}},
+		"an object deleted meanwhile":    {cached: []types.UID{"first", ""}, there: []types.UID{"", ""}},
+		"an object created anew":         {cached: []types.UID{"first", "second"}, there: []types.UID{"second", "second"}, held: []string{"second"}},
+		"an object missing in the cache": {cached: []types.UID{"first", ""}, there: []types.UID{"first", "first"}, held: []string{"first"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +91,7 @@ func holding(t *testing.T, uid types.UID) client.Client {
 	return objects.Build()
 }
 
-// lending is a broker that knows of one cluster with capacity.
+// lending returns a broker that knows one cluster with capacity.
 func lending(t *testing.T) *broker.Broker {
 	t.Helper()
 	b := broker.New(broker.Options{Store: journaltest.NewServer().Client(), Version: "test", Log: logr.Discard(), Now: time.Now})

@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-func TestAReservationShowsWhoServesItWhileAnotherProviderTakesOver(t *testing.T) {
+func TestStatusShowsTheServingProviderDuringATakeover(t *testing.T) {
 	const at = ledger.Instant(time.Second)
 	paris := ledger.Placement{Number: 1, Provider: "paris", AcknowledgedAt: at, Ready: true, EverReady: true}
 	berlin := ledger.Placement{Number: 2, Provider: "berlin"}
@@ -58,7 +58,7 @@ func TestAReservationShowsWhoServesItWhileAnotherProviderTakesOver(t *testing.T)
 				}
 				before := obj.Status
 				obj.Status = statusOf(view, obj)
-				r.announce(before, obj)
+				r.recordEvents(before, obj)
 				got := shown{Target: obj.Status.TargetClusterID}
 				if c := meta.FindStatusCondition(obj.Status.Conditions, brokerv1alpha1.ConditionAcknowledged); c != nil {
 					got.Acknowledged = string(c.Status)

@@ -13,18 +13,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-func placeOf(q *broker.QueueView) *brokerv1alpha1.QueuePlace {
+func queuePlaceOf(q *broker.QueueView) *brokerv1alpha1.QueuePlace {
 	if q == nil {
 		return nil
 	}
 	return &brokerv1alpha1.QueuePlace{
-		Position: int32(q.Place), Since: seconds(q.Since), Until: seconds(q.Until), Reason: string(q.Reason),
+		Position: int32(q.Place), Since: toSeconds(q.Since), Until: toSeconds(q.Until), Reason: string(q.Reason),
 	}
 }
 
-// preemptionOf tells who has to make room for a higher priority, or had to. One that
-// never had to has no such condition.
-func preemptionOf(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
+// preemptedConditions returns the condition Preempted of a reservation that must make room for a higher priority, or
+// had to. Other reservations do not have it.
+func preemptedConditions(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionPreempted, Status: metav1.ConditionTrue}
 	old := meta.FindStatusCondition(before, c.Type)
 	switch {
@@ -35,17 +35,17 @@ func preemptionOf(v *broker.ReservationView, before []metav1.Condition) []metav1
 	case old == nil || old.Status != metav1.ConditionTrue:
 		return nil
 	case old.Reason == brokerv1alpha1.ReasonNotice:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonNoticeWithdrawn, "it has not to make room any more"
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonNoticeWithdrawn, "it no longer has to make room"
 	case v.Phase == ledger.Reserved, v.Phase == ledger.Active:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonReserved, "it has a place again"
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonReserved, "capacity is reserved again"
 	default:
 		return nil
 	}
 	return []metav1.Condition{c}
 }
 
-// queueFullOf is the status of a request that found no capacity and no place in the
-// queue; it is carried to the broker again.
+// queueFullOf returns the status of a request that found neither capacity nor a place in the queue. The controller
+// tries it again.
 func queueFullOf(full *fault.Error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.ReservationStatus {
 	status := brokerv1alpha1.ReservationStatus{
 		Phase: brokerv1alpha1.ReservationPending, Message: full.Detail, ObservedGeneration: obj.Generation,

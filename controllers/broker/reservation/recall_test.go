@@ -10,7 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-func TestAReservationShowsThatItIsCalledBack(t *testing.T) {
+func TestStatusShowsARecall(t *testing.T) {
 	paris, berlin := ledger.Placement{Number: 1, Provider: "paris"}, ledger.Placement{Number: 2, Provider: "berlin"}
 	left := paris
 	left.Withdrawn = ledger.Recalled
@@ -35,7 +35,7 @@ func TestAReservationShowsThatItIsCalledBack(t *testing.T) {
 			view := &broker.ReservationView{Phase: test.phase, Recall: test.recall}
 			view.Placements = test.placements
 			got := ""
-			for _, c := range recallOf(view, test.before) {
+			for _, c := range recallConditions(view, test.before) {
 				got = string(c.Status) + " " + c.Reason
 			}
 			if got != test.want {

@@ -20,36 +20,34 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 const (
-	// reassertEvery repairs what somebody else wrote into a status that no event told of.
+	// reassertEvery is the period of the repair of foreign writes that caused no event.
 	reassertEvery = time.Minute
-	// busyRetry is when an object is looked at again that found no journal.
+	// busyRetry is the delay before the next attempt while the journal is unavailable.
 	busyRetry = 2 * time.Second
-	// fullRetry is when one is that found no place in the queue.
+	// fullRetry is the delay before the next attempt while the queue is full.
 	fullRetry = 30 * time.Second
-	// youth is for how long a Reservation is not refused for want of a cluster: what is
-	// applied together with it, as from one folder, arrives in any order.
-	youth = 3 * time.Second
-	// youngRetry is when a young one is looked at again.
+	// minAge is the age below which a Reservation does not fail for lack of a cluster. The manifests of one folder
+	// may arrive in any order, and the clusters may come last.
+	minAge = 3 * time.Second
+	// youngRetry is the delay before the next attempt for a Reservation below minAge.
 	youngRetry = 250 * time.Millisecond
 )
 
-// unchecked has the API server not look for fields that it would not keep, and read what it
-// gets only once.
-const unchecked = client.FieldValidation(metav1.FieldValidationIgnore)
+// skipValidation spares the API server the search for unknown fields, which would parse the body twice.
+const skipValidation = client.FieldValidation(metav1.FieldValidationIgnore)
 
-// errYoung is that no cluster can hold a Reservation, which may be said too soon.
-var errYoung = errors.New("no cluster can hold it yet")
+// errTooYoung means that no cluster can hold a Reservation that is still below minAge.
+var errTooYoung = errors.New("no cluster can hold the reservation yet")
 
-// Reconcile brings one Reservation in step with the book. Without a book there is
-// nothing to do: all objects come again when a term begins.
+// Reconcile synchronizes one Reservation with the book. It does nothing on a replica that does not serve: a new term
+// enqueues all objects again.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if !r.broker.Serving() {
 		return ctrl.Result{}, nil
@@ -58,19 +56,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	obj := &brokerv1alpha1.Reservation{}
 	err := client.IgnoreNotFound(r.client.Get(ctx, req.NamespacedName, obj))
 	if err == nil {
-		err = r.giveUp(ctx, req.NamespacedName, obj.UID)
+		err = r.releaseOrphans(ctx, req.NamespacedName, obj.UID)
 	}
 	switch {
 	case err != nil:
 	case obj.UID == "":
-		err = r.show(ctx, req.NamespacedName)
+		err = r.createObject(ctx, req.NamespacedName)
 		if len(r.broker.HeldFor(req.Namespace, req.Name)) == 0 {
-			again = 0 // what is made in its place comes by itself
+			again = 0 // an object created in its place is a new event
 		}
 	case !obj.DeletionTimestamp.IsZero():
-		err = r.finish(ctx, obj)
+		err = r.releaseDeleted(ctx, obj)
 	default:
-		err = r.carry(ctx, obj)
+		err = r.syncObject(ctx, obj)
 	}
 	switch fault.ReasonOf(err) {
 	case fault.Unavailable, fault.Recovering, fault.Awaiting:
@@ -81,16 +79,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
-	case errors.Is(err, errYoung):
+	case errors.Is(err, errTooYoung):
 		return ctrl.Result{RequeueAfter: youngRetry}, nil
 	}
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// giveUp releases what is held for objects of this name that are gone. What this process
-// knows of the API may be old when it has just taken over: it may have reserved for an
-// object that the replica before it let go. known is the UID of the one in the cache.
-func (r *Reconciler) giveUp(ctx context.Context, key types.NamespacedName, known types.UID) error {
+// releaseOrphans releases capacity that is held for objects of this name that no longer exist. After a takeover the
+// cache may lag behind: the broker may have reserved for an object that the previous replica finished. known is the
+// UID in the cache.
+func (r *Reconciler) releaseOrphans(ctx context.Context, key types.NamespacedName, known types.UID) error {
 	held := r.broker.HeldFor(key.Namespace, key.Name)
 	maps.DeleteFunc(held, func(_, uid string) bool { return uid == string(known) })
 	if len(held) == 0 {
@@ -111,17 +109,17 @@ func (r *Reconciler) giveUp(ctx context.Context, key types.NamespacedName, known
 	return nil
 }
 
-// show makes the object of a reservation that an agent asked for.
-func (r *Reconciler) show(ctx context.Context, key types.NamespacedName) error {
+// createObject creates the Reservation that shows an agent's request.
+func (r *Reconciler) createObject(ctx context.Context, key types.NamespacedName) error {
 	if key.Namespace != r.namespace {
 		return nil
 	}
 	view, err := r.broker.Reservation(ctx, key.Name)
 	if err != nil || view == nil || view.Object != nil || view.Over() || view.Unclaimed {
-		return err // what no requester has claimed may be nobody's
+		return err // the requester of an unclaimed reservation may not exist
 	}
 	if problems := validation.IsDNS1123Subdomain(key.Name); len(problems) > 0 {
-		return reconcile.TerminalError(fmt.Errorf("reservation %q cannot be shown as an object: %s", key.Name, problems[0]))
+		return reconcile.TerminalError(fmt.Errorf("reservation %q is no valid object name: %s", key.Name, problems[0]))
 	}
 	obj := &brokerv1alpha1.Reservation{
 		ObjectMeta: metav1.ObjectMeta{
@@ -131,23 +129,23 @@ func (r *Reconciler) show(ctx context.Context, key types.NamespacedName) error {
 		},
 		Spec: specOf(view),
 	}
-	if err := r.client.Create(ctx, obj, unchecked); err != nil {
+	if err := r.client.Create(ctx, obj, skipValidation); err != nil {
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
 		err = fmt.Errorf("showing reservation %q: %w", key.Name, err)
 		if apierrors.IsInvalid(err) {
-			return reconcile.TerminalError(err) // it will be no more valid the next time
+			return reconcile.TerminalError(err) // the next attempt would be just as invalid
 		}
 		return err
 	}
 	failpoint.Hit(failpoint.BrokerShown)
-	return r.project(ctx, obj, view)
+	return r.projectStatus(ctx, obj, view)
 }
 
-// finish releases a reservation whose object is deleted, and lets the object go
-// once nothing of the reservation is left.
-func (r *Reconciler) finish(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
+// releaseDeleted releases the reservation of a deleted object. It removes the finalizer once nothing of the
+// reservation is left.
+func (r *Reconciler) releaseDeleted(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
 	view, err := r.lookUp(ctx, obj)
 	if err != nil {
 		return err
@@ -163,19 +161,19 @@ func (r *Reconciler) finish(ctx context.Context, obj *brokerv1alpha1.Reservation
 		}
 	}
 	if view != nil && !view.Over() {
-		return r.project(ctx, obj, view)
+		return r.projectStatus(ctx, obj, view)
 	}
 	failpoint.Hit(failpoint.BrokerObjectOver)
 	if view == nil {
-		// Another replica may know it, and this one not that it was replaced.
+		// This replica may have been replaced, and its successor may know the reservation.
 		if err := r.broker.Confirm(ctx); err != nil {
 			return err
 		}
 	}
-	return r.letGo(ctx, obj)
+	return r.removeFinalizer(ctx, obj)
 }
 
-func (r *Reconciler) letGo(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
+func (r *Reconciler) removeFinalizer(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
 	before := obj.DeepCopy()
 	if !controllerutil.RemoveFinalizer(obj, brokerv1alpha1.ReservationFinalizer) {
 		return nil
@@ -183,8 +181,8 @@ func (r *Reconciler) letGo(ctx context.Context, obj *brokerv1alpha1.Reservation)
 	return client.IgnoreNotFound(r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-// carry takes what a user asked for into the book, or shows what became of it.
-func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
+// syncObject enters a new request into the book, or updates the object of an existing one.
+func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
 	before := obj.DeepCopy()
 	if controllerutil.AddFinalizer(obj, brokerv1alpha1.ReservationFinalizer) {
 		return r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
@@ -195,37 +193,37 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.Reservation)
 	}
 	switch {
 	case view != nil:
-		return r.keep(ctx, obj, view)
+		return r.syncExisting(ctx, obj, view)
 	case r.shownByBroker(obj):
-		// The book has forgotten it: it was over long ago.
+		// The reservation ended so long ago that the book has dropped it.
 		if err := r.broker.Confirm(ctx); err != nil {
 			return err
 		}
-		if err := r.letGo(ctx, obj); err != nil {
+		if err := r.removeFinalizer(ctx, obj); err != nil {
 			return err
 		}
 		return client.IgnoreNotFound(r.client.Delete(ctx, obj))
-	case terminal(obj):
+	case isTerminal(obj):
 		return nil
 	case obj.Spec.Release:
-		return r.refuse(ctx, obj, fault.New(fault.Released, "spec.release was set before anything was reserved"))
+		return r.writeRefusal(ctx, obj, fault.New(fault.Released, "spec.release was set before anything was reserved"))
 	}
 	return r.reserve(ctx, obj)
 }
 
 func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
-	request, err := requestOf(obj)
+	request, err := specs.ReadRequest(obj)
 	if err != nil {
-		return r.refuse(ctx, obj, fault.New(fault.Invalid, "%v", err))
+		return r.writeRefusal(ctx, obj, fault.New(fault.Invalid, "%v", err))
 	}
 	view, err := r.broker.ReserveObject(ctx, request)
 	reason := fault.ReasonOf(err)
-	if reason == fault.NoCandidate && r.clock.Since(obj.CreationTimestamp.Time).Abs() < youth {
-		return errYoung
+	if reason == fault.NoCandidate && r.clock.Since(obj.CreationTimestamp.Time).Abs() < minAge {
+		return errTooYoung
 	}
 	switch reason {
 	case fault.NoCandidate, fault.Invalid, fault.Released, fault.KeyReused, fault.ClusterDenied, fault.ClusterNotApproved:
-		return r.refuse(ctx, obj, err)
+		return r.writeRefusal(ctx, obj, err)
 	case fault.QueueFull:
 		full, _ := errors.AsType[*fault.Error](err)
 		return errors.Join(err, r.writeStatus(ctx, obj, queueFullOf(full, obj)))
@@ -234,31 +232,7 @@ func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservatio
 		return err
 	}
 	failpoint.Hit(failpoint.BrokerObjectReserved)
-	return r.project(ctx, obj, view)
-}
-
-func requestOf(obj *brokerv1alpha1.Reservation) (broker.Request, error) {
-	amounts, err := quantity.FromResourceList(resourceList(obj))
-	if err != nil {
-		return broker.Request{}, fmt.Errorf("requestedResources: %w", err)
-	}
-	q := broker.Request{
-		Requester: obj.Spec.RequesterID, Tenant: obj.Spec.Tenant, Priority: obj.Spec.Priority,
-		Amounts: amounts, Target: obj.Spec.TargetClusterID,
-		Object: &ledger.ObjectRef{Namespace: obj.Namespace, Name: obj.Name, UID: string(obj.UID)},
-	}
-	if q.Terms, err = ReadTerms(&obj.Spec); err != nil {
-		return broker.Request{}, err
-	}
-	if obj.Spec.Duration != nil {
-		q.Duration = obj.Spec.Duration.Duration
-	}
-	q.Queue = obj.Spec.QueuePolicy == brokerv1alpha1.QueuePolicyQueue
-	q.Patient = obj.Spec.Healing == brokerv1alpha1.HealingWait
-	if obj.Spec.QueueTimeout != nil {
-		q.Wait = obj.Spec.QueueTimeout.Duration
-	}
-	return q, nil
+	return r.projectStatus(ctx, obj, view)
 }
 
 func (r *Reconciler) lookUp(ctx context.Context, obj *brokerv1alpha1.Reservation) (*broker.ReservationView, error) {
@@ -268,13 +242,13 @@ func (r *Reconciler) lookUp(ctx context.Context, obj *brokerv1alpha1.Reservation
 	return r.broker.ObjectReservation(ctx, obj.Spec.RequesterID, string(obj.UID))
 }
 
-// project shows the book's reservation in the object's status.
-func (r *Reconciler) project(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
+// projectStatus shows the book's reservation in the object's status.
+func (r *Reconciler) projectStatus(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
 	return r.writeStatus(ctx, obj, statusOf(view, obj))
 }
 
-// refuse is for a request that found no place: it is over before it began.
-func (r *Reconciler) refuse(ctx context.Context, obj *brokerv1alpha1.Reservation, cause error) error {
+// writeRefusal ends a Reservation that was never granted.
+func (r *Reconciler) writeRefusal(ctx context.Context, obj *brokerv1alpha1.Reservation, cause error) error {
 	return r.writeStatus(ctx, obj, refusalOf(cause, obj))
 }
 
@@ -286,40 +260,39 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reserv
 	if equality.Semantic.DeepEqual(obj.Status, status) {
 		return nil
 	}
-	// The whole status is ours. To replace it costs the API server less than to merge it.
-	patch, err := json.Marshal([]replacement{{Op: "add", Path: "/status", Value: &status}})
+	// Nothing else writes this status. Replacing it is cheaper for the API server than merging it.
+	patch, err := json.Marshal([]statusPatch{{Op: "add", Path: "/status", Value: &status}})
 	if err != nil {
 		return fmt.Errorf("encoding the status of Reservation %s: %w", client.ObjectKeyFromObject(obj), err)
 	}
 	failpoint.Hit(failpoint.BrokerStatusDue)
-	// What was just sent is not wanted back.
+	// With PartialObjectMetadata the API server does not send the status back.
 	shown := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.Namespace, Name: obj.Name}}
 	shown.SetGroupVersionKind(brokerv1alpha1.GroupVersion.WithKind("Reservation"))
-	if err := r.client.Status().Patch(ctx, shown, client.RawPatch(types.JSONPatchType, patch), unchecked); err != nil {
+	if err := r.client.Status().Patch(ctx, shown, client.RawPatch(types.JSONPatchType, patch), skipValidation); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	failpoint.Hit(failpoint.BrokerStatusShown)
 	before := obj.Status
 	obj.Status = status
-	r.announce(before, obj)
+	r.recordEvents(before, obj)
 	return nil
 }
 
-// replacement is an operation of a JSON patch (RFC 6902); "add" replaces what is there.
-type replacement struct {
+// statusPatch is an operation of a JSON patch (RFC 6902). "add" replaces an existing value.
+type statusPatch struct {
 	Op    string                            `json:"op"`
 	Path  string                            `json:"path"`
 	Value *brokerv1alpha1.ReservationStatus `json:"value"`
 }
 
-// shownByBroker says whether an object shows what an agent asked for. In another
-// namespace than the broker's own the label says nothing: whoever may write there
-// could take hold of another's reservation by its name.
+// shownByBroker reports whether an object shows an agent's request. The label counts only in the broker's namespace:
+// elsewhere, anyone who may create Reservations could use it to take over another cluster's reservation by its name.
 func (r *Reconciler) shownByBroker(obj *brokerv1alpha1.Reservation) bool {
 	return obj.Namespace == r.namespace && obj.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker
 }
 
-func terminal(obj *brokerv1alpha1.Reservation) bool {
+func isTerminal(obj *brokerv1alpha1.Reservation) bool {
 	phase := obj.Status.Phase
 	return phase == brokerv1alpha1.ReservationFailed || phase == brokerv1alpha1.ReservationReleased
 }

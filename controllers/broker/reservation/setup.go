@@ -1,6 +1,5 @@
-// Package reservation keeps the Reservations of the broker cluster in step with
-// the broker's book: an object that a user made is carried into the book, and
-// everything in the book is shown.
+// Package reservation synchronizes the Reservations of the broker's cluster with the book. Objects that users create
+// are entered into the book; every reservation in the book is shown as an object.
 package reservation
 
 import (
@@ -24,13 +23,13 @@ import (
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=reservations/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// workers show reservations at once: enough for an API server to be the slower one.
+// workers is the number of concurrent reconciliations. With this many, the API server is the bottleneck.
 const workers = 8
 
 // Reconciler reconciles Reservations.
 type Reconciler struct {
 	client client.Client
-	// live reads from the API server itself.
+	// live reads from the API server, past the cache.
 	live      client.Reader
 	broker    *broker.Broker
 	namespace string
@@ -38,8 +37,7 @@ type Reconciler struct {
 	clock     clock.PassiveClock
 }
 
-// Setup registers the controller. Reservations that agents ask for over REST are
-// shown in namespace.
+// Setup registers the controller. The objects of requests that came over REST are created in namespace.
 func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string, clock clock.PassiveClock) error {
 	r := &Reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), broker: b, namespace: namespace, clock: clock,
@@ -49,17 +47,17 @@ func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string, clock clock.Pas
 		Named("reservation").
 		For(&brokerv1alpha1.Reservation{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		WatchesRawSource(source.Func(r.follow)).
+		WatchesRawSource(source.Func(r.watchBook)).
 		Complete(r)
 }
 
-// follow enqueues the objects of reservations that change in the book, and all there
-// are when a term begins: what they want may never have been looked at.
-func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+// watchBook enqueues the objects of reservations that change in the book. When a term begins it enqueues all objects,
+// because edits may have been missed.
+func (r *Reconciler) watchBook(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	go r.broker.Feed().Terms(ctx, func() {
 		var list brokerv1alpha1.ReservationList
 		if err := r.client.List(ctx, &list); err != nil {
-			return // the cache answers; it only fails while the manager stops
+			return // reading from the cache fails only while the manager stops
 		}
 		for i := range list.Items {
 			queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
@@ -79,7 +77,7 @@ func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimiti
 	return nil
 }
 
-// objectOf is the object that shows a reservation.
+// objectOf returns the name of the object that shows a reservation.
 func (r *Reconciler) objectOf(name string) types.NamespacedName {
 	if object := r.broker.ObjectOf(name); object != nil {
 		return types.NamespacedName{Namespace: object.Namespace, Name: object.Name}

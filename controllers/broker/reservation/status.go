@@ -16,11 +16,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-func resourceList(obj *brokerv1alpha1.Reservation) corev1.ResourceList {
+func requestedResources(obj *brokerv1alpha1.Reservation) corev1.ResourceList {
 	return corev1.ResourceList(obj.Spec.RequestedResources)
 }
 
-// specOf is what a user would have written for a reservation.
+// specOf returns the spec that a user would have written for a reservation.
 func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
 	spec := brokerv1alpha1.ReservationSpec{
 		RequestedResources: brokerv1alpha1.RequestedResources(v.Wanted().ToResourceList()),
@@ -48,14 +48,14 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 		ReservationName:       v.Name,
 		TargetClusterID:       targetOf(v),
 		TargetClusterEndpoint: v.Endpoint,
-		ReservedAt:            seconds(v.ReservedAt()),
-		Queue:                 placeOf(v.Place),
+		ReservedAt:            toSeconds(v.ReservedAt()),
+		Queue:                 queuePlaceOf(v.Place),
 		Message:               v.Message,
 		ObservedGeneration:    obj.Generation,
 		Conditions:            slices.Clone(obj.Status.Conditions),
 	}
 	if v.Duration != 0 && v.Place == nil {
-		status.ExpiresAt = seconds(v.Until)
+		status.ExpiresAt = toSeconds(v.Until)
 	}
 	for i, p := range v.Placements {
 		status.Placements = append(status.Placements, brokerv1alpha1.Placement{
@@ -72,11 +72,11 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 			})
 		}
 	}
-	for _, c := range slices.Concat(conditionsOf(v), preemptionOf(v, obj.Status.Conditions), recallOf(v, obj.Status.Conditions), reachOf(v, obj.Status)) {
+	for _, c := range slices.Concat(conditionsOf(v), preemptedConditions(v, obj.Status.Conditions), recallConditions(v, obj.Status.Conditions), reachableConditions(v, obj.Status)) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
-	if c := changeOf(v, obj); c != nil {
+	if c := changeCondition(v, obj); c != nil {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, *c)
 	}
@@ -101,17 +101,16 @@ func conditionsOf(v *broker.ReservationView) []metav1.Condition {
 	if v.RequesterHasAgent {
 		return append(out, metav1.Condition{
 			Type: brokerv1alpha1.ConditionNoConsumer, Status: metav1.ConditionFalse,
-			Reason: brokerv1alpha1.ReasonConnected, Message: "the agent of " + v.Requester + " carries it out",
+			Reason: brokerv1alpha1.ReasonConnected, Message: "the agent of " + v.Requester + " sets up the virtual node",
 		})
 	}
 	return append(out, metav1.Condition{
 		Type: brokerv1alpha1.ConditionNoConsumer, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ReasonUnknownRequester,
-		Message: "requesterID " + v.Requester + " is no enrolled cluster: capacity is locked, nobody peers",
+		Message: "requesterID " + v.Requester + " is not an enrolled cluster: capacity is reserved, but no cluster peers to use it",
 	})
 }
 
-// targetOf is the newest cluster with a virtual node that is Ready; where none is, the
-// newest that was given the reservation.
+// targetOf returns the newest provider whose virtual node is Ready. Without one it returns the newest provider.
 func targetOf(v *broker.ReservationView) string {
 	if p := v.Serving(); p != nil && v.Provider != "" {
 		return p.Provider
@@ -119,36 +118,37 @@ func targetOf(v *broker.ReservationView) string {
 	return v.Provider
 }
 
-// reachOf tells of a provider that is silent, or was.
-func reachOf(v *broker.ReservationView, before brokerv1alpha1.ReservationStatus) []metav1.Condition {
+// reachableCondition shows that the provider is silent, or is back after a silence. Other reservations do not have
+// the condition.
+func reachableConditions(v *broker.ReservationView, before brokerv1alpha1.ReservationStatus) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionProviderReachable}
 	newest := v.Current()
 	switch {
 	case !v.LostSince.IsZero():
 		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonProviderSilent
-		c.Message = "nothing was heard of the agent of " + v.Lost + " since " + v.LostSince.Format(time.RFC3339) + "; capacity stays held there, and "
+		c.Message = "the agent of " + v.Lost + " has been silent since " + v.LostSince.Format(time.RFC3339) + "; its capacity stays reserved, and "
 		switch {
 		case v.Beside(newest) != nil:
 			c.Reason = brokerv1alpha1.ReasonMigrating
 			c.Message += newest.Provider + " takes over once its virtual node is Ready"
 		case v.Patient || v.Target != "":
-			c.Message += "the reservation waits for it until it returns, or the reservation expires or is released"
+			c.Message += "the reservation waits for its return, until it expires or is released"
 		default:
-			c.Message += "the reservation goes to another cluster as soon as one has room"
+			c.Message += "the reservation moves to another cluster as soon as one has room"
 		}
 	case !meta.IsStatusConditionFalse(before.Conditions, c.Type):
 		return nil
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, brokerv1alpha1.ReasonProviderBack, targetOf(v)+" is heard again"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, brokerv1alpha1.ReasonProviderBack, "the agent of "+targetOf(v)+" has reported again"
 		if left := leftSince(v, before); left != "" {
-			c.Reason, c.Message = brokerv1alpha1.ReasonMigrated, targetOf(v)+" has taken over from "+left+", of which nothing is heard"
+			c.Reason, c.Message = brokerv1alpha1.ReasonMigrated, targetOf(v)+" has taken over from "+left+", which is silent"
 		}
 	}
 	return []metav1.Condition{c}
 }
 
-// leftSince is the provider that was left, since a status was written, for being lost;
-// "" if none was.
+// leftSince returns the silent provider that the reservation has left since the status was written, "" if it has left
+// none.
 func leftSince(v *broker.ReservationView, before brokerv1alpha1.ReservationStatus) string {
 	for i, p := range v.Placements {
 		known := i < len(before.Placements) && before.Placements[i].Reason != ""
@@ -164,13 +164,13 @@ func acknowledgementOf(v *broker.ReservationView) metav1.Condition {
 	p := v.Serving()
 	switch {
 	case p == nil, v.Place != nil:
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, string(v.Phase), "no provider is asked"
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, string(v.Phase), "no provider is assigned"
 	case !v.ProviderHasAgent:
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, brokerv1alpha1.ReasonNoAgent, "no agent ever connected for "+p.Provider
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, brokerv1alpha1.ReasonNoAgent, p.Provider+" has no agent to acknowledge"
 	case p.AcknowledgedAt.IsZero():
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonAwaitingProvider, "waiting for the agent of "+p.Provider
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, brokerv1alpha1.ReasonAcknowledged, p.Provider+" keeps the capacity"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, brokerv1alpha1.ReasonAcknowledged, p.Provider+" reserves the capacity"
 	}
 	return c
 }
@@ -197,9 +197,9 @@ func refusalOf(cause error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.Rese
 	return status
 }
 
-// seconds cuts a time to what the API keeps, so that an unchanged status compares equal.
-// The zero time is none.
-func seconds(t time.Time) *metav1.Time {
+// toSeconds truncates a time to the precision of the API, so that an unchanged status compares equal. It returns nil
+// for the zero time.
+func toSeconds(t time.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil
 	}

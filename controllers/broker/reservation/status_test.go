@@ -14,9 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// What was granted and nobody can serve any more is shown as Failed, with an event that
-// warns, once nothing of it is left.
-func TestAReservationThatNobodyCanServeAnyMoreIsShownAsFailed(t *testing.T) {
+// The warning comes once nothing of the reservation is left.
+func TestReservationWithoutAnyProviderEndsFailedWithAWarning(t *testing.T) {
 	const why = "paris gave it up (NeverReady) and no cluster can hold cpu=2"
 	view := &broker.ReservationView{
 		Reservation: ledger.Reservation{
@@ -41,7 +40,7 @@ func TestAReservationThatNobodyCanServeAnyMoreIsShownAsFailed(t *testing.T) {
 		view.Phase, view.PlacementPhases = step.phase, []ledger.PlacementPhase{step.placement}
 		before := obj.Status
 		obj.Status = statusOf(view, obj)
-		r.announce(before, obj)
+		r.recordEvents(before, obj)
 		if string(obj.Status.Phase) != string(step.phase) || obj.Status.Message != why {
 			t.Errorf("shown as %s: %s", obj.Status.Phase, obj.Status.Message)
 		}

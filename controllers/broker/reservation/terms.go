@@ -4,22 +4,14 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// termsOf are the terms of a reservation that an agent asked for.
+// termsOf returns the constraints, pod shapes and data of a reservation, as a user would have written them.
 func termsOf(v *broker.ReservationView) brokerv1alpha1.Terms {
 	var req v1.ReservationRequest
 	wire.FromTerms(v.Demands(), &req)
-	// What the book holds was read from a request, and can be written as one.
+	// The book's values were read from a request, so the conversion cannot fail.
 	out, _ := wire.ToTermsSpec(&req)
 	return out
-}
-
-// ReadTerms reads what a Reservation asks beside amounts.
-func ReadTerms(spec *brokerv1alpha1.ReservationSpec) (terms.Terms, error) {
-	var req v1.ReservationRequest
-	wire.FromTermsSpec(&spec.Terms, &req)
-	return wire.ToTerms(&req)
 }

@@ -9,10 +9,10 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 )
 
-// What is asked with an object reaches the book, and is shown as it was written.
-func TestTermsOfAReservationComeBackAsTheyWereWritten(t *testing.T) {
+func TestTermsSurviveTheRoundTripThroughTheBook(t *testing.T) {
 	written := brokerv1alpha1.Terms{
 		Group: "training",
 		Constraints: &brokerv1alpha1.Constraints{
@@ -30,7 +30,7 @@ func TestTermsOfAReservationComeBackAsTheyWereWritten(t *testing.T) {
 		PodShapes: []brokerv1alpha1.PodShape{{Count: 4, Resources: brokerv1alpha1.PodResources{"cpu": resource.MustParse("4")}}},
 		Data:      &brokerv1alpha1.DataVolume{Volume: resource.MustParse("500Gi"), Region: "eu-south"},
 	}
-	read, err := ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: written})
+	read, err := specs.ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: written})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +40,11 @@ func TestTermsOfAReservationComeBackAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestTermsThatCannotBeMeantAreNamed(t *testing.T) {
-	_, err := ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: brokerv1alpha1.Terms{
+func TestClaimComparedWithAWordIsRefused(t *testing.T) {
+	_, err := specs.ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: brokerv1alpha1.Terms{
 		Constraints: &brokerv1alpha1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"sla": ">=gold"}},
 	}})
 	if err == nil {
-		t.Error("a claim that is compared with no number is read")
+		t.Error("a claim compared with a word is accepted")
 	}
 }

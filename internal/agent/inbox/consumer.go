@@ -10,6 +10,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -42,7 +43,7 @@ func WriteConsumer(
 		return nil, unusable(err)
 	}
 	spec.RequestRef, spec.Namespaces, spec.Offloading = request.Ref, request.Namespaces, request.Offloading
-	name := wire.PlacementName(in.Reservation, in.Placement)
+	name := placement.Name(in.Reservation, in.Placement)
 
 	obj := &agentv1alpha1.ReservationInstruction{}
 	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)

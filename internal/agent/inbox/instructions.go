@@ -15,9 +15,9 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // Defaults of Options.
@@ -241,7 +241,7 @@ func (i *Instructions) giveBack(ctx context.Context, in *v1.Instruction) error {
 // down the broker is told at once, as long as it waits for that.
 func (i *Instructions) releaseConsumer(ctx context.Context, in *v1.Instruction) error {
 	obj := &agentv1alpha1.ReservationInstruction{}
-	name := types.NamespacedName{Namespace: i.options.Namespace, Name: wire.PlacementName(in.Reservation, in.Placement)}
+	name := types.NamespacedName{Namespace: i.options.Namespace, Name: placement.Name(in.Reservation, in.Placement)}
 	err := i.client.Get(ctx, name, obj)
 	if err == nil {
 		return ReleaseConsumer(ctx, i.client, obj)
@@ -275,7 +275,7 @@ func (i *Instructions) report(ctx context.Context, in *v1.Instruction, report *v
 	err := i.broker.ReportStatus(ctx, in.Reservation, report)
 	refusal, refused := errors.AsType[*fault.Error](err)
 	if errors.Is(err, transport.ErrUnreachable) || refused && refusal.OfCaller() {
-		return fmt.Errorf("report placement %q: %w", wire.PlacementName(in.Reservation, in.Placement), err)
+		return fmt.Errorf("report placement %q: %w", placement.Name(in.Reservation, in.Placement), err)
 	}
 	if err != nil {
 		log.FromContext(ctx).Info("the broker does not take a report", "reservation", in.Reservation, "state", report.State, "reason", err.Error())

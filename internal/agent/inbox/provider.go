@@ -10,6 +10,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -23,7 +24,7 @@ func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Inst
 		return unusable(err)
 	}
 	spec.Hold = o.Hold
-	namespace, name := o.Namespace, wire.PlacementName(in.Reservation, in.Placement)
+	namespace, name := o.Namespace, placement.Name(in.Reservation, in.Placement)
 
 	obj := &agentv1alpha1.ProviderInstruction{}
 	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)

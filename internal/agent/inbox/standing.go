@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
 // standing are the placements that the broker wants and no ResourceRequest looks after, by
@@ -19,12 +19,12 @@ type standing map[string]client.Object
 
 func (s standing) note(in *v1.Instruction, into client.Object) {
 	if in.State == v1.InstructionStateHold {
-		s[wire.PlacementName(in.Reservation, in.Placement)] = into
+		s[placement.Name(in.Reservation, in.Placement)] = into
 	}
 }
 
 func (s standing) drop(in *v1.Instruction) {
-	delete(s, wire.PlacementName(in.Reservation, in.Placement))
+	delete(s, placement.Name(in.Reservation, in.Placement))
 }
 
 // mend returns, in place of a list with nothing new, everything that the broker wants if

@@ -199,17 +199,8 @@ func (c *contest) check(i int) (Reason, int) {
 	if c.constrained && !c.allowed.has(i) {
 		return barred, 0
 	}
-	for k := range c.needs {
-		n := &c.needs[k]
-		if n.column == nowhere {
-			return NeverAdvertised, k
-		}
-		switch have := m.columns[n.column].available[i]; {
-		case have == neverAdvertised:
-			return NeverAdvertised, k
-		case have < n.amount:
-			return InsufficientResource, k
-		}
+	if reason, k := c.checkNeeds(i); reason != "" {
+		return reason, k
 	}
 	if len(c.nodeLabels) > 0 {
 		if k, ok := c.checkNodes(i); !ok {
@@ -220,6 +211,23 @@ func (c *contest) check(i int) (Reason, int) {
 		return ShapeDoesNotFit, 0
 	}
 	return c.checkPrice(i), 0
+}
+
+// checkNeeds is the part of check that is about amounts.
+func (c *contest) checkNeeds(i int) (Reason, int) {
+	for k := range c.needs {
+		n := &c.needs[k]
+		if n.column == nowhere {
+			return NeverAdvertised, k
+		}
+		switch have := c.market.columns[n.column].available[i]; {
+		case have == neverAdvertised:
+			return NeverAdvertised, k
+		case have < n.amount:
+			return InsufficientResource, k
+		}
+	}
+	return "", 0
 }
 
 // explained is check with the constraint that is not met.

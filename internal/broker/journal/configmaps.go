@@ -16,8 +16,6 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
 
 // fieldManager owns the fields of the journal's ConfigMaps.
@@ -85,9 +83,6 @@ func (s *ConfigMaps) Create(ctx context.Context, obj Object) (Object, error) {
 func (s *ConfigMaps) Update(ctx context.Context, obj Object) (Object, error) {
 	if obj.ResourceVersion == "" {
 		return Object{}, fmt.Errorf("%w: update of ConfigMap %q without a resourceVersion", ErrUnavailable, obj.Name)
-	}
-	if mutant.Active == mutant.SkipSwap {
-		obj.ResourceVersion = ""
 	}
 	cm := toConfigMap(obj)
 	cm.ManagedFields = untracked

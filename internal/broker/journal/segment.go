@@ -9,12 +9,8 @@ import (
 	"strings"
 )
 
-// Versions of the stored layout: format is what is written, and formatPlain, in which
-// records are not packed, is what former versions wrote.
-const (
-	format      = 2
-	formatPlain = 1
-)
+// format is the version of the stored layout.
+const format = 1
 
 // Keys of a segment. Packed records are binary, everything else is text.
 const (
@@ -59,8 +55,8 @@ type content struct {
 	binary map[string][]byte
 }
 
-// size is that of the records.
-func (c content) size() int { return len(c.text[keyRecords]) + len(c.binary[keyRecords]) }
+// size is that of the packed records.
+func (c content) size() int { return len(c.binary[keyRecords]) }
 
 // segment is a run of records.
 type segment struct {
@@ -146,9 +142,8 @@ func (h history) continued() segment {
 // record in doubt comes with an error.
 func decode(obj Object) (history, uint64, error) {
 	h := history{segment: segment{content: content{obj.Data, obj.Binary}}}
-	packed, isPacked := obj.Binary[keyRecords]
-	plain, isPlain := obj.Data[keyRecords]
-	if len(obj.Data)+len(obj.Binary) != 3 || isPacked == isPlain {
+	packed, ok := obj.Binary[keyRecords]
+	if !ok || len(obj.Data) != 2 || len(obj.Binary) != 1 {
 		return h, 0, fmt.Errorf("holds other keys than %s, %s and %s", keyHeader, keyRecords, keyChecksum)
 	}
 	text := []byte(obj.Data[keyHeader])
@@ -157,19 +152,14 @@ func decode(obj Object) (history, uint64, error) {
 	if err := dec.Decode(&h.header); err != nil {
 		return h, 0, fmt.Errorf("header: %w", err)
 	}
-	switch {
-	case isPacked && h.header.Format == format:
-		var err error
-		if h.lines, err = unpack(packed); err != nil {
-			return h, h.header.Anchor.Position + 1, err
-		}
-	case isPlain && h.header.Format == formatPlain:
-		h.lines = plain
-	default:
-		return h, 0, fmt.Errorf("has format %d, this version reads formats %d and %d", h.header.Format, formatPlain, format)
+	if h.header.Format != format {
+		return h, 0, fmt.Errorf("has format %d, this version reads format %d", h.header.Format, format)
+	}
+	var err error
+	if h.lines, err = unpack(packed); err != nil {
+		return h, h.header.Anchor.Position + 1, err
 	}
 	var at link
-	var err error
 	if h.entries, at, err = readLines(h.lines, h.header.Anchor); err != nil {
 		return h, at.Position + 1, err
 	}

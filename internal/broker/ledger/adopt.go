@@ -73,8 +73,10 @@ func (r *Reservation) Adoptable(number int32) bool {
 	return p == nil || p.isLost()
 }
 
-// check is what can be said of an adoption by itself.
-func (a *Adopt) check() error {
+func (*Adopt) kind() string { return "adopt" }
+
+// checkFields checks what does not depend on the state.
+func (a *Adopt) checkFields() error {
 	if a.Name == "" || a.Requester == "" || a.Placement < 1 || a.Placement > maxAdopted || a.Withdrawn == lost || a.Amounts.IsZero() {
 		return fmt.Errorf("placement %s: %w: adopted without name, requester, amounts or a number from 1 to %d",
 			a.PlacementRef, ErrMalformed, maxAdopted)
@@ -85,8 +87,8 @@ func (a *Adopt) check() error {
 	return nil
 }
 
-func (s *State) checkAdopt(a *Adopt) error {
-	if err := a.check(); err != nil {
+func (a *Adopt) check(s *State) error {
+	if err := a.checkFields(); err != nil {
 		return err
 	}
 	c := s.clusters[a.Provider]
@@ -129,7 +131,7 @@ func (c *Cluster) hasRoomBelow(limit int64, more quantity.Amounts) bool {
 	return true
 }
 
-func (s *State) applyAdopt(at time.Time, a *Adopt) {
+func (a *Adopt) apply(s *State, at time.Time) {
 	r := s.reservations[a.Name]
 	if r == nil {
 		r = &Reservation{CreatedAt: instantOf(at), Unclaimed: true, Reserve: Reserve{
@@ -200,7 +202,11 @@ func (s *State) supersede(at time.Time, r *Reservation) {
 	}
 }
 
-func (s *State) checkClaim(c *Claim) error {
+func (*Claim) kind() string { return "claim" }
+
+func (c *Claim) subject() string { return c.Name }
+
+func (c *Claim) check(s *State) error {
 	if err := s.checkLive(c.Name); err != nil {
 		return err
 	}
@@ -214,7 +220,7 @@ func (s *State) checkClaim(c *Claim) error {
 	return s.checkKeyFree(r.Requester, c.Key)
 }
 
-func (s *State) applyClaim(c *Claim) {
+func (c *Claim) apply(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	r.Unclaimed, r.Changed = false, s.position
 	if c.Key == "" {

@@ -2,8 +2,8 @@ package ledger
 
 import (
 	"fmt"
+	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -11,7 +11,7 @@ import (
 // does, the larger of both amounts is held for each resource, and the consumer has
 // what was agreed before.
 type Pending struct {
-	// Generation of the Change.
+	// Generation of the Edit.
 	Generation int64
 	// Placement whose provider is asked.
 	Placement int32
@@ -70,14 +70,10 @@ func (r *Reservation) AskedOf(p *Placement) *Pending {
 // HeldBy is what the provider of a placement holds for it, or may hold.
 func (r *Reservation) HeldBy(p *Placement) quantity.Amounts {
 	held, asked := r.AgreedWith(p), r.AskedOf(p)
-	switch {
-	case asked == nil:
+	if asked == nil {
 		return held
-	case mutant.Active == mutant.HastyShrink:
-		return asked.Amounts
-	default:
-		return held.Max(asked.Amounts)
 	}
+	return held.Max(asked.Amounts)
 }
 
 // checkAmountsOf refuses a change of amounts that does not fit beside what is held, or
@@ -117,7 +113,7 @@ func (s *State) Growth(r *Reservation, wanted quantity.Amounts) (quantity.Shorta
 
 // changeAmounts asks the provider for other amounts. Where nobody has to be asked they
 // are in force at once.
-func (s *State) changeAmounts(r *Reservation, c *Change) {
+func (s *State) changeAmounts(r *Reservation, c *Edit) {
 	p := r.Current()
 	if r.Stands(p) && s.HasAgent(p.Provider) {
 		r.Pending = &Pending{Generation: c.Generation, Placement: p.Number, Amounts: c.Amounts, Fallback: c.Fallback}
@@ -151,7 +147,9 @@ func (s *State) holdAgain(r *Reservation, p *Placement) {
 	c.hold(name, r.HeldBy(p))
 }
 
-func (s *State) checkSettle(e *Settle) error {
+func (*Settle) kind() string { return "settle" }
+
+func (e *Settle) check(s *State) error {
 	r, p := s.placement(e.PlacementRef)
 	if p == nil {
 		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
@@ -166,7 +164,7 @@ func (s *State) checkSettle(e *Settle) error {
 	return nil
 }
 
-func (s *State) applySettle(e *Settle) {
+func (e *Settle) apply(s *State, _ time.Time) {
 	r, p := s.placement(e.PlacementRef)
 	asked := r.Pending
 	r.Pending, r.Changed = nil, s.position
@@ -204,7 +202,9 @@ func (r *Reservation) forsake(p *Placement) {
 	p.Amounts = held
 }
 
-func (s *State) checkRestate(e *Restate) error {
+func (*Restate) kind() string { return "restate" }
+
+func (e *Restate) check(s *State) error {
 	r, p := s.placement(e.PlacementRef)
 	switch {
 	case p == nil:
@@ -228,7 +228,7 @@ func (s *State) checkRestate(e *Restate) error {
 	return nil
 }
 
-func (s *State) applyRestate(e *Restate) {
+func (e *Restate) apply(s *State, _ time.Time) {
 	r, p := s.placement(e.PlacementRef)
 	r.Changed = s.position
 	if p == r.Current() && r.Stands(p) {

@@ -18,7 +18,7 @@ func TestThreeReservationsOnOneProvider(t *testing.T) {
 	b.wantAvailable(paris, cpu(950))
 
 	two := reserve("two-cores", paris, cpu(2000))
-	if err := b.Check(&two); !errors.Is(err, ErrOverbooked) {
+	if _, err := b.Check(&two); !errors.Is(err, ErrOverbooked) {
 		t.Fatalf("two cores of 950m: %v, want %v", err, ErrOverbooked)
 	}
 	b.wantAvailable(paris, cpu(950))
@@ -35,7 +35,7 @@ func TestThreeReservationsOnOneProvider(t *testing.T) {
 // TestAvailable follows what paris can still grant of 8 cores.
 func TestAvailable(t *testing.T) {
 	own := offer(paris, cpu(8000))
-	own.Offer.Allocated = cpu(2500)
+	own.Change.(*Offer).Allocated = cpu(2500)
 	using := func(millicores int64) Event {
 		return offerUsing(paris, cpu(8000), map[string]quantity.Amounts{"r-1": cpu(millicores)})
 	}
@@ -107,10 +107,10 @@ func TestMoveKeepsTheReservation(t *testing.T) {
 	explanation := Explain([]Candidate{{ClusterID: berlin, Score: "71.20"}}, nil)
 	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)),
 		reserve("r", paris, cpu(1000)), acknowledge("r", 1), nodeReady("r", 1, true), withdraw("r", 1))
-	b.apply(Event{Move: &Move{Name: "r", Provider: berlin, Explanation: explanation}})
+	b.apply(Event{Change: &Move{Name: "r", Provider: berlin, Explanation: explanation}})
 
 	want := &Reservation{
-		Reserve: *reserve("r", berlin, cpu(1000)).Reserve, CreatedAt: instantOf(second(3)), Changed: 8,
+		Reserve: *reserve("r", berlin, cpu(1000)).Change.(*Reserve), CreatedAt: instantOf(second(3)), Changed: 8,
 		Placements: []Placement{
 			{Number: 1, Provider: paris, AssignedAt: instantOf(second(3)), AcknowledgedAt: instantOf(second(4)), EverReady: true, Withdrawn: "Unacknowledged"},
 			{Number: 2, Provider: berlin, AssignedAt: instantOf(second(7))},
@@ -152,7 +152,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("shut before the last (-want +got):\n%s", diff)
 	}
 
-	b.apply(Event{Forget: &Forget{Keys: []Shut{{rome, "a"}, {rome, "key-r"}, {rome, "never"}}}})
+	b.apply(Event{Change: &Forget{Keys: []Shut{{rome, "a"}, {rome, "key-r"}, {rome, "never"}}}})
 	wantKey("forgotten", rome, "a", key{})
 	wantKey("forgotten in vain, for it has a reservation", rome, "key-r", key{Name: "r"})
 

@@ -73,25 +73,25 @@ func (b book) wantAvailable(cluster string, want quantity.Amounts) {
 func cpu(millicores int64) quantity.Amounts { return quantity.Amounts{corev1.ResourceCPU: millicores} }
 
 func offer(cluster string, allocatable quantity.Amounts) Event {
-	return Event{Offer: &Offer{ClusterID: cluster, Agent: true, Capacity: allocatable, Allocatable: allocatable}}
+	return Event{Change: &Offer{ClusterID: cluster, Agent: true, Capacity: allocatable, Allocatable: allocatable}}
 }
 
 func handWritten(cluster string, allocatable quantity.Amounts) Event {
 	e := offer(cluster, allocatable)
-	e.Offer.Agent = false
+	e.Change.(*Offer).Agent = false
 	return e
 }
 
 // offerUsing is an offer of an agent that tells what runs for which placement.
 func offerUsing(cluster string, allocatable quantity.Amounts, used map[string]quantity.Amounts) Event {
 	e := offer(cluster, allocatable)
-	e.Offer.Used = used
+	e.Change.(*Offer).Used = used
 	return e
 }
 
 // reserve asks for rome, for an hour, with a key that is "key-" and the name.
 func reserve(name, provider string, amounts quantity.Amounts) Event {
-	return Event{Reserve: &Reserve{
+	return Event{Change: &Reserve{
 		Name: name, Key: "key-" + name, Digest: "digest", Requester: rome, Amounts: amounts,
 		Until: begin.Add(time.Hour), Provider: provider,
 	}}
@@ -99,11 +99,11 @@ func reserve(name, provider string, amounts quantity.Amounts) Event {
 
 func reserveFor(requester, name, provider string, amounts quantity.Amounts) Event {
 	e := reserve(name, provider, amounts)
-	e.Reserve.Requester = requester
+	e.Change.(*Reserve).Requester = requester
 	return e
 }
 
-func move(name, provider string) Event { return Event{Move: &Move{Name: name, Provider: provider}} }
+func move(name, provider string) Event { return Event{Change: &Move{Name: name, Provider: provider}} }
 
 func at(name string, placement int32) PlacementRef {
 	return PlacementRef{Name: name, Placement: placement}
@@ -111,31 +111,33 @@ func at(name string, placement int32) PlacementRef {
 
 func acknowledge(name string, placement int32) Event {
 	ref := at(name, placement)
-	return Event{Acknowledge: &ref}
+	return Event{Change: &Acknowledge{PlacementRef: ref}}
 }
 
 func nodeReady(name string, placement int32, ready bool) Event {
-	return Event{NodeReady: &NodeReady{PlacementRef: at(name, placement), Ready: ready}}
+	return Event{Change: &NodeReady{PlacementRef: at(name, placement), Ready: ready}}
 }
 
 func withdraw(name string, placement int32) Event {
-	return Event{Withdraw: &Withdraw{PlacementRef: at(name, placement), Reason: "Unacknowledged"}}
+	return Event{Change: &Withdraw{PlacementRef: at(name, placement), Reason: "Unacknowledged"}}
 }
 
 func providerGone(name string, placement int32) Event {
 	ref := at(name, placement)
-	return Event{ProviderGone: &ref}
+	return Event{Change: &ProviderGone{PlacementRef: ref}}
 }
 
 func consumerGone(name string, placement int32) Event {
 	ref := at(name, placement)
-	return Event{ConsumerGone: &ref}
+	return Event{Change: &ConsumerGone{PlacementRef: ref}}
 }
 
-func end(name string, reason EndReason) Event { return Event{End: &End{Name: name, Reason: reason}} }
+func end(name string, reason EndReason) Event { return Event{Change: &End{Name: name, Reason: reason}} }
 
-func renew(name string, until time.Time) Event { return Event{Renew: &Renew{Name: name, Until: until}} }
+func renew(name string, until time.Time) Event {
+	return Event{Change: &Renew{Name: name, Until: until}}
+}
 
-func shut(requester, key string) Event { return Event{Shut: &Shut{Requester: requester, Key: key}} }
+func shut(requester, key string) Event { return Event{Change: &Shut{Requester: requester, Key: key}} }
 
-func forget(names ...string) Event { return Event{Forget: &Forget{Names: names}} }
+func forget(names ...string) Event { return Event{Change: &Forget{Names: names}} }

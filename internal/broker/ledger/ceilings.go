@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -13,14 +14,18 @@ type Ceilings struct {
 	OverSubscription quantity.Ratios `json:"overSubscription,omitempty"`
 }
 
-func checkCeilings(c *Ceilings) error {
+func (*Ceilings) kind() string { return "ceilings" }
+
+func (*Ceilings) subject() string { return "" }
+
+func (c *Ceilings) check(*State) error {
 	if err := c.OverSubscription.Check(); err != nil {
 		return fmt.Errorf("%w: ceilings: %w", ErrMalformed, err)
 	}
 	return nil
 }
 
-func (s *State) applyCeilings(c *Ceilings) {
+func (c *Ceilings) apply(s *State, _ time.Time) {
 	s.ceilings = *c
 	for _, cluster := range s.clusters {
 		cluster.stretch = s.stretchOf(&cluster.Offer)

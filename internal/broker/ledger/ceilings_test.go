@@ -12,16 +12,16 @@ import (
 func TestOverSubscription(t *testing.T) {
 	stretched := func(allocatable int64, ratio int64) Event {
 		e := offer(paris, cpu(allocatable))
-		e.Offer.OverSubscription = quantity.Ratios{"cpu": ratio}
+		e.Change.(*Offer).OverSubscription = quantity.Ratios{"cpu": ratio}
 		return e
 	}
 	ceiling := func(ratio int64) Event {
-		return Event{Ceilings: &Ceilings{OverSubscription: quantity.Ratios{"cpu": ratio}}}
+		return Event{Change: &Ceilings{OverSubscription: quantity.Ratios{"cpu": ratio}}}
 	}
-	none := Event{Ceilings: &Ceilings{}}
+	none := Event{Change: &Ceilings{}}
 	offered := stretched(8000, 150)
 	own := stretched(8000, 150)
-	own.Offer.Allocated = cpu(1000)
+	own.Change.(*Offer).Allocated = cpu(1000)
 	cases := map[string]struct {
 		events []Event
 		want   int64
@@ -50,9 +50,9 @@ func TestOverSubscription(t *testing.T) {
 		})
 	}
 	gpus := offered
-	gpus.Offer = &Offer{ClusterID: paris, OverSubscription: quantity.Ratios{gpu: 150}}
+	gpus.Change = &Offer{ClusterID: paris, OverSubscription: quantity.Ratios{gpu: 150}}
 	for name, e := range map[string]Event{"a device": gpus, "more than ten times": ceiling(1001), "less than once": ceiling(99)} {
-		if err := newBook(t).Check(&e); !errors.Is(err, ErrMalformed) {
+		if _, err := newBook(t).Check(&e); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

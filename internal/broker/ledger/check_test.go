@@ -23,25 +23,23 @@ func TestCheck(t *testing.T) {
 		shut(rome, "closed"),
 	}
 	withKey := func(e Event, key string) Event {
-		e.Reserve.Key = key
+		e.Change.(*Reserve).Key = key
 		return e
 	}
 	empty := func(change func(*Reserve)) Event {
 		e := reserve("new", paris, cpu(1))
-		change(e.Reserve)
+		change(e.Change.(*Reserve))
 		return e
 	}
-	two := offer(paris, cpu(1))
-	two.Shut = &Shut{Requester: rome, Key: "k"}
 	negativeAllocated := offer(paris, cpu(1))
-	negativeAllocated.Offer.Allocated = cpu(-1)
+	negativeAllocated.Change.(*Offer).Allocated = cpu(-1)
 
 	cases := map[string]struct {
 		event Event
 		want  error
 	}{
 		"an event that says nothing is malformed":         {Event{}, ErrMalformed},
-		"an event that says two things is malformed":      {two, ErrMalformed},
+		"an event of no kind of its own is malformed":     {Event{Change: &Cluster{}}, ErrMalformed},
 		"an offer has a cluster":                          {offer("", cpu(1)), ErrMalformed},
 		"an offer of an unknown cluster enrols it":        {offer("madrid", cpu(1)), nil},
 		"an offer of nothing is an offer":                 {offer(paris, nil), nil},
@@ -109,7 +107,7 @@ func TestCheck(t *testing.T) {
 
 		"a placement that stands is withdrawn":                {withdraw("live", 1), nil},
 		"a placement is withdrawn once":                       {withdraw("withdrawn", 1), ErrOver},
-		"a placement is withdrawn with a reason":              {Event{Withdraw: &Withdraw{PlacementRef: at("live", 1)}}, ErrMalformed},
+		"a placement is withdrawn with a reason":              {Event{Change: &Withdraw{PlacementRef: at("live", 1)}}, ErrMalformed},
 		"nothing is withdrawn after the end":                  {withdraw("ending", 1), ErrOver},
 		"an unknown placement is not withdrawn":               {withdraw("live", 2), ErrUnknown},
 		"the provider is not gone while the placement stands": {providerGone("live", 1), ErrTaken},
@@ -141,14 +139,14 @@ func TestCheck(t *testing.T) {
 		"a reservation that is ending is, too":      {forget("ending"), ErrTaken},
 		"one that is not over keeps its companions": {forget("over", "ending"), ErrTaken},
 		"an unknown reservation is not forgotten":   {forget("over", "none"), ErrUnknown},
-		"a shut key is forgotten":                   {Event{Forget: &Forget{Keys: []Shut{{rome, "closed"}}}}, nil},
+		"a shut key is forgotten":                   {Event{Change: &Forget{Keys: []Shut{{rome, "closed"}}}}, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, before...)
 			was, position := b.snapshot(), b.Position()
 
-			got := b.Check(&tc.event)
+			_, got := b.Check(&tc.event)
 			if !errors.Is(got, tc.want) {
 				t.Fatalf("Check: %v, want %v", got, tc.want)
 			}

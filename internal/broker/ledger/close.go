@@ -1,6 +1,9 @@
 package ledger
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Close ends the wait for the agent of a requester, of which nothing is heard: everything
 // that was held is free. The agent is told all the same, should it come back, and the
@@ -25,7 +28,11 @@ func (r *Reservation) givenBack() bool {
 	return true
 }
 
-func (s *State) checkClose(c *Close) error {
+func (*Close) kind() string { return "close" }
+
+func (c *Close) subject() string { return c.Name }
+
+func (c *Close) check(s *State) error {
 	r := s.reservations[c.Name]
 	switch {
 	case r == nil:
@@ -36,7 +43,7 @@ func (s *State) checkClose(c *Close) error {
 	return nil
 }
 
-func (s *State) applyClose(c *Close) {
+func (c *Close) apply(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	r.Changed = s.position
 	r.remember(func(h *History) { h.Closed = true })

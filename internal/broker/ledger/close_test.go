@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func closed(name string) Event { return Event{Close: &Close{Name: name}} }
+func closed(name string) Event { return Event{Change: &Close{Name: name}} }
 
 // A requester's agent that is not waited for any more is told all the same, and its
 // reservation is in the book until it has answered.

@@ -3,8 +3,6 @@ package ledger
 import (
 	"maps"
 	"time"
-
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
 
 // Conduct counts what went wrong lately between one cluster and each of its
@@ -91,9 +89,6 @@ func (p *Pause) begin(at time.Time) {
 		return
 	}
 	level := min(p.levelAt(at)+1, maxLevel)
-	if mutant.Active == mutant.ShortPause {
-		level = 1
-	}
 	*p = Pause{Until: at.Add(delay(level)), Level: level}
 }
 
@@ -121,8 +116,6 @@ func (c *Conduct) Points(at time.Time) int32 {
 	sum := int32(0)
 	for _, t := range c.Tallies {
 		switch points := t.pointsAt(at); {
-		case points > 0 && mutant.Active == mutant.OneWord:
-			sum += points
 		case points > 0:
 			sum += min(points, mostOfOne)
 		case t.Served && t.counts(at):
@@ -156,10 +149,6 @@ func (c *Conduct) succeed(at time.Time, counterpart, placement string) {
 		c.Trial = ""
 	}
 	t.Points, t.At = max(t.pointsAt(at)-successPoints, 0), at
-	if mutant.Active == mutant.Accomplice {
-		clear(c.Tallies)
-		t.Points = 0
-	}
 	t.Served = t.Points == 0
 	c.set(at, counterpart, t)
 }
@@ -293,6 +282,20 @@ func (c *Conduct) SuspendedFor(now time.Time, f func(counterpart string, s *Susp
 			f(id, s)
 		}
 	}
+}
+
+// Failures returns how many failures each counterpart holds against the cluster.
+func (c *Conduct) Failures(now time.Time) map[string]int32 {
+	if c == nil {
+		return nil
+	}
+	out := map[string]int32{}
+	for id, t := range c.Tallies {
+		if points := t.pointsAt(now); points > 0 {
+			out[id] = (points + failurePoints - 1) / failurePoints
+		}
+	}
+	return out
 }
 
 // Next returns when time alone changes what is suspended; zero for never.

@@ -2,8 +2,6 @@ package ledger
 
 import (
 	"time"
-
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 )
 
 // Limits are how long a placement may take.
@@ -76,9 +74,6 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 // ends is when a reservation has to go from where it is, and why.
 func (r *Reservation) ends() (time.Time, Due) {
 	at, due := r.Until, DueExpiry
-	if mutant.Active == mutant.EarlyExpiry {
-		at = at.Add(-time.Second)
-	}
 	if r.Notice != nil && r.Notice.Ends.Before(at) {
 		at, due = r.Notice.Ends, DueNotice
 	}

@@ -1,8 +1,11 @@
 // Package ledger is the book of who holds what of whom: a state machine without
 // clock, lock, context or I/O.
 //
-// A change is an Event. Check says whether the state allows it, Apply makes it.
-// Both are deterministic, so a log of events replayed from nothing or from a
+// An Event is a Change at a time. Every type of change says in its own file what it is
+// called in the journal, which reservation it is about, when the state allows it (check)
+// and what it does (apply); changes in event.go lists them all. State.Check returns the
+// event ready to be applied, so a change is checked once, written to the journal, and then
+// applied. Both are deterministic, so a log of events replayed from nothing or from a
 // Snapshot gives the same state everywhere.
 //
 // What holds after every event, for every provider and resource:

@@ -42,7 +42,9 @@ func (x *Excess) Grows(pods int32, amounts quantity.Amounts) bool {
 	return pods > x.Pods
 }
 
-func (s *State) checkExceed(e *Exceed) error {
+func (*Exceed) kind() string { return "exceed" }
+
+func (e *Exceed) check(s *State) error {
 	if e.Pods < 0 || len(e.Amounts) > MaxExcess {
 		return fmt.Errorf("placement %s: %w: excess of %d pods and %d resources, at most %d", e.PlacementRef, ErrMalformed, e.Pods, len(e.Amounts), MaxExcess)
 	}
@@ -61,7 +63,7 @@ func (s *State) checkExceed(e *Exceed) error {
 	return nil
 }
 
-func (s *State) applyExceed(at time.Time, e *Exceed) {
+func (e *Exceed) apply(s *State, at time.Time) {
 	r, p := s.placement(e.PlacementRef)
 	known := Excess{}
 	if p.Excess != nil {

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,8 +25,7 @@ import (
 // 8 characters of the ID before, its score and those under each criterion, where = is
 // that of the candidate before and - none, and its price an hour; or == where all of that
 // is as before. Nobody scores higher than one with a star. After ! stands why another one
-// was not chosen, or what else is said of it. Last what was rejected. Records of former
-// versions have candidates in full, as JSON.
+// was not chosen, or what else is said of it. Last what was rejected.
 type Explanation string
 
 // Candidate is one line of an Explanation.
@@ -271,20 +269,4 @@ func (e Explanation) Rejected() map[string]int32 {
 		}
 	}
 	return out
-}
-
-// UnmarshalJSON also reads what former versions wrote.
-func (e *Explanation) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] != '{' {
-		return json.Unmarshal(b, (*string)(e))
-	}
-	var full struct {
-		Candidates []Candidate      `json:"candidates"`
-		Rejected   map[string]int32 `json:"rejected"`
-	}
-	if err := json.Unmarshal(b, &full); err != nil {
-		return err
-	}
-	*e = Explain(full.Candidates, full.Rejected)
-	return nil
 }

@@ -36,34 +36,17 @@ func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			former, err := json.Marshal(map[string]any{"candidates": tc.candidates, "rejected": tc.rejected})
-			if err != nil {
+			var read Explanation
+			if err := json.Unmarshal(written, &read); err != nil {
 				t.Fatal(err)
 			}
-			for form, text := range map[string][]byte{"as it is written now": written, "as former versions wrote": former} {
-				var read Explanation
-				if err := json.Unmarshal(text, &read); err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(append([]Candidate{}, tc.candidates...), read.Candidates()); diff != "" {
-					t.Errorf("candidates %s (-want +got):\n%s", form, diff)
-				}
-				if diff := cmp.Diff(tc.rejected, read.Rejected()); diff != "" {
-					t.Errorf("rejected %s (-want +got):\n%s", form, diff)
-				}
+			if diff := cmp.Diff(append([]Candidate{}, tc.candidates...), read.Candidates()); diff != "" {
+				t.Errorf("candidates (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.rejected, read.Rejected()); diff != "" {
+				t.Errorf("rejected (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// Former versions wrote each score that is the same by itself.
-func TestAFormerExplanationIsRead(t *testing.T) {
-	alike := Candidate{Score: "66.67", Criteria: map[string]string{"availability": "50.00", "cost": "100.00"}, PricePerHour: "0.5", Currency: "EUR"}
-	first, second := alike, alike
-	first.ClusterID, second.ClusterID = "cluster-1", "cluster-2"
-	former := Explanation("availability cost\n*cluster-1 66.67 50 100 @0.5/EUR\n*8~2 = = = @=")
-	if diff := cmp.Diff([]Candidate{first, second}, former.Candidates()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

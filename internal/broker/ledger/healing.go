@@ -2,8 +2,7 @@ package ledger
 
 import (
 	"fmt"
-
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
+	"time"
 )
 
 // Heal grants a placement beside the one that stands, whose provider is lost or wants it
@@ -85,7 +84,7 @@ func (r *Reservation) WhyLeft(older *Placement) string {
 // serves is whether everybody who can speak for a placement has said that it is there.
 func (s *State) serves(r *Reservation, p *Placement) bool {
 	return (!p.AcknowledgedAt.IsZero() || !s.HasAgent(p.Provider)) &&
-		(p.Ready || !s.HasAgent(r.Requester) || mutant.Active == mutant.HastyLeave)
+		(p.Ready || !s.HasAgent(r.Requester))
 }
 
 // Beside is the placement that stands beside another one; nil, as nearly always, if none
@@ -109,7 +108,11 @@ func (r *Reservation) Serving() *Placement {
 	return r.Current()
 }
 
-func (s *State) checkHeal(h *Heal) error {
+func (*Heal) kind() string { return "heal" }
+
+func (h *Heal) subject() string { return h.Name }
+
+func (h *Heal) check(s *State) error {
 	if err := s.checkLive(h.Name); err != nil {
 		return err
 	}
@@ -122,3 +125,5 @@ func (s *State) checkHeal(h *Heal) error {
 	}
 	return s.checkFits(h.Provider, r.Amounts)
 }
+
+func (h *Heal) apply(s *State, at time.Time) { s.placeElsewhere(at, h.Name, h.Provider, h.Explanation) }

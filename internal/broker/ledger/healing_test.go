@@ -9,20 +9,20 @@ import (
 )
 
 func isLost(cluster string) Event {
-	return Event{Reach: &Reach{ClusterID: cluster, Since: begin}}
+	return Event{Change: &Reach{ClusterID: cluster, Since: begin}}
 }
 
-func isBack(cluster string) Event { return Event{Reach: &Reach{ClusterID: cluster}} }
+func isBack(cluster string) Event { return Event{Change: &Reach{ClusterID: cluster}} }
 
-func heal(name, provider string) Event { return Event{Heal: &Heal{Name: name, Provider: provider}} }
+func heal(name, provider string) Event { return Event{Change: &Heal{Name: name, Provider: provider}} }
 
 // calledBack has paris, which serves r, want it back.
 func calledBack(name string, placement int32, in time.Duration) Event {
-	return Event{Recall: &Recall{PlacementRef: at(name, placement), Ends: begin.Add(in)}}
+	return Event{Change: &Recall{PlacementRef: at(name, placement), Ends: begin.Add(in)}}
 }
 
 func notCalledBack(name string, placement int32) Event {
-	return Event{Recall: &Recall{PlacementRef: at(name, placement)}}
+	return Event{Change: &Recall{PlacementRef: at(name, placement)}}
 }
 
 // served is r, which paris serves for rome.
@@ -33,9 +33,9 @@ var served = []Event{
 
 func servedAs(change func(*Reserve)) []Event {
 	events := append([]Event{}, served...)
-	r := *events[4].Reserve
+	r := *events[4].Change.(*Reserve)
 	change(&r)
-	events[4].Reserve = &r
+	events[4].Change = &r
 	return events
 }
 
@@ -181,14 +181,14 @@ func TestTheEndGivesBothPlacementsUp(t *testing.T) {
 func TestWhatIsRefusedWhileTwoStand(t *testing.T) {
 	b := newBook(t, served...)
 	b.apply(isLost(paris), heal("r", berlin), acknowledge("r", 2))
-	change := Event{Change: &Change{Name: "r", Generation: 2, Amounts: cpu(500), Until: begin}}
-	preempt := Event{Preempt: &Preempt{Name: "w", Priority: 1, Provider: paris, Ends: begin, Victims: []Victim{{PlacementRef: at("r", 1)}}}}
-	waits := Event{Enqueue: &Enqueue{Request: reserve("w", "", cpu(8000)).Reserve, Until: begin}}
+	change := Event{Change: &Edit{Name: "r", Generation: 2, Amounts: cpu(500), Until: begin}}
+	preempt := Event{Change: &Preempt{Name: "w", Priority: 1, Provider: paris, Ends: begin, Victims: []Victim{{PlacementRef: at("r", 1)}}}}
+	waits := Event{Change: &Enqueue{Request: reserve("w", "", cpu(8000)).Change.(*Reserve), Until: begin}}
 	b.apply(waits)
 	for name, e := range map[string]Event{
 		"another one beside them": heal("r", oslo), "a move": move("r", oslo), "other amounts": change, "a notice": preempt,
 	} {
-		if err := b.Check(&e); !errors.Is(err, ErrTaken) {
+		if _, err := b.Check(&e); !errors.Is(err, ErrTaken) {
 			t.Errorf("%s: %v, want %v", name, err, ErrTaken)
 		}
 	}
@@ -197,11 +197,11 @@ func TestWhatIsRefusedWhileTwoStand(t *testing.T) {
 func TestAChangeThatTheLostProviderHasNotAnswered(t *testing.T) {
 	asked := func(millis int64) []Event {
 		return []Event{
-			{Change: &Change{Name: "r", Generation: 2, Amounts: cpu(millis), Digest: "new", Fallback: "old", Until: begin}},
+			{Change: &Edit{Name: "r", Generation: 2, Amounts: cpu(millis), Digest: "new", Fallback: "old", Until: begin}},
 			isLost(paris), heal("r", berlin), acknowledge("r", 2),
 		}
 	}
-	settle := Event{Settle: &Settle{PlacementRef: at("r", 1), Generation: 2}}
+	settle := Event{Change: &Settle{PlacementRef: at("r", 1), Generation: 2}}
 	tests := map[string]struct {
 		asked       int64
 		then        []Event
@@ -220,7 +220,7 @@ func TestAChangeThatTheLostProviderHasNotAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, served...)
 			b.apply(asked(c.asked)...)
-			if err := b.Check(&settle); !errors.Is(err, ErrTaken) {
+			if _, err := b.Check(&settle); !errors.Is(err, ErrTaken) {
 				t.Errorf("an answer while two stand: %v, want %v", err, ErrTaken)
 			}
 			b.wantAvailable(berlin, cpu(7000))
@@ -237,7 +237,7 @@ func TestAChangeThatTheLostProviderHasNotAnswered(t *testing.T) {
 // After a restored state each provider says what it keeps; the one that stays is right.
 func TestWhatTheProviderKeepsThatStaysIsInForce(t *testing.T) {
 	b := newBook(t, served...)
-	b.apply(isLost(paris), heal("r", berlin), Event{Restate: &Restate{PlacementRef: at("r", 1), Amounts: cpu(3000)}})
+	b.apply(isLost(paris), heal("r", berlin), Event{Change: &Restate{PlacementRef: at("r", 1), Amounts: cpu(3000)}})
 	if r := b.Reservation("r"); !r.Amounts.Equal(cpu(1000)) {
 		t.Errorf("%v while two stand", r.Amounts)
 	}

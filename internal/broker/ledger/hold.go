@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -64,7 +63,7 @@ type Quote struct {
 }
 
 // Over is whether it can not be taken over any more.
-func (q *Quote) Over() bool { return q.Ended != "" && mutant.Active != mutant.LateTake }
+func (q *Quote) Over() bool { return q.Ended != "" }
 
 // endedQuotes is how many quotes of a requester are remembered that are not held any more,
 // so that a late repetition is told what became of one.
@@ -117,33 +116,7 @@ func (c *Cluster) Quoted() []*Quote {
 	return slices.SortedFunc(maps.Values(c.quoted), func(a, b *Quote) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// checkHolds and applyHolds are Check and Apply for what quotes hold.
-func (s *State) checkHolds(e *Event) error {
-	switch {
-	case e.Keep != nil:
-		return s.checkKeep(e.Keep)
-	case e.Take != nil:
-		return s.checkTake(e.Take)
-	default:
-		return s.checkLetGo(e.LetGo)
-	}
-}
-
-func (s *State) applyHolds(e *Event) {
-	switch {
-	case e.Keep != nil:
-		s.applyKeep(e.At, e.Keep)
-	case e.Take != nil:
-		q := s.Quote(e.Take.Quote)
-		q.TakenBy = e.Take.Name
-		s.letGo(q, HoldTaken)
-		s.applyReserve(e.At, &e.Take.Reserve)
-	default:
-		s.letGo(s.Quote(e.LetGo.Name), e.LetGo.Reason)
-	}
-}
-
-func (s *State) applyKeep(at time.Time, k *Keep) {
+func (k *Keep) apply(s *State, at time.Time) {
 	q := &Quote{Keep: *k, HeldAt: at, Changed: s.position}
 	s.share(&q.Reserve)
 	s.enterQuote(q)
@@ -158,7 +131,11 @@ func (s *State) enterQuote(q *Quote) {
 	s.quotes.keys[keyRef{q.Requester, q.Key}] = q
 }
 
-func (s *State) checkKeep(k *Keep) error {
+func (*Keep) kind() string { return "keep" }
+
+func (*Keep) subject() string { return "" }
+
+func (k *Keep) check(s *State) error {
 	if k.Until.IsZero() {
 		return fmt.Errorf("quote %q: %w: held without end", k.Name, ErrMalformed)
 	}
@@ -171,7 +148,11 @@ func (s *State) checkKeep(k *Keep) error {
 	return s.checkFits(k.Provider, k.Amounts)
 }
 
-func (s *State) checkLetGo(l *LetGo) error {
+func (*LetGo) kind() string { return "letGo" }
+
+func (*LetGo) subject() string { return "" }
+
+func (l *LetGo) check(s *State) error {
 	if l.Reason == "" || l.Reason == HoldTaken {
 		return fmt.Errorf("quote %q: %w: let go for reason %q", l.Name, ErrMalformed, l.Reason)
 	}
@@ -189,9 +170,13 @@ func (s *State) checkHeld(name string) error {
 	return nil
 }
 
+func (*Take) kind() string { return "take" }
+
+func (t *Take) subject() string { return t.Name }
+
 // checkTake is checkReserve for what is held already: it was granted then, whatever the
 // provider has by now.
-func (s *State) checkTake(t *Take) error {
+func (t *Take) check(s *State) error {
 	if err := s.checkRequest(&t.Reserve); err != nil {
 		return err
 	}
@@ -203,6 +188,15 @@ func (s *State) checkTake(t *Take) error {
 	}
 	return nil
 }
+
+func (t *Take) apply(s *State, at time.Time) {
+	q := s.Quote(t.Quote)
+	q.TakenBy = t.Name
+	s.letGo(q, HoldTaken)
+	t.Reserve.apply(s, at)
+}
+
+func (l *LetGo) apply(s *State, _ time.Time) { s.letGo(s.Quote(l.Name), l.Reason) }
 
 // letGo gives capacity back and keeps of the quote what became of it.
 func (s *State) letGo(q *Quote, why HoldEnding) {

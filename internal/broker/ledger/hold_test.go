@@ -11,26 +11,26 @@ import (
 
 // keep holds a quote for rome, with a key that is "quote/" and the name.
 func keep(name, provider string, amounts quantity.Amounts) Event {
-	return Event{Keep: &Keep{Reserve: Reserve{
+	return Event{Change: &Keep{Reserve: Reserve{
 		Name: name, Key: "quote/" + name, Digest: "digest", Requester: rome, Amounts: amounts,
 		Until: begin.Add(time.Minute), Provider: provider,
 	}}}
 }
 
-func letGo(name string, why HoldEnding) Event { return Event{LetGo: &LetGo{Name: name, Reason: why}} }
+func letGo(name string, why HoldEnding) Event { return Event{Change: &LetGo{Name: name, Reason: why}} }
 
 // take reserves what is held for a quote.
 func take(name, quote, provider string, amounts quantity.Amounts) Event {
-	return Event{Take: &Take{Quote: quote, Reserve: *reserve(name, provider, amounts).Reserve}}
+	return Event{Change: &Take{Quote: quote, Reserve: *reserve(name, provider, amounts).Change.(*Reserve)}}
 }
 
 // TestHeldForQuotes follows what paris can still grant of 8 cores.
 func TestHeldForQuotes(t *testing.T) {
 	held := keep("q", paris, cpu(3000))
 	restored := func(seen uint64) Event {
-		return Event{Lineage: &Lineage{ID: fmt.Sprint("l", seen), Seen: seen, By: rome}}
+		return Event{Change: &Lineage{ID: fmt.Sprint("l", seen), Seen: seen, By: rome}}
 	}
-	first := Event{Lineage: &Lineage{ID: "first", Key: []byte("key")}}
+	first := Event{Change: &Lineage{ID: "first", Key: []byte("key")}}
 	cases := map[string]struct {
 		events []Event
 		want   int64
@@ -61,7 +61,7 @@ func TestHeldForQuotes(t *testing.T) {
 
 func TestWhatIsNotHeldIsNotTakenOver(t *testing.T) {
 	other := take("r", "q", paris, cpu(3000))
-	other.Take.Requester = berlin
+	other.Change.(*Take).Requester = berlin
 	cases := map[string]struct {
 		event Event
 		want  error
@@ -80,7 +80,7 @@ func TestWhatIsNotHeldIsNotTakenOver(t *testing.T) {
 		keep("over", paris, cpu(1000)), letGo("over", HoldExpired), keep("taken", paris, cpu(1000)), take("s", "taken", paris, cpu(1000)))
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if err := b.Check(&tc.event); !errors.Is(err, tc.want) {
+			if _, err := b.Check(&tc.event); !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
 		})

@@ -52,7 +52,7 @@ func BenchmarkCheck(b *testing.B) {
 	event := reserve("new", "cluster-7", quantity.Amounts{corev1.ResourceCPU: 500, corev1.ResourceMemory: 1 << 30})
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := l.Check(&event); err != nil {
+		if _, err := l.Check(&event); err != nil {
 			b.Fatal(err)
 		}
 	}

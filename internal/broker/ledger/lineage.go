@@ -76,39 +76,11 @@ func (s *State) Awaits(clusterID string) bool {
 	return s.Restored() && s.HasAgent(clusterID) && s.clusters[clusterID].AnnouncedIn != s.Branch().ID
 }
 
-// checkRestored and applyRestored are Check and Apply for what follows a restored
-// state.
-func (s *State) checkRestored(e *Event) error {
-	switch {
-	case e.Lineage != nil:
-		return s.checkLineage(e.Lineage)
-	case e.Announced != nil:
-		return s.checkAnnounced(e.Announced)
-	case e.Adopt != nil:
-		return s.checkAdopt(e.Adopt)
-	case e.Restate != nil:
-		return s.checkRestate(e.Restate)
-	default:
-		return s.checkClaim(e.Claim)
-	}
-}
+func (*Lineage) kind() string { return "lineage" }
 
-func (s *State) applyRestored(e *Event) {
-	switch {
-	case e.Lineage != nil:
-		s.applyLineage(e.At, e.Lineage)
-	case e.Announced != nil:
-		s.applyAnnounced(e.Announced)
-	case e.Adopt != nil:
-		s.applyAdopt(e.At, e.Adopt)
-	case e.Claim != nil:
-		s.applyClaim(e.Claim)
-	case e.Restate != nil:
-		s.applyRestate(e.Restate)
-	}
-}
+func (*Lineage) subject() string { return "" }
 
-func (s *State) checkLineage(l *Lineage) error {
+func (l *Lineage) check(s *State) error {
 	first := s.Branch() == nil
 	if l.ID == "" || first != (l.Key != nil) || first != (l.By == "") {
 		return fmt.Errorf("%w: lineage %q: the first one has a key, a later one who knew of a lost position", ErrMalformed, l.ID)
@@ -119,7 +91,7 @@ func (s *State) checkLineage(l *Lineage) error {
 	return nil
 }
 
-func (s *State) applyLineage(at time.Time, l *Lineage) {
+func (l *Lineage) apply(s *State, at time.Time) {
 	if l.Key != nil {
 		s.key = slices.Clone(l.Key)
 	}
@@ -134,14 +106,18 @@ func (s *State) applyLineage(at time.Time, l *Lineage) {
 	}
 }
 
-func (s *State) checkAnnounced(a *Announced) error {
+func (*Announced) kind() string { return "announced" }
+
+func (*Announced) subject() string { return "" }
+
+func (a *Announced) check(s *State) error {
 	if s.clusters[a.ClusterID] == nil {
 		return fmt.Errorf("cluster %q: %w", a.ClusterID, ErrUnknown)
 	}
 	return nil
 }
 
-func (s *State) applyAnnounced(a *Announced) {
+func (a *Announced) apply(s *State, _ time.Time) {
 	if b := s.Branch(); b != nil {
 		s.clusters[a.ClusterID].AnnouncedIn = b.ID
 	}

@@ -36,7 +36,7 @@ func (n *naive) newest(entry *naiveEntry) *naiveGrant {
 	return newest
 }
 
-func (n *naive) refusalsToChange(c *Change, entry *naiveEntry) (no []error) {
+func (n *naive) refusalsToChange(c *Edit, entry *naiveEntry) (no []error) {
 	if c.Amounts == nil || entry == nil {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (n *naive) refusalsToChange(c *Change, entry *naiveEntry) (no []error) {
 	return no
 }
 
-func (n *naive) change(c *Change, entry *naiveEntry) {
+func (n *naive) change(c *Edit, entry *naiveEntry) {
 	if c.Amounts == nil {
 		return
 	}

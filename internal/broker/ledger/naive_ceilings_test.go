@@ -20,9 +20,9 @@ func (n *naive) stretched(amount int64, resource corev1.ResourceName, o *Offer) 
 
 // anyCeilings come and go: what was promised by higher ones stands.
 func (m *machine) anyCeilings(c choose) Event {
-	e := Event{Ceilings: &Ceilings{}}
+	e := Event{Change: &Ceilings{}}
 	if c(3) > 0 {
-		e.Ceilings.OverSubscription = quantity.Ratios{corev1.ResourceCPU: int64(101 + c(150))}
+		e.Change.(*Ceilings).OverSubscription = quantity.Ratios{corev1.ResourceCPU: int64(101 + c(150))}
 	}
 	return e
 }

@@ -50,11 +50,11 @@ func (n *naive) deal(p naiveParty, d naiveDealing) {
 // blame is of a provider whose placement is withdrawn.
 func (n *naive) blame(g *naiveGrant, e *Event) {
 	points := 0
-	if e.Withdraw.Reason != "ProviderLost" {
+	if e.Change.(*Withdraw).Reason != "ProviderLost" {
 		switch {
-		case e.Withdraw.Refused && g.acked.IsZero():
+		case e.Change.(*Withdraw).Refused && g.acked.IsZero():
 			points = 1
-		case e.Withdraw.Refused, e.Withdraw.Reason == "Unacknowledged":
+		case e.Change.(*Withdraw).Refused, e.Change.(*Withdraw).Reason == "Unacknowledged":
 			points = 2
 		}
 	}
@@ -85,15 +85,15 @@ func (n *naive) refusalsToExceed(e *Exceed) (no []error) {
 }
 
 func (n *naive) exceed(e *Event) {
-	g := n.grant(e.Exceed.PlacementRef)
+	g := n.grant(e.Change.(*Exceed).PlacementRef)
 	known := n.exceeded[g]
 	most := quantity.Amounts{}
-	for _, from := range []quantity.Amounts{known.amounts, e.Exceed.Amounts} {
+	for _, from := range []quantity.Amounts{known.amounts, e.Change.(*Exceed).Amounts} {
 		for name, amount := range from {
 			most[name] = max(most[name], amount)
 		}
 	}
-	n.exceeded[g] = naiveExcess{max(known.pods, e.Exceed.Pods), most}
+	n.exceeded[g] = naiveExcess{max(known.pods, e.Change.(*Exceed).Pods), most}
 	n.deal(naiveParty{g.entry.requester, true}, naiveDealing{e.At, g.provider, g.name(), "bad", 2})
 }
 
@@ -228,6 +228,9 @@ func (n *naive) conductDiffers(s *State, id string) error {
 		party := naiveParty{id, consumes}
 		all := n.dealings[party]
 		if len(all) == 0 {
+			if c := s.Cluster(id); c.Providing != nil && !consumes || c.Consuming != nil && consumes {
+				return fmt.Errorf("%+v and %+v are remembered of nothing, consuming %t", c.Providing, c.Consuming, consumes)
+			}
 			continue
 		}
 		var b naiveBook
@@ -294,5 +297,5 @@ func (m *machine) anyExceed(c choose) Event {
 	if c(30) == 0 {
 		e.Pods = -1
 	}
-	return Event{Exceed: e}
+	return Event{Change: e}
 }

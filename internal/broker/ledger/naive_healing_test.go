@@ -42,19 +42,19 @@ func (n *naive) refusalsToHeal(h *Heal) (no []error) {
 // anyHeal is usually one that nothing speaks against; where there is none, the loss of a
 // provider that would allow one.
 func (m *machine) anyHeal(c choose) Event {
-	e := Event{Heal: &Heal{Name: m.anyName(c), Provider: oneOf(c, paris, berlin, oslo, "nowhere")}}
+	e := Event{Change: &Heal{Name: m.anyName(c), Provider: oneOf(c, paris, berlin, oslo, "nowhere")}}
 	if c(4) == 0 {
 		return e
 	}
 	for _, g := range m.naive.grants {
 		if lost := !m.naive.clusters[g.provider].lost.IsZero(); g.stands() && !g.acked.IsZero() && !lost && c(2) == 0 {
-			e = Event{Reach: &Reach{ClusterID: g.provider, Since: m.now}}
+			e = Event{Change: &Reach{ClusterID: g.provider, Since: m.now}}
 		}
 	}
 	for _, entry := range m.naive.entries {
 		for _, provider := range []string{paris, berlin, oslo} {
 			if could := (&Heal{Name: entry.name, Provider: provider}); len(m.naive.refusalsToHeal(could)) == 0 && c(3) > 0 {
-				e = Event{Heal: could}
+				e = Event{Change: could}
 			}
 		}
 	}

@@ -42,22 +42,22 @@ func (n *naive) refusalsOfHolds(e *Event) (no []error) {
 			no = append(no, reason)
 		}
 	}
-	switch {
-	case e.LetGo != nil:
-		h := n.hold(e.LetGo.Name)
+	switch change := e.Change.(type) {
+	case *LetGo:
+		h := n.hold(change.Name)
 		refuse(h == nil, ErrUnknown)
 		refuse(h != nil && h.ended != "", ErrOver)
-		refuse(e.LetGo.Reason == "", ErrMalformed)
-	case e.Keep != nil:
-		k := e.Keep
+		refuse(change.Reason == "", ErrMalformed)
+	case *Keep:
+		k := change
 		refuse(k.Until.IsZero() || k.Amounts.IsZero(), ErrMalformed)
 		refuse(n.hold(k.Name) != nil || n.keyUsed(k.Requester, k.Key), ErrTaken)
 		refuse(n.clusters[k.Provider] == nil, ErrUnknown)
 		for resource, want := range k.Amounts {
 			refuse(n.clusters[k.Provider] != nil && want > n.free(k.Provider, resource), ErrOverbooked)
 		}
-	default:
-		r := e.Take
+	case *Take:
+		r := change
 		refuse(n.entry(r.Name) != nil || n.keyUsed(r.Requester, r.Key), ErrTaken)
 		refuse(r.Amounts.IsZero(), ErrMalformed)
 		h := n.hold(r.Quote)
@@ -69,14 +69,14 @@ func (n *naive) refusalsOfHolds(e *Event) (no []error) {
 }
 
 func (n *naive) recordHolds(e *Event) {
-	switch {
-	case e.LetGo != nil:
-		n.letGo(n.hold(e.LetGo.Name), e.LetGo.Reason, "")
-	case e.Keep != nil:
-		n.quotes = append(n.quotes, &naiveHold{kept: *e.Keep})
-	default:
-		n.letGo(n.hold(e.Take.Quote), HoldTaken, e.Take.Name)
-		n.record(&Event{At: e.At, Reserve: &e.Take.Reserve})
+	switch change := e.Change.(type) {
+	case *LetGo:
+		n.letGo(n.hold(change.Name), change.Reason, "")
+	case *Keep:
+		n.quotes = append(n.quotes, &naiveHold{kept: *change})
+	case *Take:
+		n.letGo(n.hold(change.Quote), HoldTaken, change.Name)
+		n.record(&Event{At: e.At, Change: &change.Reserve})
 	}
 }
 
@@ -153,12 +153,12 @@ func (m *machine) anyHold(c choose) string {
 
 func (m *machine) anyKeep(c choose) Event {
 	e := keep(fmt.Sprint("q", c(20+len(m.history))), oneOf(c, paris, paris, berlin, oslo, "nowhere"), m.anyAmounts(c))
-	e.Keep.Requester = oneOf(c, rome, rome, "athens")
+	e.Change.(*Keep).Requester = oneOf(c, rome, rome, "athens")
 	if c(6) == 0 {
-		e.Keep.Key = m.anyKey(c)
+		e.Change.(*Keep).Key = m.anyKey(c)
 	}
 	if c(20) == 0 {
-		e.Keep.Until = time.Time{}
+		e.Change.(*Keep).Until = time.Time{}
 	}
 	return e
 }
@@ -170,12 +170,12 @@ func (m *machine) anyLetGo(c choose) Event {
 // anyTake usually takes over just what is held.
 func (m *machine) anyTake(c choose) Event {
 	e := m.anyReserve(c)
-	for tries := 0; m.naive.entry(e.Reserve.Name) != nil && tries < 5; tries++ {
+	for tries := 0; m.naive.entry(e.Change.(*Reserve).Name) != nil && tries < 5; tries++ {
 		e = m.anyReserve(c)
 	}
-	t := &Take{Quote: m.anyHold(c), Reserve: *e.Reserve}
+	t := &Take{Quote: m.anyHold(c), Reserve: *e.Change.(*Reserve)}
 	if h := m.naive.hold(t.Quote); h != nil && c(6) > 0 {
 		t.Requester, t.Provider, t.Amounts = h.kept.Requester, h.kept.Provider, h.kept.Amounts
 	}
-	return Event{Take: t}
+	return Event{Change: t}
 }

@@ -64,28 +64,29 @@ func (n *naive) refusalsOfQueue(e *Event) (no []error) {
 		refuse(entry != nil && entry.end != "", ErrOver)
 		return entry
 	}
-	switch {
-	case e.Enqueue != nil && e.Enqueue.Request != nil:
-		q := e.Enqueue.Request
-		refuse(e.Enqueue.Name != "" || e.Enqueue.Until.IsZero() || q.Provider != "" || q.Amounts.IsZero(), ErrMalformed)
-		refuse(n.entry(q.Name) != nil || n.keyUsed(q.Requester, q.Key), ErrTaken)
-	case e.Enqueue != nil:
-		refuse(e.Enqueue.Name == "" || e.Enqueue.Until.IsZero(), ErrMalformed)
-		if entry := live(e.Enqueue.Name); entry != nil {
+	switch change := e.Change.(type) {
+	case *Enqueue:
+		if q := change.Request; q != nil {
+			refuse(change.Name != "" || change.Until.IsZero() || q.Provider != "" || q.Amounts.IsZero(), ErrMalformed)
+			refuse(n.entry(q.Name) != nil || n.keyUsed(q.Requester, q.Key), ErrTaken)
+			return no
+		}
+		refuse(change.Name == "" || change.Until.IsZero(), ErrMalformed)
+		if entry := live(change.Name); entry != nil {
 			refuse(entry.unclaimed || n.standing(entry) || n.waits(entry) != nil, ErrTaken)
 		}
-	case e.Grant != nil:
-		refuse(e.Grant.Until.IsZero(), ErrMalformed)
-		entry := live(e.Grant.Name)
-		refuse(n.clusters[e.Grant.Provider] == nil, ErrUnknown)
+	case *Grant:
+		refuse(change.Until.IsZero(), ErrMalformed)
+		entry := live(change.Name)
+		refuse(n.clusters[change.Provider] == nil, ErrUnknown)
 		refuse(entry != nil && n.waits(entry) == nil, ErrTaken)
-		if entry != nil && n.clusters[e.Grant.Provider] != nil {
+		if entry != nil && n.clusters[change.Provider] != nil {
 			for resource, want := range entry.amounts {
-				refuse(want > n.free(e.Grant.Provider, resource), ErrOverbooked)
+				refuse(want > n.free(change.Provider, resource), ErrOverbooked)
 			}
 		}
-	default:
-		no = append(no, n.refusalsToPreempt(e.Preempt)...)
+	case *Preempt:
+		no = append(no, n.refusalsToPreempt(change)...)
 	}
 	return no
 }
@@ -125,33 +126,33 @@ func (n *naive) refusalsToPreempt(p *Preempt) (no []error) {
 }
 
 func (n *naive) recordQueue(e *Event) {
-	switch {
-	case e.Enqueue != nil:
-		w := &naiveWait{came: len(n.queue), until: e.Enqueue.Until}
-		if q := e.Enqueue.Request; q != nil {
+	switch change := e.Change.(type) {
+	case *Enqueue:
+		w := &naiveWait{came: len(n.queue), until: change.Until}
+		if q := change.Request; q != nil {
 			w.entry = &naiveEntry{
 				name: q.Name, requester: q.Requester, key: q.Key, amounts: q.Amounts, until: q.Until, duration: q.Duration, patient: q.Patient,
 			}
 			w.hold = q.Duration
 			n.entries = append(n.entries, w.entry)
 		} else {
-			w.entry = n.entry(e.Enqueue.Name)
+			w.entry = n.entry(change.Name)
 			if w.entry.duration != 0 {
 				w.hold = max(time.Second, w.entry.until.Sub(e.At))
 			}
 		}
 		n.queue = append(n.queue, w)
-	case e.Grant != nil:
-		entry := n.entry(e.Grant.Name)
+	case *Grant:
+		entry := n.entry(change.Name)
 		n.waits(entry).left = true
-		entry.until = e.Grant.Until
+		entry.until = change.Until
 		number := n.newestNumber(entry) + 1
-		n.give(&naiveGrant{entry: entry, number: number, provider: e.Grant.Provider, assigned: e.At})
-	default:
-		w := n.waits(n.entry(e.Preempt.Name))
-		w.provider, w.priority, w.ends = e.Preempt.Provider, e.Preempt.Priority, e.Preempt.Ends
+		n.give(&naiveGrant{entry: entry, number: number, provider: change.Provider, assigned: e.At})
+	case *Preempt:
+		w := n.waits(n.entry(change.Name))
+		w.provider, w.priority, w.ends = change.Provider, change.Priority, change.Ends
 		w.victims, w.grants = nil, nil
-		for _, v := range e.Preempt.Victims {
+		for _, v := range change.Victims {
 			w.victims = append(w.victims, v.PlacementRef)
 			w.grants = append(w.grants, n.grant(v.PlacementRef))
 		}
@@ -216,7 +217,7 @@ func (n *naive) noticesDiffer(s *State) error {
 func (m *machine) anyEnqueue(c choose) Event {
 	q := &Enqueue{Until: m.now.Add(time.Duration(c(99)+1) * time.Minute)}
 	if c(2) == 0 {
-		q.Request = m.anyReserve(c).Reserve
+		q.Request = m.anyReserve(c).Change.(*Reserve)
 		q.Request.Provider, q.Request.Until = "", time.Time{}
 		q.Request.Duration = time.Duration(c(3)) * time.Hour
 	} else {
@@ -233,7 +234,7 @@ func (m *machine) anyEnqueue(c choose) Event {
 	case 1:
 		q.Name = m.anyName(c)
 	}
-	return Event{Enqueue: q}
+	return Event{Change: q}
 }
 
 // anyWaiting is usually one that waits.
@@ -255,7 +256,7 @@ func (m *machine) anyGrant(c choose) Event {
 	if c(20) == 0 {
 		g.Until = time.Time{}
 	}
-	return Event{Grant: g}
+	return Event{Change: g}
 }
 
 // anyPreempt names placements of one provider, at times twice or of others.
@@ -272,5 +273,5 @@ func (m *machine) anyPreempt(c choose) Event {
 	if c(20) == 0 {
 		p.Ends = time.Time{}
 	}
-	return Event{Preempt: p}
+	return Event{Change: p}
 }

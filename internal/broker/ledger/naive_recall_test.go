@@ -51,5 +51,5 @@ func (m *machine) anyRecall(c choose) Event {
 	if c(3) > 0 {
 		e.Ends = m.now.Add(time.Duration(c(20)) * time.Second)
 	}
-	return Event{Recall: e}
+	return Event{Change: e}
 }

@@ -36,15 +36,15 @@ func (n *naive) delivered(g *naiveGrant, at time.Time) {
 }
 
 func (n *naive) leave(g *naiveGrant, e *Event) {
-	n.why[g] = e.Withdraw.Reason
+	n.why[g] = e.Change.(*Withdraw).Reason
 	n.blame(g, e)
 	kind := ""
 	switch {
-	case e.Withdraw.Reason == "ProviderLost", e.Withdraw.Refused && g.readyOnce:
+	case e.Change.(*Withdraw).Reason == "ProviderLost", e.Change.(*Withdraw).Refused && g.readyOnce:
 		kind = "dropped"
-	case e.Withdraw.Refused:
+	case e.Change.(*Withdraw).Refused:
 		kind = "refused"
-	case e.Withdraw.Reason == "Unacknowledged":
+	case e.Change.(*Withdraw).Reason == "Unacknowledged":
 		kind = "unanswered"
 	default:
 		return

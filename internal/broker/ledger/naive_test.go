@@ -42,6 +42,8 @@ type naiveCluster struct {
 	// announced is the lineage in which it did.
 	announced string
 	lost      time.Time
+	// lifted is the mark with which its pauses were lifted last.
+	lifted string
 }
 
 type naiveEntry struct {
@@ -186,85 +188,90 @@ func (n *naive) refusals(e *Event) []error {
 			refuse(want > n.free(provider, resource), ErrOverbooked)
 		}
 	}
-	switch {
-	case e.Offer != nil:
-		refuse(e.Offer.ClusterID == "", ErrMalformed)
-		for _, u := range e.Offer.Used {
+	switch change := e.Change.(type) {
+	case *Offer:
+		refuse(change.ClusterID == "", ErrMalformed)
+		for _, u := range change.Used {
 			refuse(u[corev1.ResourceCPU] < 0, ErrMalformed)
 		}
-	case e.Reserve != nil:
-		refuse(n.entry(e.Reserve.Name) != nil || n.keyUsed(e.Reserve.Requester, e.Reserve.Key), ErrTaken)
-		refuse(e.Reserve.Amounts.IsZero(), ErrMalformed)
-		fits(e.Reserve.Provider, e.Reserve.Amounts)
-	case e.Move != nil:
-		if entry := onLive(e.Move.Name); entry != nil {
+	case *Reserve:
+		refuse(n.entry(change.Name) != nil || n.keyUsed(change.Requester, change.Key), ErrTaken)
+		refuse(change.Amounts.IsZero(), ErrMalformed)
+		fits(change.Provider, change.Amounts)
+	case *Move:
+		if entry := onLive(change.Name); entry != nil {
 			refuse(n.waits(entry) != nil, ErrTaken)
 			for _, g := range n.grantsOf(entry) {
 				refuse(g.stands(), ErrTaken)
 			}
-			fits(e.Move.Provider, entry.amounts)
+			fits(change.Provider, entry.amounts)
 		}
-	case e.Acknowledge != nil:
-		onGrant(*e.Acknowledge, true, ErrOver)
-	case e.NodeReady != nil:
-		onGrant(e.NodeReady.PlacementRef, true, ErrOver)
-	case e.Withdraw != nil:
-		refuse(e.Withdraw.Reason == "", ErrMalformed)
-		onGrant(e.Withdraw.PlacementRef, true, ErrOver)
-	case e.ProviderGone != nil:
-		onGrant(*e.ProviderGone, false, ErrTaken)
-	case e.ConsumerGone != nil:
-		onGrant(*e.ConsumerGone, false, ErrTaken)
-	case e.End != nil:
-		refuse(e.End.Reason == "", ErrMalformed)
-		onLive(e.End.Name)
-	case e.Renew != nil:
-		onLive(e.Renew.Name)
-	case e.Change != nil:
-		entry := onLive(e.Change.Name)
-		refuse(entry != nil && e.Change.Generation <= entry.generation, ErrTaken)
-		no = append(no, n.refusalsToChange(e.Change, entry)...)
-	case e.Settle != nil:
-		no = append(no, n.refusalsToSettle(e.Settle)...)
-	case e.Reach != nil:
-		c := n.clusters[e.Reach.ClusterID]
+	case *Acknowledge:
+		onGrant(change.PlacementRef, true, ErrOver)
+	case *NodeReady:
+		onGrant(change.PlacementRef, true, ErrOver)
+	case *Withdraw:
+		refuse(change.Reason == "", ErrMalformed)
+		onGrant(change.PlacementRef, true, ErrOver)
+	case *ProviderGone:
+		onGrant(change.PlacementRef, false, ErrTaken)
+	case *ConsumerGone:
+		onGrant(change.PlacementRef, false, ErrTaken)
+	case *End:
+		refuse(change.Reason == "", ErrMalformed)
+		onLive(change.Name)
+	case *Renew:
+		onLive(change.Name)
+	case *Edit:
+		entry := onLive(change.Name)
+		refuse(entry != nil && change.Generation <= entry.generation, ErrTaken)
+		no = append(no, n.refusalsToChange(change, entry)...)
+	case *Settle:
+		no = append(no, n.refusalsToSettle(change)...)
+	case *Reach:
+		c := n.clusters[change.ClusterID]
 		refuse(c == nil, ErrUnknown)
-		refuse(c != nil && c.lost.IsZero() == e.Reach.Since.IsZero(), ErrTaken)
-	case e.Restate != nil:
-		no = append(no, n.refusalsToRestate(e.Restate)...)
-	case e.Heal != nil:
-		no = append(no, n.refusalsToHeal(e.Heal)...)
-	case e.Recall != nil:
-		no = append(no, n.refusalsToRecall(e.Recall)...)
-	case e.Exceed != nil:
-		no = append(no, n.refusalsToExceed(e.Exceed)...)
-	case e.Close != nil:
-		entry := n.entry(e.Close.Name)
+		refuse(c != nil && c.lost.IsZero() == change.Since.IsZero(), ErrTaken)
+	case *Restate:
+		no = append(no, n.refusalsToRestate(change)...)
+	case *Heal:
+		no = append(no, n.refusalsToHeal(change)...)
+	case *Recall:
+		no = append(no, n.refusalsToRecall(change)...)
+	case *Exceed:
+		no = append(no, n.refusalsToExceed(change)...)
+	case *LiftPauses:
+		c := n.clusters[change.ClusterID]
+		refuse(c == nil, ErrUnknown)
+		refuse(change.Mark == "" || len(change.Mark) > 64, ErrMalformed)
+		refuse(c != nil && c.lifted == change.Mark, ErrTaken)
+	case *Close:
+		entry := n.entry(change.Name)
 		refuse(entry == nil, ErrUnknown)
 		refuse(entry != nil && (entry.end == "" || entry.closed || n.over(entry) || !n.allLeft(entry)), ErrTaken)
-	case e.Shut != nil:
-		refuse(n.keyUsed(e.Shut.Requester, e.Shut.Key), ErrTaken)
-	case e.Forget != nil:
-		for _, name := range e.Forget.Names {
+	case *Shut:
+		refuse(n.keyUsed(change.Requester, change.Key), ErrTaken)
+	case *Forget:
+		for _, name := range change.Names {
 			entry := n.entry(name)
 			refuse(entry == nil, ErrUnknown)
 			refuse(entry != nil && !n.over(entry), ErrTaken)
 		}
-	case e.Ceilings != nil:
-	case e.Lineage != nil:
-		l := e.Lineage
+	case *Ceilings:
+	case *Lineage:
+		l := change
 		refuse(l.ID == "" || (n.lineage == "") != (l.Key != nil) || (n.lineage == "") != (l.By == ""), ErrMalformed)
-	case e.Announced != nil:
-		refuse(n.clusters[e.Announced.ClusterID] == nil, ErrUnknown)
-	case e.Adopt != nil:
-		no = append(no, n.refusalsToAdopt(e.Adopt)...)
-	case e.Claim != nil:
-		if entry := onLive(e.Claim.Name); entry != nil {
-			refuse(!entry.unclaimed || e.Claim.Key != "" && n.keyUsed(entry.requester, e.Claim.Key), ErrTaken)
+	case *Announced:
+		refuse(n.clusters[change.ClusterID] == nil, ErrUnknown)
+	case *Adopt:
+		no = append(no, n.refusalsToAdopt(change)...)
+	case *Claim:
+		if entry := onLive(change.Name); entry != nil {
+			refuse(!entry.unclaimed || change.Key != "" && n.keyUsed(entry.requester, change.Key), ErrTaken)
 		}
-	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
+	case *Enqueue, *Grant, *Preempt:
 		no = append(no, n.refusalsOfQueue(e)...)
-	case e.Keep != nil, e.Take != nil, e.LetGo != nil:
+	case *Keep, *Take, *LetGo:
 		no = append(no, n.refusalsOfHolds(e)...)
 	default:
 		refuse(true, ErrMalformed)
@@ -332,122 +339,126 @@ func (n *naive) allLeft(entry *naiveEntry) bool {
 
 // record writes down an event that was accepted.
 func (n *naive) record(e *Event) {
-	switch {
-	case e.Offer != nil:
-		c := n.clusters[e.Offer.ClusterID]
+	switch change := e.Change.(type) {
+	case *Offer:
+		c := n.clusters[change.ClusterID]
 		if c == nil {
 			c = &naiveCluster{}
-			n.clusters[e.Offer.ClusterID] = c
+			n.clusters[change.ClusterID] = c
 		}
-		c.last = *e.Offer
-		if e.Offer.Agent && c.since.IsZero() {
+		c.last = *change
+		if change.Agent && c.since.IsZero() {
 			c.since = e.At
 		}
-	case e.Reserve != nil:
-		r := e.Reserve
+	case *Reserve:
+		r := change
 		entry := &naiveEntry{name: r.Name, requester: r.Requester, key: r.Key, amounts: r.Amounts, until: r.Until, duration: r.Duration, patient: r.Patient}
 		n.entries = append(n.entries, entry)
 		n.give(&naiveGrant{entry: entry, number: 1, provider: r.Provider, assigned: e.At})
-	case e.Move != nil:
-		entry := n.entry(e.Move.Name)
+	case *Move:
+		entry := n.entry(change.Name)
 		number := n.newestNumber(entry) + 1
-		n.give(&naiveGrant{entry: entry, number: number, provider: e.Move.Provider, assigned: e.At})
-	case e.Acknowledge != nil:
-		if g := n.grant(*e.Acknowledge); g.acked.IsZero() {
+		n.give(&naiveGrant{entry: entry, number: number, provider: change.Provider, assigned: e.At})
+	case *Acknowledge:
+		if g := n.grant(change.PlacementRef); g.acked.IsZero() {
 			g.acked = e.At
 			if !n.speaks(g.entry.requester) {
 				n.deal(naiveParty{g.provider, false}, naiveDealing{e.At, g.entry.requester, g.name(), "good", 0})
 			}
 		}
-	case e.NodeReady != nil:
-		g := n.grant(e.NodeReady.PlacementRef)
-		if e.NodeReady.Ready && !g.readyOnce {
+	case *NodeReady:
+		g := n.grant(change.PlacementRef)
+		if change.Ready && !g.readyOnce {
 			n.delivered(g, e.At)
 		}
-		g.ready = e.NodeReady.Ready
+		g.ready = change.Ready
 		g.readyOnce = g.readyOnce || g.ready
-	case e.Withdraw != nil:
-		g := n.grant(e.Withdraw.PlacementRef)
+	case *Withdraw:
+		g := n.grant(change.PlacementRef)
 		n.leave(g, e)
 		g.withdrawn, g.ready = true, false
 		n.giveUp(g, e.At)
-	case e.ProviderGone != nil:
-		g := n.grant(*e.ProviderGone)
+	case *ProviderGone:
+		g := n.grant(change.PlacementRef)
 		if _, beyond := n.exceeded[g]; !beyond {
 			n.deal(naiveParty{g.entry.requester, true}, naiveDealing{e.At, g.provider, g.name(), "good", 0})
 		}
 		g.left = true
-	case e.ConsumerGone != nil:
-		n.grant(*e.ConsumerGone).leftToo = true
-	case e.End != nil:
-		entry := n.entry(e.End.Name)
-		entry.end = e.End.Reason
+	case *ConsumerGone:
+		n.grant(change.PlacementRef).leftToo = true
+	case *End:
+		entry := n.entry(change.Name)
+		entry.end = change.Reason
 		for _, g := range n.grantsOf(entry) {
 			n.giveUp(g, e.At)
 		}
-	case e.Renew != nil:
-		n.entry(e.Renew.Name).until = e.Renew.Until
-	case e.Change != nil:
-		entry := n.entry(e.Change.Name)
+	case *Renew:
+		n.entry(change.Name).until = change.Until
+	case *Edit:
+		entry := n.entry(change.Name)
 		if w := n.waits(entry); w != nil {
-			if w.hold += e.Change.Duration - entry.duration; entry.duration == 0 || e.Change.Duration == 0 {
-				w.hold = e.Change.Duration
+			if w.hold += change.Duration - entry.duration; entry.duration == 0 || change.Duration == 0 {
+				w.hold = change.Duration
 			} else if w.hold < time.Second {
 				w.hold = time.Second
 			}
 		}
-		entry.until, entry.generation, entry.duration = e.Change.Until, e.Change.Generation, e.Change.Duration
-		n.change(e.Change, entry)
-	case e.Settle != nil:
-		n.settle(e.Settle)
-	case e.Ceilings != nil:
-		n.ceilings = e.Ceilings.OverSubscription
-	case e.Reach != nil:
-		n.clusters[e.Reach.ClusterID].lost = e.Reach.Since
-	case e.Restate != nil:
-		n.restate(e.Restate)
-	case e.Heal != nil:
-		entry := n.entry(e.Heal.Name)
+		entry.until, entry.generation, entry.duration = change.Until, change.Generation, change.Duration
+		n.change(change, entry)
+	case *Settle:
+		n.settle(change)
+	case *Ceilings:
+		n.ceilings = change.OverSubscription
+	case *Reach:
+		n.clusters[change.ClusterID].lost = change.Since
+	case *Restate:
+		n.restate(change)
+	case *Heal:
+		entry := n.entry(change.Name)
 		number := n.newestNumber(entry) + 1
-		n.give(&naiveGrant{entry: entry, number: number, provider: e.Heal.Provider, assigned: e.At})
-	case e.Recall != nil:
-		n.grant(e.Recall.PlacementRef).recalled = e.Recall.Ends
-	case e.Exceed != nil:
+		n.give(&naiveGrant{entry: entry, number: number, provider: change.Provider, assigned: e.At})
+	case *Recall:
+		n.grant(change.PlacementRef).recalled = change.Ends
+	case *Exceed:
 		n.exceed(e)
-	case e.Close != nil:
-		n.entry(e.Close.Name).closed = true
-	case e.Shut != nil:
-		n.tombs[*e.Shut] = true
-	case e.Forget != nil:
-		n.forget(e.Forget)
-	case e.Lineage != nil:
+	case *LiftPauses:
+		n.clusters[change.ClusterID].lifted = change.Mark
+		delete(n.dealings, naiveParty{change.ClusterID, false})
+		delete(n.dealings, naiveParty{change.ClusterID, true})
+	case *Close:
+		n.entry(change.Name).closed = true
+	case *Shut:
+		n.tombs[*change] = true
+	case *Forget:
+		n.forget(change)
+	case *Lineage:
 		if n.lineage != "" {
 			n.loseHolds()
 		}
-		n.lineage, n.restored = e.Lineage.ID, e.Lineage.By != ""
-	case e.Announced != nil:
-		n.clusters[e.Announced.ClusterID].announced = n.lineage
-	case e.Adopt != nil:
+		n.lineage, n.restored = change.ID, change.By != ""
+	case *Announced:
+		n.clusters[change.ClusterID].announced = n.lineage
+	case *Adopt:
 		n.adopt(e)
-	case e.Claim != nil:
-		entry := n.entry(e.Claim.Name)
+	case *Claim:
+		entry := n.entry(change.Name)
 		entry.unclaimed = false
-		if e.Claim.Key != "" {
-			entry.patient = e.Claim.Patient
+		if change.Key != "" {
+			entry.patient = change.Patient
 		}
-		if e.Claim.Key != "" {
-			entry.key = e.Claim.Key
+		if change.Key != "" {
+			entry.key = change.Key
 		}
-	case e.Enqueue != nil, e.Grant != nil, e.Preempt != nil:
+	case *Enqueue, *Grant, *Preempt:
 		n.recordQueue(e)
-	case e.Keep != nil, e.Take != nil, e.LetGo != nil:
+	case *Keep, *Take, *LetGo:
 		n.recordHolds(e)
 	}
 }
 
 // adopt fills the number in, and those between it and others that nobody has announced.
 func (n *naive) adopt(e *Event) {
-	a := e.Adopt
+	a := e.Change.(*Adopt)
 	entry := n.entry(a.Name)
 	if entry == nil {
 		entry = &naiveEntry{

@@ -46,7 +46,11 @@ type Notice struct {
 // Preempted is why a placement is given up that makes room for another reservation.
 const Preempted = "Preempted"
 
-func (s *State) checkPreempt(p *Preempt) error {
+func (*Preempt) kind() string { return "preempt" }
+
+func (p *Preempt) subject() string { return p.Name }
+
+func (p *Preempt) check(s *State) error {
 	if len(p.Victims) == 0 || p.Ends.IsZero() {
 		return fmt.Errorf("reservation %q: %w: preempts nobody, or at no time", p.Name, ErrMalformed)
 	}
@@ -72,7 +76,7 @@ func (s *State) checkPreempt(p *Preempt) error {
 	return nil
 }
 
-func (s *State) applyPreempt(p *Preempt) {
+func (p *Preempt) apply(s *State, _ time.Time) {
 	preemption := &Preemption{Provider: p.Provider, Ends: p.Ends}
 	for _, v := range p.Victims {
 		r := s.reservations[v.Name]

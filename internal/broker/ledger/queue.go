@@ -40,37 +40,16 @@ type Waiting struct {
 	Preemption *Preemption `json:",omitempty"`
 }
 
-// checkQueue and applyQueue are Check and Apply for what the queue is about.
-func (s *State) checkQueue(e *Event) error {
-	switch {
-	case e.Enqueue != nil:
-		return s.checkEnqueue(e.Enqueue)
-	case e.Grant != nil:
-		return s.checkGrant(e.Grant)
-	default:
-		return s.checkPreempt(e.Preempt)
-	}
-}
+func (*Enqueue) kind() string { return "enqueue" }
 
-func (s *State) applyQueue(e *Event) {
-	switch {
-	case e.Enqueue != nil:
-		s.applyEnqueue(e.At, e.Enqueue)
-	case e.Grant != nil:
-		s.applyGrant(e.At, e.Grant)
-	default:
-		s.applyPreempt(e.Preempt)
-	}
-}
-
-func (q *Enqueue) reservation() string {
+func (q *Enqueue) subject() string {
 	if q.Request != nil {
 		return q.Request.Name
 	}
 	return q.Name
 }
 
-func (s *State) checkEnqueue(q *Enqueue) error {
+func (q *Enqueue) check(s *State) error {
 	if (q.Request == nil) == (q.Name == "") || q.Until.IsZero() {
 		return fmt.Errorf("%w: waits without end, or as nothing or as two", ErrMalformed)
 	}
@@ -90,7 +69,7 @@ func (s *State) checkEnqueue(q *Enqueue) error {
 	return nil
 }
 
-func (s *State) applyEnqueue(at time.Time, q *Enqueue) {
+func (q *Enqueue) apply(s *State, at time.Time) {
 	w := &Waiting{Position: s.position, Since: at, Until: q.Until}
 	r := s.reservations[q.Name]
 	if q.Request != nil {
@@ -104,7 +83,11 @@ func (s *State) applyEnqueue(at time.Time, q *Enqueue) {
 	r.Waiting, r.Changed = w, s.position
 }
 
-func (s *State) checkGrant(g *Grant) error {
+func (*Grant) kind() string { return "grant" }
+
+func (g *Grant) subject() string { return g.Name }
+
+func (g *Grant) check(s *State) error {
 	if g.Until.IsZero() {
 		return fmt.Errorf("reservation %q: %w: granted without end", g.Name, ErrMalformed)
 	}
@@ -118,7 +101,7 @@ func (s *State) checkGrant(g *Grant) error {
 	return s.checkFits(g.Provider, r.Amounts)
 }
 
-func (s *State) applyGrant(at time.Time, g *Grant) {
+func (g *Grant) apply(s *State, at time.Time) {
 	r := s.reservations[g.Name]
 	s.leaveQueue(r)
 	r.Provider, r.Until, r.Explanation = g.Provider, g.Until, g.Explanation

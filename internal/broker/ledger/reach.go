@@ -16,7 +16,11 @@ type Reach struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-func (s *State) checkReach(e *Reach) error {
+func (*Reach) kind() string { return "reach" }
+
+func (*Reach) subject() string { return "" }
+
+func (e *Reach) check(s *State) error {
 	c := s.clusters[e.ClusterID]
 	if c == nil {
 		return fmt.Errorf("cluster %q: %w", e.ClusterID, ErrUnknown)
@@ -27,7 +31,7 @@ func (s *State) checkReach(e *Reach) error {
 	return nil
 }
 
-func (s *State) applyReach(e *Reach) {
+func (e *Reach) apply(s *State, _ time.Time) {
 	c := s.clusters[e.ClusterID]
 	c.LostSince = e.Since
 	s.touchHolders(c)

@@ -39,7 +39,9 @@ func (r *Reservation) isCalledBack(p *Placement) bool {
 	return c != nil && c.Placement == p.Number
 }
 
-func (s *State) checkRecall(c *Recall) error {
+func (*Recall) kind() string { return "recall" }
+
+func (c *Recall) check(s *State) error {
 	if err := s.checkStanding(c.PlacementRef); err != nil {
 		return err
 	}
@@ -53,7 +55,7 @@ func (s *State) checkRecall(c *Recall) error {
 	return nil
 }
 
-func (s *State) applyRecall(c *Recall) {
+func (c *Recall) apply(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	r.Changed = s.position
 	r.remember(func(h *History) {

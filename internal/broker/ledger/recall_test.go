@@ -59,14 +59,14 @@ func TestACallBackOfWhatDoesNotStandIsRefused(t *testing.T) {
 		"given up before":            {[]Event{withdraw("r", 1)}, calledBack("r", 1, time.Minute), ErrOver},
 		"not called back":            {nil, notCalledBack("r", 1), ErrTaken},
 		"the other one of two is":    {[]Event{calledBack("r", 1, time.Minute), heal("r", berlin)}, calledBack("r", 2, time.Minute), ErrTaken},
-		"a victim of what leaves so": {[]Event{calledBack("r", 1, time.Minute)}, Event{Preempt: &Preempt{Name: "w", Priority: 9, Provider: paris, Victims: []Victim{{PlacementRef: at("r", 1)}}, Ends: begin}}, ErrTaken},
+		"a victim of what leaves so": {[]Event{calledBack("r", 1, time.Minute)}, Event{Change: &Preempt{Name: "w", Priority: 9, Provider: paris, Victims: []Victim{{PlacementRef: at("r", 1)}}, Ends: begin}}, ErrTaken},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, served...)
-			b.apply(Event{Enqueue: &Enqueue{Request: &Reserve{Name: "w", Key: "key-w", Requester: rome, Amounts: cpu(9000)}, Until: begin.Add(time.Hour)}})
+			b.apply(Event{Change: &Enqueue{Request: &Reserve{Name: "w", Key: "key-w", Requester: rome, Amounts: cpu(9000)}, Until: begin.Add(time.Hour)}})
 			b.apply(c.before...)
-			if err := b.Check(&c.event); !errors.Is(err, c.want) {
+			if _, err := b.Check(&c.event); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 		})

@@ -73,10 +73,20 @@ func (r *Record) fail(at time.Time, count *int64, thousandths int64) {
 
 func (s *State) recordOf(p *Placement) *Record { return &s.clusters[p.Provider].Record }
 
-// applyNodeReady notes what the consumer says of a placement's node. With the first time
+// NodeReady says whether the consumer's virtual node is Ready.
+type NodeReady struct {
+	PlacementRef
+	Ready bool `json:"ready"`
+}
+
+func (*NodeReady) kind() string { return "nodeReady" }
+
+func (e *NodeReady) check(s *State) error { return s.checkStanding(e.PlacementRef) }
+
+// apply notes what the consumer says of a placement's node. With the first time
 // that it is Ready its provider has delivered, and those tried in vain right before it
 // have not.
-func (s *State) applyNodeReady(at time.Time, e *NodeReady) {
+func (e *NodeReady) apply(s *State, at time.Time) {
 	r, p := s.placement(e.PlacementRef)
 	p.Ready, r.Changed = e.Ready, s.position
 	if !e.Ready || p.EverReady {

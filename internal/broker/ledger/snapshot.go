@@ -32,6 +32,7 @@ type snapshotCluster struct {
 	Record      Record    `json:"record,omitzero"`
 	Providing   *Conduct  `json:"providing,omitempty"`
 	Consuming   *Conduct  `json:"consuming,omitempty"`
+	Lifted      string    `json:"lifted,omitempty"`
 }
 
 type snapshotShut struct {
@@ -47,7 +48,7 @@ type Frozen struct{ snapshot }
 func (s *State) Freeze() *Frozen {
 	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.frozen(), Ceilings: s.ceilings}
 	for _, c := range s.clusters {
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.clone(), c.Consuming.clone()})
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.clone(), c.Consuming.clone(), c.Lifted})
 	}
 	// One piece of memory for all of them.
 	copies := make([]Reservation, 0, len(s.reservations))
@@ -134,7 +135,7 @@ func Restore(b []byte) (*State, error) {
 }
 
 func (s *State) restore(in *snapshot) error {
-	if err := checkCeilings(&in.Ceilings); err != nil {
+	if err := in.Ceilings.check(s); err != nil {
 		return err
 	}
 	s.position, s.branches, s.key, s.ceilings = in.Position, in.Branches, in.Key, in.Ceilings
@@ -169,12 +170,12 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 	if s.clusters[c.ClusterID] != nil {
 		return fmt.Errorf("cluster %q: %w", c.ClusterID, ErrTaken)
 	}
-	if err := checkOffer(&c.Offer); err != nil {
+	if err := c.Offer.check(s); err != nil {
 		return err
 	}
 	restored := &Cluster{
 		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince, Record: c.Record,
-		Providing: c.Providing, Consuming: c.Consuming,
+		Providing: c.Providing, Consuming: c.Consuming, Lifted: c.Lifted,
 		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
 		stretch: s.stretchOf(&c.Offer),
 	}
@@ -187,6 +188,9 @@ func (s *State) restoreReservation(r *Reservation) error {
 	if r == nil || r.Name == "" || len(r.Placements) == 0 && r.Waiting == nil && r.EndReason == "" {
 		return fmt.Errorf("%w: reservation without name or placement", ErrMalformed)
 	}
+	if r.EndReason != "" && r.History == nil {
+		return fmt.Errorf("reservation %q: %w: it ended at no time", r.Name, ErrMalformed)
+	}
 	if s.reservations[r.Name] != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, ErrTaken)
 	}
@@ -196,24 +200,11 @@ func (s *State) restoreReservation(r *Reservation) error {
 	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
-	r.History = r.restoredHistory()
 	if err := s.restorePlacements(r); err != nil {
 		return err
 	}
 	s.enter(r)
 	return nil
-}
-
-// restoredHistory is there where it must be. Former versions wrote one for all.
-func (r *Reservation) restoredHistory() *History {
-	switch {
-	case r.EndReason == "" && r.History != nil && *r.History == History{}:
-		return nil
-	case r.EndReason != "" && r.History == nil:
-		return &History{}
-	default:
-		return r.History
-	}
 }
 
 func (s *State) restorePlacements(r *Reservation) error {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mutant"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -57,6 +56,8 @@ type Cluster struct {
 	// Providing is how the cluster kept its promises lately, Consuming how it kept within
 	// what it was granted. Each is nil where nothing went wrong.
 	Providing, Consuming *Conduct
+	// Lifted is the mark with which an operator lifted its pauses last, "" before.
+	Lifted string
 	// holds is what each live placement holds here, by placement name.
 	holds map[string]quantity.Amounts
 	// quoted are the quotes for which capacity is held here, by name.
@@ -97,9 +98,6 @@ func (c *Cluster) recount() {
 	claimed := c.sumQuoted()
 	for name, held := range c.holds {
 		claimed.AddInPlace(held.Max(c.Used[name]))
-		if mutant.Active == mutant.CountBoth {
-			claimed.AddInPlace(c.Used[name])
-		}
 	}
 	for name, used := range c.Used {
 		if _, ok := c.holds[name]; !ok {
@@ -112,7 +110,7 @@ func (c *Cluster) recount() {
 // hold and drop change claimed by what one placement adds or no longer adds:
 // their cost does not grow with the placements of the cluster. Neither saturates,
 // and so each undoes the other: the sum of holds is at most one Limit, that of
-// usage less (checkOffer).
+// usage less (Offer.check).
 func (c *Cluster) hold(placement string, amounts quantity.Amounts) {
 	c.claimed = c.claimed.Add(amounts.Max(c.Used[placement]).Sub(c.Used[placement]))
 	c.holds[placement] = amounts
@@ -142,11 +140,11 @@ type Reservation struct {
 	*History
 	// Unclaimed is whether it stands on its provider's word alone: see Adopt.
 	Unclaimed bool `json:",omitempty"`
-	// Generation of the last Change, 0 before the first.
+	// Generation of the last Edit, 0 before the first.
 	Generation int64 `json:",omitempty"`
 	// Pending is a change of amounts that is not answered; nil if there is none.
 	Pending *Pending `json:",omitempty"`
-	// Refusal of the last Change, nil where it was not refused.
+	// Refusal of the last Edit, nil where it was not refused.
 	Refusal *Refusal `json:",omitempty"`
 	// Changed is the position of the last event that touched it.
 	Changed uint64

@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -27,7 +28,11 @@ func (u *Usage) of(used map[string]quantity.Amounts) map[string]quantity.Amounts
 	return out
 }
 
-func (s *State) checkUsage(u *Usage) error {
+func (*Usage) kind() string { return "usage" }
+
+func (*Usage) subject() string { return "" }
+
+func (u *Usage) check(s *State) error {
 	c := s.clusters[u.ClusterID]
 	if c == nil {
 		return fmt.Errorf("usage of %q: %w", u.ClusterID, ErrUnknown)
@@ -35,7 +40,7 @@ func (s *State) checkUsage(u *Usage) error {
 	return checkUsed(u.ClusterID, u.of(c.Used))
 }
 
-func (s *State) applyUsage(u *Usage) {
+func (u *Usage) apply(s *State, _ time.Time) {
 	c := s.clusters[u.ClusterID]
 	c.Used = u.of(c.Used)
 	c.recount()

@@ -1,0 +1,154 @@
+package outbox
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Limits of the Outbox.
+const (
+	firstRepeat = time.Second
+	lastRepeat  = 15 * time.Second
+	sendTimeout = 10 * time.Second
+)
+
+// Send carries something to the broker. It returns an error only where trying
+// again makes sense.
+type Send func(ctx context.Context) error
+
+// Outbox sends what controllers want said, beside them: a broker that does not
+// answer holds up no reconcile. A posting is tried until it is taken, and where it
+// repeats, until it is dropped, after 1 s, 2 s, 4 s up to every 15 s. It is
+// lost with the process: controllers post again what their objects call for.
+type Outbox struct {
+	clock clock.WithTicker
+	wake  chan struct{}
+
+	mu       sync.Mutex // guards the following
+	postings map[string]*posting
+}
+
+type posting struct {
+	version string
+	send    Send
+	repeats bool
+	taken   func()
+
+	due      time.Time
+	interval time.Duration
+	sending  bool
+	sent     int
+}
+
+// NewOutbox returns an Outbox; Start makes it send.
+func NewOutbox(c clock.WithTicker) *Outbox {
+	return &Outbox{clock: c, wake: make(chan struct{}, 1), postings: map[string]*posting{}}
+}
+
+// Post has send called now and until it returns nil, then calls taken, unless key
+// was posted with that version already. Another version replaces the earlier.
+func (o *Outbox) Post(key, version string, send Send, taken func()) {
+	o.post(key, posting{version: version, send: send, taken: taken})
+}
+
+// Repeat is Post that starts after delay and goes on after success, until Drop.
+func (o *Outbox) Repeat(key, version string, delay time.Duration, send Send) {
+	o.post(key, posting{version: version, send: send, repeats: true, interval: delay})
+}
+
+func (o *Outbox) post(key string, p posting) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if old := o.postings[key]; old != nil && old.version == p.version {
+		return
+	}
+	p.due, p.interval = o.clock.Now().Add(p.interval), firstRepeat
+	o.postings[key] = &p
+	o.nudge()
+}
+
+// Taken says whether the posting went out with success.
+func (o *Outbox) Taken(key, version string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.postings[key]
+	return p != nil && p.version == version && p.sent > 0
+}
+
+// Drop forgets a posting.
+func (o *Outbox) Drop(key string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.postings, key)
+}
+
+func (o *Outbox) nudge() {
+	select {
+	case o.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// Start sends until ctx ends and returns when nothing is being sent any more.
+func (o *Outbox) Start(ctx context.Context) error {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	for {
+		next := o.sendDue(ctx, &sending)
+		timer := o.clock.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-o.wake:
+			timer.Stop()
+		case <-timer.C():
+		}
+	}
+}
+
+// sendDue starts what is due and returns when to look again.
+func (o *Outbox) sendDue(ctx context.Context, sending *sync.WaitGroup) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, next := o.clock.Now(), lastRepeat
+	for _, p := range o.postings {
+		if p.sending || p.finished() {
+			continue
+		}
+		if wait := p.due.Sub(now); wait > 0 {
+			next = min(next, wait)
+			continue
+		}
+		p.sending = true
+		sending.Go(func() { o.send(ctx, p) })
+	}
+	return next
+}
+
+func (p *posting) finished() bool { return p.sent > 0 && !p.repeats }
+
+func (o *Outbox) send(ctx context.Context, p *posting) {
+	bounded, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	err := p.send(bounded)
+	if o.settle(p, err) && p.taken != nil {
+		p.taken()
+	}
+}
+
+func (o *Outbox) settle(p *posting, err error) (taken bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p.sending = false
+	if err == nil {
+		p.sent++
+	}
+	p.due = o.clock.Now().Add(p.interval)
+	p.interval = min(2*p.interval, lastRepeat)
+	o.nudge()
+	return err == nil && !p.repeats
+}

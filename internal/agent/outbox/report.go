@@ -1,0 +1,100 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// StatusReporter tells the broker how far this cluster is with a placement.
+type StatusReporter interface {
+	ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error
+}
+
+// Reports tells the broker about placements, in one role, until it has heard.
+type Reports struct {
+	Outbox   *Outbox
+	Reporter StatusReporter
+	Role     v1.StatusReportRole
+	Log      logr.Logger
+}
+
+// Say has a state reported, once. taken is called when the broker has it.
+func (r *Reports) Say(reservation string, placement int32, state v1.StatusReportState, reason, message string, taken func()) {
+	r.say(reservation, &v1.StatusReport{
+		Placement: placement, Role: r.Role, State: state, Reason: reason, Message: truncate(message, 1024),
+	}, string(state), taken)
+}
+
+// Answer has the answer to a change of resources reported, once.
+func (r *Reports) Answer(reservation string, placement int32, change int64, state v1.StatusReportState, why placement.Aspect, taken func()) {
+	r.say(reservation, &v1.StatusReport{
+		Placement: placement, Role: r.Role, State: state, Change: change, Reason: why.Reason, Message: truncate(why.Message, 1024),
+	}, fmt.Sprintf("%s/%d", state, change), taken)
+}
+
+// SayExcess has it reported, once for each version, that a consumer ran more than it was
+// granted. It stands beside what is said of the placement's state.
+func (r *Reports) SayExcess(reservation string, placement int32, excess *v1.Excess, version string) {
+	report := &v1.StatusReport{
+		Placement: placement, Role: r.Role, State: v1.StatusReportStateAcknowledged, Reason: agentv1alpha1.ReasonExceedsGrant, Excess: excess,
+	}
+	send := func(ctx context.Context) error {
+		return r.settle(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
+	}
+	r.Outbox.Post(excessKey(r.key(reservation, placement)), version, send, nil)
+}
+
+func excessKey(report string) string { return report + "/excess" }
+
+func (r *Reports) say(reservation string, report *v1.StatusReport, version string, taken func()) {
+	send := func(ctx context.Context) error {
+		return r.settle(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
+	}
+	r.Outbox.Post(r.key(reservation, report.Placement), version, send, taken)
+}
+
+// Heard says whether the broker has the state.
+func (r *Reports) Heard(reservation string, placement int32, state v1.StatusReportState) bool {
+	return r.Outbox.Taken(r.key(reservation, placement), string(state))
+}
+
+// Forget drops what was said of a placement.
+func (r *Reports) Forget(reservation string, placement int32) {
+	key := r.key(reservation, placement)
+	r.Outbox.Drop(key)
+	r.Outbox.Drop(excessKey(key))
+}
+
+func (r *Reports) key(reservation string, number int32) string {
+	return "report/" + string(r.Role) + "/" + placement.Name(reservation, number)
+}
+
+// settle takes a considered no for an answer: the broker knows the placement in
+// another state, or no more, and says so again however often it is told. A broker
+// that refuses this cluster has not heard the report, and gets it when it listens.
+func (r *Reports) settle(reservation string, report *v1.StatusReport, err error) error {
+	if err == nil {
+		return nil
+	}
+	if answer, ok := errors.AsType[*fault.Error](err); ok && !answer.Temporary() && !answer.OfCaller() {
+		r.Log.Info("broker does not take a report", "reservation", reservation, "placement", report.Placement, "state", report.State, "reason", err.Error())
+		return nil
+	}
+	r.Log.V(1).Info("report not taken, will be repeated", "reservation", reservation, "placement", report.Placement, "state", report.State, "error", err.Error())
+	return err
+}
+
+func truncate(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return s[:limit]
+}

@@ -1,0 +1,27 @@
+// Package placement has what every part of the agent says about a placement: its name and
+// the state of one of its sides.
+package placement
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Name returns the name of everything that is made for a placement: instruction, slice,
+// virtual node and node.
+func Name(reservation string, number int32) string {
+	return reservation + "-" + strconv.Itoa(int(number))
+}
+
+// Aspect is the state of one side of a placement, ready to become a condition.
+type Aspect struct {
+	// True reports whether the side is ready.
+	True bool
+	// Reason is a constant of the API. Message tells people what is there or awaited.
+	Reason, Message string
+}
+
+// Waiting returns an Aspect that is not ready yet, with what it waits for.
+func Waiting(reason, format string, args ...any) Aspect {
+	return Aspect{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,84 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Shut makes a key unusable that never had a reservation.
+type Shut struct {
+	Requester string `json:"requester"`
+	Key       string `json:"key"`
+}
+
+func (*Shut) kind() string { return "shut" }
+
+func (*Shut) subject() string { return "" }
+
+func (k *Shut) check(s *State) error { return s.checkKeyFree(k.Requester, k.Key) }
+
+func (k *Shut) apply(s *State, at time.Time) {
+	s.shut[keyRef{k.Requester, k.Key}] = at
+}
+
+// ShutKeys calls f for every shut key with the time since when it is, in no order.
+func (s *State) ShutKeys(f func(Shut, time.Time)) {
+	for ref, at := range s.shut {
+		f(Shut{Requester: ref.requester, Key: ref.key}, at)
+	}
+}
+
+// ShutBefore returns the keys that were shut before an instant, sorted.
+func (s *State) ShutBefore(t time.Time) []Shut {
+	var out []Shut
+	for ref, at := range s.shut {
+		if at.Before(t) {
+			out = append(out, Shut{Requester: ref.requester, Key: ref.key})
+		}
+	}
+	slices.SortFunc(out, Shut.compare)
+	return out
+}
+
+func (k Shut) compare(other Shut) int {
+	return cmp.Or(cmp.Compare(k.Requester, other.Requester), cmp.Compare(k.Key, other.Key))
+}
+
+// Forget drops reservations that are over, and shut keys, from the book.
+type Forget struct {
+	Names []string `json:"names,omitempty"`
+	Keys  []Shut   `json:"keys,omitempty"`
+}
+
+func (*Forget) kind() string { return "forget" }
+
+func (*Forget) subject() string { return "" }
+
+func (f *Forget) check(s *State) error {
+	for _, name := range f.Names {
+		r := s.reservations[name]
+		if r == nil {
+			return fmt.Errorf("reservation %q: %w", name, ErrUnknown)
+		}
+		if !s.Over(r) {
+			return fmt.Errorf("reservation %q: %w: it is not over", name, ErrTaken)
+		}
+	}
+	return nil
+}
+
+func (f *Forget) apply(s *State, _ time.Time) {
+	for _, name := range f.Names {
+		r := s.reservations[name]
+		if r == nil {
+			continue // named twice
+		}
+		delete(s.keys, keyRef{r.Requester, r.Key})
+		delete(s.reservations, name)
+	}
+	for _, k := range f.Keys {
+		delete(s.shut, keyRef{k.Requester, k.Key})
+	}
+}

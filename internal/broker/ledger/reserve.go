@@ -1,0 +1,116 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+)
+
+// Reserve grants a reservation its first placement.
+type Reserve struct {
+	Name      string `json:"name"`
+	Key       string `json:"key"`
+	Digest    string `json:"digest"`
+	Requester string `json:"requester"`
+	Tenant    string `json:"tenant,omitempty"`
+	Priority  int32  `json:"priority,omitempty"`
+	// Queue is whether it waits where no cluster can hold it, at first or later.
+	Queue   bool             `json:"queue,omitempty"`
+	Amounts quantity.Amounts `json:"amounts"`
+	// Target is the provider that was asked for, "" for any.
+	Target string `json:"target,omitempty"`
+	// Duration is how long it is held; 0 means as long as it is renewed.
+	Duration time.Duration `json:"duration,omitempty"`
+	// Until is when it ends unless it is renewed.
+	Until    time.Time `json:"until"`
+	Provider string    `json:"provider"`
+	// Patient is whether it stays with a provider that is lost.
+	Patient bool `json:"patient,omitempty"`
+	// Wait is how long it waits at most; 0 leaves that to the configuration.
+	Wait time.Duration `json:"wait,omitempty"`
+	// Object is the Reservation a user made in the broker cluster; nil for one that
+	// an agent asked for.
+	Object *ObjectRef `json:"object,omitempty"`
+	// Explanation is the decision as it is shown; the ledger does not read it.
+	Explanation Explanation `json:"explanation,omitempty"`
+	// Terms are what every provider of it has to meet, nil for none; the ledger only keeps
+	// them. Demands reads them.
+	*terms.Terms
+}
+
+// Demands are what every provider has to meet.
+func (r *Reserve) Demands() terms.Terms {
+	if r.Terms == nil {
+		return terms.Terms{}
+	}
+	return *r.Terms
+}
+
+func (*Reserve) kind() string { return "reserve" }
+
+func (r *Reserve) subject() string { return r.Name }
+
+func (r *Reserve) check(s *State) error {
+	if err := s.checkRequest(r); err != nil {
+		return err
+	}
+	return s.checkFits(r.Provider, r.Amounts)
+}
+
+// checkRequest is what holds for a request, be it granted or not.
+func (s *State) checkRequest(r *Reserve) error {
+	if r.Name == "" || r.Requester == "" || r.Key == "" || r.Amounts.IsZero() {
+		return fmt.Errorf("%w: reservation without name, requester, key or amounts", ErrMalformed)
+	}
+	if err := checkAmounts(r.Amounts); err != nil {
+		return fmt.Errorf("reservation %q: %w", r.Name, err)
+	}
+	if s.reservations[r.Name] != nil {
+		return fmt.Errorf("reservation %q: %w", r.Name, ErrTaken)
+	}
+	return s.checkKeyFree(r.Requester, r.Key)
+}
+
+func (s *State) checkKeyFree(requester, key string) error {
+	known, shut := s.ByKey(requester, key)
+	if known != nil || shut || s.quotes.keys[keyRef{requester, key}] != nil {
+		return fmt.Errorf("key %q of %q: %w", key, requester, ErrTaken)
+	}
+	return nil
+}
+
+func (s *State) checkFits(provider string, amounts quantity.Amounts) error {
+	c := s.clusters[provider]
+	if c == nil {
+		return fmt.Errorf("provider %q: %w", provider, ErrUnknown)
+	}
+	if short, ok := quantity.Fits(amounts, c.Available()); !ok {
+		return fmt.Errorf("provider %q: %w: %s needs %d, has %d", provider, ErrOverbooked, short.Resource, short.Need, short.Have)
+	}
+	return nil
+}
+
+func (r *Reserve) apply(s *State, at time.Time) {
+	reservation := &Reservation{Reserve: *r, CreatedAt: instantOf(at)}
+	s.enter(reservation)
+	s.place(at, reservation, r.Provider)
+}
+
+// enter has a new reservation be found by its name and by its key.
+func (s *State) enter(r *Reservation) {
+	s.share(&r.Reserve)
+	s.reservations[r.Name] = r
+	s.keys[keyRef{r.Requester, r.Key}] = r
+}
+
+func (s *State) place(at time.Time, r *Reservation, provider string) {
+	number := r.last() + 1
+	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.clusters[provider].ClusterID, AssignedAt: instantOf(at)})
+	r.Changed = s.position
+	name := PlacementName(r.Name, number)
+	s.clusters[provider].hold(name, r.Amounts)
+	s.clusters[provider].Record.Granted++
+	s.providing(at, provider, false, func(c *Conduct) { c.try(at, r.Requester, name) })
+}

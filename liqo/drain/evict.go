@@ -1,0 +1,236 @@
+package drain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
+)
+
+// attempt is the last one at having a pod leave that could not.
+type attempt struct {
+	at      time.Time
+	refusal string
+}
+
+// attempts are the last ones at the pods of each placement that is drained. They order which
+// pod is asked next, and name in the condition what holds a pod. A restarted agent asks anew.
+type attempts map[string]map[types.UID]attempt
+
+func (a attempts) note(placement string, pod types.UID, last attempt) {
+	if a[placement] == nil {
+		a[placement] = map[types.UID]attempt{}
+	}
+	a[placement][pod] = last
+}
+
+func (a attempts) forget(placement string) { delete(a, placement) }
+
+// Drainer empties the virtual nodes of placements that have ended. It is for one caller at
+// a time.
+type Drainer struct {
+	client client.Client
+	// reader reads from the API server.
+	reader client.Reader
+	clock  clock.PassiveClock
+	// timeout is how long pods are evicted before they are deleted.
+	timeout  time.Duration
+	attempts attempts
+}
+
+// New returns a Drainer that evicts the pods of a node for as long as timeout, and
+// deletes those that are left then.
+func New(c client.Client, reader client.Reader, now clock.PassiveClock, timeout time.Duration) *Drainer {
+	return &Drainer{client: c, reader: reader, clock: now, timeout: timeout, attempts: attempts{}}
+}
+
+// Forget drops what is remembered of the pods of a placement.
+func (d *Drainer) Forget(placement string) { d.attempts.forget(placement) }
+
+// Target is the placement whose virtual node is drained.
+type Target struct {
+	Placement string
+	// Instruction is the placement's, and holds until when pods are evicted.
+	Instruction *agentv1alpha1.ReservationInstruction
+	Node        *corev1.Node
+}
+
+// Observe returns how far the drain is. It lists the pods on the node, once that is
+// cordoned, from the API server: a cache would hold every pod of the cluster.
+func (d *Drainer) Observe(ctx context.Context, t Target, all []agentv1alpha1.ReservationInstruction, now time.Time) (plan.DrainView, error) {
+	v := plan.DrainView{Now: now, SuccessorComes: hasSuccessor(t.Instruction, all)}
+	begun := t.Instruction.Status.Drain
+	if begun == nil || !IsCordoned(t.Node) {
+		return v, nil
+	}
+	v.Begun, v.Deadline = begun.StartedAt.Time, begun.Deadline.Time
+	var pods corev1.PodList
+	if err := d.reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": t.Placement}); err != nil {
+		return v, fmt.Errorf("pods on node %q: %w", t.Placement, err)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; hasToLeave(pod) {
+			v.Pods = append(v.Pods, podView(pod, d.attempts[t.Placement][pod.UID]))
+		}
+	}
+	return v, nil
+}
+
+// hasToLeave reports whether a pod holds up the drain. Like kubectl drain it ignores pods of
+// DaemonSets, which would be recreated, and mirror pods, which belong to the kubelet.
+func hasToLeave(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return !mirror && (owner == nil || owner.Kind != "DaemonSet")
+}
+
+func podView(pod *corev1.Pod, last attempt) plan.PodView {
+	v := plan.PodView{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Tried: last.at, Refusal: last.refusal}
+	if pod.DeletionTimestamp != nil {
+		v.GraceEnds = pod.DeletionTimestamp.Time
+	}
+	return v
+}
+
+// hasSuccessor reports whether a later placement of the same reservation is being set up.
+func hasSuccessor(inst *agentv1alpha1.ReservationInstruction, all []agentv1alpha1.ReservationInstruction) bool {
+	return slices.ContainsFunc(all, func(i agentv1alpha1.ReservationInstruction) bool {
+		return i.Spec.ReservationName == inst.Spec.ReservationName && i.Spec.Placement > inst.Spec.Placement &&
+			!i.Ended() && !meta.IsStatusConditionTrue(i.Status.Conditions, agentv1alpha1.ConditionNodeReady)
+	})
+}
+
+// Apply carries out one action that the plan of a release calls for.
+func (d *Drainer) Apply(ctx context.Context, t Target, a plan.Action) error {
+	switch a.Do {
+	case plan.BeginDrain:
+		return d.begin(ctx, t.Instruction)
+	case plan.CordonNode:
+		return d.cordonNode(ctx, t)
+	case plan.EvictPods:
+		return d.evictPods(ctx, t.Placement, a.Pods)
+	}
+	return d.deletePods(ctx, t.Placement, a.Pods)
+}
+
+// begin writes the deadline of the drain into the instruction's status, so that a restarted
+// agent keeps it. A deadline that is there already is not extended.
+func (d *Drainer) begin(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
+	if inst.Status.Drain != nil {
+		return nil
+	}
+	defer failpoint.Hit(failpoint.ConsumerDrainBegun)
+	before := inst.DeepCopy()
+	now := d.clock.Now()
+	inst.Status.Drain = &agentv1alpha1.Drain{StartedAt: metav1.NewTime(now), Deadline: metav1.NewTime(now.Add(d.timeout))}
+	return d.client.Status().Patch(ctx, inst, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+func endingTaint(reservation string) corev1.Taint {
+	return corev1.Taint{Key: agentv1alpha1.EndingTaint, Value: reservation, Effect: corev1.TaintEffectNoSchedule}
+}
+
+// IsCordoned reports whether the agent has cordoned the node because its placement has ended.
+func IsCordoned(node *corev1.Node) bool {
+	return node.Spec.Unschedulable && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == agentv1alpha1.EndingTaint })
+}
+
+// cordonNode keeps new pods off the node. Some pods tolerate a cordon; the taint marks a
+// node that will not come back.
+func (d *Drainer) cordonNode(ctx context.Context, t Target) error {
+	defer failpoint.Hit(failpoint.ConsumerNodeCordoned)
+	update := t.Node.DeepCopy()
+	update.Spec.Unschedulable = true
+	if !IsCordoned(update) {
+		update.Spec.Taints = append(update.Spec.Taints, endingTaint(t.Instruction.Spec.ReservationName))
+	}
+	return client.IgnoreNotFound(d.client.Patch(ctx, update, client.MergeFromWithOptions(t.Node, client.MergeFromWithOptimisticLock{})))
+}
+
+func (d *Drainer) evictPods(ctx context.Context, placement string, pods []plan.PodView) error {
+	defer failpoint.Hit(failpoint.ConsumerPodsEvicted)
+	return d.askEach(placement, pods, func(pod plan.PodView) error {
+		return d.client.SubResource("eviction").Create(ctx, podOf(pod), &policyv1.Eviction{
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
+		})
+	})
+}
+
+func (d *Drainer) deletePods(ctx context.Context, placement string, pods []plan.PodView) error {
+	defer failpoint.Hit(failpoint.ConsumerPodsDeleted)
+	return d.askEach(placement, pods, func(pod plan.PodView) error {
+		return d.client.Delete(ctx, podOf(pod), client.Preconditions{UID: &pod.UID})
+	})
+}
+
+func podOf(pod plan.PodView) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+}
+
+// askEach asks every pod to leave, whether or not others refuse, and remembers the refusals.
+// It returns an error when the API server is overloaded or does not answer.
+func (d *Drainer) askEach(placement string, pods []plan.PodView, ask func(plan.PodView) error) error {
+	for _, pod := range pods {
+		err := ask(pod)
+		switch {
+		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+			// The pod is leaving or gone, or another one has its name.
+		case !isRefusal(err):
+			return fmt.Errorf("pod %q of namespace %q: %w", pod.Name, pod.Namespace, err)
+		default:
+			d.attempts.note(placement, pod.UID, attempt{at: d.clock.Now(), refusal: refusalOf(err)})
+		}
+	}
+	return nil
+}
+
+// isRefusal reports whether err is a decision of the API server, and not a sign that it is
+// overloaded or unreachable.
+func isRefusal(err error) bool {
+	no, answered := errors.AsType[*apierrors.StatusError](err)
+	switch {
+	case !answered, apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsServiceUnavailable(err):
+		return false
+	case apierrors.IsTooManyRequests(err):
+		return budgetOf(no) != ""
+	}
+	return true
+}
+
+// refusalOf returns why the API server did not evict or delete a pod.
+func refusalOf(err error) string {
+	if no, answered := errors.AsType[*apierrors.StatusError](err); answered {
+		return cmp.Or(budgetOf(no), err.Error())
+	}
+	return err.Error()
+}
+
+// budgetOf returns the API server's message about the disruption budget that protects a pod,
+// "" if there is none.
+func budgetOf(no *apierrors.StatusError) string {
+	if no.ErrStatus.Details == nil {
+		return ""
+	}
+	for _, cause := range no.ErrStatus.Details.Causes {
+		if cause.Type == policyv1.DisruptionBudgetCause {
+			return strings.TrimSuffix(cause.Message, ".")
+		}
+	}
+	return ""
+}

@@ -1,0 +1,120 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqotech/liqo/pkg/consts"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+)
+
+// BindingsOfLiqo selects the RoleBindings that Liqo makes.
+func BindingsOfLiqo() labels.Selector {
+	return labels.SelectorFromSet(labels.Set{consts.K8sAppManagedByKey: consts.LiqoAppLabelValue})
+}
+
+// IsRemoteBinding reports whether a RoleBinding gives the virtual kubelets of a peer their
+// rights in an offloaded namespace.
+func IsRemoteBinding(obj client.Object) bool {
+	b, ok := obj.(*rbacv1.RoleBinding)
+	return ok && b.RoleRef.Kind == "ClusterRole" && b.RoleRef.Name == consts.RemoteNamespaceClusterRoleName && object.PeerOf(b.Labels) != ""
+}
+
+// KeepBindings gives Liqo's role in offloaded namespaces to the identities of slices whose
+// placement is provided here. Liqo binds the consumer's group when it makes a namespace:
+// with that, the identity of a slice that has ended reads what a sibling has, until its
+// certificate expires. Consumers whose tenant namespace somebody else made are left alone.
+func (g *Guard) KeepBindings(ctx context.Context) error {
+	var instructions agentv1alpha1.ProviderInstructionList
+	if err := g.opts.Client.List(ctx, &instructions, client.InNamespace(g.opts.InstructionNamespace)); err != nil {
+		return err
+	}
+	g.countOpened(instructions.Items)
+	subjects := Subjects(instructions.Items)
+	guarded, err := g.guardedConsumers(ctx)
+	if err != nil {
+		return err
+	}
+	var bindings rbacv1.RoleBindingList
+	if err := g.opts.Client.List(ctx, &bindings, client.MatchingLabelsSelector{Selector: BindingsOfLiqo()}); err != nil {
+		return err
+	}
+	for i := range bindings.Items {
+		b := &bindings.Items[i]
+		consumer := object.PeerOf(b.Labels)
+		if !IsRemoteBinding(b) || b.DeletionTimestamp != nil || !slices.Contains(guarded, consumer) {
+			continue
+		}
+		if equality.Semantic.DeepEqual(b.Subjects, subjects[consumer]) {
+			continue
+		}
+		update := b.DeepCopy()
+		update.Subjects = subjects[consumer]
+		if err := g.opts.Client.Update(ctx, update); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("binding the slices of %q in namespace %q: %w", consumer, b.Namespace, err)
+		}
+	}
+	return nil
+}
+
+// Subjects are the identities of the placements that are provided, by consumer. One that was
+// released keeps its rights until nothing of it is left, to take its things away.
+func Subjects(instructions []agentv1alpha1.ProviderInstruction) map[string][]rbacv1.Subject {
+	out := map[string][]rbacv1.Subject{}
+	for i := range instructions {
+		inst := &instructions[i]
+		if !inst.Status.Enforced {
+			continue
+		}
+		consumer := inst.Spec.RequesterClusterID
+		user := identityOf(placement.Name(inst.Spec.ReservationName, inst.Spec.Placement), consumer)
+		out[consumer] = append(out[consumer], rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
+	}
+	for _, subjects := range out {
+		slices.SortFunc(subjects, func(a, b rbacv1.Subject) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return out
+}
+
+// guardedConsumers are those whose tenant namespace the agent made.
+func (g *Guard) guardedConsumers(ctx context.Context) (consumers []string, err error) {
+	var namespaces corev1.NamespaceList
+	err = g.opts.Client.List(ctx, &namespaces, client.HasLabels{consts.TenantNamespaceLabel},
+		client.MatchingLabels{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue})
+	for i := range namespaces.Items {
+		consumers = append(consumers, object.PeerOf(namespaces.Items[i].Labels))
+	}
+	return consumers, err
+}
+
+// ForgetSlice deletes the Secret in which Liqo keeps the certificate of a slice that is
+// gone, unless a live reservation awaits that slice. Where the guard is off, the agent may
+// not.
+func (g *Guard) ForgetSlice(ctx context.Context, namespace, slice string) error {
+	ns := &corev1.Namespace{}
+	if found, err := object.Get(ctx, g.opts.Client, "", namespace, ns); err != nil || !found || !object.Ours(ns) || !object.IsTenantNamespace(ns) {
+		return err
+	}
+	inst := &agentv1alpha1.ProviderInstruction{}
+	if found, err := object.Get(ctx, g.opts.Client, g.opts.InstructionNamespace, slice, inst); err != nil || found && !inst.Ended() {
+		return err
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: object.CertificateSecretName + "-" + slice}}
+	if err := g.opts.Client.Delete(ctx, secret); !apierrors.IsForbidden(err) {
+		return client.IgnoreNotFound(err)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+)
+
+// ShadowPodPods selects the pods that Liqo makes of ShadowPods. Liqo sets this label
+// itself, whatever the ShadowPod says.
+const ShadowPodPods = consts.ManagedByLabelKey + "=" + consts.ManagedByShadowPodValue
+
+// OffloadedFor returns the consumer that Liqo made a namespace for, "" for any other one.
+func OffloadedFor(ns client.Object) string {
+	if object.IsTenantNamespace(ns) {
+		return ""
+	}
+	return ns.GetLabels()[consts.RemoteClusterID]
+}
+
+// Guards reports whether the agent made the tenant namespace of a consumer. Everything that
+// such a consumer runs belongs to a placement.
+func (g *Guard) Guards(ctx context.Context, consumer string) (bool, error) {
+	ns, err := object.FindTenantNamespace(ctx, g.opts.Client, consumer)
+	if ns == nil || err != nil {
+		return false, err
+	}
+	return object.Ours(ns), nil
+}
+
+// SetCordoned has Liqo refuse new ShadowPods of a placement, or admit them again. A placement
+// without a slice has nothing to cordon.
+func (g *Guard) SetCordoned(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, cordoned bool) error {
+	namespace, err := g.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
+	if namespace == "" || err != nil {
+		return err
+	}
+	slice := &authv1beta1.ResourceSlice{}
+	found, err := object.Get(ctx, g.opts.Client, namespace, inst.Name, slice)
+	if err != nil || !found || !object.Replicated(slice) || slice.DeletionTimestamp != nil {
+		return err
+	}
+	if (slice.Annotations[consts.CordonResourceAnnotation] == "true") == cordoned {
+		return nil
+	}
+	slice = slice.DeepCopy()
+	if cordoned {
+		metav1.SetMetaDataAnnotation(&slice.ObjectMeta, consts.CordonResourceAnnotation, "true")
+	} else {
+		delete(slice.Annotations, consts.CordonResourceAnnotation)
+	}
+	if err := g.opts.Client.Update(ctx, slice); err != nil {
+		return fmt.Errorf("setting cordon of slice %q to %t: %w", inst.Name, cordoned, err)
+	}
+	return nil
+}
+
+// DeleteShadowPod deletes the ShadowPod that a pod was made of, so that Liqo does not make
+// the pod anew.
+func (g *Guard) DeleteShadowPod(ctx context.Context, key types.NamespacedName, uid types.UID) error {
+	shadow := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	shadow.SetGroupVersionKind(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPod"))
+	err := g.opts.Client.Delete(ctx, shadow, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err = client.IgnoreNotFound(err); err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting ShadowPod %q: %w", key, err)
+	}
+	return nil
+}
+
+// WaitingPod is a ShadowPod without its pod.
+type WaitingPod struct {
+	types.NamespacedName
+	UID     types.UID
+	Created metav1.Time
+}
+
+// WaitingPods lists the ShadowPods of a placement that have no pod, oldest first, by the
+// cache.
+func (g *Guard) WaitingPods(ctx context.Context, placement string, hasPod func(types.NamespacedName) bool) ([]WaitingPod, error) {
+	shadows := object.NewMetadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
+	if err := g.opts.Client.List(ctx, shadows, client.MatchingLabels{object.OffloadedPodLabel: placement}); err != nil {
+		return nil, fmt.Errorf("listing ShadowPods of placement %q: %w", placement, err)
+	}
+	var waiting []WaitingPod
+	for i := range shadows.Items {
+		shadow := &shadows.Items[i]
+		key := client.ObjectKeyFromObject(shadow)
+		if shadow.DeletionTimestamp == nil && !hasPod(key) {
+			waiting = append(waiting, WaitingPod{NamespacedName: key, UID: shadow.UID, Created: shadow.CreationTimestamp})
+		}
+	}
+	slices.SortFunc(waiting, func(a, b WaitingPod) int {
+		return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.String(), b.String()))
+	})
+	return waiting, nil
+}
+
+// Retry is a ShadowPod that Liqo can be made to try again.
+type Retry struct {
+	// Pod is what Liqo would create.
+	Pod    *corev1.Pod
+	shadow *offloadingv1beta1.ShadowPod
+}
+
+// ReadWaiting reads a ShadowPod past the cache; nil where it no longer waits for a pod.
+func (g *Guard) ReadWaiting(ctx context.Context, w WaitingPod) (*Retry, error) {
+	shadow := &offloadingv1beta1.ShadowPod{}
+	found, err := object.Get(ctx, g.opts.Reader, w.Namespace, w.Name, shadow)
+	if err != nil || !found || shadow.UID != w.UID || shadow.DeletionTimestamp != nil ||
+		shadow.Status.Phase == corev1.PodSucceeded || shadow.Status.Phase == corev1.PodFailed {
+		return nil, err
+	}
+	return &Retry{Pod: &corev1.Pod{Spec: shadow.Spec.Pod}, shadow: shadow}, nil
+}
+
+// Retry has Liqo create the pod of a ShadowPod now. After some refusals Liqo would wait for
+// minutes, but any change of the ShadowPod wakes it. Its webhook lets nobody but the creator
+// change the ShadowPod itself, so this changes the phase, which means nothing without a pod.
+func (g *Guard) Retry(ctx context.Context, r *Retry) error {
+	phase := corev1.PodPending
+	if r.shadow.Status.Phase == phase {
+		phase = corev1.PodUnknown
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"phase":%q}}`, r.shadow.UID, phase)
+	err := g.opts.Client.Status().Patch(ctx, r.shadow, client.RawPatch(types.MergePatchType, patch))
+	if err = client.IgnoreNotFound(err); err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("waking Liqo for ShadowPod %q: %w", client.ObjectKeyFromObject(r.shadow), err)
+	}
+	return nil
+}

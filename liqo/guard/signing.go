@@ -1,0 +1,141 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+)
+
+// Refusal is why a peer does not get a certificate. Other errors mean that nothing could
+// be decided.
+type Refusal struct{ why string }
+
+func (r *Refusal) Error() string { return r.why }
+
+func refuse(format string, args ...any) error { return &Refusal{why: fmt.Sprintf(format, args...)} }
+
+// CheckSliceSigning returns an error unless the certificate request in a ResourceSlice
+// that consumer writes here is for the identity of that slice alone, by the key of the
+// consumer's Tenant, and a reservation of the consumer stands behind it. A slice without a
+// request asks for nothing yet.
+func (g *Guard) CheckSliceSigning(ctx context.Context, consumer string, slice *authv1beta1.ResourceSlice) error {
+	if len(slice.Spec.CSR) == 0 {
+		return nil
+	}
+	want := handshake.Subject{Organisation: consumer, CommonName: identityOf(slice.Name, consumer)}
+	if err := handshake.CheckSigningRequest(slice.Spec.CSR, want); err != nil {
+		return refuse("spec.csr of ResourceSlice %q of cluster %q: %s", slice.Name, consumer, err)
+	}
+	if _, err := g.checkTenant(ctx, consumer, slice.Spec.CSR); err != nil {
+		return err
+	}
+	return g.checkReserved(ctx, consumer, slice.Name)
+}
+
+// CheckSigning returns an error unless a certificate request that Liqo makes for another
+// cluster is for exactly one identity that this cluster gives: the control plane of a
+// consumer that has a Tenant here, or a slice of one. Where the agent guards the tenant
+// namespace, a reservation must stand behind the slice.
+func (g *Guard) CheckSigning(ctx context.Context, csr []byte) error {
+	request, err := handshake.ParseSigningRequest(csr)
+	if err != nil {
+		return refuse("certificate request for another cluster: %s", err)
+	}
+	if len(request.Subject.Organization) == 0 {
+		return refuse("certificate request for another cluster: its subject %q has no organisation", handshake.Shorten(request.Subject.String()))
+	}
+	want := handshake.Subject{Organisation: request.Subject.Organization[0], CommonName: request.Subject.CommonName}
+	if err := handshake.CheckSigningRequest(csr, want); err != nil {
+		return refuse("certificate request for another cluster: %s", err)
+	}
+	consumer, slice := want.CommonName, ""
+	if want.Organisation != object.ControlPlaneGroup {
+		consumer = want.Organisation
+		if slice = sliceOf(want.CommonName, consumer); slice == "" {
+			return refuse("certificate request for another cluster: user %q is no slice of cluster %q", want.CommonName, consumer)
+		}
+	}
+	guarded, err := g.checkTenant(ctx, consumer, csr)
+	if err != nil || slice == "" || !guarded {
+		return err
+	}
+	return g.checkReserved(ctx, consumer, slice)
+}
+
+// sliceOf returns the name of the consumer's slice that Liqo made the user of, "" if it
+// is none.
+func sliceOf(user, consumer string) string {
+	suffix := identityOf("", consumer)
+	name, ok := strings.CutSuffix(user, suffix)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// checkTenant refuses a consumer that has no Tenant here, or whose Tenant holds another key
+// than the request, and reports whether its tenant namespace is guarded. It reads the API
+// server: Liqo asks for a certificate as soon as the Tenant is made.
+func (g *Guard) checkTenant(ctx context.Context, consumer string, csr []byte) (guarded bool, err error) {
+	ns, err := object.FindTenantNamespace(ctx, g.opts.Reader, consumer)
+	if err != nil {
+		return false, err
+	}
+	var tenants authv1beta1.TenantList
+	if ns != nil {
+		if err := g.opts.Reader.List(ctx, &tenants, client.InNamespace(ns.Name)); err != nil {
+			return false, fmt.Errorf("Tenant of %q: %w", consumer, err)
+		}
+	}
+	for i := range tenants.Items {
+		tenant := &tenants.Items[i]
+		if string(tenant.Spec.ClusterID) != consumer {
+			continue
+		}
+		if !isByKeyOf(tenant, csr) {
+			return false, refuse("certificate request for another cluster: it is not by the key of Tenant %q", consumer)
+		}
+		return object.Ours(ns) || g.opts.Elsewhere, nil
+	}
+	return false, refuse("certificate request for another cluster: no Tenant of cluster %q is here", handshake.Shorten(consumer))
+}
+
+// isByKeyOf reports whether a checked request is by the Tenant's key. A Tenant that was made
+// without a handshake may hold none.
+func isByKeyOf(tenant *authv1beta1.Tenant, csr []byte) bool {
+	if authv1beta1.GetAuthzPolicyValue(tenant.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
+		return true
+	}
+	request, err := handshake.ParseSigningRequest(csr)
+	if err != nil {
+		return false
+	}
+	_, der, err := authentication.ParseTenantPublicKey(tenant.Spec.PublicKey)
+	return err == nil && bytes.Equal(request.RawSubjectPublicKeyInfo, der)
+}
+
+// checkReserved refuses a slice without a live reservation. The cache answers for those
+// that stand; before refusing, the API server is asked.
+func (g *Guard) checkReserved(ctx context.Context, consumer, slice string) error {
+	for _, reader := range []client.Reader{g.opts.Client, g.opts.Reader} {
+		inst := &agentv1alpha1.ProviderInstruction{}
+		found, err := object.Get(ctx, reader, g.opts.InstructionNamespace, slice, inst)
+		if err != nil {
+			return fmt.Errorf("reservation behind slice %q: %w", slice, err)
+		}
+		if found && inst.Spec.RequesterClusterID == consumer && inst.Status.Enforced && !inst.Ended() {
+			return nil
+		}
+	}
+	return refuse("no live reservation of cluster %q stands behind slice %q", consumer, slice)
+}

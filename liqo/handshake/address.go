@@ -1,0 +1,103 @@
+package handshake
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Bounds of credentials. A chain of certificates of an API server has a few KiB.
+const (
+	maxServerURL    = 2048
+	maxCertificates = 64 << 10
+	maxCAs          = 32
+)
+
+// canonicalServer returns one spelling of an API server's address, so that two can be
+// compared.
+func canonicalServer(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || len(address) > maxServerURL || u.Scheme != "https" || u.Hostname() == "" ||
+		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("API server %.200q is no https address", address)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	return "https://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port) + strings.TrimRight(u.EscapedPath(), "/"), nil
+}
+
+// CheckServer refuses an API server other than the one that the provider advertises. A
+// provider that advertises none can name any that the dialling rules allow.
+func CheckServer(address, advertised string) error {
+	got, err := canonicalServer(address)
+	if err != nil || advertised == "" {
+		return err
+	}
+	want, err := canonicalServer(advertised)
+	if err != nil {
+		return fmt.Errorf("advertised %w", err)
+	}
+	if got != want {
+		return fmt.Errorf("API server %q is not %q, which the provider advertises: apiServer.address of its Liqo and --endpoint-url of its agent must agree",
+			got, want)
+	}
+	return nil
+}
+
+// checkCertificates refuses a CA bundle that holds anything but certificates, or too many.
+// An empty one means the CAs of the system.
+func checkCertificates(bundle []byte) error {
+	if len(bundle) > maxCertificates {
+		return fmt.Errorf("CA of %d bytes, at most %d are used", len(bundle), maxCertificates)
+	}
+	for count := 1; len(strings.TrimSpace(string(bundle))) > 0; count++ {
+		block, rest := pem.Decode(bundle)
+		if block == nil || block.Type != "CERTIFICATE" {
+			return errors.New("CA is not a list of certificates in PEM")
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf("CA: %w", err)
+		}
+		if count > maxCAs {
+			return fmt.Errorf("CA of more than %d certificates", maxCAs)
+		}
+		bundle = rest
+	}
+	return nil
+}
+
+// checkNamespace refuses the name of a tenant namespace that no namespace can have.
+func checkNamespace(name string) error {
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return fmt.Errorf("tenant namespace %.100q is no name of a namespace", name)
+	}
+	return nil
+}
+
+// Spellings lists the ways to write an API server's address that mean the same, separated
+// by spaces. The policy compares texts.
+func Spellings(address string) string {
+	address = strings.TrimRight(address, "/")
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	host := u.Host
+	switch u.Port() {
+	case "":
+		u.Host = host + ":443"
+	case "443":
+		u.Host = strings.TrimSuffix(host, ":443")
+	default:
+		return address
+	}
+	return address + " " + u.String()
+}

@@ -1,0 +1,96 @@
+package handshaketest
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"math/big"
+	"testing"
+	"time"
+)
+
+// KeyPair is what a cluster's Liqo holds.
+type KeyPair struct {
+	Private ed25519.PrivateKey
+	DER     []byte
+	PEM     []byte
+}
+
+func NewKeyPair(t *testing.T) KeyPair {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return KeyPair{Private: private, DER: der, PEM: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})}
+}
+
+// Certificate for the key, signed by itself: what is checked here is whose it is.
+func (k KeyPair) Certificate(t *testing.T, as string) []byte {
+	t.Helper()
+	return k.CertificateFor(t, as, time.Unix(0, 0), time.Unix(1<<33, 0))
+}
+
+func (k KeyPair) CertificateFor(t *testing.T, as string, from, to time.Time) []byte {
+	t.Helper()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: as, Organization: []string{"liqo.io"}},
+		NotBefore: from, NotAfter: to,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Private.Public(), k.Private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func (k KeyPair) PrivatePEM(t *testing.T) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(k.Private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+func EncodeRequest(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+}
+
+func (k KeyPair) Request(t *testing.T, template *x509.CertificateRequest) []byte {
+	t.Helper()
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, k.Private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return EncodeRequest(der)
+}
+
+// RequestFor makes a request with a subject of these relative names.
+func (k KeyPair) RequestFor(t *testing.T, names ...pkix.RelativeDistinguishedNameSET) []byte {
+	t.Helper()
+	raw, err := asn1.Marshal(pkix.RDNSequence(names))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.Request(t, &x509.CertificateRequest{RawSubject: raw})
+}
+
+var (
+	OIDOrganisation = asn1.ObjectIdentifier{2, 5, 4, 10}
+	OIDUnit         = asn1.ObjectIdentifier{2, 5, 4, 11}
+	OIDCommonName   = asn1.ObjectIdentifier{2, 5, 4, 3}
+)
+
+func RDN(parts ...pkix.AttributeTypeAndValue) pkix.RelativeDistinguishedNameSET { return parts }
+
+func Part(oid asn1.ObjectIdentifier, value any) pkix.AttributeTypeAndValue {
+	return pkix.AttributeTypeAndValue{Type: oid, Value: value}
+}

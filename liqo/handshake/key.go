@@ -1,0 +1,89 @@
+package handshake
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
+)
+
+// keyMaxAge is how long the key pair of Liqo is believed. It changes when somebody
+// deletes it; all placements of a pair must see the same.
+const keyMaxAge = 10 * time.Second
+
+// ClusterKey is the key pair of this cluster's Liqo, the public one in DER and PEM.
+type ClusterKey struct {
+	DER, PEM []byte
+	private  []byte
+	readAt   time.Time
+}
+
+// ReadClusterKey reads the Secret in which Liqo keeps the key pair.
+func ReadClusterKey(secret *corev1.Secret, now time.Time) (*ClusterKey, error) {
+	public := secret.Data[consts.PublicKeyField]
+	block, _ := pem.Decode(public)
+	if block == nil {
+		return nil, fmt.Errorf("key pair of Liqo: Secret %q holds no public key in PEM", secret.Name)
+	}
+	return &ClusterKey{DER: block.Bytes, PEM: public, private: secret.Data[consts.PrivateKeyField], readAt: now}, nil
+}
+
+// IsFresh reports whether the key was read recently enough to be used.
+func (k *ClusterKey) IsFresh(now time.Time) bool { return now.Sub(k.readAt) < keyMaxAge }
+
+func (k *ClusterKey) parsePrivate() (any, error) {
+	block, _ := pem.Decode(k.private)
+	if block == nil {
+		return nil, errors.New("key pair of Liqo: its Secret holds no private key in PEM")
+	}
+	return x509.ParsePKCS8PrivateKey(block.Bytes)
+}
+
+func SameKey(a, b []byte) bool {
+	_, left, err := authentication.ParseTenantPublicKey(a)
+	if err != nil {
+		return false
+	}
+	_, right, err := authentication.ParseTenantPublicKey(b)
+	return err == nil && string(left) == string(right)
+}
+
+// ErrRefused marks a message of the provider that no honest provider sends. Nothing is
+// sent in answer to it.
+var ErrRefused = errors.New("refused")
+
+// AnswerChallenge returns the consumer's answer to a challenge, signed with the key of its
+// Liqo. The error is ErrRefused for a challenge that no honest provider sends.
+func AnswerChallenge(pair Pair, challenge *Received, key *ClusterKey, namespace string) (payload []byte, digest string, err error) {
+	var c Challenge
+	if err := challenge.Decode(&c); err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if err := checkNonce(c.Nonce); err != nil {
+		return nil, "", fmt.Errorf("%w: challenge of %q: %w", ErrRefused, pair.Provider, err)
+	}
+	private, err := key.parsePrivate()
+	if err != nil {
+		return nil, "", err
+	}
+	csr, err := authentication.GenerateCSRForControlPlane(private, liqov1beta1.ClusterID(pair.Consumer))
+	if err != nil {
+		return nil, "", err
+	}
+	signature, err := signNonce(private, c.Nonce)
+	if err != nil {
+		return nil, "", err
+	}
+	m := Message{
+		Consumer: pair.Consumer, Provider: pair.Provider, Placement: challenge.Placement,
+		Epoch: challenge.Epoch, Step: StepAnswer, PreviousDigest: challenge.Digest,
+	}
+	return Encode(&m, Answer{TenantNamespace: namespace, PublicKey: key.PEM, CSR: csr, Signature: signature})
+}

@@ -1,0 +1,162 @@
+package handshake
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// pendingEvents is how many deliveries may wait for the controllers; beyond it
+// Deliver waits.
+const pendingEvents = 256
+
+// Received is the newest message of a step.
+type Received struct {
+	Message
+	Digest string
+	// Count grows with every delivery, so that a repeated question is answered again.
+	Count int
+	// Speaker is the epoch of the last delivery, whether or not it was used.
+	Speaker string
+}
+
+// Decode reads the body of the message.
+func (r *Received) Decode(into any) error {
+	if err := json.Unmarshal(r.Body, into); err != nil {
+		return fmt.Errorf("peering message %d of %q and %q: %w", r.Step, r.Consumer, r.Provider, err)
+	}
+	return nil
+}
+
+type mailboxKey struct {
+	pair Pair
+	step Step
+}
+
+// Mailbox keeps the newest message of every pair and step. Losing it costs a
+// repetition by the sender.
+type Mailbox struct {
+	self   string
+	verify Verifier
+	// epoch is what others have to name in what they say of their networks.
+	epoch string
+
+	consumer, provider chan event.TypedGenericEvent[string]
+
+	mu       sync.Mutex // guards messages
+	messages map[mailboxKey]Received
+}
+
+// Epoch returns the epoch of this mailbox, which others name to show that they heard it.
+func (b *Mailbox) Epoch() string { return b.epoch }
+
+// ConsumerEvents carries the ID of each provider that a message came from.
+func (b *Mailbox) ConsumerEvents() <-chan event.TypedGenericEvent[string] { return b.consumer }
+
+// ProviderEvents carries the ID of each consumer that a message came from.
+func (b *Mailbox) ProviderEvents() <-chan event.TypedGenericEvent[string] { return b.provider }
+
+// WakeConsumer has the consumer's controller look at all placements of a provider.
+func (b *Mailbox) WakeConsumer(ctx context.Context, provider string) error {
+	return notify(ctx, b.consumer, provider)
+}
+
+func NewMailbox(self string, verify Verifier) *Mailbox {
+	return &Mailbox{
+		self: self, verify: verify, epoch: rand.Text(), messages: map[mailboxKey]Received{},
+		consumer: make(chan event.TypedGenericEvent[string], pendingEvents),
+		provider: make(chan event.TypedGenericEvent[string], pendingEvents),
+	}
+}
+
+func (b *Mailbox) Deliver(ctx context.Context, from string, envelope []byte) error {
+	signer, payload, err := b.verify(envelope)
+	if err != nil {
+		return fmt.Errorf("envelope from %q: %w", from, err)
+	}
+	if signer != from {
+		return fmt.Errorf("envelope from %q: signed by %q", from, signer)
+	}
+	m, err := b.Take(signer, payload)
+	if err != nil {
+		return err
+	}
+	wake := b.consumer
+	if b.self == m.Provider {
+		wake = b.provider
+	}
+	return notify(ctx, wake, from)
+}
+
+func notify(ctx context.Context, wake chan<- event.TypedGenericEvent[string], of string) error {
+	select {
+	case wake <- event.TypedGenericEvent[string]{Object: of}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Take keeps a payload that is known to be of signer.
+func (b *Mailbox) Take(signer string, payload []byte) (*Message, error) {
+	m, err := decode(payload, signer, b.self)
+	if err != nil {
+		return nil, err
+	}
+	b.keep(*m, digestOf(payload))
+	return m, nil
+}
+
+func (b *Mailbox) keep(m Message, digest string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := mailboxKey{m.pair(), m.Step}
+	next, last := Received{Message: m, Digest: digest}, b.messages[key]
+	if b.supersedes(&last.Message, &m) {
+		next = last
+	}
+	next.Count, next.Speaker = last.Count+1, m.Epoch
+	b.messages[key] = next
+}
+
+// supersedes says whether what came last holds against what comes now: what answers this
+// cluster is replaced by what does so too, and is later.
+func (b *Mailbox) supersedes(last, now *Message) bool {
+	return last.Heard == b.epoch && (now.Heard != b.epoch || now.At < last.At)
+}
+
+// Get returns a copy of the newest message of a step, nil if none came.
+func (b *Mailbox) Get(p Pair, s Step) *Received {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r, ok := b.messages[mailboxKey{p, s}]; ok {
+		return &r
+	}
+	return nil
+}
+
+// Forget drops what came for a pair in some steps, so that a later peering starts afresh.
+func (b *Mailbox) Forget(p Pair, steps []Step) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range steps {
+		delete(b.messages, mailboxKey{p, s})
+	}
+}
+
+// Messenger passes an envelope to another cluster. Delivery is not certain.
+type Messenger interface {
+	SendMessage(ctx context.Context, msg *v1.Message) error
+}
+
+// Signer wraps a payload so that a Verifier elsewhere knows this cluster by it.
+type Signer func(payload []byte) (envelope []byte, err error)
+
+// Verifier returns the payload of an envelope and the cluster that signed it.
+type Verifier func(envelope []byte) (clusterID string, payload []byte, err error)

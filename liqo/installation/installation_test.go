@@ -1,0 +1,119 @@
+package installation_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
+)
+
+func TestInstallationsAreJudged(t *testing.T) {
+	const (
+		hard         = "set controllerManager.config.defaultLimitsEnforcement=Hard in Liqo's chart"
+		another      = "install Liqo 1.2"
+		ifNecessary  = "if something does not work, install Liqo 1.2"
+		namespaceIs  = "if Liqo is in another namespace, set liqo.namespace"
+		missing      = "Liqo is not installed (no API authentication.liqo.io/v1beta1): nobody can peer"
+		hidden       = "which version Liqo is and whether it enforces limits cannot be read: "
+		orDoNotPeer  = "install Liqo 1.2 and restart the agent, or set peeringMode=none"
+		enforceQuota = "set controllerManager.config.enableResourceEnforcement=true in Liqo's chart"
+	)
+	of := func(version string, limits offloadingv1beta1.LimitsEnforcement) installation.Installation {
+		return installation.Installation{Served: true, Version: version, Quota: true, Limits: limits}
+	}
+	for name, tc := range map[string]struct {
+		seen installation.Installation
+		want installation.Verdict
+	}{
+		"there is none": {
+			installation.Installation{},
+			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLiqoMissing, missing, orDoNotPeer},
+		},
+		"what cannot be read is no alarm": {
+			installation.Installation{Served: true, Hidden: "forbidden"},
+			installation.Verdict{metav1.ConditionUnknown, agentv1alpha1.ReasonLiqoHidden, hidden + "forbidden", namespaceIs},
+		},
+		"the version that is tested": {
+			of("v1.2.0", "Hard"),
+			installation.Verdict{metav1.ConditionTrue, agentv1alpha1.ReasonLiqoReady, "Liqo v1.2.0 enforces limits", ""},
+		},
+		"a later patch of it": {
+			of("1.2.17", "Hard"),
+			installation.Verdict{metav1.ConditionTrue, agentv1alpha1.ReasonLiqoReady, "Liqo 1.2.17 enforces limits", ""},
+		},
+		"a candidate of it": {
+			of("v1.2.1-rc.1", "Hard"),
+			installation.Verdict{metav1.ConditionTrue, agentv1alpha1.ReasonLiqoReady, "Liqo v1.2.1-rc.1 enforces limits", ""},
+		},
+		"a later minor version": {
+			of("v1.3.0", "Hard"),
+			installation.Verdict{metav1.ConditionTrue, agentv1alpha1.ReasonLiqoVersionUntested, "Liqo v1.3.0 enforces limits; this agent is tested with Liqo 1.2", ifNecessary},
+		},
+		"a commit": {
+			of("557c199cf", "Hard"),
+			installation.Verdict{metav1.ConditionTrue, agentv1alpha1.ReasonLiqoVersionUntested, "Liqo 557c199cf enforces limits; this agent is tested with Liqo 1.2", ifNecessary},
+		},
+		"an earlier minor version": {
+			of("v1.1.2", "Hard"),
+			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLiqoVersionUnsupported, "Liqo v1.1.2 is not supported", another},
+		},
+		"another major version, whatever it enforces": {
+			of("v2.2.0", "None"),
+			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLiqoVersionUnsupported, "Liqo v2.2.0 is not supported", another},
+		},
+		"limits that are not enforced": {
+			of("v1.2.0", "None"),
+			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLimitsNotEnforced,
+				`Liqo v1.2.0 enforces limits "None": pods of other clusters may use more than they reserved`, hard},
+		},
+		"requests alone": {
+			of("v1.2.0", "Soft"),
+			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLimitsNotEnforced,
+				`Liqo v1.2.0 enforces limits "Soft": pods of other clusters may use more than they reserved`, hard},
+		},
+		"what is untested and enforces nothing": {
+			of("v1.3.0", "None"),
+			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLimitsNotEnforced,
+				`Liqo v1.3.0 enforces limits "None": pods of other clusters may use more than they reserved`, hard},
+		},
+		"limits of quotas that are not enforced": {
+			installation.Installation{Served: true, Version: "v1.2.0", Limits: "Hard"},
+			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLimitsNotEnforced,
+				"Liqo v1.2.0 does not enforce its quotas: pods of other clusters may take more than they reserved", enforceQuota},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.seen.Judge()); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheAddressThatLiqoGivesToPeers(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                               "",
+		"--api-server-address-override":  "",
+		"--api-server-address-override=": "",
+		"--api-server-address-override=rome.example.com:6443":         "https://rome.example.com:6443",
+		"--api-server-address-override=https://rome.example.com:6443": "https://rome.example.com:6443",
+	} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager"}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--cluster-id=rome", args}}}
+		got, err := installation.APIServerAddress(t.Context(), fake.NewClientset(d), "liqo")
+		if err != nil || got != want {
+			t.Errorf("%q: got %q, %v, want %q", args, got, err, want)
+		}
+	}
+	if got, err := installation.APIServerAddress(t.Context(), fake.NewClientset(), "liqo"); err != nil || got != "" {
+		t.Errorf("without Liqo's Deployment: %q, %v", got, err)
+	}
+}

@@ -1,0 +1,171 @@
+package installation_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
+)
+
+// What Liqo's own chart makes is read on a real API server, with the rights that are
+// shipped.
+func TestLiqoIsLookedAt(t *testing.T) {
+	plane := controlplanetest.Start(t)
+	admin, err := client.New(plane.RESTConfig(), client.Options{})
+	check(t, err)
+	for _, name := range []string{"liqo", "liqo-resource-broker"} {
+		check(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
+	rights, err := chart.AgentForProcess("liqo-resource-broker-agent", "liqo-resource-broker")
+	check(t, err)
+	check(t, manifest.Install(t.Context(), admin, rights))
+	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker-agent")
+	check(t, err)
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	check(t, err)
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	check(t, err)
+	agent, err := client.NewWithWatch(config, client.Options{})
+	check(t, err)
+
+	// The network fails while down is set.
+	var down error
+	reader := interceptor.NewClient(agent, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if down != nil {
+				return down
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	preflight := installation.NewPreflight(server.RESTClient(), reader, "liqo", clock)
+	want := func(t *testing.T, reason, says string) {
+		t.Helper()
+		got := preflight.Condition(t.Context())
+		if got.Type != agentv1alpha1.ConditionLiqoReady || got.Reason != reason || !strings.Contains(got.Message, says) {
+			t.Errorf("condition %+v, want reason %s and %q", got, reason, says)
+		}
+	}
+	later := func() { clock.SetTime(clock.Now().Add(time.Hour)) }
+
+	want(t, agentv1alpha1.ReasonLiqoMissing, "(no API authentication.liqo.io/v1beta1)")
+
+	_, kinds := renderLiqo(t, nil)
+	check(t, manifest.Install(t.Context(), admin, kinds))
+	want(t, agentv1alpha1.ReasonLiqoMissing, "no API") // it is not time to look again
+	later()
+	want(t, agentv1alpha1.ReasonLiqoHidden, `"liqo-controller-manager" not found`)
+
+	const withoutNetworking = "without its networking module"
+	for name, tc := range map[string]struct {
+		values       map[string]any
+		reason, says string
+	}{
+		"as it is by default": {nil, agentv1alpha1.ReasonLimitsNotEnforced, `Liqo v1.2.0 enforces limits "None"`},
+		withoutNetworking: {
+			map[string]any{"networking": map[string]any{"enabled": false}}, agentv1alpha1.ReasonLimitsNotEnforced, `Liqo v1.2.0 enforces limits "None"`,
+		},
+		"without quotas": {
+			configured("enableResourceEnforcement", false), agentv1alpha1.ReasonLimitsNotEnforced, "does not enforce its quotas",
+		},
+		"as it should be": {configured("defaultLimitsEnforcement", "Hard"), agentv1alpha1.ReasonLiqoReady, "Liqo v1.2.0 enforces limits"},
+		"an argument that comes later": {
+			map[string]any{"common": map[string]any{"extraArgs": []any{"--default-limits-enforcement=Hard", "--enable-resource-enforcement=false"}}},
+			agentv1alpha1.ReasonLimitsNotEnforced, "does not enforce its quotas",
+		},
+		"an older version": {map[string]any{"tag": "v1.1.0"}, agentv1alpha1.ReasonLiqoVersionUnsupported, "Liqo v1.1.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			deployments, _ := renderLiqo(t, tc.values)
+			check(t, client.IgnoreNotFound(admin.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace("liqo"))))
+			check(t, manifest.Install(t.Context(), admin, deployments))
+			later()
+			want(t, tc.reason, tc.says)
+			seen, err := installation.ObserveInstallation(t.Context(), server.RESTClient(), agent, "liqo")
+			if err != nil || seen.Networking != (name != withoutNetworking) {
+				t.Errorf("its networking module runs: %t, %v", seen.Networking, err)
+			}
+
+			down = errors.New("connection refused")
+			defer func() { down = nil }()
+			later()
+			want(t, tc.reason, tc.says)
+		})
+	}
+
+	t.Run("a network that failed from the beginning", func(t *testing.T) {
+		preflight = installation.NewPreflight(server.RESTClient(), reader, "liqo", clock)
+		down = errors.New("connection refused")
+		want(t, agentv1alpha1.ReasonLiqoHidden, "connection refused")
+		down = nil
+	})
+	t.Run("without the right to look", func(t *testing.T) {
+		check(t, admin.Delete(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-resource-broker-agent-keys"},
+		}))
+		deadline := time.Now().Add(time.Minute)
+		for {
+			later()
+			got := preflight.Condition(t.Context())
+			if got.Reason == agentv1alpha1.ReasonLiqoHidden && strings.Contains(got.Message, "forbidden") {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the right is still there: %+v", got)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func configured(name string, value any) map[string]any {
+	return map[string]any{"controllerManager": map[string]any{"config": map[string]any{name: value}}}
+}
+
+// renderLiqo renders Liqo's own chart: its Deployments and its kinds.
+func renderLiqo(t *testing.T, values map[string]any) (deployments, kinds []manifest.Object) {
+	t.Helper()
+	folder, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()
+	check(t, err)
+	loaded, err := chart.LoadDir(filepath.Join(strings.TrimSpace(string(folder)), "deployments", "liqo"))
+	check(t, err)
+	all := map[string]any{"tag": "v1.2.0", "discovery": map[string]any{"config": map[string]any{"clusterID": "rome"}}}
+	maps.Copy(all, values)
+	rendered, err := chart.Render(loaded, chart.Release{Name: "liqo", Namespace: "liqo", Values: all})
+	check(t, err)
+	for _, obj := range rendered.Objects {
+		if obj.GetKind() == "Deployment" {
+			obj.SetNamespace("liqo")
+			deployments = append(deployments, obj)
+		}
+	}
+	return deployments, rendered.CRDs
+}

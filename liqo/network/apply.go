@@ -1,0 +1,185 @@
+package network
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
+)
+
+// What liqoctl network connect sets where nothing else is asked for.
+const (
+	gatewayPort           = 51840
+	gatewayMTU            = 1340
+	gatewayServerTemplate = "wireguard-server"
+	gatewayClientTemplate = "wireguard-client"
+)
+
+// said is the newest that this cluster says of its network to one peer.
+type said struct {
+	// content is what it is a digest of.
+	content string
+	at      int64
+}
+
+// applies carry out what the plan of a network calls for.
+var applies = map[plan.Verb]func(*Connector, context.Context, *Scene) error{
+	plan.SendNetwork:        func(c *Connector, _ context.Context, s *Scene) error { return c.sayNetwork(s, true) },
+	plan.AnswerNetwork:      func(c *Connector, _ context.Context, s *Scene) error { return c.sayNetwork(s, false) },
+	plan.StopNetwork:        (*Connector).stopNetwork,
+	plan.WriteConfiguration: (*Connector).writeConfiguration,
+	plan.WriteGatewayServer: (*Connector).writeGatewayServer,
+	plan.WriteGatewayClient: (*Connector).writeGatewayClient,
+	plan.WriteGatewayKeys:   (*Connector).writeGatewayKeys,
+	plan.WritePublicKey:     (*Connector).writePublicKey,
+	plan.YieldGatewayServer: func(c *Connector, ctx context.Context, s *Scene) error {
+		return object.Delete(ctx, c.opts.Client, s.server)
+	},
+}
+
+// sayNetwork tells the peer what this cluster has, over and over or once for each time
+// that the peer asks.
+func (c *Connector) sayNetwork(s *Scene, repeat bool) error {
+	m := handshake.Message{
+		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.placement,
+		Epoch: c.opts.Mailbox.Epoch(), Step: s.step(),
+	}
+	asked := 0
+	if s.came != nil {
+		m.Heard, asked = s.came.Speaker, s.came.Count
+	}
+	_, content, err := handshake.Encode(&m, s.own)
+	if err != nil {
+		return err
+	}
+	m.At = c.sayingAt(s.pair, content)
+	payload, version, err := handshake.Encode(&m, s.own)
+	if err != nil {
+		return err
+	}
+	key, send := s.pair.Posting(m.Step), c.opts.Message(s.pair, m.Step, payload)
+	if repeat {
+		c.opts.Outbox.Repeat(key, version, 0, send)
+	} else {
+		c.opts.Outbox.Post(key, fmt.Sprintf("%s/%d", version, asked), send, nil)
+	}
+	return nil
+}
+
+// sayingAt is when this content was said first.
+func (c *Connector) sayingAt(pair handshake.Pair, content string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := c.said[pair]
+	if last.content != content {
+		last = said{content: content, at: max(c.opts.Clock.Now().UnixNano(), last.at+1)}
+		c.said[pair] = last
+	}
+	return last.at
+}
+
+func (c *Connector) stopNetwork(_ context.Context, s *Scene) error {
+	c.opts.Outbox.Drop(s.pair.Posting(s.step()))
+	return nil
+}
+
+func (s *Scene) meta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: s.namespace, Name: s.Peer, Labels: object.OurLabels(s.Peer)}
+}
+
+func (c *Connector) writeConfiguration(ctx context.Context, s *Scene) error {
+	if s.configuration != nil {
+		update := s.configuration.DeepCopy()
+		update.Spec.Remote = s.told.remote()
+		return c.opts.Client.Update(ctx, update)
+	}
+	return object.Create(ctx, c.opts.Client, &networkingv1beta1.Configuration{
+		ObjectMeta: s.meta(), Spec: networkingv1beta1.ConfigurationSpec{Remote: s.told.remote()},
+	})
+}
+
+func (c *Connector) writeGatewayServer(ctx context.Context, s *Scene) error {
+	return object.Create(ctx, c.opts.Client, &networkingv1beta1.GatewayServer{
+		ObjectMeta: s.meta(),
+		Spec: networkingv1beta1.GatewayServerSpec{
+			ServerTemplateRef: c.template(networkingv1beta1.WgGatewayServerTemplateKind, gatewayServerTemplate),
+			MTU:               gatewayMTU, Endpoint: networkingv1beta1.Endpoint{Port: gatewayPort, ServiceType: c.opts.Service},
+			SecretRef: corev1.LocalObjectReference{Name: object.GatewayKeysName},
+		},
+	})
+}
+
+func (c *Connector) writeGatewayClient(ctx context.Context, s *Scene) error {
+	if s.client != nil {
+		update := s.client.DeepCopy()
+		update.Spec.Endpoint = *s.told.Endpoint
+		return c.opts.Client.Update(ctx, update)
+	}
+	return object.Create(ctx, c.opts.Client, &networkingv1beta1.GatewayClient{
+		ObjectMeta: s.meta(),
+		Spec: networkingv1beta1.GatewayClientSpec{
+			ClientTemplateRef: c.template(networkingv1beta1.WgGatewayClientTemplateKind, gatewayClientTemplate),
+			MTU:               gatewayMTU, Endpoint: *s.told.Endpoint,
+			SecretRef: corev1.LocalObjectReference{Name: object.GatewayKeysName},
+		},
+	})
+}
+
+func (c *Connector) template(kind, name string) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: networkingv1beta1.GroupVersion.String(), Kind: kind, Namespace: c.opts.LiqoNamespace, Name: name,
+	}
+}
+
+// writeGatewayKeys makes the key pair of this cluster's gateway rather than have Liqo make
+// it: to read the public key the agent would need to read every Secret of any cluster's
+// gateway. The private key stays in the Secret.
+func (c *Connector) writeGatewayKeys(ctx context.Context, s *Scene) error {
+	private := make([]byte, 32)
+	if _, err := rand.Read(private); err != nil {
+		return err
+	}
+	private[0], private[31] = private[0]&248, private[31]&127|64 // as WireGuard wants it
+	key, err := ecdh.X25519().NewPrivateKey(private)
+	if err != nil {
+		return err
+	}
+	labels := object.OurLabels(s.Peer)
+	labels[consts.GatewayResourceLabel] = consts.GatewayResourceLabelValue
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: object.GatewayKeysName, Labels: labels},
+		Data:       map[string][]byte{consts.PrivateKeyField: private, consts.PublicKeyField: key.PublicKey().Bytes()},
+	}
+	if err := controllerutil.SetOwnerReference(s.gateway(), secret, c.opts.Client.Scheme()); err != nil {
+		return err
+	}
+	return object.Create(ctx, c.opts.Client, secret)
+}
+
+func (c *Connector) writePublicKey(ctx context.Context, s *Scene) error {
+	key := &networkingv1beta1.PublicKey{ObjectMeta: s.meta()}
+	if s.publicKey != nil {
+		key = s.publicKey.DeepCopy()
+	}
+	key.Labels[consts.GatewayResourceLabel] = consts.GatewayResourceLabelValue
+	key.Spec.PublicKey = s.told.PublicKey
+	key.OwnerReferences = nil // another gateway's takes it along
+	if err := controllerutil.SetOwnerReference(s.gateway(), key, c.opts.Client.Scheme()); err != nil {
+		return err
+	}
+	if s.publicKey != nil {
+		return c.opts.Client.Update(ctx, key)
+	}
+	return object.Create(ctx, c.opts.Client, key)
+}

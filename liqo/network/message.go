@@ -1,0 +1,87 @@
+package network
+
+import (
+	"crypto/ecdh"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+)
+
+// Bounds of what a peer may say of its network.
+const (
+	mostCIDRs     = 16
+	mostAddresses = 16
+)
+
+// Network is the body of what each side says of its network. None of it is secret.
+type Network struct {
+	// Pod and External are its networks, as CIDRs.
+	Pod      []networkingv1beta1.CIDR `json:"pod"`
+	External []networkingv1beta1.CIDR `json:"external"`
+	// Serves is true when the gateway's server is there; Endpoint is its address, once it
+	// has one.
+	Serves   bool                              `json:"serves,omitempty"`
+	Endpoint *networkingv1beta1.EndpointStatus `json:"endpoint,omitempty"`
+	// PublicKey of its gateway, once it has one.
+	PublicKey []byte `json:"publicKey,omitempty"`
+	// Connected is true when it needs nothing more of the receiver.
+	Connected bool `json:"connected,omitempty"`
+}
+
+// check refuses what Liqo could not use. Overlaps are Liqo's to map.
+func (n *Network) check() error {
+	if err := errors.Join(checkCIDRs("pod", n.Pod), checkCIDRs("external", n.External)); err != nil {
+		return err
+	}
+	if n.Endpoint != nil {
+		if err := checkEndpoint(n.Endpoint); err != nil {
+			return err
+		}
+	}
+	if len(n.PublicKey) == 0 {
+		return nil
+	}
+	if _, err := ecdh.X25519().NewPublicKey(n.PublicKey); err != nil {
+		return fmt.Errorf("public key: %w", err)
+	}
+	return nil
+}
+
+func checkCIDRs(what string, cidrs []networkingv1beta1.CIDR) error {
+	if len(cidrs) == 0 || len(cidrs) > mostCIDRs {
+		return fmt.Errorf("%d %s CIDRs, want 1 to %d", len(cidrs), what, mostCIDRs)
+	}
+	for _, cidr := range cidrs {
+		prefix, err := netip.ParsePrefix(string(cidr))
+		if err != nil || prefix != prefix.Masked() || prefix.Bits() == 0 {
+			return fmt.Errorf("%s CIDR %q is no network of a cluster", what, cidr)
+		}
+	}
+	return nil
+}
+
+func checkEndpoint(e *networkingv1beta1.EndpointStatus) error {
+	if len(e.Addresses) == 0 || len(e.Addresses) > mostAddresses {
+		return fmt.Errorf("%d addresses of the gateway, want 1 to %d", len(e.Addresses), mostAddresses)
+	}
+	for _, address := range e.Addresses {
+		ip, err := netip.ParseAddr(address)
+		switch {
+		case err != nil && len(validation.IsDNS1123Subdomain(address)) > 0,
+			err == nil && (ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast()):
+			return fmt.Errorf("address %q is none of a gateway", address)
+		}
+	}
+	if e.Port < 1 || e.Port > 65535 {
+		return fmt.Errorf("port %d of the gateway is none", e.Port)
+	}
+	if e.Protocol == nil || *e.Protocol != corev1.ProtocolUDP && *e.Protocol != corev1.ProtocolTCP {
+		return errors.New("the protocol of the gateway is neither UDP nor TCP")
+	}
+	return nil
+}

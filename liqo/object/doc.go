@@ -1,0 +1,2 @@
+// Package object names and finds the Liqo objects of a peering.
+package object

@@ -1,0 +1,30 @@
+package liqo
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+)
+
+// healthLooks is how often pods on a virtual node are counted: of them nothing tells.
+const healthLooks = 30 * time.Second
+
+func (p *Peering) observeHealth(_ context.Context, s *consumerScene) error {
+	s.Health.Delivered = s.inst.Status.Delivered
+	if p.opts.Rejected != nil && !s.Release {
+		s.Health.Rejected = p.opts.Rejected(s.Name)
+	}
+	return nil
+}
+
+// unreachable is why Liqo does not reach a peer's API server, "" if it does.
+func unreachable(fc *liqov1beta1.ForeignCluster) string {
+	for _, c := range fc.Status.Conditions {
+		if c.Type == liqov1beta1.APIServerStatusCondition && c.Status == liqov1beta1.ConditionStatusError {
+			return cmp.Or(c.Message, "it does not answer")
+		}
+	}
+	return ""
+}

@@ -1,0 +1,305 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+)
+
+// ConsumerView is what a consumer sees of one placement and of its peering with
+// the placement's provider.
+type ConsumerView struct {
+	Provider string
+	// Name of the placement's objects.
+	Name string
+	// Release is true when the placement has ended.
+	Release bool
+
+	Namespace ObjectView
+	Identity  IdentityView
+	Handshake ConsumerHandshake
+	Server    ServerView
+
+	Slice       SliceView
+	VirtualNode ObjectView
+	Node        NodeView
+	Health      HealthView
+	Network     NetworkView
+	Offloading  []OffloadingView
+	// Drain is filled only while the placement is released and its slice is there.
+	Drain DrainView
+
+	// Siblings counts the other instructions towards the provider, in any phase, and
+	// Standing those that have not ended.
+	Siblings, Standing int
+	// Reach is whether Liqo reaches the provider; filled while the placement is released.
+	Reach ReachView
+	// Overdue is true when it has been on its way out for as long as it may be.
+	Overdue bool
+	// Home is filled only while the placement is released and drained.
+	Home HomeView
+}
+
+// IdentityView is this cluster's identity at the provider.
+type IdentityView struct {
+	ObjectView
+	Name string
+	// Ready is true when Liqo made a kubeconfig of it.
+	Ready bool
+	// Fits is true when its certificate is for this cluster's present key.
+	Fits bool
+	// Due is true when Liqo should have renewed its certificate, and Expired when that is
+	// worth nothing any longer.
+	Due, Expired bool
+	// Renewing is true while the object through which Liqo renews it is there.
+	Renewing bool
+	// Parted is true when the agent has turned it away from the provider's objects, and
+	// Settled when Liqo has had time to see that.
+	Parted, Settled bool
+}
+
+// IsComplete reports whether Liqo uses the identity, with a certificate of this cluster's.
+func (i IdentityView) IsComplete() bool { return i.IsUsable() && i.Ready && i.Fits && !i.Parted }
+
+func (i IdentityView) Works() bool { return i.IsComplete() && !i.Expired }
+
+// ConsumerHandshake is what came from the provider.
+type ConsumerHandshake struct {
+	// Challenged is true when a challenge for a live placement waits for an answer.
+	Challenged bool
+	// Credentials is true when credentials came that continue the handshake and fit
+	// this cluster's key; Applied when the Identity holds them already.
+	Credentials, Applied bool
+	// Problem says why this cluster refuses what came. It is empty if nothing was refused.
+	Problem string
+}
+
+// ServerView is the record of the provider's API servers in the tenant namespace.
+type ServerView struct {
+	// Recordable is true where the agent made both namespace and identity, Recorded when
+	// the record has what the provider advertises.
+	Recordable, Recorded bool
+	// Wanted is true when there is something to record.
+	Wanted bool
+}
+
+// SliceView is the placement's ResourceSlice.
+type SliceView struct {
+	ObjectView
+	// Current is true when it asks for what was reserved.
+	Current bool
+	// Nudged is true when Liqo was made to look at it again.
+	Nudged bool
+	// Denied is true when the provider refuses it; Message says why.
+	Denied  bool
+	Message string
+	// Misled says what in its status leads this cluster's Liqo elsewhere, "" if nothing does.
+	Misled string
+}
+
+// NodeView is the virtual node.
+type NodeView struct {
+	Exists, Ready bool
+	Message       string
+	// Cordoned is true when nothing is scheduled to it any more, and it says why.
+	Cordoned bool
+	// Opened is true when its labels say which namespaces may use it.
+	Opened bool
+}
+
+// ConsumerState is how far a placement is.
+type ConsumerState struct {
+	Phase      agentv1alpha1.InstructionPhase
+	Peered     placement.Aspect
+	NodeReady  placement.Aspect
+	Offloading placement.Aspect
+	// Network is empty where networks are not connected.
+	Network placement.Aspect
+	// Drained is empty until the placement has ended, and stays so where there is no node.
+	Drained placement.Aspect
+	// Gone is true when nothing of the placement is left, and nothing that needs the
+	// provider either: the broker may be told.
+	Gone bool
+	// Done is true when the instruction may go too.
+	Done bool
+	// Health says what is wrong with what was delivered; without reason before that, and
+	// once it is taken down.
+	Health placement.Aspect
+	// Again is when to look again if nothing else happens, from now; 0 for never.
+	Again time.Duration
+}
+
+// PlanConsumer decides what to do next for a placement, and says where it is.
+func PlanConsumer(v ConsumerView) ([]Action, ConsumerState) {
+	if v.Release {
+		return planRelease(v)
+	}
+	return planHold(v)
+}
+
+func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
+	// Pods created before their namespace is offloaded stay in this cluster, so it is
+	// offloaded first of all.
+	actions = planOffloading(v)
+	peering, peered := planPeering(v)
+	actions = append(actions, peering...)
+	if v.Reach.GivenUp && v.Reach.ByAgent {
+		actions = append(actions, Action{Do: TakeBackGivingUp})
+	}
+	if v.Node.Exists && !v.Node.Opened {
+		actions = append(actions, Action{Do: OpenNode})
+	}
+	connect, network := planNetwork(v.Network)
+	actions = append(actions, connect...)
+	s = ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: peered, Network: network, Offloading: offloadingAspect(v), Health: healthAspect(&v)}
+	if !peered.True {
+		s.NodeReady = placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")
+		if peered.Reason == agentv1alpha1.ReasonHandshakeRefused {
+			s.NodeReady = peered
+		}
+		return actions, s
+	}
+	if v.Namespace.IsUsable() && (!v.Slice.Exists || v.Slice.IsUsable() && v.Slice.Ours && !v.Slice.Current) {
+		actions = append(actions, Action{Do: WriteSlice})
+	}
+	s.NodeReady = nodeAspect(v)
+	s.Phase = agentv1alpha1.InstructionAwaitingNode
+	if s.NodeReady.True {
+		s.Phase = agentv1alpha1.InstructionActive
+	}
+	return actions, s
+}
+
+// planPeering answers whatever the provider asks, even if the identity works: the
+// provider asks only when it lost its side.
+//
+//nolint:gocyclo // the order of the cases is the handshake
+func planPeering(v ConsumerView) (actions []Action, peered placement.Aspect) {
+	if v.Namespace.Terminating || v.Identity.Terminating {
+		return nil, placement.Waiting(agentv1alpha1.ReasonPeering, "waiting until an earlier peering with %q is gone", v.Provider)
+	}
+	if !v.Namespace.Exists {
+		return []Action{{Do: EnsureNamespace}}, placement.Waiting(agentv1alpha1.ReasonPeering, "waiting for the tenant namespace of %q", v.Provider)
+	}
+	if v.Handshake.Challenged {
+		actions = append(actions, Action{Do: SendAnswer})
+	}
+	if v.Server.Wanted {
+		actions = append(actions, Action{Do: RecordServer})
+	}
+	mayWrite := !v.Identity.Exists || v.Identity.Ours
+	if v.Handshake.Credentials && !v.Handshake.Applied && mayWrite {
+		return append(actions, Action{Do: WriteIdentity}), placement.Waiting(agentv1alpha1.ReasonPeering, "waiting for Liqo to use the identity at %q", v.Provider)
+	}
+	if v.Identity.Due && !v.Handshake.Challenged && mayWrite {
+		actions = append(actions, Action{Do: AskCredentials})
+	}
+	switch {
+	case v.Identity.Works():
+		if !v.Identity.Due {
+			actions = append(actions, Action{Do: StopAsking})
+		}
+		return actions, placement.Aspect{True: true, Reason: agentv1alpha1.ReasonPeered, Message: fmt.Sprintf("this cluster has an identity at %q", v.Provider)}
+	case v.Handshake.Problem != "":
+		return actions, placement.Waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Handshake.Problem)
+	case v.Identity.Exists && !v.Identity.Ours:
+		return actions, placement.Waiting(agentv1alpha1.ReasonPeering,
+			"identity %q was not made by the agent and does not work: repair or delete it", v.Identity.Name)
+	case v.Identity.Expired:
+		return actions, placement.Waiting(agentv1alpha1.ReasonPeering, "this cluster's certificate at %q has expired: waiting for %q to send another", v.Provider, v.Provider)
+	case v.Identity.Exists && v.Identity.Fits && !v.Identity.Parted:
+		return actions, placement.Waiting(agentv1alpha1.ReasonPeering, "waiting for Liqo to use the identity at %q", v.Provider)
+	}
+	if !v.Handshake.Challenged {
+		actions = append(actions, Action{Do: AskCredentials})
+	}
+	return actions, placement.Waiting(agentv1alpha1.ReasonPeering, "waiting for %q to send this cluster's credentials", v.Provider)
+}
+
+func nodeAspect(v ConsumerView) placement.Aspect {
+	switch {
+	case v.Slice.Exists && !v.Slice.Ours:
+		return placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "a ResourceSlice %q was there before: delete it", v.Name)
+	case v.Node.Ready:
+		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady, Message: fmt.Sprintf("node %q is ready", v.Name)}
+	case v.Node.Exists:
+		return placement.Waiting(agentv1alpha1.ReasonNodeNotReady, "node %q is not ready: %s", v.Name, cmp.Or(v.Node.Message, "it has not said why"))
+	case v.Slice.Misled != "":
+		return placement.Waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Slice.Misled)
+	case v.Slice.Denied:
+		return placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "%q does not grant the slice yet: %s", v.Provider, v.Slice.Message)
+	case v.VirtualNode.Exists:
+		return placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the virtual kubelet of node %q", v.Name)
+	}
+	return placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for %q to grant the slice", v.Provider)
+}
+
+// planRelease takes the placement down. Its virtual node is drained first, with respect
+// for disruption budgets, while the remote namespaces are still there and the provider
+// lets pods end.
+func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
+	s = ConsumerState{Phase: agentv1alpha1.InstructionReleasing}
+	s.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "the placement has ended")
+	s.NodeReady, s.Offloading = s.Peered, s.Peered
+	if v.Slice.IsUsable() && v.Slice.Ours {
+		return planSliceRemoval(v, s)
+	}
+	if !v.IsDrained() {
+		s.NodeReady = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until node %q is gone%s", v.Name, v.unreachable())
+		return planLost(v), s
+	}
+	if actions = planOffloading(v); len(actions) > 0 || v.offloadingGoes() {
+		s.Offloading = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the remote namespaces are gone%s", v.unreachable())
+		return append(actions, planLost(v)...), s
+	}
+	if v.Siblings == 0 {
+		return planUnpeer(v, s)
+	}
+	s.Phase, s.Gone, s.Done = agentv1alpha1.InstructionReleased, true, true
+	return nil, s
+}
+
+func planSliceRemoval(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
+	actions, drained, done := planDrain(v)
+	s.NodeReady = placement.Waiting(agentv1alpha1.ReasonReleasing, "%s%s", drained.Message, v.unreachable())
+	if v.Node.Exists {
+		s.Drained = drained
+	}
+	if done {
+		return []Action{{Do: DeleteSlice}}, s
+	}
+	s.Again = drainLook
+	return append(actions, planLost(v)...), s
+}
+
+// IsDrained is true when no pod can be on the placement's node any more. A slice that
+// a person made under this name is not the placement's.
+func (v *ConsumerView) IsDrained() bool {
+	if v.Slice.Exists && !v.Slice.Ours {
+		return true
+	}
+	return !v.Slice.Exists && !v.VirtualNode.Exists && !v.Node.Exists
+}
+
+// planUnpeer follows the provider's last placement.
+func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
+	s.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone%s", v.Provider, v.unreachable())
+	if v.Identity.IsUsable() && v.Identity.Ours {
+		if v.Overdue && v.Reach.Answers && !v.Identity.Settled {
+			return planPart(v), s
+		}
+		return []Action{{Do: DeleteIdentity}}, s
+	}
+	if v.Identity.Terminating || !v.Identity.Exists && v.Identity.Renewing {
+		return planLost(v), s
+	}
+	actions, done := planHome(v.Home)
+	s.Gone, s.Done, s.Again = true, done, v.Home.lookAgainAfter()
+	if done {
+		s.Phase = agentv1alpha1.InstructionReleased
+	}
+	return actions, s
+}

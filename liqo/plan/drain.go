@@ -1,0 +1,216 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+)
+
+// A placement that has ended is drained before its slice goes, for Liqo's own drain
+// ends at no time where a disruption budget holds a pod, and takes the virtual kubelet
+// away under pods that still terminate if one of the others went by itself:
+//
+//	begin (until when is written down) ─▶ cordon ─▶ evict ─┬─▶ nobody is left ─▶ the slice goes
+//	                                                       └─▶ the deadline is over ─▶ delete ─▶ ...
+const (
+	// drainLook is how often pods are looked at while they leave.
+	drainLook = time.Second
+	// tryAgain is when a pod is asked again that could not leave.
+	tryAgain = 2 * time.Second
+	// atOnce is how many pods are asked in one look: another placement waits meanwhile.
+	atOnce = 20
+	// reportSlack is what it takes to hear from the provider that a pod's grace is over.
+	reportSlack = 10 * time.Second
+)
+
+// DrainView is how far the virtual node of a placement that has ended is emptied.
+type DrainView struct {
+	// Now is the time of the look.
+	Now time.Time
+	// Begun and Deadline say since and until when pods are evicted; zero before it is
+	// written down.
+	Begun, Deadline time.Time
+	// SuccessorComes is true while another placement of the reservation stands whose node
+	// is not Ready yet.
+	SuccessorComes bool
+	// Pods on the node that have to leave; known once it is cordoned. Those of
+	// DaemonSets and mirror pods are not among them.
+	Pods []PodView
+}
+
+// PodView is a pod on a virtual node that is drained.
+type PodView struct {
+	Namespace, Name string
+	UID             types.UID
+	// GraceEnds is when its grace is over; zero unless it is Terminating.
+	GraceEnds time.Time
+	// Tried is when it was last asked to leave and could not; Refusal says why.
+	Tried   time.Time
+	Refusal string
+}
+
+func (p *PodView) terminating() bool { return !p.GraceEnds.IsZero() }
+
+// planDrain empties the node, and returns true when the slice can go.
+func planDrain(v ConsumerView) (actions []Action, drained placement.Aspect, done bool) {
+	if !v.Node.Exists || v.Reach.GivenUp {
+		return nil, drainedAspect(v), true
+	}
+	if v.Drain.Begun.IsZero() {
+		actions = append(actions, Action{Do: BeginDrain})
+	}
+	if !v.Node.Cordoned {
+		actions = append(actions, Action{Do: CordonNode})
+	}
+	if len(actions) > 0 {
+		return actions, placement.Waiting(agentv1alpha1.ReasonDraining, "node %q is about to be drained", v.Name), false
+	}
+	left := v.awaited()
+	if len(left) == 0 {
+		return nil, drainedAspect(v), true
+	}
+	return v.askToLeave(), drainingAspect(v, left), false
+}
+
+// awaited are the pods that hold the node. Of one that cannot be reached nobody hears
+// that a pod is gone: there it is enough that none is left to be asked.
+func (v *ConsumerView) awaited() (left []PodView) {
+	d := &v.Drain
+	for _, p := range d.Pods {
+		switch {
+		case p.terminating() && !v.Node.Ready:
+		case p.terminating() && !d.Now.Before(later(d.Deadline, p.GraceEnds).Add(reportSlack)):
+		case !p.terminating() && p.Refusal != "" && !p.Tried.Before(d.Deadline):
+			// Not even its deletion is allowed here. Liqo goes on asking.
+		default:
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// askToLeave has some pods evicted, those that were asked longest ago first; deleted
+// once the deadline is over.
+func (v *ConsumerView) askToLeave() []Action {
+	d := &v.Drain
+	if v.awaitsSuccessor() {
+		return nil
+	}
+	var due []PodView
+	for _, p := range d.Pods {
+		if !p.terminating() && (p.Tried.IsZero() || d.Now.Sub(p.Tried) >= tryAgain || d.overdue() && p.Tried.Before(d.Deadline)) {
+			due = append(due, p)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	slices.SortFunc(due, func(a, b PodView) int {
+		return cmp.Or(a.Tried.Compare(b.Tried), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	verb := EvictPods
+	if d.overdue() {
+		verb = RemovePods
+	}
+	return []Action{{Do: verb, Pods: due[:min(len(due), atOnce)]}}
+}
+
+func (d *DrainView) overdue() bool { return !d.Now.Before(d.Deadline) }
+
+// awaitsSuccessor leaves pods where they are until they have another node, for half of
+// the time that there is: the other half is for those that a disruption budget holds.
+func (v *ConsumerView) awaitsSuccessor() bool {
+	d := &v.Drain
+	return d.SuccessorComes && d.Now.Before(d.Begun.Add(d.Deadline.Sub(d.Begun)/2))
+}
+
+func drainedAspect(v ConsumerView) placement.Aspect {
+	still := 0
+	if v.Node.Exists {
+		still = len(v.Drain.Pods)
+	}
+	if still == 0 {
+		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonDrained, Message: fmt.Sprintf("no pod is left on node %q", v.Name)}
+	}
+	why := "are not gone though their grace is over"
+	if !v.Node.Ready {
+		why = fmt.Sprintf("were told to end, and %q cannot be reached to hear of it", v.Provider)
+	}
+	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonDrainedPartly, Message: fmt.Sprintf("node %q goes: %s on it %s", v.Name, count(still, "pod"), why)}
+}
+
+// drainingAspect says how many pods are left, what holds them and until when.
+func drainingAspect(v ConsumerView, left []PodView) placement.Aspect {
+	ending := 0
+	var refused []PodView
+	for _, p := range left {
+		switch {
+		case p.terminating():
+			ending++
+		case p.Refusal != "":
+			refused = append(refused, p)
+		}
+	}
+	until := v.Drain.Deadline.UTC().Format(time.RFC3339)
+	are := fmt.Sprintf("%s left on node %q, %d of them terminating", count(len(left), "pod"), v.Name, ending)
+	switch {
+	case v.Drain.overdue():
+		return placement.Waiting(agentv1alpha1.ReasonDrainOverdue, "%s; the time to evict them was over at %s, and they are deleted with their grace period%s", are, until, refusals(refused))
+	case v.awaitsSuccessor():
+		return placement.Waiting(agentv1alpha1.ReasonDraining, "%s; they are evicted once the reservation's next node is Ready", are)
+	case len(refused) > 0:
+		return placement.Waiting(agentv1alpha1.ReasonDrainBlocked, "%s; what is left at %s is deleted%s", are, until, refusals(refused))
+	}
+	return placement.Waiting(agentv1alpha1.ReasonDraining, "%s; what is left at %s is deleted", are, until)
+}
+
+// shownRefusals bounds a message.
+const shownRefusals = 3
+
+// refusals says once what holds pods, and names one of those that it holds.
+func refusals(pods []PodView) string {
+	held := map[string][]string{}
+	for _, p := range pods {
+		held[p.Refusal] = append(held[p.Refusal], p.Namespace+"/"+p.Name)
+	}
+	var why []string
+	for refusal, names := range held {
+		slices.Sort(names)
+		who := names[0]
+		if more := len(names) - 1; more > 0 {
+			who = fmt.Sprintf("%s and %d more", who, more)
+		}
+		why = append(why, fmt.Sprintf("; %s cannot leave: %s", who, refusal))
+	}
+	slices.Sort(why)
+	return strings.Join(why[:min(len(why), shownRefusals)], "")
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Soonest of two waits of which either may be zero, for never.
+func Soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}

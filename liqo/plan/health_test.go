@@ -1,0 +1,47 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+func TestWhatIsWrongWithAPlacementThatServed(t *testing.T) {
+	notReady := NodeView{Exists: true, Message: "kubelet stopped posting"}
+	tests := map[string]struct {
+		change  func(*ConsumerView)
+		reason  string
+		message string
+	}{
+		"nothing is": {func(*ConsumerView) {}, agentv1alpha1.ReasonHealthy, `"paris" serves node "res-a-1"`},
+		"it was never Ready, and is not": {
+			func(v *ConsumerView) { v.Health = HealthView{Unreachable: "refused"}; v.Node = notReady }, "", "",
+		},
+		"it is Ready for the first time": {func(v *ConsumerView) { v.Health.Delivered = false }, agentv1alpha1.ReasonHealthy, ""},
+		"the API server of the provider does not answer": {
+			func(v *ConsumerView) { v.Health.Unreachable = "connection refused" }, agentv1alpha1.ReasonProviderUnreachable, "connection refused",
+		},
+		"that explains a node that is not Ready": {
+			func(v *ConsumerView) { v.Health.Unreachable = "connection refused"; v.Node = notReady }, agentv1alpha1.ReasonProviderUnreachable, "",
+		},
+		"the provider takes the slice back": {
+			func(v *ConsumerView) { v.Slice.Denied, v.Slice.Message = true, "no reservation"; v.Node = notReady }, agentv1alpha1.ReasonSliceDenied, "no reservation",
+		},
+		"the node is not Ready":        {func(v *ConsumerView) { v.Node = notReady }, agentv1alpha1.ReasonNodeNotReady, "kubelet stopped posting"},
+		"the node is gone":             {func(v *ConsumerView) { v.Node = NodeView{} }, agentv1alpha1.ReasonNodeNotReady, "does not say why"},
+		"the provider takes some pods": {func(v *ConsumerView) { v.Health.Rejected = 3 }, agentv1alpha1.ReasonPodsRejected, "3 pods"},
+		"it is taken down":             {func(v *ConsumerView) { v.Release = true }, "", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, s := PlanConsumer(consumer(func(v *ConsumerView) {
+				v.Health.Delivered = true
+				tt.change(v)
+			}))
+			if got := s.Health; got.Reason != tt.reason || !strings.Contains(got.Message, tt.message) || got.True != (tt.reason == agentv1alpha1.ReasonHealthy) {
+				t.Errorf("got %+v, want %s and %q", got, tt.reason, tt.message)
+			}
+		})
+	}
+}
