@@ -177,7 +177,7 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.guardElsewhere, "guard-elsewhere", o.guardElsewhere, "sign only identities with a reservation, also in tenant namespaces that the agent did not create; requires webhooks")
 	fs.StringToStringVar(&o.offloadedLimits, "offloaded-object-limits", o.offloadedLimits, "limits of the agent's ResourceQuota in every namespace that a consumer has offloaded here, for example count/configmaps=100,requests.storage=100Gi")
 	fs.StringToStringVar(&o.tenantLimits, "tenant-object-limits", o.tenantLimits, "limits of the agent's ResourceQuota in every tenant namespace that the agent created, for example count/resourceslices.authentication.liqo.io=256")
-	fs.StringVar(&o.objectLimitsProbe, "object-limits-probe", o.objectLimitsProbe, "ResourceQuota in the agent's namespace; limits of kinds that it names hold once they are in its status.used, since Kubernetes refuses objects of a kind that it does not count yet")
+	fs.StringVar(&o.objectLimitsProbe, "object-limits-probe", o.objectLimitsProbe, "ResourceQuota in the agent's namespace; limits of the kinds that it names apply once its status.used lists them, because Kubernetes refuses objects of a kind that it does not count yet")
 	fs.BoolVar(&o.bindSlices, "bind-slices", o.bindSlices, "limit Liqo's RoleBindings in namespaces that consumers have offloaded here to the identities of their live slices")
 	fs.StringVar(&o.hold, "hold", o.hold, "how to keep reserved capacity that is not in use: Ledger (count it as taken) or Placeholder (also run placeholder pods in POD_NAMESPACE, which this cluster's own pods cannot preempt)")
 	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of the placeholder pods; it must do nothing")
