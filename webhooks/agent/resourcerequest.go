@@ -18,7 +18,7 @@ import (
 func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, b bounds.Bounds, others []agentv1alpha1.ResourceRequest, closed []string) webhooks.Verdict {
 	var v webhooks.Verdict
 	checkAmounts(&v, rr)
-	checkTerms(&v, rr)
+	checkRequirements(&v, rr)
 	if len(v.Errors) == 0 {
 		v.Refuse(b.Check(rr, others)...)
 	}
@@ -26,10 +26,10 @@ func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, b bounds.Bounds, ot
 	return v
 }
 
-// checkTerms refuses requirements that the broker cannot parse.
-func checkTerms(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) {
+// checkRequirements refuses requirements that the broker cannot parse.
+func checkRequirements(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) {
 	var req v1.ReservationRequest
-	wire.FromTermsSpec(&rr.Spec.Terms, &req)
+	wire.FromTermsSpec(&rr.Spec.Requirements, &req)
 	if _, err := wire.ToTerms(&req); err != nil {
 		v.Refuse(field.Invalid(field.NewPath("spec"), "", err.Error()))
 	}
