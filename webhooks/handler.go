@@ -1,8 +1,8 @@
-// Package webhooks serves the validating webhooks of the product: what is common
-// to those of the broker (webhooks/broker) and of the agent (webhooks/agent).
+// Package webhooks contains what the webhooks of the broker (webhooks/broker) and of the agent
+// (webhooks/agent) share.
 //
-// A validating webhook only says earlier, and to whoever is writing, what broker and agent
-// refuse anyway: one that is bypassed or away changes nothing of what they do.
+// A validating webhook only reports early, to the author of an object, what broker and agent
+// refuse anyway. If it is bypassed or unavailable, they behave the same.
 package webhooks
 
 import (
@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// Verdict is what is said of one object: what is wrong with it, and what its
-// author may not have meant.
+// Verdict is the result for one object: its errors, and warnings about what the author may not
+// have meant.
 type Verdict struct {
 	Errors   field.ErrorList
 	Warnings []string
@@ -34,23 +34,22 @@ func (v *Verdict) Warn(format string, args ...any) {
 // Refuse adds errors.
 func (v *Verdict) Refuse(errs ...*field.Error) { v.Errors = append(v.Errors, errs...) }
 
-// Kind is how objects of one kind are judged.
+// Kind defines how objects of one CRD are validated.
 type Kind[T client.Object] struct {
-	// Spec of an object; an update that leaves it as it was is never judged.
+	// Spec returns the spec of an object. An update that does not change it is always admitted.
 	Spec func(T) any
-	// Judge an object that is made, or whose spec is changed. Its error means that
-	// no verdict could be found, and refuses too.
+	// Judge validates a new object, or one whose spec changed. An error means that there is no
+	// verdict; the webhook then refuses too.
 	Judge func(context.Context, T) (Verdict, error)
 }
 
-// Register serves a kind at controller-runtime's path for it,
+// Register registers the webhook of a CRD at controller-runtime's path,
 // /validate-<group>-<version>-<kind>.
 func Register[T client.Object](mgr ctrl.Manager, object T, kind Kind[T]) error {
 	return ctrl.NewWebhookManagedBy(mgr, object).WithValidator(&handler[T]{Kind: kind, scheme: mgr.GetScheme()}).Complete()
 }
 
-// handler lets pass what must never be held up: the end of an object, its
-// finalizers, its status.
+// handler never blocks deletions, finalizers and statuses.
 type handler[T client.Object] struct {
 	Kind[T]
 	scheme *runtime.Scheme
@@ -58,7 +57,7 @@ type handler[T client.Object] struct {
 
 // ValidateCreate implements admission.Validator.
 func (h *handler[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
-	return h.judge(ctx, obj)
+	return h.validate(ctx, obj)
 }
 
 // ValidateUpdate implements admission.Validator.
@@ -66,7 +65,7 @@ func (h *handler[T]) ValidateUpdate(ctx context.Context, old, obj T) (admission.
 	if obj.GetDeletionTimestamp() != nil || equality.Semantic.DeepEqual(h.Spec(old), h.Spec(obj)) {
 		return nil, nil
 	}
-	return h.judge(ctx, obj)
+	return h.validate(ctx, obj)
 }
 
 // ValidateDelete implements admission.Validator.
@@ -74,7 +73,7 @@ func (h *handler[T]) ValidateDelete(context.Context, T) (admission.Warnings, err
 	return nil, nil
 }
 
-func (h *handler[T]) judge(ctx context.Context, obj T) (admission.Warnings, error) {
+func (h *handler[T]) validate(ctx context.Context, obj T) (admission.Warnings, error) {
 	verdict, err := h.Judge(ctx, obj)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// judged is a handler of ConfigMaps, whose data is the spec, with one verdict for all.
+// judged returns a handler of ConfigMaps with a fixed verdict.
 func judged(v Verdict, err error) *handler[*corev1.ConfigMap] {
 	return &handler[*corev1.ConfigMap]{scheme: scheme.Scheme, Kind: Kind[*corev1.ConfigMap]{
 		Spec:  func(c *corev1.ConfigMap) any { return c.Data },
@@ -32,20 +32,20 @@ func object(value string, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
 	return c
 }
 
-func TestWhatIsNeverHeldUp(t *testing.T) {
+func TestHandlerNeverBlocksDeletionsAndStatuses(t *testing.T) {
 	var no Verdict
 	no.Refuse(field.Invalid(field.NewPath("spec"), "", "no"))
-	h := judged(no, errors.New("nobody can be asked"))
+	h := judged(no, errors.New("unavailable"))
 	deleted := func(c *corev1.ConfigMap) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 	cases := map[string]struct {
 		old, now *corev1.ConfigMap
 		refused  bool
 	}{
-		"a finalizer that is added":           {object("a"), object("a", func(c *corev1.ConfigMap) { c.Finalizers = []string{"x/y"} }), false},
-		"a label that is added":               {object("a"), object("a", func(c *corev1.ConfigMap) { c.Labels = map[string]string{"a": "b"} }), false},
-		"the end of what is being deleted":    {object("a", deleted), object("a", deleted), false},
-		"any change of what is being deleted": {object("a", deleted), object("b", deleted), false},
-		"another spec":                        {object("a"), object("b"), true},
+		"a finalizer that is added":             {object("a"), object("a", func(c *corev1.ConfigMap) { c.Finalizers = []string{"x/y"} }), false},
+		"a label that is added":                 {object("a"), object("a", func(c *corev1.ConfigMap) { c.Labels = map[string]string{"a": "b"} }), false},
+		"the removal of a finalizer":            {object("a", deleted), object("a", deleted), false},
+		"any change of an object being deleted": {object("a", deleted), object("b", deleted), false},
+		"another spec":                          {object("a"), object("b"), true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestVerdicts(t *testing.T) {
 		}
 	})
 	t.Run("without a verdict nothing is admitted", func(t *testing.T) {
-		_, err := judged(warned, errors.New("nobody can be asked")).ValidateCreate(t.Context(), object("a"))
-		if err == nil || !strings.Contains(err.Error(), "nobody can be asked") {
+		_, err := judged(warned, errors.New("unavailable")).ValidateCreate(t.Context(), object("a"))
+		if err == nil || !strings.Contains(err.Error(), "unavailable") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -18,25 +18,25 @@ import (
 // Off is the address that turns webhooks off.
 const Off = "0"
 
-// Options are where webhooks are served.
+// Options configure the webhook server.
 type Options struct {
 	// Address is host:port, or Off.
 	Address string
-	// CertDir holds tls.crt and tls.key. They are reread when replaced.
+	// CertDir is the folder with tls.crt and tls.key. The server reloads changed files.
 	CertDir string
 }
 
-// Bind makes flags of the options.
+// Bind binds the flags of the options.
 func (o *Options) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Address, "webhook-bind-address", Off, "address on which the API server calls the webhooks, for example :9443; 0 turns them off")
-	fs.StringVar(&o.CertDir, "webhook-cert-path", "", "folder with tls.crt and tls.key of the webhooks; reread when replaced")
+	fs.StringVar(&o.CertDir, "webhook-cert-path", "", "folder with tls.crt and tls.key of the webhooks; changed files are reloaded")
 }
 
-// Enabled reports whether webhooks are served.
+// Enabled reports whether webhooks are enabled.
 func (o *Options) Enabled() bool { return o.Address != Off && o.Address != "" }
 
-// Server makes the server for ctrl.Options; nil if webhooks are off. It serves on
-// every replica, leader or not.
+// Server returns the server for ctrl.Options, or nil if webhooks are off. It serves on every
+// replica, leader or not.
 func (o *Options) Server() (webhook.Server, error) {
 	if !o.Enabled() {
 		return nil, nil
@@ -58,11 +58,10 @@ func (o *Options) Server() (webhook.Server, error) {
 	}), nil
 }
 
-// cacheWait is how long a probe waits for what webhooks read.
+// cacheWait is how long a readiness probe waits for the cache.
 const cacheWait = time.Second
 
-// AddReadyCheck makes a replica ready only when its webhooks answer and what they
-// judge by has been read.
+// AddReadyCheck makes a replica ready only when its webhooks answer and their cache is filled.
 func (o *Options) AddReadyCheck(mgr ctrl.Manager) error {
 	started := mgr.GetWebhookServer().StartedChecker()
 	return mgr.AddReadyzCheck("webhook", func(req *http.Request) error {
@@ -72,7 +71,7 @@ func (o *Options) AddReadyCheck(mgr ctrl.Manager) error {
 		ctx, cancel := context.WithTimeout(req.Context(), cacheWait)
 		defer cancel()
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errors.New("what the webhooks judge by is not read yet")
+			return errors.New("still filling the cache of the webhooks")
 		}
 		return nil
 	})

@@ -18,14 +18,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
-func TestAddresses(t *testing.T) {
+func TestServerOptions(t *testing.T) {
 	cases := map[string]struct {
 		args []string
 		want string
 		off  bool
 	}{
-		"off unless asked for":     {off: true},
-		"off by word":              {args: []string{"--webhook-bind-address=0", "--webhook-cert-path=/certs"}, off: true},
+		"off by default":           {off: true},
+		"off with address 0":       {args: []string{"--webhook-bind-address=0", "--webhook-cert-path=/certs"}, off: true},
 		"any address of a port":    {args: []string{"--webhook-bind-address=:9443", "--webhook-cert-path=/certs"}},
 		"one address":              {args: []string{"--webhook-bind-address=[::1]:9443", "--webhook-cert-path=/certs"}},
 		"without certificates":     {args: []string{"--webhook-bind-address=:9443"}, want: "--webhook-cert-path is missing: give the folder"},
@@ -54,8 +54,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// A certificate that cert-manager renews is served without a restart.
-func TestACertificateThatIsReplacedIsServed(t *testing.T) {
+// The server uses a renewed certificate without a restart.
+func TestServerUsesRenewedCertificate(t *testing.T) {
 	dir := t.TempDir()
 	renew := func() *pki.Authority {
 		authority, err := pki.NewAuthority("webhooks", time.Now())
@@ -90,7 +90,7 @@ func TestACertificateThatIsReplacedIsServed(t *testing.T) {
 	}
 }
 
-// awaitTLS waits until the certificate of an authority is served.
+// awaitTLS waits until the server presents a certificate of an authority.
 func awaitTLS(t *testing.T, address string, authority *pki.Authority) {
 	t.Helper()
 	var last error

@@ -35,7 +35,7 @@ func TestMemberWorksThroughMailboxes(t *testing.T) {
 	check(t, awaitPoll(t.Context(), env))
 	said, err := env.Product.Release("broker").Test(t.Context())
 	check(t, err)
-	if want := "mailboxes: 1 clusters ask and are answered: rome"; !strings.Contains(said, want) {
+	if want := "mailboxes: 1 clusters send requests and get answers: rome"; !strings.Contains(said, want) {
 		t.Errorf("helm test of the broker says:\n%s\nwant %q", said, want)
 	}
 

@@ -10,7 +10,7 @@ import (
 )
 
 // FromTermsSpec writes the terms of a ResourceRequest or Reservation into a request.
-func FromTermsSpec(in *brokerv1alpha1.Terms, out *v1.ReservationRequest) {
+func FromTermsSpec(in *brokerv1alpha1.Requirements, out *v1.ReservationRequest) {
 	out.Group = in.Group
 	if in.Constraints != nil {
 		out.Constraints = fromConstraintsSpec(in.Constraints)
@@ -43,8 +43,8 @@ func fromConstraintsSpec(in *brokerv1alpha1.Constraints) *v1.Constraints {
 }
 
 // ToTermsSpec is the reverse of FromTermsSpec.
-func ToTermsSpec(in *v1.ReservationRequest) (brokerv1alpha1.Terms, error) {
-	out := brokerv1alpha1.Terms{Group: in.Group}
+func ToTermsSpec(in *v1.ReservationRequest) (brokerv1alpha1.Requirements, error) {
+	out := brokerv1alpha1.Requirements{Group: in.Group}
 	if in.Constraints != nil {
 		out.Constraints = toConstraintsSpec(in.Constraints)
 	}

@@ -22,11 +22,11 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=list;watch
 
-// PodPath is where the webhook that makes pods comply is served.
+// PodPath is the path of the webhook for pods of offloaded namespaces.
 const PodPath = "/mutate--v1-pod"
 
-// SetupPods serves the webhook of pods in offloaded namespaces. Requests and virtual nodes
-// come from the cache, so that a pod does not wait for the API server.
+// SetupPods registers the webhook for pods of offloaded namespaces. It reads requests and
+// virtual nodes from the cache, so that pods do not wait for the API server.
 func SetupPods(mgr ctrl.Manager) {
 	c := &compliance{cache: mgr.GetClient(), reader: mgr.GetAPIReader()}
 	mgr.GetWebhookServer().Register(PodPath, &admission.Webhook{Handler: c})
@@ -34,13 +34,13 @@ func SetupPods(mgr ctrl.Manager) {
 
 type compliance struct {
 	cache client.Reader
-	// reader is for Namespaces, which are not cached.
+	// reader reads Namespaces, which are not cached.
 	reader client.Reader
 }
 
 // Handle implements admission.Handler. It keeps a pod off nodes that are reserved for other
-// namespaces, which needs no lookup, and makes it comply with the requests of its own. A
-// lookup that fails holds up no pod.
+// namespaces, which needs no lookup, and makes it comply with the requests of its own
+// namespace. A failed lookup does not block the pod.
 func (c *compliance) Handle(ctx context.Context, req admission.Request) admission.Response {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
@@ -50,24 +50,24 @@ func (c *compliance) Handle(ctx context.Context, req admission.Request) admissio
 		return admission.Denied(why)
 	}
 	var verdict webhooks.Verdict
-	nodes, err := c.reserved(ctx, req.Namespace)
+	nodes, err := c.reservedNodes(ctx, req.Namespace)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "a pod is not made to comply", "namespace", req.Namespace)
-		verdict.Warn("the agent could not look for ResourceRequests of this namespace, requests and limits of the pod stay as they are")
+		log.FromContext(ctx).Error(err, "pod left unchanged", "namespace", req.Namespace)
+		verdict.Warn("the agent could not list the ResourceRequests of this namespace, so the pod's requests and limits stay unchanged")
 		nodes = nil
 	}
-	// Both sides of the patch are written by the same types: a field that these do not know
-	// is in neither, and stays.
+	// The same types marshal both sides of the patch. A field that they do not know is in
+	// neither side and stays unchanged.
 	before, err := json.Marshal(pod)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	complied, changed := comply(pod, nodes)
+	complied, changed := makeCompliant(pod, nodes)
 	if len(complied.Errors) > 0 {
 		return admission.Denied(complied.Errors.ToAggregate().Error())
 	}
 	verdict.Warnings = append(verdict.Warnings, complied.Warnings...)
-	if changed = confine(pod, req.Namespace) || changed; !changed {
+	if changed = confineToNamespace(pod, req.Namespace) || changed; !changed {
 		return admission.Allowed("").WithWarnings(verdict.Warnings...)
 	}
 	after, err := json.Marshal(pod)
@@ -77,9 +77,9 @@ func (c *compliance) Handle(ctx context.Context, req admission.Request) admissio
 	return admission.PatchResponseFromRaw(before, after).WithWarnings(verdict.Warnings...)
 }
 
-// reserved are the virtual nodes of the requests that offload a namespace and want its
-// pods to comply.
-func (c *compliance) reserved(ctx context.Context, namespace string) (out []reserved, err error) {
+// reservedNodes lists the virtual nodes of requests that offload the namespace and have
+// podCompliance Enforce.
+func (c *compliance) reservedNodes(ctx context.Context, namespace string) (out []reservedNode, err error) {
 	var all agentv1alpha1.ResourceRequestList
 	if err := c.cache.List(ctx, &all); err != nil {
 		return nil, fmt.Errorf("listing ResourceRequests: %w", err)
@@ -104,12 +104,13 @@ func (c *compliance) reserved(ctx context.Context, namespace string) (out []rese
 		if err != nil {
 			return nil, fmt.Errorf("reading virtual node %q: %w", rr.Status.NodeName, err)
 		}
-		out = append(out, reserved{Request: rr.Namespace + "/" + rr.Name, Reservation: rr.Status.ReservationName, Node: node})
+		out = append(out, reservedNode{Request: rr.Namespace + "/" + rr.Name, Reservation: rr.Status.ReservationName, Node: node})
 	}
 	return out, nil
 }
 
-// wantsCompliance is false for a request that ends: new pods are not sent to what goes.
+// wantsCompliance reports whether a request changes new pods. An ending request does not, so
+// that no new pods go to its node.
 func wantsCompliance(rr *agentv1alpha1.ResourceRequest) bool {
 	return rr.Spec.Offloading != nil && rr.Spec.Offloading.PodCompliance == agentv1alpha1.PodComplianceEnforce &&
 		!rr.Spec.Release && rr.DeletionTimestamp == nil && rr.Status.NodeName != ""

@@ -21,7 +21,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-func TestWhichRequestsPodsComplyWith(t *testing.T) {
+func TestPodsComplyWithMatchingRequests(t *testing.T) {
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
 		change func(*agentv1alpha1.ResourceRequest)
@@ -29,17 +29,17 @@ func TestWhichRequestsPodsComplyWith(t *testing.T) {
 		namespace string
 		complies  bool
 	}{
-		"of its own namespace":            {complies: true},
-		"of another namespace":            {namespace: "other"},
-		"that names the namespace":        {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Namespaces = &[]string{"open"} }, "open", true},
-		"that names one that is not open": {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Namespaces = &[]string{"other"} }, "other", false},
-		"that names none":                 {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Namespaces = &[]string{} }, "", false},
-		"that says nothing of offloading": {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Offloading = nil }, "", false},
-		"that leaves pods as they are":    {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Offloading.PodCompliance = "None" }, "", false},
-		"that is given back":              {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Release = true }, "", false},
-		"that is deleted":                 {func(rr *agentv1alpha1.ResourceRequest) { rr.DeletionTimestamp, rr.Finalizers = &now, []string{"a/b"} }, "", false},
-		"that has no node yet":            {func(rr *agentv1alpha1.ResourceRequest) { rr.Status.NodeName = "" }, "", false},
-		"whose node is gone":              {func(rr *agentv1alpha1.ResourceRequest) { rr.Status.NodeName = "res-west-0" }, "", false},
+		"a request in the pod's namespace":                     {complies: true},
+		"a request in another namespace":                       {namespace: "other"},
+		"a request that names the namespace":                   {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Namespaces = &[]string{"open"} }, "open", true},
+		"a request that names a namespace that did not opt in": {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Namespaces = &[]string{"other"} }, "other", false},
+		"a request with an empty list of namespaces":           {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Namespaces = &[]string{} }, "", false},
+		"a request without offloading":                         {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Offloading = nil }, "", false},
+		"a request with podCompliance None":                    {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Offloading.PodCompliance = "None" }, "", false},
+		"a released request":                                   {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Release = true }, "", false},
+		"a deleted request":                                    {func(rr *agentv1alpha1.ResourceRequest) { rr.DeletionTimestamp, rr.Finalizers = &now, []string{"a/b"} }, "", false},
+		"a request without a node":                             {func(rr *agentv1alpha1.ResourceRequest) { rr.Status.NodeName = "" }, "", false},
+		"a request whose node is gone":                         {func(rr *agentv1alpha1.ResourceRequest) { rr.Status.NodeName = "res-west-0" }, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rr := &agentv1alpha1.ResourceRequest{
@@ -84,7 +84,7 @@ func TestWhichRequestsPodsComplyWith(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeLookedUpHoldsUpNoPod(t *testing.T) {
+func TestFailedLookupDoesNotBlockThePod(t *testing.T) {
 	c := clusterWith(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("the API server is away")
 	}})
@@ -106,7 +106,8 @@ func clusterWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
 }
 
-// podRequest is as the API server sends it, with a field that nobody here knows.
+// podRequest returns a request as the API server sends it, with a field that the agent's types
+// do not know.
 func podRequest(namespace, resources string) admission.Request {
 	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Namespace: namespace, Operation: admissionv1.Create,

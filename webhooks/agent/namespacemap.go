@@ -14,17 +14,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// NamespaceMapPath is where the webhook that mends replicated NamespaceMaps is served.
+// NamespaceMapPath is the path of the webhook for replicated NamespaceMaps.
 const NamespaceMapPath = "/mutate-offloading-liqo-io-v1beta1-namespacemap"
 
-// SetupNamespaceMaps serves the webhook that keeps what a peer replicates here from being
-// taken for this cluster's own. It reads nothing: what it is sent is enough.
+// SetupNamespaceMaps registers the webhook that prevents Liqo from using replicas of a peer as
+// this cluster's own NamespaceMaps. It reads nothing but the request.
 func SetupNamespaceMaps(mgr ctrl.Manager) {
 	mgr.GetWebhookServer().Register(NamespaceMapPath, &admission.Webhook{Handler: admission.HandlerFunc(mendNamespaceMap)})
 }
 
-// mendNamespaceMap takes the label by which virtual kubelets of this cluster find their
-// NamespaceMap off one that a peer's control plane writes. Other writers are left alone.
+// mendNamespaceMap removes the label by which this cluster's virtual kubelets find their
+// NamespaceMap, if a peer's control plane writes the object. Objects of other writers stay
+// unchanged.
 func mendNamespaceMap(_ context.Context, req admission.Request) admission.Response {
 	if !slices.Contains(req.UserInfo.Groups, object.ControlPlaneGroup) {
 		return admission.Allowed("")

@@ -18,20 +18,20 @@ func TestNamespaceMapsOfPeersAreMended(t *testing.T) {
 		want   []string
 		denied bool
 	}{
-		"one of a peer loses the label, and no other": {
+		"a peer's object loses only this label": {
 			groups: []string{"liqo.io", "system:authenticated"}, object: replica,
 			want: []string{"remove /metadata/labels/liqo.io~1remote-cluster-id"},
 		},
-		"one of a peer in another peer's name too": {
+		"a peer's object in another peer's name too": {
 			groups: []string{"liqo.io"},
 			object: `{"apiVersion":"offloading.liqo.io/v1beta1","kind":"NamespaceMap","metadata":{"labels":{"a":"b","liqo.io/remote-cluster-id":"oslo"}}}`,
 			want:   []string{"remove /metadata/labels/liqo.io~1remote-cluster-id"},
 		},
-		"one without it stays": {
+		"an object without the label stays unchanged": {
 			groups: []string{"liqo.io"}, object: `{"apiVersion":"offloading.liqo.io/v1beta1","kind":"NamespaceMap","metadata":{"name":"paris"}}`,
 		},
-		"this cluster's own stays": {groups: []string{"system:serviceaccounts:liqo"}, object: replica},
-		"what is no object is refused": {
+		"this cluster's own object stays unchanged": {groups: []string{"system:serviceaccounts:liqo"}, object: replica},
+		"invalid JSON is refused": {
 			groups: []string{"liqo.io"}, object: `[]`, denied: true,
 		},
 	}

@@ -30,47 +30,47 @@ const (
 	ConfinedPodPath  = "/mutate--v1-pod-offloaded"
 )
 
-// OffloadedPods is what the webhooks of offloaded pods judge by.
+// OffloadedPods configures the webhooks for offloaded pods.
 type OffloadedPods struct {
-	// InstructionNamespace holds the ProviderInstructions.
+	// InstructionNamespace is the namespace of the ProviderInstructions.
 	InstructionNamespace string
-	// Book counts the pods of every placement; Synced reports whether it has read them all.
+	// Book counts the pods of every placement. Synced reports whether it has read all pods.
 	Book   *enforcement.Book
 	Synced func() bool
-	// Nodes says which nodes are lent; false while that is not known.
+	// Nodes returns the lent nodes, and whether they are known yet.
 	Nodes func() (enforcement.LentNodes, bool)
-	// Guards reports whether all that a consumer runs here belongs to placements.
+	// Guards reports whether all pods of a consumer in this cluster must belong to placements.
 	Guards func(ctx context.Context, consumer string) (bool, error)
 	Clock  clock.PassiveClock
 }
 
-// SetupOffloadedPods serves the webhooks that hold consumers to what was granted, and to
-// the nodes that are lent. They judge pods that a ShadowPod controls: no consumer can create
-// any other pod, and what an administrator creates there is not the consumer's.
+// SetupOffloadedPods registers the webhooks that hold consumers to their grants and to the lent
+// nodes. They apply to pods that a ShadowPod controls: a consumer cannot create other pods, and
+// pods of an administrator do not belong to the consumer.
 func SetupOffloadedPods(mgr ctrl.Manager, o OffloadedPods) error {
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "agent_pods_refused_total",
-		Help: "Attempts to create a pod of a consumer that were refused because it exceeds what was granted.",
+		Help: "Refused creations of consumers' pods that exceed the grant.",
 	}, []string{"consumer"})
 	if err := metrics.Registry.Register(refused); err != nil {
 		return err
 	}
 	j := &podJudge{OffloadedPods: o, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), refused: refused}
 	server := mgr.GetWebhookServer()
-	server.Register(OffloadedPodPath, &admission.Webhook{Handler: admission.HandlerFunc(j.judge)})
-	server.Register(ConfinedPodPath, &admission.Webhook{Handler: admission.HandlerFunc(j.confine)})
+	server.Register(OffloadedPodPath, &admission.Webhook{Handler: admission.HandlerFunc(j.admitPod)})
+	server.Register(ConfinedPodPath, &admission.Webhook{Handler: admission.HandlerFunc(j.confinePod)})
 	return nil
 }
 
-// podJudge answers for offloaded pods.
+// podJudge handles requests for offloaded pods.
 type podJudge struct {
 	OffloadedPods
 	cache, reader client.Reader
 	refused       *prometheus.CounterVec
 }
 
-// judge admits a pod that fits what was granted beside the others of its placement.
-func (j *podJudge) judge(ctx context.Context, req admission.Request) admission.Response {
+// admitPod admits a pod that fits into the grant together with the other pods of its placement.
+func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admission.Response {
 	pod, err := offloadedPod(req)
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
@@ -79,7 +79,7 @@ func (j *podJudge) judge(ctx context.Context, req admission.Request) admission.R
 		return admission.Allowed("")
 	}
 	if !j.Synced() {
-		return admission.Errored(http.StatusServiceUnavailable, errors.New("the agent has not read all pods yet, it is asked again"))
+		return admission.Errored(http.StatusServiceUnavailable, errors.New("the agent has not read all pods yet, try again"))
 	}
 	consumer, err := j.consumerOf(ctx, req.Namespace)
 	if err != nil {
@@ -87,7 +87,7 @@ func (j *podJudge) judge(ctx context.Context, req admission.Request) admission.R
 	}
 	p := enforcement.PodOf(pod)
 	if p.Placement == "" {
-		return j.judgeOther(ctx, consumer)
+		return j.admitUnplaced(ctx, consumer)
 	}
 	inst := &agentv1alpha1.ProviderInstruction{}
 	err = j.cache.Get(ctx, client.ObjectKey{Namespace: j.InstructionNamespace, Name: p.Placement}, inst)
@@ -97,7 +97,7 @@ func (j *podJudge) judge(ctx context.Context, req admission.Request) admission.R
 	if err != nil || inst.Spec.RequesterClusterID != consumer || inst.Ended() || !inst.Status.Enforced {
 		return admission.Denied(fmt.Sprintf("no live reservation of cluster %q stands behind placement %q: ask for one, or delete the pod", consumer, p.Placement))
 	}
-	if why := malformed(pod); why != "" {
+	if why := describeMalformed(pod); why != "" {
 		return admission.Denied(why)
 	}
 	limits, err := enforcement.LimitsOf(inst.Kept())
@@ -107,14 +107,14 @@ func (j *podJudge) judge(ctx context.Context, req admission.Request) admission.R
 	verdict := j.Book.Admit(p, limits, j.Clock.Now(), req.DryRun != nil && *req.DryRun)
 	if !verdict.Fits {
 		j.refused.WithLabelValues(consumer).Inc()
-		return admission.Denied(exceeds(p.Placement, verdict, limits))
+		return admission.Denied(describeExcess(p.Placement, verdict, limits))
 	}
 	return admission.Allowed("")
 }
 
-// judgeOther answers for a pod that belongs to no placement. Where somebody else made the
-// peering, it may be of a slice that the agent has nothing to do with.
-func (j *podJudge) judgeOther(ctx context.Context, consumer string) admission.Response {
+// admitUnplaced handles a pod without a placement. In a peering that the agent did not create,
+// it may belong to a slice outside the agent's control.
+func (j *podJudge) admitUnplaced(ctx context.Context, consumer string) admission.Response {
 	guarded, err := j.Guards(ctx, consumer)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -125,8 +125,8 @@ func (j *podJudge) judgeOther(ctx context.Context, consumer string) admission.Re
 	return admission.Allowed("")
 }
 
-// malformed says what keeps a pod from being counted or confined.
-func malformed(pod *corev1.Pod) string {
+// describeMalformed returns why a pod cannot be counted or confined, or "".
+func describeMalformed(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return fmt.Sprintf("a pod of a consumer leaves the choice of its node to the scheduler, this one names node %q", pod.Spec.NodeName)
 	}
@@ -140,8 +140,8 @@ func malformed(pod *corev1.Pod) string {
 	return ""
 }
 
-// exceeds says what is granted, what is used, and what to do.
-func exceeds(placement string, v enforcement.Verdict, limits quantity.Amounts) string {
+// describeExcess states the grant, the usage and the remedy.
+func describeExcess(placement string, v enforcement.Verdict, limits quantity.Amounts) string {
 	name := v.Short.Resource
 	granted := limits[name]
 	if granted == 0 {
@@ -152,8 +152,8 @@ func exceeds(placement string, v enforcement.Verdict, limits quantity.Amounts) s
 		placement, quantity.Format(name, granted), name, v.Used[corev1.ResourcePods], quantity.Format(name, v.Used[name]), quantity.Format(name, v.Short.Need))
 }
 
-// confine requires a lent node of a pod.
-func (j *podJudge) confine(_ context.Context, req admission.Request) admission.Response {
+// confinePod adds required affinity for lent nodes to a pod.
+func (j *podJudge) confinePod(_ context.Context, req admission.Request) admission.Response {
 	pod, err := offloadedPod(req)
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
@@ -163,10 +163,10 @@ func (j *podJudge) confine(_ context.Context, req admission.Request) admission.R
 	}
 	nodes, known := j.Nodes()
 	if !known {
-		return admission.Errored(http.StatusServiceUnavailable, errors.New("the agent has not read all nodes yet, it is asked again"))
+		return admission.Errored(http.StatusServiceUnavailable, errors.New("the agent has not read all nodes yet, try again"))
 	}
-	// Both sides of the patch are written by the same types: a field that these do not know
-	// is in neither, and stays.
+	// The same types marshal both sides of the patch. A field that they do not know is in
+	// neither side and stays unchanged.
 	before, err := json.Marshal(pod)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -181,7 +181,7 @@ func (j *podJudge) confine(_ context.Context, req admission.Request) admission.R
 	return admission.PatchResponseFromRaw(before, after)
 }
 
-// offloadedPod reads a pod; nil if no ShadowPod controls it.
+// offloadedPod reads a pod. It returns nil if no ShadowPod controls the pod.
 func offloadedPod(req admission.Request) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
@@ -195,8 +195,8 @@ func offloadedPod(req admission.Request) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// consumerOf names the cluster that a namespace is offloaded for. One that was just made may
-// not be in the cache yet.
+// consumerOf returns the cluster that a namespace is offloaded for. The cache may not contain a
+// new namespace yet.
 func (j *podJudge) consumerOf(ctx context.Context, namespace string) (string, error) {
 	ns, key := &corev1.Namespace{}, client.ObjectKey{Name: namespace}
 	err := j.cache.Get(ctx, key, ns)

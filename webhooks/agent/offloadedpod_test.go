@@ -29,7 +29,7 @@ const (
 	landing   = "demo-rome"
 )
 
-// offloadedPodOf is the pod that Liqo makes for a ShadowPod of the placement.
+// offloadedPodOf returns the pod that Liqo creates for a ShadowPod.
 func offloadedPodOf(name, cpu string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -94,15 +94,15 @@ func requestFor(t *testing.T, pod *corev1.Pod) admission.Request {
 	}}
 }
 
-func TestOffloadedPodsAreJudged(t *testing.T) {
+func TestOffloadedPodsAreAdmittedByGrant(t *testing.T) {
 	for name, tc := range map[string]struct {
 		inst func(*agentv1alpha1.ProviderInstruction)
 		pod  *corev1.Pod
-		// before is another pod that runs.
+		// before is another running pod.
 		before *corev1.Pod
 		judge  func(*podJudge)
 		code   int32
-		// says is in the message of a refusal; "" admits.
+		// says is part of the message of a refusal; "" means that the pod is admitted.
 		says string
 	}{
 		"a pod that fits": {pod: offloadedPodOf("a", "500m")},
@@ -128,20 +128,20 @@ func TestOffloadedPodsAreJudged(t *testing.T) {
 			inst: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.RequesterClusterID = "berlin" }, pod: offloadedPodOf("a", "1m"),
 			code: 403, says: `no live reservation of cluster "rome"`,
 		},
-		"a placement that nobody knows": {
+		"an unknown placement": {
 			pod:  offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Labels["liqo.io/creator-user"] = "res-9999999999-1-0123456789ab" }),
 			code: 403, says: `no live reservation of cluster "rome" stands behind placement "res-9999999999-1"`,
 		},
-		"a pod of no placement": {
+		"a pod without a placement": {
 			pod:  offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Labels["liqo.io/creator-user"] = "someone" }),
 			code: 403, says: `this one names none`,
 		},
-		"a pod of no placement, of a peering that somebody else made": {
+		"a pod without a placement in a peering that a user created": {
 			pod:   offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Labels["liqo.io/creator-user"] = "someone" }),
 			judge: func(j *podJudge) { j.Guards = func(context.Context, string) (bool, error) { return false, nil } },
 		},
 		"a pod of an administrator": {pod: offloadedPodOf("a", "64", func(p *corev1.Pod) { p.OwnerReferences = nil })},
-		"a pod that has chosen its node": {
+		"a pod that names its node": {
 			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Spec.NodeName = "paris-1" }), code: 403, says: `names node "paris-1"`,
 		},
 		"a negative request": {pod: offloadedPodOf("a", "-1"), code: 403, says: `container "a": resource "cpu": "-1"`},
@@ -160,7 +160,7 @@ func TestOffloadedPodsAreJudged(t *testing.T) {
 			if tc.before != nil {
 				j.Book.OnAdd(tc.before, false)
 			}
-			got := j.judge(t.Context(), requestFor(t, tc.pod))
+			got := j.admitPod(t.Context(), requestFor(t, tc.pod))
 			if got.Allowed != (tc.says == "") {
 				t.Fatalf("allowed %t: %+v", got.Allowed, got.Result)
 			}
@@ -176,11 +176,11 @@ func TestRefusedPodsAreCountedAndDryRunsAreNot(t *testing.T) {
 	dry := requestFor(t, offloadedPodOf("a", "500m"))
 	dry.DryRun = new(true)
 	for _, req := range []admission.Request{dry, requestFor(t, offloadedPodOf("b", "500m"))} {
-		if !j.judge(t.Context(), req).Allowed {
+		if !j.admitPod(t.Context(), req).Allowed {
 			t.Fatal("a dry run takes nothing")
 		}
 	}
-	if j.judge(t.Context(), requestFor(t, offloadedPodOf("c", "1m"))).Allowed {
+	if j.admitPod(t.Context(), requestFor(t, offloadedPodOf("c", "1m"))).Allowed {
 		t.Error("a pod that was just admitted takes what it requests")
 	}
 	if got := testutil.ToFloat64(j.refused.WithLabelValues("rome")); got != 1 {
@@ -192,7 +192,7 @@ func TestOffloadedPodsAreConfinedToLentNodes(t *testing.T) {
 	j := newPodJudge(t, nil)
 	pod := offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "a"} })
 	req := requestFor(t, pod)
-	got := j.confine(t.Context(), req)
+	got := j.confinePod(t.Context(), req)
 	if !got.Allowed || len(got.Patches) == 0 {
 		t.Fatalf("%+v", got)
 	}
@@ -211,14 +211,14 @@ func TestOffloadedPodsAreConfinedToLentNodes(t *testing.T) {
 	if len(terms) != 1 || len(terms[0].MatchExpressions) != 3 {
 		t.Errorf("confined to %+v", terms)
 	}
-	if again := j.confine(t.Context(), requestFor(t, confined)); !again.Allowed || len(again.Patches) != 0 {
+	if again := j.confinePod(t.Context(), requestFor(t, confined)); !again.Allowed || len(again.Patches) != 0 {
 		t.Errorf("asked again it changes what it has changed: %+v", again.Patches)
 	}
 	j.Nodes = func() (enforcement.LentNodes, bool) { return enforcement.LentNodes{}, false }
-	if j.confine(t.Context(), req).Allowed {
+	if j.confinePod(t.Context(), req).Allowed {
 		t.Error("a pod waits until the nodes are known")
 	}
-	if own := j.confine(t.Context(), requestFor(t, offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.OwnerReferences = nil }))); !own.Allowed || len(own.Patches) != 0 {
+	if own := j.confinePod(t.Context(), requestFor(t, offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.OwnerReferences = nil }))); !own.Allowed || len(own.Patches) != 0 {
 		t.Error("a pod of an administrator runs where it likes")
 	}
 }

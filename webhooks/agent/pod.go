@@ -12,28 +12,27 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
-// reserved is the virtual node of a request that wants its pods to comply.
-type reserved struct {
-	// Request is namespace/name, for people.
+// reservedNode is the virtual node of a request with podCompliance Enforce.
+type reservedNode struct {
+	// Request is namespace/name, for messages.
 	Request     string
 	Reservation string
 	Node        *corev1.Node
 }
 
-// comply makes a pod one that the provider of its reservation admits, and reports whether
-// it changed anything. A pod whose own node selector or affinity rules all of the nodes
-// out has another place to go to, and one that fits several has to say which: both stay as
-// they are.
+// makeCompliant changes a pod so that the provider of its reservation admits it, and reports
+// whether it changed anything. It leaves a pod unchanged whose own node selector or affinity
+// excludes all nodes, because that pod runs elsewhere, and a pod that matches several nodes,
+// because its author must choose one.
 //
-// Liqo compares limits and requests of each container by itself, and knows nothing of
-// resources of a pod as a whole.
-func comply(pod *corev1.Pod, nodes []reserved) (webhooks.Verdict, bool) {
+// Liqo compares limits and requests per container and ignores pod-level resources.
+func makeCompliant(pod *corev1.Pod, nodes []reservedNode) (webhooks.Verdict, bool) {
 	var v webhooks.Verdict
 	if pod.Spec.NodeName != "" {
-		return v, false // whoever makes it has chosen
+		return v, false // the author has chosen
 	}
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
-	nodes = slices.DeleteFunc(slices.Clone(nodes), func(r reserved) bool {
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(r reservedNode) bool {
 		matches, err := required.Match(r.Node)
 		return err != nil || !matches // the API server refuses what does not parse
 	})
@@ -46,26 +45,26 @@ func comply(pod *corev1.Pod, nodes []reserved) (webhooks.Verdict, bool) {
 		for i, r := range nodes {
 			names[i] = r.Request
 		}
-		v.Warn("pod is not pinned, since ResourceRequests %s want pods of this namespace: say which with the node selector %s",
+		v.Warn("the pod is not pinned, because several ResourceRequests offload this namespace: %s; choose one with the node selector %s",
 			strings.Join(names, ", "), agentv1alpha1.ReservationLabel)
 		return v, false
 	}
 	spec := field.NewPath("spec")
-	changed := pin(&pod.Spec, nodes[0].Reservation)
+	changed := pinToReservation(&pod.Spec, nodes[0].Reservation)
 	for _, set := range []struct {
 		path       *field.Path
 		containers []corev1.Container
 	}{{spec.Child("initContainers"), pod.Spec.InitContainers}, {spec.Child("containers"), pod.Spec.Containers}} {
 		for i := range set.containers {
 			resources := &set.containers[i].Resources
-			changed = equalise(resources) || changed
-			v.Refuse(missing(set.path.Index(i).Child("resources", "requests"), resources, nodes[0].Request)...)
+			changed = equaliseResources(resources) || changed
+			v.Refuse(missingRequests(set.path.Index(i).Child("resources", "requests"), resources, nodes[0].Request)...)
 		}
 	}
 	return v, changed
 }
 
-func pin(spec *corev1.PodSpec, reservation string) bool {
+func pinToReservation(spec *corev1.PodSpec, reservation string) bool {
 	if spec.NodeSelector[agentv1alpha1.ReservationLabel] != "" {
 		return false
 	}
@@ -76,9 +75,9 @@ func pin(spec *corev1.PodSpec, reservation string) bool {
 	return true
 }
 
-// equalise raises requests to limits, which the container may use anyway, and gives what
-// has no limit its request for one.
-func equalise(r *corev1.ResourceRequirements) (changed bool) {
+// equaliseResources raises requests to the limits, which the container may use anyway, and sets
+// missing limits to the requests.
+func equaliseResources(r *corev1.ResourceRequirements) (changed bool) {
 	for name, limit := range r.Limits {
 		if request, ok := r.Requests[name]; !ok || request.Cmp(limit) != 0 {
 			if r.Requests == nil {
@@ -100,8 +99,8 @@ func equalise(r *corev1.ResourceRequirements) (changed bool) {
 	return changed
 }
 
-// missing is what nobody can make up for a container.
-func missing(path *field.Path, r *corev1.ResourceRequirements, request string) (errs field.ErrorList) {
+// missingRequests returns errors for required requests without a value.
+func missingRequests(path *field.Path, r *corev1.ResourceRequirements, request string) (errs field.ErrorList) {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if _, ok := r.Requests[name]; !ok {
 			errs = append(errs, field.Required(path.Key(string(name)),

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-func virtualNode(request, reservation, provider string) reserved {
-	return reserved{Request: request, Reservation: reservation, Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+func virtualNode(request, reservation, provider string) reservedNode {
+	return reservedNode{Request: request, Reservation: reservation, Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: reservation + "-1", Labels: map[string]string{
 			"liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": provider,
 			"broker.fluidos.eu/reservation": reservation, "kubernetes.io/hostname": reservation + "-1",
@@ -27,9 +27,9 @@ func TestPodsOfReservationsComply(t *testing.T) {
 	)
 	west, central := virtualNode("team/west", "res-west", "paris"), virtualNode("team/central", "res-central", "berlin")
 	for name, tc := range map[string]struct {
-		nodes []reserved
+		nodes []reservedNode
 		pod   string
-		// want is the pod's spec afterwards, "" where it stays as it is.
+		// want is the resulting spec of the pod; "" means unchanged.
 		want             string
 		errors, warnings []string
 	}{
@@ -41,7 +41,7 @@ func TestPodsOfReservationsComply(t *testing.T) {
 			pod:  `{containers: [{name: a, resources: {requests: {cpu: 50m, memory: 1Mi}, limits: {cpu: 100m, memory: 64Mi}}}]}`,
 			want: `{` + pinned + `, containers: [{name: a, ` + equal + `}]}`,
 		},
-		"one of each": {
+		"a request for one resource and a limit for another": {
 			pod:  `{containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {memory: 64Mi}}}]}`,
 			want: `{` + pinned + `, containers: [{name: a, ` + equal + `}]}`,
 		},
@@ -57,52 +57,52 @@ func TestPodsOfReservationsComply(t *testing.T) {
 			pod:  `{nodeSelector: {liqo.io/remote-cluster-id: paris}, containers: [{name: a, ` + equal + `}]}`,
 			want: `{nodeSelector: {liqo.io/remote-cluster-id: paris, broker.fluidos.eu/reservation: res-west}, containers: [{name: a, ` + equal + `}]}`,
 		},
-		"one that complies stays": {pod: `{` + pinned + `, containers: [{name: a, ` + equal + `}]}`},
-		"the same amount in other words is the same": {
+		"a compliant pod stays unchanged": {pod: `{` + pinned + `, containers: [{name: a, ` + equal + `}]}`},
+		"the same amount in another notation stays unchanged": {
 			pod: `{` + pinned + `, containers: [{name: a, resources: {requests: {cpu: 0.1, memory: 65536Ki}, limits: {cpu: 100m, memory: 64Mi}}}]}`,
 		},
-		"resources of the pod as a whole are not the containers'": {
+		"pod-level resources do not count for containers": {
 			pod:    `{resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 1, memory: 1Gi}}, containers: [{name: a}]}`,
 			errors: []string{"spec.containers[0].resources.requests[cpu]: Required", "spec.containers[0].resources.requests[memory]: Required"},
 		},
-		"what says nothing of memory is refused": {
+		"a container without memory is refused": {
 			pod:    `{initContainers: [{name: i, resources: {requests: {cpu: 1}}}], containers: [{name: a, ` + asks + `}]}`,
 			errors: []string{"spec.initContainers[0].resources.requests[memory]: Required value: the provider of ResourceRequest team/west admits no pod without it"},
 		},
-		"one that is to run elsewhere stays": {
+		"a pod for another provider stays unchanged": {
 			pod: `{nodeSelector: {kubernetes.io/hostname: mine}, containers: [{name: a}]}`,
 		},
-		"one that is to run in this cluster stays": {
+		"a pod for this cluster stays unchanged": {
 			pod: `{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: liqo.io/type, operator: NotIn, values: [virtual-node]}]}]}}}, containers: [{name: a}]}`,
 		},
-		"one of a DaemonSet stays": {
+		"a pod of a DaemonSet stays unchanged": {
 			pod: `{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [mine]}]}]}}}, containers: [{name: a}]}`,
 		},
-		"one that is pinned to another reservation stays": {
+		"a pod pinned to another reservation stays unchanged": {
 			pod: `{nodeSelector: {broker.fluidos.eu/reservation: res-other}, containers: [{name: a}]}`,
 		},
-		"one that has its node stays":    {pod: `{nodeName: res-west-1, containers: [{name: a}]}`},
-		"no request wants anything":      {nodes: []reserved{}, pod: `{containers: [{name: a}]}`},
-		"affinity that nobody can parse": {pod: `{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Near}]}]}}}, containers: [{name: a}]}`},
-		"several requests: it has to say which": {
-			nodes: []reserved{west, central}, pod: `{containers: [{name: a, ` + asks + `}]}`,
-			warnings: []string{"pod is not pinned, since ResourceRequests team/west, team/central want pods of this namespace"},
+		"a pod with a node stays unchanged":    {pod: `{nodeName: res-west-1, containers: [{name: a}]}`},
+		"no request has podCompliance Enforce": {nodes: []reservedNode{}, pod: `{containers: [{name: a}]}`},
+		"affinity that cannot be parsed":       {pod: `{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Near}]}]}}}, containers: [{name: a}]}`},
+		"several requests: the pod must choose one": {
+			nodes: []reservedNode{west, central}, pod: `{containers: [{name: a, ` + asks + `}]}`,
+			warnings: []string{"the pod is not pinned, because several ResourceRequests offload this namespace: team/west, team/central; choose one"},
 		},
-		"several requests: it says which": {
-			nodes: []reserved{west, central}, pod: `{` + pinned + `, containers: [{name: a, ` + asks + `}]}`,
+		"several requests: the pod chooses a reservation": {
+			nodes: []reservedNode{west, central}, pod: `{` + pinned + `, containers: [{name: a, ` + asks + `}]}`,
 			want: `{` + pinned + `, containers: [{name: a, ` + equal + `}]}`,
 		},
-		"several requests: it says which provider": {
-			nodes: []reserved{central, west}, pod: `{nodeSelector: {liqo.io/remote-cluster-id: paris}, containers: [{name: a, ` + asks + `}]}`,
+		"several requests: the pod chooses a provider": {
+			nodes: []reservedNode{central, west}, pod: `{nodeSelector: {liqo.io/remote-cluster-id: paris}, containers: [{name: a, ` + asks + `}]}`,
 			want: `{nodeSelector: {liqo.io/remote-cluster-id: paris, broker.fluidos.eu/reservation: res-west}, containers: [{name: a, ` + equal + `}]}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.nodes == nil {
-				tc.nodes = []reserved{west}
+				tc.nodes = []reservedNode{west}
 			}
 			pod, before := podOf(t, tc.pod), podOf(t, tc.pod)
-			v, changed := comply(pod, tc.nodes)
+			v, changed := makeCompliant(pod, tc.nodes)
 			var said []string
 			for _, err := range v.Errors {
 				said = append(said, err.Error())
@@ -119,7 +119,7 @@ func TestPodsOfReservationsComply(t *testing.T) {
 			if diff := cmp.Diff(want, pod); diff != "" || changed != (tc.want != "") {
 				t.Errorf("changed %t (-want +got):\n%s", changed, diff)
 			}
-			if again, changed := comply(pod, tc.nodes); changed || len(again.Errors) > 0 {
+			if again, changed := makeCompliant(pod, tc.nodes); changed || len(again.Errors) > 0 {
 				t.Error("asked again it changes what it has changed")
 			}
 		})

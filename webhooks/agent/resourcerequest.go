@@ -12,13 +12,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
-// CheckResourceRequest judges a request by the bounds of its namespace. Others are
-// the requests of that namespace; closed are the namespaces it names that are not
-// open to it.
+// CheckResourceRequest validates a request against the bounds of its namespace. others are the
+// requests of that namespace; closed are the namespaces that it names and that are not open to
+// it.
 func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, b bounds.Bounds, others []agentv1alpha1.ResourceRequest, closed []string) webhooks.Verdict {
 	var v webhooks.Verdict
 	checkAmounts(&v, rr)
-	checkTerms(&v, rr)
+	checkRequirements(&v, rr)
 	if len(v.Errors) == 0 {
 		v.Refuse(b.Check(rr, others)...)
 	}
@@ -26,10 +26,10 @@ func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, b bounds.Bounds, ot
 	return v
 }
 
-// checkTerms refuses what the broker would not read.
-func checkTerms(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) {
+// checkRequirements refuses requirements that the broker cannot parse.
+func checkRequirements(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) {
 	var req v1.ReservationRequest
-	wire.FromTermsSpec(&rr.Spec.Terms, &req)
+	wire.FromTermsSpec(&rr.Spec.Requirements, &req)
 	if _, err := wire.ToTerms(&req); err != nil {
 		v.Refuse(field.Invalid(field.NewPath("spec"), "", err.Error()))
 	}
@@ -58,8 +58,8 @@ func checkAmounts(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) {
 	}
 }
 
-// warnOfNamespaces does not refuse: a namespace may open later, and the request
-// then offloads it.
+// warnOfNamespaces only warns, because a namespace may open later, and the request then
+// offloads it.
 func warnOfNamespaces(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest, closed []string) {
 	if rr.Spec.Namespaces == nil {
 		return

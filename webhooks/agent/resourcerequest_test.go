@@ -17,8 +17,8 @@ func TestResourceRequests(t *testing.T) {
 		closed           []string
 		errors, warnings []string
 	}{
-		"one within its bounds": {spec: `{cpu: "4", resources: {nvidia.com/gpu: 1, pods: 20}}`},
-		"one outside":           {spec: `{cpu: "5"}`, errors: []string{"spec.cpu: Invalid value"}},
+		"a request within its bounds": {spec: `{cpu: "4", resources: {nvidia.com/gpu: 1, pods: 20}}`},
+		"a request beyond its bounds": {spec: `{cpu: "5"}`, errors: []string{"spec.cpu: Invalid value"}},
 		"resources that no node has, and parts of what is counted": {
 			spec:   `{cpu: "1", resources: {gpus: 1}}`,
 			errors: []string{`spec.resources[gpus]: Invalid value: "gpus": unknown resource "gpus"`},
@@ -27,7 +27,7 @@ func TestResourceRequests(t *testing.T) {
 			spec:   `{resources: {nvidia.com/gpu: 500m}}`,
 			errors: []string{`spec.resources[nvidia.com/gpu]: Invalid value`},
 		},
-		"more than can be counted": {spec: `{memory: 7Ei}`, errors: []string{"spec.memory: Invalid value"}},
+		"an amount that overflows": {spec: `{memory: 7Ei}`, errors: []string{"spec.memory: Invalid value"}},
 		"a namespace that did not opt in": {
 			spec: `{cpu: "1", namespaces: [open, closed]}`, closed: []string{"closed"},
 			warnings: []string{`spec.namespaces[1]: namespace "closed" is not open`},

@@ -1,7 +1,6 @@
-// Package agent judges what people ask for in a member cluster, ResourceRequests, mends
-// what peered clusters write into it, NamespaceMaps, and makes pods such as the provider of
-// their reservation admits. The checks are functions of
-// values; the others fetch the values.
+// Package agent contains the webhooks of a member cluster. They validate ResourceRequests, make
+// pods comply with their reservation, hold consumers' pods to their grant, and check what
+// peered clusters write. Checks are functions of values; handlers fetch the values.
 package agent
 
 import (
@@ -21,19 +20,19 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=list
 
-// Setup serves the webhook of ResourceRequests. It reads from the API server, not
-// from a cache: the last request and the last quota count.
+// Setup registers the webhook for ResourceRequests. It reads from the API server instead of a
+// cache, because the latest request and the latest quota count.
 func Setup(mgr ctrl.Manager) error {
 	reader := mgr.GetAPIReader()
 	return webhooks.Register(mgr, &agentv1alpha1.ResourceRequest{}, webhooks.Kind[*agentv1alpha1.ResourceRequest]{
 		Spec: func(rr *agentv1alpha1.ResourceRequest) any { return rr.Spec },
 		Judge: func(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (webhooks.Verdict, error) {
-			return judge(ctx, reader, rr)
+			return validateRequest(ctx, reader, rr)
 		},
 	})
 }
 
-func judge(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (webhooks.Verdict, error) {
+func validateRequest(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (webhooks.Verdict, error) {
 	b, err := bounds.Read(ctx, c, rr.Namespace)
 	if err != nil {
 		return webhooks.Verdict{}, err

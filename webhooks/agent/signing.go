@@ -23,7 +23,7 @@ import (
 const (
 	SlicePath      = "/validate-authentication-liqo-io-v1beta1-resourceslice"
 	SigningPath    = "/validate-certificates-k8s-io-v1-certificatesigningrequest"
-	ShortenPath    = "/mutate-certificates-k8s-io-v1-certificatesigningrequest"
+	LifetimePath   = "/mutate-certificates-k8s-io-v1-certificatesigningrequest"
 	csrLabel       = object.RemoteTenantCSRLabel
 	reasonNotReady = "the certificate request could not be checked, try again"
 )
@@ -35,19 +35,19 @@ type signing struct {
 	lifetime time.Duration
 }
 
-// SetupSigning serves the webhooks that keep Liqo from signing anything for a peer but
-// its own identities, and that bound how long these live.
+// SetupSigning registers the webhooks that make Liqo sign only a peer's own identities, for a
+// limited lifetime.
 func SetupSigning(mgr ctrl.Manager, peering *liqo.Peering, lifetime time.Duration) {
 	s := &signing{slice: peering.CheckSliceSigning, request: peering.CheckSigning, lifetime: lifetime}
 	for path, handle := range map[string]admission.HandlerFunc{
-		SlicePath: s.checkSlice, SigningPath: s.checkRequest, ShortenPath: s.shorten,
+		SlicePath: s.checkSlice, SigningPath: s.checkRequest, LifetimePath: s.shortenLifetime,
 	} {
 		mgr.GetWebhookServer().Register(path, &admission.Webhook{Handler: handle})
 	}
 }
 
-// checkSlice refuses a ResourceSlice of a peer whose certificate request is for anything
-// but the slice's own identity. An update that leaves the request alone is not held up.
+// checkSlice refuses a ResourceSlice of a peer whose certificate request is not for the slice's
+// own identity. It admits updates that do not change the request.
 func (s *signing) checkSlice(ctx context.Context, req admission.Request) admission.Response {
 	if !slices.Contains(req.UserInfo.Groups, object.ControlPlaneGroup) {
 		return admission.Allowed("")
@@ -65,10 +65,10 @@ func (s *signing) checkSlice(ctx context.Context, req admission.Request) admissi
 		}
 	}
 	slice.Name = req.Name
-	return answer(s.slice(ctx, req.UserInfo.Username, &slice))
+	return toResponse(s.slice(ctx, req.UserInfo.Username, &slice))
 }
 
-// checkRequest refuses a CertificateSigningRequest of Liqo's for anything but one identity
+// checkRequest refuses a CertificateSigningRequest of Liqo that is not for exactly one identity
 // of a peer.
 func (s *signing) checkRequest(ctx context.Context, req admission.Request) admission.Response {
 	var csr certificatesv1.CertificateSigningRequest
@@ -78,12 +78,12 @@ func (s *signing) checkRequest(ctx context.Context, req admission.Request) admis
 	if _, ofLiqo := csr.Labels[csrLabel]; !ofLiqo {
 		return admission.Allowed("")
 	}
-	return answer(s.request(ctx, csr.Spec.Request))
+	return toResponse(s.request(ctx, csr.Spec.Request))
 }
 
-// shorten bounds how long the certificate of a peer lives. Liqo asks for no lifetime, and
-// gets the signer's, which is a year unless the cluster says otherwise.
-func (s *signing) shorten(_ context.Context, req admission.Request) admission.Response {
+// shortenLifetime limits the lifetime of a peer's certificate. Liqo requests no lifetime and
+// would get the signer's default, one year unless the cluster configures another.
+func (s *signing) shortenLifetime(_ context.Context, req admission.Request) admission.Response {
 	var csr certificatesv1.CertificateSigningRequest
 	if err := json.Unmarshal(req.Object.Raw, &csr); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
@@ -100,9 +100,9 @@ func (s *signing) shorten(_ context.Context, req admission.Request) admission.Re
 	return admission.PatchResponseFromRaw(req.Object.Raw, shorter)
 }
 
-// answer refuses as invalid, not as forbidden: Liqo's replicator takes a creation that is
-// forbidden for the provider's last word, and tries one that is invalid again.
-func answer(err error) admission.Response {
+// toResponse refuses with reason Invalid, not Forbidden: Liqo's replicator retries a creation
+// that is invalid, but gives up one that is forbidden.
+func toResponse(err error) admission.Response {
 	if err == nil {
 		return admission.Allowed("")
 	}

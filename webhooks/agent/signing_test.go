@@ -42,17 +42,18 @@ func TestSliceOfAPeerIsChecked(t *testing.T) {
 		before  *object.ResourceSlice
 		object  *object.ResourceSlice
 		verdict error
-		// code of the refusal, 0 where it is allowed; asked is whether a verdict was asked for.
+		// code is the HTTP status of the refusal; 0 means admitted. asked is true if the
+		// webhook needed a verdict.
 		code  int32
 		asked bool
 	}{
-		"a good one is taken":                              {object: slice("good"), asked: true},
-		"a bad one is invalid, so that Liqo tries again":   {object: slice("bad"), verdict: &guard.Refusal{}, code: 422, asked: true},
-		"one that cannot be checked waits":                 {object: slice("good"), verdict: errors.New("no API server"), code: 500, asked: true},
-		"an update of something else is not held up":       {before: slice("bad"), object: slice("bad"), verdict: &guard.Refusal{}},
-		"an update of the request is checked":              {before: slice("good"), object: slice("bad"), verdict: &guard.Refusal{}, code: 422, asked: true},
-		"one that is being deleted is not held up":         {before: slice("good"), object: slice("bad", deleting), verdict: &guard.Refusal{}},
-		"what this cluster writes itself is not looked at": {groups: []string{"system:authenticated"}, object: slice("bad"), verdict: &guard.Refusal{}},
+		"a valid request is admitted": {object: slice("good"), asked: true},
+		"an invalid request is refused with reason Invalid, so that Liqo retries": {object: slice("bad"), verdict: &guard.Refusal{}, code: 422, asked: true},
+		"a request that cannot be checked is refused for now":                     {object: slice("good"), verdict: errors.New("no API server"), code: 500, asked: true},
+		"an update of other fields is admitted":                                   {before: slice("bad"), object: slice("bad"), verdict: &guard.Refusal{}},
+		"an update of the request is checked":                                     {before: slice("good"), object: slice("bad"), verdict: &guard.Refusal{}, code: 422, asked: true},
+		"a slice being deleted is admitted":                                       {before: slice("good"), object: slice("bad", deleting), verdict: &guard.Refusal{}},
+		"this cluster's own writes are not checked":                               {groups: []string{"system:authenticated"}, object: slice("bad"), verdict: &guard.Refusal{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -95,10 +96,10 @@ func TestRequestsOfLiqoAreChecked(t *testing.T) {
 		verdict error
 		code    int32
 	}{
-		"a good one is taken":         {label: "true"},
-		"a bad one is refused":        {label: "true", verdict: &guard.Refusal{}, code: 422},
-		"the label counts by itself":  {label: "false", verdict: &guard.Refusal{}, code: 422},
-		"one of somebody else passes": {verdict: &guard.Refusal{}},
+		"a valid request is admitted":                {label: "true"},
+		"an invalid request is refused":              {label: "true", verdict: &guard.Refusal{}, code: 422},
+		"the label counts with any value":            {label: "false", verdict: &guard.Refusal{}, code: 422},
+		"a request without Liqo's label is admitted": {verdict: &guard.Refusal{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -118,17 +119,17 @@ func TestCertificatesOfPeersAreShortLived(t *testing.T) {
 		asks   *int32
 		want   any
 	}{
-		"Liqo asks for no lifetime":            {labels: map[string]string{csrLabel: "true"}, want: json.Number("3600")},
-		"a longer one is shortened":            {labels: map[string]string{csrLabel: "true"}, asks: new(int32(7200)), want: json.Number("3600")},
-		"a shorter one stays":                  {labels: map[string]string{csrLabel: "true"}, asks: new(int32(600))},
-		"requests of others are left as asked": {asks: new(int32(7200))},
+		"Liqo asks for no lifetime":                    {labels: map[string]string{csrLabel: "true"}, want: json.Number("3600")},
+		"a longer lifetime is shortened":               {labels: map[string]string{csrLabel: "true"}, asks: new(int32(7200)), want: json.Number("3600")},
+		"a shorter lifetime stays":                     {labels: map[string]string{csrLabel: "true"}, asks: new(int32(600))},
+		"requests without Liqo's label stay unchanged": {asks: new(int32(7200))},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &signing{lifetime: time.Hour}
 			csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Labels: test.labels}}
 			csr.Spec.ExpirationSeconds = test.asks
-			got := s.shorten(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: encode(t, csr)}})
+			got := s.shortenLifetime(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: encode(t, csr)}})
 			if !got.Allowed {
 				t.Fatalf("refused: %+v", got.Result)
 			}

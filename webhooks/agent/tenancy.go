@@ -17,19 +17,19 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// BoundPodPath is where the webhook is served that checks pods which name their node.
+// BoundPodPath is the path of the webhook for pods that name their node.
 const BoundPodPath = "/validate--v1-pod-node"
 
-// SetupBoundPods serves the webhook that refuses pods, and bindings of pods, that name the
-// virtual node of a reservation which their namespace may not use. The scheduler is not
-// asked about them, so affinity does not stop them.
+// SetupBoundPods registers the webhook that refuses pods and bindings that name the virtual
+// node of a reservation their namespace may not use. They bypass the scheduler, so affinity
+// does not stop them.
 func SetupBoundPods(mgr ctrl.Manager) {
 	mgr.GetWebhookServer().Register(BoundPodPath, &admission.Webhook{Handler: &boundPods{nodes: mgr.GetClient()}})
 }
 
 type boundPods struct{ nodes client.Reader }
 
-// Handle implements admission.Handler. It refuses what it cannot look up.
+// Handle implements admission.Handler. It refuses the pod when the lookup fails.
 func (b *boundPods) Handle(ctx context.Context, req admission.Request) admission.Response {
 	name, err := nodeOf(&req)
 	if err != nil {
@@ -63,18 +63,18 @@ func nodeOf(req *admission.Request) (string, error) {
 	return pod.Spec.NodeName, err
 }
 
-// mayUse reports whether pods of a namespace may run on a node: on one that belongs to no
+// mayUse reports whether pods of a namespace may run on a node: the node belongs to no
 // reservation, or to one of a request that names the namespace.
 func mayUse(node *corev1.Node, namespace string) bool {
-	return slices.ContainsFunc(permissions(namespace), func(r corev1.NodeSelectorRequirement) bool {
+	return slices.ContainsFunc(nodePermissions(namespace), func(r corev1.NodeSelectorRequirement) bool {
 		_, labelled := node.Labels[r.Key]
 		return labelled == (r.Operator == corev1.NodeSelectorOpExists)
 	})
 }
 
-// permissions are the requirements of which a node must meet one, so that pods of a
-// namespace may run there.
-func permissions(namespace string) []corev1.NodeSelectorRequirement {
+// nodePermissions returns the alternatives by which a node is open to pods of a namespace. A
+// node must meet one of them.
+func nodePermissions(namespace string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{
 		{Key: agentv1alpha1.ReservationLabel, Operator: corev1.NodeSelectorOpDoesNotExist},
 		{Key: agentv1alpha1.NamespaceLabelPrefix + namespace, Operator: corev1.NodeSelectorOpExists},
@@ -82,14 +82,14 @@ func permissions(namespace string) []corev1.NodeSelectorRequirement {
 	}
 }
 
-// confine gives a pod the required node affinity by which the scheduler keeps it off nodes
-// that are reserved for other namespaces, and reports whether it changed anything. It
-// depends on the pod's namespace alone, so it also holds for reservations that come later.
+// confineToNamespace adds required node affinity that keeps a pod off nodes reserved for other
+// namespaces, and reports whether it changed anything. The affinity depends only on the pod's
+// namespace, so it also covers later reservations.
 //
-// The terms of an affinity are alternatives: each of the pod's own is combined with each
+// The terms of an affinity are alternatives. Each of the pod's own terms is combined with each
 // permission.
-func confine(pod *corev1.Pod, namespace string) bool {
-	allowed := permissions(namespace)
+func confineToNamespace(pod *corev1.Pod, namespace string) bool {
+	allowed := nodePermissions(namespace)
 	var own []corev1.NodeSelectorTerm
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		own = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
@@ -100,7 +100,7 @@ func confine(pod *corev1.Pod, namespace string) bool {
 		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil
 	var terms []corev1.NodeSelectorTerm
 	for _, term := range own {
-		// An empty term of the pod's own matches no node, and has to stay so.
+		// An empty term of the pod itself matches no node, and must not match any afterwards.
 		if !absent && isEmpty(term) || isConfined(term, allowed) {
 			terms = append(terms, term)
 			continue
@@ -141,8 +141,8 @@ func requireNodes(spec *corev1.PodSpec, terms []corev1.NodeSelectorTerm) {
 }
 
 // pinnedElsewhere returns why a pod can never run: it is pinned to a reservation whose nodes
-// its namespace may not use. It returns "" if there is no such node, or it cannot be looked
-// up: then the affinity keeps the pod away.
+// its namespace may not use. It returns "" if there is no such node or the lookup fails; then
+// the affinity keeps the pod away.
 func (c *compliance) pinnedElsewhere(ctx context.Context, pod *corev1.Pod, namespace string) string {
 	reservation := pod.Spec.NodeSelector[agentv1alpha1.ReservationLabel]
 	if reservation == "" || strings.ContainsAny(reservation, " \t\n") {
@@ -160,7 +160,7 @@ func (c *compliance) pinnedElsewhere(ctx context.Context, pod *corev1.Pod, names
 	return fmt.Sprintf("spec.nodeSelector: reservation %q is not for pods of namespace %q: make a ResourceRequest there", reservation, namespace)
 }
 
-// isOpened reports whether the agent has said which namespaces may use a node.
+// isOpened reports whether the agent has set which namespaces may use a node.
 func isOpened(node *corev1.Node) bool {
 	for label := range node.Labels {
 		if label == agentv1alpha1.SharedLabel || strings.HasPrefix(label, agentv1alpha1.NamespaceLabelPrefix) {

@@ -28,16 +28,16 @@ func nodeWith(name string, labels ...string) *corev1.Node {
 
 var (
 	worker = nodeWith("worker")
-	// unreserved is a virtual node that a person made.
+	// unreserved is a virtual node that a user created, without a reservation.
 	unreserved = nodeWith("mine", "liqo.io/type=virtual-node")
 	ofAlice    = nodeWith("res-aaaaaaaaaa-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-aaaaaaaaaa", "namespace.broker.fluidos.eu/alice=true")
 	ofBoth     = nodeWith("res-bbbbbbbbbb-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-bbbbbbbbbb", "namespace.broker.fluidos.eu/alice=true", "namespace.broker.fluidos.eu/bob=true")
 	ofAll      = nodeWith("res-cccccccccc-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-cccccccccc", "broker.fluidos.eu/shared=true")
-	// unopened has no agent's label yet.
+	// unopened has no label of the agent yet.
 	unopened = nodeWith("res-dddddddddd-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-dddddddddd")
 )
 
-// The scheduler's own matching says where a confined pod may run.
+// The scheduler's own matching decides which nodes a pod can use.
 func TestPodsStayOffNodesReservedForOthers(t *testing.T) {
 	const (
 		everywhere = "worker mine res-cccccccccc-1"
@@ -68,7 +68,7 @@ func TestPodsStayOffNodesReservedForOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podOf(t, tt.pod)
-			confine(pod, tt.namespace)
+			confineToNamespace(pod, tt.namespace)
 			var got []string
 			for _, node := range []*corev1.Node{worker, unreserved, ofAll, ofBoth, ofAlice, unopened} {
 				if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil {
@@ -80,7 +80,7 @@ func TestPodsStayOffNodesReservedForOthers(t *testing.T) {
 			if diff := cmp.Diff(strings.Fields(tt.want), got, cmp.Transformer("set", asSet)); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
-			if before := pod.DeepCopy(); confine(pod, tt.namespace) || cmp.Diff(before, pod) != "" {
+			if before := pod.DeepCopy(); confineToNamespace(pod, tt.namespace) || cmp.Diff(before, pod) != "" {
 				t.Error("asked again it changes what it has changed")
 			}
 		})
@@ -95,20 +95,20 @@ func asSet(names []string) map[string]bool {
 	return set
 }
 
-func TestPodsThatNameANode(t *testing.T) {
+func TestPodsThatNameANodeAreRefusedOnReservedNodes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		namespace, node string
 		away            bool
 		refused         string // part of the message; "" if it is let in
 	}{
-		"the own reservation's":           {namespace: "alice", node: ofAlice.Name},
-		"a shared reservation's":          {namespace: "bob", node: ofBoth.Name},
-		"a reservation's without request": {namespace: "carol", node: ofAll.Name},
-		"another's":                       {namespace: "bob", node: ofAlice.Name, refused: `node "res-aaaaaaaaaa-1" is reserved, and not for namespace "bob"`},
-		"one that nobody may use yet":     {namespace: "alice", node: unopened.Name, refused: "is reserved"},
-		"one that will be":                {namespace: "bob", node: "res-aaaaaaaaaa-2", refused: "there is no node"},
-		"none":                            {namespace: "bob"},
-		"one that cannot be looked up":    {namespace: "alice", node: ofAlice.Name, away: true, refused: "API server is away"},
+		"the own reservation's":                {namespace: "alice", node: ofAlice.Name},
+		"a shared reservation's":               {namespace: "bob", node: ofBoth.Name},
+		"a reservation's without request":      {namespace: "carol", node: ofAll.Name},
+		"another's":                            {namespace: "bob", node: ofAlice.Name, refused: `node "res-aaaaaaaaaa-1" is reserved, and not for namespace "bob"`},
+		"a node that no namespace may use yet": {namespace: "alice", node: unopened.Name, refused: "is reserved"},
+		"a node that does not exist":           {namespace: "bob", node: "res-aaaaaaaaaa-2", refused: "there is no node"},
+		"none":                                 {namespace: "bob"},
+		"a node that cannot be read":           {namespace: "alice", node: ofAlice.Name, away: true, refused: "API server is away"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			funcs := interceptor.Funcs{}
@@ -140,10 +140,10 @@ func TestPodsPinnedToAnothersReservationAreRefused(t *testing.T) {
 		namespace, reservation string
 		refused                bool
 	}{
-		"the own one":                   {"alice", "res-aaaaaaaaaa", false},
-		"another's":                     {"bob", "res-aaaaaaaaaa", true},
-		"one whose node nobody has yet": {"bob", "res-dddddddddd", false},
-		"one without a node":            {"bob", "res-eeeeeeeeee", false},
+		"the own one": {"alice", "res-aaaaaaaaaa", false},
+		"another's":   {"bob", "res-aaaaaaaaaa", true},
+		"a reservation whose node no namespace may use yet": {"bob", "res-dddddddddd", false},
+		"one without a node": {"bob", "res-eeeeeeeeee", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := podRequest(tt.namespace, `{}`)

@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
-// CheckBrokerConfig judges a BrokerConfig: fields that contradict each other are
-// refused, names that nothing is known of are warned of.
+// CheckBrokerConfig validates a BrokerConfig. It refuses fields that contradict each other and
+// warns of unknown clusters.
 func CheckBrokerConfig(c *brokerv1alpha1.BrokerConfig, clusters []brokerv1alpha1.ClusterAdvertisement) webhooks.Verdict {
 	var v webhooks.Verdict
 	checkPresetAndWeights(&v, &c.Spec)
@@ -26,7 +26,7 @@ func CheckBrokerConfig(c *brokerv1alpha1.BrokerConfig, clusters []brokerv1alpha1
 	if len(v.Errors) > 0 {
 		return v
 	}
-	// Whatever else the broker would go on without.
+	// Everything else that the broker would ignore.
 	if _, err := specs.ReadConfig(&c.Spec); err != nil {
 		v.Refuse(field.Invalid(spec, "", err.Error()))
 	}
@@ -59,13 +59,13 @@ func checkMaxPerReservation(v *webhooks.Verdict, s *brokerv1alpha1.BrokerConfigS
 	}
 }
 
-// checkLists refuses lists that contradict each other. Where that is not seen in
-// time, the broker denies.
+// checkLists refuses lists that contradict each other. If both lists contain a cluster
+// nevertheless, the broker denies it.
 func checkLists(v *webhooks.Verdict, c *brokerv1alpha1.BrokerConfig) {
 	both := access.PolicyOf(&c.Spec).Contradictions()
 	for i, id := range c.Spec.DeniedClusters {
 		if slices.Contains(both, id) {
-			v.Refuse(field.Invalid(spec.Child("deniedClusters").Index(i), id, "stands in spec.approvedClusters too: take it out of one of the lists"))
+			v.Refuse(field.Invalid(spec.Child("deniedClusters").Index(i), id, "is in spec.approvedClusters too: take it out of one of the lists"))
 		}
 	}
 	owner := map[string]string{}
@@ -75,7 +75,7 @@ func checkLists(v *webhooks.Verdict, c *brokerv1alpha1.BrokerConfig) {
 		}
 		if other, taken := owner[a.KeyFingerprint]; taken {
 			v.Refuse(field.Invalid(spec.Child("approvedClusters").Index(i).Child("keyFingerprint"), a.KeyFingerprint,
-				fmt.Sprintf("is approved for cluster %q already: every cluster has a key of its own, as its agent prints it", other)))
+				fmt.Sprintf("is approved for cluster %q already: every cluster has its own key, which its agent logs", other)))
 			continue
 		}
 		owner[a.KeyFingerprint] = a.ClusterID
@@ -85,20 +85,20 @@ func checkLists(v *webhooks.Verdict, c *brokerv1alpha1.BrokerConfig) {
 func warnOfLists(v *webhooks.Verdict, c *brokerv1alpha1.BrokerConfig, clusters []brokerv1alpha1.ClusterAdvertisement) {
 	for i, id := range c.Spec.DeniedClusters {
 		if len(clusters) > 0 && !isKnown(id, clusters) {
-			v.Warn("%s: no cluster %q has advertised; known are %s", spec.Child("deniedClusters").Index(i), id, namesOf(clusters))
+			v.Warn("%s: no cluster %q has advertised; known are %s", spec.Child("deniedClusters").Index(i), id, clusterNames(clusters))
 		}
 	}
 	if c.Spec.Admission == brokerv1alpha1.AdmissionApproved && len(c.Spec.ApprovedClusters) == 0 {
-		v.Warn("%s: only approved clusters take part, and spec.approvedClusters is empty: nobody does", spec.Child("admission"))
+		v.Warn("%s: only approved clusters take part, and spec.approvedClusters is empty: no cluster takes part", spec.Child("admission"))
 	}
 	for i, a := range c.Spec.ApprovedClusters {
 		path := spec.Child("approvedClusters").Index(i)
 		waiting := slices.IndexFunc(c.Status.PendingEnrolments, func(p brokerv1alpha1.PendingEnrolment) bool { return p.ClusterID == a.ClusterID })
 		switch {
 		case waiting >= 0 && a.KeyFingerprint != "" && c.Status.PendingEnrolments[waiting].KeyFingerprint != a.KeyFingerprint:
-			v.Warn("%s: cluster %q asked to enrol with another key, %s: it stays outside", path.Child("keyFingerprint"), a.ClusterID, c.Status.PendingEnrolments[waiting].KeyFingerprint)
+			v.Warn("%s: cluster %q asked to enrol with another key, %s: it cannot enrol with that key", path.Child("keyFingerprint"), a.ClusterID, c.Status.PendingEnrolments[waiting].KeyFingerprint)
 		case waiting < 0 && a.KeyFingerprint == "" && len(clusters) > 0 && !isKnown(a.ClusterID, clusters):
-			v.Warn("%s: no cluster %q has advertised or asked to enrol; known are %s", path.Child("clusterID"), a.ClusterID, namesOf(clusters))
+			v.Warn("%s: no cluster %q has advertised or asked to enrol; known are %s", path.Child("clusterID"), a.ClusterID, clusterNames(clusters))
 		}
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
-// CheckClusterAdvertisement judges what somebody offers by hand, beside the
-// ClusterAdvertisements that are there. The broker's own figures, reserved and
-// available, are not judged: they are replaced.
+// CheckClusterAdvertisement validates an administrator's ClusterAdvertisement against the
+// existing ones. It ignores reserved and available, which the broker overwrites.
 func CheckClusterAdvertisement(a *brokerv1alpha1.ClusterAdvertisement, config *brokerv1alpha1.BrokerConfigSpec, others []brokerv1alpha1.ClusterAdvertisement) webhooks.Verdict {
 	var v webhooks.Verdict
 	checkTakesPart(&v, spec.Child("clusterID"), a.Spec.ClusterID, config, others)
@@ -22,22 +21,22 @@ func CheckClusterAdvertisement(a *brokerv1alpha1.ClusterAdvertisement, config *b
 		o := &others[i]
 		if o.Spec.ClusterID == a.Spec.ClusterID && (o.Namespace != a.Namespace || o.Name != a.Name) {
 			v.Refuse(field.Invalid(spec.Child("clusterID"), a.Spec.ClusterID,
-				fmt.Sprintf("ClusterAdvertisement %s/%s speaks for this cluster already: change that one, or delete it first", o.Namespace, o.Name)))
+				fmt.Sprintf("ClusterAdvertisement %s/%s already exists for this cluster: change that one, or delete it first", o.Namespace, o.Name)))
 		}
 	}
-	checkFigures(&v, &a.Spec)
+	checkResources(&v, &a.Spec)
 	checkCurrency(&v, a.Spec.Cost)
 	if len(v.Errors) > 0 {
 		return v
 	}
-	// Whatever else the broker would not take.
+	// Everything else that the broker would refuse.
 	if err := specs.CheckOffer(a); err != nil {
 		v.Refuse(field.Invalid(spec, "", err.Error()))
 	}
 	return v
 }
 
-func checkFigures(v *webhooks.Verdict, s *brokerv1alpha1.ClusterAdvertisementSpec) {
+func checkResources(v *webhooks.Verdict, s *brokerv1alpha1.ClusterAdvertisementSpec) {
 	path := spec.Child("resources")
 	capacity := readAmounts(v, path.Child("capacity"), s.Resources.Capacity)
 	allocatable, allocated := capacity, readAmounts(v, path.Child("allocated"), s.Resources.Allocated)
@@ -72,7 +71,7 @@ func readAmounts(v *webhooks.Verdict, path *field.Path, list corev1.ResourceList
 	for name, q := range list {
 		one, err := quantity.FromResourceList(corev1.ResourceList{name: q})
 		if err != nil {
-			v.Refuse(field.Invalid(path.Key(string(name)), q.String(), err.Error()+": write what the cluster has"))
+			v.Refuse(field.Invalid(path.Key(string(name)), q.String(), err.Error()+": give the amount that the cluster has"))
 			continue
 		}
 		out[name] = one[name]
@@ -80,8 +79,8 @@ func readAmounts(v *webhooks.Verdict, path *field.Path, list corev1.ResourceList
 	return out
 }
 
-// checkCurrency wants a currency beside prices: without one they compare with
-// nobody's, and the cluster counts as one without a price.
+// checkCurrency warns of prices without a currency: they cannot be compared, so the cluster
+// counts as one without prices.
 func checkCurrency(v *webhooks.Verdict, c *brokerv1alpha1.Cost) {
 	if c == nil {
 		return

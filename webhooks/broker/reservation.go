@@ -19,16 +19,16 @@ import (
 
 var spec = field.NewPath("spec")
 
-// CheckReservation judges a Reservation by the configuration in force, and by the
-// clusters that are known. Without any known cluster nothing is said of its size.
+// CheckReservation validates a Reservation against the configuration in force and the known
+// clusters. Without known clusters it does not check the size.
 //
-// One that no cluster can ever hold is admitted with a warning: the broker makes it
-// Failed, or lets it wait if it may, and says why for each cluster.
+// A Reservation that no cluster can ever hold is admitted with a warning. The broker lets it
+// fail or wait, with the reason for each cluster.
 func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) webhooks.Verdict {
 	var v webhooks.Verdict
 	if r.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker {
 		v.Refuse(field.Forbidden(field.NewPath("metadata", "labels").Key(brokerv1alpha1.ManagedByLabel),
-			"marks what the broker makes itself: leave it out"))
+			"marks objects that the broker creates: leave it out"))
 	}
 	checkTakesPart(&v, spec.Child("requesterID"), r.Spec.RequesterID, config, clusters)
 	checkTarget(&v, r, config, clusters)
@@ -59,8 +59,8 @@ func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.Brok
 	return v
 }
 
-// checkTakesPart refuses a cluster that is denied, or that an agent speaks for
-// without approval. Who names no cluster, or one without an agent, needs none.
+// checkTakesPart refuses a denied cluster, and a cluster with an agent that is not approved.
+// Labels and clusters without an agent need no approval.
 func checkTakesPart(v *webhooks.Verdict, path *field.Path, id string, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) {
 	policy := access.PolicyOf(config)
 	if err := policy.Check(id); err != nil && (policy.Denied(id) || hasAgent(id, clusters)) {
@@ -79,15 +79,15 @@ func checkTarget(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, config *bro
 	}
 	checkTakesPart(v, path, target, config, clusters)
 	if len(clusters) > 0 && !isKnown(target, clusters) {
-		v.Warn("%s: no cluster %q has advertised: the reservation fails unless it does so in time; known are %s", path, target, namesOf(clusters))
+		v.Warn("%s: no cluster %q has advertised: the reservation fails unless it does so in time; known are %s", path, target, clusterNames(clusters))
 	}
 }
 
 func checkBounds(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quantity.Amounts, config *brokerv1alpha1.BrokerConfigSpec) {
 	bounds, err := broker.BoundsOf(config)
 	if err != nil {
-		// The broker goes on with the configuration before this one, and says so there.
-		v.Warn("BrokerConfig.spec.%v; the bounds of reservations are those that were in force before", err)
+		// The broker keeps the configuration before this one, and reports that in its status.
+		v.Warn("BrokerConfig.spec.%v; the limits of the last valid BrokerConfig apply, which were in force before", err)
 		return
 	}
 	var duration time.Duration
@@ -103,7 +103,8 @@ func checkBounds(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts qua
 	}
 }
 
-// warnOfSize compares with what each cluster has in all, not with what is free now.
+// warnOfSize compares the request with the whole size of each cluster, not with its free
+// capacity.
 func warnOfSize(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quantity.Amounts, clusters []brokerv1alpha1.ClusterAdvertisement) {
 	var short []string
 	for i := range clusters {
@@ -132,7 +133,7 @@ func warnOfSize(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quan
 			outcome = "so the reservation waits until one grows, or fails when queueTimeout is over"
 		}
 		v.Warn("%s: larger than every known cluster, %s: ask for less, or in several reservations (%s)",
-			spec.Child("requestedResources"), outcome, listed(short))
+			spec.Child("requestedResources"), outcome, joinSome(short))
 	}
 }
 
@@ -140,25 +141,25 @@ func isKnown(id string, clusters []brokerv1alpha1.ClusterAdvertisement) bool {
 	return slices.ContainsFunc(clusters, func(c brokerv1alpha1.ClusterAdvertisement) bool { return c.Spec.ClusterID == id })
 }
 
-// hasAgent goes by the mark of the ClusterAdvertisements that the broker makes of
-// what agents tell it.
+// hasAgent reports whether a cluster has an agent: the broker labels the ClusterAdvertisements
+// that it creates for agents.
 func hasAgent(id string, clusters []brokerv1alpha1.ClusterAdvertisement) bool {
 	return slices.ContainsFunc(clusters, func(c brokerv1alpha1.ClusterAdvertisement) bool {
 		return c.Spec.ClusterID == id && c.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker
 	})
 }
 
-func namesOf(clusters []brokerv1alpha1.ClusterAdvertisement) string {
+func clusterNames(clusters []brokerv1alpha1.ClusterAdvertisement) string {
 	names := make([]string, len(clusters))
 	for i := range clusters {
 		names[i] = clusters[i].Spec.ClusterID
 	}
 	slices.Sort(names)
-	return listed(slices.Compact(names))
+	return joinSome(slices.Compact(names))
 }
 
-// listed keeps a warning within what the API server passes on.
-func listed(items []string) string {
+// joinSome joins at most five items, to keep a warning within the API server's limit.
+func joinSome(items []string) string {
 	const most = 5
 	if len(items) <= most {
 		return strings.Join(items, ", ")

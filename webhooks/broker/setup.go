@@ -1,6 +1,5 @@
-// Package broker judges what people write in the broker's cluster: Reservations,
-// BrokerConfig, ClusterAdvertisements. The checks are functions of values; this
-// file fetches the values.
+// Package broker contains the webhooks of the broker's cluster, for Reservations, BrokerConfigs
+// and ClusterAdvertisements. Checks are functions of values; this file fetches the values.
 package broker
 
 import (
@@ -22,15 +21,14 @@ import (
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=brokerconfigs;clusteradvertisements,verbs=get;list;watch
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// VerbImpersonate is the verb that RBAC must grant on reservations.broker.fluidos.eu,
-// with the requesterID as resourceName, to whoever makes a Reservation that is not
-// made by the broker itself.
+// VerbImpersonate is the verb that users need on reservations.broker.fluidos.eu, with the
+// requesterID as resourceName, to create a Reservation. The broker itself does not need it.
 const VerbImpersonate = "impersonate-requester"
 
-// Setup serves the webhooks of the broker's kinds.
+// Setup registers the webhooks of the broker's CRDs.
 func Setup(ctx context.Context, mgr ctrl.Manager) error {
 	c := mgr.GetClient()
-	// Read before the first question, also on a replica that does not lead.
+	// Fill the cache before the first request, also on replicas that do not lead.
 	for _, kind := range []client.Object{&brokerv1alpha1.BrokerConfig{}, &brokerv1alpha1.ClusterAdvertisement{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("webhooks: reading %T: %w", kind, err)
@@ -39,12 +37,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 	err := webhooks.Register(mgr, &brokerv1alpha1.Reservation{}, webhooks.Kind[*brokerv1alpha1.Reservation]{
 		Spec: func(r *brokerv1alpha1.Reservation) any { return r.Spec },
 		Judge: func(ctx context.Context, r *brokerv1alpha1.Reservation) (webhooks.Verdict, error) {
-			config, clusters, err := read(ctx, c)
+			config, clusters, err := readState(ctx, c)
 			if err != nil {
 				return webhooks.Verdict{}, err
 			}
 			v := CheckReservation(r, config, clusters)
-			denied, err := speaksFor(ctx, c, r)
+			denied, err := checkImpersonation(ctx, c, r)
 			v.Refuse(denied...)
 			return v, err
 		},
@@ -55,7 +53,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 	err = webhooks.Register(mgr, &brokerv1alpha1.BrokerConfig{}, webhooks.Kind[*brokerv1alpha1.BrokerConfig]{
 		Spec: func(b *brokerv1alpha1.BrokerConfig) any { return b.Spec },
 		Judge: func(ctx context.Context, b *brokerv1alpha1.BrokerConfig) (webhooks.Verdict, error) {
-			_, clusters, err := read(ctx, c)
+			_, clusters, err := readState(ctx, c)
 			return CheckBrokerConfig(b, clusters), err
 		},
 	})
@@ -65,7 +63,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 	return webhooks.Register(mgr, &brokerv1alpha1.ClusterAdvertisement{}, webhooks.Kind[*brokerv1alpha1.ClusterAdvertisement]{
 		Spec: func(a *brokerv1alpha1.ClusterAdvertisement) any { return a.Spec },
 		Judge: func(ctx context.Context, a *brokerv1alpha1.ClusterAdvertisement) (webhooks.Verdict, error) {
-			config, others, err := read(ctx, c)
+			config, others, err := readState(ctx, c)
 			if err != nil {
 				return webhooks.Verdict{}, err
 			}
@@ -74,9 +72,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-// read returns the configuration in force, the empty one if there is none, and
-// what clusters have advertised.
-func read(ctx context.Context, c client.Reader) (*brokerv1alpha1.BrokerConfigSpec, []brokerv1alpha1.ClusterAdvertisement, error) {
+// readState returns the BrokerConfig in force, empty if there is none, and all
+// ClusterAdvertisements.
+func readState(ctx context.Context, c client.Reader) (*brokerv1alpha1.BrokerConfigSpec, []brokerv1alpha1.ClusterAdvertisement, error) {
 	config := &brokerv1alpha1.BrokerConfig{}
 	err := c.Get(ctx, client.ObjectKey{Name: brokerv1alpha1.BrokerConfigName}, config)
 	if client.IgnoreNotFound(err) != nil {
@@ -89,8 +87,9 @@ func read(ctx context.Context, c client.Reader) (*brokerv1alpha1.BrokerConfigSpe
 	return &config.Spec, clusters.Items, nil
 }
 
-// speaksFor asks the API server whether the caller may ask in a requester's name.
-func speaksFor(ctx context.Context, c client.Client, r *brokerv1alpha1.Reservation) (field.ErrorList, error) {
+// checkImpersonation asks the API server whether the caller may create a Reservation for its
+// requester.
+func checkImpersonation(ctx context.Context, c client.Client, r *brokerv1alpha1.Reservation) (field.ErrorList, error) {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {
 		return nil, err
@@ -107,12 +106,12 @@ func speaksFor(ctx context.Context, c client.Client, r *brokerv1alpha1.Reservati
 		review.Spec.Extra[key] = authorizationv1.ExtraValue(values)
 	}
 	if err := c.Create(ctx, review); err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("asking whether %q may ask in the name of %q: %w", user.Username, r.Spec.RequesterID, err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("checking whether %q may request in the name of %q: %w", user.Username, r.Spec.RequesterID, err))
 	}
 	if review.Status.Allowed {
 		return nil, nil
 	}
 	return field.ErrorList{field.Forbidden(spec.Child("requesterID"), fmt.Sprintf(
-		"user %q may not ask in the name of %q: have an administrator grant the verb %s on reservations.%s with resourceName %q in namespace %q",
+		"user %q may not request in the name of %q: have an administrator grant the verb %s on reservations.%s with resourceName %q in namespace %q",
 		user.Username, r.Spec.RequesterID, VerbImpersonate, brokerv1alpha1.GroupVersion.Group, r.Spec.RequesterID, r.Namespace))}, nil
 }

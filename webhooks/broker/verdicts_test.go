@@ -10,7 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
-// read makes an object of its YAML.
+// readYAML parses an object from YAML.
 func readYAML[T any](t *testing.T, text string) *T {
 	t.Helper()
 	out := new(T)
@@ -20,7 +20,8 @@ func readYAML[T any](t *testing.T, text string) *T {
 	return out
 }
 
-// fleet are paris and berlin, which agents speak for, and milan, written by hand.
+// fleet returns paris and berlin, which have agents, and milan, which an administrator
+// advertises.
 func fleet(t *testing.T) []brokerv1alpha1.ClusterAdvertisement {
 	return readYAML[brokerv1alpha1.ClusterAdvertisementList](t, `
 items:
@@ -33,8 +34,9 @@ items:
 `).Items
 }
 
-// wantVerdict compares with what must be said: errors by their beginning, which
-// names the field, and by what they advise; a verdict of nothing by no words at all.
+// wantVerdict compares a verdict with expected messages. Before " … " is the beginning of a
+// message, which names the field, and after it part of the remedy. No expected messages means
+// an empty verdict.
 func wantVerdict(t *testing.T, v webhooks.Verdict, errs, warnings []string) {
 	t.Helper()
 	said := make([]string, len(v.Errors))
@@ -64,7 +66,7 @@ func TestReservations(t *testing.T) {
 		alone                bool
 		errors, warnings     []string
 	}{
-		"one that fits": {spec: `{requesterID: rome, requestedResources: {cpu: 2, memory: 4Gi}, duration: 1h}`},
+		"a reservation that fits": {spec: `{requesterID: rome, requestedResources: {cpu: 2, memory: 4Gi}, duration: 1h}`},
 		"exactly what is allowed": {
 			spec:   `{requesterID: rome, requestedResources: {cpu: "4", memory: 8Gi}, duration: 2h}`,
 			config: `{maxPerReservation: {cpu: 4000m, memory: 8192Mi}, maxDuration: 2h}`,
@@ -100,7 +102,7 @@ func TestReservations(t *testing.T) {
 		"as large as it likes where no cluster is known": {
 			spec: `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 100k}}`, alone: true,
 		},
-		"a target that nobody knows": {
+		"an unknown target": {
 			spec:     `{requesterID: rome, targetClusterID: pariss, requestedResources: {cpu: 1}}`,
 			warnings: []string{`spec.targetClusterID: no cluster "pariss" has advertised … known are berlin, milan, paris`},
 		},
@@ -113,7 +115,7 @@ func TestReservations(t *testing.T) {
 			config: `{deniedClusters: [rome, paris]}`,
 			errors: []string{`spec.requesterID: Forbidden: cluster "rome" is denied … name another cluster`, `spec.targetClusterID: Forbidden: cluster "paris" is denied … spec.deniedClusters`},
 		},
-		"a requester that an agent speaks for without approval": {
+		"a requester with an agent but without approval": {
 			spec:   `{requesterID: paris, requestedResources: {cpu: 1}}`,
 			config: `{admission: Approved, approvedClusters: [{clusterID: berlin}]}`,
 			errors: []string{`spec.requesterID: Forbidden: cluster "paris" is not approved … spec.approvedClusters`},
@@ -133,11 +135,11 @@ func TestReservations(t *testing.T) {
 			spec:   `{requesterID: rome, requestedResources: {nvidia.com/gpu: 500m}}`,
 			errors: []string{`spec.requestedResources: Invalid value: … "nvidia.com/gpu": "500m" must be a whole number`},
 		},
-		"an amount that is zero in other words": {
+		"zero in another notation": {
 			spec:   `{requesterID: rome, requestedResources: {cpu: 0e1}}`,
 			errors: []string{`spec.requestedResources: Invalid value: … above zero`},
 		},
-		"the mark of the broker's own objects": {
+		"the label of the broker's own objects": {
 			spec: `{requesterID: rome, requestedResources: {cpu: 1}}`, labels: `{app.kubernetes.io/managed-by: liqo-resource-broker}`,
 			errors: []string{`metadata.labels[app.kubernetes.io/managed-by]: Forbidden: … leave it out`},
 		},
@@ -165,8 +167,8 @@ func TestBrokerConfigs(t *testing.T) {
 		spec, status     string
 		errors, warnings []string
 	}{
-		"nothing set":        {},
-		"everything in step": {spec: `{scoringPreset: balanced, defaultTTL: 1h, maxDuration: 1h, maxPerReservation: {cpu: 64, nvidia.com/gpu: 0}, admission: Approved, approvedClusters: [{clusterID: paris}], deniedClusters: [berlin]}`},
+		"nothing set":           {},
+		"all fields consistent": {spec: `{scoringPreset: balanced, defaultTTL: 1h, maxDuration: 1h, maxPerReservation: {cpu: 64, nvidia.com/gpu: 0}, admission: Approved, approvedClusters: [{clusterID: paris}], deniedClusters: [berlin]}`},
 		"a cluster on both lists": {
 			spec:   `{approvedClusters: [{clusterID: paris}], deniedClusters: [berlin, paris]}`,
 			errors: []string{`spec.deniedClusters[1]: Invalid value: "paris" … take it out of one of the lists`},
@@ -179,7 +181,7 @@ func TestBrokerConfigs(t *testing.T) {
 			spec:   `{defaultTTL: 2h, maxDuration: 1h}`,
 			errors: []string{`spec.defaultTTL: Invalid value: "2h0m0s" … shorten it, or raise spec.maxDuration`},
 		},
-		"bounds of what does not exist, or in parts": {
+		"a bound of an unknown resource": {
 			spec: `{maxPerReservation: {vcpu: 4}}`,
 			errors: []string{
 				`spec.maxPerReservation[vcpu]: Invalid value: "vcpu" … use cpu, memory`,
@@ -197,7 +199,7 @@ func TestBrokerConfigs(t *testing.T) {
 			spec:   `{scoringWeights: {cost: -1}}`,
 			errors: []string{`spec: Invalid value: … scoringWeights`},
 		},
-		"names that nothing is known of": {
+		"unknown clusters": {
 			spec: `{approvedClusters: [{clusterID: pariss}], deniedClusters: [berlinn]}`,
 			warnings: []string{
 				`spec.deniedClusters[0]: no cluster "berlinn" has advertised … known are berlin, milan, paris`,
@@ -208,12 +210,12 @@ func TestBrokerConfigs(t *testing.T) {
 			spec:   `{admission: Approved, approvedClusters: [{clusterID: rome, keyFingerprint: "` + fingerprint + `"}, {clusterID: oslo}]}`,
 			status: `{pendingEnrolments: [{clusterID: oslo, since: "2026-01-01T00:00:00Z", keyFingerprint: "` + fingerprint + `"}]}`,
 		},
-		"approval of another key than the one that waits": {
+		"approval of another key than that of the pending enrolment": {
 			spec:     `{approvedClusters: [{clusterID: oslo, keyFingerprint: "` + fingerprint + `"}]}`,
 			status:   `{pendingEnrolments: [{clusterID: oslo, since: "2026-01-01T00:00:00Z", keyFingerprint: "sha256:bb"}]}`,
 			warnings: []string{`spec.approvedClusters[0].keyFingerprint: cluster "oslo" asked to enrol with another key, sha256:bb`},
 		},
-		"nobody approved": {
+		"no approved clusters": {
 			spec:     `{admission: Approved}`,
 			warnings: []string{`spec.admission: only approved clusters take part`},
 		},
@@ -231,17 +233,17 @@ func TestClusterAdvertisements(t *testing.T) {
 		name, spec, config string
 		errors, warnings   []string
 	}{
-		"one that is new": {spec: `{clusterID: oslo, resources: {capacity: {cpu: 4}}, cost: {cpuCost: "0.1", currency: EUR}}`},
-		"one that is changed": {
+		"a new advertisement": {spec: `{clusterID: oslo, resources: {capacity: {cpu: 4}}, cost: {cpuCost: "0.1", currency: EUR}}`},
+		"a changed advertisement": {
 			name: "by-hand", spec: `{clusterID: milan, resources: {capacity: {cpu: 8}, reserved: {cpu: "999"}, available: {cpu: 10k}}}`,
 		},
 		"a second one for a cluster": {
 			spec:   `{clusterID: milan, resources: {capacity: {cpu: 4}}}`,
-			errors: []string{`spec.clusterID: Invalid value: "milan" … ClusterAdvertisement default/by-hand speaks for this cluster already`},
+			errors: []string{`spec.clusterID: Invalid value: "milan" … ClusterAdvertisement default/by-hand already exists for this cluster`},
 		},
-		"one by hand beside an agent's": {
+		"a second one for a cluster with an agent": {
 			spec:   `{clusterID: paris, resources: {capacity: {cpu: 4}}}`,
-			errors: []string{`spec.clusterID: Invalid value: "paris" … ClusterAdvertisement broker/paris speaks`},
+			errors: []string{`spec.clusterID: Invalid value: "paris" … ClusterAdvertisement broker/paris already exists`},
 		},
 		"of a denied cluster": {
 			spec: `{clusterID: oslo, resources: {capacity: {cpu: 4}}}`, config: `{deniedClusters: [oslo]}`,
@@ -278,7 +280,7 @@ func TestClusterAdvertisements(t *testing.T) {
 			spec:   `{clusterID: oslo, resources: {capacity: {cpu: 4}}, cost: {currency: EUR, resourceCosts: {cpu: "0.1"}}}`,
 			errors: []string{`spec.cost.resourceCosts[cpu]: Invalid value: "cpu": the price of a core-hour is spec.cost.cpuCost`},
 		},
-		"a price that is none": {
+		"an invalid price": {
 			spec:   `{clusterID: oslo, resources: {capacity: {cpu: 4}}, cost: {currency: EUR, cpuCost: "9999999999"}}`,
 			errors: []string{`spec: Invalid value: … price of cpu`},
 		},

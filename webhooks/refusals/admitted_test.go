@@ -24,7 +24,7 @@ var (
 	requestKind     = agentv1alpha1.GroupVersion.WithKind("ResourceRequest")
 )
 
-// testAdmitted writes what lies just within what the wrong ones exceed.
+// testAdmitted writes objects at the limits that the refused ones exceed.
 func (s *site) testAdmitted(t *testing.T) {
 	for name, tc := range map[string]struct{ user, manifest, warning string }{
 		"the most of every resource":          {"", reservation + `{requesterID: rome, duration: 24h, requestedResources: {cpu: 32, memory: 64Gi}}`, ""},
@@ -41,7 +41,7 @@ func (s *site) testAdmitted(t *testing.T) {
 			"", reservation + `{requesterID: rome, queuePolicy: Queue, queueTimeout: 1h, requestedResources: {nvidia.com/gpu: 1}}`,
 			"spec.requestedResources: larger than every known cluster, so the reservation waits until one grows",
 		},
-		"a cluster that nobody knows": {
+		"an unknown cluster": {
 			"", reservation + `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 1}}`,
 			`spec.targetClusterID: no cluster "paris" has advertised: the reservation fails unless it does so in time; known are milan, rome`,
 		},
@@ -86,8 +86,8 @@ func (s *site) configurations(t *testing.T) []admissionv1.ValidatingWebhookConfi
 	return list.Items
 }
 
-// testAway leads the webhooks to where nobody listens. What exists must be able to
-// end, and its status to follow; what is new is refused.
+// testAway points the webhooks at an address without a server. Existing objects must still end
+// and get statuses; new objects are refused.
 func (s *site) testAway(t *testing.T) {
 	for _, c := range s.configurations(t) {
 		for i := range c.Webhooks {
@@ -115,8 +115,8 @@ func (s *site) testAway(t *testing.T) {
 	s.await(t, advertKind, "default", "milan", "64", "spec", "resources", "available", "cpu")
 }
 
-// testBypassed takes the webhooks away. The same wrong things are written, and broker
-// and agent give nothing for them.
+// testBypassed removes the webhooks and writes the same invalid objects. Broker and agent must
+// grant nothing for them.
 func (s *site) testBypassed(t *testing.T) {
 	for _, c := range s.configurations(t) {
 		if err := s.Delete(t.Context(), &c); err != nil {
@@ -152,7 +152,7 @@ func (s *site) testBypassed(t *testing.T) {
 			s.wantMessage(t, kind, ns, name, tc.want...)
 		})
 	}
-	t.Run("a second advertisement speaks for nobody", func(t *testing.T) {
+	t.Run("a second advertisement has no effect", func(t *testing.T) {
 		if _, err := s.post(t, "", strings.Replace(clusterAdvertisement, "bad", "second", 1)+`{clusterID: milan, resources: {capacity: {cpu: 1k}}}`, false); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func (s *site) testBypassed(t *testing.T) {
 	}
 }
 
-// journal is the versions of the broker's book.
+// journal returns the versions of the journal's objects.
 func (s *site) journal(t *testing.T) string {
 	t.Helper()
 	var list corev1.ConfigMapList
@@ -184,8 +184,8 @@ func (s *site) journal(t *testing.T) string {
 	return strings.Join(versions, " ")
 }
 
-// awaitAnswer waits until the API server answers a wrong manifest with some words;
-// with none, until it takes it.
+// awaitAnswer waits until the API server refuses an invalid manifest with these words, or
+// admits it if words is empty.
 func (s *site) awaitAnswer(t *testing.T, words string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), poll, timeout, true, func(context.Context) (bool, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// resources of the kinds, by which they are written and listed.
+// resources maps kinds to resource names.
 var resources = map[string]string{
 	"Reservation": "reservations", "ClusterAdvertisement": "clusteradvertisements", "BrokerConfig": "brokerconfigs",
 	"ResourceRequest": "resourcerequests", "Advertisement": "advertisements",
@@ -27,7 +27,7 @@ var resources = map[string]string{
 	"LendingPolicy": "lendingpolicies",
 }
 
-func TestWhatIsWrongIsRefusedAndChangesNothing(t *testing.T) {
+func TestInvalidInputIsRefusedAndChangesNothing(t *testing.T) {
 	s := newSite(t)
 	s.await(t, advertKind, namespace, "rome", "Active", "status", "phase")
 	s.apply(t, standing)
@@ -69,12 +69,12 @@ func TestWhatIsWrongIsRefusedAndChangesNothing(t *testing.T) {
 			unchanged(t)
 		})
 	}
-	t.Run("webhooks that nobody serves hold up no end", s.testAway)
+	t.Run("unavailable webhooks block no deletion", s.testAway)
 	t.Run("without webhooks nothing more is given", s.testBypassed)
 }
 
-// create writes a manifest as it is, so that the API server sees what a person wrote,
-// and returns what it says.
+// create writes a manifest without parsing it, so that the API server sees exactly what a user
+// wrote. It returns the answer.
 func (s *site) create(t *testing.T, user, text string) string {
 	t.Helper()
 	_, err := s.post(t, user, text, false)
@@ -83,7 +83,7 @@ func (s *site) create(t *testing.T, user, text string) string {
 
 func (s *site) post(t *testing.T, user, text string, dryRun bool) (warnings []string, err error) {
 	t.Helper()
-	// Only what the path needs is read here: keys that come twice are the server's.
+	// Parse only what the path needs. The server must judge duplicate keys.
 	objects, err := manifest.Read([]byte(firstKeys(text)))
 	if err != nil || len(objects) != 1 {
 		t.Fatalf("%d objects, %v in\n%s", len(objects), err, text)
@@ -105,13 +105,13 @@ func (s *site) post(t *testing.T, user, text string, dryRun bool) (warnings []st
 	return warnings, result.Error()
 }
 
-// firstKeys is a manifest without its spec.
+// firstKeys returns a manifest without its spec.
 func firstKeys(text string) string {
 	before, _, _ := strings.Cut(text, "\nspec:")
 	return before
 }
 
-// refusalOf wants the API server to have said no, and returns its words.
+// refusalOf fails unless the API server refused the request, and returns its message.
 func refusalOf(t *testing.T, err error) string {
 	t.Helper()
 	switch {
@@ -132,7 +132,7 @@ func wantWords(t *testing.T, said string, want []string) {
 	}
 }
 
-// settled is everything once it has been the same for a while.
+// settled returns everything once it has not changed for a while.
 func (s *site) settled(t *testing.T) map[string]string {
 	t.Helper()
 	const quiet = 20
@@ -150,7 +150,7 @@ func (s *site) settled(t *testing.T) map[string]string {
 	return last
 }
 
-// everything is the version of every object of the product, and of the journal.
+// everything returns the versions of all objects of the product and of the journal.
 func (s *site) everything(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -9,7 +9,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// call is a wrong request of the broker by a member, rome unless it says.
+// call is an invalid REST request of a member, rome by default.
 type call struct {
 	member, method, path, key, body string
 	status                          int
@@ -22,7 +22,7 @@ const (
 	key            = "wrong-request-1"
 )
 
-// reserve asks for capacity with a body.
+// reserve returns a reservation request with a body.
 func reserve(body string, want ...string) call {
 	return call{path: reservations, key: key, body: body, status: http.StatusBadRequest, want: want}
 }
@@ -73,7 +73,7 @@ var calls = map[string]call{
 	},
 	"an advertisement of more than there is": advertise(
 		`{"clusterID": "rome", "epoch": 99999999999, "sequence": 1, "capacity": {"cpu": "1"}, "allocatable": {"cpu": "2"}, "allocated": {}}`, "allocatable cpu 2 is more than the capacity 1"),
-	"an advertisement of a price that is none": advertise(
+	"an advertisement with an invalid price": advertise(
 		`{"clusterID": "rome", "epoch": 99999999999, "sequence": 1, "capacity": {}, "allocatable": {}, "allocated": {}, "cost": {"cpuCost": "1e9", "currency": "EUR"}}`, "price of cpu", "write digits and one decimal point"),
 	"an advertisement of its own reserved": advertise(
 		`{"clusterID": "rome", "epoch": 99999999999, "sequence": 1, "capacity": {}, "allocatable": {}, "allocated": {}, "reserved": {"cpu": "0"}}`, `unknown field ["reserved"]`),
@@ -86,7 +86,7 @@ var calls = map[string]call{
 	"a question for another's reservation": {method: http.MethodGet, path: reservations + "/res-aaaaaaaaaa", status: http.StatusNotFound, want: []string{"res-aaaaaaaaaa"}},
 }
 
-// refused sends a call and returns what the broker says of it.
+// refused sends a call and returns the broker's refusal.
 func (s *site) refused(t *testing.T, c call) string {
 	t.Helper()
 	member, method := c.member, c.method

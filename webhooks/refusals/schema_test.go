@@ -48,13 +48,13 @@ metadata: {name: default}
 spec: `
 )
 
-// wrong is a manifest, and what is said of it: the field and the advice.
+// wrong is an invalid manifest, with parts of the expected message: the field and the remedy.
 type wrong struct {
 	manifest string
 	want     []string
 }
 
-// bySchema are wrong manifests that the API server refuses by itself.
+// bySchema are invalid manifests that the API server refuses without a webhook.
 var bySchema = map[string]wrong{
 	"a request with a name that its namespaces are to have elsewhere": {
 		resourceRequest + `{cpu: 1, offloading: {namespaceMappingStrategy: SelectedName}}`,
@@ -104,7 +104,7 @@ var bySchema = map[string]wrong{
 		reservation + `{requesterID: rome-, requestedResources: {cpu: "2"}}`,
 		[]string{"spec.requesterID", "requesterID must be a cluster ID"},
 	},
-	"a reservation for nobody": {
+	"a reservation with an empty requester": {
 		reservation + `{requesterID: "", requestedResources: {cpu: "2"}}`,
 		[]string{"spec.requesterID", "should be at least 1 chars long"},
 	},
@@ -348,7 +348,7 @@ var bySchema = map[string]wrong{
 		brokerConfig + `{maxDuration: 30s}`,
 		[]string{"spec.maxDuration", "maxDuration must be at least 1m"},
 	},
-	"a configuration that holds what says nothing for ever": {
+	"a configuration with a default TTL beyond the maximum": {
 		brokerConfig + `{defaultTTL: 200000h}`,
 		[]string{"spec.defaultTTL", "at most 87600h"},
 	},
@@ -396,7 +396,7 @@ var bySchema = map[string]wrong{
 		brokerConfig + `{visibility: {candidates: Some}}`,
 		[]string{"spec.visibility.candidates", `supported values: "Full", "Anonymous", "Counts"`},
 	},
-	"a configuration that lets nobody ask": {
+	"a configuration with a rate limit of zero": {
 		brokerConfig + `{rateLimits: {requestsPerSecond: 0}}`,
 		[]string{"spec.rateLimits.requestsPerSecond", "greater than or equal to 1"},
 	},
@@ -452,7 +452,7 @@ var bySchema = map[string]wrong{
 		reservationInstruction + `{reservationName: res-k3v9x2m7qa, placement: 0, targetClusterID: paris, resources: {cpu: 1}}`,
 		[]string{"spec.placement", "should be greater than or equal to 1"},
 	},
-	"an instruction to provide to nobody": {
+	"an instruction without a consumer": {
 		providerInstruction + `{reservationName: res-k3v9x2m7qa, placement: 1, resources: {cpu: 1}}`,
 		[]string{"spec.requesterClusterID: Required value"},
 	},
@@ -462,7 +462,7 @@ var bySchema = map[string]wrong{
 	},
 }
 
-// manyClusters are so many IDs, as items of a list.
+// manyClusters returns n cluster IDs as items of a YAML list.
 func manyClusters(n int) string {
 	ids := make([]string, n)
 	for i := range ids {

@@ -1,5 +1,5 @@
-// Package refusals writes wrong things into a real API server and a real broker, and
-// wants each refused with the field's name and advice, and nothing changed by it.
+// Package refusals tests that a real API server and a real broker refuse invalid input with the
+// field's name and a remedy, and that nothing changes.
 package refusals
 
 import (
@@ -40,13 +40,13 @@ const (
 	timeout   = time.Minute
 )
 
-// site is one cluster that is the broker's and a member's at once: two brokers and an
-// agent run in it as their charts install them, and every write passes their webhooks.
+// site is one cluster that is both the broker's and a member. Two brokers and an agent run in
+// it as their charts install them, and every write passes their webhooks.
 type site struct {
 	client.Client
 	plane            *controlplane.ControlPlane
 	servers, members *pki.Authority
-	// url is where agents reach the broker.
+	// url is the broker's address for agents.
 	url string
 }
 
@@ -88,7 +88,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// tellWhy shows the ends of the programs' logs where a test failed.
+// tellWhy prints the last lines of the programs' logs when a test failed.
 func (s *site) tellWhy(t *testing.T) {
 	if !t.Failed() {
 		return
@@ -100,7 +100,7 @@ func (s *site) tellWhy(t *testing.T) {
 	}
 }
 
-// prepare makes what the charts expect to be there.
+// prepare creates what the charts expect to exist.
 func (s *site) prepare(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{namespace, "liqo", "team"} {
@@ -138,7 +138,7 @@ func issued(t *testing.T) func(pki.KeyPair, error) pki.KeyPair {
 	}
 }
 
-// install runs a program as its chart says.
+// install runs a program as its chart specifies.
 func (s *site) install(t *testing.T, name string, chart fs.FS, values map[string]any) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), name)
@@ -160,7 +160,7 @@ func (s *site) install(t *testing.T, name string, chart fs.FS, values map[string
 	}
 }
 
-// apply makes objects that nothing is wrong with.
+// apply creates valid objects.
 func (s *site) apply(t *testing.T, text string) {
 	t.Helper()
 	objects, err := manifest.Read([]byte(text))
@@ -191,7 +191,7 @@ func (s *site) await(t *testing.T, kind schema.GroupVersionKind, namespace, name
 	}
 }
 
-// as gives a REST client of the API server for a user; "" is an administrator.
+// as returns a REST client of the API server for a user; "" is an administrator.
 func (s *site) as(t *testing.T, user string) rest.Interface {
 	t.Helper()
 	config := s.plane.RESTConfig()
@@ -208,7 +208,7 @@ func (s *site) as(t *testing.T, user string) rest.Interface {
 	return c
 }
 
-// member is a client of the broker with the certificate of a cluster.
+// member returns a client of the broker with the certificate of a cluster.
 func (s *site) member(t *testing.T, clusterID string) *http.Client {
 	t.Helper()
 	certificate, err := issued(t)(s.members.IssueClient(clusterID, "")).TLS()

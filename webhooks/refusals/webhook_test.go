@@ -1,6 +1,6 @@
 package refusals
 
-// asked is a request that the cluster in standing can hold.
+// asked is a valid request that the cluster in standing has room for.
 const asked = `
 apiVersion: liqo.io/v1alpha1
 kind: ResourceRequest
@@ -8,7 +8,7 @@ metadata: {name: mine, namespace: team}
 spec: {cpu: "4", memory: 1Gi}
 `
 
-// standing are objects that nothing is wrong with; the wrong ones meet them.
+// standing are valid objects that the invalid ones conflict with.
 const standing = `
 apiVersion: broker.fluidos.eu/v1alpha1
 kind: BrokerConfig
@@ -72,7 +72,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: blue-team}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]
 `
 
-// byWebhook are wrong manifests that a webhook refuses.
+// byWebhook are invalid manifests that a webhook refuses.
 var byWebhook = map[string]wrong{
 	"a reservation above the most of one resource": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: 32001m}}`,
@@ -86,7 +86,7 @@ var byWebhook = map[string]wrong{
 		reservation + `{requesterID: rome, requestedResources: {cpu: 33, memory: 65Gi}}`,
 		[]string{"spec.requestedResources[cpu]", "spec.requestedResources[memory]", "the most is 64Gi"},
 	},
-	"a reservation of a resource that nobody may have": {
+	"a reservation of a resource with a maximum of zero": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: 1, example.com/fpga: 1}}`,
 		[]string{"spec.requestedResources[example.com/fpga]", "the most is 0"},
 	},
@@ -136,11 +136,11 @@ spec: {requesterID: rome, requestedResources: {cpu: 1}}`,
 	},
 	"a second advertisement of a cluster": {
 		clusterAdvertisement + `{clusterID: milan, resources: {capacity: {cpu: 1}}}`,
-		[]string{"spec.clusterID", "ClusterAdvertisement default/milan speaks for this cluster already: change that one, or delete it first"},
+		[]string{"spec.clusterID", "ClusterAdvertisement default/milan already exists for this cluster: change that one, or delete it first"},
 	},
 	"an advertisement by hand of a cluster with an agent": {
 		clusterAdvertisement + `{clusterID: rome, resources: {capacity: {cpu: 1}}}`,
-		[]string{"spec.clusterID", "ClusterAdvertisement liqo-resource-broker/rome speaks for this cluster already"},
+		[]string{"spec.clusterID", "ClusterAdvertisement liqo-resource-broker/rome already exists for this cluster"},
 	},
 	"an advertisement of a denied cluster": {
 		clusterAdvertisement + `{clusterID: mallory, resources: {capacity: {cpu: 1}}}`,
@@ -152,7 +152,7 @@ spec: {requesterID: rome, requestedResources: {cpu: 1}}`,
 	},
 	"an advertisement of a negative capacity": {
 		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: -4}}}`,
-		[]string{"spec.resources.capacity[cpu]", "is negative: write what the cluster has"},
+		[]string{"spec.resources.capacity[cpu]", "is negative: give the amount that the cluster has"},
 	},
 	"an advertisement of a fraction of a pod": {
 		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {pods: 1500m}}}`,
@@ -192,11 +192,11 @@ spec: {requesterID: rome, requestedResources: {cpu: 1}}`,
 	},
 }
 
-// byWebhookOfAlice are manifests that would be right if an administrator wrote them.
+// byWebhookOfAlice are manifests that a webhook refuses to alice, but not to an administrator.
 var byWebhookOfAlice = map[string]wrong{
 	"a reservation in the name of a cluster": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: 1}}`,
-		[]string{"spec.requesterID", `user "alice" may not ask in the name of "rome"`, "grant the verb impersonate-requester on reservations.broker.fluidos.eu"},
+		[]string{"spec.requesterID", `user "alice" may not request in the name of "rome"`, "grant the verb impersonate-requester on reservations.broker.fluidos.eu"},
 	},
 	"a reservation in the name of another team": {
 		reservation + `{requesterID: red-team, requestedResources: {cpu: 1}}`,
@@ -204,13 +204,13 @@ var byWebhookOfAlice = map[string]wrong{
 	},
 }
 
-// edit is a change of an object that stands, as a merge patch.
+// edit changes an existing object with a merge patch.
 type edit struct {
 	path, patch string
 	want        []string
 }
 
-// edits are wrong changes of what stands.
+// edits are invalid changes of existing objects.
 var edits = map[string]edit{
 	"another requester of a reservation": {
 		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/held", `{"spec":{"requesterID":"rome"}}`,
@@ -254,7 +254,7 @@ var edits = map[string]edit{
 	},
 	"a cluster on both lists of the configuration": {
 		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"approvedClusters":[{"clusterID":"paris"},{"clusterID":"mallory"}]}}`,
-		[]string{"spec.deniedClusters[0]", `"mallory"`, "stands in spec.approvedClusters too: take it out of one of the lists"},
+		[]string{"spec.deniedClusters[0]", `"mallory"`, "is in spec.approvedClusters too: take it out of one of the lists"},
 	},
 	"one key for two clusters in the configuration": {
 		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default",

@@ -108,7 +108,7 @@ type ResourceRequestSpec struct {
 	// +optional
 	Release bool `json:"release,omitempty"`
 
-	brokerv1alpha1.Terms `json:",inline"`
+	brokerv1alpha1.Requirements `json:",inline"`
 }
 
 // ResourceRequestStatus holds the broker's answer and the progress of the peering. The agent

@@ -189,7 +189,7 @@ type ReservationSpec struct {
 	// +optional
 	Release bool `json:"release,omitempty"`
 
-	Terms `json:",inline"`
+	Requirements `json:",inline"`
 }
 
 // PlacementState is the state of one placement.

@@ -16,31 +16,33 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// accounts say what is free in this cluster.
-type accounts interface {
+// freeCapacity provides the capacity snapshot of this cluster.
+type freeCapacity interface {
 	Synced() <-chan struct{}
 	Snapshot() capacity.Snapshot
 }
 
-// admission is this cluster's own check of a placement: its operator's consent, and what is
-// really free here and lent, less what is kept for others already.
+// admission decides whether this cluster accepts a placement. It checks the operator's consent,
+// and that the amounts fit into the capacity that is free and lent, minus the capacity kept for
+// other placements.
 type admission struct {
 	client    client.Reader
-	accounts  accounts
+	capacity  freeCapacity
 	namespace string
-	// terms say how much of what is free is lent.
+	// terms returns how much of the free capacity is lent.
 	terms func() offering.Terms
-	// admitted by this process, which the cache may not show as enforced yet.
+	// admitted holds the amounts that this process admitted and that the cache may not show as
+	// enforced yet.
 	admitted map[string]quantity.Amounts
 }
 
-func newAdmission(c client.Reader, a accounts, namespace string, terms func() offering.Terms) *admission {
-	return &admission{client: c, accounts: a, namespace: namespace, terms: terms, admitted: map[string]quantity.Amounts{}}
+func newAdmission(c client.Reader, free freeCapacity, namespace string, terms func() offering.Terms) *admission {
+	return &admission{client: c, capacity: free, namespace: namespace, terms: terms, admitted: map[string]quantity.Amounts{}}
 }
 
 func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
 	select {
-	case <-a.accounts.Synced():
+	case <-a.capacity.Synced():
 	case <-ctx.Done():
 		return providerinstruction.Admission{}, ctx.Err()
 	}
@@ -60,18 +62,18 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	if err != nil {
 		return providerinstruction.Admission{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}, nil
 	}
-	holds, err := a.holds(ctx, inst.Name)
+	holds, err := a.keptForOthers(ctx, inst.Name)
 	if err != nil {
 		return providerinstruction.Admission{}, err
 	}
-	snapshot := a.accounts.Snapshot()
+	snapshot := a.capacity.Snapshot()
 	held, stray := snapshot.Held(holds)
 	terms := a.terms()
 	free := terms.Lendable(snapshot.Allocatable, snapshot.Allocated.Add(stray)).Sub(held)
 	if short, fits := quantity.Fits(wanted, free); !fits {
 		return providerinstruction.Admission{
 			Reason: agentv1alpha1.ReasonInsufficient,
-			Message: fmt.Sprintf("%s of %s is wanted, %s is free here and lent", quantity.Format(short.Resource, short.Need),
+			Message: fmt.Sprintf("requested %s of %s, but only %s is free here and lent", quantity.Format(short.Resource, short.Need),
 				short.Resource, quantity.Format(short.Resource, max(short.Have, 0))),
 		}, nil
 	}
@@ -81,8 +83,8 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	}, nil
 }
 
-// holds is what is kept for all placements but one.
-func (a *admission) holds(ctx context.Context, but string) (map[string]quantity.Amounts, error) {
+// keptForOthers returns the amounts kept for all placements except one.
+func (a *admission) keptForOthers(ctx context.Context, but string) (map[string]quantity.Amounts, error) {
 	list := &agentv1alpha1.ProviderInstructionList{}
 	if err := a.client.List(ctx, list, client.InNamespace(a.namespace)); err != nil {
 		return nil, fmt.Errorf("listing what is kept already: %w", err)
@@ -97,7 +99,7 @@ func (a *admission) holds(ctx context.Context, but string) (map[string]quantity.
 		}
 		admitted, ours := a.admitted[p.Name]
 		if _, shown := quantity.Fits(admitted, amounts); ours && p.Status.Enforced && shown {
-			// From here on the cache shows it, and when it becomes less.
+			// The cache shows the placement from now on, including reductions.
 			delete(a.admitted, p.Name)
 		}
 		if ours || p.Status.Enforced {

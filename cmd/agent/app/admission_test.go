@@ -17,7 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// fixed accounts are counted already.
+// fixed is a capacity snapshot that does not change.
 type fixed capacity.Snapshot
 
 func (f fixed) Snapshot() capacity.Snapshot { return capacity.Snapshot(f) }
@@ -67,14 +67,14 @@ func TestAdmission(t *testing.T) {
 		"beside what was released or refused": {others: []*agentv1alpha1.ProviderInstruction{
 			provides("b", "4", agentv1alpha1.InstructionReleased, false), provides("c", "4", agentv1alpha1.InstructionRefused, false),
 		}, cpu: "8"},
-		"whom the operator allows":         {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "8"},
-		"whom the operator does not allow": {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"milan"}}}, cpu: "1", refused: "does not lend to rome"},
-		"whom the operator denies":         {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "1", refused: "does not lend to rome"},
-		"what the operator calls back":     {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Reservation: "res-a"}}}, cpu: "1", refused: "has called this reservation back"},
-		"who is called back":               {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "rome"}}}, cpu: "1", refused: "does not lend to rome"},
-		"while all are called back":        {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "*"}}}, cpu: "1", refused: "lending is paused"},
-		"while lending is paused":          {policy: &agentv1alpha1.LendingPolicySpec{Paused: true}, cpu: "1", refused: "lending is paused"},
-		"beside what is not decided yet":   {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionPending, false)}, cpu: "8"},
+		"whom the operator allows":       {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "8"},
+		"a consumer that is not allowed": {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"milan"}}}, cpu: "1", refused: "does not lend to rome"},
+		"a denied consumer":              {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "1", refused: "does not lend to rome"},
+		"a recalled reservation":         {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Reservation: "res-a"}}}, cpu: "1", refused: "has called this reservation back"},
+		"a recalled consumer":            {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "rome"}}}, cpu: "1", refused: "does not lend to rome"},
+		"all consumers recalled":         {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "*"}}}, cpu: "1", refused: "lending is paused"},
+		"while lending is paused":        {policy: &agentv1alpha1.LendingPolicySpec{Paused: true}, cpu: "1", refused: "lending is paused"},
+		"beside what is not decided yet": {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionPending, false)}, cpu: "8"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// A cache that lags must not let the same capacity be promised twice.
-func TestAdmissionRemembersWhatTheCacheDoesNotShowYet(t *testing.T) {
+// A stale cache must not let the agent admit the same capacity twice.
+func TestAdmissionCountsPlacementsMissingInTheCache(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

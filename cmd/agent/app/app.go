@@ -53,26 +53,26 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Command is the agent's command line.
+// Command returns the agent's root command.
 func Command() *cobra.Command {
-	o := defaults()
+	o := defaultOptions()
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Lend this cluster's free capacity, and use that of others.",
-		Long: `The agent runs in every member cluster. It tells the broker what is free here,
-carries ResourceRequests to the broker, turns what was granted into a virtual
-node through Liqo, and provides what others were granted here.
+		Short: "Lend this cluster's free capacity, and use that of other clusters.",
+		Long: `The agent runs in every member cluster. It advertises this cluster's free capacity
+to the broker, forwards ResourceRequests, turns granted capacity into a virtual
+node through Liqo, and provides capacity that other clusters were granted here.
 
-It holds no credential of any other cluster, unless --kubeconfigs-dir gives it some of
-clusters without an agent. --broker-cert-path is a folder with
-tls.crt and tls.key (this cluster's certificate, common name = cluster ID),
-ca.crt (the CA of the broker's certificate) and agents-ca.crt (the CA of the
-agents; ca.crt if absent). With --identity-secret the agent fills that folder
-itself: it enrols the cluster at --enrolment-url, or by its account with
---broker-kubeconfig, and renews the certificate.`,
+It has no credentials of other clusters, except kubeconfigs of clusters without
+an agent in --kubeconfigs-dir. --broker-cert-path is a folder with tls.crt and
+tls.key (this cluster's certificate, common name = cluster ID), ca.crt (the CA
+of the broker's certificate) and agents-ca.crt (the CA of the agents; ca.crt by
+default). With --identity-secret the agent fills that folder itself: it enrols
+the cluster at --enrolment-url, or with --broker-kubeconfig by its account
+there, and renews the certificate.`,
 		Example: `  agent --identity-secret=agent-identity --broker-cert-path=/var/run/agent/tls \
     --enrolment-url=https://broker.example.com:8444 \
-    --enrolment-ca-hash=sha256:... --enrolment-token=@/etc/agent/token   # as broker enrol prints it
+    --enrolment-ca-hash=sha256:... --enrolment-token=@/etc/agent/token   # from broker enrol
   agent --broker-url=https://broker.example.com:8443 --broker-cert-path=/etc/agent/tls
   agent --broker-kubeconfig=/etc/agent/broker/kubeconfig --broker-namespace=mailbox-rome \
     --identity-secret=agent-identity --broker-cert-path=/var/run/agent/tls   # through the broker's API server
@@ -83,18 +83,18 @@ itself: it enrols the cluster at --enrolment-url, or by its account with
 		Version:      version.String(),
 		RunE:         func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
-	o.bind(cmd.Flags())
+	o.bindFlags(cmd.Flags())
 	cmd.AddCommand(checkCommand(), uninstallCommand())
 	return cmd
 }
 
-// agent is what the parts are wired with.
+// agent holds the parts that the functions of this package wire together.
 type agent struct {
 	*options
 	mgr   ctrl.Manager
 	log   logr.Logger
 	files *pki.Files
-	// keeper is nil where somebody else puts the certificate into the files.
+	// keeper is nil when the agent does not manage the certificate files itself.
 	keeper    *identity.Keeper
 	transport *httptransport.Transport
 	terms     *terms
@@ -102,15 +102,15 @@ type agent struct {
 	outbox    *outbox.Outbox
 	requests  *resourcerequest.Reconciler
 	peering   *liqo.Peering
-	// offloaded is nil where nobody peers.
+	// offloaded is nil without peering.
 	offloaded *offloaded
-	// scout is nil where nobody peers.
+	// scout is nil without peering.
 	scout *reach.Scout
-	// rules say which addresses of providers this cluster connects to.
+	// rules restrict the provider addresses that this cluster connects to.
 	rules reach.Rules
-	// withoutLiqo is whether nobody peers because there was no Liqo when the agent started.
+	// withoutLiqo is true when the agent does not peer because Liqo was missing at its start.
 	withoutLiqo bool
-	// connects is whether networks are connected through Liqo.
+	// connects is true when the agent connects networks through Liqo.
 	connects bool
 }
 
@@ -128,7 +128,7 @@ func run(ctx context.Context, o *options) error {
 	if err := a.openTerms(); err != nil {
 		return err
 	}
-	if err := a.settle(ctx, config); err != nil {
+	if err := a.resolveSettings(ctx, config); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped while it waited for its certificate
 		}
@@ -137,7 +137,7 @@ func run(ctx context.Context, o *options) error {
 	if a.mgr, err = newManager(config, o); err != nil {
 		return err
 	}
-	if err := a.settleNetworking(ctx, config); err != nil {
+	if err := a.resolveNetworking(ctx, config); err != nil {
 		return err
 	}
 	for _, add := range []func(*rest.Config) error{a.addTransport, a.addIdentity, a.addCapacity, a.addPeering, a.addOffloaded, a.addControllers, a.addEnforcement, a.addInbox, a.addChecks, a.addWebhooks} {
@@ -145,12 +145,12 @@ func run(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	log.Info("agent starts", "cluster", o.clusterID, "broker", a.transport.Addresses(), "peering", o.peeringMode, "networking", a.connects, "endpoint", o.endpointURL)
+	log.Info("starting agent", "cluster", o.clusterID, "broker", a.transport.Addresses(), "peering", o.peeringMode, "networking", a.connects, "endpoint", o.endpointURL)
 	defer a.transport.Close() //nolint:errcheck // nothing is left to do with it
 	return a.mgr.Start(ctx)
 }
 
-// newScheme knows what the agent reads and writes.
+// newScheme registers the types that the agent reads and writes.
 func newScheme() (*runtime.Scheme, error) {
 	return home.Kinds(agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, object.AddToScheme)
 }
@@ -168,7 +168,7 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := o.lock(config)
+	lock, err := o.newLock(config)
 	if err != nil {
 		return nil, err
 	}
@@ -187,24 +187,24 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.podNamespace, // if empty, that of the pod it runs in
 		LeaderElectionReleaseOnCancel: true,
-		// In place of the one that the three lines above would make, unless it is nil.
+		// The lock replaces the one that the three lines above would create, unless it is nil.
 		LeaderElectionResourceLockInterface: lock,
 		GracefulShutdownTimeout:             new(10 * time.Second),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("starting the manager: %w", err)
+		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
 	return mgr, nil
 }
 
 func (a *agent) addTransport(*rest.Config) error {
 	var err error
-	a.transport, err = a.connect(a.files)
+	a.transport, err = a.newTransport(a.files)
 	return err
 }
 
-// connect makes the transport. It does not connect yet.
-func (o *options) connect(files *pki.Files) (*httptransport.Transport, error) {
+// newTransport creates the transport. It opens no connection yet.
+func (o *options) newTransport(files *pki.Files) (*httptransport.Transport, error) {
 	if o.brokerKubeconfig == "" {
 		return httptransport.New(httptransport.Options{URLs: o.brokerURLs, Files: files, UserAgent: userAgent()})
 	}
@@ -213,18 +213,18 @@ func (o *options) connect(files *pki.Files) (*httptransport.Transport, error) {
 		return nil, fmt.Errorf("--broker-kubeconfig: %w", err)
 	}
 	config.UserAgent = userAgent()
-	// The API server limits callers, and the broker each cluster.
+	// Client-side limits are off: the API server limits callers, and the broker each cluster.
 	config.QPS = -1
 	return kubernetestransport.New(kubernetestransport.Options{Config: config, Namespace: o.brokerNamespace})
 }
 
 func userAgent() string { return "liqo-resource-broker-agent/" + version.String() }
 
-// dialTimeout is that of client-go, and so is its use for keepalives.
+// dialTimeout equals client-go's timeout, which client-go also uses for keepalives.
 const dialTimeout = 30 * time.Second
 
 func (a *agent) addCapacity(config *rest.Config) error {
-	// Pods are read by the thousand: protobuf costs a fraction of JSON.
+	// The agent reads thousands of pods. Protobuf costs a fraction of JSON.
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.Dial = capacity.Gather((&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext, func() bool {
@@ -272,7 +272,7 @@ func (a *agent) addPeering(*rest.Config) error {
 	if err := a.mgr.Add(a.scout); err != nil {
 		return err
 	}
-	if why := a.haste(); why != "" {
+	if why := a.reclaimWarning(); why != "" {
 		a.log.Info("WARNING: " + why)
 	}
 	options := liqo.Options{
@@ -299,9 +299,9 @@ func (a *agent) addPeering(*rest.Config) error {
 	return nil
 }
 
-// settleNetworking finds out what --networking comes to. Where Liqo's Deployment cannot be
-// read, auto is disabled: the agent would wait for networks of which nobody says anything.
-func (a *agent) settleNetworking(ctx context.Context, config *rest.Config) error {
+// resolveNetworking resolves --networking=auto. Without rights to read Liqo's Deployment auto
+// means disabled: the agent would otherwise wait for networks whose state it cannot see.
+func (a *agent) resolveNetworking(ctx context.Context, config *rest.Config) error {
 	a.connects = a.networking == networkingEnabled
 	if a.networking != networkingAuto || a.peeringMode == peeringNone {
 		return nil
@@ -336,7 +336,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Terms: a.terms,
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
-		Certificate: a.certificate, Guarded: a.guarded(),
+		Certificate: a.certificateCondition, Guarded: a.guarded(),
 	}
 	consumes := reservationinstruction.Options{
 		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
@@ -346,7 +346,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 		advertises.Peers, consumes.Reach = a.scout, a.scout
 	}
 	var err error
-	if advertises.Liqo, err = a.preflight(config); err != nil {
+	if advertises.Liqo, err = a.liqoCondition(config); err != nil {
 		return err
 	}
 	err = advertisement.New(a.mgr.GetClient(), a.transport, a.watcher, a.mgr.GetEventRecorder("advertisement"), advertises).SetupWithManager(a.mgr)
@@ -375,10 +375,10 @@ func (a *agent) addControllers(config *rest.Config) error {
 	})
 }
 
-// preflight is what says how Liqo is, nil where nobody is to peer.
-func (a *agent) preflight(config *rest.Config) (func(context.Context) metav1.Condition, error) {
+// liqoCondition returns the function that reports Liqo's state, or nil without peering.
+func (a *agent) liqoCondition(config *rest.Config) (func(context.Context) metav1.Condition, error) {
 	if a.withoutLiqo {
-		// It peers once it is started anew, whatever was installed meanwhile.
+		// Installing Liqo takes effect at the agent's next start.
 		return func(context.Context) metav1.Condition { return installation.Installation{}.Judge().Condition() }, nil
 	}
 	if a.peeringMode == peeringNone {

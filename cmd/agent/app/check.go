@@ -33,17 +33,17 @@ import (
 )
 
 const (
-	// kindsAdvice is what to do where kinds are missing or old.
-	kindsAdvice = "install the kinds of this version: helm upgrade with crds.enabled=true, or kubectl apply --server-side -f charts/agent/files/crds"
-	// identityAdvice is what to do where the agent has no certificate.
-	identityAdvice = "enrol the cluster: broker enrol CLUSTER-ID in the broker's cluster prints what to run here"
+	// crdsAdvice is the remedy for missing or outdated CRDs.
+	crdsAdvice = "install the CRDs of this version: helm upgrade with crds.enabled=true, or kubectl apply --server-side -f charts/agent/files/crds"
+	// identityAdvice is the remedy for a missing certificate.
+	identityAdvice = "enrol the cluster: run broker enrol CLUSTER-ID in the broker's cluster, and the command that it prints here"
 
-	// brokerURLsFile stands beside the certificate of an enrolled agent: the broker's
-	// addresses, one a line.
+	// brokerURLsFile is next to the certificate of an enrolled agent. It contains the broker's
+	// addresses, one per line.
 	brokerURLsFile = "broker-urls"
 )
 
-// checkOptions are what an installation is looked at by.
+// checkOptions are the flags of agent check.
 type checkOptions struct {
 	*options
 	name      string
@@ -51,46 +51,46 @@ type checkOptions struct {
 }
 
 func checkCommand() *cobra.Command {
-	o := &checkOptions{options: defaults(), namespace: home.Namespace()}
+	o := &checkOptions{options: defaultOptions(), namespace: home.Namespace()}
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Say what of this installation is healthy, what is not and what to do.",
-		Long: `Looks at an agent's installation and changes nothing: API server, kinds, configuration
-file, identity, broker, Liqo, policies, Advertisement, certificates and webhooks. It takes the flags
-of the agent it looks at, runs as well in its pod as from elsewhere with
---kubeconfig, and exits with 1 if something does not work. The chart runs it for
-helm test.`,
+		Short: "Check this installation, and print the remedy for each problem.",
+		Long: `Checks an agent's installation without changing anything: API server, CRDs,
+configuration file, identity, broker, Liqo, policies, Advertisement, certificates
+and webhooks. It takes the flags of the checked agent, runs in its pod or
+anywhere else with --kubeconfig, and exits with 1 if something does not work.
+The chart runs it for helm test.`,
 		Example: `  agent check --namespace=liqo-resource-broker --name=agent-liqo-resource-broker-agent \
     --broker-cert-path=/etc/agent/tls`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE:         checkup.Body(newScheme, o.checks),
+		RunE:         checkup.Body(newScheme, o.buildChecks),
 	}
-	o.bind(cmd.Flags())
+	o.bindFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.namespace, "namespace", o.namespace, "namespace of the agent; POD_NAMESPACE if set")
-	cmd.Flags().StringVar(&o.name, "name", "", "what the release's objects are named: policies and webhooks are looked at by it, not at all if unset")
+	cmd.Flags().StringVar(&o.name, "name", "", "name prefix of the release's objects, to find policies and webhooks; if unset, they are not checked")
 	return cmd
 }
 
-func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.Check, error) {
+func (o *checkOptions) buildChecks(config *rest.Config, c client.Client) ([]checkup.Check, error) {
 	published, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	look := func(subject string, f func(context.Context, client.Reader) checkup.Finding) checkup.Check {
+	check := func(subject string, f func(context.Context, client.Reader) checkup.Finding) checkup.Check {
 		return checkup.Check{Subject: subject, Look: func(ctx context.Context) checkup.Finding { return f(ctx, c) }}
 	}
 	checks := []checkup.Check{
 		checkup.APIServer(published),
-		checkup.Kinds(published, agentv1alpha1.GroupVersion, kindsAdvice,
+		checkup.Kinds(published, agentv1alpha1.GroupVersion, crdsAdvice,
 			&agentv1alpha1.ResourceRequest{}, &agentv1alpha1.Advertisement{},
 			&agentv1alpha1.ReservationInstruction{}, &agentv1alpha1.ProviderInstruction{}),
-		look("configuration", o.checkConfiguration),
-		look("identity", o.checkIdentity),
-		look("broker", o.checkBroker),
+		check("configuration", o.checkConfiguration),
+		check("identity", o.checkIdentity),
+		check("broker", o.checkBroker),
 		{Subject: "Liqo", Look: func(ctx context.Context) checkup.Finding { return o.checkLiqo(ctx, published, c) }},
-		look("policies", o.checkPolicies),
-		look("advertisement", o.checkAdvertisement),
+		check("policies", o.checkPolicies),
+		check("advertisement", o.checkAdvertisement),
 		checkup.Certificates(c, o.namespace),
 		checkup.Webhooks(c, o.name, time.Now),
 	}
@@ -100,30 +100,30 @@ func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.C
 	return checks, nil
 }
 
-// checkConfiguration reads the file as the agent would.
+// checkConfiguration reads the configuration file like the agent does.
 func (o *checkOptions) checkConfiguration(ctx context.Context, _ client.Reader) checkup.Finding {
 	if o.configFile == "" {
 		return checkup.Skip("--config is not given")
 	}
 	c, err := configuration.Read(o.configFile)
 	if err != nil {
-		return checkup.Fail("correct it; what it said before stays in force until the agent is started anew", "%v", err)
+		return checkup.Fail("correct the file; until the agent restarts, the last valid configuration stays in force", "%v", err)
 	}
 	switch {
 	case o.cost() != nil:
-		return checkup.Found("%s can be put in force; prices are those of flags", o.configFile)
+		return checkup.Found("%s is valid; flags set the prices", o.configFile)
 	case c.PriceLabels != nil:
-		return checkup.Found("%s can be put in force; prices are those of the labels %s of nodes, condition Priced of the Advertisement says how they are",
+		return checkup.Found("%s is valid; node labels %s set the prices, see condition Priced of the Advertisement",
 			o.configFile, strings.Join(slices.Sorted(maps.Values(c.PriceLabels)), ", "))
 	case c.OpenCost != "":
 		nodes, err := pricing.Ask(ctx, c.OpenCost)
 		if err != nil {
-			return checkup.Warn("correct prices.openCost.url, and let the agent reach it: networkPolicy.extraEgress in the chart's values",
-				"%s can be put in force, but OpenCost at %s says no prices: %v", o.configFile, c.OpenCost, err)
+			return checkup.Warn("correct prices.openCost.url, and allow the agent to reach it: networkPolicy.extraEgress in the chart's values",
+				"%s is valid, but OpenCost at %s gives no prices: %v", o.configFile, c.OpenCost, err)
 		}
-		return checkup.Found("%s can be put in force; OpenCost at %s says the prices of %d nodes", o.configFile, c.OpenCost, nodes)
+		return checkup.Found("%s is valid; OpenCost at %s gives the prices of %d nodes", o.configFile, c.OpenCost, nodes)
 	}
-	return checkup.Found("%s can be put in force", o.configFile)
+	return checkup.Found("%s is valid", o.configFile)
 }
 
 func (o *checkOptions) checkIdentity(context.Context, client.Reader) checkup.Finding {
@@ -139,7 +139,7 @@ func (o *checkOptions) checkIdentity(context.Context, client.Reader) checkup.Fin
 		return checkup.Fail(identityAdvice, "%v", err)
 	}
 	if o.clusterID != "" && o.clusterID != id {
-		return checkup.Fail("make them agree", "--cluster-id is %q, the certificate speaks for %q", o.clusterID, id)
+		return checkup.Fail("set --cluster-id to the certificate's ID, or enrol again", "--cluster-id is %q, the certificate is for %q", o.clusterID, id)
 	}
 	credentials, err := files.Current()
 	if err != nil {
@@ -151,7 +151,7 @@ func (o *checkOptions) checkIdentity(context.Context, client.Reader) checkup.Fin
 }
 
 func (o *checkOptions) checkBroker(ctx context.Context, _ client.Reader) checkup.Finding {
-	broker, err := connect(o.options)
+	broker, err := openBroker(o.options)
 	if errors.Is(err, errNoBroker) {
 		return checkup.Skip("%v", err)
 	}
@@ -161,29 +161,29 @@ func (o *checkOptions) checkBroker(ctx context.Context, _ client.Reader) checkup
 	defer broker.Close() //nolint:errcheck // nothing is left to do with it
 	pong, err := broker.Ping(ctx)
 	if err != nil {
-		return checkup.Fail("if it does not answer, look at the network between; if it refuses this cluster, at deniedClusters and admission of its BrokerConfig", "%v", err)
+		return checkup.Fail("if it does not answer, check the network; if it refuses this cluster, check deniedClusters and admission of its BrokerConfig", "%v", err)
 	}
-	return answered(pong, version.String())
+	return brokerFinding(pong, version.String())
 }
 
-// answered is the finding about a broker that an agent of a version asked who it is.
-func answered(pong *v1.Pong, agent string) checkup.Finding {
+// brokerFinding reports the broker's answer to an agent of the given version.
+func brokerFinding(pong *v1.Pong, agent string) checkup.Finding {
 	if skew := (version.Skew{Agent: v1.Minor, Broker: int(pong.ApiMinor)}); !skew.Fits() {
-		return checkup.Fail(skew.Advice(), "answers; %s: they may misunderstand each other", skew)
+		return checkup.Fail(skew.Advice(), "answers; %s: these versions do not work together", skew)
 	}
 	if pong.Version != agent {
-		return checkup.Warn("upgrade the broker first, then the agents; versions beside each other are meant to be",
-			"answers; it is of version %s, this agent of %s", pong.Version, agent)
+		return checkup.Warn("upgrade the broker first, then the agents; adjacent versions work together",
+			"answers with version %s, this agent has %s", pong.Version, agent)
 	}
-	return checkup.Found("answers; version %s", pong.Version)
+	return checkup.Found("answers with version %s", pong.Version)
 }
 
-var errNoBroker = errors.New("neither flags nor the certificate's folder tell where the broker is")
+var errNoBroker = errors.New("neither flags nor the certificate's folder contain the broker's address")
 
-// connect to the broker as the agent does.
-func connect(o *options) (*httptransport.Transport, error) {
+// openBroker connects to the broker like the agent does.
+func openBroker(o *options) (*httptransport.Transport, error) {
 	if o.brokerKubeconfig != "" {
-		return o.connect(nil)
+		return o.newTransport(nil)
 	}
 	if len(o.brokerURLs) == 0 && o.certPath != "" {
 		text, err := os.ReadFile(filepath.Join(o.certPath, brokerURLsFile))
@@ -199,12 +199,12 @@ func connect(o *options) (*httptransport.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.connect(files)
+	return o.newTransport(files)
 }
 
 func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.DiscoveryInterface, c client.Reader) checkup.Finding {
 	if o.peeringMode == peeringNone {
-		return checkup.Skip("--peering-mode=none: nobody peers")
+		return checkup.Skip("--peering-mode=none: the agent does not peer")
 	}
 	seen, err := installation.ObserveInstallation(ctx, published.RESTClient(), c, o.liqoNamespace)
 	if err != nil {
@@ -216,19 +216,19 @@ func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.Discov
 	}
 	ids := &corev1.ConfigMap{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: o.liqoNamespace, Name: liqoClusterIDConfigMap}, ids); err != nil {
-		return checkup.Fail("is Liqo in another namespace? Set liqo.namespace", "its cluster ID cannot be read: %v", err)
+		return checkup.Fail("if Liqo is in another namespace, set liqo.namespace", "reading Liqo's cluster ID failed: %v", err)
 	}
 	id := ids.Data[liqoClusterIDKey]
 	if certified := o.certifiedID(); certified != "" && certified != id {
 		return checkup.Fail("enrol with Liqo's ID, or reinstall Liqo with discovery.config.clusterID="+certified,
-			"its cluster ID is %q, the agent's certificate speaks for %q", id, certified)
+			"Liqo's cluster ID is %q, the agent's certificate is for %q", id, certified)
 	}
-	return judged(id, verdict)
+	return liqoFinding(id, verdict)
 }
 
-// judged is the finding about Liqo of a cluster ID. What lends more than was reserved
-// works, and so may what nobody has tested; what cannot be read is no fault.
-func judged(id string, verdict installation.Verdict) checkup.Finding {
+// liqoFinding reports the verdict about Liqo. Missing limits and untested versions only warn,
+// because they work. Missing rights to read Liqo's state are no failure.
+func liqoFinding(id string, verdict installation.Verdict) checkup.Finding {
 	switch verdict.Reason {
 	case agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden:
 		return checkup.Found("cluster ID %q; %s", id, verdict.Message)
@@ -238,7 +238,7 @@ func judged(id string, verdict installation.Verdict) checkup.Finding {
 	return checkup.Fail(verdict.Advice, "cluster ID %q; %s", id, verdict.Message)
 }
 
-// certifiedID is the cluster that the certificate speaks for, empty if there is none.
+// certifiedID returns the cluster ID in the certificate, or "" without a certificate.
 func (o *checkOptions) certifiedID() string {
 	if o.certPath == "" {
 		return ""
@@ -254,8 +254,7 @@ func (o *checkOptions) certifiedID() string {
 	return id
 }
 
-// checkPolicies looks whether what a peer may write is limited, and what the agent
-// may.
+// checkPolicies checks that admission policies limit the writes of peers and of the agent.
 func (o *checkOptions) checkPolicies(ctx context.Context, c client.Reader) checkup.Finding {
 	if o.name == "" {
 		return checkup.Skip("--name is not given")
@@ -286,15 +285,15 @@ func (o *checkOptions) checkAdvertisement(ctx context.Context, c client.Reader) 
 	adv := &agentv1alpha1.Advertisement{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: o.advertisementNamespace, Name: o.advertisementName}, adv)
 	if err != nil {
-		return checkup.Fail("look at the agent's log: it makes the Advertisement when it starts", "%v", err)
+		return checkup.Fail("check the agent's log: the agent creates the Advertisement at its start", "%v", err)
 	}
 	ready := meta.FindStatusCondition(adv.Status.Conditions, agentv1alpha1.ConditionReady)
 	if ready == nil || ready.Status != "True" {
-		message := "the agent has not written it yet"
+		message := "the agent has not set its status yet"
 		if ready != nil {
 			message = ready.Message
 		}
-		return checkup.Fail("nothing is lent until it is published: see broker and identity above", "%s", message)
+		return checkup.Fail("this cluster lends nothing until it is published: check broker and identity above", "%s", message)
 	}
 	return checkup.Found("published, %s cpu and %s memory are free", adv.Spec.Resources.Available.Cpu(), adv.Spec.Resources.Available.Memory())
 }

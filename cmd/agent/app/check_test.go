@@ -31,7 +31,7 @@ func TestFindingsAboutLiqo(t *testing.T) {
 				Advice:  "set controllerManager.config.defaultLimitsEnforcement=Hard in Liqo's chart",
 			},
 		},
-		"a version that nobody has tested": {
+		"an untested version": {
 			installation.Installation{Served: true, Version: "v1.3.0", Quota: true, Limits: "Hard"},
 			checkup.Finding{
 				Level:   checkup.Warning,
@@ -45,7 +45,7 @@ func TestFindingsAboutLiqo(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, judged("rome", tc.seen.Judge())); diff != "" {
+			if diff := cmp.Diff(tc.want, liqoFinding("rome", tc.seen.Judge())); diff != "" {
 				t.Errorf("finding (-want +got):\n%s", diff)
 			}
 		})
@@ -59,25 +59,25 @@ func TestFindingsAboutTheBrokersVersion(t *testing.T) {
 	}{
 		"of the agent's version": {
 			v1.Pong{Version: "v0.1.0", ApiMinor: v1.Minor},
-			checkup.Finding{Level: checkup.OK, Message: "answers; version v0.1.0"},
+			checkup.Finding{Level: checkup.OK, Message: "answers with version v0.1.0"},
 		},
 		"one minor version newer": {
 			v1.Pong{Version: "v0.2.0", ApiMinor: v1.Minor + 1},
 			checkup.Finding{
-				Level: checkup.Warning, Message: "answers; it is of version v0.2.0, this agent of v0.1.0",
-				Advice: "upgrade the broker first, then the agents; versions beside each other are meant to be",
+				Level: checkup.Warning, Message: "answers with version v0.2.0, this agent has v0.1.0",
+				Advice: "upgrade the broker first, then the agents; adjacent versions work together",
 			},
 		},
 		"two minor versions newer": {
 			v1.Pong{Version: "v0.3.0", ApiMinor: v1.Minor + 2},
 			checkup.Finding{
-				Level: checkup.Failed, Message: "answers; the broker speaks v1.3 of the API, this agent v1.1: they may misunderstand each other",
+				Level: checkup.Failed, Message: "answers; the broker speaks v1.3 of the API, this agent v1.1: these versions do not work together",
 				Advice: "upgrade this agent, one minor version after the other",
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, answered(&tc.pong, "v0.1.0")); diff != "" {
+			if diff := cmp.Diff(tc.want, brokerFinding(&tc.pong, "v0.1.0")); diff != "" {
 				t.Errorf("finding (-want +got):\n%s", diff)
 			}
 		})

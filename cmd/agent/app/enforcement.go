@@ -21,16 +21,15 @@ import (
 	agentwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/agent"
 )
 
-// offloaded is a cache of the few pods that matter, those of consumers and placeholders,
-// with what they use of each placement.
+// offloaded caches consumers' pods and placeholder pods, and keeps each placement's usage.
 type offloaded struct {
 	pods cache.Cache
 	book *enforcement.Book
-	// synced reports whether book has every pod.
+	// synced reports whether book contains every pod.
 	synced func() bool
 }
 
-// addOffloaded watches the pods of consumers on every replica.
+// addOffloaded watches consumers' pods, on every replica.
 func (a *agent) addOffloaded(config *rest.Config) error {
 	if a.peering == nil {
 		return nil
@@ -53,22 +52,22 @@ func (a *agent) addOffloaded(config *rest.Config) error {
 		ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Namespaces: namespaces}},
 	})
 	if err != nil {
-		return fmt.Errorf("watching pods of consumers: %w", err)
+		return fmt.Errorf("watching consumers' pods: %w", err)
 	}
 	informer, err := pods.GetInformer(context.Background(), &corev1.Pod{}, cache.BlockUntilSynced(false))
 	if err != nil {
-		return fmt.Errorf("watching pods of consumers: %w", err)
+		return fmt.Errorf("watching consumers' pods: %w", err)
 	}
 	a.offloaded = &offloaded{pods: pods, book: enforcement.NewBook()}
 	registration, err := informer.AddEventHandler(a.offloaded.book)
 	if err != nil {
-		return fmt.Errorf("watching pods of consumers: %w", err)
+		return fmt.Errorf("watching consumers' pods: %w", err)
 	}
 	a.offloaded.synced = registration.HasSynced
 	return a.mgr.Add(pods)
 }
 
-// lentNodes are the nodes that pods of consumers may run on.
+// lentNodes returns the nodes that consumers' pods may run on, and whether they are known yet.
 func (a *agent) lentNodes() (enforcement.LentNodes, bool) {
 	l, known := a.watcher.Lendable()
 	return enforcement.LentNodes{Selector: l.Nodes, ControlPlanes: l.ControlPlanes, Barred: l.Barred}, known
@@ -114,8 +113,8 @@ func (a *agent) addEnforcement(*rest.Config) error {
 	})
 }
 
-// addOffloadedWebhooks serves the webhooks of offloaded pods, and keeps the replica from
-// being asked before it has counted them.
+// addOffloadedWebhooks registers the webhooks for offloaded pods. The replica is not ready, so
+// that the API server does not call it, until it has counted them.
 func (a *agent) addOffloadedWebhooks() error {
 	err := agentwebhooks.SetupOffloadedPods(a.mgr, agentwebhooks.OffloadedPods{
 		InstructionNamespace: a.instructionNamespace, Book: a.offloaded.book, Synced: a.offloaded.synced,
@@ -126,7 +125,7 @@ func (a *agent) addOffloadedWebhooks() error {
 	}
 	return a.mgr.AddReadyzCheck("offloaded-pods", func(*http.Request) error {
 		if _, known := a.lentNodes(); !known || !a.offloaded.synced() {
-			return errors.New("pods of consumers and nodes are not read yet")
+			return errors.New("still reading consumers' pods and nodes")
 		}
 		return nil
 	})

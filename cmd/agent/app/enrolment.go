@@ -20,15 +20,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// probeTimeout bounds a request to the probes while the agent waits for its
-// certificate.
+// probeTimeout bounds probe requests while the agent waits for its certificate.
 const probeTimeout = 5 * time.Second
 
-// acquire opens the certificate's files. With --identity-secret they are filled
-// first, which may have to wait for somebody's approval.
-func (a *agent) acquire(ctx context.Context, clientset kubernetes.Interface, liqoID string) error {
+// openCertificate opens the certificate's files. With --identity-secret it enrols first, which
+// may have to wait for an administrator's approval.
+func (a *agent) openCertificate(ctx context.Context, clientset kubernetes.Interface, liqoID string) error {
 	if a.identitySecret != "" {
-		if err := a.enrol(ctx, clientset, liqoID); err != nil {
+		if err := a.enrolCluster(ctx, clientset, liqoID); err != nil {
 			return err
 		}
 	}
@@ -39,7 +38,7 @@ func (a *agent) acquire(ctx context.Context, clientset kubernetes.Interface, liq
 	return nil
 }
 
-func (a *agent) enrol(ctx context.Context, clientset kubernetes.Interface, liqoID string) error {
+func (a *agent) enrolCluster(ctx context.Context, clientset kubernetes.Interface, liqoID string) error {
 	options := identity.Options{
 		Client: clientset, Secret: types.NamespacedName{Namespace: a.podNamespace, Name: a.identitySecret}, Dir: a.certPath,
 		ClusterID: a.clusterID, Token: a.enrolmentToken, Log: a.log.WithName("identity"),
@@ -57,7 +56,7 @@ func (a *agent) enrol(ctx context.Context, clientset kubernetes.Interface, liqoI
 			return err
 		}
 	case a.brokerKubeconfig != "":
-		broker, err := a.connect(nil)
+		broker, err := a.newTransport(nil)
 		if err != nil {
 			return err
 		}
@@ -65,7 +64,7 @@ func (a *agent) enrol(ctx context.Context, clientset kubernetes.Interface, liqoI
 		options.Enroller = identity.Account{Broker: broker}
 	}
 	a.keeper = identity.New(options)
-	stop, err := serveWaiting(ctx, a.healthAddress, a.keeper.Trouble)
+	stop, err := serveProbes(ctx, a.healthAddress, a.keeper.Trouble)
 	if err != nil {
 		return err
 	}
@@ -80,14 +79,14 @@ func (a *agent) enrol(ctx context.Context, clientset kubernetes.Interface, liqoI
 		a.brokerURLs = certificate.BrokerURLs
 	}
 	if len(a.brokerURLs) == 0 {
-		return errors.New("--broker-url is missing, and the broker did not say at the enrolment where it serves agents: give the flag here, or --public-url there")
+		return errors.New("--broker-url is missing, and the broker sent no URL at enrolment: set the flag, or --public-url of the broker")
 	}
 	return nil
 }
 
-// serveWaiting answers the probes while there is no manager yet that could: alive,
-// and not ready for the reason that trouble gives.
-func serveWaiting(ctx context.Context, address string, trouble func() error) (stop func() error, err error) {
+// serveProbes answers the probes until the manager does: alive, and not ready with the error of
+// trouble.
+func serveProbes(ctx context.Context, address string, trouble func() error) (stop func() error, err error) {
 	if address == "" || address == "0" {
 		return func() error { return nil }, nil
 	}
@@ -116,11 +115,11 @@ func serveWaiting(ctx context.Context, address string, trouble func() error) (st
 	}, nil
 }
 
-// addIdentity keeps the certificate from expiring, and shows until when it is valid.
+// addIdentity renews the certificate and exports its expiry as a metric.
 func (a *agent) addIdentity(*rest.Config) error {
 	err := metrics.Registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "agent_certificate_expiry_timestamp_seconds",
-		Help: "When the certificate with which the agent speaks to the broker expires; 0 if it has none that is valid.",
+		Help: "Expiry of the agent's client certificate as Unix time; 0 without a valid certificate.",
 	}, func() float64 {
 		credentials, err := a.files.Current()
 		if err != nil {
@@ -135,8 +134,8 @@ func (a *agent) addIdentity(*rest.Config) error {
 	return a.mgr.Add(a.keeper)
 }
 
-// certificate is the condition that the Advertisement shows.
-func (a *agent) certificate() metav1.Condition {
+// certificateCondition returns the condition CertificateValid of the Advertisement.
+func (a *agent) certificateCondition() metav1.Condition {
 	credentials, invalid := a.files.Current()
 	trouble := a.files.Problem()
 	if a.keeper != nil {

@@ -32,8 +32,8 @@ import (
 
 const agentName = "liqo-resource-broker-agent"
 
-// The agent's program, with no more than the shipped rights, waits for a certificate,
-// says why, gets one, and shows it.
+// The agent's binary runs with only the shipped rights. It waits for a certificate, reports
+// why, gets one and shows it.
 func TestAnAgentEnrolsItsCluster(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	c := installAgent(t, plane)
@@ -53,7 +53,7 @@ func TestAnAgentEnrolsItsCluster(t *testing.T) {
 	})
 
 	probe := fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
-	runtest.Await(t, "a probe that says what to do", func() bool {
+	runtest.Await(t, "a probe with the remedy", func() bool {
 		status, text := get(t, probe)
 		return status == http.StatusServiceUnavailable && strings.Contains(text, "broker enrol rome")
 	})
@@ -108,7 +108,7 @@ func TestAnAgentEnrolsItsCluster(t *testing.T) {
 	}
 }
 
-// installAgent installs the agent's chart but its pods, into a namespace of its name.
+// installAgent installs the agent's chart without its pods, into a namespace of the same name.
 func installAgent(t *testing.T, plane *controlplane.ControlPlane) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()

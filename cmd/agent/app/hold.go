@@ -7,8 +7,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// placeholders of an agent that holds by the ledger are what another configuration left
-// behind, which is deleted. It is nil where there is no namespace for them, or nobody peers.
+// placeholders returns how to manage placeholder pods. With --hold=Ledger the agent only
+// deletes those that an earlier configuration created. It returns nil without a namespace for
+// them, and without peering.
 func (a *agent) placeholders() *providerinstruction.Placeholders {
 	if a.podNamespace == "" || a.peering == nil {
 		return nil
@@ -19,8 +20,8 @@ func (a *agent) placeholders() *providerinstruction.Placeholders {
 	}
 }
 
-// placeholderNodes are those that pods of consumers may run on: elsewhere a placeholder
-// would keep nothing for them.
+// placeholderNodes selects the nodes that consumers' pods may run on. Elsewhere placeholder
+// pods would be useless.
 func (a *agent) placeholderNodes() *corev1.NodeSelector {
 	nodes, known := a.lentNodes()
 	if !known {

@@ -17,15 +17,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
-// Where Liqo keeps its cluster ID.
+// Source of Liqo's cluster ID.
 const (
 	liqoClusterIDConfigMap = "liqo-clusterid-configmap"
 	liqoClusterIDKey       = "CLUSTER_ID"
 )
 
-// settle finds out what the flags left open, and stops the agent where two sources
-// disagree.
-func (a *agent) settle(ctx context.Context, config *rest.Config) error {
+// resolveSettings completes settings that flags leave open. It returns an error when two
+// sources disagree.
+func (a *agent) resolveSettings(ctx context.Context, config *rest.Config) error {
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -34,62 +34,63 @@ func (a *agent) settle(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := a.settleMode(installed); err != nil {
+	if err := a.resolveMode(installed); err != nil {
 		return err
 	}
 	liqoID := ""
 	if installed {
-		if liqoID, err = a.liqoID(ctx, clientset); err != nil {
+		if liqoID, err = a.readLiqoID(ctx, clientset); err != nil {
 			return err
 		}
 	}
 	if err := checkID(a.clusterID, liqoID); err != nil {
 		return err
 	}
-	if err := a.acquire(ctx, clientset, liqoID); err != nil {
+	if err := a.openCertificate(ctx, clientset, liqoID); err != nil {
 		return err
 	}
-	if err := a.settleID(liqoID); err != nil {
+	if err := a.resolveID(liqoID); err != nil {
 		return err
 	}
-	liqos := ""
+	liqoAddress := ""
 	if installed {
-		if liqos, err = installation.APIServerAddress(ctx, clientset, a.liqoNamespace); err != nil {
+		if liqoAddress, err = installation.APIServerAddress(ctx, clientset, a.liqoNamespace); err != nil {
 			return err
 		}
 	}
-	return a.settleEndpoint(liqos, config.Host)
+	return a.resolveEndpoint(liqoAddress, config.Host)
 }
 
-// settleEndpoint takes the flag, else what Liqo tells those who peer, else the address at
-// which the agent itself finds the API server, unless only pods do.
-func (a *agent) settleEndpoint(liqos, host string) error {
+// resolveEndpoint takes the flag, else the address that Liqo gives to peers, else the API
+// server's address in the kubeconfig. The address for pods is not advertised, because other
+// clusters cannot reach it.
+func (a *agent) resolveEndpoint(liqoAddress, host string) error {
 	source := "--endpoint-url"
 	switch {
 	case a.endpointURL != "":
-		if liqos != "" && strings.TrimSuffix(liqos, "/") != strings.TrimSuffix(a.endpointURL, "/") {
-			a.log.Info("WARNING: --endpoint-url is advertised and looked at, but whoever peers is sent to Liqo's apiServer.address: make them agree",
-				"endpoint", a.endpointURL, "liqo", liqos)
+		if liqoAddress != "" && strings.TrimSuffix(liqoAddress, "/") != strings.TrimSuffix(a.endpointURL, "/") {
+			a.log.Info("WARNING: the agent advertises and probes --endpoint-url, but peers use Liqo's apiServer.address; set both to the same address",
+				"endpoint", a.endpointURL, "liqo", liqoAddress)
 		}
-	case liqos != "":
-		a.endpointURL, source = liqos, "apiServer.address of Liqo's chart"
-	case host == podsOnly():
-		a.log.Info("neither --endpoint-url nor Liqo's apiServer.address is given, and other clusters do not reach the address that pods use: none is advertised, and nobody looks whether this cluster can be reached")
+	case liqoAddress != "":
+		a.endpointURL, source = liqoAddress, "apiServer.address of Liqo's chart"
+	case host == inClusterAddress():
+		a.log.Info("advertising no endpoint: neither --endpoint-url nor Liqo's apiServer.address is set, and other clusters cannot reach the address that pods use; the broker will not check whether this cluster is reachable")
 		return nil
 	default:
 		a.endpointURL, source = host, "the kubeconfig"
 	}
 	u, err := url.Parse(a.endpointURL)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		// What stands where a credential may be is not repeated.
-		return fmt.Errorf("%s: no https address of an API server: give one without user, query and fragment with --endpoint-url, for example https://rome.example.com:6443", source)
+		// Do not repeat the address, which may contain credentials.
+		return fmt.Errorf("%s is not the https address of an API server: set --endpoint-url to one without user, query and fragment, for example https://rome.example.com:6443", source)
 	}
 	return nil
 }
 
-// podsOnly is the address at which pods find the API server of the cluster that this runs
-// in, "" outside a pod.
-func podsOnly() string {
+// inClusterAddress returns the address at which pods reach the API server of this cluster, or
+// "" outside a pod.
+func inClusterAddress() string {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
 		return ""
@@ -97,7 +98,7 @@ func podsOnly() string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-func (a *agent) settleMode(installed bool) error {
+func (a *agent) resolveMode(installed bool) error {
 	switch {
 	case (a.peeringMode == peeringBrokered || a.peeringMode == peeringKubeconfig) && !installed:
 		return fmt.Errorf("--peering-mode=%s: Liqo is not installed in this cluster (no API %s); install it or use --peering-mode=none", a.peeringMode, installation.API())
@@ -105,13 +106,13 @@ func (a *agent) settleMode(installed bool) error {
 		a.peeringMode = peeringBrokered
 	case a.peeringMode == "":
 		a.peeringMode, a.withoutLiqo = peeringNone, true
-		a.log.Info("Liqo is not installed: capacity is reserved, nobody peers (--peering-mode=none)")
+		a.log.Info("Liqo is not installed: reserving capacity without peering (--peering-mode=none)")
 	}
 	return nil
 }
 
-// liqoID is the cluster ID that Liqo was installed with.
-func (a *agent) liqoID(ctx context.Context, clientset kubernetes.Interface) (string, error) {
+// readLiqoID reads the cluster ID that Liqo was installed with.
+func (a *agent) readLiqoID(ctx context.Context, clientset kubernetes.Interface) (string, error) {
 	ids, err := clientset.CoreV1().ConfigMaps(a.liqoNamespace).Get(ctx, liqoClusterIDConfigMap, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("ConfigMap %s/%s with Liqo's cluster ID is missing: is Liqo in another namespace (--liqo-namespace)?", a.liqoNamespace, liqoClusterIDConfigMap)
@@ -122,23 +123,23 @@ func (a *agent) liqoID(ctx context.Context, clientset kubernetes.Interface) (str
 	return ids.Data[liqoClusterIDKey], nil
 }
 
-// defaultClusterID is what the cluster enrols as where neither flag nor certificate
-// says it: Liqo's ID, else the UID of kube-system, which is as old as the cluster.
+// defaultClusterID returns the ID for enrolment when neither flag nor certificate has one:
+// Liqo's ID, else the UID of kube-system, which never changes in the life of a cluster.
 func (a *agent) defaultClusterID(ctx context.Context, clientset kubernetes.Interface, liqoID string) (string, error) {
 	if a.clusterID != "" || liqoID != "" {
 		return liqoID, nil
 	}
 	system, err := clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return "", fmt.Errorf("neither --cluster-id nor Liqo says what this cluster's ID is, and the UID of namespace %s cannot be read: %w", metav1.NamespaceSystem, err)
+		return "", fmt.Errorf("neither --cluster-id nor Liqo gives this cluster's ID, and reading the UID of namespace %s failed: %w", metav1.NamespaceSystem, err)
 	}
-	a.log.Info("WARNING: neither --cluster-id nor Liqo says what this cluster's ID is: unless a certificate does, it enrols with the UID of namespace kube-system", "cluster", system.UID)
+	a.log.Info("WARNING: neither --cluster-id nor Liqo gives this cluster's ID; without a certificate it enrols with the UID of namespace kube-system", "cluster", system.UID)
 	return string(system.UID), nil
 }
 
-// settleID takes the flag, the certificate's common name and Liqo's cluster ID, which
-// must all say the same.
-func (a *agent) settleID(liqoID string) error {
+// resolveID takes the ID from the flag or the certificate. Flag, certificate and Liqo must
+// agree.
+func (a *agent) resolveID(liqoID string) error {
 	certified, err := a.files.ClusterID()
 	if err != nil {
 		return fmt.Errorf("--broker-cert-path: %w", err)
@@ -147,22 +148,22 @@ func (a *agent) settleID(liqoID string) error {
 		a.clusterID = certified
 	}
 	if a.clusterID != certified {
-		return fmt.Errorf("--cluster-id is %q but the certificate in --broker-cert-path speaks for %q: the broker believes the certificate, make them agree; %s", a.clusterID, certified, enrolAgain)
+		return fmt.Errorf("--cluster-id is %q but the certificate in --broker-cert-path is for %q: the broker uses the certificate's ID, so set --cluster-id to it; %s", a.clusterID, certified, enrolAgain)
 	}
 	return checkID(certified, liqoID)
 }
 
-// enrolAgain is the remedy of an agent that keeps its certificate itself.
+// enrolAgain is the remedy for an agent that manages its own certificate.
 const enrolAgain = "with --identity-secret, delete that Secret to enrol again"
 
-// checkID says whether an ID can be used, beside that of Liqo; either may be empty
-// for not being known.
+// checkID returns an error for an ID that is invalid or differs from Liqo's. An empty ID is
+// unknown.
 func checkID(id, liqoID string) error {
 	if id == "" {
 		return nil
 	}
 	if !pki.ValidClusterID(id) {
-		return fmt.Errorf("cluster ID %q is not usable: a DNS label of at most %d lower-case characters is", id, pki.MaxClusterIDLength)
+		return fmt.Errorf("cluster ID %q is invalid: use a DNS label of at most %d lower-case characters", id, pki.MaxClusterIDLength)
 	}
 	if liqoID != "" && liqoID != id {
 		return fmt.Errorf("this agent's cluster ID is %q but Liqo's is %q: use Liqo's ID here (%s), or reinstall Liqo with discovery.config.clusterID=%s", id, liqoID, enrolAgain, id)

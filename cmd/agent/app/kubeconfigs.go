@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// remoteTimeout bounds a call to a cluster that this agent has a kubeconfig of.
+// remoteTimeout bounds a call to a cluster whose kubeconfig this agent has.
 const remoteTimeout = 5 * time.Second
 
-// kubeconfigs are those of clusters without an agent, <cluster-id>.kubeconfig in a folder.
-// A file that changes, comes or goes is heeded at the next call.
+// kubeconfigs provides clients of clusters without an agent from files <cluster-id>.kubeconfig.
+// Changed, new and deleted files take effect at the next call.
 type kubeconfigs struct {
 	dir    string
 	scheme *runtime.Scheme
@@ -27,13 +27,13 @@ type kubeconfigs struct {
 	clients map[string]remote
 }
 
-// remote is a client and the text that it was made of.
+// remote is a client and the file content that it was created from.
 type remote struct {
 	client.Client
 	text string
 }
 
-// client returns a client of a cluster, the same one as long as its file says the same.
+// client returns a client of a cluster. It reuses the client while the file does not change.
 func (k *kubeconfigs) client(clusterID string) (client.Client, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

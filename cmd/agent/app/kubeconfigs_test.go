@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestAKubeconfigIsHeededAsItIsNow(t *testing.T) {
+func TestChangedKubeconfigTakesEffectAtTheNextCall(t *testing.T) {
 	scheme, err := newScheme()
 	if err != nil {
 		t.Fatal(err)

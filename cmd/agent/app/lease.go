@@ -10,16 +10,14 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lockTimeout leaves room for a second attempt within the 10 s in which a lease must
-// be renewed.
+// lockTimeout allows a second attempt within the 10 s in which the lease must be renewed.
 const lockTimeout = 5 * time.Second
 
-// lock is the lease that --leader-elect waits for, held in the name of the pod. A
-// container that crashed and comes again in the same pod finds its own lease and goes
-// on at once, where it would otherwise wait until the lease of a stranger is over. Two
-// containers of one pod never run at the same time. Without a pod's name (POD_NAME) it
-// is nil, and the process waits as a stranger.
-func (o *options) lock(config *rest.Config) (resourcelock.Interface, error) {
+// newLock returns the lease lock of --leader-elect, with the pod's name as identity. A
+// container that restarts in the same pod finds its own lease and continues at once, instead of
+// waiting until it expires. Two containers of one pod never run at the same time. Without
+// POD_NAME newLock returns nil, and the manager creates a lock with a random identity.
+func (o *options) newLock(config *rest.Config) (resourcelock.Interface, error) {
 	pod := os.Getenv("POD_NAME")
 	if !o.leaderElect || pod == "" || o.podNamespace == "" {
 		return nil, nil
@@ -33,7 +31,7 @@ func (o *options) lock(config *rest.Config) (resourcelock.Interface, error) {
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, o.podNamespace, leaseName,
 		clientset.CoreV1(), clientset.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: pod})
 	if err != nil {
-		return nil, fmt.Errorf("lease %q of pod %q: %w", leaseName, pod, err)
+		return nil, fmt.Errorf("creating the lock of lease %q for pod %q: %w", leaseName, pod, err)
 	}
 	return lock, nil
 }

@@ -43,9 +43,9 @@ const (
 )
 
 type options struct {
-	// configFile is --config, empty if there is none.
+	// configFile is --config; it may be empty.
 	configFile string
-	// given tells of a flag whether it was set.
+	// given reports whether a flag was set.
 	given func(flag string) bool
 
 	brokerTransport  string
@@ -74,7 +74,7 @@ type options struct {
 	gatewayServiceType string
 
 	labels, claims map[string]string
-	// overSubscription is a ratio by resource.
+	// overSubscription maps resources to ratios.
 	overSubscription map[string]string
 	nodeLabels       []string
 	prices           brokerv1alpha1.Cost
@@ -110,7 +110,7 @@ type options struct {
 	zap           zap.Options
 }
 
-func defaults() *options {
+func defaultOptions() *options {
 	return &options{
 		brokerTransport: transportHTTP, brokerNamespace: "default", liqoNamespace: "liqo",
 		networking: networkingAuto, gatewayServiceType: string(corev1.ServiceTypeLoadBalancer),
@@ -126,66 +126,66 @@ func defaults() *options {
 	}
 }
 
-func (o *options) bind(fs *pflag.FlagSet) {
+func (o *options) bindFlags(fs *pflag.FlagSet) {
 	o.given = fs.Changed
-	fs.StringVar(&o.configFile, "config", o.configFile, "configuration file (AgentConfiguration) that says what of this cluster is lent, and what the cluster says of itself; it may change while the agent runs; a flag that is set wins over it")
+	fs.StringVar(&o.configFile, "config", o.configFile, "configuration file (AgentConfiguration): what this cluster lends, its prices, labels and claims; it may change while the agent runs; flags override it")
 
 	fs.StringVar(&o.brokerTransport, "broker-transport", o.brokerTransport, "how to reach the broker: http (--broker-url) or kubernetes (through the API server of its cluster, with --broker-kubeconfig)")
 	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker; several, separated by commas, are tried in turn")
 	fs.StringVar(&o.certPath, "broker-cert-path", o.certPath, "folder with tls.crt, tls.key, ca.crt and agents-ca.crt")
 	o.bindMailboxes(fs)
 
-	fs.StringVar(&o.identitySecret, "identity-secret", o.identitySecret, "Secret in POD_NAMESPACE in which an enrolled agent keeps its key and certificate, which it also writes to --broker-cert-path; if unset, somebody else puts them there")
+	fs.StringVar(&o.identitySecret, "identity-secret", o.identitySecret, "Secret in POD_NAMESPACE in which an enrolled agent keeps its key and certificate; it also writes them to --broker-cert-path; if unset, you provide the files there")
 	fs.StringVar(&o.enrolmentURL, "enrolment-url", o.enrolmentURL, "https address of the broker's enrolment listener")
-	fs.StringVar(&o.enrolmentToken, "enrolment-token", o.enrolmentToken, "where the one-time token is that broker enrol printed: @FILE, or env:NAME for an environment variable; without one an administrator of the broker has to approve")
-	fs.StringSliceVar(&o.enrolmentCAHashes, "enrolment-ca-hash", o.enrolmentCAHashes, "sha256:HEX of the public key of the CA that signed the enrolment listener's certificate; several, separated by commas, while that CA is replaced")
+	fs.StringVar(&o.enrolmentToken, "enrolment-token", o.enrolmentToken, "source of the one-time token from broker enrol: @FILE, or env:NAME for an environment variable; without a token an administrator of the broker must approve the cluster")
+	fs.StringSliceVar(&o.enrolmentCAHashes, "enrolment-ca-hash", o.enrolmentCAHashes, "sha256:HEX of the public key of the CA of the enrolment listener's certificate; several, separated by commas, while one CA replaces another")
 
-	fs.StringVar(&o.clusterID, "cluster-id", o.clusterID, "ID of this cluster; the certificate's common name, else Liqo's cluster ID, else the UID of namespace kube-system, if unset")
-	fs.StringVar(&o.clusterName, "cluster-name", o.clusterName, "name of this cluster for people; the ID if unset")
-	fs.StringVar(&o.endpointURL, "endpoint-url", o.endpointURL, "https address of this cluster's API server as other clusters reach it; if unset what Liqo was installed with (apiServer.address), else that of the kubeconfig, and none in a pod")
+	fs.StringVar(&o.clusterID, "cluster-id", o.clusterID, "ID of this cluster; if unset the certificate's common name, else Liqo's cluster ID, else the UID of namespace kube-system")
+	fs.StringVar(&o.clusterName, "cluster-name", o.clusterName, "display name of this cluster; the ID if unset")
+	fs.StringVar(&o.endpointURL, "endpoint-url", o.endpointURL, "https address of this cluster's API server, as other clusters reach it; if unset apiServer.address of Liqo's chart, else the address in the kubeconfig, and none in a pod")
 	fs.StringVar(&o.region, "region", o.region, "region of this cluster, shown as topology.kubernetes.io/region of its virtual nodes")
 	fs.StringVar(&o.zone, "zone", o.zone, "zone of this cluster, shown as topology.kubernetes.io/zone of its virtual nodes")
 	fs.StringToStringVar(&o.labels, "cluster-labels", o.labels, "labels of this cluster that requests can ask for; if unset, spec.labels of the Advertisement stay as they are")
-	fs.StringToStringVar(&o.claims, "claims", o.claims, "what this cluster claims of itself, for example availability=99.9; if unset, spec.claims of the Advertisement stay as they are")
+	fs.StringToStringVar(&o.claims, "claims", o.claims, "claims of this cluster, for example availability=99.9; if unset, spec.claims of the Advertisement stay unchanged")
 	fs.StringToStringVar(&o.overSubscription, "over-subscription", o.overSubscription, "how many times its resources this cluster offers to promise, for example cpu=1.5; from 1 to 10, of cpu, memory, ephemeral-storage and pods; the broker's administrator sets a ceiling")
-	fs.StringSliceVar(&o.nodeLabels, "node-labels", o.nodeLabels, "keys of the labels of nodes that others are shown and can ask for, for example nvidia.com/gpu.product")
+	fs.StringSliceVar(&o.nodeLabels, "node-labels", o.nodeLabels, "keys of node labels to publish so that requests can select them, for example nvidia.com/gpu.product")
 	fs.StringVar(&o.prices.CPUCost, "cpu-cost", "", "price of one core for one hour; if no price is set, those in spec.cost of the Advertisement stay as they are")
 	fs.StringVar(&o.prices.MemoryCost, "memory-cost", "", "price of one GiB of memory for one hour")
 	fs.StringVar(&o.prices.StorageCost, "storage-cost", "", "price of keeping one GiB of a request's data for one hour")
 	fs.StringVar(&o.prices.EgressCost, "egress-cost", "", "price of moving one GiB of data out of this cluster's region")
 	fs.StringToStringVar(&o.resourceCosts, "resource-costs", o.resourceCosts, "prices of one unit of other resources for one hour, for example nvidia.com/gpu=0.95")
 	fs.StringVar(&o.prices.Currency, "currency", "", "ISO 4217 code of the currency of all prices")
-	fs.StringVar(&o.peeringMode, "peering-mode", o.peeringMode, "brokered (peer through Liqo), kubeconfig (also with clusters that have no agent, of which --kubeconfigs-dir holds a kubeconfig) or none (reserve only); if unset kubeconfig with --kubeconfigs-dir, else brokered where Liqo is installed, else none")
-	fs.StringVar(&o.kubeconfigsDir, "kubeconfigs-dir", o.kubeconfigsDir, "folder with <cluster-id>.kubeconfig of providers that have no agent; others are peered with through the broker and need none")
-	fs.StringVar(&o.liqoNamespace, "liqo-namespace", o.liqoNamespace, "namespace in which Liqo is installed")
-	fs.StringSliceVar(&o.allowedProxies, "allowed-proxies", o.allowedProxies, "URLs of proxies through which providers may have this cluster's Liqo reach their API servers; credentials that name another one are refused")
-	fs.StringVar(&o.networking, "networking", o.networking, "connect this cluster's network with those it peers with, through Liqo's gateways: enabled, disabled, or auto (where Liqo's networking module runs, as its Deployment says when the agent starts); both clusters have to")
+	fs.StringVar(&o.peeringMode, "peering-mode", o.peeringMode, "brokered (peer through Liqo), kubeconfig (also peer with clusters without an agent, with their kubeconfig in --kubeconfigs-dir) or none (reserve only); if unset kubeconfig with --kubeconfigs-dir, else brokered if Liqo is installed, else none")
+	fs.StringVar(&o.kubeconfigsDir, "kubeconfigs-dir", o.kubeconfigsDir, "folder with <cluster-id>.kubeconfig for each provider without an agent; other providers need none")
+	fs.StringVar(&o.liqoNamespace, "liqo-namespace", o.liqoNamespace, "namespace of Liqo")
+	fs.StringSliceVar(&o.allowedProxies, "allowed-proxies", o.allowedProxies, "proxy URLs through which providers may let this cluster's Liqo reach their API servers; credentials with another proxy are refused")
+	fs.StringVar(&o.networking, "networking", o.networking, "connect this cluster's network with those of its peers through Liqo's gateways: enabled, disabled, or auto (if the Deployment of Liqo's networking module exists when the agent starts); both clusters must connect")
 	fs.StringVar(&o.gatewayServiceType, "gateway-service-type", o.gatewayServiceType, "type of the Service of this cluster's gateways, which consumers reach over UDP: LoadBalancer, NodePort or ClusterIP")
 
-	fs.DurationVar(&o.advertisementInterval, "advertisement-requeue-interval", o.advertisementInterval, "how often to advertise while nothing changes, unless the broker asks for another interval")
-	fs.DurationVar(&o.pollInterval, "instruction-poll-interval", o.pollInterval, "how often to ask for instructions where the broker does not hold the question")
+	fs.DurationVar(&o.advertisementInterval, "advertisement-requeue-interval", o.advertisementInterval, "interval between advertisements while nothing changes, unless the broker asks for another one")
+	fs.DurationVar(&o.pollInterval, "instruction-poll-interval", o.pollInterval, "interval between requests for instructions when the broker does not support long polling")
 	fs.StringVar(&o.advertisementName, "advertisement-name", o.advertisementName, "name of the Advertisement")
 	fs.StringVar(&o.advertisementNamespace, "advertisement-namespace", o.advertisementNamespace, "namespace of the Advertisement")
 	fs.StringVar(&o.instructionNamespace, "instruction-namespace", o.instructionNamespace, "namespace of ReservationInstructions and ProviderInstructions")
-	fs.BoolVar(&o.acceptBrokerReservations, "accept-broker-reservations", o.acceptBrokerReservations, "peer for Reservations that were made in the broker's cluster for this one")
-	fs.DurationVar(&o.giveUpTimeout, "give-up-timeout", o.giveUpTimeout, "how long to wait, once all that this cluster had of a provider has ended, for a provider that does not answer, before it is given up; 0 for as long as it takes")
-	fs.DurationVar(&o.reclaimTimeout, "reclaim-timeout", o.reclaimTimeout, "how long a consumer may take to give back what has ended here, before the agent takes it; 0 for as long as it likes")
+	fs.BoolVar(&o.acceptBrokerReservations, "accept-broker-reservations", o.acceptBrokerReservations, "peer for Reservations that were created for this cluster in the broker's cluster")
+	fs.DurationVar(&o.giveUpTimeout, "give-up-timeout", o.giveUpTimeout, "how long to wait for a provider that does not answer, once all placements there have ended, before the agent gives it up; 0 means no limit")
+	fs.DurationVar(&o.reclaimTimeout, "reclaim-timeout", o.reclaimTimeout, "how long a consumer may take to release an ended placement, before the agent takes it down; 0 means no limit")
 
-	fs.DurationVar(&o.expiryNotice, "expiry-notice", o.expiryNotice, "how long before a reservation's duration is over condition Ending of its ResourceRequest says so; 0 for not at all")
-	fs.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long pods are evicted from the virtual node of a reservation that has ended, with respect for PodDisruptionBudgets; the rest is then deleted, with the grace period of each")
-	fs.DurationVar(&o.peerLifetime, "peer-certificate-lifetime", o.peerLifetime, "how long the certificates live that Liqo has signed here for other clusters, from 10m to 8760h; Liqo renews them when two thirds of that are over; with webhooks")
-	fs.BoolVar(&o.guardElsewhere, "guard-elsewhere", o.guardElsewhere, "sign identities for reservations alone in tenant namespaces that the agent did not make, too; with webhooks")
-	fs.StringToStringVar(&o.offloadedLimits, "offloaded-object-limits", o.offloadedLimits, "limits of a ResourceQuota that the agent keeps in every namespace that a consumer has offloaded here, for example count/configmaps=100,requests.storage=100Gi")
-	fs.StringToStringVar(&o.tenantLimits, "tenant-object-limits", o.tenantLimits, "the same for every tenant namespace of Liqo that the agent has made, for example count/resourceslices.authentication.liqo.io=256")
-	fs.StringVar(&o.objectLimitsProbe, "object-limits-probe", o.objectLimitsProbe, "ResourceQuota in the agent's namespace; limits of kinds that it names hold once they are in its status.used, since Kubernetes refuses objects of a kind that it does not count yet")
-	fs.BoolVar(&o.bindSlices, "bind-slices", o.bindSlices, "keep Liqo's RoleBindings in namespaces that consumers have offloaded here to the identities of their live slices")
-	fs.StringVar(&o.hold, "hold", o.hold, "how capacity is kept that is reserved here and not used yet: Ledger (in the books) or Placeholder (by pods in POD_NAMESPACE, too, which this cluster's own pods cannot preempt)")
-	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of these pods, which does nothing")
-	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of these pods; with --hold=Placeholder")
+	fs.DurationVar(&o.expiryNotice, "expiry-notice", o.expiryNotice, "how long before the end of its duration a ResourceRequest gets condition Ending; 0 means never")
+	fs.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long to evict pods from the virtual node of an ended reservation, respecting PodDisruptionBudgets; remaining pods are then deleted with their grace periods")
+	fs.DurationVar(&o.peerLifetime, "peer-certificate-lifetime", o.peerLifetime, "lifetime of the certificates that Liqo has signed here for other clusters, from 10m to 8760h; Liqo renews them after two thirds of it; requires webhooks")
+	fs.BoolVar(&o.guardElsewhere, "guard-elsewhere", o.guardElsewhere, "sign only identities with a reservation, also in tenant namespaces that the agent did not create; requires webhooks")
+	fs.StringToStringVar(&o.offloadedLimits, "offloaded-object-limits", o.offloadedLimits, "limits of the agent's ResourceQuota in every namespace that a consumer has offloaded here, for example count/configmaps=100,requests.storage=100Gi")
+	fs.StringToStringVar(&o.tenantLimits, "tenant-object-limits", o.tenantLimits, "limits of the agent's ResourceQuota in every tenant namespace that the agent created, for example count/resourceslices.authentication.liqo.io=256")
+	fs.StringVar(&o.objectLimitsProbe, "object-limits-probe", o.objectLimitsProbe, "ResourceQuota in the agent's namespace; limits of the kinds that it names apply once its status.used lists them, because Kubernetes refuses objects of a kind that it does not count yet")
+	fs.BoolVar(&o.bindSlices, "bind-slices", o.bindSlices, "limit Liqo's RoleBindings in namespaces that consumers have offloaded here to the identities of their live slices")
+	fs.StringVar(&o.hold, "hold", o.hold, "how to keep reserved capacity that is not in use: Ledger (count it as taken) or Placeholder (also run placeholder pods in POD_NAMESPACE, which this cluster's own pods cannot preempt)")
+	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of the placeholder pods; it must do nothing")
+	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of the placeholder pods; with --hold=Placeholder")
 
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz")
 	o.metrics.Bind(fs)
-	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "wait for a lease before working, so that a second replica can stand by")
+	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect a leader, so that a second replica can stand by")
 
 	o.webhook.Bind(fs)
 
@@ -195,19 +195,20 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	home.BindKubeconfig(fs)
 }
 
-// bindMailboxes binds what the kubernetes transport takes.
+// bindMailboxes binds the flags of the kubernetes transport.
 func (o *options) bindMailboxes(fs *pflag.FlagSet) {
-	fs.StringVar(&o.brokerKubeconfig, "broker-kubeconfig", o.brokerKubeconfig, "kubeconfig of the broker's cluster, by which its API server is the way to the broker (--broker-transport=kubernetes)")
+	fs.StringVar(&o.brokerKubeconfig, "broker-kubeconfig", o.brokerKubeconfig, "kubeconfig of the broker's cluster, to reach the broker through its API server (--broker-transport=kubernetes)")
 	fs.StringVar(&o.brokerNamespace, "broker-namespace", o.brokerNamespace, "this cluster's namespace in the broker's cluster, with --broker-kubeconfig")
 }
 
-// complete checks what can be checked without a cluster.
+// complete validates the flags and sets those that follow from others, without access to a
+// cluster.
 func (o *options) complete() error {
 	if err := o.completeTransport(); err != nil {
 		return err
 	}
 	if o.certPath == "" {
-		return errors.New("--broker-cert-path is missing: whatever the way to the broker, agents know each other by their certificates; give the folder with tls.crt, tls.key and ca.crt, or one to fill with --identity-secret")
+		return errors.New("--broker-cert-path is missing: agents authenticate to each other with certificates, with every transport; set it to the folder with tls.crt, tls.key and ca.crt, or to one to fill with --identity-secret")
 	}
 	if err := o.checkEnrolment(); err != nil {
 		return err
@@ -234,7 +235,8 @@ func (o *options) complete() error {
 	return o.checkTerms()
 }
 
-// checkLifetime keeps to what the cluster's signer accepts, and to Kubernetes' default.
+// checkLifetime enforces the minimum of the cluster's signer and the maximum of Kubernetes'
+// default.
 func (o *options) checkLifetime() error {
 	const least, most = 10 * time.Minute, 365 * 24 * time.Hour
 	if o.peerLifetime < least || o.peerLifetime > most {
@@ -243,7 +245,7 @@ func (o *options) checkLifetime() error {
 	return nil
 }
 
-// completeLimits reads what peers may have in each namespace.
+// completeLimits parses the object limits of peers.
 func (o *options) completeLimits() error {
 	for flag, read := range map[string]struct {
 		given map[string]string
@@ -277,7 +279,7 @@ func (o *options) checkNetworking() error {
 	case networkingAuto, networkingDisabled:
 	case networkingEnabled:
 		if o.peeringMode == peeringNone {
-			return errors.New("--networking=enabled: nobody peers with --peering-mode=none: leave one of them out")
+			return errors.New("--networking=enabled: --peering-mode=none does not peer: leave one of them out")
 		}
 	default:
 		return fmt.Errorf("--networking: %q is unknown, use auto, enabled or disabled", o.networking)
@@ -289,7 +291,7 @@ func (o *options) checkNetworking() error {
 	return fmt.Errorf("--gateway-service-type: %q is unknown, use LoadBalancer, NodePort or ClusterIP", o.gatewayServiceType)
 }
 
-// completeTransport settles how the broker is reached.
+// completeTransport chooses the transport to the broker.
 func (o *options) completeTransport() error {
 	if o.brokerKubeconfig != "" {
 		o.brokerTransport = transportKubernetes
@@ -312,7 +314,7 @@ func (o *options) completeTransport() error {
 	return nil
 }
 
-// checkTimes refuses intervals and deadlines that nobody could keep.
+// checkTimes refuses intervals and deadlines that are too short to work.
 func (o *options) checkTimes() error {
 	if o.advertisementInterval < time.Second {
 		return fmt.Errorf("--advertisement-requeue-interval: %s is too short, the least is 1s", o.advertisementInterval)
@@ -326,24 +328,24 @@ func (o *options) checkTimes() error {
 	if o.drainTimeout < 0 {
 		return fmt.Errorf("--drain-timeout: %s is negative, use 0 to delete pods without evicting them first", o.drainTimeout)
 	}
-	return errors.Join(leastOrNone("--reclaim-timeout", o.reclaimTimeout), leastOrNone("--give-up-timeout", o.giveUpTimeout), o.checkHold())
+	return errors.Join(checkTimeout("--reclaim-timeout", o.reclaimTimeout), checkTimeout("--give-up-timeout", o.giveUpTimeout), o.checkHold())
 }
 
-// haste says what is wrong with a --reclaim-timeout that is over before consumers can have
-// drained their pods, "" if nothing is. Their --drain-timeout is not known here; as a rule
-// it is this cluster's own.
-func (o *options) haste() string {
+// reclaimWarning returns a warning if --reclaim-timeout ends before consumers can have drained
+// their pods, or "". The agent does not know the consumers' --drain-timeout and assumes its
+// own.
+func (o *options) reclaimWarning() string {
 	if o.reclaimTimeout == 0 || o.reclaimTimeout > o.drainTimeout {
 		return ""
 	}
-	return fmt.Sprintf("--reclaim-timeout %s is not above --drain-timeout %s: consumers that drain for as long as this cluster does lose pods in the middle of it; set it above, by the longest grace period of pods at least",
+	return fmt.Sprintf("--reclaim-timeout %s is not longer than --drain-timeout %s: consumers with the same drain timeout lose pods while they drain; make it longer, at least by the longest grace period of pods",
 		o.reclaimTimeout, o.drainTimeout)
 }
 
-// leastOrNone refuses a deadline that nobody could keep. 0 is none.
-func leastOrNone(flag string, d time.Duration) error {
+// checkTimeout refuses timeouts below one second, except 0, which means no limit.
+func checkTimeout(flag string, d time.Duration) error {
 	if d != 0 && d < time.Second {
-		return fmt.Errorf("%s: %s is too short, the least is 1s, and 0 is for ever", flag, d)
+		return fmt.Errorf("%s: %s is too short, the least is 1s, and 0 means no limit", flag, d)
 	}
 	return nil
 }
@@ -367,9 +369,9 @@ func (o *options) checkHold() error {
 	return nil
 }
 
-// readEnrolmentToken replaces the place of the token by the token. Whoever may list
-// processes or read a Pod sees a command line, so the token itself does not belong there.
-// An empty file or variable means no token: the Secret with a used one may be gone.
+// readEnrolmentToken replaces the reference in --enrolment-token by the token. The flag takes
+// no token itself, because users who can list processes or read the Pod see the command line.
+// An empty file or variable means no token: the Secret of a used token may be gone.
 func (o *options) readEnrolmentToken() error {
 	if file, ok := strings.CutPrefix(o.enrolmentToken, "@"); ok {
 		content, err := os.ReadFile(file) //nolint:gosec // the operator names the file
@@ -384,7 +386,7 @@ func (o *options) readEnrolmentToken() error {
 		return nil
 	}
 	if o.enrolmentToken != "" {
-		return errors.New("--enrolment-token: a token on the command line can be read by others: write it to a file and give @FILE, or to an environment variable and give env:NAME")
+		return errors.New("--enrolment-token: others can read a token on the command line: write it to a file and give @FILE, or to an environment variable and give env:NAME")
 	}
 	return nil
 }
@@ -399,9 +401,9 @@ func (o *options) checkEnrolment() error {
 	case o.identitySecret != "" && o.podNamespace == "":
 		return errors.New("--identity-secret: POD_NAMESPACE is not set in the environment: set it to the namespace of the Secret")
 	case o.enrolmentURL == "" && (o.enrolmentToken != "" || len(o.enrolmentCAHashes) > 0):
-		return errors.New("--enrolment-url is missing: give what broker enrol prints")
+		return errors.New("--enrolment-url is missing: copy it from the output of broker enrol")
 	case o.enrolmentURL != "" && len(o.enrolmentCAHashes) == 0:
-		return errors.New("--enrolment-ca-hash is missing: give what broker enrol prints, so that nobody else can pose as the broker")
+		return errors.New("--enrolment-ca-hash is missing: copy it from the output of broker enrol; the agent authenticates the broker with it")
 	}
 	return nil
 }

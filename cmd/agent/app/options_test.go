@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestWrongFlagsAreNamed(t *testing.T) {
+func TestErrorNamesTheWrongFlag(t *testing.T) {
 	working := []string{"--broker-url=https://broker:8443", "--broker-cert-path=/certs"}
 	enrolling := []string{
 		"--identity-secret=agent-identity", "--broker-cert-path=/certs",
@@ -27,7 +27,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"an enrolment that is over":     {args: []string{"--broker-cert-path=/certs", "--identity-secret=agent-identity"}},
 		"an enrolment without a secret": {args: append([]string{"--broker-url=https://broker:8443"}, enrolling[1:]...), want: "--identity-secret"},
 		"an enrolment without a hash":   {args: enrolling[:3], want: "--enrolment-ca-hash"},
-		"a token for nobody":            {args: append([]string{"--enrolment-token=env:TEST_TOKEN"}, enrolling[:2]...), want: "--enrolment-url"},
+		"a token without a URL":         {args: append([]string{"--enrolment-token=env:TEST_TOKEN"}, enrolling[:2]...), want: "--enrolment-url"},
 		"a token that others can read":  {args: append([]string{"--enrolment-token=x"}, enrolling...), want: "@FILE"},
 		"an unknown transport":          {args: append([]string{"--broker-transport=mqtt"}, working...), want: `"mqtt"`},
 		"through an API server":         {args: []string{"--broker-kubeconfig=/kubeconfig", "--broker-cert-path=/certs"}},
@@ -43,36 +43,36 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"a price of a piece that is none": {
 			args: append([]string{"--resource-costs=nvidia.com/gpu=much", "--currency=EUR"}, working...), want: "--resource-costs: nvidia.com/gpu",
 		},
-		"prices of no currency":         {args: append([]string{"--cpu-cost=0.04"}, working...), want: "--currency is missing"},
-		"a currency by its name":        {args: append([]string{"--cpu-cost=0.04", "--currency=euro"}, working...), want: `"euro"`},
-		"an unknown mode":               {args: append([]string{"--peering-mode=magic"}, working...), want: `"magic"`},
-		"kubeconfigs that are missing":  {args: append([]string{"--peering-mode=kubeconfig"}, working...), want: "--kubeconfigs-dir is missing"},
-		"kubeconfigs that nobody reads": {args: append([]string{"--peering-mode=brokered", "--kubeconfigs-dir=/etc"}, working...), want: "--kubeconfigs-dir is not read"},
-		"kubeconfigs alone":             {args: append([]string{"--kubeconfigs-dir=/etc"}, working...)},
-		"an unknown way to hold":        {args: append([]string{"--hold=Both"}, working...), want: `"Both"`},
-		"placeholders of no priority":   {args: append([]string{"--hold=Placeholder"}, working...), want: "--placeholder-priority-class"},
-		"placeholders without an image": {args: append([]string{"--hold=Placeholder", "--placeholder-priority-class=p", "--placeholder-image="}, working...), want: "--placeholder-image"},
-		"placeholders":                  {args: append([]string{"--hold=Placeholder", "--placeholder-priority-class=p"}, working...)},
-		"networks":                      {args: append([]string{"--networking=enabled", "--gateway-service-type=NodePort"}, working...)},
-		"an unknown way to networks":    {args: append([]string{"--networking=on"}, working...), want: `"on"`},
-		"networks of nobody":            {args: append([]string{"--networking=enabled", "--peering-mode=none"}, working...), want: "--networking=enabled"},
-		"an unknown Service":            {args: append([]string{"--gateway-service-type=ExternalName"}, working...), want: `"ExternalName"`},
-		"limits of objects":             {args: append([]string{"--offloaded-object-limits=count/configmaps=100,requests.storage=1Ti", "--tenant-object-limits=count/secrets=9"}, working...)},
-		"a limit that is none":          {args: append([]string{"--offloaded-object-limits=count/configmaps=many"}, working...), want: `--offloaded-object-limits: count/configmaps="many" is no amount`},
-		"a limit below nothing":         {args: append([]string{"--tenant-object-limits=count/secrets=-1"}, working...), want: "--tenant-object-limits"},
-		"an interval too short":         {args: append([]string{"--advertisement-requeue-interval=1ms"}, working...), want: "--advertisement-requeue-interval"},
-		"a poll too often":              {args: append([]string{"--instruction-poll-interval=1ms"}, working...), want: "--instruction-poll-interval"},
-		"a notice of less than nothing": {args: append([]string{"--expiry-notice=-1s"}, working...), want: "--expiry-notice"},
-		"certificates for too short":    {args: append([]string{"--peer-certificate-lifetime=9m"}, working...), want: "--peer-certificate-lifetime: 9m0s is not between"},
-		"certificates for too long":     {args: append([]string{"--peer-certificate-lifetime=8761h"}, working...), want: "--peer-certificate-lifetime"},
-		"a drain of less than nothing":  {args: append([]string{"--drain-timeout=-1s"}, working...), want: "--drain-timeout"},
+		"prices of no currency":          {args: append([]string{"--cpu-cost=0.04"}, working...), want: "--currency is missing"},
+		"a currency by its name":         {args: append([]string{"--cpu-cost=0.04", "--currency=euro"}, working...), want: `"euro"`},
+		"an unknown mode":                {args: append([]string{"--peering-mode=magic"}, working...), want: `"magic"`},
+		"kubeconfigs that are missing":   {args: append([]string{"--peering-mode=kubeconfig"}, working...), want: "--kubeconfigs-dir is missing"},
+		"kubeconfigs without their mode": {args: append([]string{"--peering-mode=brokered", "--kubeconfigs-dir=/etc"}, working...), want: "--kubeconfigs-dir is not read"},
+		"kubeconfigs alone":              {args: append([]string{"--kubeconfigs-dir=/etc"}, working...)},
+		"an unknown way to hold":         {args: append([]string{"--hold=Both"}, working...), want: `"Both"`},
+		"placeholders of no priority":    {args: append([]string{"--hold=Placeholder"}, working...), want: "--placeholder-priority-class"},
+		"placeholders without an image":  {args: append([]string{"--hold=Placeholder", "--placeholder-priority-class=p", "--placeholder-image="}, working...), want: "--placeholder-image"},
+		"placeholders":                   {args: append([]string{"--hold=Placeholder", "--placeholder-priority-class=p"}, working...)},
+		"networks":                       {args: append([]string{"--networking=enabled", "--gateway-service-type=NodePort"}, working...)},
+		"an unknown way to networks":     {args: append([]string{"--networking=on"}, working...), want: `"on"`},
+		"networks without peering":       {args: append([]string{"--networking=enabled", "--peering-mode=none"}, working...), want: "--networking=enabled"},
+		"an unknown Service":             {args: append([]string{"--gateway-service-type=ExternalName"}, working...), want: `"ExternalName"`},
+		"limits of objects":              {args: append([]string{"--offloaded-object-limits=count/configmaps=100,requests.storage=1Ti", "--tenant-object-limits=count/secrets=9"}, working...)},
+		"a limit that is none":           {args: append([]string{"--offloaded-object-limits=count/configmaps=many"}, working...), want: `--offloaded-object-limits: count/configmaps="many" is no amount`},
+		"a limit below nothing":          {args: append([]string{"--tenant-object-limits=count/secrets=-1"}, working...), want: "--tenant-object-limits"},
+		"an interval too short":          {args: append([]string{"--advertisement-requeue-interval=1ms"}, working...), want: "--advertisement-requeue-interval"},
+		"a poll too often":               {args: append([]string{"--instruction-poll-interval=1ms"}, working...), want: "--instruction-poll-interval"},
+		"a notice of less than nothing":  {args: append([]string{"--expiry-notice=-1s"}, working...), want: "--expiry-notice"},
+		"certificates for too short":     {args: append([]string{"--peer-certificate-lifetime=9m"}, working...), want: "--peer-certificate-lifetime: 9m0s is not between"},
+		"certificates for too long":      {args: append([]string{"--peer-certificate-lifetime=8761h"}, working...), want: "--peer-certificate-lifetime"},
+		"a drain of less than nothing":   {args: append([]string{"--drain-timeout=-1s"}, working...), want: "--drain-timeout"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			o := defaults()
+			o := defaultOptions()
 			cmd := Command()
 			cmd.ResetFlags()
-			o.bind(cmd.Flags())
+			o.bindFlags(cmd.Flags())
 			if err := cmd.ParseFlags(test.args); err != nil {
 				t.Fatal(err)
 			}
@@ -86,15 +86,15 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 
 func TestAnEnrolledAgentKnowsItsNamespace(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
-	o := defaults()
+	o := defaultOptions()
 	o.certPath, o.identitySecret = "/certs", "agent-identity"
 	if err := o.complete(); err == nil || !strings.Contains(err.Error(), "POD_NAMESPACE") {
 		t.Errorf("got %v, want an error that names POD_NAMESPACE", err)
 	}
 }
 
-// A token comes from a file or a variable. One whose Secret was deleted is none.
-func TestTheEnrolmentTokenIsReadFromItsPlace(t *testing.T) {
+// The token comes from a file or a variable. A missing file means no token.
+func TestEnrolmentTokenIsReadFromFileOrVariable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("of a file\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestTheEnrolmentTokenIsReadFromItsPlace(t *testing.T) {
 		"": "", "@" + file: "of a file", "env:TEST_TOKEN": "of a variable",
 		"@" + file + ".gone": "", "env:TEST_TOKEN_GONE": "",
 	} {
-		o := defaults()
+		o := defaultOptions()
 		o.certPath, o.identitySecret, o.podNamespace = "/certs", "agent-identity", "default"
 		o.enrolmentURL, o.enrolmentCAHashes, o.enrolmentToken = "https://broker:8444", []string{"sha256:x"}, place
 		if err := o.complete(); err != nil || o.enrolmentToken != want {
@@ -113,7 +113,7 @@ func TestTheEnrolmentTokenIsReadFromItsPlace(t *testing.T) {
 	}
 }
 
-func TestConsumersHaveTimeToDrainBeforeWhatTheyHaveIsTaken(t *testing.T) {
+func TestWarnsWhenReclaimTimeoutIsShorterThanDrainTimeout(t *testing.T) {
 	tests := map[string]struct {
 		reclaim, drain time.Duration
 		warns          bool
@@ -121,17 +121,17 @@ func TestConsumersHaveTimeToDrainBeforeWhatTheyHaveIsTaken(t *testing.T) {
 		"longer":   {reclaim: 10 * time.Minute, drain: 5 * time.Minute},
 		"the same": {reclaim: 5 * time.Minute, drain: 5 * time.Minute, warns: true},
 		"shorter":  {reclaim: time.Second, drain: 5 * time.Minute, warns: true},
-		"for ever": {drain: 5 * time.Minute},
+		"no limit": {drain: 5 * time.Minute},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := options{reclaimTimeout: test.reclaim, drainTimeout: test.drain}
-			if why := o.haste(); (why != "") != test.warns {
+			if why := o.reclaimWarning(); (why != "") != test.warns {
 				t.Errorf("got %q, want a warning: %t", why, test.warns)
 			}
 		})
 	}
-	if why := defaults().haste(); why != "" {
+	if why := defaultOptions().reclaimWarning(); why != "" {
 		t.Errorf("the defaults: %s", why)
 	}
 }

@@ -17,12 +17,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
-// maxNodeLabels is how many labels of nodes are shown; the schema of the Advertisement
-// says the same.
+// maxNodeLabels is the maximum of published node labels, as in the CRD of the Advertisement.
 const maxNodeLabels = 16
 
-// checkTerms refuses what the Advertisement could not hold: the agent would say nothing
-// at all because of it.
+// checkTerms refuses values that the Advertisement's CRD does not accept. With them the agent
+// could not advertise at all.
 func (o *options) checkTerms() error {
 	if err := wire.CheckLabels("--cluster-labels", o.labels, configuration.MaxLabels); err != nil {
 		return err
@@ -62,7 +61,7 @@ func (o *options) cost() *brokerv1alpha1.Cost {
 	return configuration.WithResources(o.prices, o.resourceCosts)
 }
 
-// terms are what flags say, and where they say nothing the configuration file.
+// terms merges flags and the configuration file. Flags take precedence.
 type terms struct {
 	*options
 	// file is nil without --config.
@@ -91,7 +90,7 @@ func (t *terms) configured() *configuration.Configuration {
 	return t.file.Current()
 }
 
-// Terms implements advertisement.Terms. Each field is that of one source, as a whole.
+// Terms implements advertisement.Terms. Each field comes from one source as a whole.
 func (t *terms) Terms() advertisement.Offered {
 	c := t.configured()
 	out := advertisement.Offered{
@@ -112,7 +111,7 @@ func (t *terms) Terms() advertisement.Offered {
 	return out
 }
 
-// offer says how much is lent.
+// offer returns how much is lent.
 func (t *terms) offer() offering.Terms {
 	out := t.configured().Offer
 	if t.given("over-subscription") {
@@ -121,7 +120,7 @@ func (t *terms) offer() offering.Terms {
 	return out
 }
 
-// place of the cluster.
+// place returns the region and zone of the cluster.
 func (t *terms) place() guard.Place {
 	c := t.configured()
 	at := guard.Place{Region: c.Region, Zone: c.Zone}
@@ -156,16 +155,16 @@ func (t *terms) Conditions() []metav1.Condition {
 	return out
 }
 
-// inForce says whether the file is.
+// inForce returns the condition Configured.
 func (t *terms) inForce() metav1.Condition {
 	if err := t.file.Problem(); err != nil {
 		return metav1.Condition{
 			Type: agentv1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonConfigurationRefused,
-			Message: "what the file said before stays in force: " + err.Error(),
+			Message: "the last valid configuration stays in force: " + err.Error(),
 		}
 	}
 	return metav1.Condition{
 		Type: agentv1alpha1.ConditionConfigured, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonConfigured,
-		Message: "what the configuration file says is in force",
+		Message: "the configuration file is in force",
 	}
 }

@@ -24,13 +24,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// termsOf flags, and of a configuration file if there is a text.
+// termsOf creates terms from flags and, if text is not empty, a configuration file.
 func termsOf(t *testing.T, text string, args ...string) *terms {
 	t.Helper()
-	out := &terms{options: defaults()}
+	out := &terms{options: defaultOptions()}
 	cmd := Command()
 	cmd.ResetFlags()
-	out.bind(cmd.Flags())
+	out.bindFlags(cmd.Flags())
 	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +56,8 @@ offer: {resources: {cpu: {cap: 4, overSubscription: 2}, memory: {overSubscriptio
 prices: {currency: EUR, cpuCost: 1, memoryCost: 2}
 `
 
-// Of what flags and file both say, each whole field is that of the flag.
-func TestAFlagWinsOverTheFile(t *testing.T) {
+// When both set a field, the flag's whole field applies.
+func TestFlagsOverrideTheFile(t *testing.T) {
 	labels := func(of string) map[string]brokerv1alpha1.LabelValue {
 		return map[string]brokerv1alpha1.LabelValue{"of": brokerv1alpha1.LabelValue(of)}
 	}
@@ -112,7 +112,7 @@ func TestAFlagWinsOverTheFile(t *testing.T) {
 	}
 }
 
-func TestHowTheFileIsStandsInACondition(t *testing.T) {
+func TestConditionConfiguredShowsTheStateOfTheFile(t *testing.T) {
 	if c := termsOf(t, "").Conditions(); c != nil {
 		t.Errorf("without a file: %+v", c)
 	}
@@ -130,7 +130,7 @@ func TestCheckReadsTheFile(t *testing.T) {
 	defer openCost.Close()
 	const head = "apiVersion: agent.fluidos.eu/v1alpha1\nkind: AgentConfiguration\n"
 	look := func(text string) checkup.Finding {
-		o := &checkOptions{options: defaults()}
+		o := &checkOptions{options: defaultOptions()}
 		if text != "" {
 			o.configFile = filepath.Join(t.TempDir(), "agent.yaml")
 			if err := os.WriteFile(o.configFile, []byte(text), 0o600); err != nil {
@@ -141,11 +141,11 @@ func TestCheckReadsTheFile(t *testing.T) {
 	}
 	for text, want := range map[string]checkup.Finding{
 		"":                                checkup.Skip("--config is not given"),
-		string(config.AgentConfiguration): checkup.Found("agent.yaml can be put in force"),
+		string(config.AgentConfiguration): checkup.Found("agent.yaml is valid"),
 		someFile + "extra: 1\n":           checkup.Fail("", `unknown key "extra"`),
-		head + "prices: {currency: EUR, nodeLabels: {cpuCost: b, memoryCost: a}}\n":           checkup.Found("prices are those of the labels a, b of nodes"),
-		head + "prices: {currency: EUR, openCost: {url: '" + openCost.URL + "/metrics'}}\n":   checkup.Found("OpenCost at %s/metrics says the prices of 1 nodes", openCost.URL),
-		head + "prices: {currency: EUR, openCost: {url: '" + openCost.URL + "/elsewhere'}}\n": checkup.Warn("", "OpenCost at %s/elsewhere says no prices: the answer has no node_cpu_hourly_cost", openCost.URL),
+		head + "prices: {currency: EUR, nodeLabels: {cpuCost: b, memoryCost: a}}\n":           checkup.Found("node labels a, b set the prices"),
+		head + "prices: {currency: EUR, openCost: {url: '" + openCost.URL + "/metrics'}}\n":   checkup.Found("OpenCost at %s/metrics gives the prices of 1 nodes", openCost.URL),
+		head + "prices: {currency: EUR, openCost: {url: '" + openCost.URL + "/elsewhere'}}\n": checkup.Warn("", "OpenCost at %s/elsewhere gives no prices: the answer has no node_cpu_hourly_cost", openCost.URL),
 	} {
 		got := look(text)
 		if got.Level != want.Level || !strings.Contains(got.Message, want.Message) {

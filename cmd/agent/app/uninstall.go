@@ -18,72 +18,73 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
 )
 
-// leaseName is that of the lease of --leader-elect.
+// leaseName is the name of the lease of --leader-elect.
 const leaseName = "liqo-resource-broker-agent"
 
-// uninstallOptions say how the agent goes.
+// uninstallOptions are the flags of agent uninstall.
 type uninstallOptions struct {
 	*options
 	uninstall.Options
 }
 
 func uninstallCommand() *cobra.Command {
-	o := &uninstallOptions{options: defaults(), Options: uninstall.Defaults(home.Namespace())}
+	o := &uninstallOptions{options: defaultOptions(), Options: uninstall.Defaults(home.Namespace())}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Prepare that the agent is uninstalled, or clean up after it.",
-		Long: `Before the agent is deleted, and while it still works, this looks for what this
-cluster uses of others and lends to others. --policy says what becomes of it:
+		Short: "Prepare the agent's uninstallation, or clean up after it.",
+		Long: `Run it while the agent still works. It lists what this cluster uses of other
+clusters and lends to them. --policy says what happens then:
 
-Refuse names it and exits with 1. Drain deletes the live ResourceRequests, gives back
-what was reserved for this cluster in the broker's, and withdraws this cluster as a
-provider, so that the broker finds others another one or ends their reservations; it
-waits until everything is taken down on both sides. Ignore leaves it.
+Refuse prints the list and exits with 1. Drain deletes the live ResourceRequests,
+releases Reservations of the broker's cluster for this one, and withdraws this
+cluster as a provider, so that the broker finds consumers another provider or
+ends their reservations; it waits until both sides have taken everything down.
+Ignore does nothing.
 
-With --cleanup, after the agent is gone, it removes what Helm does not know of:
-finalizers, the lease, the cluster's identity and Secrets that cert-manager filled.
-The chart runs both as hooks of helm uninstall.`,
+With --cleanup it runs after the agent was deleted, and deletes what Helm does
+not know: finalizers, the lease, the cluster's identity and Secrets that
+cert-manager filled. The chart runs both as hooks of helm uninstall.`,
 		Example: `  agent uninstall --policy=Drain --timeout=10m --broker-cert-path=/etc/agent/tls
   agent uninstall --namespace=liqo-resource-broker --cleanup --name=agent-liqo-resource-broker-agent`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE:         o.Body(newScheme, o.departure, o.cleanUp),
+		RunE:         o.Body(newScheme, o.newDeparture, o.cleanUp),
 	}
 	fs := cmd.Flags()
 	home.BindKubeconfig(fs)
 	o.Bind(fs, "agent")
 	fs.StringVar(&o.instructionNamespace, "instruction-namespace", o.instructionNamespace, "namespace of ReservationInstructions and ProviderInstructions")
-	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker, for --policy=Drain; those that an enrolled agent was told if unset")
+	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker, for --policy=Drain; if unset, the addresses that an enrolled agent received")
 	o.bindMailboxes(fs)
 	fs.StringVar(&o.certPath, "broker-cert-path", o.certPath, "folder with tls.crt, tls.key and ca.crt, for --policy=Drain")
 	return cmd
 }
 
-func (o *uninstallOptions) departure(c client.Client) uninstall.Departure {
+func (o *uninstallOptions) newDeparture(c client.Client) uninstall.Departure {
 	d := o.Departure()
 	d.InUse = func(ctx context.Context) ([]string, error) {
-		found, err := o.inUse(ctx, c)
-		return found.lines(), err
+		found, err := o.findUse(ctx, c)
+		return found.describe(), err
 	}
-	d.End = func(ctx context.Context) error { return o.end(ctx, c) }
-	d.Advice = "Delete the ResourceRequests and wait until those who use this cluster are done, then uninstall again. " + uninstall.Remedy
+	d.End = func(ctx context.Context) error { return o.endUse(ctx, c) }
+	d.Advice = "Delete the ResourceRequests, wait until other clusters have released this cluster's capacity, then uninstall again. " + uninstall.Remedy
 	return d
 }
 
-// use is what this cluster takes part in.
+// use is what this cluster uses and lends.
 type use struct {
 	requests []agentv1alpha1.ResourceRequest
 	consumed []agentv1alpha1.ReservationInstruction
 	provided []agentv1alpha1.ProviderInstruction
 }
 
-// inUse leaves out requests that are over. Instructions go when nothing of them is
-// left, so each that is there counts.
-func (o *uninstallOptions) inUse(ctx context.Context, c client.Reader) (use, error) {
+// findUse lists what this cluster uses and lends, without ended requests. Every existing
+// instruction counts, because an instruction is deleted when nothing of it is left.
+func (o *uninstallOptions) findUse(ctx context.Context, c client.Reader) (use, error) {
 	requests, consumed, provided := &agentv1alpha1.ResourceRequestList{}, &agentv1alpha1.ReservationInstructionList{}, &agentv1alpha1.ProviderInstructionList{}
 	err := errors.Join(
-		listKind(ctx, c, requests), listKind(ctx, c, consumed, client.InNamespace(o.instructionNamespace)),
-		listKind(ctx, c, provided, client.InNamespace(o.instructionNamespace)),
+		listObjects(ctx, c, requests), listObjects(ctx, c, consumed, client.InNamespace(o.instructionNamespace)),
+		listObjects(ctx, c, provided, client.InNamespace(o.instructionNamespace)),
 	)
 	found := use{consumed: consumed.Items, provided: provided.Items}
 	for i := range requests.Items {
@@ -96,8 +97,8 @@ func (o *uninstallOptions) inUse(ctx context.Context, c client.Reader) (use, err
 	return found, err
 }
 
-// listKind finds nothing where the kind is not installed.
-func listKind(ctx context.Context, c client.Reader, list client.ObjectList, options ...client.ListOption) error {
+// listObjects lists objects. A missing CRD counts as an empty list.
+func listObjects(ctx context.Context, c client.Reader, list client.ObjectList, options ...client.ListOption) error {
 	err := c.List(ctx, list, options...)
 	if err == nil || meta.IsNoMatchError(err) {
 		return nil
@@ -105,7 +106,7 @@ func listKind(ctx context.Context, c client.Reader, list client.ObjectList, opti
 	return fmt.Errorf("listing %T: %w", list, err)
 }
 
-func (u use) lines() []string {
+func (u use) describe() []string {
 	var out []string
 	for i := range u.requests {
 		r := &u.requests[i]
@@ -129,15 +130,15 @@ func (u use) lines() []string {
 	return out
 }
 
-// serves reports whether an instruction is for one of the requests.
+// serves reports whether an instruction belongs to one of the requests.
 func (u use) serves(inst *agentv1alpha1.ReservationInstruction) bool {
 	ref := inst.Spec.RequestRef
 	return ref != nil && slices.ContainsFunc(u.requests, func(r agentv1alpha1.ResourceRequest) bool { return string(r.UID) == ref.UID })
 }
 
-// end asks for the end of everything. The agent, which still works, does the rest.
-func (o *uninstallOptions) end(ctx context.Context, c client.Client) error {
-	found, err := o.inUse(ctx, c)
+// endUse starts the end of everything in use. The agent, which still works, does the rest.
+func (o *uninstallOptions) endUse(ctx context.Context, c client.Client) error {
+	found, err := o.findUse(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -147,16 +148,16 @@ func (o *uninstallOptions) end(ctx context.Context, c client.Client) error {
 			trouble = append(trouble, client.IgnoreNotFound(c.Delete(ctx, r)))
 		}
 	}
-	trouble = append(trouble, o.giveBack(ctx, found.consumed))
+	trouble = append(trouble, o.releaseBrokerReservations(ctx, found.consumed))
 	for i := range found.provided {
 		trouble = append(trouble, withdraw(ctx, c, &found.provided[i], metav1.Now()))
 	}
 	return errors.Join(trouble...)
 }
 
-// giveBack ends what was reserved for this cluster in the broker's: no object here
-// stands for it that could be deleted.
-func (o *uninstallOptions) giveBack(ctx context.Context, consumed []agentv1alpha1.ReservationInstruction) error {
+// releaseBrokerReservations releases reservations that were created in the broker's cluster.
+// They have no object in this cluster that could be deleted.
+func (o *uninstallOptions) releaseBrokerReservations(ctx context.Context, consumed []agentv1alpha1.ReservationInstruction) error {
 	var names []string
 	for i := range consumed {
 		if consumed[i].Spec.RequestRef == nil && !consumed[i].Spec.Release {
@@ -166,22 +167,22 @@ func (o *uninstallOptions) giveBack(ctx context.Context, consumed []agentv1alpha
 	if len(names) == 0 {
 		return nil
 	}
-	broker, err := connect(o.options)
+	broker, err := openBroker(o.options)
 	if err != nil {
-		return fmt.Errorf("reservations %q were made in the broker's cluster, delete them there: %w", names, err)
+		return fmt.Errorf("reservations %q were created in the broker's cluster, delete them there: %w", names, err)
 	}
 	defer broker.Close() //nolint:errcheck // nothing is left to do with it
 	for _, name := range names {
 		if _, err := broker.ReleaseReservation(ctx, name); err != nil {
-			return fmt.Errorf("giving back reservation %q: %w", name, err)
+			return fmt.Errorf("releasing reservation %q: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// withdraw takes back this cluster's word to provide. Its agent tells the broker, which
-// finds the consumer another provider or ends the reservation; what runs here stays
-// until the consumer has taken down its side.
+// withdraw revokes this cluster's acknowledgement. The agent reports it, and the broker finds
+// the consumer another provider or ends the reservation. Running pods stay until the consumer
+// has taken down its side.
 func withdraw(ctx context.Context, c client.Client, inst *agentv1alpha1.ProviderInstruction, now metav1.Time) error {
 	if inst.Spec.Release || meta.IsStatusConditionFalse(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged) {
 		return nil

@@ -6,8 +6,8 @@ import (
 	agentwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/agent"
 )
 
-// addWebhooks serves the webhooks where they are turned on. They do not need the
-// broker, and every replica answers.
+// addWebhooks registers the webhooks if they are enabled. They do not need the broker, and
+// every replica serves them.
 func (a *agent) addWebhooks(*rest.Config) error {
 	if !a.webhook.Enabled() {
 		return nil

@@ -31,19 +31,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
 
-// Command is the broker's command line.
+// Command returns the broker's root command.
 func Command() *cobra.Command {
-	o := defaults()
+	o := defaultOptions()
 	cmd := &cobra.Command{
 		Use:   "broker",
 		Short: "Lend the free capacity of clusters to each other.",
-		Long: `The broker knows what every cluster advertises, picks the best provider for
-what another asks, locks the capacity and tells both agents what to do.
+		Long: `The broker collects the advertisements of all clusters, chooses the best provider
+for each request, reserves the capacity and instructs both agents.
 
-It keeps its book in ConfigMaps of --namespace, so it needs no storage of its
-own and can be killed at any time. Agents speak to it over mTLS on
---bind-address; without --cert-path that listener stays shut and the broker
-serves the Reservations and ClusterAdvertisements of its own cluster alone.`,
+It stores its journal in ConfigMaps of --namespace, so it needs no storage of its
+own and can be killed at any time. Agents connect over mTLS to --bind-address.
+Without --cert-path that listener stays closed, and the broker serves only the
+Reservations and ClusterAdvertisements of its own cluster.`,
 		Example: `  broker --cert-path=/etc/broker/tls --namespace=liqo-resource-broker
   broker --kubeconfig=$HOME/.kube/config     # no agents: kubectl only`,
 		Args:         cobra.NoArgs,
@@ -53,7 +53,7 @@ serves the Reservations and ClusterAdvertisements of its own cluster alone.`,
 			return run(cmd.Context(), o)
 		},
 	}
-	o.bind(cmd.Flags())
+	o.bindFlags(cmd.Flags())
 	cmd.AddCommand(enrolCommand(), configureCommand(), checkCommand(), uninstallCommand())
 	return cmd
 }
@@ -81,16 +81,16 @@ func run(ctx context.Context, o *options) error {
 			return errors.New("--enrolment-bind-address needs --cert-path")
 		}
 		if len(o.mailboxes) > 0 {
-			return errors.New("--mailboxes needs --cert-path: agents on both ways are known by one CA")
+			return errors.New("--mailboxes needs --cert-path: one CA identifies agents on both transports")
 		}
-		log.Info("no --cert-path: agents cannot connect, only Reservations made with kubectl are served")
+		log.Info("no --cert-path: serving only Reservations created with kubectl, agents cannot connect")
 	} else if err := addServer(ctx, mgr, b, election, o, log.WithName("server")); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
 }
 
-// newScheme knows what the broker reads and writes.
+// newScheme registers the types that the broker reads and writes.
 func newScheme() (*runtime.Scheme, error) { return home.Kinds(brokerv1alpha1.AddToScheme) }
 
 func newManager(o *options) (ctrl.Manager, error) {
@@ -122,12 +122,12 @@ func newManager(o *options) (ctrl.Manager, error) {
 		GracefulShutdownTimeout: new(10 * time.Second),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("starting the manager: %w", err)
+		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
 	return mgr, nil
 }
 
-// newBroker returns no election where there is one replica alone.
+// newBroker creates the broker. The election is nil without --leader-elect.
 func newBroker(mgr ctrl.Manager, o *options, log logr.Logger) (*broker.Broker, *replica.Election, error) {
 	store, err := journal.NewConfigMaps(mgr.GetConfig(), o.namespace)
 	if err != nil {
@@ -153,11 +153,11 @@ func newBroker(mgr ctrl.Manager, o *options, log logr.Logger) (*broker.Broker, *
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, nil, err
 	}
-	return b, election, mgr.AddReadyzCheck("journal", func(*http.Request) error { return ready(b, election) })
+	return b, election, mgr.AddReadyzCheck("journal", func(*http.Request) error { return checkReady(b, election) })
 }
 
-// ready is nil while agents that come here are served, by this replica or another.
-func ready(b *broker.Broker, e *replica.Election) error {
+// checkReady returns nil while this replica or another one serves agents that connect here.
+func checkReady(b *broker.Broker, e *replica.Election) error {
 	if e == nil {
 		return b.Ready()
 	}
@@ -187,7 +187,7 @@ func addServer(ctx context.Context, mgr ctrl.Manager, b *broker.Broker, e *repli
 		Registerer: metrics.Registry, OnRefusal: b.NoteRefusal,
 	}
 	if e != nil {
-		if options.Listener, options.Direct, err = listeners(ctx, mgr, o, e, log.WithName("front")); err != nil {
+		if options.Listener, options.Direct, err = openListeners(ctx, mgr, o, e, log.WithName("front")); err != nil {
 			return err
 		}
 	}

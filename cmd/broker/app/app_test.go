@@ -22,7 +22,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// bench is a broker without agents on a real API server, and an administrator.
+// bench runs a broker without agents on a real API server, and acts as an administrator.
 type bench struct {
 	client.Client
 	t      *testing.T
@@ -52,7 +52,7 @@ func newBench(t *testing.T) *bench {
 	if err := manifest.Install(t.Context(), c, objects); err != nil {
 		t.Fatal(err)
 	}
-	// The shipped rights are the rights in force.
+	// The broker runs with only the shipped rights.
 	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker")
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func (b *bench) apply(text string) client.Object {
 	return objects[0]
 }
 
-// await polls an object until check says nothing.
+// await polls an object until check returns "".
 func await[T client.Object](b *bench, name string, obj T, check func(T) string) T {
 	b.t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -189,7 +189,7 @@ func TestABrokerWithoutAgents(t *testing.T) {
 		t.Errorf("timestamp %v, active %v, score %s", adv.Spec.Timestamp, adv.Status.Active, adv.Status.Score)
 	}
 
-	t.Run("amounts are locked exactly and the one that does not fit fails", func(t *testing.T) {
+	t.Run("exact amounts are reserved and a request that does not fit fails", func(t *testing.T) {
 		b.apply(reservationText("first", "3", "1Gi", "  duration: 1h\n  priority: 10"))
 		r := b.awaitPhase("first", brokerv1alpha1.ReservationReserved)
 		if r.Status.TargetClusterID != "fd32c7d2-7cc6-46e6-80aa-d3d5c835586c" || r.Status.ExpiresAt.Sub(r.Status.ReservedAt.Time) != time.Hour {
@@ -218,7 +218,7 @@ func TestABrokerWithoutAgents(t *testing.T) {
 		b.awaitAvailable("local-cluster-adv", "0", "")
 	})
 
-	t.Run("a restart keeps what is locked", func(t *testing.T) {
+	t.Run("a restart keeps reservations", func(t *testing.T) {
 		b.broker.Kill()
 		if err := b.broker.Start(); err != nil {
 			t.Fatal(err)
@@ -227,7 +227,7 @@ func TestABrokerWithoutAgents(t *testing.T) {
 		b.awaitPhase("too-late", brokerv1alpha1.ReservationFailed)
 	})
 
-	t.Run("deleting gives back", func(t *testing.T) {
+	t.Run("deletion releases the capacity", func(t *testing.T) {
 		for _, name := range []string{"first", "second", "third", "exact", "too-late"} {
 			r := &brokerv1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 			if err := b.Delete(t.Context(), r); err != nil {
@@ -238,7 +238,7 @@ func TestABrokerWithoutAgents(t *testing.T) {
 		b.awaitAvailable("local-cluster-adv", "8950m", "7597392Ki")
 	})
 
-	t.Run("figures that somebody writes over are put right", func(t *testing.T) {
+	t.Run("overwritten amounts are corrected", func(t *testing.T) {
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"resources":{"available":{"cpu":"999"}}}}`))
 		if err := b.Patch(t.Context(), adv, patch, client.FieldOwner("intruder")); err != nil {
 			t.Fatal(err)

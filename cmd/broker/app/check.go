@@ -20,10 +20,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// kindsAdvice is what to do where kinds are missing or old.
-const kindsAdvice = "install the kinds of this version: helm upgrade with crds.enabled=true, or kubectl apply --server-side -f charts/broker/files/crds"
+// crdsAdvice is the remedy for missing or outdated CRDs.
+const crdsAdvice = "install the CRDs of this version: helm upgrade with crds.enabled=true, or kubectl apply --server-side -f charts/broker/files/crds"
 
-// checkOptions are what an installation is looked at by.
+// checkOptions are the flags of broker check.
 type checkOptions struct {
 	*options
 	url, enrolmentURL string
@@ -31,29 +31,29 @@ type checkOptions struct {
 }
 
 func checkCommand() *cobra.Command {
-	o := &checkOptions{options: defaults()}
+	o := &checkOptions{options: defaultOptions()}
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Say what of this installation is healthy, what is not and what to do.",
-		Long: `Looks at a broker's installation and changes nothing: API server, kinds, journal,
-configuration, clusters, mailboxes, certificates, listeners and webhooks. It takes the
-flags of the broker it looks at, runs as well in its pod as from elsewhere with
---kubeconfig, and exits with 1 if something does not work. The chart runs it for helm
-test.`,
+		Short: "Check this installation, and print the remedy for each problem.",
+		Long: `Checks a broker's installation without changing anything: API server, CRDs,
+journal, configuration, clusters, mailboxes, certificates, listeners and webhooks.
+It takes the flags of the checked broker, runs in its pod or anywhere else with
+--kubeconfig, and exits with 1 if something does not work. The chart runs it for
+helm test.`,
 		Example: `  broker check --namespace=liqo-resource-broker --name=broker-liqo-resource-broker \
     --url=https://broker-liqo-resource-broker.liqo-resource-broker.svc:8443 --cert-path=/etc/broker/tls`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE:         checkup.Body(newScheme, o.checks),
+		RunE:         checkup.Body(newScheme, o.buildChecks),
 	}
-	o.bind(cmd.Flags())
-	cmd.Flags().StringVar(&o.url, "url", "", "https address at which the broker is asked as agents would; not asked if unset")
-	cmd.Flags().StringVar(&o.enrolmentURL, "enrolment-url", "", "https address of the enrolment listener; not asked if unset")
-	cmd.Flags().StringVar(&o.name, "name", "", "what the release's objects are named: webhooks and the policy of mailboxes are looked at by it, not at all if unset")
+	o.bindFlags(cmd.Flags())
+	cmd.Flags().StringVar(&o.url, "url", "", "https address of the broker for agents; not checked if unset")
+	cmd.Flags().StringVar(&o.enrolmentURL, "enrolment-url", "", "https address of the enrolment listener; not checked if unset")
+	cmd.Flags().StringVar(&o.name, "name", "", "name prefix of the release's objects, to find webhooks and the policy of mailboxes; if unset, they are not checked")
 	return cmd
 }
 
-func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.Check, error) {
+func (o *checkOptions) buildChecks(config *rest.Config, c client.Client) ([]checkup.Check, error) {
 	published, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (o *checkOptions) checks(config *rest.Config, c client.Client) ([]checkup.C
 	}
 	return []checkup.Check{
 		checkup.APIServer(published),
-		checkup.Kinds(published, brokerv1alpha1.GroupVersion, kindsAdvice,
+		checkup.Kinds(published, brokerv1alpha1.GroupVersion, crdsAdvice,
 			&brokerv1alpha1.ClusterAdvertisement{}, &brokerv1alpha1.Reservation{}, &brokerv1alpha1.BrokerConfig{}, &brokerv1alpha1.ClusterMailbox{}),
 		{Subject: "journal", Look: func(ctx context.Context) checkup.Finding { return checkJournal(ctx, store) }},
 		{Subject: "configuration", Look: func(ctx context.Context) checkup.Finding { return checkConfiguration(ctx, c) }},
@@ -87,16 +87,16 @@ func checkJournal(ctx context.Context, store journal.Store) checkup.Finding {
 	case apierrors.IsForbidden(err):
 		return checkup.Skip("this account may not read ConfigMaps: %v", err)
 	case err != nil:
-		return checkup.Fail("docs/journal.md tells how to repair it; if there is none yet, the broker has never been ready: look at its log", "%v", err)
+		return checkup.Fail("see docs/journal.md for the repair; if there is no journal, the broker was never ready: check its log", "%v", err)
 	}
-	return checkup.Found("%s stands at position %d; %d records in %d segments fit together", found.ID, found.Head, found.Records, found.Segments)
+	return checkup.Found("%s is at position %d; %d records in %d segments are consistent", found.ID, found.Head, found.Records, found.Segments)
 }
 
 func checkConfiguration(ctx context.Context, c client.Reader) checkup.Finding {
 	config := &brokerv1alpha1.BrokerConfig{}
 	err := c.Get(ctx, client.ObjectKey{Name: brokerv1alpha1.BrokerConfigName}, config)
 	if apierrors.IsNotFound(err) {
-		return checkup.Found("there is no BrokerConfig, the defaults hold")
+		return checkup.Found("there is no BrokerConfig, the defaults apply")
 	}
 	if err != nil {
 		return checkup.Fail("", "%v", err)
@@ -104,12 +104,12 @@ func checkConfiguration(ctx context.Context, c client.Reader) checkup.Finding {
 	ready := meta.FindStatusCondition(config.Status.Conditions, brokerv1alpha1.ConditionReady)
 	switch {
 	case ready == nil || ready.Status == "Unknown" || config.Status.ObservedGeneration != config.Generation:
-		return checkup.Warn("is a broker ready? kubectl get pods tells", "the broker has not taken up generation %d of the BrokerConfig", config.Generation)
+		return checkup.Warn("check with kubectl get pods that a broker is ready", "the broker has not processed generation %d of the BrokerConfig", config.Generation)
 	case ready.Status != "True":
-		return checkup.Fail("change the BrokerConfig; what held before holds until then", "%s", ready.Message)
+		return checkup.Fail("correct the BrokerConfig; until then the last valid one stays in force", "%s", ready.Message)
 	}
 	if n := len(config.Status.PendingEnrolments); n > 0 {
-		return checkup.Warn("compare the fingerprints, then add those you know to spec.approvedClusters", "in use; %d clusters wait to be approved", n)
+		return checkup.Warn("compare the fingerprints, then add known clusters to spec.approvedClusters", "in use; %d clusters wait for approval", n)
 	}
 	return checkup.Found("the BrokerConfig is in use")
 }
@@ -127,9 +127,9 @@ func checkClusters(ctx context.Context, c client.Reader) checkup.Finding {
 	}
 	switch {
 	case len(list.Items) == 0:
-		return checkup.Warn("install an agent in a cluster that shall lend, see docs/install.md", "none has advertised anything")
+		return checkup.Warn("install an agent in a cluster that should lend, see docs/install.md", "no cluster has advertised capacity")
 	case len(silent) > 0:
-		return checkup.Warn("look at their agents; until they are heard of again nothing new is placed there",
+		return checkup.Warn("check their agents; silent clusters get nothing new",
 			"%d of %d are not fresh: %s", len(silent), len(list.Items), strings.Join(silent, ", "))
 	}
 	return checkup.Found("%d, all fresh", len(list.Items))

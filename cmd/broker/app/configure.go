@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	// configurer owns the fields of a BrokerConfig that come from a file.
+	// configurer is the field manager of the BrokerConfig from a file.
 	configurer = "liqo-resource-broker-configure"
-	// configureEvery is how often an API server is asked that cannot take it yet.
-	configureEvery = 2 * time.Second
+	// configureInterval is the pause between attempts while the API server is not ready.
+	configureInterval = 2 * time.Second
 )
 
 func configureCommand() *cobra.Command {
 	timeout := 3 * time.Minute
 	cmd := &cobra.Command{
 		Use:   "configure FILE",
-		Short: "Apply a BrokerConfig, as soon as the cluster can take it.",
-		Long: `Applies the BrokerConfig in a file. While its kind or its webhook is not there yet,
-as in the first moments of an installation, it waits; a BrokerConfig that is wrong is
-refused at once. The chart runs it after helm install and helm upgrade.`,
+		Short: "Apply a BrokerConfig as soon as the cluster is ready for it.",
+		Long: `Applies the BrokerConfig in a file. While its CRD or its webhook is not ready, as at
+the beginning of an installation, it waits. It fails at once if the BrokerConfig is
+refused. The chart runs it after helm install and helm upgrade.`,
 		Example:      `  broker configure brokerconfig.yaml --timeout=1m`,
 		Args:         cobra.ExactArgs(1),
 		SilenceUsage: true,
@@ -51,7 +51,7 @@ refused at once. The chart runs it after helm install and helm upgrade.`,
 		}),
 	}
 	home.BindKubeconfig(cmd.Flags())
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait until the cluster can take it")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait until the cluster is ready for it")
 	return cmd
 }
 
@@ -65,23 +65,23 @@ func readConfig(file string) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if kind := config.GroupVersionKind(); kind != brokerv1alpha1.GroupVersion.WithKind("BrokerConfig") {
-		return nil, fmt.Errorf("%s holds a %s, give a BrokerConfig of %s", file, kind, brokerv1alpha1.GroupVersion)
+		return nil, fmt.Errorf("%s contains a %s, give a BrokerConfig of %s", file, kind, brokerv1alpha1.GroupVersion)
 	}
 	return config, nil
 }
 
-// configure applies until it is taken, refused or ctx ends.
+// configure applies the BrokerConfig until it is accepted or refused, or ctx ends.
 func configure(ctx context.Context, c client.Client, config *unstructured.Unstructured, out io.Writer) error {
 	c = client.WithFieldValidation(c, metav1.FieldValidationStrict)
 	var trouble error
-	err := wait.PollUntilContextCancel(ctx, configureEvery, true, func(ctx context.Context) (bool, error) {
-		// The server's answer is written into what is applied.
+	err := wait.PollUntilContextCancel(ctx, configureInterval, true, func(ctx context.Context) (bool, error) {
+		// Apply writes the server's answer into its argument.
 		applied := client.ApplyConfigurationFromUnstructured(config.DeepCopy())
 		err := c.Apply(ctx, applied, client.FieldOwner(configurer), client.ForceOwnership)
 		if err == nil {
 			return true, nil
 		}
-		if !mayPass(err) {
+		if !isTransient(err) {
 			return false, err
 		}
 		if trouble == nil {
@@ -97,14 +97,14 @@ func configure(ctx context.Context, c client.Client, config *unstructured.Unstru
 		_, err = fmt.Fprintf(out, "BrokerConfig %q applied\n", config.GetName())
 		return err
 	case ctx.Err() != nil && trouble != nil:
-		return fmt.Errorf("the cluster did not take BrokerConfig %q in time: %w", config.GetName(), trouble)
+		return fmt.Errorf("the cluster did not accept BrokerConfig %q in time: %w", config.GetName(), trouble)
 	}
 	return fmt.Errorf("BrokerConfig %q: %w", config.GetName(), err)
 }
 
-// mayPass tells a cluster that is not ready yet from a refusal: the kind is not known,
-// its webhook does not answer, the API server is busy or away.
-func mayPass(err error) bool {
+// isTransient reports whether the cluster is not ready yet, as opposed to a refusal: the CRD is
+// missing, its webhook does not answer, or the API server is busy or unreachable.
+func isTransient(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
 		return true

@@ -23,7 +23,7 @@ import (
 
 const configHead = "apiVersion: broker.fluidos.eu/v1alpha1\nkind: BrokerConfig\nmetadata: {name: default}\n"
 
-func TestConfigurationsAreRead(t *testing.T) {
+func TestReadConfig(t *testing.T) {
 	tests := map[string]struct{ text, wrong string }{
 		"a BrokerConfig":            {text: configHead + "spec: {defaultTTL: 2h}"},
 		"another kind":              {text: "apiVersion: v1\nkind: ConfigMap", wrong: "give a BrokerConfig"},
@@ -44,8 +44,8 @@ func TestConfigurationsAreRead(t *testing.T) {
 	}
 }
 
-// As in an installation: first there is no kind, then a webhook that nobody serves yet.
-func TestABrokerConfigIsAppliedAsSoonAsItCanBe(t *testing.T) {
+// Like in an installation, the CRD is missing first, and then its webhook has no server.
+func TestBrokerConfigIsAppliedOnceTheClusterIsReady(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	known, err := newScheme()
 	if err != nil {
@@ -88,7 +88,7 @@ func TestABrokerConfigIsAppliedAsSoonAsItCanBe(t *testing.T) {
 		t.Fatalf("got %+v, %v", config.Spec, err)
 	}
 
-	t.Run("what the file says no more goes", func(t *testing.T) {
+	t.Run("a field missing in the file is removed", func(t *testing.T) {
 		if err := configure(t.Context(), c, mustReadConfig(t, "spec: {scoringPreset: availability}"), io.Discard); err != nil {
 			t.Fatal(err)
 		}
@@ -108,14 +108,14 @@ func TestABrokerConfigIsAppliedAsSoonAsItCanBe(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a cluster that never can is named with its trouble", func(t *testing.T) {
+	t.Run("a timeout names the last error", func(t *testing.T) {
 		if err := c.Create(t.Context(), unservedWebhook()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		err := configure(ctx, c, mustReadConfig(t, "spec: {defaultTTL: 3h}"), io.Discard)
-		if err == nil || !strings.Contains(err.Error(), `did not take BrokerConfig "default" in time`) || !strings.Contains(err.Error(), "unserved.example.com") {
+		if err == nil || !strings.Contains(err.Error(), `did not accept BrokerConfig "default" in time`) || !strings.Contains(err.Error(), "unserved.example.com") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -134,7 +134,7 @@ func mustReadConfig(t *testing.T, spec string) *unstructured.Unstructured {
 	return config
 }
 
-// unservedWebhook is asked about BrokerConfigs and never answers.
+// unservedWebhook is a webhook for BrokerConfigs without a server.
 func unservedWebhook() *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "unserved"},

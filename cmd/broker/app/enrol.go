@@ -15,19 +15,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
 )
 
-// agentChart is where the chart of the agent is published.
+// agentChart is the published chart of the agent.
 const agentChart = "oci://ghcr.io/mehdiazizian/charts/liqo-resource-broker-agent"
 
 func enrolCommand() *cobra.Command {
 	namespace := home.Namespace()
 	cmd := &cobra.Command{
 		Use:   "enrol CLUSTER-ID",
-		Short: "Make a token with which one cluster can enrol within an hour.",
-		Long: `Makes a one-time token for a cluster, and prints how to install its agent with it.
-The token is shown here and nowhere else: the broker keeps its hash.
+		Short: "Create a token with which one cluster can enrol within an hour.",
+		Long: `Creates a one-time token for a cluster, and prints the command that installs its
+agent. The token is shown only here: the broker keeps its hash.
 
-Runs in a pod of the broker, or anywhere with --kubeconfig and the right to make
-ConfigMaps in the broker's namespace.`,
+It runs in a pod of the broker, or anywhere else with --kubeconfig and the right to
+create ConfigMaps in the broker's namespace.`,
 		Example: `  kubectl --namespace liqo-resource-broker exec deployment/broker-liqo-resource-broker -- broker enrol rome
   broker enrol rome --kubeconfig=$HOME/.kube/config --namespace=liqo-resource-broker`,
 		Args:         cobra.ExactArgs(1),
@@ -52,7 +52,7 @@ func printToken(ctx context.Context, c client.Client, out io.Writer, namespace, 
 	}
 	url := cmp.Or(facts.URL, "https://ADDRESS-OF-THE-BROKER:8444")
 	_, err = fmt.Fprintf(out, `# Cluster %[1]s can enrol with this token until %[2]s.
-# It is good for the first key that comes with it, and is not shown again.
+# It works for the first key that uses it, and is not shown again.
 %[3]s
 # In %[1]s, run:
 helm install agent %[4]s \
@@ -62,19 +62,19 @@ helm install agent %[4]s \
   --set enrolment.caHash=%[6]s \
   --set enrolment.token=%[7]s
 
-# or put the same into the values of that chart:
+# or set the same in the chart's values:
 cluster:
   id: %[1]s
 enrolment:
   url: %[5]s
   caHash: %[6]s
   token: %[7]s
-`, clusterID, made.Expires.Format(time.RFC3339), remarks(facts, made), agentChart, url, facts.CAHash, made.Text)
+`, clusterID, made.Expires.Format(time.RFC3339), enrolNotes(facts, made), agentChart, url, facts.CAHash, made.Text)
 	return err
 }
 
-// remarks on what else is to do, each in lines of its own.
-func remarks(facts enrolment.Facts, made *enrolment.Made) string {
+// enrolNotes returns comment lines about remaining steps.
+func enrolNotes(facts enrolment.Facts, made *enrolment.Made) string {
 	text := ""
 	if facts.URL == "" {
 		text += "# The broker does not know its address: replace it below, or set --enrolment-public-url.\n"

@@ -37,13 +37,13 @@ import (
 
 const testTrustDomain = "test.local"
 
-// office is a site at which clusters enrol: two replicas, and in place of
-// cert-manager a signer that does what its issuer would.
+// office is a site at which clusters enrol. It has two replicas, and a signer in place of
+// cert-manager's issuer.
 type office struct {
 	*site
-	// enrolments are the addresses at which the replicas enrol.
+	// enrolments are the enrolment addresses of the replicas.
 	enrolments []string
-	// signed are the clusters that a certificate was signed for.
+	// signed receives the clusters for which certificates were signed.
 	signed chan string
 }
 
@@ -64,7 +64,7 @@ func newOffice(t *testing.T) *office {
 	return o
 }
 
-// installCertManager brings its kinds, and the broker's rights to them.
+// installCertManager installs cert-manager's CRDs and grants the broker its rights to them.
 func (o *office) installCertManager() {
 	o.t.Helper()
 	out, err := exec.CommandContext(o.t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
@@ -93,7 +93,7 @@ func (o *office) installCertManager() {
 	o.check(manifest.Apply(o.t.Context(), o.Client, rights))
 }
 
-// sign is cert-manager's controllers and an issuer, until the test ends.
+// sign replaces cert-manager's controllers and issuer until the test ends.
 func (o *office) sign() {
 	c, err := certificateClient(o.plane.RESTConfig())
 	o.check(err)
@@ -122,7 +122,7 @@ func (o *office) sign() {
 	}
 }
 
-// issuedSince says for whom certificates were signed since it was asked last.
+// issuedSince returns the clusters for which certificates were signed since the last call.
 func (o *office) issuedSince() (clusters []string) {
 	for {
 		select {
@@ -134,14 +134,14 @@ func (o *office) issuedSince() (clusters []string) {
 	}
 }
 
-// broker runs the command line of the broker.
+// broker runs a command of the broker.
 func (o *office) broker(args ...string) (string, error) {
 	args = append(args, "--kubeconfig="+o.plane.Kubeconfig(), "--namespace="+brokerNamespace)
 	out, err := exec.CommandContext(o.t.Context(), o.binary, args...).CombinedOutput()
 	return string(out), err
 }
 
-// token makes one with the command, and reads what else that printed.
+// token creates a token with broker enrol, and parses the rest of the output.
 func (o *office) token(clusterID string) (token, url, caHash string) {
 	o.t.Helper()
 	out, err := o.broker("enrol", clusterID)
@@ -158,7 +158,7 @@ func (o *office) token(clusterID string) (token, url, caHash string) {
 	return value("token"), value("url"), value("caHash")
 }
 
-// applicant is a cluster with a key of its own.
+// applicant is a cluster with its own key.
 type applicant struct {
 	o       *office
 	request *identity.Request
@@ -176,8 +176,7 @@ func (o *office) applicant(clusterID, url, caHash string) *applicant {
 	return &applicant{o: o, request: request, to: to}
 }
 
-// ask returns the reason of a refusal, "Pending" while it waits, or "" with what was
-// issued.
+// ask tries to enrol. It returns the reason of a refusal, "Pending", or "" and the certificate.
 func (a *applicant) ask(token string) (*v1.IssuedCertificate, string) {
 	a.o.t.Helper()
 	issued, pending, err := a.to.Enrol(a.o.t.Context(), &v1.EnrolmentRequest{ClusterID: a.request.ClusterID, Csr: string(a.request.PEM), Token: token})
@@ -201,7 +200,7 @@ func (a *applicant) want(token, want string) *v1.IssuedCertificate {
 	return issued
 }
 
-// connect uses what was issued as an agent does.
+// connect connects with the certificate like an agent.
 func (a *applicant) connect(issued *v1.IssuedCertificate, urls ...string) *httptransport.Transport {
 	a.o.t.Helper()
 	dir := a.o.t.TempDir()
@@ -220,7 +219,7 @@ func (a *applicant) connect(issued *v1.IssuedCertificate, urls ...string) *httpt
 	return c
 }
 
-// configure changes the lists of the BrokerConfig, which is made if need be.
+// configure changes the lists of the BrokerConfig, and creates it if necessary.
 func (o *office) configure(change func(*brokerv1alpha1.BrokerConfigSpec)) {
 	o.t.Helper()
 	config := &brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: brokerv1alpha1.BrokerConfigName}}
@@ -234,7 +233,7 @@ func (o *office) configure(change func(*brokerv1alpha1.BrokerConfigSpec)) {
 	o.check(o.Patch(o.t.Context(), config, client.MergeFrom(before)))
 }
 
-// awaitConfig polls the BrokerConfig until check says nothing.
+// awaitConfig polls the BrokerConfig until check returns "".
 func (o *office) awaitConfig(check func(*brokerv1alpha1.BrokerConfig) string) {
 	o.t.Helper()
 	config := &brokerv1alpha1.BrokerConfig{}
@@ -278,7 +277,7 @@ func TestClustersEnrol(t *testing.T) {
 		o.issuedSince()
 	})
 
-	t.Run("and renew what they have", func(t *testing.T) {
+	t.Run("and renew their certificates", func(t *testing.T) {
 		c := rome.connect(rome.want(token, ""), follower.url)
 		next, err := identity.NewRequest("rome", testTrustDomain)
 		o.check(err)
@@ -324,7 +323,7 @@ func TestClustersEnrol(t *testing.T) {
 		})
 	})
 
-	t.Run("anew with a fresh token, which is told", func(t *testing.T) {
+	t.Run("again with a fresh token, with an event", func(t *testing.T) {
 		c := rome.connect(rome.want(token, ""), follower.url)
 		o.offer(c, "rome", "8", 1)
 		o.awaitAdvertisement("rome")
@@ -437,7 +436,7 @@ func (o *office) awaitAdvertisement(clusterID string) {
 	}
 }
 
-// awaitEvent waits for one that names something.
+// awaitEvent waits for an event with the reason that names an object.
 func (o *office) awaitEvent(reason, named string) {
 	o.t.Helper()
 	events := &unstructured.UnstructuredList{}
@@ -455,7 +454,7 @@ func (o *office) awaitEvent(reason, named string) {
 	}
 }
 
-// wantNowhere looks for a text where the brokers write.
+// wantNowhere fails if a text occurs in objects or logs of the brokers.
 func (o *office) wantNowhere(text string) {
 	o.t.Helper()
 	var kept corev1.ConfigMapList

@@ -23,11 +23,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
-// enrolmentOptions are about the certificates that the broker gives to clusters.
+// enrolmentOptions configure enrolment and the certificates that the broker issues to clusters.
 type enrolmentOptions struct {
 	bindAddress string
 	publicURL   string
-	// enrolmentURL is publicURL's counterpart.
+	// enrolmentURL is the counterpart of publicURL for enrolment.
 	enrolmentURL string
 	issuer       cmmeta.IssuerReference
 	trustDomain  string
@@ -43,23 +43,23 @@ func defaultEnrolment() enrolmentOptions {
 	}
 }
 
-func (o *enrolmentOptions) bind(fs *pflag.FlagSet) {
+func (o *enrolmentOptions) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.bindAddress, "enrolment-bind-address", o.bindAddress, "address on which clusters without a certificate enrol; 0 turns it off")
-	fs.StringVar(&o.publicURL, "public-url", o.publicURL, "https address at which agents reach --bind-address; clusters are told when they enrol")
-	fs.StringVar(&o.enrolmentURL, "enrolment-public-url", o.enrolmentURL, "https address at which clusters reach --enrolment-bind-address; the host of --public-url and the port of --enrolment-bind-address if not given")
+	fs.StringVar(&o.publicURL, "public-url", o.publicURL, "https address at which agents reach --bind-address; clusters receive it at enrolment")
+	fs.StringVar(&o.enrolmentURL, "enrolment-public-url", o.enrolmentURL, "https address at which clusters reach --enrolment-bind-address; if unset the host of --public-url with the port of --enrolment-bind-address")
 	fs.StringVar(&o.issuer.Name, "agents-issuer-name", o.issuer.Name, "cert-manager's issuer of agents' certificates; without one the broker neither enrols clusters nor renews their certificates")
 	fs.StringVar(&o.issuer.Kind, "agents-issuer-kind", o.issuer.Kind, "Issuer (in --namespace) or ClusterIssuer")
 	fs.StringVar(&o.trustDomain, "trust-domain", o.trustDomain, "trust domain in the names of agents' certificates, spiffe://<trust domain>/cluster/<cluster ID>")
-	fs.DurationVar(&o.duration, "agent-certificate-duration", o.duration, "how long an agent's certificate is valid, at least 1h; the agent renews it")
+	fs.DurationVar(&o.duration, "agent-certificate-duration", o.duration, "lifetime of an agent's certificate, at least 1h; the agent renews it")
 }
 
 func (o *enrolmentOptions) listens() bool {
 	return o.bindAddress != webhooks.Off && o.bindAddress != ""
 }
 
-// urls checks the addresses that clusters are told, and completes them. What is not
-// known is empty.
-func (o *enrolmentOptions) urls() (public []string, enrolment string, err error) {
+// resolveURLs validates the URLs that clusters receive and derives the enrolment URL. Unknown
+// URLs are empty.
+func (o *enrolmentOptions) resolveURLs() (public []string, enrolment string, err error) {
 	own, err := parseURL("--enrolment-public-url", o.enrolmentURL)
 	if err != nil {
 		return nil, "", err
@@ -78,7 +78,7 @@ func (o *enrolmentOptions) urls() (public []string, enrolment string, err error)
 	return []string{o.publicURL}, "https://" + net.JoinHostPort(agents.Hostname(), port), nil
 }
 
-// parseURL returns nil for none.
+// parseURL parses an https URL without path. It returns nil for "".
 func parseURL(flag, text string) (*url.URL, error) {
 	if text == "" {
 		return nil, nil
@@ -90,12 +90,12 @@ func parseURL(flag, text string) (*url.URL, error) {
 	return u, nil
 }
 
-// addEnrolment returns who issues certificates, nil where nobody does.
+// addEnrolment returns the issuer of certificates, or nil without --agents-issuer-name.
 func addEnrolment(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger) (server.Certificates, error) {
 	e := &o.enrolment
 	if e.issuer.Name == "" {
 		if e.listens() {
-			return nil, fmt.Errorf("--enrolment-bind-address %q: nobody issues certificates: set --agents-issuer-name", e.bindAddress)
+			return nil, fmt.Errorf("--enrolment-bind-address %q: there is no issuer of certificates: set --agents-issuer-name", e.bindAddress)
 		}
 		return nil, nil
 	}
@@ -120,7 +120,7 @@ func addEnrolment(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logge
 
 func newEnroller(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger) (*enrolment.Enroller, error) {
 	e := &o.enrolment
-	public, own, err := e.urls()
+	public, own, err := e.resolveURLs()
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func newEnroller(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger
 	})
 }
 
-// certificateClient reads the API server itself, and knows cert-manager's kinds.
+// certificateClient creates an uncached client that knows cert-manager's types.
 func certificateClient(config *rest.Config) (client.WithWatch, error) {
 	scheme, err := newScheme()
 	if err != nil {

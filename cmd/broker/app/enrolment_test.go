@@ -9,12 +9,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/enrolment"
 )
 
-func TestRemarksBesideAToken(t *testing.T) {
+func TestEnrolNotesNameRemainingSteps(t *testing.T) {
 	of := func(url string, approved bool) string {
-		return remarks(enrolment.Facts{URL: url}, &enrolment.Made{Token: enrolment.Token{ClusterID: "rome"}, Approved: approved})
+		return enrolNotes(enrolment.Facts{URL: url}, &enrolment.Made{Token: enrolment.Token{ClusterID: "rome"}, Approved: approved})
 	}
 	if got := of("https://b.eu", true); got != "" {
-		t.Errorf("nothing is to be remarked: %q", got)
+		t.Errorf("no notes expected, got %q", got)
 	}
 	if got := of("", true); !strings.Contains(got, "--enrolment-public-url") {
 		t.Errorf("without an address: %q", got)
@@ -24,7 +24,7 @@ func TestRemarksBesideAToken(t *testing.T) {
 	}
 }
 
-func TestWhatClustersAreTold(t *testing.T) {
+func TestResolveURLs(t *testing.T) {
 	cases := map[string]struct {
 		bind, public, enrolment string
 		wantPublic              []string
@@ -46,7 +46,7 @@ func TestWhatClustersAreTold(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := enrolmentOptions{bindAddress: tc.bind, publicURL: tc.public, enrolmentURL: tc.enrolment}
-			public, enrolment, err := o.urls()
+			public, enrolment, err := o.resolveURLs()
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Errorf("error %v, want one about %s", err, tc.wantErr)

@@ -7,15 +7,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Events a second that the API server is asked to keep, and how many at once: those of a
-// kubelet (eventRecordQPS, eventBurst). When thousands of reservations change together,
-// their statuses come first.
+// Limits of events per second and per burst, equal to a kubelet's (eventRecordQPS, eventBurst).
+// When thousands of reservations change together, their statuses come first.
 const (
 	eventRate  = 50
 	eventBurst = 100
 )
 
-// withEventsLast makes a client's events wait for each other, and for nothing else.
+// withEventsLast rate-limits a client's events, but no other request.
 func withEventsLast(next http.RoundTripper) http.RoundTripper {
 	return eventsLast{next, rate.NewLimiter(eventRate, eventBurst)}
 }

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// answers nothing, at once.
+// nowhere answers every request with nothing, at once.
 type nowhere struct{}
 
 func (nowhere) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }
 
-func TestEventsAloneWait(t *testing.T) {
+func TestOnlyEventsAreRateLimited(t *testing.T) {
 	for path, want := range map[string]time.Duration{
 		"/apis/events.k8s.io/v1/namespaces/default/events":                            2 * time.Second,
 		"/apis/broker.fluidos.eu/v1alpha1/namespaces/default/reservations/one/status": 0,

@@ -13,43 +13,43 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// knockEvery is how soon an API server that nobody could connect to is tried again. An
-// informer by itself would wait up to a minute, and all that the broker shows with it.
-const knockEvery = 500 * time.Millisecond
+// redialInterval is the pause before the broker connects to an unreachable API server again. An
+// informer's own back-off grows to a minute, during which statuses would be outdated.
+const redialInterval = 500 * time.Millisecond
 
-// newInformer makes informers that go on as soon as the API server is back.
+// newInformer creates an informer that continues as soon as the API server is back.
 func newInformer(from toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	return toolscache.NewSharedIndexInformer(knocking(from), object, resync, indexers)
+	return toolscache.NewSharedIndexInformer(retryingDial(from), object, resync, indexers)
 }
 
-func knocking(from toolscache.ListerWatcher) *toolscache.ListWatch {
+func retryingDial(from toolscache.ListerWatcher) *toolscache.ListWatch {
 	inner := toolscache.ToListerWatcherWithContext(from)
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return knock(ctx, func() (runtime.Object, error) { return inner.ListWithContext(ctx, options) })
+			return retryDial(ctx, func() (runtime.Object, error) { return inner.ListWithContext(ctx, options) })
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return knock(ctx, func() (watch.Interface, error) { return inner.WatchWithContext(ctx, options) })
+			return retryDial(ctx, func() (watch.Interface, error) { return inner.WatchWithContext(ctx, options) })
 		},
 	}
 }
 
-// knock repeats a call for which there was no connection, and no other.
-func knock[T any](ctx context.Context, call func() (T, error)) (T, error) {
+// retryDial repeats a call while connecting fails. It returns all other errors.
+func retryDial[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	for {
 		answer, err := call()
-		if !neverConnected(err) {
+		if !isDialError(err) {
 			return answer, err
 		}
 		select {
 		case <-ctx.Done():
 			return answer, err
-		case <-time.After(wait.Jitter(knockEvery, 0.2)):
+		case <-time.After(wait.Jitter(redialInterval, 0.2)):
 		}
 	}
 }
 
-func neverConnected(err error) bool {
+func isDialError(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }

@@ -15,22 +15,22 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-func TestAnInformerGoesOnAsSoonAsTheAPIServerIsBack(t *testing.T) {
+func TestInformerContinuesAsSoonAsTheAPIServerIsBack(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	tests := map[string]struct {
 		fails error
 		away  time.Duration
 		want  error
 	}{
-		"it answers":                  {},
-		"nobody listens for a minute": {fails: refused, away: time.Minute},
+		"it answers":               {},
+		"no listener for a minute": {fails: refused, away: time.Minute},
 		"it refuses, which is for the informer to take care of": {fails: errors.ErrUnsupported, away: time.Minute, want: errors.ErrUnsupported},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				lists := knocking(&toolscache.ListWatch{
+				lists := retryingDial(&toolscache.ListWatch{
 					ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 						if time.Since(began) < test.away {
 							return nil, test.fails
@@ -49,11 +49,11 @@ func TestAnInformerGoesOnAsSoonAsTheAPIServerIsBack(t *testing.T) {
 	}
 }
 
-func TestAnInformerThatIsStoppedKnocksNoMore(t *testing.T) {
+func TestStoppedInformerDoesNotRedial(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	lists := knocking(&toolscache.ListWatch{
+	lists := retryingDial(&toolscache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, refused },
 	})
 	if _, err := lists.ListWithContext(ctx, metav1.ListOptions{}); !errors.Is(err, refused) {

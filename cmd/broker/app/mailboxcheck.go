@@ -20,39 +20,39 @@ import (
 )
 
 const (
-	// mailboxAccount is the ServiceAccount that speaks for a cluster in its namespace.
+	// mailboxAccount is the ServiceAccount of a cluster's agent in its namespace.
 	mailboxAccount = "agent"
-	// answerWithin is how long an answer may take that does not wait for news. The agent
-	// gives up, and deletes the mailbox, after twice that.
-	answerWithin = 5 * time.Second
+	// answerTimeout is how long an answer may take, except for long polls. The agent gives up
+	// and deletes the mailbox after twice that.
+	answerTimeout = 5 * time.Second
 )
 
-// checkMailboxes looks whether the clusters of --mailboxes can ask, whether they do, and
-// whether somebody answers.
+// checkMailboxes checks that the clusters of --mailboxes can send requests, that they do, and
+// that the broker answers.
 func (o *checkOptions) checkMailboxes(ctx context.Context, c client.Reader, now time.Time) checkup.Finding {
 	if len(o.mailboxes) == 0 {
-		return checkup.Skip("--mailboxes is not given: no agent comes through this API server")
+		return checkup.Skip("--mailboxes is not given: no agent uses this API server")
 	}
-	clusters, err := clustersOf(o.mailboxes)
+	clusters, err := clustersByNamespace(o.mailboxes)
 	if err != nil {
 		return checkup.Fail("", "%v", err)
 	}
 	var silent []string
 	for _, namespace := range slices.Sorted(maps.Keys(clusters)) {
-		boxes, err := mailboxesIn(ctx, c, namespace)
+		boxes, err := listMailboxes(ctx, c, namespace)
 		switch {
 		case apierrors.IsForbidden(err):
 			return checkup.Skip("this account lacks the permission: %v", err)
 		case apierrors.IsNotFound(err):
-			return checkup.Fail("list the cluster in mailboxes.clusters of the chart, or make the account as docs/kubernetes-transport.md says",
+			return checkup.Fail("list the cluster in mailboxes.clusters of the chart, or create the account as docs/kubernetes-transport.md describes",
 				"cluster %q has no account: %v in namespace %q", clusters[namespace], err, namespace)
 		case err != nil:
 			return checkup.Fail("", "%v", err)
 		}
-		if n := slices.IndexFunc(boxes, func(b brokerv1alpha1.ClusterMailbox) bool { return overdue(&b, now) }); n >= 0 {
+		if n := slices.IndexFunc(boxes, func(b brokerv1alpha1.ClusterMailbox) bool { return isOverdue(&b, now) }); n >= 0 {
 			waiting := &boxes[n]
-			return checkup.Fail("is a broker ready, and does its --mailboxes name the namespace? The clock of the API server may also be behind",
-				"cluster %q is not answered: %s %s has waited in ClusterMailbox %s/%s since %s", clusters[namespace],
+			return checkup.Fail("check that a broker is ready, and that its --mailboxes names the namespace; the clock of the API server may also be behind",
+				"cluster %q gets no answer: %s %s has waited in ClusterMailbox %s/%s since %s", clusters[namespace],
 				waiting.Spec.Method, waiting.Spec.Path, namespace, waiting.Name, waiting.CreationTimestamp.UTC().Format(time.RFC3339))
 		}
 		if len(boxes) == 0 {
@@ -63,14 +63,15 @@ func (o *checkOptions) checkMailboxes(ctx context.Context, c client.Reader, now 
 		return finding
 	}
 	if len(silent) > 0 {
-		return checkup.Warn("look at the log of their agents; a token may have expired",
-			"%d of %d clusters ask nothing, where polls usually wait: %s", len(silent), len(clusters), strings.Join(silent, ", "))
+		return checkup.Warn("check the logs of their agents; a token may have expired",
+			"%d of %d clusters have no open requests, not even long polls: %s", len(silent), len(clusters), strings.Join(silent, ", "))
 	}
-	return checkup.Found("%d clusters ask and are answered: %s", len(clusters), strings.Join(slices.Sorted(maps.Values(clusters)), ", "))
+	return checkup.Found("%d clusters send requests and get answers: %s", len(clusters), strings.Join(slices.Sorted(maps.Values(clusters)), ", "))
 }
 
-// mailboxesIn a namespace; not found if nobody could have made them.
-func mailboxesIn(ctx context.Context, c client.Reader, namespace string) ([]brokerv1alpha1.ClusterMailbox, error) {
+// listMailboxes lists the mailboxes in a namespace. It returns NotFound if the agent's account
+// does not exist.
+func listMailboxes(ctx context.Context, c client.Reader, namespace string) ([]brokerv1alpha1.ClusterMailbox, error) {
 	account := client.ObjectKey{Namespace: namespace, Name: mailboxAccount}
 	if err := c.Get(ctx, account, &corev1.ServiceAccount{}); err != nil {
 		return nil, err
@@ -82,13 +83,13 @@ func mailboxesIn(ctx context.Context, c client.Reader, namespace string) ([]brok
 	return list.Items, nil
 }
 
-// overdue reports whether a request should have its answer by now. A poll says itself how
-// many seconds it waits.
-func overdue(box *brokerv1alpha1.ClusterMailbox, now time.Time) bool {
+// isOverdue reports whether the answer to a request is late. A long poll states in its query
+// how many seconds it waits.
+func isOverdue(box *brokerv1alpha1.ClusterMailbox, now time.Time) bool {
 	if box.Status.Code != 0 {
 		return false
 	}
-	within := answerWithin
+	within := answerTimeout
 	if asked, err := url.Parse(box.Spec.Path); err == nil {
 		if seconds, err := strconv.Atoi(asked.Query().Get("wait")); err == nil {
 			within += time.Duration(seconds) * time.Second
@@ -97,8 +98,8 @@ func overdue(box *brokerv1alpha1.ClusterMailbox, now time.Time) bool {
 	return now.Sub(box.CreationTimestamp.Time) > within
 }
 
-// checkMailboxPolicy looks whether the account alone can speak for its cluster, and has
-// nothing to say if so.
+// checkMailboxPolicy checks that only the agent's account can act as its cluster. The message
+// is empty if so.
 func (o *checkOptions) checkMailboxPolicy(ctx context.Context, c client.Reader) checkup.Finding {
 	if o.name == "" {
 		return checkup.Finding{Level: checkup.OK}
@@ -110,8 +111,8 @@ func (o *checkOptions) checkMailboxPolicy(ctx context.Context, c client.Reader) 
 		err := c.Get(ctx, key, obj)
 		switch {
 		case apierrors.IsNotFound(err):
-			return checkup.Warn("upgrade the release, whose chart has it",
-				"admission policy %q or its binding is missing: whoever may make ClusterMailboxes in a cluster's namespace speaks for it", key.Name)
+			return checkup.Warn("upgrade the release; the chart contains it",
+				"admission policy %q or its binding is missing: anyone who may create ClusterMailboxes in a cluster's namespace can act as the cluster", key.Name)
 		case apierrors.IsForbidden(err):
 			return checkup.Skip("this account lacks the permission: %v", err)
 		case err != nil:

@@ -20,7 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 )
 
-func TestMailboxesAreLookedAt(t *testing.T) {
+func TestCheckMailboxes(t *testing.T) {
 	const poll = "/api/v1/instructions?after=x&wait=60"
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	account := func(namespace string) client.Object {
@@ -49,24 +49,24 @@ func TestMailboxesAreLookedAt(t *testing.T) {
 		level     checkup.Level
 		says      string
 	}{
-		"none are answered":              {level: checkup.Skipped, says: "--mailboxes is not given"},
-		"two clusters in one":            {mailboxes: map[string]string{"rome": "r", "paris": "r"}, level: checkup.Failed, says: `"r" is given to "paris" and to "rome"`},
-		"clusters that poll":             {mailboxes: both, objects: speaking(box("r", poll, time.Second, 0)), level: checkup.OK, says: "2 clusters ask and are answered: paris, rome"},
-		"an answer that nobody read yet": {mailboxes: both, objects: speaking(box("r", "/api/v1/ping", time.Hour, 200)), level: checkup.OK, says: "2 clusters"},
-		"a cluster that asks nothing":    {mailboxes: both, objects: speaking(), level: checkup.Warning, says: "1 of 2 clusters ask nothing, where polls usually wait: rome"},
+		"none are answered":               {level: checkup.Skipped, says: "--mailboxes is not given"},
+		"two clusters in one":             {mailboxes: map[string]string{"rome": "r", "paris": "r"}, level: checkup.Failed, says: `"r" is given to "paris" and to "rome"`},
+		"clusters that poll":              {mailboxes: both, objects: speaking(box("r", poll, time.Second, 0)), level: checkup.OK, says: "2 clusters send requests and get answers: paris, rome"},
+		"an answer that was not read yet": {mailboxes: both, objects: speaking(box("r", "/api/v1/ping", time.Hour, 200)), level: checkup.OK, says: "2 clusters"},
+		"a cluster that asks nothing":     {mailboxes: both, objects: speaking(), level: checkup.Warning, says: "1 of 2 clusters have no open requests, not even long polls: rome"},
 		"a request without an answer": {
 			mailboxes: both, objects: speaking(box("r", "/api/v1/ping", 6*time.Second, 0)),
-			level: checkup.Failed, says: `cluster "rome" is not answered: GET /api/v1/ping has waited in ClusterMailbox r/call since 2026-03-01T11:59:54Z`,
+			level: checkup.Failed, says: `cluster "rome" gets no answer: GET /api/v1/ping has waited in ClusterMailbox r/call since 2026-03-01T11:59:54Z`,
 		},
 		"a request that was made just now": {mailboxes: both, objects: speaking(box("r", "/api/v1/ping", 5*time.Second, 0)), level: checkup.OK, says: "2 clusters"},
 		"a poll without an answer": {
-			mailboxes: both, objects: speaking(box("r", poll, 66*time.Second, 0)), level: checkup.Failed, says: `cluster "rome" is not answered`,
+			mailboxes: both, objects: speaking(box("r", poll, 66*time.Second, 0)), level: checkup.Failed, says: `cluster "rome" gets no answer`,
 		},
 		"a cluster without an account": {
 			mailboxes: both, objects: append(guarded, account("p")), level: checkup.Failed,
 			says: `cluster "rome" has no account: serviceaccounts "agent" not found in namespace "r"`,
 		},
-		"a namespace that anybody may speak in": {
+		"a namespace without the policy": {
 			mailboxes: map[string]string{"paris": "p"}, objects: []client.Object{account("p"), box("p", poll, 0, 0), guarded[0]},
 			level: checkup.Warning, says: `admission policy "broker-mailboxes" or its binding is missing`,
 		},

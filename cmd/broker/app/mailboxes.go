@@ -18,7 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// mailboxCache keeps the cache, and the rights that it needs, to the namespaces of
+// mailboxCache limits the cache, and thereby the rights that it needs, to the namespaces of
 // clusters.
 func mailboxCache(namespaces map[string]string) map[client.Object]cache.ByObject {
 	if len(namespaces) == 0 {
@@ -31,17 +31,17 @@ func mailboxCache(namespaces map[string]string) map[client.Object]cache.ByObject
 	return map[client.Object]cache.ByObject{&brokerv1alpha1.ClusterMailbox{}: {Namespaces: watched}}
 }
 
-// clustersOf mailboxes by namespace, of namespaces by cluster. One namespace is one
-// cluster, or its accounts could speak for another.
-func clustersOf(namespaces map[string]string) (map[string]string, error) {
+// clustersByNamespace inverts the map from cluster to namespace. Each namespace belongs to one
+// cluster; otherwise its accounts could act as another one.
+func clustersByNamespace(namespaces map[string]string) (map[string]string, error) {
 	clusters := map[string]string{}
 	for _, id := range slices.Sorted(maps.Keys(namespaces)) {
 		namespace := namespaces[id]
 		if !pki.ValidClusterID(id) {
-			return nil, fmt.Errorf("--mailboxes: cluster ID %q is not usable: a DNS label of at most %d lower-case characters is", id, pki.MaxClusterIDLength)
+			return nil, fmt.Errorf("--mailboxes: cluster ID %q is invalid: use a DNS label of at most %d lower-case characters", id, pki.MaxClusterIDLength)
 		}
 		if len(validation.IsDNS1123Label(namespace)) > 0 {
-			return nil, fmt.Errorf("--mailboxes: %q of cluster %q is no name of a namespace", namespace, id)
+			return nil, fmt.Errorf("--mailboxes: %q of cluster %q is not a valid namespace name", namespace, id)
 		}
 		if other, taken := clusters[namespace]; taken {
 			return nil, fmt.Errorf("--mailboxes: namespace %q is given to %q and to %q: give each cluster its own", namespace, other, id)
@@ -51,9 +51,9 @@ func clustersOf(namespaces map[string]string) (map[string]string, error) {
 	return clusters, nil
 }
 
-// addMailboxes answers agents that come through the API server of this cluster.
+// addMailboxes serves agents that connect through this cluster's API server.
 func addMailboxes(mgr ctrl.Manager, b *broker.Broker, s *server.Server, o *options) error {
-	clusters, err := clustersOf(o.mailboxes)
+	clusters, err := clustersByNamespace(o.mailboxes)
 	if err != nil || len(clusters) == 0 {
 		return err
 	}

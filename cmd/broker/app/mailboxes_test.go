@@ -15,7 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/kubernetes"
 )
 
-func TestMailboxesAreOfOneClusterEach(t *testing.T) {
+func TestEachMailboxNamespaceBelongsToOneCluster(t *testing.T) {
 	for name, tc := range map[string]struct {
 		namespaces map[string]string
 		want       map[string]string
@@ -28,21 +28,21 @@ func TestMailboxesAreOfOneClusterEach(t *testing.T) {
 		"a name that no namespace has": {namespaces: map[string]string{"rome": ""}, refused: `"" of cluster "rome"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := clustersOf(tc.namespaces)
+			got, err := clustersByNamespace(tc.namespaces)
 			if tc.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.refused) {
-					t.Errorf("clustersOf = %v; want %q", err, tc.refused)
+					t.Errorf("clustersByNamespace = %v; want %q", err, tc.refused)
 				}
 				return
 			}
 			if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
-				t.Errorf("clustersOf: %v (-want +got):\n%s", err, diff)
+				t.Errorf("clustersByNamespace: %v (-want +got):\n%s", err, diff)
 			}
 		})
 	}
 }
 
-// throughAPIServer is a cluster's way to the broker, with the rights that the chart gives.
+// throughAPIServer connects a cluster through the API server, with the rights of the chart.
 func (s *site) throughAPIServer(clusterID string) *httptransport.Transport {
 	s.t.Helper()
 	kubeconfig, err := s.plane.ServiceAccountKubeconfig(s.t.Context(), "mailbox-"+clusterID, "agent")
@@ -55,8 +55,8 @@ func (s *site) throughAPIServer(clusterID string) *httptransport.Transport {
 	return c
 }
 
-// Two clusters that know nothing of the broker but its API server lend to each other, and
-// another replica goes on where the one that answered is killed.
+// Two clusters that only know the broker's API server lend to each other. When the leader is
+// killed, another replica continues.
 func TestAgentsComeThroughTheAPIServer(t *testing.T) {
 	s := newSite(t, 2, "rome", "paris")
 	leads, _ := s.leader(nil)

@@ -20,14 +20,14 @@ type options struct {
 	certPath         string
 	namespace        string
 	leaderElect      bool
-	// mailboxes are namespaces by cluster ID.
+	// mailboxes maps cluster IDs to namespaces.
 	mailboxes map[string]string
 	enrolment enrolmentOptions
 	webhook   webhooks.Options
 	zap       zap.Options
 }
 
-func defaults() *options {
+func defaultOptions() *options {
 	return &options{
 		healthAddress: ":8081",
 		metrics:       metrics.Listener{Address: ":8080"},
@@ -38,20 +38,20 @@ func defaults() *options {
 	}
 }
 
-func (o *options) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz; ready means that the journal can be written or, with --leader-elect, that another replica does")
+func (o *options) bindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz; ready means that this replica can write the journal or, with --leader-elect, that another one does")
 	o.metrics.Bind(fs)
 	fs.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address on which agents connect over mTLS")
-	fs.StringVar(&o.certPath, "cert-path", o.certPath, "folder with tls.crt, tls.key (the broker's) and agents-ca.crt (who may connect; ca.crt if absent)")
-	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the journal and of what agents' clusters and reservations are shown in; POD_NAMESPACE if set")
-	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "be one of several replicas: the one that holds a lease serves, the others pass agents on to it")
-	fs.StringVar(&o.directAddress, "direct-bind-address", o.directAddress, "with --leader-elect, address on which other replicas pass agents on to this one; for the broker's cluster alone")
-	fs.StringVar(&o.advertiseAddress, "advertise-address", o.advertiseAddress, "with --leader-elect, host[:port] at which other replicas reach --direct-bind-address; POD_IP and that port if not given")
+	fs.StringVar(&o.certPath, "cert-path", o.certPath, "folder with tls.crt and tls.key of the broker, and agents-ca.crt, the CA of agents that may connect (default ca.crt)")
+	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the journal and of the ClusterAdvertisements and Reservations of agents; POD_NAMESPACE if set")
+	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "run as one of several replicas: the leader serves agents, the others forward agents to it")
+	fs.StringVar(&o.directAddress, "direct-bind-address", o.directAddress, "with --leader-elect, address on which this replica accepts agents from other replicas; only for the broker's cluster")
+	fs.StringVar(&o.advertiseAddress, "advertise-address", o.advertiseAddress, "with --leader-elect, host[:port] at which other replicas reach --direct-bind-address; if unset POD_IP with that port")
 
-	fs.StringToStringVar(&o.mailboxes, "mailboxes", o.mailboxes, "namespaces whose ClusterMailboxes are answered, as cluster-id=namespace: whoever may create one there speaks for that cluster; for agents with --broker-kubeconfig")
+	fs.StringToStringVar(&o.mailboxes, "mailboxes", o.mailboxes, "namespaces of clusters whose agents use --broker-kubeconfig, as cluster-id=namespace; anyone who may create ClusterMailboxes there acts as the cluster")
 
 	o.webhook.Bind(fs)
-	o.enrolment.bind(fs)
+	o.enrolment.bindFlags(fs)
 
 	std := flag.NewFlagSet("", flag.ContinueOnError)
 	o.zap.BindFlags(std)

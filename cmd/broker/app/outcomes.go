@@ -9,7 +9,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// outcomes are the labels of broker_placements_total, and what each counts.
+// outcomes maps the labels of broker_placements_total to their counts.
 var outcomes = map[string]func(ledger.Record) int64{
 	"granted":     func(r ledger.Record) int64 { return r.Granted },
 	"ready":       func(r ledger.Record) int64 { return r.Ready },
@@ -20,9 +20,9 @@ var outcomes = map[string]func(ledger.Record) int64{
 }
 
 var placementsTotal = prometheus.NewDesc("broker_placements_total",
-	"Placements by what became of them; those granted are all.", []string{"outcome"}, nil)
+	"Placements by outcome; granted counts all of them.", []string{"outcome"}, nil)
 
-// outcomeCollector adds up the counts of all clusters, once for a scrape.
+// outcomeCollector sums the counts of all clusters, once per scrape.
 type outcomeCollector func() ledger.Record
 
 // Describe implements prometheus.Collector.
@@ -36,8 +36,8 @@ func (c outcomeCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// addOutcomes counts what became of placements. The counts are in the journal: they go on
-// with another replica.
+// addOutcomes registers broker_placements_total. The counts are in the journal, so they survive
+// a change of leader.
 func addOutcomes(sum func() ledger.Record) error {
 	if err := metrics.Registry.Register(outcomeCollector(sum)); err != nil {
 		return fmt.Errorf("metric broker_placements_total: %w", err)

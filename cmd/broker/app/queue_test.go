@@ -29,7 +29,7 @@ func (b *bench) delete(name string) {
 	}
 }
 
-// awaitPlace awaits that a Reservation waits, with a place and a reason.
+// awaitPlace waits until a Reservation has this place and reason in the queue.
 func (b *bench) awaitPlace(name string, position int32, reason string) *brokerv1alpha1.Reservation {
 	b.t.Helper()
 	return await(b, name, &brokerv1alpha1.Reservation{}, func(r *brokerv1alpha1.Reservation) string {
@@ -51,7 +51,7 @@ func (b *bench) awaitPreempted(name string, status metav1.ConditionStatus, reaso
 	})
 }
 
-// Reservations that wait, on a real API server: what a user sees and may do meanwhile.
+// Queued reservations on a real API server: what a user sees and can do while they wait.
 func TestReservationsWait(t *testing.T) {
 	b := newBench(t)
 	b.apply(`
@@ -79,7 +79,7 @@ spec: {clusterID: paris, resources: {capacity: {cpu: "4", memory: 8Gi}}}
 	b.apply(reservationText("second", "4", "1Gi", "  queuePolicy: Queue\n  priority: 10"))
 	b.awaitPlace("second", 1, "NoCandidate") // that of the first follows within a minute
 
-	t.Run("one that has waited for long enough fails and says why", func(t *testing.T) {
+	t.Run("a reservation fails with the reason after its queue timeout", func(t *testing.T) {
 		b.apply(reservationText("brief", "2", "1Gi", "  queuePolicy: Queue\n  queueTimeout: 1s"))
 		r := b.awaitPhase("brief", brokerv1alpha1.ReservationFailed)
 		if !strings.Contains(r.Status.Message, "it waited 1s in the queue") || r.Status.Queue != nil {
@@ -88,7 +88,7 @@ spec: {clusterID: paris, resources: {capacity: {cpu: "4", memory: 8Gi}}}
 		b.awaitEvent("Failed", "it waited 1s in the queue")
 	})
 
-	t.Run("one that waits is changed, and given back", func(t *testing.T) {
+	t.Run("a waiting reservation can be changed and released", func(t *testing.T) {
 		b.patch(r, `{"duration":"2h"}`)
 		await(b, "first", &brokerv1alpha1.Reservation{}, func(r *brokerv1alpha1.Reservation) string {
 			if meta.IsStatusConditionTrue(r.Status.Conditions, brokerv1alpha1.ConditionChanged) && r.Status.Phase == brokerv1alpha1.ReservationQueued {
@@ -101,7 +101,7 @@ spec: {clusterID: paris, resources: {capacity: {cpu: "4", memory: 8Gi}}}
 		b.awaitPhase("second", brokerv1alpha1.ReservationReleased)
 	})
 
-	t.Run("a restart keeps its place", func(t *testing.T) {
+	t.Run("a restart keeps the place in the queue", func(t *testing.T) {
 		b.broker.Kill()
 		if err := b.broker.Start(); err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ spec: {clusterID: paris, resources: {capacity: {cpu: "4", memory: 8Gi}}}
 		b.awaitPlace("first", 1, "NoCandidate")
 	})
 
-	t.Run("capacity that is given back serves the first", func(t *testing.T) {
+	t.Run("released capacity serves the first in the queue", func(t *testing.T) {
 		b.delete("holder")
 		r := b.awaitPhase("first", brokerv1alpha1.ReservationReserved)
 		if r.Status.TargetClusterID != "paris" || r.Status.Queue != nil || r.Status.ExpiresAt.Sub(r.Status.ReservedAt.Time) != 2*time.Hour {

@@ -20,10 +20,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replica"
 )
 
-// leaseName is also the name of the journal, but nothing depends on that.
+// leaseName is the name of the lease. The journal happens to have the same name.
 const leaseName = "liqo-resource-broker"
 
-// leaseCache keeps the cache, and the rights that it needs, to the one lease.
+// leaseCache limits the cache, and thereby the rights that it needs, to the lease.
 func leaseCache(namespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&coordinationv1.Lease{}: {
 		Namespaces: map[string]cache.Config{namespace: {}},
@@ -31,9 +31,9 @@ func leaseCache(namespace string) map[client.Object]cache.ByObject {
 	}}
 }
 
-// addElection has the broker lead while this replica holds the lease, and follow else.
+// addElection makes the broker lead while this replica holds the lease, and follow otherwise.
 func addElection(mgr ctrl.Manager, o *options, b *broker.Broker, log logr.Logger) (*replica.Election, error) {
-	address, err := o.advertised()
+	address, err := o.replicaAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -47,9 +47,9 @@ func addElection(mgr ctrl.Manager, o *options, b *broker.Broker, log logr.Logger
 	return e, mgr.Add(e)
 }
 
-// advertised is where other replicas reach this one; empty where no agents are
-// served.
-func (o *options) advertised() (string, error) {
+// replicaAddress returns the address at which other replicas reach this one. It is empty when
+// the broker serves no agents.
+func (o *options) replicaAddress() (string, error) {
 	if o.certPath == "" {
 		return "", nil
 	}
@@ -59,7 +59,7 @@ func (o *options) advertised() (string, error) {
 	}
 	host := cmp.Or(o.advertiseAddress, os.Getenv("POD_IP"))
 	if host == "" {
-		return "", fmt.Errorf("--leader-elect: other replicas must know where to reach this one: set --advertise-address or POD_IP")
+		return "", fmt.Errorf("--leader-elect: other replicas need the address of this one: set --advertise-address or POD_IP")
 	}
 	if _, _, err := net.SplitHostPort(host); err == nil {
 		return host, nil
@@ -67,8 +67,8 @@ func (o *options) advertised() (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// listeners of a replica: agents come to the first, other replicas to the second.
-func listeners(ctx context.Context, mgr ctrl.Manager, o *options, e *replica.Election, log logr.Logger) (front, direct net.Listener, err error) {
+// openListeners opens the listener for agents and the one for other replicas.
+func openListeners(ctx context.Context, mgr ctrl.Manager, o *options, e *replica.Election, log logr.Logger) (front, direct net.Listener, err error) {
 	outer, err := listen(ctx, "--bind-address", o.bindAddress)
 	if err != nil {
 		return nil, nil, err
@@ -81,7 +81,7 @@ func listeners(ctx context.Context, mgr ctrl.Manager, o *options, e *replica.Ele
 	return f, direct, mgr.Add(f)
 }
 
-// keepAlive finds out about a peer that vanished without a word.
+// keepAlive detects peers that vanish without closing the connection.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 func listen(ctx context.Context, flag, address string) (net.Listener, error) {

@@ -39,8 +39,7 @@ import (
 
 const brokerNamespace = "liqo-resource-broker"
 
-// site is a broker cluster with as many replicas as a test starts, and the clusters
-// that speak to them.
+// site is a broker cluster with any number of replicas, and the clusters that connect to them.
 type site struct {
 	client.Client
 	t        *testing.T
@@ -49,7 +48,7 @@ type site struct {
 	servers  *pki.Authority
 	agents   *pki.Authority
 	replicas []*replicaProcess
-	// mailboxes are clusters that come through the API server.
+	// mailboxes are the clusters that connect through the API server.
 	mailboxes []string
 }
 
@@ -99,7 +98,7 @@ func (s *site) address(name string) string {
 	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
-// startReplica runs a broker with the shipped rights, and waits until it is ready.
+// startReplica runs a broker with the shipped rights and waits until it is ready.
 func (s *site) startReplica(name string, more ...string) *replicaProcess {
 	s.t.Helper()
 	kubeconfig, err := s.plane.ServiceAccountKubeconfig(s.t.Context(), brokerNamespace, "liqo-resource-broker")
@@ -153,7 +152,7 @@ func (s *site) save(pair pki.KeyPair) string {
 	return dir
 }
 
-// connect is a cluster's way to some of the replicas.
+// connect connects a cluster to some of the replicas.
 func (s *site) connect(clusterID string, urls ...string) *httptransport.Transport {
 	s.t.Helper()
 	pair, err := s.agents.IssueClient(clusterID, "test.local")
@@ -166,7 +165,7 @@ func (s *site) connect(clusterID string, urls ...string) *httptransport.Transpor
 	return c
 }
 
-// leader waits for another holder of the lease than one.
+// leader waits until another replica than the given one holds the lease.
 func (s *site) leader(but *replicaProcess) (leads, follows *replicaProcess) {
 	s.t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -198,8 +197,7 @@ func (s *site) offer(c transport.BrokerCommunicator, clusterID, cpu string, sequ
 	})
 }
 
-// lend has a cluster without an agent offer CPUs: nobody has to acknowledge what it gives,
-// however long that takes.
+// lend offers CPUs of a cluster without an agent, so that placements need no acknowledgement.
 func (s *site) lend(clusterID, cpu string) {
 	s.t.Helper()
 	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1000Gi")}
@@ -218,7 +216,7 @@ func (s *site) lend(clusterID, cpu string) {
 	}
 }
 
-// persist repeats a call as agents do: until the broker has answered it.
+// persist repeats a call until the broker has answered it, like agents do.
 func (s *site) persist(what string, try func(context.Context) error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -235,15 +233,14 @@ func (s *site) persist(what string, try func(context.Context) error) {
 	}
 }
 
-// traffic is clients that reserve one CPU after the other, and give every other one
-// back.
+// traffic runs clients that reserve one CPU after the other and release every other one.
 type traffic struct {
 	s *site
-	// answered counts calls, and gap is the longest time in nanoseconds that one took.
+	// answered counts calls. gap is the longest call in nanoseconds.
 	answered, gap atomic.Int64
 
 	mu sync.Mutex
-	// held are the names of what is reserved, by key.
+	// held maps keys to the names of reservations.
 	held map[string]string
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -298,18 +295,18 @@ func (w *traffic) note(began time.Time) {
 	}
 }
 
-// await waits for so many more answers.
+// await waits for more answers.
 func (w *traffic) await(more int64) {
 	w.s.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for want := w.answered.Load() + more; w.answered.Load() < want; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			w.s.t.Fatal("no answers any more")
+			w.s.t.Fatal("no more answers")
 		}
 	}
 }
 
-// end stops the clients and checks that every reservation is there, once.
+// end stops the clients and checks that every reservation exists exactly once.
 func (w *traffic) end(c *httptransport.Transport) {
 	w.s.t.Helper()
 	w.stop()
@@ -330,8 +327,7 @@ func (w *traffic) end(c *httptransport.Transport) {
 	}
 }
 
-// A cluster that knows one address of the broker, that of the follower, is served
-// whatever becomes of the leader.
+// A cluster that knows only the follower's address is served even when the leader fails.
 func TestAFollowerTakesOver(t *testing.T) {
 	s := newSite(t, 2)
 	s.lend("paris", "100000")
@@ -339,7 +335,7 @@ func TestAFollowerTakesOver(t *testing.T) {
 	tests := []struct {
 		name string
 		end  func(*process.Process)
-		// within is what a call may take at most.
+		// within is the maximum time of a call.
 		within time.Duration
 	}{
 		{"after SIGTERM", (*process.Process).Stop, 5 * time.Second},
@@ -366,9 +362,8 @@ func TestAFollowerTakesOver(t *testing.T) {
 	}
 }
 
-// A broker that is killed and starts anew at the same address does not wait for the lease
-// that it had itself.
-func TestABrokerThatStartsAnewSucceedsItself(t *testing.T) {
+// A killed broker that restarts at the same address continues its own lease without waiting.
+func TestRestartedBrokerContinuesItsOwnLease(t *testing.T) {
 	s := newSite(t, 1)
 	broker := s.replicas[0]
 	s.awaitReady(broker)
@@ -390,9 +385,9 @@ func TestABrokerThatStartsAnewSucceedsItself(t *testing.T) {
 
 func (r *replicaProcess) signal(sig syscall.Signal) error { return syscall.Kill(r.Pid(), sig) }
 
-// A leader that is stopped for longer than its lease and then goes on as if nothing
-// had happened can grant nothing: the journal is another's.
-func TestALeaderThatWasAwayGrantsNothing(t *testing.T) {
+// A leader that is suspended for longer than its lease can grant nothing when it resumes:
+// another replica owns the journal.
+func TestSuspendedLeaderGrantsNothing(t *testing.T) {
 	const cpus = 60
 	s := newSite(t, 2)
 	both := []string{s.replicas[0].url, s.replicas[1].url}
@@ -428,7 +423,7 @@ func TestALeaderThatWasAwayGrantsNothing(t *testing.T) {
 					if name == "" {
 						return
 					}
-					// A provider that does not answer is paused.
+					// The broker pauses providers that do not answer.
 					s.persist("acknowledging "+key, func(ctx context.Context) error {
 						return paris.ReportStatus(ctx, name, &v1.StatusReport{Placement: 1, Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateAcknowledged})
 					})

@@ -22,19 +22,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// agent is a cluster that does what it is told at once, and keeps it in memory: what
-// it has is what really runs.
+// agent is a cluster that carries out instructions at once. Its memory records what really
+// runs.
 type agent struct {
 	s  *site
 	id string
 	c  *httptransport.Transport
-	// cpus it offers, "" for none.
+	// cpus is the number of CPUs that it offers, "" for none.
 	cpus string
-	// cursor and sequence belong to run.
+	// Only run uses cursor and sequence.
 	cursor   string
 	sequence int64
 
-	// mu guards the following.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	provides map[string]v1.ProvidedPlacement
 	consumes map[string]v1.ConsumedReservation
@@ -103,7 +103,7 @@ func (a *agent) holdings() *v1.Holdings {
 	}
 }
 
-// do carries an instruction out and reports it.
+// do carries out an instruction and reports it.
 func (a *agent) do(ctx context.Context, in *v1.Instruction) error {
 	role, state := v1.StatusReportRole(in.Role), v1.StatusReportStateGone
 	name := fmt.Sprintf("%s-%d", in.Reservation, in.Placement)
@@ -137,7 +137,7 @@ func (a *agent) do(ctx context.Context, in *v1.Instruction) error {
 
 var oneCPU = v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}}
 
-// reserve asks for one CPU and waits until it is carried out on both sides.
+// reserve requests one CPU and waits until both sides have carried it out.
 func (a *agent) reserve(key string) string {
 	a.s.t.Helper()
 	var name string
@@ -153,7 +153,7 @@ func (a *agent) reserve(key string) string {
 	return name
 }
 
-// awaitPhase reads what the broker shows.
+// awaitPhase waits for the phase in the broker's Reservation.
 func (a *agent) awaitPhase(name string, want brokerv1alpha1.ReservationPhase) {
 	a.s.t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -170,8 +170,8 @@ func (a *agent) awaitPhase(name string, want brokerv1alpha1.ReservationPhase) {
 	}
 }
 
-// etcdAway has f work on etcd's files while nothing runs that uses them.
-func (s *site) etcdAway(f func(files string) error) {
+// withoutEtcd stops all processes that use etcd's files while f changes them.
+func (s *site) withoutEtcd(f func(files string) error) {
 	s.t.Helper()
 	s.check(s.plane.KillAPIServer())
 	etcd, ok := s.plane.Processes().Process(toolchain.Etcd.Name)
@@ -184,7 +184,7 @@ func (s *site) etcdAway(f func(files string) error) {
 	s.check(s.plane.StartAPIServer(s.t.Context()))
 }
 
-// The etcd of the broker's cluster comes back from an older snapshot.
+// The etcd of the broker's cluster is restored from an older snapshot.
 func TestARestoredEtcd(t *testing.T) {
 	s := newSite(t, 2)
 	rome, paris, berlin := s.agent("rome", "0"), s.agent("paris", "4"), s.agent("berlin", "4")
@@ -208,7 +208,7 @@ func TestARestoredEtcd(t *testing.T) {
 	released := slices.Sorted(maps.Keys(running))[0]
 
 	snapshot := filepath.Join(t.TempDir(), "snapshot")
-	s.etcdAway(func(files string) error { return os.CopyFS(snapshot, os.DirFS(files)) })
+	s.withoutEtcd(func(files string) error { return os.CopyFS(snapshot, os.DirFS(files)) })
 	taken := time.Now()
 	for i := range 3 {
 		running[rome.reserve(fmt.Sprintf("lost-%04d", i))] = true
@@ -224,10 +224,11 @@ func TestARestoredEtcd(t *testing.T) {
 	for _, r := range s.replicas {
 		r.Kill()
 	}
-	s.etcdAway(func(files string) error {
+	s.withoutEtcd(func(files string) error {
 		return errors.Join(os.RemoveAll(files), os.CopyFS(files, os.DirFS(snapshot)))
 	})
-	// A snapshot is older than this; a younger one is noticed as soon as rome is heard.
+	// The snapshot must be older than this. The broker notices a younger one with rome's first
+	// call.
 	time.Sleep(time.Until(taken.Add(16 * time.Second)))
 	for _, r := range s.replicas {
 		s.check(r.Start())
@@ -236,7 +237,7 @@ func TestARestoredEtcd(t *testing.T) {
 		s.awaitReady(r)
 	}
 
-	// rome alone shows what it was told, while the others are still away.
+	// rome reports its cursor while the other clusters are still offline.
 	stopRome := start(rome)
 	athens := s.connect("athens", s.replicas[0].url, s.replicas[1].url)
 	s.awaitRefusal(athens, fault.Recovering)
@@ -257,7 +258,7 @@ func TestARestoredEtcd(t *testing.T) {
 	if held := len(paris.holdings().Provides) + len(berlin.holdings().Provides); held != len(running) {
 		t.Errorf("%d placements run, want %d", held, len(running))
 	}
-	// What is left is sold, and not one CPU more.
+	// The broker lends all remaining CPUs, and no more.
 	for i := range 8 - len(running) {
 		if _, err := athens.RequestReservation(t.Context(), fmt.Sprintf("athens-%04d", i), &oneCPU); err != nil {
 			t.Errorf("reservation %d of what is left: %v", i, err)
@@ -287,8 +288,8 @@ func (s *site) awaitRefusal(c *httptransport.Transport, want fault.Reason) {
 	}
 }
 
-// awaitAwaited waits until a cluster's condition says that its holdings are awaited, or
-// are not.
+// awaitAwaited waits until a cluster's condition shows that its holdings are awaited, or are
+// not.
 func (s *site) awaitAwaited(id string, want bool) {
 	s.t.Helper()
 	deadline := time.Now().Add(time.Minute)

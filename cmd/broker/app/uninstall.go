@@ -19,7 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
 )
 
-// uninstallOptions say how the broker goes.
+// uninstallOptions are the flags of broker uninstall.
 type uninstallOptions struct {
 	uninstall.Options
 	keepJournal bool
@@ -30,30 +30,30 @@ func uninstallCommand() *cobra.Command {
 	o := &uninstallOptions{Options: uninstall.Defaults(home.Namespace()), keepJournal: true}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Prepare that the broker is uninstalled, or clean up after it.",
-		Long: `Before the broker is deleted, and while it still works, this looks for live
-Reservations. --policy says what becomes of them: Refuse names them and exits with 1,
-Drain deletes them and waits until everything of them is given back, Ignore leaves
-them.
+		Short: "Prepare the broker's uninstallation, or clean up after it.",
+		Long: `Run it while the broker still works. It lists live Reservations. --policy says what
+happens to them: Refuse prints the list and exits with 1, Drain deletes them and
+waits until all their capacity is released, Ignore leaves them.
 
-With --cleanup, after the broker is gone, it removes what Helm does not know of:
-finalizers, the lease, a BrokerConfig that came from the chart's values, Secrets that
-cert-manager filled, enrolments, and the journal unless it is kept. The chart runs both as hooks of helm uninstall.`,
+With --cleanup it runs after the broker was deleted, and deletes what Helm does not
+know: finalizers, the lease, a BrokerConfig from the chart's values, Secrets that
+cert-manager filled, enrolments, and the journal unless it is kept. The chart runs
+both as hooks of helm uninstall.`,
 		Example: `  broker uninstall --namespace=liqo-resource-broker --policy=Drain --timeout=10m
   broker uninstall --namespace=liqo-resource-broker --cleanup --name=broker-liqo-resource-broker`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
-		RunE:         o.Body(newScheme, o.departure, o.cleanUp),
+		RunE:         o.Body(newScheme, o.newDeparture, o.cleanUp),
 	}
 	fs := cmd.Flags()
 	home.BindKubeconfig(fs)
 	o.Bind(fs, "broker")
-	fs.BoolVar(&o.keepJournal, "keep-journal", o.keepJournal, "let --cleanup leave the journal, which is also the audit trail")
-	fs.StringSliceVar(&o.carried, "carried", nil, "clusters whose certificates --cleanup removes here, because they were issued to be carried there")
+	fs.BoolVar(&o.keepJournal, "keep-journal", o.keepJournal, "keep the journal, which is also the audit trail, on --cleanup")
+	fs.StringSliceVar(&o.carried, "carried", nil, "clusters without enrolment, whose certificates --cleanup deletes")
 	return cmd
 }
 
-func (o *uninstallOptions) departure(c client.Client) uninstall.Departure {
+func (o *uninstallOptions) newDeparture(c client.Client) uninstall.Departure {
 	d := o.Departure()
 	d.InUse = func(ctx context.Context) ([]string, error) {
 		live, err := liveReservations(ctx, c)
@@ -68,7 +68,7 @@ func (o *uninstallOptions) departure(c client.Client) uninstall.Departure {
 	return d
 }
 
-// liveReservations are those of which something is held still.
+// liveReservations lists the reservations that still hold something.
 func liveReservations(ctx context.Context, c client.Reader) ([]brokerv1alpha1.Reservation, error) {
 	list := &brokerv1alpha1.ReservationList{}
 	if err := c.List(ctx, list); err != nil {

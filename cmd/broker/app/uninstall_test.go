@@ -37,7 +37,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 	b.awaitPhase("too-large", brokerv1alpha1.ReservationFailed)
 	o := &uninstallOptions{Options: uninstall.Options{Timeout: time.Minute, Namespace: installed, Name: installed}, keepJournal: true}
 
-	t.Run("a check finds the journal, the cluster and what is not there", func(t *testing.T) {
+	t.Run("a check reports what works and what is missing", func(t *testing.T) {
 		output, err := checked(b)
 		if err == nil || !strings.Contains(err.Error(), "1 of 10 checks failed") {
 			t.Errorf("got %v, want the missing listener to fail", err)
@@ -63,7 +63,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 		}
 	})
 
-	t.Run("a drain gives back what they hold", func(t *testing.T) {
+	t.Run("a drain releases them", func(t *testing.T) {
 		o.Policy = uninstall.Drain
 		if output, err := o.run(t, c, o.depart); err != nil || !strings.HasSuffix(output, "drained: nothing is in use\n") {
 			t.Errorf("got %v and output:\n%s", err, output)
@@ -71,7 +71,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 		b.awaitAvailable("local-cluster-adv", "8950m", "")
 	})
 
-	t.Run("the cleanup leaves nothing but the journal and what others made", func(t *testing.T) {
+	t.Run("the cleanup keeps only the journal and objects of others", func(t *testing.T) {
 		b.apply(reservationText("ignored", "100m", "1Mi", ""))
 		b.awaitPhase("ignored", brokerv1alpha1.ReservationReserved)
 		b.broker.Kill()
@@ -115,11 +115,11 @@ func TestABrokerIsUninstalled(t *testing.T) {
 			}
 		}
 		if len(list.Items) != 2 {
-			t.Errorf("%d Reservations are left, want the two that nobody deleted", len(list.Items))
+			t.Errorf("%d Reservations are left, want the two that were not deleted", len(list.Items))
 		}
 	})
 
-	t.Run("and not even the journal where it is not kept", func(t *testing.T) {
+	t.Run("and deletes the journal without keep-journal", func(t *testing.T) {
 		o.keepJournal = false
 		for range 2 { // repeated, it finds nothing to do
 			if _, err := o.run(t, c, o.cleanUpTo); err != nil {
@@ -133,7 +133,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 	})
 }
 
-// checked is what the broker's own account finds.
+// checked runs broker check with the broker's own account.
 func checked(b *bench) (string, error) {
 	config := rest.CopyConfig(b.config)
 	config.Impersonate.UserName = "system:serviceaccount:" + installed + ":" + installed
@@ -145,9 +145,9 @@ func checked(b *bench) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	o := &checkOptions{options: defaults(), url: "https://localhost:1", name: installed}
+	o := &checkOptions{options: defaultOptions(), url: "https://localhost:1", name: installed}
 	o.namespace = installed
-	checks, err := o.checks(config, c)
+	checks, err := o.buildChecks(config, c)
 	if err != nil {
 		return "", err
 	}
@@ -157,7 +157,7 @@ func checked(b *bench) (string, error) {
 }
 
 func (o *uninstallOptions) depart(ctx context.Context, c client.Client, out *strings.Builder) error {
-	return o.departure(c).Run(ctx, out)
+	return o.newDeparture(c).Run(ctx, out)
 }
 
 func (o *uninstallOptions) cleanUpTo(ctx context.Context, c client.Client, out *strings.Builder) error {
@@ -171,7 +171,7 @@ func (o *uninstallOptions) run(t *testing.T, c client.Client, step func(context.
 	return out.String(), err
 }
 
-// left are the objects of the broker's namespace that a cleanup may have touched.
+// left lists the objects in the broker's namespace that a cleanup may have touched.
 func left(t *testing.T, c client.Client) []string {
 	t.Helper()
 	var names []string

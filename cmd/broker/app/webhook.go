@@ -8,8 +8,8 @@ import (
 	brokerwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/broker"
 )
 
-// addWebhooks serves the validating webhooks where they are turned on. They need
-// neither journal nor lease: every replica answers.
+// addWebhooks registers the validating webhooks if they are enabled. They need neither journal
+// nor lease, so every replica serves them.
 func addWebhooks(ctx context.Context, mgr ctrl.Manager, o *options) error {
 	if !o.webhook.Enabled() {
 		return nil

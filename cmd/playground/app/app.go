@@ -7,7 +7,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
 )
 
-// Command is the playground's command line.
+// Command returns the playground's root command.
 func Command() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
@@ -26,16 +26,16 @@ KWOK. Broker and agents are installed from their charts. The first start compile
 all of it from the modules pinned in hack/, which takes about ten minutes on two
 cores; after that a start takes seconds.
 
-State is kept in .playground of the checkout. Logs lie beside it, in
+The state is in .playground of the checkout, the logs in
 .playground/clusters/NAME/logs.`,
 		Example: `  playground up                                       # until Ctrl-C
   export KUBECONFIG=$(playground kubeconfig)          # in another terminal
   kubectl --context rome get nodes
-  playground down --purge                             # stop it, start anew next time`,
+  playground down --purge                             # stop it and delete its state`,
 		SilenceUsage: true,
 	}
-	cmd.PersistentFlags().StringVar(&dir, "dir", "", "folder that keeps the state (default: .playground in the checkout)")
+	cmd.PersistentFlags().StringVar(&dir, "dir", "", "folder of the state (default: .playground in the checkout)")
 	folder := func() (string, error) { return playground.Dir(dir) }
-	cmd.AddCommand(up(folder), demo(folder), down(folder), status(folder), kubeconfig(folder), build())
+	cmd.AddCommand(upCommand(folder), demoCommand(folder), downCommand(folder), statusCommand(folder), kubeconfigCommand(folder), buildCommand())
 	return cmd
 }

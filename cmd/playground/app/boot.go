@@ -13,14 +13,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
 
-// boot shows progress while the playground starts.
+// boot starts the playground and shows progress.
 func boot(ctx context.Context, out io.Writer, dir string) (*local.Environment, error) {
 	return withProgress(ctx, out, func(report progress.Reporter) (*local.Environment, error) {
 		return local.Up(ctx, local.Options{Dir: dir, Progress: report})
 	})
 }
 
-// withProgress runs something long and shows how far it is.
+// withProgress shows the progress of a long operation.
 func withProgress[T any](ctx context.Context, out io.Writer, work func(progress.Reporter) (T, error)) (T, error) {
 	printer := progress.NewPrinter(out, isTerminal(out), clock.RealClock{})
 	working, done := context.WithCancel(ctx)
@@ -30,7 +30,7 @@ func withProgress[T any](ctx context.Context, out io.Writer, work func(progress.
 	done()
 	wg.Wait()
 	if err != nil && ctx.Err() != nil {
-		err = errors.New("stopped before it was done")
+		err = errors.New("interrupted before it was done")
 	}
 	return result, err
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-func build() *cobra.Command {
+func buildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "build [PROGRAM...]",
-		Short: "Build the programs that playground and tests run, and stop.",
+		Short: "Build the programs that playground and tests run.",
 		Long: `build compiles etcd, Kubernetes, KWOK, cert-manager and Liqo from the modules
-pinned in hack/ into the user's cache folder, unless they are there. The first time
-takes minutes.
-With names it builds these alone, also programs that only kind clusters consist of.`,
+pinned in hack/ into the user's cache folder, unless they are already there. The
+first build takes minutes. With names it builds only these, including programs that
+only kind clusters need.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			ctx, programs := cmd.Context(), toolchain.All()
 			if len(names) > 0 {

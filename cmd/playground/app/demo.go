@@ -11,16 +11,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-func demo(folder func() (string, error)) *cobra.Command {
+func demoCommand(folder func() (string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "Start the playground, run the whole story once and stop.",
-		Long: `demo tells one story from beginning to end: what the clusters advertise, a
-request of rome and how the broker decided it, the peering, pods on the virtual
-node, a GPU, a request that nobody can hold, and everything given back.
+		Long: `demo shows the whole product: the clusters' advertisements, a request of rome and
+the broker's decision, the peering, pods on the virtual node, a GPU, a request that
+no cluster can hold, and the release of everything.
 
-It ends with 0 and a last line that starts with "demo: ok", or with the step that
-failed, the object that was looked at and the log to read.`,
+On success it exits with 0 and a last line that starts with "demo: ok". On failure
+it prints the failed step, the object that it checked and the log to read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := folder()

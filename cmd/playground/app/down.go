@@ -10,24 +10,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
 )
 
-// stopping is how long a playground may take to stop.
-const stopping = time.Minute
+// stopTimeout is how long a playground may take to stop.
+const stopTimeout = time.Minute
 
-func down(folder func() (string, error)) *cobra.Command {
+func downCommand(folder func() (string, error)) *cobra.Command {
 	var purge bool
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "Stop a playground that runs elsewhere, for example in another terminal.",
-		Long: `down asks the process that runs the playground to stop it, as Ctrl-C would, and
-waits until it has. The state is kept unless --purge is given. The programs that
-were built stay cached in any case.`,
+		Short: "Stop a playground that runs in another terminal.",
+		Long: `down stops the playground like Ctrl-C in its terminal, and waits until it has
+stopped. It keeps the state unless --purge is given. Built programs always stay
+in the cache.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := folder()
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), stopping)
+			ctx, cancel := context.WithTimeout(cmd.Context(), stopTimeout)
 			defer cancel()
 			ran, err := playground.Down(ctx, dir)
 			if err != nil {
@@ -48,6 +48,6 @@ were built stay cached in any case.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&purge, "purge", false, "remove the state: the next start makes new clusters")
+	cmd.Flags().BoolVar(&purge, "purge", false, "delete the state; the next start creates new clusters")
 	return cmd
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
 )
 
-func kubeconfig(folder func() (string, error)) *cobra.Command {
+func kubeconfigCommand(folder func() (string, error)) *cobra.Command {
 	var raw bool
 	cmd := &cobra.Command{
 		Use:   "kubeconfig [NAME]",
-		Short: "Print where the kubeconfig of a cluster lies.",
-		Long: `kubeconfig prints the file with an administrator's credentials for one cluster,
-or without NAME the file that has a context for each.`,
+		Short: "Print the path of a cluster's kubeconfig.",
+		Long: `kubeconfig prints the path of the file with administrator credentials for one
+cluster, or without NAME of the file with a context for every cluster.`,
 		Example: `  export KUBECONFIG=$(playground kubeconfig)
   kubectl --kubeconfig $(playground kubeconfig rome) get nodes
   playground kubeconfig paris --raw > elsewhere.yaml`,
@@ -33,7 +33,7 @@ or without NAME the file that has a context for each.`,
 			file := playground.KubeconfigOf(dir, name)
 			content, err := os.ReadFile(file)
 			if errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("there is no %q: see \"playground status\" for the clusters, and start them with \"playground up\"", file)
+				return fmt.Errorf("%q does not exist: \"playground status\" lists the clusters, \"playground up\" starts them", file)
 			}
 			if err != nil {
 				return err
@@ -46,6 +46,6 @@ or without NAME the file that has a context for each.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&raw, "raw", false, "print the content instead of the name")
+	cmd.Flags().BoolVar(&raw, "raw", false, "print the content instead of the path")
 	return cmd
 }

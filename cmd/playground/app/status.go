@@ -12,10 +12,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
 )
 
-func status(folder func() (string, error)) *cobra.Command {
+func statusCommand(folder func() (string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Tell which clusters there are and whether they answer.",
+		Short: "List the clusters, and whether they answer.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := folder()
@@ -33,7 +33,7 @@ func status(folder func() (string, error)) *cobra.Command {
 
 func printStatus(out io.Writer, s playground.Status) error {
 	if s.PID == 0 {
-		_, err := fmt.Fprintf(out, "No playground is running; kept clusters: %s.\n", kept(s.Clusters))
+		_, err := fmt.Fprintf(out, "No playground is running; kept clusters: %s.\n", joinNames(s.Clusters))
 		return err
 	}
 	fmt.Fprintf(out, "Running as process %d.\n\n", s.PID)
@@ -49,7 +49,7 @@ func printStatus(out io.Writer, s playground.Status) error {
 	return table.Flush()
 }
 
-func kept(clusters []playground.ClusterStatus) string {
+func joinNames(clusters []playground.ClusterStatus) string {
 	var names []string
 	for _, c := range clusters {
 		names = append(names, c.Name)

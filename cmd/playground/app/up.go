@@ -12,13 +12,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-func up(folder func() (string, error)) *cobra.Command {
+func upCommand(folder func() (string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
 		Short: "Start the playground and keep it running until Ctrl-C.",
-		Long: `up starts what is missing, tells how far it is, and stays in the foreground,
-with the broker and an agent in every member cluster. Ctrl-C stops everything and
-keeps the state. However it ends, even by kill -9, no process is left behind.`,
+		Long: `up starts the clusters, with the broker and an agent in every member cluster, and
+stays in the foreground. Ctrl-C stops everything and keeps the state. No process
+is left behind, even after kill -9.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := folder()
@@ -59,7 +59,7 @@ Worth trying:
 	return env.Stop()
 }
 
-// kubectlPath is that of the user, else the one that is built here.
+// kubectlPath returns the user's kubectl, or else builds one.
 func kubectlPath(ctx context.Context) (string, error) {
 	if _, err := exec.LookPath("kubectl"); err == nil {
 		return "kubectl", nil

@@ -8,7 +8,7 @@ import (
 )
 
 // termsOf returns the constraints, pod shapes and data of a reservation, as a user would have written them.
-func termsOf(v *broker.ReservationView) brokerv1alpha1.Terms {
+func termsOf(v *broker.ReservationView) brokerv1alpha1.Requirements {
 	var req v1.ReservationRequest
 	wire.FromTerms(v.Demands(), &req)
 	// The book's values were read from a request, so the conversion cannot fail.

@@ -13,7 +13,7 @@ import (
 )
 
 func TestTermsSurviveTheRoundTripThroughTheBook(t *testing.T) {
-	written := brokerv1alpha1.Terms{
+	written := brokerv1alpha1.Requirements{
 		Group: "training",
 		Constraints: &brokerv1alpha1.Constraints{
 			Regions: []string{"eu-south"}, Zones: []string{"eu-south-1"},
@@ -30,7 +30,7 @@ func TestTermsSurviveTheRoundTripThroughTheBook(t *testing.T) {
 		PodShapes: []brokerv1alpha1.PodShape{{Count: 4, Resources: brokerv1alpha1.PodResources{"cpu": resource.MustParse("4")}}},
 		Data:      &brokerv1alpha1.DataVolume{Volume: resource.MustParse("500Gi"), Region: "eu-south"},
 	}
-	read, err := specs.ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: written})
+	read, err := specs.ReadTerms(&brokerv1alpha1.ReservationSpec{Requirements: written})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestTermsSurviveTheRoundTripThroughTheBook(t *testing.T) {
 }
 
 func TestClaimComparedWithAWordIsRefused(t *testing.T) {
-	_, err := specs.ReadTerms(&brokerv1alpha1.ReservationSpec{Terms: brokerv1alpha1.Terms{
+	_, err := specs.ReadTerms(&brokerv1alpha1.ReservationSpec{Requirements: brokerv1alpha1.Requirements{
 		Constraints: &brokerv1alpha1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"sla": ">=gold"}},
 	}})
 	if err == nil {

@@ -42,6 +42,6 @@ func ReadRequest(obj *brokerv1alpha1.Reservation) (broker.Request, error) {
 // ReadTerms returns the constraints, pod shapes and data of a Reservation.
 func ReadTerms(spec *brokerv1alpha1.ReservationSpec) (terms.Terms, error) {
 	var req v1.ReservationRequest
-	wire.FromTermsSpec(&spec.Terms, &req)
+	wire.FromTermsSpec(&spec.Requirements, &req)
 	return wire.ToTerms(&req)
 }

@@ -173,8 +173,8 @@ type DataVolume struct {
 	Region string `json:"region,omitempty"`
 }
 
-// Terms are the requirements of a request on its provider besides amounts.
-type Terms struct {
+// Requirements are what a request demands of its provider besides amounts.
+type Requirements struct {
 	// group is the name under which affinity and antiAffinity of the same requester's other
 	// reservations refer to this one.
 	// +optional
