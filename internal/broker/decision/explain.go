@@ -2,10 +2,7 @@ package decision
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 )
 
 // Explanation is a decision with its grounds.
@@ -52,11 +49,9 @@ type CriterionScore struct {
 	Note string
 }
 
-// Explain judges every candidate. Its winner is that of Decide.
-func Explain(m *Market, r *Request) Explanation { return ExplainTop(m, r, m.Len()) }
-
-// ExplainTop is Explain with the first n verdicts only, at a small part of the cost;
-// winner, weights and counts are those of all candidates.
+// ExplainTop judges every candidate and returns the first n verdicts; winner, weights and
+// counts are those of all candidates. The winner is that of Decide. A few verdicts cost
+// little: all are judged, and only these are described.
 func ExplainTop(m *Market, r *Request, n int) Explanation {
 	c := m.begin(r)
 	defer c.end()
@@ -142,31 +137,6 @@ func (s *shortlist) add(c contender) {
 func (s *shortlist) sorted() []contender {
 	slices.SortStableFunc(s.list, func(a, b contender) int { return cmp.Compare(b.total, a.total) })
 	return s.list[:min(s.size, len(s.list))]
-}
-
-// Top returns the first n verdicts, or all when there are fewer.
-func (e Explanation) Top(n int) []Verdict {
-	return e.Verdicts[:min(max(n, 0), len(e.Verdicts))]
-}
-
-// Summary tells the outcome in one line that is the same for the same outcome.
-func (e Explanation) Summary() string {
-	able := e.Considered
-	for _, n := range e.Rejected {
-		able -= n
-	}
-	out := fmt.Sprintf("%d of %d clusters can provide", able, e.Considered)
-	if len(e.Rejected) == 0 {
-		return out
-	}
-	reasons := slices.SortedFunc(maps.Keys(e.Rejected), func(a, b Reason) int {
-		return cmp.Or(cmp.Compare(e.Rejected[b], e.Rejected[a]), cmp.Compare(a, b))
-	})
-	counts := make([]string, len(reasons))
-	for k, reason := range reasons {
-		counts[k] = fmt.Sprintf("%d %s", e.Rejected[reason], reason)
-	}
-	return out + ": " + strings.Join(counts, ", ")
 }
 
 func (c *contest) weights() []Weight {

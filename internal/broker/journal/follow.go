@@ -17,7 +17,8 @@ type Follower struct {
 	at link
 }
 
-// Follow reads what a journal holds, as Read does, and returns who goes on from there.
+// Follow reads a journal without changing it, and returns a Follower that continues from
+// there. The error wraps ErrNotFound if there is no such journal.
 func Follow(ctx context.Context, store Store, name string, opts Options) (*Follower, Recovery, error) {
 	w, err := newWriter(store, name, opts)
 	if err != nil {

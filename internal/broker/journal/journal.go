@@ -112,13 +112,6 @@ func refused(err error) *Commit {
 // ID is the random ID of the journal, the same for all its writers.
 func (j *Journal) ID() string { return j.id }
 
-// Committed is the last position known to be stored.
-func (j *Journal) Committed() uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.committed
-}
-
 // Err is nil while the journal accepts records, and then says why it stopped.
 func (j *Journal) Err() error {
 	j.mu.Lock()

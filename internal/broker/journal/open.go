@@ -85,20 +85,6 @@ func (w writer) takeOver(ctx context.Context, read func(context.Context) (conten
 	}
 }
 
-// Read returns what the journal holds and changes nothing. The error wraps
-// ErrNotFound if there is no such journal.
-func Read(ctx context.Context, store Store, name string, opts Options) (Recovery, error) {
-	w, err := newWriter(store, name, opts)
-	if err != nil {
-		return Recovery{}, err
-	}
-	found, err := newReader(w).read(ctx)
-	if err != nil {
-		return Recovery{}, fmt.Errorf("read journal %q: %w", name, err)
-	}
-	return found.recovery, nil
-}
-
 func newJournal(w writer, t tail) *Journal {
 	return &Journal{
 		writer:     w,

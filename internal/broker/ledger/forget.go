@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -28,18 +27,6 @@ func (s *State) ShutKeys(f func(Shut, time.Time)) {
 	for ref, at := range s.shut {
 		f(Shut{Requester: ref.requester, Key: ref.key}, at)
 	}
-}
-
-// ShutBefore returns the keys that were shut before an instant, sorted.
-func (s *State) ShutBefore(t time.Time) []Shut {
-	var out []Shut
-	for ref, at := range s.shut {
-		if at.Before(t) {
-			out = append(out, Shut{Requester: ref.requester, Key: ref.key})
-		}
-	}
-	slices.SortFunc(out, Shut.compare)
-	return out
 }
 
 func (k Shut) compare(other Shut) int {

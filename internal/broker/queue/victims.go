@@ -32,14 +32,12 @@ type Site struct {
 // Sacrifice is a set of victims on one site.
 type Sacrifice struct {
 	Site string
-	// Victims are ordered from the first to go to the last, see Yields.
+	// Victims are ordered from the first to be evicted to the last, see compare.
 	Victims []Holder
 }
 
-// Yields reports whether a is evicted before b: the lower priority first, then the younger,
-// then the first by name.
-func (a Holder) Yields(b Holder) bool { return a.compare(b) < 0 }
-
+// compare sorts holders in the order of their eviction: the lower priority first, then the
+// younger, then the first by name.
 func (a Holder) compare(b Holder) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), b.Since.Compare(a.Since), cmp.Compare(a.ID, b.ID))
 }
