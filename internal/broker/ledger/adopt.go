@@ -73,8 +73,6 @@ func (r *Reservation) Adoptable(number int32) bool {
 	return p == nil || p.isLost()
 }
 
-func (*Adopt) kind() string { return "adopt" }
-
 // checkFields checks what does not depend on the state.
 func (a *Adopt) checkFields() error {
 	if a.Name == "" || a.Requester == "" || a.Placement < 1 || a.Placement > maxAdopted || a.Withdrawn == lost || a.Amounts.IsZero() {
@@ -87,7 +85,7 @@ func (a *Adopt) checkFields() error {
 	return nil
 }
 
-func (a *Adopt) check(s *State) error {
+func (a *Adopt) checkAgainst(s *State) error {
 	if err := a.checkFields(); err != nil {
 		return err
 	}
@@ -131,7 +129,7 @@ func (c *Cluster) hasRoomBelow(limit int64, more quantity.Amounts) bool {
 	return true
 }
 
-func (a *Adopt) apply(s *State, at time.Time) {
+func (a *Adopt) applyTo(s *State, at time.Time) {
 	r := s.reservations[a.Name]
 	if r == nil {
 		r = &Reservation{CreatedAt: instantOf(at), Unclaimed: true, Reserve: Reserve{
@@ -202,11 +200,9 @@ func (s *State) supersede(at time.Time, r *Reservation) {
 	}
 }
 
-func (*Claim) kind() string { return "claim" }
-
 func (c *Claim) subject() string { return c.Name }
 
-func (c *Claim) check(s *State) error {
+func (c *Claim) checkAgainst(s *State) error {
 	if err := s.checkLive(c.Name); err != nil {
 		return err
 	}
@@ -220,7 +216,7 @@ func (c *Claim) check(s *State) error {
 	return s.checkKeyFree(r.Requester, c.Key)
 }
 
-func (c *Claim) apply(s *State, _ time.Time) {
+func (c *Claim) applyTo(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	r.Unclaimed, r.Changed = false, s.position
 	if c.Key == "" {

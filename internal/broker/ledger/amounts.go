@@ -147,9 +147,7 @@ func (s *State) holdAgain(r *Reservation, p *Placement) {
 	c.hold(name, r.HeldBy(p))
 }
 
-func (*Settle) kind() string { return "settle" }
-
-func (e *Settle) check(s *State) error {
+func (e *Settle) checkAgainst(s *State) error {
 	r, p := s.placement(e.PlacementRef)
 	if p == nil {
 		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
@@ -164,7 +162,7 @@ func (e *Settle) check(s *State) error {
 	return nil
 }
 
-func (e *Settle) apply(s *State, _ time.Time) {
+func (e *Settle) applyTo(s *State, _ time.Time) {
 	r, p := s.placement(e.PlacementRef)
 	asked := r.Pending
 	r.Pending, r.Changed = nil, s.position
@@ -202,9 +200,7 @@ func (r *Reservation) forsake(p *Placement) {
 	p.Amounts = held
 }
 
-func (*Restate) kind() string { return "restate" }
-
-func (e *Restate) check(s *State) error {
+func (e *Restate) checkAgainst(s *State) error {
 	r, p := s.placement(e.PlacementRef)
 	switch {
 	case p == nil:
@@ -228,7 +224,7 @@ func (e *Restate) check(s *State) error {
 	return nil
 }
 
-func (e *Restate) apply(s *State, _ time.Time) {
+func (e *Restate) applyTo(s *State, _ time.Time) {
 	r, p := s.placement(e.PlacementRef)
 	r.Changed = s.position
 	if p == r.Current() && r.Stands(p) {

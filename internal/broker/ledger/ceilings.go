@@ -14,18 +14,16 @@ type Ceilings struct {
 	OverSubscription quantity.Ratios `json:"overSubscription,omitempty"`
 }
 
-func (*Ceilings) kind() string { return "ceilings" }
-
 func (*Ceilings) subject() string { return "" }
 
-func (c *Ceilings) check(*State) error {
+func (c *Ceilings) checkAgainst(*State) error {
 	if err := c.OverSubscription.Check(); err != nil {
 		return fmt.Errorf("%w: ceilings: %w", ErrMalformed, err)
 	}
 	return nil
 }
 
-func (c *Ceilings) apply(s *State, _ time.Time) {
+func (c *Ceilings) applyTo(s *State, _ time.Time) {
 	s.ceilings = *c
 	for _, cluster := range s.clusters {
 		cluster.stretch = s.stretchOf(&cluster.Offer)

@@ -28,11 +28,9 @@ func (r *Reservation) givenBack() bool {
 	return true
 }
 
-func (*Close) kind() string { return "close" }
-
 func (c *Close) subject() string { return c.Name }
 
-func (c *Close) check(s *State) error {
+func (c *Close) checkAgainst(s *State) error {
 	r := s.reservations[c.Name]
 	switch {
 	case r == nil:
@@ -43,7 +41,7 @@ func (c *Close) check(s *State) error {
 	return nil
 }
 
-func (c *Close) apply(s *State, _ time.Time) {
+func (c *Close) applyTo(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	r.Changed = s.position
 	r.remember(func(h *History) { h.Closed = true })

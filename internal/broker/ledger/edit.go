@@ -25,11 +25,9 @@ type Edit struct {
 	Fallback string `json:"fallback,omitempty"`
 }
 
-func (*Edit) kind() string { return "edit" }
-
 func (c *Edit) subject() string { return c.Name }
 
-func (c *Edit) check(s *State) error {
+func (c *Edit) checkAgainst(s *State) error {
 	if err := s.checkLive(c.Name); err != nil {
 		return err
 	}
@@ -43,7 +41,7 @@ func (c *Edit) check(s *State) error {
 	return s.checkAmountsOf(r, c.Amounts)
 }
 
-func (c *Edit) apply(s *State, _ time.Time) {
+func (c *Edit) applyTo(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	if w := r.Waiting; w != nil {
 		w.Left = c.left(r.Duration, w.Left)

@@ -30,18 +30,16 @@ const (
 	EndPreempted EndReason = "Preempted"
 )
 
-func (*End) kind() string { return "end" }
-
 func (e *End) subject() string { return e.Name }
 
-func (e *End) check(s *State) error {
+func (e *End) checkAgainst(s *State) error {
 	if e.Reason == "" {
 		return fmt.Errorf("reservation %q: %w: ended without reason", e.Name, ErrMalformed)
 	}
 	return s.checkLive(e.Name)
 }
 
-func (e *End) apply(s *State, at time.Time) {
+func (e *End) applyTo(s *State, at time.Time) {
 	r := s.reservations[e.Name]
 	s.leaveQueue(r)
 	r.EndReason = e.Reason
@@ -61,13 +59,11 @@ type Renew struct {
 	Until time.Time `json:"until"`
 }
 
-func (*Renew) kind() string { return "renew" }
-
 func (e *Renew) subject() string { return e.Name }
 
-func (e *Renew) check(s *State) error { return s.checkLive(e.Name) }
+func (e *Renew) checkAgainst(s *State) error { return s.checkLive(e.Name) }
 
-func (e *Renew) apply(s *State, _ time.Time) {
+func (e *Renew) applyTo(s *State, _ time.Time) {
 	r := s.reservations[e.Name]
 	r.Until, r.Changed = e.Until, s.position
 }

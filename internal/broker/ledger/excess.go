@@ -42,9 +42,7 @@ func (x *Excess) Grows(pods int32, amounts quantity.Amounts) bool {
 	return pods > x.Pods
 }
 
-func (*Exceed) kind() string { return "exceed" }
-
-func (e *Exceed) check(s *State) error {
+func (e *Exceed) checkAgainst(s *State) error {
 	if e.Pods < 0 || len(e.Amounts) > MaxExcess {
 		return fmt.Errorf("placement %s: %w: excess of %d pods and %d resources, at most %d", e.PlacementRef, ErrMalformed, e.Pods, len(e.Amounts), MaxExcess)
 	}
@@ -63,7 +61,7 @@ func (e *Exceed) check(s *State) error {
 	return nil
 }
 
-func (e *Exceed) apply(s *State, at time.Time) {
+func (e *Exceed) applyTo(s *State, at time.Time) {
 	r, p := s.placement(e.PlacementRef)
 	known := Excess{}
 	if p.Excess != nil {

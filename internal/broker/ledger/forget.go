@@ -12,13 +12,11 @@ type Shut struct {
 	Key       string `json:"key"`
 }
 
-func (*Shut) kind() string { return "shut" }
-
 func (*Shut) subject() string { return "" }
 
-func (k *Shut) check(s *State) error { return s.checkKeyFree(k.Requester, k.Key) }
+func (k *Shut) checkAgainst(s *State) error { return s.checkKeyFree(k.Requester, k.Key) }
 
-func (k *Shut) apply(s *State, at time.Time) {
+func (k *Shut) applyTo(s *State, at time.Time) {
 	s.shut[keyRef{k.Requester, k.Key}] = at
 }
 
@@ -39,11 +37,9 @@ type Forget struct {
 	Keys  []Shut   `json:"keys,omitempty"`
 }
 
-func (*Forget) kind() string { return "forget" }
-
 func (*Forget) subject() string { return "" }
 
-func (f *Forget) check(s *State) error {
+func (f *Forget) checkAgainst(s *State) error {
 	for _, name := range f.Names {
 		r := s.reservations[name]
 		if r == nil {
@@ -56,7 +52,7 @@ func (f *Forget) check(s *State) error {
 	return nil
 }
 
-func (f *Forget) apply(s *State, _ time.Time) {
+func (f *Forget) applyTo(s *State, _ time.Time) {
 	for _, name := range f.Names {
 		r := s.reservations[name]
 		if r == nil {

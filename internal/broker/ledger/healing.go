@@ -108,11 +108,9 @@ func (r *Reservation) Serving() *Placement {
 	return r.Current()
 }
 
-func (*Heal) kind() string { return "heal" }
-
 func (h *Heal) subject() string { return h.Name }
 
-func (h *Heal) check(s *State) error {
+func (h *Heal) checkAgainst(s *State) error {
 	if err := s.checkLive(h.Name); err != nil {
 		return err
 	}
@@ -126,4 +124,6 @@ func (h *Heal) check(s *State) error {
 	return s.checkFits(h.Provider, r.Amounts)
 }
 
-func (h *Heal) apply(s *State, at time.Time) { s.placeElsewhere(at, h.Name, h.Provider, h.Explanation) }
+func (h *Heal) applyTo(s *State, at time.Time) {
+	s.placeElsewhere(at, h.Name, h.Provider, h.Explanation)
+}

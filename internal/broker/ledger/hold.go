@@ -116,7 +116,7 @@ func (c *Cluster) Quoted() []*Quote {
 	return slices.SortedFunc(maps.Values(c.quoted), func(a, b *Quote) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-func (k *Keep) apply(s *State, at time.Time) {
+func (k *Keep) applyTo(s *State, at time.Time) {
 	q := &Quote{Keep: *k, HeldAt: at, Changed: s.position}
 	s.share(&q.Reserve)
 	s.enterQuote(q)
@@ -131,11 +131,9 @@ func (s *State) enterQuote(q *Quote) {
 	s.quotes.keys[keyRef{q.Requester, q.Key}] = q
 }
 
-func (*Keep) kind() string { return "keep" }
-
 func (*Keep) subject() string { return "" }
 
-func (k *Keep) check(s *State) error {
+func (k *Keep) checkAgainst(s *State) error {
 	if k.Until.IsZero() {
 		return fmt.Errorf("quote %q: %w: held without end", k.Name, ErrMalformed)
 	}
@@ -148,11 +146,9 @@ func (k *Keep) check(s *State) error {
 	return s.checkFits(k.Provider, k.Amounts)
 }
 
-func (*LetGo) kind() string { return "letGo" }
-
 func (*LetGo) subject() string { return "" }
 
-func (l *LetGo) check(s *State) error {
+func (l *LetGo) checkAgainst(s *State) error {
 	if l.Reason == "" || l.Reason == HoldTaken {
 		return fmt.Errorf("quote %q: %w: let go for reason %q", l.Name, ErrMalformed, l.Reason)
 	}
@@ -170,13 +166,11 @@ func (s *State) checkHeld(name string) error {
 	return nil
 }
 
-func (*Take) kind() string { return "take" }
-
 func (t *Take) subject() string { return t.Name }
 
 // checkTake is checkReserve for what is held already: it was granted then, whatever the
 // provider has by now.
-func (t *Take) check(s *State) error {
+func (t *Take) checkAgainst(s *State) error {
 	if err := s.checkRequest(&t.Reserve); err != nil {
 		return err
 	}
@@ -189,14 +183,14 @@ func (t *Take) check(s *State) error {
 	return nil
 }
 
-func (t *Take) apply(s *State, at time.Time) {
+func (t *Take) applyTo(s *State, at time.Time) {
 	q := s.Quote(t.Quote)
 	q.TakenBy = t.Name
 	s.letGo(q, HoldTaken)
-	t.Reserve.apply(s, at)
+	t.Reserve.applyTo(s, at)
 }
 
-func (l *LetGo) apply(s *State, _ time.Time) { s.letGo(s.Quote(l.Name), l.Reason) }
+func (l *LetGo) applyTo(s *State, _ time.Time) { s.letGo(s.Quote(l.Name), l.Reason) }
 
 // letGo gives capacity back and keeps of the quote what became of it.
 func (s *State) letGo(q *Quote, why HoldEnding) {

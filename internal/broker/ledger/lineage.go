@@ -76,11 +76,9 @@ func (s *State) Awaits(clusterID string) bool {
 	return s.Restored() && s.HasAgent(clusterID) && s.clusters[clusterID].AnnouncedIn != s.Branch().ID
 }
 
-func (*Lineage) kind() string { return "lineage" }
-
 func (*Lineage) subject() string { return "" }
 
-func (l *Lineage) check(s *State) error {
+func (l *Lineage) checkAgainst(s *State) error {
 	first := s.Branch() == nil
 	if l.ID == "" || first != (l.Key != nil) || first != (l.By == "") {
 		return fmt.Errorf("%w: lineage %q: the first one has a key, a later one who knew of a lost position", ErrMalformed, l.ID)
@@ -91,7 +89,7 @@ func (l *Lineage) check(s *State) error {
 	return nil
 }
 
-func (l *Lineage) apply(s *State, at time.Time) {
+func (l *Lineage) applyTo(s *State, at time.Time) {
 	if l.Key != nil {
 		s.key = slices.Clone(l.Key)
 	}
@@ -106,18 +104,16 @@ func (l *Lineage) apply(s *State, at time.Time) {
 	}
 }
 
-func (*Announced) kind() string { return "announced" }
-
 func (*Announced) subject() string { return "" }
 
-func (a *Announced) check(s *State) error {
+func (a *Announced) checkAgainst(s *State) error {
 	if s.clusters[a.ClusterID] == nil {
 		return fmt.Errorf("cluster %q: %w", a.ClusterID, ErrUnknown)
 	}
 	return nil
 }
 
-func (a *Announced) apply(s *State, _ time.Time) {
+func (a *Announced) applyTo(s *State, _ time.Time) {
 	if b := s.Branch(); b != nil {
 		s.clusters[a.ClusterID].AnnouncedIn = b.ID
 	}

@@ -74,13 +74,11 @@ type Manifest struct {
 	Digest string `json:"digest"`
 }
 
-func (*Offer) kind() string { return "offer" }
-
 func (*Offer) subject() string { return "" }
 
-// check keeps every sum of the book within an int64: a sum that saturates
+// checkAgainst keeps every sum of the book within an int64: a sum that saturates
 // would differ between a book that counted up to it and one that was restored.
-func (o *Offer) check(*State) error {
+func (o *Offer) checkAgainst(*State) error {
 	if o.ClusterID == "" {
 		return fmt.Errorf("%w: offer without cluster", ErrMalformed)
 	}
@@ -107,7 +105,7 @@ func checkAmounts(amounts quantity.Amounts) error {
 	return nil
 }
 
-func (o *Offer) apply(s *State, at time.Time) {
+func (o *Offer) applyTo(s *State, at time.Time) {
 	c := s.clusters[o.ClusterID]
 	if c == nil {
 		c = &Cluster{Offer: Offer{ClusterID: o.ClusterID}, holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{}}

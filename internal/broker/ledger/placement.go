@@ -67,11 +67,9 @@ type Move struct {
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
-func (*Move) kind() string { return "move" }
-
 func (m *Move) subject() string { return m.Name }
 
-func (m *Move) check(s *State) error {
+func (m *Move) checkAgainst(s *State) error {
 	if err := s.checkLive(m.Name); err != nil {
 		return err
 	}
@@ -85,7 +83,9 @@ func (m *Move) check(s *State) error {
 	return s.checkFits(m.Provider, r.Amounts)
 }
 
-func (m *Move) apply(s *State, at time.Time) { s.placeElsewhere(at, m.Name, m.Provider, m.Explanation) }
+func (m *Move) applyTo(s *State, at time.Time) {
+	s.placeElsewhere(at, m.Name, m.Provider, m.Explanation)
+}
 
 // placeElsewhere gives a reservation its next placement.
 func (s *State) placeElsewhere(at time.Time, name, provider string, why Explanation) {
@@ -97,12 +97,10 @@ func (s *State) placeElsewhere(at time.Time, name, provider string, why Explanat
 // Acknowledge notes that the provider has accepted a placement.
 type Acknowledge struct{ PlacementRef }
 
-func (*Acknowledge) kind() string { return "acknowledge" }
+func (a *Acknowledge) checkAgainst(s *State) error { return s.checkStanding(a.PlacementRef) }
 
-func (a *Acknowledge) check(s *State) error { return s.checkStanding(a.PlacementRef) }
-
-// apply counts as a success where no agent can report that the node is Ready.
-func (a *Acknowledge) apply(s *State, at time.Time) {
+// applyTo counts as a success where no agent can report that the node is Ready.
+func (a *Acknowledge) applyTo(s *State, at time.Time) {
 	r, p := s.placement(a.PlacementRef)
 	if p.AcknowledgedAt.IsZero() && !s.HasAgent(r.Requester) {
 		s.served(at, r, p)
@@ -133,18 +131,16 @@ type Withdraw struct {
 	Refused bool `json:"refused,omitempty"`
 }
 
-func (*Withdraw) kind() string { return "withdraw" }
-
 // checkWithdraw and checkEnd ask for a reason because a placement without one
 // still stands, and what stands must not be given back.
-func (w *Withdraw) check(s *State) error {
+func (w *Withdraw) checkAgainst(s *State) error {
 	if w.Reason == "" {
 		return fmt.Errorf("placement %s: %w: withdrawn without reason", w.PlacementRef, ErrMalformed)
 	}
 	return s.checkStanding(w.PlacementRef)
 }
 
-func (w *Withdraw) apply(s *State, at time.Time) {
+func (w *Withdraw) applyTo(s *State, at time.Time) {
 	r, p := s.placement(w.PlacementRef)
 	s.recordLeft(at, r, p, w)
 	p.Withdrawn, p.Ready = w.Reason, false
@@ -182,11 +178,9 @@ func (s *State) giveUp(at time.Time, r *Reservation, p *Placement) {
 // gives the capacity back.
 type ProviderGone struct{ PlacementRef }
 
-func (*ProviderGone) kind() string { return "providerGone" }
+func (g *ProviderGone) checkAgainst(s *State) error { return s.checkLeft(g.PlacementRef) }
 
-func (g *ProviderGone) check(s *State) error { return s.checkLeft(g.PlacementRef) }
-
-func (g *ProviderGone) apply(s *State, at time.Time) {
+func (g *ProviderGone) applyTo(s *State, at time.Time) {
 	r, p := s.placement(g.PlacementRef)
 	s.keptWithin(at, r, p)
 	s.free(r, p)
@@ -204,10 +198,8 @@ func (s *State) free(r *Reservation, p *Placement) {
 // ConsumerGone notes that the requester has taken its side of a placement down.
 type ConsumerGone struct{ PlacementRef }
 
-func (*ConsumerGone) kind() string { return "consumerGone" }
+func (g *ConsumerGone) checkAgainst(s *State) error { return s.checkLeft(g.PlacementRef) }
 
-func (g *ConsumerGone) check(s *State) error { return s.checkLeft(g.PlacementRef) }
-
-func (g *ConsumerGone) apply(s *State, _ time.Time) {
+func (g *ConsumerGone) applyTo(s *State, _ time.Time) {
 	s.touch(g.PlacementRef, func(p *Placement) { p.ConsumerGone = true })
 }

@@ -46,11 +46,9 @@ type Notice struct {
 // Preempted is why a placement is given up that makes room for another reservation.
 const Preempted = "Preempted"
 
-func (*Preempt) kind() string { return "preempt" }
-
 func (p *Preempt) subject() string { return p.Name }
 
-func (p *Preempt) check(s *State) error {
+func (p *Preempt) checkAgainst(s *State) error {
 	if len(p.Victims) == 0 || p.Ends.IsZero() {
 		return fmt.Errorf("reservation %q: %w: preempts nobody, or at no time", p.Name, ErrMalformed)
 	}
@@ -76,7 +74,7 @@ func (p *Preempt) check(s *State) error {
 	return nil
 }
 
-func (p *Preempt) apply(s *State, _ time.Time) {
+func (p *Preempt) applyTo(s *State, _ time.Time) {
 	preemption := &Preemption{Provider: p.Provider, Ends: p.Ends}
 	for _, v := range p.Victims {
 		r := s.reservations[v.Name]

@@ -40,8 +40,6 @@ type Waiting struct {
 	Preemption *Preemption `json:",omitempty"`
 }
 
-func (*Enqueue) kind() string { return "enqueue" }
-
 func (q *Enqueue) subject() string {
 	if q.Request != nil {
 		return q.Request.Name
@@ -49,7 +47,7 @@ func (q *Enqueue) subject() string {
 	return q.Name
 }
 
-func (q *Enqueue) check(s *State) error {
+func (q *Enqueue) checkAgainst(s *State) error {
 	if (q.Request == nil) == (q.Name == "") || q.Until.IsZero() {
 		return fmt.Errorf("%w: waits without end, or as nothing or as two", ErrMalformed)
 	}
@@ -69,7 +67,7 @@ func (q *Enqueue) check(s *State) error {
 	return nil
 }
 
-func (q *Enqueue) apply(s *State, at time.Time) {
+func (q *Enqueue) applyTo(s *State, at time.Time) {
 	w := &Waiting{Position: s.position, Since: at, Until: q.Until}
 	r := s.reservations[q.Name]
 	if q.Request != nil {
@@ -83,11 +81,9 @@ func (q *Enqueue) apply(s *State, at time.Time) {
 	r.Waiting, r.Changed = w, s.position
 }
 
-func (*Grant) kind() string { return "grant" }
-
 func (g *Grant) subject() string { return g.Name }
 
-func (g *Grant) check(s *State) error {
+func (g *Grant) checkAgainst(s *State) error {
 	if g.Until.IsZero() {
 		return fmt.Errorf("reservation %q: %w: granted without end", g.Name, ErrMalformed)
 	}
@@ -101,7 +97,7 @@ func (g *Grant) check(s *State) error {
 	return s.checkFits(g.Provider, r.Amounts)
 }
 
-func (g *Grant) apply(s *State, at time.Time) {
+func (g *Grant) applyTo(s *State, at time.Time) {
 	r := s.reservations[g.Name]
 	s.leaveQueue(r)
 	r.Provider, r.Until, r.Explanation = g.Provider, g.Until, g.Explanation

@@ -16,11 +16,9 @@ type Reach struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-func (*Reach) kind() string { return "reach" }
-
 func (*Reach) subject() string { return "" }
 
-func (e *Reach) check(s *State) error {
+func (e *Reach) checkAgainst(s *State) error {
 	c := s.clusters[e.ClusterID]
 	if c == nil {
 		return fmt.Errorf("cluster %q: %w", e.ClusterID, ErrUnknown)
@@ -31,7 +29,7 @@ func (e *Reach) check(s *State) error {
 	return nil
 }
 
-func (e *Reach) apply(s *State, _ time.Time) {
+func (e *Reach) applyTo(s *State, _ time.Time) {
 	c := s.clusters[e.ClusterID]
 	c.LostSince = e.Since
 	s.touchHolders(c)

@@ -39,9 +39,7 @@ func (r *Reservation) isCalledBack(p *Placement) bool {
 	return c != nil && c.Placement == p.Number
 }
 
-func (*Recall) kind() string { return "recall" }
-
-func (c *Recall) check(s *State) error {
+func (c *Recall) checkAgainst(s *State) error {
 	if err := s.checkStanding(c.PlacementRef); err != nil {
 		return err
 	}
@@ -55,7 +53,7 @@ func (c *Recall) check(s *State) error {
 	return nil
 }
 
-func (c *Recall) apply(s *State, _ time.Time) {
+func (c *Recall) applyTo(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	r.Changed = s.position
 	r.remember(func(h *History) {

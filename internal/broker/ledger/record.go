@@ -79,14 +79,12 @@ type NodeReady struct {
 	Ready bool `json:"ready"`
 }
 
-func (*NodeReady) kind() string { return "nodeReady" }
+func (e *NodeReady) checkAgainst(s *State) error { return s.checkStanding(e.PlacementRef) }
 
-func (e *NodeReady) check(s *State) error { return s.checkStanding(e.PlacementRef) }
-
-// apply notes what the consumer says of a placement's node. With the first time
+// applyTo notes what the consumer says of a placement's node. With the first time
 // that it is Ready its provider has delivered, and those tried in vain right before it
 // have not.
-func (e *NodeReady) apply(s *State, at time.Time) {
+func (e *NodeReady) applyTo(s *State, at time.Time) {
 	r, p := s.placement(e.PlacementRef)
 	p.Ready, r.Changed = e.Ready, s.position
 	if !e.Ready || p.EverReady {

@@ -48,11 +48,9 @@ func (r *Reserve) Demands() terms.Terms {
 	return *r.Terms
 }
 
-func (*Reserve) kind() string { return "reserve" }
-
 func (r *Reserve) subject() string { return r.Name }
 
-func (r *Reserve) check(s *State) error {
+func (r *Reserve) checkAgainst(s *State) error {
 	if err := s.checkRequest(r); err != nil {
 		return err
 	}
@@ -92,7 +90,7 @@ func (s *State) checkFits(provider string, amounts quantity.Amounts) error {
 	return nil
 }
 
-func (r *Reserve) apply(s *State, at time.Time) {
+func (r *Reserve) applyTo(s *State, at time.Time) {
 	reservation := &Reservation{Reserve: *r, CreatedAt: instantOf(at)}
 	s.enter(reservation)
 	s.place(at, reservation, r.Provider)

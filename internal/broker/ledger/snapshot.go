@@ -134,7 +134,7 @@ func Restore(b []byte) (*State, error) {
 }
 
 func (s *State) restore(in *snapshot) error {
-	if err := in.Ceilings.check(s); err != nil {
+	if err := in.Ceilings.checkAgainst(s); err != nil {
 		return err
 	}
 	s.position, s.branches, s.key, s.ceilings = in.Position, in.Branches, in.Key, in.Ceilings
@@ -169,7 +169,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 	if s.clusters[c.ClusterID] != nil {
 		return fmt.Errorf("cluster %q: %w", c.ClusterID, ErrTaken)
 	}
-	if err := c.Offer.check(s); err != nil {
+	if err := c.Offer.checkAgainst(s); err != nil {
 		return err
 	}
 	restored := &Cluster{

@@ -108,7 +108,7 @@ func (c *Cluster) recount() {
 // hold and drop change claimed by what one placement adds or no longer adds:
 // their cost does not grow with the placements of the cluster. Neither saturates,
 // and so each undoes the other: the sum of holds is at most one Limit, that of
-// usage less (Offer.check).
+// usage less (Offer.checkAgainst).
 func (c *Cluster) hold(placement string, amounts quantity.Amounts) {
 	c.claimed = c.claimed.Add(amounts.Max(c.Used[placement]).Sub(c.Used[placement]))
 	c.holds[placement] = amounts

@@ -28,11 +28,9 @@ func (u *Usage) of(used map[string]quantity.Amounts) map[string]quantity.Amounts
 	return out
 }
 
-func (*Usage) kind() string { return "usage" }
-
 func (*Usage) subject() string { return "" }
 
-func (u *Usage) check(s *State) error {
+func (u *Usage) checkAgainst(s *State) error {
 	c := s.clusters[u.ClusterID]
 	if c == nil {
 		return fmt.Errorf("usage of %q: %w", u.ClusterID, ErrUnknown)
@@ -40,7 +38,7 @@ func (u *Usage) check(s *State) error {
 	return checkUsed(u.ClusterID, u.of(c.Used))
 }
 
-func (u *Usage) apply(s *State, _ time.Time) {
+func (u *Usage) applyTo(s *State, _ time.Time) {
 	c := s.clusters[u.ClusterID]
 	c.Used = u.of(c.Used)
 	c.recount()
