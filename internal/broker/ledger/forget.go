@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Shut makes a key unusable that never had a reservation.
+// Shut makes a key that has no reservation unusable, so that a request that arrives after
+// its own release is refused.
 type Shut struct {
 	Requester string `json:"requester"`
 	Key       string `json:"key"`
@@ -20,7 +21,7 @@ func (k *Shut) applyTo(s *State, at time.Time) {
 	s.shut[keyRef{k.Requester, k.Key}] = at
 }
 
-// ShutKeys calls f for every shut key with the time since when it is, in no order.
+// ShutKeys calls f for every shut key and the time of its Shut, in no order.
 func (s *State) ShutKeys(f func(Shut, time.Time)) {
 	for ref, at := range s.shut {
 		f(Shut{Requester: ref.requester, Key: ref.key}, at)
@@ -31,7 +32,8 @@ func (k Shut) compare(other Shut) int {
 	return cmp.Or(cmp.Compare(k.Requester, other.Requester), cmp.Compare(k.Key, other.Key))
 }
 
-// Forget drops reservations that are over, and shut keys, from the book.
+// Forget drops reservations that are over, and shut keys, from the book. Their keys can be
+// used again.
 type Forget struct {
 	Names []string `json:"names,omitempty"`
 	Keys  []Shut   `json:"keys,omitempty"`

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Enqueue has a request wait for capacity: one that is new to the book and that no
-// cluster can hold, or one that stands and whose placement was given up.
+// Enqueue makes a reservation wait for capacity: a new one that no cluster can serve, or
+// one whose placement was given up.
 type Enqueue struct {
-	// Request is new to the book, and names no provider; nil where Name is given.
+	// Request is a new reservation, without provider; nil if Name is set.
 	Request *Reserve `json:"request,omitempty"`
 	// Name of a reservation in the book.
 	Name string `json:"name,omitempty"`
-	// Until is when it stops to wait.
+	// Until is when it stops waiting.
 	Until time.Time `json:"until"`
-	// Explanation is why no cluster can hold it.
+	// Explanation is why no cluster can serve it.
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
-// Grant gives a reservation that waits its placement.
+// Grant gives a waiting reservation its placement.
 type Grant struct {
 	Name     string `json:"name"`
 	Provider string `json:"provider"`
@@ -27,16 +27,16 @@ type Grant struct {
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
-// Waiting is the place of a reservation in the queue.
+// Waiting is the state of a reservation in the queue.
 type Waiting struct {
-	// Position in the log at which it came: who came first is served first.
+	// Position of its Enqueue in the log: among equals, the lower one is served first.
 	Position uint64
 	Since    time.Time
-	// Until is when it stops to wait.
+	// Until is when it stops waiting.
 	Until time.Time
-	// Left is how long it is held once it is granted; 0 means as long as it is renewed.
+	// Left is how long it will be held once it is granted; 0 for as long as it is renewed.
 	Left time.Duration
-	// Preemption is whose place it takes; nil if it only waits.
+	// Preemption is set while other placements make room for it.
 	Preemption *Preemption `json:",omitempty"`
 }
 
@@ -49,7 +49,7 @@ func (q *Enqueue) subject() string {
 
 func (q *Enqueue) checkAgainst(s *State) error {
 	if (q.Request == nil) == (q.Name == "") || q.Until.IsZero() {
-		return fmt.Errorf("%w: waits without end, or as nothing or as two", ErrMalformed)
+		return fmt.Errorf("%w: needs an end, and either a request or a name", ErrMalformed)
 	}
 	if q.Request != nil {
 		if q.Request.Provider != "" {
@@ -72,7 +72,7 @@ func (q *Enqueue) applyTo(s *State, at time.Time) {
 	r := s.reservations[q.Name]
 	if q.Request != nil {
 		r = &Reservation{Reserve: *q.Request, CreatedAt: instantOf(at)}
-		s.enter(r)
+		s.addReservation(r)
 		w.Left = r.Duration
 	} else if r.Duration != 0 {
 		w.Left = max(r.Until.Sub(at), time.Second)
@@ -102,24 +102,23 @@ func (g *Grant) applyTo(s *State, at time.Time) {
 	s.leaveQueue(r)
 	r.Provider, r.Until, r.Explanation = g.Provider, g.Until, g.Explanation
 	if len(r.Placements) == 0 {
-		r.remember(func(h *History) { h.GrantedAt = at })
+		r.updateHistory(func(h *History) { h.GrantedAt = at })
 	}
-	s.place(at, r, g.Provider)
+	s.addPlacement(at, r, g.Provider)
 }
 
-// leaveQueue also takes back what was announced to whoever had to make room.
+// leaveQueue takes a reservation out of the queue and withdraws the notices to its victims.
 func (s *State) leaveQueue(r *Reservation) {
 	if r.Waiting == nil {
 		return
 	}
 	if p := r.Waiting.Preemption; p != nil {
-		s.takeBack(r.Name, p)
+		s.withdrawNotices(r.Name, p)
 	}
 	r.Waiting = nil
 }
 
-// ReservedAt is when capacity was locked for it for the first time; zero while none
-// was.
+// ReservedAt returns when capacity was first locked for the reservation, zero if it was not.
 func (r *Reservation) ReservedAt() time.Time {
 	switch {
 	case r.History != nil && !r.GrantedAt.IsZero():

@@ -197,7 +197,7 @@ func FuzzEvent(f *testing.F) {
 
 func fresh(c *Cluster) quantity.Amounts {
 	again := *c
-	again.recount()
+	again.recountClaimed()
 	return again.claimed
 }
 
