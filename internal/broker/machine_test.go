@@ -223,7 +223,7 @@ func (m *machine) replays() error {
 			return err
 		}
 	}
-	recovery, err := journal.Read(context.Background(), m.server.Client(), JournalName, journal.Options{})
+	_, recovery, err := journal.Follow(context.Background(), m.server.Client(), JournalName, journal.Options{})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 // AvailabilityScore rates a cluster by what it has free before any new request:
 // the free share of its cpu counts for 50 points, that of its memory for 50.
 func AvailabilityScore(available, allocatable quantity.Amounts) Score {
-	return points(availabilityScore(
+	return scoreOf(availabilityScore(
 		available[corev1.ResourceCPU], allocatable[corev1.ResourceCPU],
 		available[corev1.ResourceMemory], allocatable[corev1.ResourceMemory]))
 }

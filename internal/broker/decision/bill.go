@@ -17,10 +17,10 @@ type Bill struct {
 	Currency       string
 }
 
-// bill is exact but for what is paid once, whose part of an hour has 30 decimal
+// billOf is exact but for what is paid once, whose part of an hour has 30 decimal
 // places.
-func (c *contest) bill(i int) Bill {
-	m, hours := c.market, c.hours()
+func (c *contest) billOf(i int) Bill {
+	m, hours := c.market, c.billedHours()
 	k := m.currency[i]
 	if k == noCurrency {
 		return Bill{}
@@ -28,13 +28,13 @@ func (c *contest) bill(i int) Bill {
 	hourly, once := decimal.Decimal{}, decimal.Decimal{}
 	for _, n := range c.needs {
 		if n.column != nowhere {
-			hourly = hourly.Add(priced(m.columns[n.column].price[i], n.name, n.amount))
+			hourly = hourly.Add(priceOf(m.columns[n.column].price[i], n.name, n.amount))
 		}
 	}
 	if d := c.request.Data; d != nil {
-		hourly = hourly.Add(priced(m.storage[i], corev1.ResourceStorage, d.Bytes))
+		hourly = hourly.Add(priceOf(m.storage[i], corev1.ResourceStorage, d.Bytes))
 		if c.movesData(i) {
-			once = priced(m.egress[i], corev1.ResourceStorage, d.Bytes)
+			once = priceOf(m.egress[i], corev1.ResourceStorage, d.Bytes)
 		}
 	}
 	b := Bill{PerHour: hourly, Total: hourly.Mul(hours), Currency: m.currencies[k].code}
@@ -44,8 +44,8 @@ func (c *contest) bill(i int) Bill {
 	return b
 }
 
-// in converts the bill where a rate is known.
-func (b Bill) in(code string, rates Rates) Bill {
+// inCurrency converts the bill to a currency if both rates are known.
+func (b Bill) inCurrency(code string, rates Rates) Bill {
 	perHour, ok := rates.Convert(b.PerHour, b.Currency, code)
 	if !ok || b.Currency == "" {
 		return b
@@ -55,10 +55,9 @@ func (b Bill) in(code string, rates Rates) Bill {
 	return b
 }
 
-// priced is an amount of a resource at a price, exact: a part of 2^n is one of 10^n times
-// 5^n. Most amounts in bytes are multiples of a large power of two, and the numbers are
-// small.
-func priced(price float64, name corev1.ResourceName, amount int64) decimal.Decimal {
+// priceOf returns the exact price of an amount: 1/2^n is 5^n/10^n. Most amounts of bytes are
+// multiples of a large power of two, so the numbers stay small.
+func priceOf(price float64, name corev1.ResourceName, amount int64) decimal.Decimal {
 	if price == 0 || amount <= 0 {
 		return decimal.Decimal{}
 	}
@@ -67,7 +66,7 @@ func priced(price float64, name corev1.ResourceName, amount int64) decimal.Decim
 		whole := min(bits.TrailingZeros64(uint64(amount)), gibibyteBits)
 		amount, parts = amount>>whole, gibibyteBits-whole
 	}
-	cost := Price(price).decimal().Mul(decimal.NewFromInt(amount))
+	cost := Price(price).decimalOf().Mul(decimal.NewFromInt(amount))
 	switch {
 	case name == corev1.ResourceCPU:
 		return cost.Shift(-3)
@@ -88,4 +87,4 @@ var powersOf5 = func() (powers [gibibyteBits + 1]decimal.Decimal) {
 	return powers
 }()
 
-func (p Price) decimal() decimal.Decimal { return decimal.New(int64(p), -pricePlaces) }
+func (p Price) decimalOf() decimal.Decimal { return decimal.New(int64(p), -pricePlaces) }

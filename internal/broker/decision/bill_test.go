@@ -89,7 +89,7 @@ func TestComparingMoneyIsExact(t *testing.T) {
 		codes := rapid.SampledFrom([]string{"EUR", "USD", "CHF"})
 		from, to := codes.Draw(t, "from"), codes.Draw(t, "to")
 		inBase := func(d decimal.Decimal, code string) *big.Rat {
-			return new(big.Rat).Quo(d.Rat(), r.of(code).decimal().Rat())
+			return new(big.Rat).Quo(d.Rat(), r.rateOf(code).decimalOf().Rat())
 		}
 		if got, want := r.exceeds(amount, from, most, to), inBase(amount, from).Cmp(inBase(most, to)) > 0; got != want {
 			t.Fatalf("%s %s above %s %s: %t, want %t", amount, from, most, to, got, want)

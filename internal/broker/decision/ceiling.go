@@ -40,7 +40,7 @@ func (c *contest) checkPrice(i int) Reason {
 	}
 	m := c.market
 	own := m.currencies[m.currency[i]].code
-	factor := m.rates.factor(own, c.ceiling.currency)
+	factor := m.rates.factorBetween(own, c.ceiling.currency)
 	if m.currency[i] == noCurrency || factor == 0 {
 		return NoPrice
 	}
@@ -50,7 +50,7 @@ func (c *contest) checkPrice(i int) Reason {
 	case cost > c.ceiling.billionths*(1+near):
 		return TooExpensive
 	}
-	if m.rates.exceeds(c.bill(i).PerHour, own, c.ceiling.amount.decimal(), c.ceiling.currency) {
+	if m.rates.exceeds(c.billOf(i).PerHour, own, c.ceiling.amount.decimalOf(), c.ceiling.currency) {
 		return TooExpensive
 	}
 	return ""
@@ -62,10 +62,10 @@ func (c *contest) tellPrice(i int) string {
 	switch {
 	case own == "":
 		return "names no price, and a highest price is set"
-	case m.rates.factor(own, c.ceiling.currency) == 0:
+	case m.rates.factorBetween(own, c.ceiling.currency) == 0:
 		return fmt.Sprintf("is priced in %s, for which there is no rate to %s", own, c.ceiling.currency)
 	}
-	bill := c.bill(i).in(c.ceiling.currency, m.rates)
+	bill := c.billOf(i).inCurrency(c.ceiling.currency, m.rates)
 	return fmt.Sprintf("costs %s %s an hour, at most %s is accepted", Money(bill.PerHour), bill.Currency, c.ceiling.amount)
 }
 

@@ -43,9 +43,9 @@ const (
 	maxLeftOut = 64
 )
 
-// intern returns the column of a resource, which is made when it is new. The
+// internColumn returns the column of a resource, which is made when it is new. The
 // pointer holds until the next column is made.
-func (m *Market) intern(name corev1.ResourceName) *column {
+func (m *Market) internColumn(name corev1.ResourceName) *column {
 	if k, ok := m.columnOf[name]; ok {
 		return &m.columns[k]
 	}
@@ -76,9 +76,9 @@ type names struct {
 	leftOut []corev1.ResourceName
 }
 
-// name gives a row columns for resources, in their order. What is beyond the budget of the
-// row or finds no column is left out.
-func (m *Market) name(i int32, resources []corev1.ResourceName) {
+// nameColumns gives a row columns for resources, in their order. Resources beyond the row's
+// budget, or for which no column is free, are left out.
+func (m *Market) nameColumns(i int32, resources []corev1.ResourceName) {
 	row := &m.named[i]
 	for _, name := range resources {
 		k, known := m.columnOf[name]
@@ -89,14 +89,15 @@ func (m *Market) name(i int32, resources []corev1.ResourceName) {
 				row.leftOut = append(row.leftOut, name)
 			}
 		default:
-			m.intern(name).named++
+			m.internColumn(name).named++
 			row.columns = append(row.columns, m.columnOf[name])
 		}
 	}
 }
 
-// unname empties the columns of a row. Those that no other candidate names become vacant.
-func (m *Market) unname(i int32) {
+// forgetColumns empties the columns of a row. Those that no other candidate uses become
+// vacant.
+func (m *Market) forgetColumns(i int32) {
 	for _, k := range m.named[i].columns {
 		col := &m.columns[k]
 		col.allocatable[i], col.available[i] = 0, neverAdvertised

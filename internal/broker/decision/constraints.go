@@ -8,16 +8,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// constrain resolves the request's constraints to the set of rows that meet them.
-// What concerns amounts (nodes, prices) is left to check.
-func (c *contest) constrain() {
+// applyConstraints resolves the request's constraints to the set of rows that meet them.
+// Constraints on nodes and prices are left to check.
+func (c *contest) applyConstraints() {
 	r := c.request
 	k := r.Constraints
 	c.constrained = k != nil || len(r.Near) > 0 || len(r.Apart) > 0
 	if !c.constrained {
 		return
 	}
-	c.allowed = c.allowed.sized(len(c.market.ids), true)
+	c.allowed = c.allowed.resized(len(c.market.ids), true)
 	if len(r.Near) > 0 {
 		c.keepNamed(r.Near)
 	}
@@ -47,9 +47,9 @@ func (c *contest) keepStating(k factKey, values []string) {
 	}
 	some := c.noRows()
 	for _, v := range values {
-		some.add(c.market.index[k][v])
+		some.addRow(c.market.index[k][v])
 	}
-	c.allowed.intersect(some)
+	c.allowed.intersectWith(some)
 }
 
 func (c *contest) keepNamed(ids []string) {
@@ -59,7 +59,7 @@ func (c *contest) keepNamed(ids []string) {
 			some[i>>6] |= 1 << (i & 63)
 		}
 	}
-	c.allowed.intersect(some)
+	c.allowed.intersectWith(some)
 }
 
 func (c *contest) dropNamed(ids []string) {
@@ -76,8 +76,8 @@ func (c *contest) keepSelected(s *terms.Selector) {
 	}
 	for name, value := range s.Labels {
 		some := c.noRows()
-		some.add(c.market.index[factKey{labelFact, name}][value])
-		c.allowed.intersect(some)
+		some.addRow(c.market.index[factKey{labelFact, name}][value])
+		c.allowed.intersectWith(some)
 	}
 	for i := range s.Expressions {
 		c.keepExpressed(&s.Expressions[i])
@@ -90,22 +90,22 @@ func (c *contest) keepExpressed(e *terms.Expression) {
 	case terms.In:
 		some := c.noRows()
 		for _, v := range e.Values {
-			some.add(c.market.index[k][v])
+			some.addRow(c.market.index[k][v])
 		}
-		c.allowed.intersect(some)
+		c.allowed.intersectWith(some)
 	case terms.NotIn:
 		for _, v := range e.Values {
-			c.allowed.drop(c.market.index[k][v])
+			c.allowed.dropRow(c.market.index[k][v])
 		}
 	case terms.Exists:
 		some := c.noRows()
 		for _, rows := range c.market.index[k] {
-			some.add(rows)
+			some.addRow(rows)
 		}
-		c.allowed.intersect(some)
+		c.allowed.intersectWith(some)
 	default:
 		for _, rows := range c.market.index[k] {
-			c.allowed.drop(rows)
+			c.allowed.dropRow(rows)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (c *contest) keepExpressed(e *terms.Expression) {
 // nothing is allocated.
 func (c *contest) keepWithData(dataSet string) {
 	for i := range c.market.facts {
-		if c.allowed.has(i) && !c.market.facts[i].hasData(dataSet) {
+		if c.allowed.hasRow(i) && !c.market.facts[i].hasData(dataSet) {
 			c.allowed[i>>6] &^= 1 << (i & 63)
 		}
 	}
@@ -124,23 +124,23 @@ func (c *contest) keepClaiming(claim *terms.Claim) {
 	some := c.noRows()
 	for value, rows := range c.market.index[factKey{claimFact, claim.Name}] {
 		if claim.MetBy(value) {
-			some.add(rows)
+			some.addRow(rows)
 		}
 	}
-	c.allowed.intersect(some)
+	c.allowed.intersectWith(some)
 }
 
 func (c *contest) noRows() rowSet {
-	c.some = c.some.sized(len(c.market.ids), false)
+	c.some = c.some.resized(len(c.market.ids), false)
 	return c.some
 }
 
-// unmet is the first constraint that a row outside of allowed does not meet, and what
-// of it. It asks the row alone, not the index.
-func (c *contest) unmet(i int) (Reason, string) {
+// unmetConstraint returns the first constraint that a row does not meet, and the detail for
+// the message. It looks at the row and not at the index.
+func (c *contest) unmetConstraint(i int) (Reason, string) {
 	r, f, id := c.request, c.market.facts[i], c.market.ids[i]
 	if len(r.Near) > 0 && !slices.Contains(r.Near, id) {
-		return AffinityNotMet, "has none of the reservations to be near to, which are on " + some(r.Near)
+		return AffinityNotMet, "has none of the reservations to be near to, which are on " + joinFirst(r.Near)
 	}
 	if slices.Contains(r.Apart, id) {
 		return AntiAffinityNotMet, "has one of the reservations to be apart from"
@@ -150,9 +150,9 @@ func (c *contest) unmet(i int) (Reason, string) {
 	case k == nil:
 		return "", ""
 	case len(k.Regions) > 0 && !slices.Contains(k.Regions, f.region):
-		return WrongLocation, elsewhere("region", f.region, k.Regions)
+		return WrongLocation, isElsewhere("region", f.region, k.Regions)
 	case len(k.Zones) > 0 && !slices.Contains(k.Zones, f.zone):
-		return WrongLocation, elsewhere("zone", f.zone, k.Zones)
+		return WrongLocation, isElsewhere("zone", f.zone, k.Zones)
 	case len(k.Include) > 0 && !slices.Contains(k.Include, id):
 		return NotIncluded, "is not among the clusters that the request includes"
 	case slices.Contains(k.Exclude, id):
@@ -162,10 +162,10 @@ func (c *contest) unmet(i int) (Reason, string) {
 	case k.DataSet != "" && !f.hasData(k.DataSet):
 		return DataElsewhere, fmt.Sprintf("does not have the data set %s (label %s)", k.DataSet, terms.DataLabel(k.DataSet))
 	}
-	return c.unclaimed(f)
+	return c.unmetClaim(f)
 }
 
-func (c *contest) unclaimed(f facts) (Reason, string) {
+func (c *contest) unmetClaim(f facts) (Reason, string) {
 	for _, claim := range c.request.Constraints.Claims {
 		switch have, ok := f.claims[claim.Name]; {
 		case !ok:
@@ -177,8 +177,8 @@ func (c *contest) unclaimed(f facts) (Reason, string) {
 	return "", ""
 }
 
-// some names the first of many.
-func some(clusters []string) string {
+// joinFirst joins the first few names of a list.
+func joinFirst(clusters []string) string {
 	const named = 10
 	if more := len(clusters) - named; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(clusters[:named], ", "), more)
@@ -186,7 +186,7 @@ func some(clusters []string) string {
 	return strings.Join(clusters, ", ")
 }
 
-func elsewhere(what, is string, wanted []string) string {
+func isElsewhere(what, is string, wanted []string) string {
 	if is == "" {
 		is = "none"
 	}

@@ -267,7 +267,7 @@ func violated(r *Request, c Candidate, rates Rates) string {
 	if _, ok := rates.Convert(bill.PerHour, bill.Currency, k.MaxPrice.Currency); !ok {
 		return "rate"
 	}
-	if most, err := ParsePrice(k.MaxPrice.Amount); err != nil || bill.Currency == "" || rates.exceeds(bill.PerHour, bill.Currency, most.decimal(), k.MaxPrice.Currency) {
+	if most, err := ParsePrice(k.MaxPrice.Amount); err != nil || bill.Currency == "" || rates.exceeds(bill.PerHour, bill.Currency, most.decimalOf(), k.MaxPrice.Currency) {
 		return "price"
 	}
 	return ""

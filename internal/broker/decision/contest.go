@@ -82,7 +82,7 @@ type judge struct {
 	weight int64
 }
 
-func (m *Market) begin(r *Request) *contest {
+func (m *Market) beginContest(r *Request) *contest {
 	c := &m.scratch
 	c.market, c.request = m, r
 	c.self = nowhere
@@ -100,13 +100,13 @@ func (m *Market) begin(r *Request) *contest {
 	for k := range c.links {
 		c.linkAt[c.links[k].provider] = int32(k) + 1
 	}
-	c.needs = m.resolve(c.needs[:0], r.Amounts)
+	c.needs = m.resolveNeeds(c.needs[:0], r.Amounts)
 	c.sortKinds(r.Pods)
 	c.nodeLabels = nil
 	if r.Constraints != nil {
 		c.nodeLabels = r.Constraints.Nodes
 	}
-	c.constrain()
+	c.applyConstraints()
 	c.setCeiling(r.Constraints)
 	c.priced = c.priced[:0]
 	for _, n := range c.needs {
@@ -118,22 +118,22 @@ func (m *Market) begin(r *Request) *contest {
 		}
 	}
 	c.priceData()
-	c.gates = [2]gate{m.gate(c.needs, 0), m.gate(c.needs, len(c.needs)-1)}
-	c.appoint(r.Weights)
+	c.gates = [2]gate{m.gateFor(c.needs, 0), m.gateFor(c.needs, len(c.needs)-1)}
+	c.appointJudges(r.Weights)
 	return c
 }
 
-// end lets go of the request.
-func (c *contest) end() {
+// releaseRequest drops the references to the request, so that they can be collected.
+func (c *contest) releaseRequest() {
 	for k := range c.links {
 		c.linkAt[c.links[k].provider] = 0
 	}
 	c.request, c.links, c.nodeLabels, c.exceeded = nil, nil, nil, nil
 }
 
-// resolve appends the needs sorted by name: the first one that is not met is the
-// one that is told, and costs are always added up in the same order.
-func (m *Market) resolve(needs []need, amounts quantity.Amounts) []need {
+// resolveNeeds appends the needs sorted by name, so that the same unmet need is reported and
+// costs are added in the same order every time.
+func (m *Market) resolveNeeds(needs []need, amounts quantity.Amounts) []need {
 	first := len(needs)
 	for name, amount := range amounts {
 		if amount <= 0 {
@@ -152,7 +152,7 @@ func (m *Market) resolve(needs []need, amounts quantity.Amounts) []need {
 	return needs
 }
 
-func (m *Market) gate(needs []need, which int) gate {
+func (m *Market) gateFor(needs []need, which int) gate {
 	if len(needs) == 0 {
 		return gate{m.columns[cpuColumn].available, math.MinInt64}
 	}
@@ -163,14 +163,14 @@ func (m *Market) gate(needs []need, which int) gate {
 	return gate{m.columns[n.column].available, n.amount}
 }
 
-// tooSmall reports a part of what check finds, faster.
+// tooSmall reports faster, for most candidates, that check would reject them for an amount.
 func (c *contest) tooSmall(i int) bool {
 	return c.gates[0].available[i] < c.gates[0].least || c.gates[1].available[i] < c.gates[1].least
 }
 
-// appoint chooses the criteria that have a weight and something to judge by. When
-// none has, availability decides.
-func (c *contest) appoint(w Weights) {
+// appointJudges chooses the criteria that have a weight and any data. If there is none,
+// availability decides.
+func (c *contest) appointJudges(w Weights) {
 	if w == nil {
 		w = presets[DefaultPreset]
 	}
@@ -196,7 +196,7 @@ func (c *contest) check(i int) (Reason, int) {
 			return reason, 0
 		}
 	}
-	if c.constrained && !c.allowed.has(i) {
+	if c.constrained && !c.allowed.hasRow(i) {
 		return barred, 0
 	}
 	if reason, k := c.checkNeeds(i); reason != "" {
@@ -207,7 +207,7 @@ func (c *contest) check(i int) (Reason, int) {
 			return NodesDoNotMatch, k
 		}
 	}
-	if _, ok := c.fits(i); !ok {
+	if _, ok := c.fitsShapes(i); !ok {
 		return ShapeDoesNotFit, 0
 	}
 	return c.checkPrice(i), 0
@@ -230,18 +230,19 @@ func (c *contest) checkNeeds(i int) (Reason, int) {
 	return "", 0
 }
 
-// explained is check with the constraint that is not met.
-func (c *contest) explained(i int) (Reason, int) {
+// checkExplained is check that also finds the constraint that is not met.
+func (c *contest) checkExplained(i int) (Reason, int) {
 	reason, which := c.check(i)
 	if reason == barred {
-		reason, _ = c.unmet(i)
+		reason, _ = c.unmetConstraint(i)
 	}
 	return reason, which
 }
 
-// checkStanding is the part of check that is about who the candidate is.
+// checkStanding is the part of check about the candidate itself: denied, silent, suspended,
+// unreachable and so on.
 func (c *contest) checkStanding(i int) Reason {
-	marks, l := c.market.marks[i], c.link(i)
+	marks, l := c.market.marks[i], c.knownLink(i)
 	switch {
 	case marks&vacant != 0:
 		return absent
@@ -251,12 +252,12 @@ func (c *contest) checkStanding(i int) Reason {
 		return AlreadyTried
 	case marks&denied != 0 || l.Denied:
 		return Denied
-	case marks&choosy != 0 && c.refused(i) != "":
-		return c.refused(i)
+	case marks&choosy != 0 && c.lendingRefusal(i) != "":
+		return c.lendingRefusal(i)
 	case marks&stale != 0:
 		return Stale
 	case marks&suspended != 0 || c.exceeded != nil:
-		if reason, _ := c.suspension(i); reason != "" {
+		if reason, _ := c.describeSuspension(i); reason != "" {
 			return reason
 		}
 	}
@@ -266,25 +267,26 @@ func (c *contest) checkStanding(i int) Reason {
 	return ""
 }
 
-// refused is why the candidate's operator does not let the requester come, "" if it may.
-func (c *contest) refused(i int) Reason {
+// lendingRefusal returns why the candidate's operator does not lend to the requester, "" if
+// it does.
+func (c *contest) lendingRefusal(i int) Reason {
 	return Reason(c.market.lends[i].Refuses(c.request.Requester))
 }
 
-// rejection turns the outcome of check into what is told.
-func (c *contest) rejection(i int, reason Reason, which int) Rejection {
+// describeRejection turns the outcome of check into a Rejection with its figures.
+func (c *contest) describeRejection(i int, reason Reason, which int) Rejection {
 	out := Rejection{Reason: reason}
 	switch reason {
 	case "", barred, AffinityNotMet, AntiAffinityNotMet, WrongLocation, NotIncluded, Excluded, LabelsDoNotMatch, DataElsewhere, ClaimNotMade:
 		if c.constrained {
-			out.Reason, out.Detail = c.unmet(i)
+			out.Reason, out.Detail = c.unmetConstraint(i)
 		}
 	case LendingPaused, ConsumerDenied:
 		out.Detail = lending.Reason(reason).Message(c.request.Requester)
 	case Unreachable:
-		out.Detail = c.link(i).Detail
+		out.Detail = c.knownLink(i).Detail
 	case Paused, ExceededGrant:
-		_, out.Detail = c.suspension(i)
+		_, out.Detail = c.describeSuspension(i)
 	case NoPrice, TooExpensive:
 		out.Detail = c.tellPrice(i)
 	case NodesDoNotMatch:
@@ -296,7 +298,7 @@ func (c *contest) rejection(i int, reason Reason, which int) Rejection {
 		n := c.needs[which]
 		out.Resource, out.Need, out.Have = n.name, n.amount, c.market.columns[n.column].available[i]
 	case ShapeDoesNotFit:
-		out.Have, _ = c.fits(i)
+		out.Have, _ = c.fitsShapes(i)
 		for _, k := range c.kinds {
 			out.Need += k.count
 		}
@@ -304,8 +306,8 @@ func (c *contest) rejection(i int, reason Reason, which int) Rejection {
 	return out
 }
 
-// link is what is known of the way from the requester.
-func (c *contest) link(i int) *Link {
+// knownLink returns the link from the requester to the candidate, nil if it is unknown.
+func (c *contest) knownLink(i int) *Link {
 	if at := c.linkAt[i]; at != 0 {
 		return &c.links[at-1].Link
 	}
@@ -314,8 +316,8 @@ func (c *contest) link(i int) *Link {
 
 var unknownLink Link
 
-// costOf is what the request costs there for an hour, in billionths of the
-// candidate's currency; 0 when it names no price.
+// costOf returns the price of the request per hour, in billionths of the candidate's
+// currency; 0 if the candidate has no price.
 func (c *contest) costOf(i int) float64 {
 	sum := 0.0
 	for k := range c.priced {
@@ -325,11 +327,12 @@ func (c *contest) costOf(i int) float64 {
 	return sum
 }
 
-// total is the weighed sum of a candidate's scores; divided by weight it is a score.
-func (c *contest) total(i int) int64 { return c.totalAbove(math.MinInt64, i) }
+// totalScore returns the weighted sum of a candidate's scores. Divided by weight it is a
+// score.
+func (c *contest) totalScore(i int) int64 { return c.totalAbove(math.MinInt64, i) }
 
-// totalAbove is total, but gives up with some smaller number where it sees that
-// the total is below least.
+// totalAbove returns the total, or some number below least as soon as the total cannot
+// reach that.
 func (c *contest) totalAbove(least int64, i int) int64 {
 	sum, open := int64(0), c.weight
 	for k := range c.judges {

@@ -14,7 +14,7 @@ func (cost) name() string { return Cost }
 func (cost) prepare(c *contest) bool {
 	m := c.market
 	c.cheapest = math.Inf(1)
-	if !c.convert() {
+	if !c.convertPrices() {
 		return false
 	}
 	// A price of the first resource alone that reaches the cheapest total in every
@@ -90,16 +90,16 @@ func (cost) note(c *contest, i int) string {
 	return "converted from " + own + " at the rates of " + m.rates.Date
 }
 
-// convert sets the currency that is compared and the factors to it, and reports
-// whether any candidate's prices can be compared.
-func (c *contest) convert() bool {
+// convertPrices chooses the currency for comparisons and the factors to it, and reports
+// whether the prices of any candidate can be compared.
+func (c *contest) convertPrices() bool {
 	m := c.market
-	c.currency, c.factor = c.compared(), c.factor[:0]
+	c.currency, c.factor = c.commonCurrency(), c.factor[:0]
 	comparable := false
 	for k := range m.currencies {
 		factor := 0.0
 		if own := &m.currencies[k]; own.count > 0 && c.currency != "" {
-			factor = m.rates.factor(own.code, c.currency)
+			factor = m.rates.factorBetween(own.code, c.currency)
 		}
 		c.factor = append(c.factor, factor)
 		comparable = comparable || factor != 0
@@ -107,8 +107,8 @@ func (c *contest) convert() bool {
 	return comparable
 }
 
-// compared is the currency of the request, or else the one most candidates use.
-func (c *contest) compared() string {
+// commonCurrency returns the currency of the request, or else the one most candidates use.
+func (c *contest) commonCurrency() string {
 	switch {
 	case c.request.Currency != "":
 		return c.request.Currency

@@ -47,4 +47,4 @@ type Score float64
 // String writes the score with two decimals, as in ClusterAdvertisement's status.
 func (s Score) String() string { return strconv.FormatFloat(float64(s), 'f', 2, 64) }
 
-func points(score int64) Score { return Score(float64(score) / float64(fullScore) * 100) }
+func scoreOf(score int64) Score { return Score(float64(score) / float64(fullScore) * 100) }

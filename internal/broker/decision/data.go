@@ -31,7 +31,7 @@ func (c *contest) priceData() {
 		}
 		c.moving = append(c.moving, price)
 	}
-	c.priced = append(c.priced, pricedNeed{price: c.moving, units: gib / c.duration().Hours()})
+	c.priced = append(c.priced, pricedNeed{price: c.moving, units: gib / c.transferTime().Hours()})
 }
 
 // movesData reports whether the data is known to be in another region than the row.
@@ -40,9 +40,9 @@ func (c *contest) movesData(i int) bool {
 	return d.Region != "" && d.Region != c.market.facts[i].region
 }
 
-func (c *contest) duration() time.Duration { return Lasts(c.request.Duration) }
+func (c *contest) transferTime() time.Duration { return Lasts(c.request.Duration) }
 
-// Lasts is how long a request of a duration counts as held; 0 is none.
+// Lasts returns the time for which a request is billed; duration 0 stands for no end.
 func Lasts(duration time.Duration) time.Duration {
 	if duration > 0 {
 		return duration
@@ -50,9 +50,9 @@ func Lasts(duration time.Duration) time.Duration {
 	return terms.UnboundedFor
 }
 
-// hours of the reservation, exact to a nanosecond.
-func (c *contest) hours() decimal.Decimal {
-	d := c.duration()
+// billedHours returns the billed time in hours, exact to a nanosecond.
+func (c *contest) billedHours() decimal.Decimal {
+	d := c.transferTime()
 	if d%time.Hour == 0 {
 		return decimal.NewFromInt(int64(d / time.Hour))
 	}

@@ -9,20 +9,20 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// Commitment is a part of a provider's nodes that is promised and not in use yet: its
-// nodes still show it as free.
+// Commitment is capacity that a provider has promised and that is not in use yet, so its
+// nodes still report it as free.
 type Commitment struct {
 	Amounts quantity.Amounts
-	// Pods are the shapes it was promised in; without any it may be taken in any.
+	// Pods are the promised pod shapes; none for any shape.
 	Pods []terms.Pods
-	// Nodes are labels that the promised nodes have.
+	// Nodes are labels of the nodes on which it was promised.
 	Nodes map[string]string
 }
 
-// Debit takes commitments off a histogram. Pods are placed as a request's would be,
-// and what has no shape is taken where most is free, as Kubernetes' scheduler spreads
-// pods: what is left is what the next request in pod shapes can count on. Shapes are
-// not changed.
+// Debit subtracts commitments from a histogram of nodes; the rest is what the next request
+// can count on. It places pods like those of a request. Amounts without pod shapes are
+// taken from the nodes with the most room, because Kubernetes' scheduler spreads pods.
+// Shapes are not changed.
 func Debit(shapes []Shape, commitments []Commitment) []Shape {
 	left := slices.Clone(shapes)
 	for i := range commitments {
@@ -75,7 +75,7 @@ func debitPods(shapes []Shape, p terms.Pods, labels map[string]string) (left []S
 	return shapes, placed
 }
 
-// timesInto is how often pod fits into free.
+// timesInto returns how many times pod fits into free.
 func timesInto(pod, free quantity.Amounts) int64 {
 	times := int64(-1)
 	for name, need := range pod {
@@ -92,7 +92,7 @@ func timesInto(pod, free quantity.Amounts) int64 {
 // debitAmount takes an amount of one resource, the roomiest nodes first.
 func debitAmount(shapes []Shape, name corev1.ResourceName, amount int64, labels map[string]string) []Shape {
 	for amount > 0 {
-		i := roomiest(shapes, name, labels)
+		i := findRoomiest(shapes, name, labels)
 		if i < 0 {
 			return shapes
 		}
@@ -115,7 +115,7 @@ func debitAmount(shapes []Shape, name corev1.ResourceName, amount int64, labels 
 	return shapes
 }
 
-func roomiest(shapes []Shape, name corev1.ResourceName, labels map[string]string) int {
+func findRoomiest(shapes []Shape, name corev1.ResourceName, labels map[string]string) int {
 	best := -1
 	for i, s := range shapes {
 		if s.Count > 0 && s.Free[name] > 0 && terms.HasAll(s.Labels, labels) && (best < 0 || s.Free[name] > shapes[best].Free[name]) {

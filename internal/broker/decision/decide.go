@@ -5,9 +5,9 @@ import "math"
 // Decide returns the cluster that serves the request best, and false when none
 // can. It allocates nothing.
 func Decide(m *Market, r *Request) (string, bool) {
-	c := m.begin(r)
-	defer c.end()
-	winner := c.best()
+	c := m.beginContest(r)
+	defer c.releaseRequest()
+	winner := c.findBest()
 	if winner == nobody {
 		return "", false
 	}
@@ -17,24 +17,24 @@ func Decide(m *Market, r *Request) (string, bool) {
 // Check returns why the named cluster cannot serve the request, and true when it
 // can. It serves wishes for one provider, and the re-check of a choice made before.
 func Check(m *Market, r *Request, id string) (Rejection, bool) {
-	c := m.begin(r)
-	defer c.end()
+	c := m.beginContest(r)
+	defer c.releaseRequest()
 	i, ok := m.row[id]
 	if !ok {
 		return Rejection{Reason: UnknownCluster}, false
 	}
-	reason, which := c.explained(int(i))
-	return c.rejection(int(i), reason, which), reason == ""
+	reason, which := c.checkExplained(int(i))
+	return c.describeRejection(int(i), reason, which), reason == ""
 }
 
 const nobody = -1
 
-// best scans the scores of the heaviest fixed criterion. With full marks in all
-// others such a score bounds a candidate's total, so that most are passed over
-// with one comparison: those below floor cannot reach the best total so far. The
-// checks come last, when a candidate would win.
-func (c *contest) best() int {
-	lead, weight := c.lead()
+// findBest scans the scores of the heaviest fixed criterion. Such a score, plus full marks
+// in all others, is an upper bound of a candidate's total, so most candidates are skipped
+// with one comparison: below floor they cannot reach the best total so far. A candidate is
+// checked only if it would win.
+func (c *contest) findBest() int {
+	lead, weight := c.leadColumn()
 	rest := (c.weight - weight) * fullScore
 	rank := c.market.rank
 	winner, best, floor := nobody, int64(-1), int64(math.MinInt64)
@@ -57,9 +57,10 @@ func (c *contest) best() int {
 	return winner
 }
 
-// lead is the column of the heaviest criterion whose scores are known beforehand;
-// with none among the judges, any column at weight zero bounds nothing.
-func (c *contest) lead() ([]int64, int64) {
+// leadColumn returns the scores of the heaviest criterion that does not depend on the
+// request, and its weight. If no judge is such a criterion it returns any column with
+// weight 0, which bounds nothing.
+func (c *contest) leadColumn() ([]int64, int64) {
 	column, weight := c.market.availability, int64(0)
 	for _, j := range c.judges {
 		if f, ok := j.criterion.(fixed); ok && j.weight > weight {

@@ -199,9 +199,9 @@ func TestDecide(t *testing.T) {
 			}
 			got, ok := Decide(m, &tc.request)
 			if got != tc.want || ok != (tc.want != "") {
-				t.Errorf("got %q %v, want %q: %+v", got, ok, tc.want, Explain(m, &tc.request))
+				t.Errorf("got %q %v, want %q: %+v", got, ok, tc.want, explainAll(m, &tc.request))
 			}
-			if explained := Explain(m, &tc.request).Winner; explained != got {
+			if explained := explainAll(m, &tc.request).Winner; explained != got {
 				t.Errorf("explained %q, decided %q", explained, got)
 			}
 		})

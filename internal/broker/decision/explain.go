@@ -2,10 +2,7 @@ package decision
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 )
 
 // Explanation is a decision with its grounds.
@@ -52,64 +49,62 @@ type CriterionScore struct {
 	Note string
 }
 
-// Explain judges every candidate. Its winner is that of Decide.
-func Explain(m *Market, r *Request) Explanation { return ExplainTop(m, r, m.Len()) }
-
-// ExplainTop is Explain with the first n verdicts only, at a small part of the cost;
-// winner, weights and counts are those of all candidates.
+// ExplainTop judges every candidate and returns the first n verdicts; winner, weights and
+// counts are those of all candidates. The winner is that of Decide. A few verdicts cost
+// little: all are judged, and only these are described.
 func ExplainTop(m *Market, r *Request, n int) Explanation {
-	c := m.begin(r)
-	defer c.end()
+	c := m.beginContest(r)
+	defer c.releaseRequest()
 	n = min(max(n, 0), m.Len())
-	out := Explanation{Weights: c.weights(), Considered: m.Len(), Rejected: map[Reason]int{}}
+	out := Explanation{Weights: c.describeWeights(), Considered: m.Len(), Rejected: map[Reason]int{}}
 	best := shortlist{size: max(n, 1)}
 	var rejected []int32
 	for _, row := range m.byName {
-		if reason, _ := c.explained(int(row)); reason != "" {
+		if reason, _ := c.checkExplained(int(row)); reason != "" {
 			out.Rejected[reason]++
 			if len(rejected) < n {
 				rejected = append(rejected, row)
 			}
 			continue
 		}
-		best.add(contender{row, c.total(int(row))})
+		best.addContender(contender{row, c.totalScore(int(row))})
 	}
-	ranked := best.sorted()
+	ranked := best.bestSorted()
 	if len(ranked) > 0 {
 		out.Winner = m.ids[ranked[0].row]
 	}
 	out.Verdicts = make([]Verdict, 0, n)
 	for k, won := range ranked[:min(n, len(ranked))] {
-		v := c.verdict(int(won.row))
+		v := c.verdictOn(int(won.row))
 		v.Rank = k + 1
 		out.Verdicts = append(out.Verdicts, v)
 	}
 	for _, row := range rejected[:min(n-len(out.Verdicts), len(rejected))] {
-		out.Verdicts = append(out.Verdicts, c.verdict(int(row)))
+		out.Verdicts = append(out.Verdicts, c.verdictOn(int(row)))
 	}
 	return out
 }
 
 // Judge is the verdict on one candidate, without its rank among the others.
 func Judge(m *Market, r *Request, id string) Verdict {
-	c := m.begin(r)
-	defer c.end()
+	c := m.beginContest(r)
+	defer c.releaseRequest()
 	i, ok := m.row[id]
 	if !ok {
 		return Verdict{ID: id, Rejection: &Rejection{Reason: UnknownCluster}}
 	}
-	return c.verdict(int(i))
+	return c.verdictOn(int(i))
 }
 
-func (c *contest) verdict(i int) Verdict {
+func (c *contest) verdictOn(i int) Verdict {
 	m := c.market
-	v := Verdict{ID: m.ids[i], Bill: c.bill(i).in(c.compared(), m.rates)}
+	v := Verdict{ID: m.ids[i], Bill: c.billOf(i).inCurrency(c.commonCurrency(), m.rates)}
 	if reason, which := c.check(i); reason != "" {
-		rejection := c.rejection(i, reason, which)
+		rejection := c.describeRejection(i, reason, which)
 		v.Rejection = &rejection
 		return v
 	}
-	v.Total, v.Scores = points(c.total(i))/Score(c.weight), c.scores(i)
+	v.Total, v.Scores = scoreOf(c.totalScore(i))/Score(c.weight), c.describeScores(i)
 	return v
 }
 
@@ -128,48 +123,23 @@ type contender struct {
 	total int64
 }
 
-func (s *shortlist) add(c contender) {
+func (s *shortlist) addContender(c contender) {
 	if s.full && c.total <= s.floor {
 		return
 	}
 	s.list = append(s.list, c)
 	if len(s.list) == 2*s.size {
-		s.list = s.sorted()
+		s.list = s.bestSorted()
 		s.full, s.floor = true, s.list[s.size-1].total
 	}
 }
 
-func (s *shortlist) sorted() []contender {
+func (s *shortlist) bestSorted() []contender {
 	slices.SortStableFunc(s.list, func(a, b contender) int { return cmp.Compare(b.total, a.total) })
 	return s.list[:min(s.size, len(s.list))]
 }
 
-// Top returns the first n verdicts, or all when there are fewer.
-func (e Explanation) Top(n int) []Verdict {
-	return e.Verdicts[:min(max(n, 0), len(e.Verdicts))]
-}
-
-// Summary tells the outcome in one line that is the same for the same outcome.
-func (e Explanation) Summary() string {
-	able := e.Considered
-	for _, n := range e.Rejected {
-		able -= n
-	}
-	out := fmt.Sprintf("%d of %d clusters can provide", able, e.Considered)
-	if len(e.Rejected) == 0 {
-		return out
-	}
-	reasons := slices.SortedFunc(maps.Keys(e.Rejected), func(a, b Reason) int {
-		return cmp.Or(cmp.Compare(e.Rejected[b], e.Rejected[a]), cmp.Compare(a, b))
-	})
-	counts := make([]string, len(reasons))
-	for k, reason := range reasons {
-		counts[k] = fmt.Sprintf("%d %s", e.Rejected[reason], reason)
-	}
-	return out + ": " + strings.Join(counts, ", ")
-}
-
-func (c *contest) weights() []Weight {
+func (c *contest) describeWeights() []Weight {
 	out := make([]Weight, len(criteria))
 	for k, criterion := range criteria {
 		out[k].Criterion = criterion.name()
@@ -182,10 +152,10 @@ func (c *contest) weights() []Weight {
 	return out
 }
 
-func (c *contest) scores(i int) []CriterionScore {
+func (c *contest) describeScores(i int) []CriterionScore {
 	out := make([]CriterionScore, len(c.judges))
 	for k, j := range c.judges {
-		out[k] = CriterionScore{Criterion: j.name(), Score: points(j.score(c, i))}
+		out[k] = CriterionScore{Criterion: j.name(), Score: scoreOf(j.score(c, i))}
 		if n, ok := j.criterion.(noter); ok {
 			out[k].Note = n.note(c, i)
 		}

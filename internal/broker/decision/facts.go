@@ -33,8 +33,8 @@ type factKey struct {
 // a constraint is resolved once for a decision and not once for each candidate.
 type index map[factKey]map[string][]int32
 
-func (x index) add(i int32, f facts) {
-	f.each(func(k factKey, value string) {
+func (x index) addRow(i int32, f facts) {
+	f.eachFact(func(k factKey, value string) {
 		values := x[k]
 		if values == nil {
 			values = map[string][]int32{}
@@ -46,8 +46,8 @@ func (x index) add(i int32, f facts) {
 	})
 }
 
-func (x index) remove(i int32, f facts) {
-	f.each(func(k factKey, value string) {
+func (x index) removeRow(i int32, f facts) {
+	f.eachFact(func(k factKey, value string) {
 		values := x[k]
 		rows := values[value]
 		at, found := slices.BinarySearch(rows, i)
@@ -64,7 +64,7 @@ func (x index) remove(i int32, f facts) {
 	})
 }
 
-func (f facts) each(tell func(factKey, string)) {
+func (f facts) eachFact(tell func(factKey, string)) {
 	if f.region != "" {
 		tell(factKey{kind: regionFact}, f.region)
 	}
@@ -79,7 +79,7 @@ func (f facts) each(tell func(factKey, string)) {
 	}
 }
 
-func (f facts) equal(g facts) bool {
+func (f facts) equalFacts(g facts) bool {
 	return f.region == g.region && f.zone == g.zone && maps.Equal(f.labels, g.labels) && maps.Equal(f.claims, g.claims)
 }
 
@@ -95,10 +95,10 @@ func (f facts) hasData(dataSet string) bool {
 
 // setFacts replaces what a row states.
 func (m *Market) setFacts(i int32, f facts) {
-	if m.facts[i].equal(f) {
+	if m.facts[i].equalFacts(f) {
 		return
 	}
-	m.index.remove(i, m.facts[i])
+	m.index.removeRow(i, m.facts[i])
 	m.facts[i] = facts{f.region, f.zone, maps.Clone(f.labels), maps.Clone(f.claims)}
-	m.index.add(i, m.facts[i])
+	m.index.addRow(i, m.facts[i])
 }

@@ -22,7 +22,7 @@ func (latency) prepare(c *contest) bool {
 }
 
 func (latency) score(c *contest, i int) int64 {
-	l := c.link(i)
+	l := c.knownLink(i)
 	switch {
 	case !l.Measured:
 		return fullScore / 2
@@ -35,7 +35,7 @@ func (latency) score(c *contest, i int) int64 {
 }
 
 func (latency) note(c *contest, i int) string {
-	if c.link(i).Measured {
+	if c.knownLink(i).Measured {
 		return ""
 	}
 	return "not measured"

@@ -37,7 +37,7 @@ func (m *Market) SetLink(requester, provider string, l Link) bool {
 		return false
 	}
 	known := m.links[requester]
-	at, found := known.find(i)
+	at, found := known.findLink(i)
 	switch {
 	case l == Link{} && found:
 		known = slices.Delete(known, at, at+1)
@@ -55,7 +55,7 @@ func (m *Market) SetLink(requester, provider string, l Link) bool {
 	return true
 }
 
-func (l links) find(provider int32) (int, bool) {
+func (l links) findLink(provider int32) (int, bool) {
 	return slices.BinarySearchFunc(l, provider, func(e linkTo, p int32) int { return cmp.Compare(e.provider, p) })
 }
 
@@ -64,7 +64,7 @@ func (l links) find(provider int32) (int, bool) {
 func (m *Market) forgetLinks(id string, i int32) {
 	delete(m.links, id)
 	for requester, known := range m.links {
-		at, found := known.find(i)
+		at, found := known.findLink(i)
 		if !found {
 			continue
 		}

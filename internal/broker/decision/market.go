@@ -125,7 +125,7 @@ func NewMarket() *Market {
 		budget:     DefaultResourceNames,
 	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
-		m.intern(name)
+		m.internColumn(name)
 	}
 	return m
 }
@@ -166,14 +166,14 @@ func (m *Market) Upsert(c Candidate) error {
 	}
 	i, known := m.row[c.ID]
 	if !known {
-		i = m.occupy(c.ID)
+		i = m.occupyRow(c.ID)
 	}
 	m.clearPrices(i)
-	m.unname(i)
+	m.forgetColumns(i)
 	for k := range builtinColumns {
 		m.columns[k].allocatable[i], m.columns[k].available[i] = 0, neverAdvertised
 	}
-	m.name(i, resourcesOf(&c))
+	m.nameColumns(i, resourcesOf(&c))
 	for name, v := range c.Allocatable {
 		if col := m.columnIn(i, name); col != nil {
 			col.allocatable[i] = max(v, 0)
@@ -193,7 +193,7 @@ func (m *Market) Upsert(c Candidate) error {
 	m.setReliability(i, c.Reliability)
 	m.setFacts(i, facts{c.Region, c.Zone, c.Labels, c.Claims})
 	m.shapes[i] = m.readShapes(i, c.Shapes)
-	m.rate(i)
+	m.updateAvailability(i)
 	return nil
 }
 
@@ -213,13 +213,13 @@ func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 	}
 	for name, v := range available {
 		if m.columnIn(i, name) == nil && v > 0 && !slices.Contains(m.named[i].leftOut, name) {
-			m.name(i, []corev1.ResourceName{name})
+			m.nameColumns(i, []corev1.ResourceName{name})
 		}
 		if col := m.columnIn(i, name); col != nil {
 			col.available[i] = max(v, 0)
 		}
 	}
-	m.rate(i)
+	m.updateAvailability(i)
 	return true
 }
 
@@ -270,11 +270,11 @@ func (m *Market) Remove(id string) bool {
 		return false
 	}
 	m.clearPrices(i)
-	m.unname(i)
+	m.forgetColumns(i)
 	m.setReliability(i, nil)
 	m.forgetLinks(id, i)
 	m.byName = slices.Delete(m.byName, int(m.rank[i]), int(m.rank[i])+1)
-	m.renumber(int(m.rank[i]))
+	m.renumberRows(int(m.rank[i]))
 	m.marks[i] = vacant
 	m.availability[i] = 0
 	m.setFacts(i, facts{})
@@ -284,24 +284,24 @@ func (m *Market) Remove(id string) bool {
 	return true
 }
 
-// occupy gives a new ID a row: a vacant one, or one more.
-func (m *Market) occupy(id string) int32 {
+// occupyRow gives a new ID a vacant row, or appends one.
+func (m *Market) occupyRow(id string) int32 {
 	i := int32(len(m.ids))
 	if n := len(m.free); n > 0 {
 		i, m.free = m.free[n-1], m.free[:n-1]
 	} else {
-		m.grow()
+		m.growColumns()
 	}
 	m.ids[i], m.row[id], m.marks[i] = id, i, 0
 	at, _ := slices.BinarySearchFunc(m.byName, id, func(row int32, id string) int {
 		return cmp.Compare(m.ids[row], id)
 	})
 	m.byName = slices.Insert(m.byName, at, i)
-	m.renumber(at)
+	m.renumberRows(at)
 	return i
 }
 
-func (m *Market) grow() {
+func (m *Market) growColumns() {
 	m.ids = append(m.ids, "")
 	m.rank = append(m.rank, 0)
 	m.marks = append(m.marks, vacant)
@@ -324,7 +324,7 @@ func (m *Market) grow() {
 	}
 }
 
-func (m *Market) renumber(from int) {
+func (m *Market) renumberRows(from int) {
 	for at := from; at < len(m.byName); at++ {
 		m.rank[m.byName[at]] = int32(at)
 	}
@@ -348,8 +348,8 @@ func (m *Market) setReliability(i int32, share *float64) {
 	m.reliability[i] = reliabilityScore(share)
 }
 
-// rate brings the availability score of a row up to date.
-func (m *Market) rate(i int32) {
+// updateAvailability recomputes the availability score of a row.
+func (m *Market) updateAvailability(i int32) {
 	cpu, memory := &m.columns[cpuColumn], &m.columns[memoryColumn]
 	m.availability[i] = availabilityScore(cpu.available[i], cpu.allocatable[i], memory.available[i], memory.allocatable[i])
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// kind is one size of pods that are wanted; its needs stand in contest.podNeeds.
+// kind is one size of wanted pods. Its needs are podNeeds[from:to].
 type kind struct {
 	count    int64
 	from, to int
-	// share is the largest part of what all pods need that one pod of this kind is.
+	// share is the largest share of any requested amount that one pod takes.
 	share float64
 }
 
-// sortKinds reads the pods that are wanted, the largest first: they are the hardest
-// to place.
+// sortKinds reads the wanted pods and sorts them, the largest first: they are the hardest to
+// place.
 func (c *contest) sortKinds(pods []terms.Pods) {
 	c.kinds, c.podNeeds = c.kinds[:0], c.podNeeds[:0]
 	for _, p := range pods {
@@ -27,7 +27,7 @@ func (c *contest) sortKinds(pods []terms.Pods) {
 			continue
 		}
 		from := len(c.podNeeds)
-		c.podNeeds = c.market.resolve(c.podNeeds, p.Each)
+		c.podNeeds = c.market.resolveNeeds(c.podNeeds, p.Each)
 		if p.Each[corev1.ResourcePods] <= 0 {
 			c.podNeeds = append(c.podNeeds, onePod)
 		}
@@ -46,18 +46,19 @@ func (c *contest) shareOf(each quantity.Amounts) float64 {
 	return share
 }
 
-// bin is so many nodes with the same left, which stands in contest.room from at on.
+// bin is a number of nodes with the same free amounts, which begin at contest.room[at].
 type bin struct {
 	count int64
 	at    int
 }
 
-// pack places the kinds one after the other, each on the first nodes that take it.
-func (c *contest) pack(nodes []shape) (placed int64, ok bool) {
+// packPods places one kind after the other, each on the first nodes with room (first fit,
+// decreasing).
+func (c *contest) packPods(nodes []shape) (placed int64, ok bool) {
 	c.fillBins(nodes)
 	ok = true
 	for _, k := range c.kinds {
-		n := c.place(k)
+		n := c.placePods(k)
 		placed += n
 		ok = ok && n == k.count
 	}
@@ -82,9 +83,9 @@ func (c *contest) fillBins(nodes []shape) {
 	}
 }
 
-// place fills bins with pods of a kind and returns how many found room. A bin of which
-// not all nodes are filled alike is split.
-func (c *contest) place(k kind) int64 {
+// placePods fills bins with pods of a kind and returns how many found room. It splits a bin
+// whose nodes do not all get the same number.
+func (c *contest) placePods(k kind) int64 {
 	pod, missing := c.podNeeds[k.from:k.to], k.count
 	for at := 0; at < len(c.bins) && missing > 0; at++ {
 		b := c.bins[at]
@@ -93,29 +94,29 @@ func (c *contest) place(k kind) int64 {
 			continue
 		}
 		if full := missing / each; full < b.count {
-			c.split(at, full)
+			c.splitBin(at, full)
 			if rest := missing % each; rest > 0 {
-				c.split(at+1, 1)
-				c.take(at+1, pod, rest)
+				c.splitBin(at+1, 1)
+				c.takeRoom(at+1, pod, rest)
 			}
-			c.take(at, pod, each)
+			c.takeRoom(at, pod, each)
 			return k.count
 		}
-		c.take(at, pod, each)
+		c.takeRoom(at, pod, each)
 		missing -= each * b.count
 	}
 	return k.count - missing
 }
 
-// split leaves so many nodes in a bin and puts the others into one behind it.
-func (c *contest) split(at int, count int64) {
+// splitBin leaves count nodes in a bin and moves the others to a new one behind it.
+func (c *contest) splitBin(at int, count int64) {
 	b := c.bins[at]
 	c.bins[at].count = count
 	c.bins = slices.Insert(c.bins, at+1, bin{b.count - count, len(c.room)})
 	c.room = append(c.room, c.room[b.at:b.at+c.stride]...)
 }
 
-func (c *contest) take(at int, pod []need, each int64) {
+func (c *contest) takeRoom(at int, pod []need, each int64) {
 	room := c.room[c.bins[at].at:][:c.stride]
 	for _, n := range pod {
 		if n.column >= 0 && int(n.column) < len(room) && room[n.column] != notNamed {

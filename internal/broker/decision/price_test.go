@@ -54,7 +54,7 @@ func FuzzParsePrice(f *testing.F) {
 			return
 		}
 		d, err := decimal.NewFromString(s)
-		if err != nil || !d.Equal(p.decimal()) || p < 0 || p > MaxPrice {
+		if err != nil || !d.Equal(p.decimalOf()) || p < 0 || p > MaxPrice {
 			t.Fatalf("%q is %d, want %s (%v)", s, p, d, err)
 		}
 		if again, err := ParsePrice(p.String()); err != nil || again != p {

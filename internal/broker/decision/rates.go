@@ -39,8 +39,8 @@ func (r Rates) Validate() error {
 	return nil
 }
 
-// of is how much one unit of Base is in a currency, 0 if that is not known.
-func (r Rates) of(code string) Price {
+// rateOf is how much one unit of Base is in a currency, 0 if that is not known.
+func (r Rates) rateOf(code string) Price {
 	if code == r.Base && code != "" {
 		return priceUnit
 	}
@@ -53,11 +53,11 @@ func (r Rates) Convert(amount decimal.Decimal, from, to string) (decimal.Decimal
 	if from == to {
 		return amount, true
 	}
-	a, b := r.of(from), r.of(to)
+	a, b := r.rateOf(from), r.rateOf(to)
 	if a == 0 || b == 0 {
 		return decimal.Decimal{}, false
 	}
-	return amount.Mul(b.decimal()).DivRound(a.decimal(), 30), true
+	return amount.Mul(b.decimalOf()).DivRound(a.decimalOf(), 30), true
 }
 
 // exceeds reports whether an amount is more than another, without rounding: both are
@@ -66,15 +66,15 @@ func (r Rates) exceeds(amount decimal.Decimal, currency string, most decimal.Dec
 	if currency == of {
 		return amount.GreaterThan(most)
 	}
-	return amount.Mul(r.of(of).decimal()).GreaterThan(most.Mul(r.of(currency).decimal()))
+	return amount.Mul(r.rateOf(of).decimalOf()).GreaterThan(most.Mul(r.rateOf(currency).decimalOf()))
 }
 
-// factor turns prices of one currency into those of another; 0 where no rate is known.
-func (r Rates) factor(from, to string) float64 {
+// factorBetween turns prices of one currency into those of another; 0 where no rate is known.
+func (r Rates) factorBetween(from, to string) float64 {
 	if from == to {
 		return 1
 	}
-	a, b := r.of(from), r.of(to)
+	a, b := r.rateOf(from), r.rateOf(to)
 	if a == 0 || b == 0 {
 		return 0
 	}

@@ -3,8 +3,8 @@ package decision
 // rowSet is a set of rows, one bit each.
 type rowSet []uint64
 
-// sized returns a set with room for n rows, all in it or none; it uses the memory of s.
-func (s rowSet) sized(n int, in bool) rowSet {
+// resized returns a set with room for n rows, all in it or none; it uses the memory of s.
+func (s rowSet) resized(n int, in bool) rowSet {
 	words := (n + 63) / 64
 	if cap(s) < words {
 		s = make(rowSet, words)
@@ -20,21 +20,21 @@ func (s rowSet) sized(n int, in bool) rowSet {
 	return s
 }
 
-func (s rowSet) has(i int) bool { return s[i>>6]&(1<<(i&63)) != 0 }
+func (s rowSet) hasRow(i int) bool { return s[i>>6]&(1<<(i&63)) != 0 }
 
-func (s rowSet) add(rows []int32) {
+func (s rowSet) addRow(rows []int32) {
 	for _, i := range rows {
 		s[i>>6] |= 1 << (i & 63)
 	}
 }
 
-func (s rowSet) drop(rows []int32) {
+func (s rowSet) dropRow(rows []int32) {
 	for _, i := range rows {
 		s[i>>6] &^= 1 << (i & 63)
 	}
 }
 
-func (s rowSet) intersect(other rowSet) {
+func (s rowSet) intersectWith(other rowSet) {
 	for k := range s {
 		s[k] &= other[k]
 	}

@@ -49,7 +49,7 @@ func (m *Market) readShapes(i int32, shapes []Shape) []shape {
 	return out
 }
 
-// shapeWidth is how many columns the shapes of a row need: up to the last one that it names.
+// shapeWidth returns how many columns the shapes of a row need.
 func (m *Market) shapeWidth(i int32) int {
 	width := builtinColumns
 	for _, k := range m.named[i].columns {
@@ -58,25 +58,25 @@ func (m *Market) shapeWidth(i int32) int {
 	return int(width)
 }
 
-// fits reports whether the wanted pods fit on the nodes of a row, and how many do.
-// Alike pods are counted exactly; with several sizes those counted as placed do fit,
-// but a cleverer order might place more.
-func (c *contest) fits(i int) (placed int64, ok bool) {
+// fitsShapes reports whether the wanted pods fit on the nodes of a row, and how many do. For
+// pods of one size the count is exact. For several sizes the counted ones do fit, but a
+// better packing might place more.
+func (c *contest) fitsShapes(i int) (placed int64, ok bool) {
 	nodes := c.market.shapes[i]
 	switch len(c.kinds) {
 	case 0:
 		return 0, true
 	case 1:
 		want := c.kinds[0].count
-		placed = c.fitting(nodes, c.podNeeds, want)
+		placed = c.countFitting(nodes, c.podNeeds, want)
 		return placed, placed >= want
 	}
-	return c.pack(nodes)
+	return c.packPods(nodes)
 }
 
-// fitting counts how many of the wanted pods the nodes take, up to want. Nodes do
-// not share pods and the pods are alike, so filling each node by itself is exact.
-func (c *contest) fitting(nodes []shape, pod []need, want int64) int64 {
+// countFitting counts how many of the wanted pods the nodes take, up to want. It fills each
+// node by itself, which is exact because all pods are equal.
+func (c *contest) countFitting(nodes []shape, pod []need, want int64) int64 {
 	var placed int64
 	for k := range nodes {
 		s := &nodes[k]
@@ -111,5 +111,5 @@ func podsPerNode(free []int64, pod []need) int64 {
 	return each
 }
 
-// onePod is what every pod takes beside what it asks for.
+// onePod is the slot that every pod takes in addition to its requests.
 var onePod = need{name: corev1.ResourcePods, column: podsColumn, amount: 1, implied: true}

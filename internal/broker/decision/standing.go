@@ -13,8 +13,8 @@ func (s *Standing) isNone() bool {
 	return s == nil || s.Paused == "" && len(s.PausedFor) == 0
 }
 
-// reason returns why the requester is not served, with the text; "" where it may be.
-func (s *Standing) reason(requester string) (Reason, string) {
+// suspensionReason returns why the requester is not served, with the text; "" where it may be.
+func (s *Standing) suspensionReason(requester string) (Reason, string) {
 	if s.Paused != "" {
 		return Paused, s.Paused
 	}
@@ -24,8 +24,8 @@ func (s *Standing) reason(requester string) (Reason, string) {
 	return "", ""
 }
 
-// SetStanding replaces what keeps requests away from a candidate, nil for nothing, and
-// reports whether the candidate is in the market.
+// SetStanding replaces the pauses of a candidate, nil for none, and reports whether the
+// candidate is in the market.
 func (m *Market) SetStanding(id string, s *Standing) bool {
 	i, ok := m.row[id]
 	if !ok {
@@ -39,16 +39,16 @@ func (m *Market) SetStanding(id string, s *Standing) bool {
 	return true
 }
 
-// Excess is why a requester is not served that ran more than it was granted. Every text is
-// what the requester is told.
+// Excess is why a requester that exceeded its grants is not served. The texts are for the
+// requester.
 type Excess struct {
-	// All says why no candidate serves it, "" where some may.
+	// All is why no candidate serves it, "" if some may.
 	All string
-	// By says why one candidate does not, by the candidate's ID.
+	// By is why single candidates do not, by their IDs.
 	By map[string]string
 }
 
-// SetExcess replaces what is held against a requester, nil for nothing.
+// SetExcess replaces the Excess of a requester, nil for none.
 func (m *Market) SetExcess(requester string, x *Excess) {
 	if x == nil || x.All == "" && len(x.By) == 0 {
 		delete(m.exceeded, requester)
@@ -57,15 +57,15 @@ func (m *Market) SetExcess(requester string, x *Excess) {
 	m.exceeded[requester] = x
 }
 
-// suspension returns why the candidate takes nothing new of the requester.
-func (c *contest) suspension(i int) (Reason, string) {
+// describeSuspension returns why the candidate takes nothing new of the requester.
+func (c *contest) describeSuspension(i int) (Reason, string) {
 	if x := c.exceeded; x != nil && x.All != "" {
 		return ExceededGrant, x.All
 	} else if x != nil && x.By[c.market.ids[i]] != "" {
 		return ExceededGrant, x.By[c.market.ids[i]]
 	}
 	if s := c.market.standings[i]; s != nil {
-		return s.reason(c.request.Requester)
+		return s.suspensionReason(c.request.Requester)
 	}
 	return "", ""
 }

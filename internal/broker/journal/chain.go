@@ -18,9 +18,9 @@ type digest [sha256.Size]byte
 
 func (d digest) String() string { return hex.EncodeToString(d[:]) }
 
-// short is the part of a digest that names objects and marks lines: enough to say
-// where a chain breaks, while the segment's head proves the whole of it.
-func (d digest) short() string { return hex.EncodeToString(d[:8]) }
+// shortText returns the part of a digest that object names and lines contain. It is enough
+// to locate a break in the chain; the head in the segment's header proves the whole chain.
+func (d digest) shortText() string { return hex.EncodeToString(d[:8]) }
 
 func (d digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
@@ -38,14 +38,14 @@ type link struct {
 	Hash     digest `json:"hash"`
 }
 
-// genesis is the place before the first record; it makes chains of two journals
-// differ from the start.
+// genesis returns the place before the first record. Two journals have different ones, and
+// so different chains.
 func genesis(id string) link {
 	return link{Hash: sha256.Sum256([]byte("journal " + id))}
 }
 
-// next is the place after one more record.
-func (l link) next(kind kind, payload []byte) link {
+// after returns the place of the next record.
+func (l link) after(kind kind, payload []byte) link {
 	l.Position++
 	h := sha256.New()
 	h.Write(l.Hash[:])
@@ -61,14 +61,14 @@ func (l link) next(kind kind, payload []byte) link {
 type kind string
 
 const (
-	// kindRecord is the owner's.
+	// kindRecord is a record of the owner.
 	kindRecord kind = "record"
 	// kindOpen marks that a writer took over.
 	kindOpen kind = "open"
 	// kindCheckpoint makes a checkpoint valid.
 	kindCheckpoint kind = "checkpoint"
 
-	// fieldBytes holds, in base64, a record of the owner that is no one-line JSON.
+	// fieldBytes holds, in base64, a record of the owner that is not one line of JSON.
 	fieldBytes = "bytes"
 )
 
@@ -84,7 +84,7 @@ func appendLine(dst []byte, at link, kind kind, payload []byte) []byte {
 	dst = append(dst, `{"p":`...)
 	dst = strconv.AppendUint(dst, at.Position, 10)
 	dst = append(dst, `,"h":"`...)
-	dst = append(dst, at.Hash.short()...)
+	dst = append(dst, at.Hash.shortText()...)
 	dst = append(dst, `","`...)
 	if isLine(payload) {
 		dst = append(dst, kind...)
@@ -98,14 +98,13 @@ func appendLine(dst []byte, at link, kind kind, payload []byte) []byte {
 	return append(dst, "}\n"...)
 }
 
-// isLine tells whether a payload can stand in a line as it is. A ConfigMap holds
-// UTF-8 only.
+// isLine reports whether a payload can be part of a line as it is.
 func isLine(payload []byte) bool {
 	return utf8.Valid(payload) && bytes.IndexByte(payload, '\n') < 0 && json.Valid(payload)
 }
 
-// readLine reads the record that follows prev. Every byte of the line counts: what
-// appendLine would not have written in this place is refused.
+// readLine reads the record that follows prev. It refuses a line that differs in any byte
+// from what appendLine would have written there.
 func readLine(line string, prev link) (entry, error) {
 	field, value, ok := cutLine(line)
 	if !ok {
@@ -123,7 +122,7 @@ func readLine(line string, prev link) (entry, error) {
 	default:
 		return entry{}, fmt.Errorf("unknown kind of record %.40q", field)
 	}
-	e.at = prev.next(e.kind, e.payload)
+	e.at = prev.after(e.kind, e.payload)
 	if want := appendLine(nil, e.at, e.kind, e.payload); string(want) != line+"\n" {
 		return entry{}, fmt.Errorf("record does not follow from the one before: want %.40q, have %.40q", want, line)
 	}

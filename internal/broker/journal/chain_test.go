@@ -15,7 +15,7 @@ func FuzzLine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, record []byte, text string) {
 		prev := genesis("fuzz")
-		at := prev.next(kindRecord, record)
+		at := prev.after(kindRecord, record)
 		line := string(appendLine(nil, at, kindRecord, record))
 		if strings.Count(line, "\n") != 1 || !strings.HasSuffix(line, "\n") {
 			t.Fatalf("record %q is written over several lines", record)
@@ -36,9 +36,9 @@ func FuzzLine(f *testing.F) {
 // TestChain fixes what a stored chain looks like: changing it would make every journal
 // unreadable.
 func TestChain(t *testing.T) {
-	first := genesis("abc").next(kindRecord, []byte(`{"a":1}`))
-	second := first.next(kindOpen, []byte(`{}`))
-	third := second.next(kindRecord, []byte("plain"))
+	first := genesis("abc").after(kindRecord, []byte(`{"a":1}`))
+	second := first.after(kindOpen, []byte(`{}`))
+	third := second.after(kindRecord, []byte("plain"))
 	got := string(appendLine(nil, first, kindRecord, []byte(`{"a":1}`))) +
 		string(appendLine(nil, second, kindOpen, []byte(`{}`))) +
 		string(appendLine(nil, third, kindRecord, []byte("plain")))

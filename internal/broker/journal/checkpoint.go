@@ -25,10 +25,10 @@ type checkpointRef struct {
 // so that the next Open needs only those after it. Position must be committed and not
 // lie before the last checkpoint. Appends may go on meanwhile.
 //
-// The chunks count for nothing until one record names them; after that, older
-// checkpoints are deleted, and so are sealed segments which this checkpoint covers and
-// which, at now, the retention does not ask for. An error leaves the journal as good as
-// it was; if the checkpoint is valid but tidying up failed, the next one does the rest.
+// The chunks have no effect until a record names them. After that, older checkpoints are
+// deleted, and sealed segments that the checkpoint covers and whose retention is over at
+// now. After an error the journal is as valid as before; if the checkpoint is valid and
+// only the deletion failed, the next checkpoint deletes the rest.
 func (j *Journal) Checkpoint(ctx context.Context, state []byte, position uint64, now time.Time) error {
 	j.checkpointing.Lock()
 	defer j.checkpointing.Unlock()
@@ -45,15 +45,15 @@ func (j *Journal) Checkpoint(ctx context.Context, state []byte, position uint64,
 		return fmt.Errorf("journal %q: checkpoint at position %d: %w", j.name, position, err)
 	}
 	failpoint.Hit(failpoint.CheckpointWritten)
-	trimmed, err := j.trimmable(ctx, position, now)
+	trimmed, err := j.trimBound(ctx, position, now)
 	if err != nil {
 		return fmt.Errorf("journal %q: checkpoint at position %d: %w", j.name, position, err)
 	}
-	if err := j.validate(ctx, ref, trimmed); err != nil {
+	if err := j.appendCheckpoint(ctx, ref, trimmed); err != nil {
 		return fmt.Errorf("journal %q: checkpoint at position %d: %w", j.name, position, err)
 	}
 	failpoint.Hit(failpoint.CheckpointValid)
-	if err := j.trim(ctx, ref, trimmed); err != nil {
+	if err := j.trimTo(ctx, ref, trimmed); err != nil {
 		return fmt.Errorf("journal %q: checkpoint at position %d is valid, but what it makes unnecessary remains: %w", j.name, position, err)
 	}
 	return nil
@@ -76,9 +76,9 @@ func (j *Journal) checkCheckpoint(ref checkpointRef) error {
 
 func (j *Journal) writeChunks(ctx context.Context, ref checkpointRef, state []byte) error {
 	for i := range ref.Chunks {
-		err := j.put(ctx, Object{
-			Name:      j.name.chunk(ref, i),
-			Labels:    j.name.labels(PartCheckpoint),
+		err := j.putObject(ctx, Object{
+			Name:      j.name.chunkName(ref, i),
+			Labels:    j.name.labelsOf(PartCheckpoint),
 			Binary:    map[string][]byte{keyChunk: state[i*chunkBytes : min((i+1)*chunkBytes, len(state))]},
 			Immutable: true,
 		})
@@ -89,15 +89,15 @@ func (j *Journal) writeChunks(ctx context.Context, ref checkpointRef, state []by
 	return nil
 }
 
-// validate appends the record that makes a checkpoint valid. The record keeps the
-// state's hash in the chain; the header, which the same update writes, saves looking
-// for it.
-func (j *Journal) validate(ctx context.Context, ref checkpointRef, trimmed uint64) error {
+// appendCheckpoint appends the record that makes a checkpoint valid. It adds the hash of the
+// state to the chain. The same update writes a reference into the header, so that readers
+// need not search for the record.
+func (j *Journal) appendCheckpoint(ctx context.Context, ref checkpointRef, trimmed uint64) error {
 	payload, err := json.Marshal(ref)
 	if err != nil {
 		return fmt.Errorf("encode checkpoint: %w", err)
 	}
-	return j.enqueue(kindCheckpoint, payload, func(b *batch) {
+	return j.queueRecord(kindCheckpoint, payload, func(b *batch) {
 		b.checkpoint, b.trimmed = &ref, trimmed
 	}).Wait(ctx)
 }

@@ -36,7 +36,7 @@ func TestCheckpointSizes(t *testing.T) {
 				}
 			}
 			o.append(t, "after")
-			found, err := journal.Read(t.Context(), server.Client(), name, journal.Options{})
+			_, found, err := journal.Follow(t.Context(), server.Client(), name, journal.Options{})
 			if err != nil {
 				t.Fatalf("read: %v", err)
 			}
@@ -70,7 +70,7 @@ func TestCheckpointPosition(t *testing.T) {
 			t.Errorf("a checkpoint at %s is accepted", title)
 		}
 	}
-	found, err := journal.Read(t.Context(), server.Client(), name, journal.Options{})
+	_, found, err := journal.Follow(t.Context(), server.Client(), name, journal.Options{})
 	if err != nil {
 		t.Fatalf("read: %v", err)
 	}

@@ -67,14 +67,14 @@ func NewConfigMaps(config *rest.Config, namespace string) (*ConfigMaps, error) {
 
 // Get implements Store.
 func (s *ConfigMaps) Get(ctx context.Context, name string) (Object, error) {
-	return answer(ctx, func() (*corev1.ConfigMap, error) {
+	return callAPI(ctx, func() (*corev1.ConfigMap, error) {
 		return s.objects.Get(ctx, name, metav1.GetOptions{})
 	})
 }
 
 // Create implements Store.
 func (s *ConfigMaps) Create(ctx context.Context, obj Object) (Object, error) {
-	return answer(ctx, func() (*corev1.ConfigMap, error) {
+	return callAPI(ctx, func() (*corev1.ConfigMap, error) {
 		return s.objects.Create(ctx, toConfigMap(obj), metav1.CreateOptions{FieldManager: fieldManager})
 	})
 }
@@ -86,7 +86,7 @@ func (s *ConfigMaps) Update(ctx context.Context, obj Object) (Object, error) {
 	}
 	cm := toConfigMap(obj)
 	cm.ManagedFields = untracked
-	return answer(ctx, func() (*corev1.ConfigMap, error) {
+	return callAPI(ctx, func() (*corev1.ConfigMap, error) {
 		return s.objects.Update(ctx, cm, metav1.UpdateOptions{FieldManager: fieldManager})
 	})
 }
@@ -94,7 +94,7 @@ func (s *ConfigMaps) Update(ctx context.Context, obj Object) (Object, error) {
 // Touch implements Store.
 func (s *ConfigMaps) Touch(ctx context.Context, name, mark string) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotationTouched, mark)
-	_, err := answer(ctx, func() (*corev1.ConfigMap, error) {
+	_, err := callAPI(ctx, func() (*corev1.ConfigMap, error) {
 		return s.objects.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: fieldManager})
 	})
 	return err
@@ -102,7 +102,7 @@ func (s *ConfigMaps) Touch(ctx context.Context, name, mark string) error {
 
 // Delete implements Store.
 func (s *ConfigMaps) Delete(ctx context.Context, name string) error {
-	_, err := answer(ctx, func() (*corev1.ConfigMap, error) {
+	_, err := callAPI(ctx, func() (*corev1.ConfigMap, error) {
 		return &corev1.ConfigMap{}, s.objects.Delete(ctx, name, metav1.DeleteOptions{})
 	})
 	return err
@@ -115,7 +115,7 @@ func (s *ConfigMaps) List(ctx context.Context, selector map[string]string) ([]Ob
 	for {
 		page, err := s.names.List(ctx, opts)
 		if err != nil {
-			return nil, classify(err)
+			return nil, classifyError(err)
 		}
 		for _, item := range page.Items {
 			found = append(found, Object{
@@ -132,15 +132,15 @@ func (s *ConfigMaps) List(ctx context.Context, selector map[string]string) ([]Ob
 	}
 }
 
-// answer makes a call and translates its answer. A call whose context has ended
+// callAPI makes a call and translates its answer. A call whose context has ended
 // already is not sent.
-func answer(ctx context.Context, call func() (*corev1.ConfigMap, error)) (Object, error) {
+func callAPI(ctx context.Context, call func() (*corev1.ConfigMap, error)) (Object, error) {
 	if err := ctx.Err(); err != nil {
 		return Object{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	cm, err := call()
 	if err != nil {
-		return Object{}, classify(err)
+		return Object{}, classifyError(err)
 	}
 	return fromConfigMap(cm), nil
 }
@@ -169,10 +169,10 @@ func fromConfigMap(cm *corev1.ConfigMap) Object {
 	}
 }
 
-// classify marks the errors which say for certain that nothing was changed. The API
+// classifyError marks the errors which say for certain that nothing was changed. The API
 // server answers 500 also when etcd gave no answer in time, and a proxy may answer 5xx
 // for a request that it passed on, so none of those say it.
-func classify(err error) error {
+func classifyError(err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%w: %w", ErrNotFound, err)

@@ -52,7 +52,7 @@ func TestClassify(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			got := classify(test.err)
+			got := classifyError(test.err)
 			if !errors.Is(got, test.err) {
 				t.Errorf("%v does not wrap the cause", got)
 			}

@@ -33,10 +33,10 @@ type Journal struct {
 
 	// mu guards the following.
 	mu sync.Mutex
-	// queue holds the batches that nothing was sent of yet.
+	// queue holds the batches that have not been sent.
 	queue  []*batch
 	queued int
-	// next is the last place that was given to a record.
+	// next is the place of the newest record.
 	next link
 	// committed is the last position known to be stored.
 	committed uint64
@@ -44,7 +44,7 @@ type Journal struct {
 	// segments may be gone.
 	checkpoint *checkpointRef
 	trimmed    uint64
-	// cause is why nothing is accepted any more.
+	// cause is why the journal no longer accepts records; nil while it does.
 	cause error
 }
 
@@ -56,14 +56,14 @@ type batch struct {
 	// checkpoint and trimmed are set when one of the records is a checkpoint's.
 	checkpoint *checkpointRef
 	trimmed    uint64
-	// callers is how many commits somebody has waited for.
+	// callers counts the commits that a caller waits for.
 	callers atomic.Int32
 	// err is the outcome once done is closed.
 	done chan struct{}
 	err  error
 }
 
-func (b *batch) settle(err error) {
+func (b *batch) setOutcome(err error) {
 	b.err = err
 	close(b.done)
 }
@@ -102,24 +102,17 @@ func (c *Commit) Wait(ctx context.Context) error {
 	}
 }
 
-// refused is a commit that never was.
-func refused(err error) *Commit {
+// refusedCommit returns the commit of a record that was not accepted.
+func refusedCommit(err error) *Commit {
 	b := &batch{done: make(chan struct{})}
-	b.settle(err)
+	b.setOutcome(err)
 	return &Commit{batch: b}
 }
 
-// ID is the random ID of the journal, the same for all its writers.
+// ID returns the random ID of the journal, which is the same for all its writers.
 func (j *Journal) ID() string { return j.id }
 
-// Committed is the last position known to be stored.
-func (j *Journal) Committed() uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.committed
-}
-
-// Err is nil while the journal accepts records, and then says why it stopped.
+// Err returns nil while the journal accepts records, and then why it stopped.
 func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -131,24 +124,24 @@ func (j *Journal) Err() error {
 // anything else in base64.
 func (j *Journal) Append(record []byte) *Commit {
 	if len(record) > MaxRecordBytes {
-		return refused(fmt.Errorf("journal %q: %w, %w: %d bytes, at most %d are allowed",
+		return refusedCommit(fmt.Errorf("journal %q: %w, %w: %d bytes, at most %d are allowed",
 			j.name, ErrUnavailable, ErrTooLarge, len(record), MaxRecordBytes))
 	}
-	return j.enqueue(kindRecord, record, nil)
+	return j.queueRecord(kindRecord, record, nil)
 }
 
-// enqueue gives the record its place and adds it to the last batch that has room.
-func (j *Journal) enqueue(kind kind, payload []byte, onBatch func(*batch)) *Commit {
+// queueRecord gives the record its place and adds it to the last batch that has room.
+func (j *Journal) queueRecord(kind kind, payload []byte, onBatch func(*batch)) *Commit {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.cause != nil {
-		return refused(fmt.Errorf("%w: journal %q has stopped: %w", ErrUnavailable, j.name, j.cause))
+		return refusedCommit(fmt.Errorf("%w: journal %q has stopped: %w", ErrUnavailable, j.name, j.cause))
 	}
 	if j.queued >= j.opts.QueueRecords {
-		return refused(fmt.Errorf("journal %q: %w, %w: %d records wait for the API server", j.name, ErrUnavailable, ErrFull, j.queued))
+		return refusedCommit(fmt.Errorf("journal %q: %w, %w: %d records wait for the API server", j.name, ErrUnavailable, ErrFull, j.queued))
 	}
 	b := j.openBatch()
-	j.next = j.next.next(kind, payload)
+	j.next = j.next.after(kind, payload)
 	b.lines = appendLine(b.lines, j.next, kind, payload)
 	b.head = j.next
 	b.records++
@@ -177,12 +170,12 @@ func (j *Journal) openBatch() *batch {
 // commit is settled. A commit in flight when ctx is done is still brought to its end.
 func (j *Journal) Run(ctx context.Context) error {
 	for expected := 0; ; {
-		j.gather(ctx, expected)
+		j.gatherRecords(ctx, expected)
 		if ctx.Err() != nil {
-			j.stop(context.Cause(ctx))
+			j.stopWith(context.Cause(ctx))
 			return nil
 		}
-		b := j.take()
+		b := j.takeBatch()
 		if b == nil {
 			select {
 			case <-j.wake:
@@ -190,28 +183,29 @@ func (j *Journal) Run(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := j.commit(context.WithoutCancel(ctx), b); err != nil {
-			j.stop(err)
-			b.settle(err)
+		if err := j.commitBatch(context.WithoutCancel(ctx), b); err != nil {
+			j.stopWith(err)
+			b.setOutcome(err)
 			return err
 		}
-		expected = j.acknowledge(b)
+		expected = j.acknowledgeBatch(b)
 	}
 }
 
-// gather waits until so many records queue as are expected, but no longer than they keep
-// coming. Who was just answered often asks again at once: without waiting for them one
-// half of the callers would queue while the other is being stored, for ever, at twice as
-// many updates. One caller alone never waits, however many records it writes at a time.
-func (j *Journal) gather(ctx context.Context, expected int) {
-	if n := j.waiting(); n == 0 || n >= expected {
+// gatherRecords waits until the expected number of records is queued, but only while more
+// keep coming. A caller that was just answered often sends its next record at once. Without
+// the wait, half of the callers would always queue while the records of the other half are
+// being stored, which takes twice as many updates. A single caller never waits, however
+// many records it writes at a time.
+func (j *Journal) gatherRecords(ctx context.Context, expected int) {
+	if n := j.queuedRecords(); n == 0 || n >= expected {
 		return
 	}
 	enough := time.NewTimer(longestGather)
 	defer enough.Stop()
 	idle := time.NewTimer(gatherPause)
 	defer idle.Stop()
-	for j.waiting() < expected {
+	for j.queuedRecords() < expected {
 		select {
 		case <-j.wake:
 			idle.Reset(gatherPause)
@@ -225,15 +219,15 @@ func (j *Journal) gather(ctx context.Context, expected int) {
 	}
 }
 
-// waiting is how many records queue.
-func (j *Journal) waiting() int {
+// queuedRecords counts the records in the queue.
+func (j *Journal) queuedRecords() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.queued
 }
 
-// take removes the next batch from the queue.
-func (j *Journal) take() *batch {
+// takeBatch removes the next batch from the queue.
+func (j *Journal) takeBatch() *batch {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.queue) == 0 {
@@ -245,9 +239,9 @@ func (j *Journal) take() *batch {
 	return b
 }
 
-// acknowledge settles a batch that is stored, and returns how many records are worth
-// waiting for before the next one.
-func (j *Journal) acknowledge(b *batch) int {
+// acknowledgeBatch settles a batch that is stored, and returns how many records the next
+// one should wait for.
+func (j *Journal) acknowledgeBatch(b *batch) int {
 	j.mu.Lock()
 	callers := int(b.callers.Load())
 	expected := callers + j.queued
@@ -259,25 +253,25 @@ func (j *Journal) acknowledge(b *batch) int {
 		j.checkpoint, j.trimmed = b.checkpoint, b.trimmed
 	}
 	j.mu.Unlock()
-	b.settle(nil)
+	b.setOutcome(nil)
 	return expected
 }
 
-// stop refuses all further records, and those that nothing was sent of.
-func (j *Journal) stop(cause error) {
+// stopWith refuses all further records, and those in the queue.
+func (j *Journal) stopWith(cause error) {
 	j.mu.Lock()
 	queue := j.queue
 	j.queue, j.queued, j.cause = nil, 0, cause
 	j.mu.Unlock()
 	for _, b := range queue {
-		b.settle(fmt.Errorf("%w: journal %q has stopped: %w", ErrUnavailable, j.name, cause))
+		b.setOutcome(fmt.Errorf("%w: journal %q has stopped: %w", ErrUnavailable, j.name, cause))
 	}
 }
 
-// commit brings one batch into the tail.
-func (j *Journal) commit(ctx context.Context, b *batch) error {
+// commitBatch brings one batch into the tail.
+func (j *Journal) commitBatch(ctx context.Context, b *batch) error {
 	failpoint.Hit(failpoint.JournalAppending)
-	stored, err := j.tail.extend(ctx, j.writer, b)
+	stored, err := j.tail.extendWith(ctx, j.writer, b)
 	if err != nil {
 		return fmt.Errorf("journal %q, append up to position %d: %w", j.name, b.head.Position, err)
 	}
@@ -286,7 +280,7 @@ func (j *Journal) commit(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// isRefusal tells whether a store's error says that nothing was changed.
+// isRefusal reports whether a store's error means that nothing was changed.
 func isRefusal(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrConflict) ||
 		errors.Is(err, ErrExists) || errors.Is(err, ErrNotFound)

@@ -113,7 +113,7 @@ func (m *machine) takeOver(rt *rapid.T) {
 	if err != nil {
 		rt.Fatalf("take over: %v", err)
 	}
-	all, err := journal.Read(rt.Context(), m.server.Client(), name, smallSegments)
+	_, all, err := journal.Follow(rt.Context(), m.server.Client(), name, smallSegments)
 	if err != nil {
 		rt.Fatalf("read: %v", err)
 	}
@@ -178,7 +178,7 @@ func (m *machine) checkpoint(rt *rapid.T) {
 		return
 	}
 	position := o.Committed()
-	found, err := journal.Read(rt.Context(), m.server.Client(), name, smallSegments)
+	_, found, err := journal.Follow(rt.Context(), m.server.Client(), name, smallSegments)
 	if err != nil {
 		rt.Fatalf("read: %v", err)
 	}

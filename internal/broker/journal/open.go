@@ -24,8 +24,8 @@ type Recovery struct {
 	CheckpointPosition uint64
 	// Records are the owner's records after CheckpointPosition.
 	Records []Record
-	// Head is the last position. After Open it is that of the record which fences
-	// former writers, so it also tells two writers' terms apart.
+	// Head is the last position. After Open it is that of the record that fences former
+	// writers, so no two terms have the same.
 	Head uint64
 }
 
@@ -43,17 +43,18 @@ func Open(ctx context.Context, store Store, name string, opts Options) (*Journal
 	}
 	r := newReader(w)
 	return w.takeOver(ctx, func(ctx context.Context) (contents, error) {
-		found, err := r.read(ctx)
+		found, err := r.readAll(ctx)
 		if errors.Is(err, ErrNotFound) {
-			return w.initialise(ctx)
+			return w.createTail(ctx)
 		}
 		return found, err
 	})
 }
 
-// takeOver appends the record that fences former writers off to what read finds.
+// takeOver appends the record that fences former writers off to the contents that read
+// returns.
 func (w writer) takeOver(ctx context.Context, read func(context.Context) (contents, error)) (*Journal, Recovery, error) {
-	// lost is the head before which another writer was faster.
+	// lost is the head after which another writer appended first.
 	var lost *link
 	for {
 		found, err := read(ctx)
@@ -62,16 +63,16 @@ func (w writer) takeOver(ctx context.Context, read func(context.Context) (conten
 		}
 		head := found.last.header.Head
 		if lost != nil && *lost != head {
-			// A busy writer appends faster than a reader can answer. It does not
-			// survive a touch, which needs to know no resourceVersion.
-			if err := w.touch(ctx); err != nil {
+			// A busy writer may append again and again before this one does. A touch
+			// fences it, because it needs no resourceVersion.
+			if err := w.touchTail(ctx); err != nil {
 				return nil, Recovery{}, fmt.Errorf("open journal %q: %w", w.name, err)
 			}
 			lost = nil
 			continue
 		}
-		b := opening(found.last.segment)
-		stored, err := tail{segment: found.last.continued(), version: found.version}.extend(ctx, w, b)
+		b := openingBatch(found.last.segment)
+		stored, err := tail{segment: found.last.asContinued(), version: found.version}.extendWith(ctx, w, b)
 		if errors.Is(err, ErrFenced) && ctx.Err() == nil {
 			lost = &head
 			continue
@@ -83,20 +84,6 @@ func (w writer) takeOver(ctx context.Context, read func(context.Context) (conten
 		found.recovery.Head = b.head.Position
 		return newJournal(w, stored), found.recovery, nil
 	}
-}
-
-// Read returns what the journal holds and changes nothing. The error wraps
-// ErrNotFound if there is no such journal.
-func Read(ctx context.Context, store Store, name string, opts Options) (Recovery, error) {
-	w, err := newWriter(store, name, opts)
-	if err != nil {
-		return Recovery{}, err
-	}
-	found, err := newReader(w).read(ctx)
-	if err != nil {
-		return Recovery{}, fmt.Errorf("read journal %q: %w", name, err)
-	}
-	return found.recovery, nil
 }
 
 func newJournal(w writer, t tail) *Journal {
@@ -112,53 +99,53 @@ func newJournal(w writer, t tail) *Journal {
 	}
 }
 
-// opening is the batch with which a writer takes over.
-func opening(s segment) *batch {
+// openingBatch returns the batch with which a writer takes over.
+func openingBatch(s segment) *batch {
 	payload := []byte("{}")
-	head := s.header.Head.next(kindOpen, payload)
+	head := s.header.Head.after(kindOpen, payload)
 	return &batch{lines: appendLine(nil, head, kindOpen, payload), records: 1, head: head}
 }
 
-// touch fences off whoever writes the tail, without a record.
-func (w writer) touch(ctx context.Context) error {
-	err := w.insist(ctx, func(ctx context.Context) error { return w.store.Touch(ctx, w.name.tail(), randomID()) })
+// touchTail fences off the present writer without a record.
+func (w writer) touchTail(ctx context.Context) error {
+	err := w.repeatUntilKnown(ctx, func(ctx context.Context) error { return w.store.Touch(ctx, w.name.tailName(), randomID()) })
 	if err != nil && !errors.Is(err, ErrConflict) {
-		return fmt.Errorf("touch ConfigMap %q: %w", w.name.tail(), err)
+		return fmt.Errorf("touch ConfigMap %q: %w", w.name.tailName(), err)
 	}
 	return nil
 }
 
-// initialise creates the tail of a new journal, unless something of an old one is
-// left: that would be the remains of a lost history.
-func (w writer) initialise(ctx context.Context) (contents, error) {
+// createTail creates the tail of a new journal. It refuses if other objects of the journal
+// exist, because they are the remains of a lost history.
+func (w writer) createTail(ctx context.Context) (contents, error) {
 	var remains []Object
-	err := w.insist(ctx, func(ctx context.Context) (err error) {
+	err := w.repeatUntilKnown(ctx, func(ctx context.Context) (err error) {
 		remains, err = w.store.List(ctx, map[string]string{LabelJournal: string(w.name)})
 		return err
 	})
 	if err != nil {
 		return contents{}, fmt.Errorf("look for remains: %w", err)
 	}
-	if len(remains) > 0 && !isTail(remains, w.name.tail()) {
+	if len(remains) > 0 && !isTail(remains, w.name.tailName()) {
 		return contents{}, &CorruptError{
-			Journal: string(w.name), Object: w.name.tail(),
+			Journal: string(w.name), Object: w.name.tailName(),
 			Reason: fmt.Sprintf("it is missing, while %d others of this journal exist, such as %q", len(remains), remains[len(remains)-1].Name),
 		}
 	}
 	id := randomID()
-	s, err := begin(id)
+	s, err := newSegment(id)
 	if err != nil {
 		return contents{}, err
 	}
-	err = w.insist(ctx, func(ctx context.Context) error {
-		_, err := w.store.Create(ctx, Object{Name: w.name.tail(), Labels: w.name.labels(PartTail), Data: s.text, Binary: s.binary})
+	err = w.repeatUntilKnown(ctx, func(ctx context.Context) error {
+		_, err := w.store.Create(ctx, Object{Name: w.name.tailName(), Labels: w.name.labelsOf(PartTail), Data: s.text, Binary: s.binary})
 		return err
 	})
 	if err != nil && !errors.Is(err, ErrExists) {
-		return contents{}, fmt.Errorf("create ConfigMap %q: %w", w.name.tail(), err)
+		return contents{}, fmt.Errorf("create ConfigMap %q: %w", w.name.tailName(), err)
 	}
-	return newReader(w).read(ctx)
+	return newReader(w).readAll(ctx)
 }
 
-// isTail tells that the only object left is a tail, which someone else has just created.
+// isTail reports whether the only object is a tail, which another writer has just created.
 func isTail(found []Object, name string) bool { return len(found) == 1 && found[0].Name == name }

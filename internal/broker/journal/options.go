@@ -57,7 +57,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-func (o Options) validate(name string) error {
+func (o Options) checkOptions(name string) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return fmt.Errorf("journal name %q: %s", name, problems[0])
 	}

@@ -10,21 +10,21 @@ import (
 	"io"
 )
 
-// pack writes lines into one gzip file that grows by every batch. Lines are much alike,
-// so a batch takes about a sixth of its length, and since the file is continued instead
-// of written anew, packing it costs no more the longer the file is.
+// pack writes lines into one gzip file that grows with every batch. Lines resemble each
+// other, so a batch takes about a sixth of its length. The file is continued and not
+// written anew, so the cost of a batch does not depend on the length of the file.
 type pack struct {
 	deflate *flate.Writer
-	// begun is the file up to the last batch; it lacks its end.
+	// begun is the file up to the last batch, without its end.
 	begun bytes.Buffer
 	sum   uint32
 	lines int
-	// batches is how often the file was continued.
+	// batches counts how often the file was continued.
 	batches int
 }
 
-// What every file begins with: gzip, deflated, no name, no time, no system. And what
-// ends its data: an empty last block.
+// packHead begins every file: gzip, deflated, no name, time or system. packEnd ends its
+// data: an empty last block.
 var (
 	packHead = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}
 	packEnd  = []byte{3, 0}
@@ -37,16 +37,16 @@ func newPack() *pack {
 	return p
 }
 
-// reset begins a new file.
-func (p *pack) reset() {
+// resetFile begins a new file.
+func (p *pack) resetFile() {
 	p.begun.Reset()
 	p.begun.Write(packHead)
 	p.deflate.Reset(&p.begun)
 	p.sum, p.lines, p.batches = 0, 0, 0
 }
 
-// add continues the file and returns the whole of it. Memory takes all that is written.
-func (p *pack) add(lines []byte) []byte {
+// addLines continues the file and returns the whole of it. Writing to memory cannot fail.
+func (p *pack) addLines(lines []byte) []byte {
 	_, _ = p.deflate.Write(lines)
 	_ = p.deflate.Flush()
 	p.sum = crc32.Update(p.sum, crc32.IEEETable, lines)
@@ -58,8 +58,8 @@ func (p *pack) add(lines []byte) []byte {
 	return binary.LittleEndian.AppendUint32(whole, uint32(p.lines)) //nolint:gosec // modulo 2^32, as gzip has it
 }
 
-// unpack reads a whole file.
-func unpack(file []byte) (string, error) {
+// unpackLines reads a whole file.
+func unpackLines(file []byte) (string, error) {
 	r, err := gzip.NewReader(bytes.NewReader(file))
 	if err != nil {
 		return "", fmt.Errorf("records are not packed: %w", err)

@@ -17,8 +17,8 @@ func TestPack(t *testing.T) {
 				batch += fmt.Sprintf("{%q:{\"number\":%d,\"requester\":\"a cluster\",\"provider\":\"another cluster\"}}\n", begin, 100*n+k)
 			}
 			lines += batch
-			file = p.add([]byte(batch))
-			got, err := unpack(file)
+			file = p.addLines([]byte(batch))
+			got, err := unpackLines(file)
 			if err != nil {
 				t.Fatalf("after batch %d: %v", n, err)
 			}
@@ -29,6 +29,6 @@ func TestPack(t *testing.T) {
 		if len(file) > len(lines)/3 {
 			t.Errorf("%d bytes were packed into %d", len(lines), len(file))
 		}
-		p.reset()
+		p.resetFile()
 	}
 }

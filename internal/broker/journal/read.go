@@ -16,7 +16,7 @@ type reader struct {
 	// hash: they never change, so reading again after a conflict is short.
 	sealed map[string]history
 	states map[digest][]byte
-	// fetched are sealed segments that were read before it was their turn.
+	// fetched are sealed segments that were read in advance.
 	fetched map[string]Object
 }
 
@@ -24,7 +24,7 @@ func newReader(w writer) reader {
 	return reader{writer: w, sealed: map[string]history{}, states: map[digest][]byte{}, fetched: map[string]Object{}}
 }
 
-// contents is a journal as it stood at one version of its tail.
+// contents is the journal at one version of its tail.
 type contents struct {
 	last history
 	// version is the resourceVersion of the tail.
@@ -32,20 +32,20 @@ type contents struct {
 	recovery Recovery
 }
 
-// read returns everything since the last checkpoint, or ErrNotFound without a tail.
-func (r reader) read(ctx context.Context) (found contents, err error) {
-	err = r.stable(ctx, func(obj Object) (err error) {
+// readAll returns the last checkpoint and all records since, or ErrNotFound without a tail.
+func (r reader) readAll(ctx context.Context) (found contents, err error) {
+	err = r.readStable(ctx, func(obj Object) (err error) {
 		found, err = r.readFrom(ctx, obj)
 		return err
 	})
 	return found, err
 }
 
-// stable calls read with the tail, and again as long as damage may only be the trace
-// of a writer that is alive and has checkpointed and trimmed meanwhile.
-func (r reader) stable(ctx context.Context, read func(tail Object) error) error {
+// readStable calls read with the tail. It repeats that if objects are missing or damaged
+// and the tail has changed: a living writer may have checkpointed and trimmed meanwhile.
+func (r reader) readStable(ctx context.Context, read func(tail Object) error) error {
 	for {
-		obj, err := r.get(ctx, r.name.tail())
+		obj, err := r.getObject(ctx, r.name.tailName())
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (r reader) stable(ctx context.Context, read func(tail Object) error) error 
 		if _, corrupt := errors.AsType[*CorruptError](err); !corrupt {
 			return err
 		}
-		again, getErr := r.get(ctx, r.name.tail())
+		again, getErr := r.getObject(ctx, r.name.tailName())
 		if getErr != nil {
 			return getErr
 		}
@@ -64,7 +64,7 @@ func (r reader) stable(ctx context.Context, read func(tail Object) error) error 
 }
 
 func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
-	last, err := r.decode(obj)
+	last, err := r.decodeSegment(obj)
 	if err != nil {
 		return contents{}, err
 	}
@@ -72,27 +72,27 @@ func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
-	r.prefetch(ctx, sealed, last.checkpointPosition())
+	r.prefetchSegments(ctx, sealed, last.checkpointPosition())
 	found := contentsUpTo(last, obj.ResourceVersion)
-	chain, err := r.walk(ctx, last, found.recovery.CheckpointPosition)
+	chain, err := r.walkBack(ctx, last, found.recovery.CheckpointPosition)
 	if err != nil {
 		return contents{}, err
 	}
 	found.recovery.Records = recordsAfter(chain, found.recovery.CheckpointPosition)
 	if last.header.Checkpoint != nil {
-		found.recovery.Checkpoint, err = r.checkpoint(ctx, *last.header.Checkpoint)
+		found.recovery.Checkpoint, err = r.readCheckpoint(ctx, *last.header.Checkpoint)
 	}
 	return found, err
 }
 
-// contentsUpTo a tail are what it says itself, and no records yet.
+// contentsUpTo returns the contents that follow from a tail alone, without records.
 func contentsUpTo(last history, version string) contents {
 	return contents{last: last, version: version, recovery: Recovery{
 		ID: last.header.Journal, CheckpointPosition: last.checkpointPosition(), Head: last.header.Head.Position,
 	}}
 }
 
-// recordsAfter are the owner's.
+// recordsAfter returns the owner's records after a position.
 func recordsAfter(chain []history, position uint64) []Record {
 	var out []Record
 	for _, s := range chain {
@@ -105,28 +105,27 @@ func recordsAfter(chain []history, position uint64) []Record {
 	return out
 }
 
-// checkHead makes sure that nothing was sealed or checkpointed beyond the tail's head:
-// the tail would then have been set back to an earlier version of itself. Setting it
-// back to what it was after the last seal leaves no such trace. It returns the sealed
-// segments.
+// checkHead returns the sealed segments, and an error if one of them or a checkpoint lies
+// beyond the tail's head: the tail was then replaced by an earlier version of itself. It
+// cannot detect an earlier version that was written after the last seal.
 func (r reader) checkHead(ctx context.Context, head uint64) (sealed []stored, err error) {
 	for _, part := range []string{PartCheckpoint, PartSegment} {
-		sealed, err = r.list(ctx, part)
+		sealed, err = r.listStored(ctx, part)
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range sealed {
 			if s.position > head {
-				return nil, r.corrupt(r.name.tail(), head+1, fmt.Sprintf("it ends before ConfigMap %q, so it is not the last version of the tail", s.name))
+				return nil, r.corruptError(r.name.tailName(), head+1, fmt.Sprintf("it ends before ConfigMap %q, so it is not the last version of the tail", s.name))
 			}
 		}
 	}
 	return sealed, nil
 }
 
-// prefetch reads the segments that follow position, which walk would read one after the
-// other. What cannot be read here it reads again, and says why.
-func (r reader) prefetch(ctx context.Context, sealed []stored, position uint64) {
+// prefetchSegments reads the segments after position at once, which walkBack would read one
+// after the other. walkBack reads again what fails here, and reports the error.
+func (r reader) prefetchSegments(ctx context.Context, sealed []stored, position uint64) {
 	var names []string
 	for _, s := range sealed {
 		_, known := r.sealed[s.name]
@@ -142,11 +141,11 @@ func (r reader) prefetch(ctx context.Context, sealed []stored, position uint64) 
 	}
 }
 
-// walk returns the segments from the one that follows position up to last.
-func (r reader) walk(ctx context.Context, last history, position uint64) ([]history, error) {
+// walkBack returns the segments from the one after position up to last.
+func (r reader) walkBack(ctx context.Context, last history, position uint64) ([]history, error) {
 	chain := []history{last}
 	for at := last; at.header.Anchor.Position > position; {
-		before, err := r.before(ctx, at.segment)
+		before, err := r.segmentBefore(ctx, at.segment)
 		if err != nil {
 			return nil, err
 		}
@@ -155,53 +154,53 @@ func (r reader) walk(ctx context.Context, last history, position uint64) ([]hist
 	}
 	oldest := chain[len(chain)-1].header
 	if oldest.Anchor.Position == 0 && oldest.Anchor != genesis(oldest.Journal) {
-		return nil, r.corrupt(r.name.tail(), 1, "the chain does not begin with this journal's ID")
+		return nil, r.corruptError(r.name.tailName(), 1, "the chain does not begin with this journal's ID")
 	}
 	slices.Reverse(chain)
 	return chain, nil
 }
 
-// before reads the segment that s is anchored at.
-func (r reader) before(ctx context.Context, s segment) (history, error) {
-	name := r.name.segment(s.header.Anchor)
+// segmentBefore reads the segment that the anchor of s names.
+func (r reader) segmentBefore(ctx context.Context, s segment) (history, error) {
+	name := r.name.segmentName(s.header.Anchor)
 	if known, ok := r.sealed[name]; ok {
 		return known, nil
 	}
 	obj, fetched := r.fetched[name]
 	if !fetched {
 		var err error
-		if obj, err = r.get(ctx, name); errors.Is(err, ErrNotFound) {
-			return history{}, r.corrupt(name, s.header.Anchor.Position, "it is missing")
+		if obj, err = r.getObject(ctx, name); errors.Is(err, ErrNotFound) {
+			return history{}, r.corruptError(name, s.header.Anchor.Position, "it is missing")
 		} else if err != nil {
 			return history{}, err
 		}
 	}
-	found, err := r.decode(obj)
+	found, err := r.decodeSegment(obj)
 	if err != nil {
 		return history{}, err
 	}
 	if found.header.Head != s.header.Anchor || found.header.Journal != s.header.Journal {
-		return history{}, r.corrupt(name, found.header.Anchor.Position+1, "it is another segment than the one its successor is anchored at")
+		return history{}, r.corruptError(name, found.header.Anchor.Position+1, "it is another segment than the one its successor is anchored at")
 	}
 	r.sealed[name] = found
 	delete(r.fetched, name)
 	return found, nil
 }
 
-// checkpoint reads the state that a checkpoint holds.
-func (r reader) checkpoint(ctx context.Context, ref checkpointRef) ([]byte, error) {
+// readCheckpoint reads and verifies the state of a checkpoint.
+func (r reader) readCheckpoint(ctx context.Context, ref checkpointRef) ([]byte, error) {
 	if state, ok := r.states[ref.Hash]; ok {
 		return state, nil
 	}
 	names := make([]string, ref.Chunks)
 	for i := range names {
-		names[i] = r.name.chunk(ref, i)
+		names[i] = r.name.chunkName(ref, i)
 	}
 	found, errs := r.getAll(ctx, names)
 	state := make([]byte, 0, ref.Bytes)
 	for i, name := range names {
 		if errors.Is(errs[i], ErrNotFound) {
-			return nil, r.corrupt(name, ref.Position, "it is missing, and holds a part of the checkpoint")
+			return nil, r.corruptError(name, ref.Position, "it is missing, and holds a part of the checkpoint")
 		}
 		if errs[i] != nil {
 			return nil, errs[i]
@@ -209,24 +208,24 @@ func (r reader) checkpoint(ctx context.Context, ref checkpointRef) ([]byte, erro
 		state = append(state, found[i].Binary[keyChunk]...)
 	}
 	if sha256.Sum256(state) != ref.Hash {
-		return nil, r.corrupt(r.name.chunk(ref, 0), ref.Position,
+		return nil, r.corruptError(r.name.chunkName(ref, 0), ref.Position,
 			fmt.Sprintf("the %d chunks of this checkpoint do not match its hash", ref.Chunks))
 	}
 	r.states[ref.Hash] = state
 	return state, nil
 }
 
-// atOnce is how many objects are read at once where there are many.
+// atOnce is how many objects are read concurrently.
 const atOnce = 8
 
-// getAll reads objects, each with its own outcome.
+// getAll reads objects concurrently, each with its own error.
 func (r reader) getAll(ctx context.Context, names []string) ([]Object, []error) {
 	found, errs := make([]Object, len(names)), make([]error, len(names))
 	var reading sync.WaitGroup
 	for first := range min(atOnce, len(names)) {
 		reading.Go(func() {
 			for i := first; i < len(names); i += atOnce {
-				found[i], errs[i] = r.get(ctx, names[i])
+				found[i], errs[i] = r.getObject(ctx, names[i])
 			}
 		})
 	}
@@ -234,8 +233,8 @@ func (r reader) getAll(ctx context.Context, names []string) ([]Object, []error) 
 	return found, errs
 }
 
-func (r reader) get(ctx context.Context, name string) (obj Object, err error) {
-	err = r.insist(ctx, func(ctx context.Context) (err error) {
+func (r reader) getObject(ctx context.Context, name string) (obj Object, err error) {
+	err = r.repeatUntilKnown(ctx, func(ctx context.Context) (err error) {
 		obj, err = r.store.Get(ctx, name)
 		return err
 	})
@@ -245,14 +244,14 @@ func (r reader) get(ctx context.Context, name string) (obj Object, err error) {
 	return obj, nil
 }
 
-func (r reader) decode(obj Object) (history, error) {
-	found, position, err := decode(obj)
+func (r reader) decodeSegment(obj Object) (history, error) {
+	found, position, err := decodeHistory(obj)
 	if err != nil {
-		return history{}, r.corrupt(obj.Name, position, err.Error())
+		return history{}, r.corruptError(obj.Name, position, err.Error())
 	}
 	return found, nil
 }
 
-func (r reader) corrupt(object string, position uint64, reason string) *CorruptError {
+func (r reader) corruptError(object string, position uint64, reason string) *CorruptError {
 	return &CorruptError{Journal: string(r.name), Object: object, Position: position, Reason: reason}
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// trimmable is the last position of the newest sealed segment that may go once a
-// checkpoint at position is valid, or the present bound if that is higher.
-func (j *Journal) trimmable(ctx context.Context, position uint64, now time.Time) (uint64, error) {
-	sealed, err := j.list(ctx, PartSegment)
+// trimBound returns the last position of the newest sealed segment that may be deleted once
+// a checkpoint at position is valid, or the present bound if that is higher.
+func (j *Journal) trimBound(ctx context.Context, position uint64, now time.Time) (uint64, error) {
+	sealed, err := j.listStored(ctx, PartSegment)
 	if err != nil {
 		return 0, err
 	}
@@ -33,33 +33,33 @@ func (j *Journal) trimmable(ctx context.Context, position uint64, now time.Time)
 	return bound, nil
 }
 
-// trim deletes the segments up to bound, and the checkpoints before ref. What is
-// deleted lies before a valid checkpoint, so a writer that lost its place meanwhile
-// deletes nothing that its successor needs.
-func (j *Journal) trim(ctx context.Context, ref checkpointRef, bound uint64) error {
-	segments, err := j.list(ctx, PartSegment)
+// trimTo deletes the segments up to bound, and the checkpoints before ref. All of them lie
+// before a valid checkpoint, so a writer that was fenced meanwhile deletes nothing that its
+// successor needs.
+func (j *Journal) trimTo(ctx context.Context, ref checkpointRef, bound uint64) error {
+	segments, err := j.listStored(ctx, PartSegment)
 	if err != nil {
 		return err
 	}
-	chunks, err := j.list(ctx, PartCheckpoint)
+	chunks, err := j.listStored(ctx, PartCheckpoint)
 	if err != nil {
 		return err
 	}
 	for _, s := range segments {
 		if s.position <= bound {
-			err = errors.Join(err, j.remove(ctx, s.name))
+			err = errors.Join(err, j.removeObject(ctx, s.name))
 		}
 	}
 	for _, c := range chunks {
 		if c.position < ref.Position {
-			err = errors.Join(err, j.remove(ctx, c.name))
+			err = errors.Join(err, j.removeObject(ctx, c.name))
 		}
 	}
 	return err
 }
 
-func (j *Journal) remove(ctx context.Context, name string) error {
-	err := j.insist(ctx, func(ctx context.Context) error { return j.store.Delete(ctx, name) })
+func (j *Journal) removeObject(ctx context.Context, name string) error {
+	err := j.repeatUntilKnown(ctx, func(ctx context.Context) error { return j.store.Delete(ctx, name) })
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("delete ConfigMap %q: %w", name, err)
 	}
@@ -73,10 +73,10 @@ type stored struct {
 	created  time.Time
 }
 
-// list returns what is stored of a part, in order of position.
-func (w writer) list(ctx context.Context, part string) ([]stored, error) {
+// listStored returns the stored objects of a part, in order of position.
+func (w writer) listStored(ctx context.Context, part string) ([]stored, error) {
 	var objects []Object
-	err := w.insist(ctx, func(ctx context.Context) (err error) {
+	err := w.repeatUntilKnown(ctx, func(ctx context.Context) (err error) {
 		objects, err = w.store.List(ctx, map[string]string{LabelJournal: string(w.name), LabelPart: part})
 		return err
 	})
@@ -85,7 +85,7 @@ func (w writer) list(ctx context.Context, part string) ([]stored, error) {
 	}
 	var found []stored
 	for _, obj := range objects {
-		if position, ok := w.name.position(part, obj.Name); ok {
+		if position, ok := w.name.positionIn(part, obj.Name); ok {
 			found = append(found, stored{name: obj.Name, position: position, created: obj.Created})
 		}
 	}

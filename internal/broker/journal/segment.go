@@ -19,18 +19,19 @@ const (
 	keyChecksum = "checksum"
 )
 
-// maxUnpacked is how many times longer than packed the records of a segment may be:
-// what packs better than usual must not make a tail that takes long to read.
+// maxUnpacked is how many times longer than the limit of a packed segment its unpacked
+// records may be, so that records that compress unusually well do not make a tail that
+// takes long to read.
 const maxUnpacked = 16
 
-// maxBatches is after how many updates a tail is sealed however small it is. Every update
-// writes the whole tail, so where each adds little, nearly all of what is written is old:
-// with a seal, which costs two updates, after so many an update writes half as much, and
-// takes a fifth less time than with tails of 8 KiB.
+// maxBatches is the number of updates after which a tail is sealed, however small it is.
+// Every update writes the whole tail, so with small batches most of it is repeated. A seal
+// costs two updates; with one every 32 updates, an update writes half as much and takes a
+// fifth less time than with tails of 8 KiB.
 const maxBatches = 32
 
-// header says where a segment stands. In the tail it is the root from which
-// everything else is found and proved.
+// header describes the place of a segment. The tail's header is the root from which
+// everything else is found and verified.
 type header struct {
 	// Format is the version of the layout.
 	Format int `json:"format"`
@@ -38,12 +39,12 @@ type header struct {
 	Journal string `json:"journal"`
 	// Writer is the random ID of the writer that wrote this version.
 	Writer string `json:"writer"`
-	// Anchor is the last place of the segment before, and names it.
+	// Anchor is the last place of the previous segment, whose name follows from it.
 	Anchor link `json:"anchor"`
 	// Head is the last place of this segment.
 	Head link `json:"head"`
-	// Trimmed is the last position whose segment may be gone: everything behind it
-	// must be there.
+	// Trimmed is the last position whose segment may be deleted. Every later segment must
+	// exist.
 	Trimmed uint64 `json:"trimmed"`
 	// Checkpoint is the newest valid one.
 	Checkpoint *checkpointRef `json:"checkpoint,omitempty"`
@@ -62,11 +63,11 @@ func (c content) size() int { return len(c.binary[keyRecords]) }
 type segment struct {
 	header header
 	content
-	// records is what the next batch continues; nil for a sealed segment.
+	// records is the gzip file that the next batch continues; nil for a sealed segment.
 	records *pack
 }
 
-// checkpointPosition is the last position that the checkpoint stands for.
+// checkpointPosition returns the position of the newest checkpoint, 0 for none.
 func (s segment) checkpointPosition() uint64 {
 	if s.header.Checkpoint == nil {
 		return 0
@@ -74,15 +75,15 @@ func (s segment) checkpointPosition() uint64 {
 	return s.header.Checkpoint.Position
 }
 
-// begin is the empty segment with which a journal begins.
-func begin(id string) (segment, error) {
+// newSegment returns the empty segment with which a journal begins.
+func newSegment(id string) (segment, error) {
 	s := segment{header: header{Journal: id, Anchor: genesis(id)}, records: newPack()}
-	return s.with(&batch{head: genesis(id)}, "")
+	return s.withBatch(&batch{head: genesis(id)}, "")
 }
 
-// with is the segment after a batch of a writer. It takes the records of s along, so s
-// itself cannot be continued any more.
-func (s segment) with(b *batch, writer string) (segment, error) {
+// withBatch returns the segment after a batch of a writer. It takes over the records of s,
+// so s itself can no longer be continued.
+func (s segment) withBatch(b *batch, writer string) (segment, error) {
 	s.header.Format = format
 	s.header.Writer = writer
 	s.header.Head = b.head
@@ -94,53 +95,53 @@ func (s segment) with(b *batch, writer string) (segment, error) {
 	if err != nil {
 		return segment{}, fmt.Errorf("encode segment header: %w", err)
 	}
-	packed := s.records.add(b.lines)
+	packed := s.records.addLines(b.lines)
 	s.content = content{
-		text:   map[string]string{keyHeader: string(text), keyChecksum: checksum(text, packed)},
+		text:   map[string]string{keyHeader: string(text), keyChecksum: checksumOf(text, packed)},
 		binary: map[string][]byte{keyRecords: packed},
 	}
 	return s, nil
 }
 
-// full tells that a segment is to be sealed.
-func (s segment) full(limit int) bool {
+// isFull reports whether a segment has to be sealed.
+func (s segment) isFull(limit int) bool {
 	return s.size() >= limit || s.records.lines >= maxUnpacked*limit || s.records.batches >= maxBatches
 }
 
-// successor is the empty segment that follows.
+// successor returns the empty segment that follows.
 func (s segment) successor() segment {
 	s.header.Anchor = s.header.Head
-	s.records.reset()
+	s.records.resetFile()
 	return s
 }
 
-// checksum covers every byte of a header and of packed records; the header's head covers
-// what is in them.
-func checksum(text, packed []byte) string {
+// checksumOf covers every byte of a header and of the packed records. The head in the header
+// covers their content.
+func checksumOf(text, packed []byte) string {
 	h := sha256.New()
 	h.Write(text)
 	h.Write(packed)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// history is a verified segment, as its records were before they were packed.
+// history is a verified segment with its records unpacked.
 type history struct {
 	segment
 	lines   string
 	entries []entry
 }
 
-// continued is the segment as one that takes more batches.
-func (h history) continued() segment {
+// asContinued returns the segment ready for more batches.
+func (h history) asContinued() segment {
 	s := h.segment
 	s.records = newPack()
-	s.records.add([]byte(h.lines))
+	s.records.addLines([]byte(h.lines))
 	return s
 }
 
-// decode reads a segment and verifies every byte of it. The position of the first
-// record in doubt comes with an error.
-func decode(obj Object) (history, uint64, error) {
+// decodeHistory reads a segment and verifies every byte of it. With an error it returns the
+// position of the first record that is in doubt.
+func decodeHistory(obj Object) (history, uint64, error) {
 	h := history{segment: segment{content: content{obj.Data, obj.Binary}}}
 	packed, ok := obj.Binary[keyRecords]
 	if !ok || len(obj.Data) != 2 || len(obj.Binary) != 1 {
@@ -156,7 +157,7 @@ func decode(obj Object) (history, uint64, error) {
 		return h, 0, fmt.Errorf("has format %d, this version reads format %d", h.header.Format, format)
 	}
 	var err error
-	if h.lines, err = unpack(packed); err != nil {
+	if h.lines, err = unpackLines(packed); err != nil {
 		return h, h.header.Anchor.Position + 1, err
 	}
 	var at link
@@ -167,7 +168,7 @@ func decode(obj Object) (history, uint64, error) {
 		return h, min(at.Position, h.header.Head.Position) + 1,
 			fmt.Errorf("records end at position %d, header says %d", at.Position, h.header.Head.Position)
 	}
-	if got, want := obj.Data[keyChecksum], checksum(text, packed); got != want {
+	if got, want := obj.Data[keyChecksum], checksumOf(text, packed); got != want {
 		return h, 0, fmt.Errorf("header and records do not match their checksum %.80q", got)
 	}
 	return h, 0, nil

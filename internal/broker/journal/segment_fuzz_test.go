@@ -4,23 +4,23 @@ import "testing"
 
 // FuzzSegment: only what was written as a segment is accepted, byte by byte.
 func FuzzSegment(f *testing.F) {
-	s, err := begin("fuzz")
+	s, err := newSegment("fuzz")
 	if err != nil {
 		f.Fatal(err)
 	}
 	add := func(b *batch) {
-		if s, err = s.with(b, "writer"); err != nil {
+		if s, err = s.withBatch(b, "writer"); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(s.text[keyHeader], s.binary[keyRecords], true, true)
 	}
 	f.Add(s.text[keyHeader], s.binary[keyRecords], true, true)
-	add(opening(s))
+	add(openingBatch(s))
 	payload := []byte(`{"position":1,"hash":"` + digest{}.String() + `","bytes":0,"chunks":0}`)
-	head := s.header.Head.next(kindCheckpoint, payload)
+	head := s.header.Head.after(kindCheckpoint, payload)
 	add(&batch{lines: appendLine(nil, head, kindCheckpoint, payload), records: 1, head: head, checkpoint: &checkpointRef{Position: 1}})
 	s = s.successor()
-	add(opening(s))
+	add(openingBatch(s))
 	f.Add(`{"format":3}`, []byte{}, true, true)
 	f.Add("{}", []byte("{\"p\":1\n"), false, false)
 	f.Fuzz(func(t *testing.T, head string, records []byte, packed, rightly bool) {
@@ -31,9 +31,9 @@ func FuzzSegment(f *testing.F) {
 			obj.Data[keyRecords] = string(records)
 		}
 		if rightly {
-			obj.Data[keyChecksum] = checksum([]byte(head), obj.Binary[keyRecords])
+			obj.Data[keyChecksum] = checksumOf([]byte(head), obj.Binary[keyRecords])
 		}
-		h, _, err := decode(obj)
+		h, _, err := decodeHistory(obj)
 		if err != nil {
 			return
 		}
@@ -46,11 +46,11 @@ func FuzzSegment(f *testing.F) {
 		if n := len(h.entries); n > 0 && h.header.Head != h.entries[n-1].at {
 			t.Errorf("head %v, last record %v", h.header.Head, h.entries[n-1].at)
 		}
-		more, err := h.continued().with(opening(h.segment), "writer")
+		more, err := h.asContinued().withBatch(openingBatch(h.segment), "writer")
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, _, err := decode(Object{Data: more.text, Binary: more.binary})
+		again, _, err := decodeHistory(Object{Data: more.text, Binary: more.binary})
 		if err != nil {
 			t.Fatalf("continued it is refused: %v", err)
 		}

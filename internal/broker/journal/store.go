@@ -22,7 +22,7 @@ const (
 	PartCheckpoint = "checkpoint"
 )
 
-// Object is a ConfigMap as far as the journal is concerned.
+// Object is the part of a ConfigMap that the journal uses.
 type Object struct {
 	Name   string
 	Labels map[string]string
@@ -30,7 +30,7 @@ type Object struct {
 	Binary map[string][]byte
 	// Immutable objects can be deleted but not updated.
 	Immutable bool
-	// ResourceVersion is set by the store; Update needs the one last read.
+	// ResourceVersion is set by the store. Update needs the newest one.
 	ResourceVersion string
 	// Created is set by the store, by its own clock.
 	Created time.Time
@@ -60,20 +60,20 @@ type Store interface {
 // names are the object names of one journal.
 type names string
 
-func (n names) tail() string { return string(n) + "-journal-tail" }
+func (n names) tailName() string { return string(n) + "-journal-tail" }
 
-// segment names a sealed segment after its last place, so that two segments of one
-// name have one content.
-func (n names) segment(head link) string {
-	return fmt.Sprintf("%s-journal-%016d-%s", n, head.Position, head.Hash.short())
+// segmentName names a sealed segment after its last place, so that segments with the same
+// name have the same content.
+func (n names) segmentName(head link) string {
+	return fmt.Sprintf("%s-journal-%016d-%s", n, head.Position, head.Hash.shortText())
 }
 
-func (n names) chunk(ref checkpointRef, i int) string {
-	return fmt.Sprintf("%s-checkpoint-%016d-%s-%04d", n, ref.Position, ref.Hash.short(), i)
+func (n names) chunkName(ref checkpointRef, i int) string {
+	return fmt.Sprintf("%s-checkpoint-%016d-%s-%04d", n, ref.Position, ref.Hash.shortText(), i)
 }
 
-// position is the one that the name of a sealed segment or checkpoint chunk carries.
-func (n names) position(part, name string) (uint64, bool) {
+// positionIn returns the position in the name of a sealed segment or checkpoint chunk.
+func (n names) positionIn(part, name string) (uint64, bool) {
 	prefix := string(n) + "-journal-"
 	if part == PartCheckpoint {
 		prefix = string(n) + "-checkpoint-"
@@ -87,6 +87,6 @@ func (n names) position(part, name string) (uint64, bool) {
 	return position, err == nil
 }
 
-func (n names) labels(part string) map[string]string {
+func (n names) labelsOf(part string) map[string]string {
 	return map[string]string{LabelManagedBy: ManagedBy, LabelJournal: string(n), LabelPart: part}
 }

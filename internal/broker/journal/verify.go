@@ -27,19 +27,19 @@ func Verify(ctx context.Context, store Store, name string, opts Options) (Verifi
 	}
 	r := newReader(w)
 	var chain []history
-	err = r.stable(ctx, func(obj Object) error {
-		last, err := r.decode(obj)
+	err = r.readStable(ctx, func(obj Object) error {
+		last, err := r.decodeSegment(obj)
 		if err != nil {
 			return err
 		}
 		if _, err := r.checkHead(ctx, last.header.Head.Position); err != nil {
 			return err
 		}
-		if chain, err = r.walk(ctx, last, last.header.Trimmed); err != nil {
+		if chain, err = r.walkBack(ctx, last, last.header.Trimmed); err != nil {
 			return err
 		}
 		if last.header.Checkpoint != nil {
-			_, err = r.checkpoint(ctx, *last.header.Checkpoint)
+			_, err = r.readCheckpoint(ctx, *last.header.Checkpoint)
 		}
 		return err
 	})

@@ -9,12 +9,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// Adopt enters a placement that the book has lost, on its provider's word. It holds
-// what it holds, whether it fits or not: it runs already.
+// Adopt enters a placement that the book has lost and that its provider reports. It
+// takes its capacity whether it fits or not, because it already runs.
 //
-// A reservation that is not in the book is entered with it, unclaimed: its requester
-// hears nothing of it before it has claimed it, so that no provider can make a
-// reservation in somebody's name.
+// If the book does not have its reservation either, that is entered as unclaimed. The
+// requester is not told of it before it has claimed it, so that no provider can make a
+// reservation in another cluster's name.
 type Adopt struct {
 	PlacementRef
 	Provider  string           `json:"provider"`
@@ -28,7 +28,7 @@ type Adopt struct {
 	Withdrawn string `json:"withdrawn,omitempty"`
 }
 
-// Claim is the requester's word for an adopted reservation.
+// Claim notes that the requester has confirmed an adopted reservation.
 type Claim struct {
 	Name string `json:"name"`
 	// Key it was asked for with, "" for none; with the rest of the request.
@@ -44,21 +44,20 @@ type Claim struct {
 const (
 	// Superseded is why a placement is given up when a newer one is adopted.
 	Superseded = "Superseded"
-	// lost is a number of which nothing is known: nobody has announced it.
-	lost = "Lost"
-	// maxAdopted bounds the numbers of placements that are entered on somebody's word.
+	// withdrawnLost marks a placement that no provider has announced.
+	withdrawnLost = "Lost"
+	// maxAdopted is the highest number of an adopted placement.
 	maxAdopted = 100
-	// maxLost bounds how many numbers of which nothing is known one adoption brings with it.
+	// maxLost is how many placements that nobody has announced one adoption may add.
 	maxLost = 16
 )
 
-// adoptedKey is one that nobody can ask with: a key has no slash.
+// adoptedKey is a key that no request can have: those contain no slash.
 func adoptedKey(name string) string { return "adopted/" + name }
 
-func (p *Placement) isLost() bool { return p.Withdrawn == lost }
+func (p *Placement) isLost() bool { return p.Withdrawn == withdrawnLost }
 
-// RequestKey is the key with which the requester's agent asked for the reservation, ""
-// where it did not.
+// RequestKey returns the key of the agent's request, "" if no agent made one.
 func (r *Reservation) RequestKey() string {
 	if r.Object != nil || r.Key == adoptedKey(r.Name) {
 		return ""
@@ -66,18 +65,16 @@ func (r *Reservation) RequestKey() string {
 	return r.Key
 }
 
-// Adoptable is whether the placement with that number can be entered on its
-// provider's word: nothing is known of it.
+// Adoptable reports whether a provider may enter the placement with that number, because
+// the book does not have it.
 func (r *Reservation) Adoptable(number int32) bool {
 	p := r.Placement(number)
 	return p == nil || p.isLost()
 }
 
-func (*Adopt) kind() string { return "adopt" }
-
 // checkFields checks what does not depend on the state.
 func (a *Adopt) checkFields() error {
-	if a.Name == "" || a.Requester == "" || a.Placement < 1 || a.Placement > maxAdopted || a.Withdrawn == lost || a.Amounts.IsZero() {
+	if a.Name == "" || a.Requester == "" || a.Placement < 1 || a.Placement > maxAdopted || a.Withdrawn == withdrawnLost || a.Amounts.IsZero() {
 		return fmt.Errorf("placement %s: %w: adopted without name, requester, amounts or a number from 1 to %d",
 			a.PlacementRef, ErrMalformed, maxAdopted)
 	}
@@ -87,7 +84,7 @@ func (a *Adopt) checkFields() error {
 	return nil
 }
 
-func (a *Adopt) check(s *State) error {
+func (a *Adopt) checkAgainst(s *State) error {
 	if err := a.checkFields(); err != nil {
 		return err
 	}
@@ -100,7 +97,7 @@ func (a *Adopt) check(s *State) error {
 		if p := r.Placement(a.Placement); r.Requester != a.Requester || p != nil && !p.isLost() {
 			return fmt.Errorf("placement %s: %w", a.PlacementRef, ErrTaken)
 		}
-		if n := r.missing(a.Placement); n > maxLost {
+		if n := r.countMissing(a.Placement); n > maxLost {
 			return fmt.Errorf("placement %s: %w: nothing is known of %d placements beside it, at most %d are left open",
 				a.PlacementRef, ErrMalformed, n, maxLost)
 		}
@@ -108,7 +105,7 @@ func (a *Adopt) check(s *State) error {
 	} else if err := s.checkKeyFree(a.Requester, adoptedKey(a.Name)); err != nil {
 		return err
 	}
-	// Beyond that sums would saturate, see Cluster.hold.
+	// Beyond the limit sums would saturate, see Cluster.addHold.
 	if c.hasRoomBelow(quantity.Limit, amounts) {
 		return nil
 	}
@@ -120,8 +117,8 @@ func (a *Adopt) check(s *State) error {
 	return nil
 }
 
-// hasRoomBelow reports whether what is claimed, which is no less than what is held, stays
-// below a limit with more.
+// hasRoomBelow reports whether the claimed capacity, which is never less than the held
+// one, stays below a limit when more is added.
 func (c *Cluster) hasRoomBelow(limit int64, more quantity.Amounts) bool {
 	for name, amount := range more {
 		if c.claimed[name] > limit-amount {
@@ -131,39 +128,39 @@ func (c *Cluster) hasRoomBelow(limit int64, more quantity.Amounts) bool {
 	return true
 }
 
-func (a *Adopt) apply(s *State, at time.Time) {
+func (a *Adopt) applyTo(s *State, at time.Time) {
 	r := s.reservations[a.Name]
 	if r == nil {
 		r = &Reservation{CreatedAt: instantOf(at), Unclaimed: true, Reserve: Reserve{
 			Name: a.Name, Key: adoptedKey(a.Name), Requester: a.Requester, Amounts: a.Amounts,
 			Duration: a.Duration, Until: a.Until,
 		}}
-		s.enter(r)
+		s.addReservation(r)
 	}
-	r.makeRoom(a.Placement, a.Provider)
+	r.ensurePlacement(a.Placement, a.Provider)
 	p := r.Placement(a.Placement)
 	*p = Placement{Number: a.Placement, Provider: a.Provider, AssignedAt: instantOf(at), Withdrawn: a.Withdrawn}
 	if a.Acknowledged {
-		// What the provider accepted may run, and is not given up for not having begun.
+		// It may run already, so no deadline for its node applies.
 		p.AcknowledgedAt, p.EverReady = instantOf(at), true
 	}
-	s.clusters[a.Provider].hold(PlacementName(r.Name, p.Number), r.Amounts)
+	s.clusters[a.Provider].addHold(PlacementName(r.Name, p.Number), r.Amounts)
 	if r.Waiting != nil && r.Stands(p) {
-		// It was granted in the part that is lost.
+		// It was granted by a record that is lost.
 		s.leaveQueue(r)
 		r.Until = a.Until
-		r.remember(func(h *History) { h.GrantedAt = at })
+		r.updateHistory(func(h *History) { h.GrantedAt = at })
 	}
 	r.Provider, r.Changed = r.Current().Provider, s.position
-	s.supersede(at, r)
+	s.withdrawOthers(at, r)
 	if !r.Stands(p) {
-		s.giveUp(at, r, p)
+		s.releaseSides(at, r, p)
 	}
 }
 
-// missing counts the numbers between a new placement and those in the book.
-func (r *Reservation) missing(number int32) int32 {
-	switch first, last := r.Skipped+1, r.last(); {
+// countMissing counts the numbers between a new placement and the ones in the book.
+func (r *Reservation) countMissing(number int32) int32 {
+	switch first, last := r.Skipped+1, r.lastNumber(); {
 	case len(r.Placements) == 0:
 		return 0
 	case number < first:
@@ -173,40 +170,38 @@ func (r *Reservation) missing(number int32) int32 {
 	}
 }
 
-// makeRoom has a placement with that number in the book. Numbers before the first one that
-// is known take no room; those between it and the others are lost.
-func (r *Reservation) makeRoom(number int32, provider string) {
+// ensurePlacement extends Placements so that it contains the number. The numbers between
+// it and the others are marked as lost; those before the first known one are only skipped.
+func (r *Reservation) ensurePlacement(number int32, provider string) {
 	if len(r.Placements) == 0 {
 		r.Skipped = number - 1
 	}
 	gone := func(n int32) Placement {
-		return Placement{Number: n, Provider: provider, Withdrawn: lost, ProviderGone: true, ConsumerGone: true}
+		return Placement{Number: n, Provider: provider, Withdrawn: withdrawnLost, ProviderGone: true, ConsumerGone: true}
 	}
 	for n := r.Skipped; n >= number; n-- {
 		r.Placements = slices.Insert(r.Placements, 0, gone(n))
 		r.Skipped--
 	}
-	for n := r.last() + 1; n <= number; n++ {
+	for n := r.lastNumber() + 1; n <= number; n++ {
 		r.Placements = append(r.Placements, gone(n))
 	}
 }
 
-// supersede gives up what stands beside the current placement.
-func (s *State) supersede(at time.Time, r *Reservation) {
+// withdrawOthers gives up the standing placements other than the current one.
+func (s *State) withdrawOthers(at time.Time, r *Reservation) {
 	current := r.Current()
 	for i := range r.Placements {
 		if p := &r.Placements[i]; p != current && p.Withdrawn == "" {
 			p.Withdrawn, p.Ready = Superseded, false
-			s.giveUp(at, r, p)
+			s.releaseSides(at, r, p)
 		}
 	}
 }
 
-func (*Claim) kind() string { return "claim" }
-
 func (c *Claim) subject() string { return c.Name }
 
-func (c *Claim) check(s *State) error {
+func (c *Claim) checkAgainst(s *State) error {
 	if err := s.checkLive(c.Name); err != nil {
 		return err
 	}
@@ -220,7 +215,7 @@ func (c *Claim) check(s *State) error {
 	return s.checkKeyFree(r.Requester, c.Key)
 }
 
-func (c *Claim) apply(s *State, _ time.Time) {
+func (c *Claim) applyTo(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	r.Unclaimed, r.Changed = false, s.position
 	if c.Key == "" {

@@ -8,15 +8,15 @@ import (
 )
 
 // Pending is a change of amounts that the provider's agent has not answered. Until it
-// does, the larger of both amounts is held for each resource, and the consumer has
-// what was agreed before.
+// does, the larger of both amounts is held for each resource, and the consumer may use
+// the old amounts.
 type Pending struct {
 	// Generation of the Edit.
 	Generation int64
 	// Placement whose provider is asked.
 	Placement int32
 	Amounts   quantity.Amounts
-	// Fallback is the digest of the request if the amounts are not agreed.
+	// Fallback is the digest of the request that remains if the provider refuses.
 	Fallback string
 }
 
@@ -26,24 +26,24 @@ type Refusal struct {
 	Reason     string
 }
 
-// Settle is the provider's word on a change of amounts.
+// Settle is the provider's answer to a change of amounts.
 type Settle struct {
 	PlacementRef
 	Generation int64 `json:"generation"`
-	// Refused is why it keeps what it had, "" where it has what is wanted.
+	// Refused is why the provider keeps the old amounts, "" if it accepted the new ones.
 	Refused string `json:"refused,omitempty"`
 }
 
-// Restate enters what a provider holds for a placement, on its word, where the book has
-// lost a change: whether it fits or not, as it runs already.
+// Restate corrects the amounts of a placement after the book has lost a change: the
+// provider reports them. It applies whether they fit or not, because they are in use.
 type Restate struct {
 	PlacementRef
 	Amounts quantity.Amounts `json:"amounts"`
-	// Digest of the request as it would be with these amounts.
+	// Digest of the request with these amounts.
 	Digest string `json:"digest,omitempty"`
 }
 
-// Wanted is what the requester asked for last and was not refused.
+// Wanted returns the amounts that the requester asked for last and that were not refused.
 func (r *Reservation) Wanted() quantity.Amounts {
 	if r.Pending != nil {
 		return r.Pending.Amounts
@@ -51,7 +51,7 @@ func (r *Reservation) Wanted() quantity.Amounts {
 	return r.Amounts
 }
 
-// AgreedWith is what the provider of a placement has acknowledged last.
+// AgreedWith returns the amounts that the provider of a placement acknowledged last.
 func (r *Reservation) AgreedWith(p *Placement) quantity.Amounts {
 	if p.Amounts != nil {
 		return p.Amounts
@@ -59,7 +59,7 @@ func (r *Reservation) AgreedWith(p *Placement) quantity.Amounts {
 	return r.Amounts
 }
 
-// AskedOf is the change that the provider of a placement has to answer, nil if none.
+// AskedOf returns the change that the provider of a placement has to answer, nil if none.
 func (r *Reservation) AskedOf(p *Placement) *Pending {
 	if r.Pending == nil || r.Pending.Placement != p.Number {
 		return nil
@@ -67,7 +67,7 @@ func (r *Reservation) AskedOf(p *Placement) *Pending {
 	return r.Pending
 }
 
-// HeldBy is what the provider of a placement holds for it, or may hold.
+// HeldBy returns the amounts that are locked at the provider of a placement.
 func (r *Reservation) HeldBy(p *Placement) quantity.Amounts {
 	held, asked := r.AgreedWith(p), r.AskedOf(p)
 	if asked == nil {
@@ -76,8 +76,8 @@ func (r *Reservation) HeldBy(p *Placement) quantity.Amounts {
 	return held.Max(asked.Amounts)
 }
 
-// checkAmountsOf refuses a change of amounts that does not fit beside what is held, or
-// that comes while the provider has another to answer.
+// checkAmountsOf refuses a change of amounts that does not fit, or that comes while the
+// provider has another one to answer.
 func (s *State) checkAmountsOf(r *Reservation, wanted quantity.Amounts) error {
 	if wanted.IsZero() {
 		return fmt.Errorf("reservation %q: %w: change to no amount", r.Name, ErrMalformed)
@@ -102,8 +102,8 @@ func (s *State) checkAmountsOf(r *Reservation, wanted quantity.Amounts) error {
 	return nil
 }
 
-// Growth is whether the provider of the current placement has room for what is wanted
-// beyond what it holds; of what does not fit, the first resource by name.
+// Growth reports whether the provider of the current placement has room for the amounts
+// beyond the ones it holds, and if not, which resource, the first by name, is short.
 func (s *State) Growth(r *Reservation, wanted quantity.Amounts) (quantity.Shortage, bool) {
 	p := r.Current()
 	c := s.clusters[p.Provider]
@@ -111,21 +111,21 @@ func (s *State) Growth(r *Reservation, wanted quantity.Amounts) (quantity.Shorta
 	return quantity.Fits(now.Max(wanted).Sub(now), c.Available())
 }
 
-// changeAmounts asks the provider for other amounts. Where nobody has to be asked they
-// are in force at once.
+// changeAmounts asks the provider for other amounts. They are in force at once if the
+// provider has no agent or the reservation has no placement that stands.
 func (s *State) changeAmounts(r *Reservation, c *Edit) {
 	p := r.Current()
 	if r.Stands(p) && s.HasAgent(p.Provider) {
 		r.Pending = &Pending{Generation: c.Generation, Placement: p.Number, Amounts: c.Amounts, Fallback: c.Fallback}
 	} else {
-		r.agree(p, c.Amounts)
+		r.setAmounts(p, c.Amounts)
 	}
-	s.holdAgain(r, p)
+	s.refreshHold(r, p)
 }
 
-// agree puts other amounts in force for one placement, if it stands, and for all that
-// come. What the others hold is their providers' to change.
-func (r *Reservation) agree(with *Placement, amounts quantity.Amounts) {
+// setAmounts puts other amounts in force for one placement, if it stands, and for later
+// ones. The remaining placements keep theirs until their providers change them.
+func (r *Reservation) setAmounts(with *Placement, amounts quantity.Amounts) {
 	for i := range r.Placements {
 		switch p := &r.Placements[i]; {
 		case p == with && r.Stands(p):
@@ -137,20 +137,18 @@ func (r *Reservation) agree(with *Placement, amounts quantity.Amounts) {
 	r.Amounts = amounts
 }
 
-// holdAgain has a placement hold what it should now.
-func (s *State) holdAgain(r *Reservation, p *Placement) {
+// refreshHold locks the amounts of HeldBy in place of the former ones.
+func (s *State) refreshHold(r *Reservation, p *Placement) {
 	if p == nil || p.ProviderGone {
 		return
 	}
 	c, name := s.clusters[p.Provider], PlacementName(r.Name, p.Number)
-	c.drop(name)
-	c.hold(name, r.HeldBy(p))
+	c.removeHold(name)
+	c.addHold(name, r.HeldBy(p))
 }
 
-func (*Settle) kind() string { return "settle" }
-
-func (e *Settle) check(s *State) error {
-	r, p := s.placement(e.PlacementRef)
+func (e *Settle) checkAgainst(s *State) error {
+	r, p := s.findPlacement(e.PlacementRef)
 	if p == nil {
 		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
 	}
@@ -158,33 +156,33 @@ func (e *Settle) check(s *State) error {
 		return fmt.Errorf("placement %s: %w: nobody waits for an answer to change %d", e.PlacementRef, ErrTaken, e.Generation)
 	}
 	if r.Beside(p) != nil {
-		// One of both will serve the reservation, with what that one has agreed to.
+		// One of the two will serve the reservation, with the amounts it has agreed to.
 		return fmt.Errorf("placement %s: %w: another provider may take over", e.PlacementRef, ErrTaken)
 	}
 	return nil
 }
 
-func (e *Settle) apply(s *State, _ time.Time) {
-	r, p := s.placement(e.PlacementRef)
+func (e *Settle) applyTo(s *State, _ time.Time) {
+	r, p := s.findPlacement(e.PlacementRef)
 	asked := r.Pending
 	r.Pending, r.Changed = nil, s.position
 	if e.Refused == "" {
-		r.agree(p, asked.Amounts)
+		r.setAmounts(p, asked.Amounts)
 	} else {
 		r.Digest, r.Refusal = asked.Fallback, &Refusal{asked.Generation, e.Refused}
 	}
-	s.holdAgain(r, p)
+	s.refreshHold(r, p)
 }
 
-// GivenUp is why a change of amounts is not in force whose placement was given up before
-// the provider had answered.
+// GivenUp is the reason of a Refusal whose placement was given up before its provider had
+// answered the change.
 const GivenUp = "its provider had not answered when the placement was given up"
 
-// forsake settles a change whose provider will not answer any more. It holds what it
-// may have until it is gone. A change that asks for less needs nobody's consent; any
-// other one is dropped, and so is every one where another provider has taken over with
-// what was agreed before.
-func (r *Reservation) forsake(p *Placement) {
+// dropPending decides a change whose provider will no longer answer. The placement keeps
+// both amounts locked until it is gone. A change to less needs no consent and is put in
+// force, unless another provider has taken over with the old amounts; any other change is
+// dropped.
+func (r *Reservation) dropPending(p *Placement) {
 	asked := r.AskedOf(p)
 	if asked == nil {
 		return
@@ -195,17 +193,15 @@ func (r *Reservation) forsake(p *Placement) {
 	switch {
 	case r.EndReason != "":
 	case less && r.Beside(p) == nil:
-		r.agree(p, asked.Amounts)
+		r.setAmounts(p, asked.Amounts)
 	default:
 		r.Digest, r.Refusal = asked.Fallback, &Refusal{asked.Generation, GivenUp}
 	}
 	p.Amounts = held
 }
 
-func (*Restate) kind() string { return "restate" }
-
-func (e *Restate) check(s *State) error {
-	r, p := s.placement(e.PlacementRef)
+func (e *Restate) checkAgainst(s *State) error {
+	r, p := s.findPlacement(e.PlacementRef)
 	switch {
 	case p == nil:
 		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
@@ -228,16 +224,16 @@ func (e *Restate) check(s *State) error {
 	return nil
 }
 
-func (e *Restate) apply(s *State, _ time.Time) {
-	r, p := s.placement(e.PlacementRef)
+func (e *Restate) applyTo(s *State, _ time.Time) {
+	r, p := s.findPlacement(e.PlacementRef)
 	r.Changed = s.position
 	if p == r.Current() && r.Stands(p) {
-		r.agree(p, e.Amounts)
+		r.setAmounts(p, e.Amounts)
 		if e.Digest != "" {
 			r.Digest = e.Digest
 		}
 	} else {
 		p.Amounts = e.Amounts
 	}
-	s.holdAgain(r, p)
+	s.refreshHold(r, p)
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -148,8 +149,10 @@ func TestKeys(t *testing.T) {
 	wantKey("shut", rome, "a", key{Shut: true})
 	wantKey("never seen", rome, "c", key{})
 
-	if diff := cmp.Diff([]Shut{{"athens", "a"}, {rome, "b"}}, b.ShutBefore(second(5))); diff != "" {
-		t.Errorf("shut before the last (-want +got):\n%s", diff)
+	shutAt := map[Shut]time.Time{}
+	b.ShutKeys(func(k Shut, at time.Time) { shutAt[k] = at })
+	if diff := cmp.Diff(map[Shut]time.Time{{rome, "b"}: second(3), {"athens", "a"}: second(4), {rome, "a"}: second(5)}, shutAt); diff != "" {
+		t.Errorf("shut keys (-want +got):\n%s", diff)
 	}
 
 	b.apply(Event{Change: &Forget{Keys: []Shut{{rome, "a"}, {rome, "key-r"}, {rome, "never"}}}})

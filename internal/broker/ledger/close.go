@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// Close ends the wait for the agent of a requester, of which nothing is heard: everything
-// that was held is free. The agent is told all the same, should it come back, and the
-// reservation is not forgotten before it has taken its side down.
+// Close ends the wait for a requester whose agent is silent, once every provider is gone.
+// If the agent comes back it still gets its instruction to release, and the reservation is
+// not forgotten before it has done so.
 type Close struct {
 	Name string `json:"name"`
 }
 
-// Closable is whether nothing but the requester's word is missing of the end of a
-// reservation.
+// Closable reports whether an ended reservation only waits for its requester.
 func (s *State) Closable(r *Reservation) bool {
-	return s.Phase(r) == Releasing && r.givenBack()
+	return s.Phase(r) == Releasing && r.allProvidersGone()
 }
 
-// givenBack is whether every provider has confirmed that nothing is left.
-func (r *Reservation) givenBack() bool {
+// allProvidersGone reports whether every provider has confirmed that nothing is left.
+func (r *Reservation) allProvidersGone() bool {
 	for i := range r.Placements {
 		if !r.Placements[i].ProviderGone {
 			return false
@@ -28,23 +27,21 @@ func (r *Reservation) givenBack() bool {
 	return true
 }
 
-func (*Close) kind() string { return "close" }
-
 func (c *Close) subject() string { return c.Name }
 
-func (c *Close) check(s *State) error {
+func (c *Close) checkAgainst(s *State) error {
 	r := s.reservations[c.Name]
 	switch {
 	case r == nil:
 		return fmt.Errorf("reservation %q: %w", c.Name, ErrUnknown)
 	case !s.Closable(r):
-		return fmt.Errorf("reservation %q: %w: it does not wait for its requester alone", c.Name, ErrTaken)
+		return fmt.Errorf("reservation %q: %w: it does not only wait for its requester", c.Name, ErrTaken)
 	}
 	return nil
 }
 
-func (c *Close) apply(s *State, _ time.Time) {
+func (c *Close) applyTo(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	r.Changed = s.position
-	r.remember(func(h *History) { h.Closed = true })
+	r.updateHistory(func(h *History) { h.Closed = true })
 }

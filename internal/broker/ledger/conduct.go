@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Conduct counts what went wrong lately between one cluster and each of its
-// counterparts, and pauses the cluster where that was too much. A provider's
-// counterparts are its requesters, a requester's are its providers.
+// Conduct counts the recent failures between one cluster and each of its counterparts,
+// and pauses the cluster after too many. A provider's counterparts are its requesters, a
+// requester's are its providers.
 //
-// Every counterpart has a tally of its own, because a counterpart may lie: the worst that
-// it can do alone is to keep the cluster away from itself. The cluster is paused for
-// everybody only after reports from two counterparts. For the same reason a success takes
-// points from its counterpart's tally alone: an accomplice cannot make up for others.
+// Every counterpart has its own tally, because a counterpart may lie: alone it can only
+// keep the cluster away from itself. The cluster is paused for all counterparts only after
+// reports from two of them. For the same reason a success takes points from its
+// counterpart's tally alone: an accomplice cannot make up for failures that others report.
 //
-// All of it follows from events that the journal has anyway, and time comes with them.
+// All of it follows from events that are journaled for other reasons, and their times.
 type Conduct struct {
 	// Tallies by the counterpart's cluster ID.
 	Tallies map[string]Tally `json:"tallies,omitempty"`
@@ -33,33 +33,35 @@ type Tally struct {
 	Pause
 }
 
-// Pause keeps new placements away until an instant, and then lets one in at a time for as
-// long as there are too many points.
+// Pause keeps new placements away until an instant. After it, while there are too many
+// points, one placement at a time is let in, as a trial.
 type Pause struct {
 	// Until is when the newest pause ends or ended; zero before the first.
 	Until time.Time `json:"until,omitzero"`
 	// Level counts pauses that followed each other, see levelAt.
 	Level int32 `json:"level,omitempty"`
-	// Trial names the placement, or the quote, that is let in after Until; "" for none.
+	// Trial names the placement or the quote that was let in after Until; "" for none.
 	Trial string `json:"trial,omitempty"`
 }
 
 const (
-	// failurePoints is what a failure adds, refusalPoints a refusal before anything was
-	// accepted: it comes at once, and is honest. A success takes successPoints away.
+	// failurePoints are added by a failure, refusalPoints by a refusal before the placement
+	// was accepted: that costs the requester little time. A success takes successPoints away.
 	failurePoints int32 = 2
 	refusalPoints int32 = 1
 	successPoints int32 = 1
-	// pauseAt is at how many points a cluster is paused: three failures in a row, or more
-	// than one in three for long. A tally has no more, so that one success ends a trial.
+	// pauseAt is the number of points that pauses a cluster: three failures in a row, or
+	// more than one failure in three placements for a long time. A tally has no more than
+	// that, so that one success ends a trial.
 	pauseAt int32 = 3 * failurePoints
-	// mostOfOne is how much one counterpart adds to the points that pause a cluster for
-	// everybody.
+	// mostOfOne is how many points one counterpart can add to those that pause a cluster for
+	// all counterparts.
 	mostOfOne int32 = 2 * failurePoints
-	// shortestPause doubles with every pause that follows, up to longestPause.
+	// shortestPause is the first pause. Each further one is twice as long, up to
+	// longestPause.
 	shortestPause = time.Minute
 	longestPause  = time.Hour
-	// levelLasts is after what time without a pause the next one is one level shorter.
+	// levelLasts is the time without a pause that lowers the level of the next one by one.
 	levelLasts = 2 * time.Hour
 	// maxLevel is the level of the longest pause.
 	maxLevel int32 = 7
@@ -69,8 +71,8 @@ const (
 	maxTallies = 64
 )
 
-// delay is how long a pause of a level lasts.
-func delay(level int32) time.Duration {
+// pauseLength returns how long a pause of a level lasts.
+func pauseLength(level int32) time.Duration {
 	return min(shortestPause<<(max(level, 1)-1), longestPause)
 }
 
@@ -82,33 +84,33 @@ func (p *Pause) levelAt(at time.Time) int32 {
 	return p.Level - int32(min(calm/levelLasts, time.Duration(p.Level)))
 }
 
-// begin starts a pause, except while one is in force: failures of placements that were
-// granted before it tell nothing new.
-func (p *Pause) begin(at time.Time) {
+// beginPause starts a pause unless one is in force: failures of placements that were
+// granted before it are no new information.
+func (p *Pause) beginPause(at time.Time) {
 	if at.Before(p.Until) {
 		return
 	}
 	level := min(p.levelAt(at)+1, maxLevel)
-	*p = Pause{Until: at.Add(delay(level)), Level: level}
+	*p = Pause{Until: at.Add(pauseLength(level)), Level: level}
 }
 
-// isOver reports whether nothing of the pause matters after an instant.
+// isOver reports whether the pause no longer has any effect.
 func (p *Pause) isOver(at time.Time) bool {
 	return p.Trial == "" && p.levelAt(at) == 0 && !at.Before(p.Until)
 }
 
-// counts reports whether the tally has changed recently.
-func (t *Tally) counts(at time.Time) bool { return at.Sub(t.At) < tallyLasts }
+// isRecent reports whether the tally changed within tallyLasts.
+func (t *Tally) isRecent(at time.Time) bool { return at.Sub(t.At) < tallyLasts }
 
 func (t *Tally) pointsAt(at time.Time) int32 {
-	if !t.counts(at) {
+	if !t.isRecent(at) {
 		return 0
 	}
 	return t.Points
 }
 
-// Points is what all counterparts together hold against the cluster: each no more than
-// mostOfOne, less one failure for every counterpart that was served meanwhile.
+// Points sums the tallies of all counterparts, each up to mostOfOne, and subtracts one
+// failure for every counterpart that was served meanwhile.
 func (c *Conduct) Points(at time.Time) int32 {
 	if c == nil {
 		return 0
@@ -118,29 +120,29 @@ func (c *Conduct) Points(at time.Time) int32 {
 		switch points := t.pointsAt(at); {
 		case points > 0:
 			sum += min(points, mostOfOne)
-		case t.Served && t.counts(at):
+		case t.Served && t.isRecent(at):
 			sum -= failurePoints
 		}
 	}
 	return max(sum, 0)
 }
 
-// fail adds points to a counterpart's tally, for a placement of that name.
-func (c *Conduct) fail(at time.Time, counterpart, placement string, points int32) {
+// addFailure adds points to a counterpart's tally, for a placement of that name.
+func (c *Conduct) addFailure(at time.Time, counterpart, placement string, points int32) {
 	before, tried := c.Points(at), c.Trial == placement
 	t := c.Tallies[counterpart]
 	t.Points, t.At, t.Served = min(t.pointsAt(at)+points, pauseAt), at, false
 	if t.Points >= pauseAt {
-		t.begin(at)
+		t.beginPause(at)
 	}
-	c.set(at, counterpart, t)
+	c.setTally(at, counterpart, t)
 	if now := c.Points(at); now >= pauseAt && (now > before || tried) {
-		c.begin(at)
+		c.beginPause(at)
 	}
 }
 
-// succeed takes a point from a counterpart's tally.
-func (c *Conduct) succeed(at time.Time, counterpart, placement string) {
+// addSuccess takes a point from a counterpart's tally.
+func (c *Conduct) addSuccess(at time.Time, counterpart, placement string) {
 	t := c.Tallies[counterpart]
 	if t.Trial == placement {
 		t.Trial = ""
@@ -150,11 +152,11 @@ func (c *Conduct) succeed(at time.Time, counterpart, placement string) {
 	}
 	t.Points, t.At = max(t.pointsAt(at)-successPoints, 0), at
 	t.Served = t.Points == 0
-	c.set(at, counterpart, t)
+	c.setTally(at, counterpart, t)
 }
 
-// try notes that something was granted: what follows a pause is on trial.
-func (c *Conduct) try(at time.Time, counterpart, placement string) {
+// beginTrial notes a new placement: the first one after a pause is the trial.
+func (c *Conduct) beginTrial(at time.Time, counterpart, placement string) {
 	if c.Trial == "" && !at.Before(c.Until) && c.Points(at) >= pauseAt {
 		c.Trial = placement
 	}
@@ -164,45 +166,44 @@ func (c *Conduct) try(at time.Time, counterpart, placement string) {
 	}
 }
 
-// settle ends the trial of a placement that was given up. A counterpart whose trial came
-// to nothing waits before it gets another one: else it could keep the others from theirs.
-func (c *Conduct) settle(at time.Time, counterpart, placement string) {
+// endTrial ends the trial of a placement that was given up. Its counterpart waits before
+// it gets another one, or it could keep others from theirs.
+func (c *Conduct) endTrial(at time.Time, counterpart, placement string) {
 	t, ok := c.Tallies[counterpart]
 	if t.Trial == placement {
 		t.Trial = ""
 	}
 	if c.Trial == placement {
 		c.Trial, ok = "", true
-		t.begin(at)
+		t.beginPause(at)
 		t.At = at
 	}
 	if ok {
-		c.set(at, counterpart, t)
+		c.setTally(at, counterpart, t)
 	}
 }
 
-// set replaces a tally. Where there are too many, the one that changed first goes, those
-// without points before the others.
-func (c *Conduct) set(at time.Time, counterpart string, t Tally) {
+// setTally replaces a tally. If there are too many, the one that changed first is dropped,
+// those without points before the others.
+func (c *Conduct) setTally(at time.Time, counterpart string, t Tally) {
 	if c.Tallies == nil {
 		c.Tallies = map[string]Tally{}
 	}
 	c.Tallies[counterpart] = t
-	c.forget(at)
+	c.dropOutdated(at)
 	for len(c.Tallies) > maxTallies {
 		delete(c.Tallies, c.leastTally())
 	}
 }
 
-// forget drops what no longer matters: tallies that are too old, and successes where no
-// failure is left beside them.
-func (c *Conduct) forget(at time.Time) {
+// dropOutdated drops tallies that are too old, and successes once no failure is left.
+func (c *Conduct) dropOutdated(at time.Time) {
 	failed := false
 	for _, t := range c.Tallies {
 		failed = failed || t.pointsAt(at) > 0
 	}
 	for id, t := range c.Tallies {
-		t.Points, t.Served = t.pointsAt(at), t.Served && failed && t.counts(at)
+		t.Points, t.Served = t.pointsAt(at), t.Served && failed && t.isRecent(at)
 		if c.Tallies[id] = t; t.Points == 0 && !t.Served && t.isOver(at) {
 			delete(c.Tallies, id)
 		}
@@ -223,7 +224,7 @@ func (c *Conduct) leastTally() string {
 	return least
 }
 
-// orNil returns nil for a conduct with nothing left to remember.
+// orNil returns nil for a conduct that has no effect, to save memory.
 func (c *Conduct) orNil(at time.Time) *Conduct {
 	if len(c.Tallies) == 0 && c.isOver(at) {
 		return nil
@@ -231,8 +232,8 @@ func (c *Conduct) orNil(at time.Time) *Conduct {
 	return c
 }
 
-// clone shares nothing that later events change.
-func (c *Conduct) clone() *Conduct {
+// copyConduct returns a copy that later events do not change.
+func (c *Conduct) copyConduct() *Conduct {
 	if c == nil {
 		return nil
 	}
@@ -251,7 +252,7 @@ type Suspension struct {
 	Level int32
 }
 
-func (p *Pause) suspension(points int32, now time.Time) *Suspension {
+func (p *Pause) suspensionFor(points int32, now time.Time) *Suspension {
 	s := &Suspension{Failures: (points + failurePoints - 1) / failurePoints, Level: p.Level}
 	switch {
 	case now.Before(p.Until):
@@ -269,7 +270,7 @@ func (c *Conduct) Suspended(now time.Time) *Suspension {
 	if c == nil {
 		return nil
 	}
-	return c.suspension(c.Points(now), now)
+	return c.suspensionFor(c.Points(now), now)
 }
 
 // SuspendedFor calls f, in no order, for every counterpart for which nothing new is placed.
@@ -278,7 +279,7 @@ func (c *Conduct) SuspendedFor(now time.Time, f func(counterpart string, s *Susp
 		return
 	}
 	for id, t := range c.Tallies {
-		if s := t.suspension(t.pointsAt(now), now); s != nil {
+		if s := t.suspensionFor(t.pointsAt(now), now); s != nil {
 			f(id, s)
 		}
 	}
@@ -298,7 +299,7 @@ func (c *Conduct) Failures(now time.Time) map[string]int32 {
 	return out
 }
 
-// Next returns when time alone changes what is suspended; zero for never.
+// Next returns when the next pause or tally ends by the passing of time; zero for never.
 func (c *Conduct) Next(now time.Time) time.Time {
 	var next time.Time
 	note := func(at time.Time) {
@@ -317,22 +318,22 @@ func (c *Conduct) Next(now time.Time) time.Time {
 	return next
 }
 
-// providing changes how a cluster has provided, and consuming how it has used what it was
-// granted. Neither does anything for a cluster that the book does not know.
-func (s *State) providing(at time.Time, id string, begin bool, change func(*Conduct)) {
+// updateProviding changes the conduct of a provider, updateConsuming that of a requester.
+// Neither does anything for a cluster that is not in the book.
+func (s *State) updateProviding(at time.Time, id string, begin bool, change func(*Conduct)) {
 	if c := s.clusters[id]; c != nil {
-		c.Providing = changed(c.Providing, at, begin, change)
+		c.Providing = updateConduct(c.Providing, at, begin, change)
 	}
 }
 
-func (s *State) consuming(at time.Time, id string, begin bool, change func(*Conduct)) {
+func (s *State) updateConsuming(at time.Time, id string, begin bool, change func(*Conduct)) {
 	if c := s.clusters[id]; c != nil {
-		c.Consuming = changed(c.Consuming, at, begin, change)
+		c.Consuming = updateConduct(c.Consuming, at, begin, change)
 	}
 }
 
-// changed makes a conduct where begin says that there is something to remember.
-func changed(c *Conduct, at time.Time, begin bool, change func(*Conduct)) *Conduct {
+// updateConduct applies a change. It creates a missing Conduct only if begin is set.
+func updateConduct(c *Conduct, at time.Time, begin bool, change func(*Conduct)) *Conduct {
 	if c == nil && !begin {
 		return nil
 	}
@@ -343,12 +344,12 @@ func changed(c *Conduct, at time.Time, begin bool, change func(*Conduct)) *Condu
 	return c.orNil(at)
 }
 
-// failed notes that a provider failed a requester.
-func (s *State) failed(at time.Time, r *Reservation, p *Placement, points int32) {
-	s.providing(at, p.Provider, true, func(c *Conduct) { c.fail(at, r.Requester, PlacementName(r.Name, p.Number), points) })
+// noteFailed records that a provider failed a requester.
+func (s *State) noteFailed(at time.Time, r *Reservation, p *Placement, points int32) {
+	s.updateProviding(at, p.Provider, true, func(c *Conduct) { c.addFailure(at, r.Requester, PlacementName(r.Name, p.Number), points) })
 }
 
-// served notes that a provider delivered.
-func (s *State) served(at time.Time, r *Reservation, p *Placement) {
-	s.providing(at, p.Provider, false, func(c *Conduct) { c.succeed(at, r.Requester, PlacementName(r.Name, p.Number)) })
+// noteServed records that a provider served a requester.
+func (s *State) noteServed(at time.Time, r *Reservation, p *Placement) {
+	s.updateProviding(at, p.Provider, false, func(c *Conduct) { c.addSuccess(at, r.Requester, PlacementName(r.Name, p.Number)) })
 }

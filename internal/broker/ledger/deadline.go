@@ -15,12 +15,12 @@ type Limits struct {
 	Ready time.Duration
 }
 
-// Due is what has to happen to a reservation by the passing of time.
+// Due is what happens to a reservation at a deadline.
 type Due string
 
 // What can be due.
 const (
-	// DueNothing: only an event changes it.
+	// DueNothing: the reservation has no deadline.
 	DueNothing Due = ""
 	// DueExpiry: its time is over.
 	DueExpiry Due = "Expiry"
@@ -28,15 +28,15 @@ const (
 	DueAcknowledgement Due = "Unacknowledged"
 	// DueReady: the virtual node did not become Ready in time.
 	DueReady Due = "NeverReady"
-	// DueQueue: it waits no longer.
+	// DueQueue: it has waited for as long as it may.
 	DueQueue Due = "QueueTimeout"
-	// DueNotice: its placement has to make room now.
+	// DueNotice: its placement has to make room for a higher priority.
 	DueNotice Due = "Notice"
-	// DueRecall: its provider wants its placement back now.
+	// DueRecall: its provider has called its placement back.
 	DueRecall Due = "Recall"
 )
 
-// Deadline is the next instant at which time changes the reservation, and how.
+// Deadline returns the next deadline of a reservation and what happens then.
 func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 	if r.EndReason != "" {
 		return time.Time{}, DueNothing
@@ -44,7 +44,7 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 	if r.Waiting != nil {
 		return r.Waiting.Until, DueQueue
 	}
-	at, due := r.ends()
+	at, due := r.nextEnd()
 	p := r.Current()
 	if !r.Stands(p) {
 		return at, due
@@ -54,25 +54,26 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 		if r.Beside(p) == nil {
 			return at, due
 		}
-		// Nobody answers for it; it must not be waited for in vain all the same.
+		// No agent acknowledges it, but its node has a deadline, as the placement beside it
+		// waits for that.
 		answered = p.AssignedAt
 	}
 	if answered.IsZero() {
-		if t := s.heardBy(p.Provider, p.AssignedAt.Time()).Add(limits.Acknowledge); t.Before(at) {
+		if t := s.knownSince(p.Provider, p.AssignedAt.Time()).Add(limits.Acknowledge); t.Before(at) {
 			return t, DueAcknowledgement
 		}
 		return at, due
 	}
 	if !p.EverReady && s.HasAgent(r.Requester) {
-		if t := s.heardBy(r.Requester, answered.Time()).Add(limits.Ready); t.Before(at) {
+		if t := s.knownSince(r.Requester, answered.Time()).Add(limits.Ready); t.Before(at) {
 			return t, DueReady
 		}
 	}
 	return at, due
 }
 
-// ends is when a reservation has to go from where it is, and why.
-func (r *Reservation) ends() (time.Time, Due) {
+// nextEnd returns when a reservation has to leave its placement, and why.
+func (r *Reservation) nextEnd() (time.Time, Due) {
 	at, due := r.Until, DueExpiry
 	if r.Notice != nil && r.Notice.Ends.Before(at) {
 		at, due = r.Notice.Ends, DueNotice
@@ -83,9 +84,9 @@ func (r *Reservation) ends() (time.Time, Due) {
 	return at, due
 }
 
-// heardBy is when the cluster's agent could first know of something that happened
-// at an instant: one that enrols later has its whole time from then on.
-func (s *State) heardBy(clusterID string, at time.Time) time.Time {
+// knownSince returns when the cluster's agent could first know of something that happened
+// at an instant: for an agent that enrolled later, its deadlines run from its first offer.
+func (s *State) knownSince(clusterID string, at time.Time) time.Time {
 	if since := s.clusters[clusterID].AgentSince; since.After(at) {
 		return since
 	}

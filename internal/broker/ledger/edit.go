@@ -7,29 +7,27 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Change edits a reservation that stands. What is not named stays.
+// Edit changes a reservation that stands.
 type Edit struct {
 	Name string `json:"name"`
-	// Generation numbers the requester's changes; it grows.
+	// Generation numbers the requester's changes. It grows with each.
 	Generation int64 `json:"generation"`
-	// Digest of the request as it now is: the requester repeats that one.
+	// Digest of the request after the change: the requester repeats that one.
 	Digest string `json:"digest,omitempty"`
 	// Duration and Until as in Reserve.
 	Duration time.Duration `json:"duration,omitempty"`
 	Until    time.Time     `json:"until"`
-	// Amounts that are wanted from now on; nil leaves them. Where an agent speaks for the
-	// provider they are in force with its Settle.
+	// Amounts that are wanted from now on; nil for no change. If the provider has an agent,
+	// they are in force with its Settle.
 	Amounts quantity.Amounts `json:"amounts,omitempty"`
-	// Fallback is the digest of the request with the amounts that are agreed, for when
-	// others are wanted and the provider refuses them; "" where none are.
+	// Fallback is the digest of the request with the old amounts, which is in force if the
+	// provider refuses the new ones; "" if Amounts is nil.
 	Fallback string `json:"fallback,omitempty"`
 }
 
-func (*Edit) kind() string { return "edit" }
-
 func (c *Edit) subject() string { return c.Name }
 
-func (c *Edit) check(s *State) error {
+func (c *Edit) checkAgainst(s *State) error {
 	if err := s.checkLive(c.Name); err != nil {
 		return err
 	}
@@ -43,10 +41,10 @@ func (c *Edit) check(s *State) error {
 	return s.checkAmountsOf(r, c.Amounts)
 }
 
-func (c *Edit) apply(s *State, _ time.Time) {
+func (c *Edit) applyTo(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	if w := r.Waiting; w != nil {
-		w.Left = c.left(r.Duration, w.Left)
+		w.Left = c.timeLeft(r.Duration, w.Left)
 	}
 	r.Generation, r.Duration, r.Until, r.Changed = c.Generation, c.Duration, c.Until, s.position
 	if c.Digest != "" {
@@ -54,7 +52,7 @@ func (c *Edit) apply(s *State, _ time.Time) {
 	}
 	r.Refusal = nil
 	if r.Pending != nil {
-		pending := *r.Pending // who was shown it must not see it change
+		pending := *r.Pending // views share the old one
 		pending.Fallback = c.Fallback
 		r.Pending = &pending
 	}
@@ -63,8 +61,8 @@ func (c *Edit) apply(s *State, _ time.Time) {
 	}
 }
 
-// left is how long one that waits is held in the end, which was left of a duration.
-func (c *Edit) left(duration, left time.Duration) time.Duration {
+// timeLeft returns how long a waiting reservation will be held once it is granted.
+func (c *Edit) timeLeft(duration, left time.Duration) time.Duration {
 	switch {
 	case c.Duration == 0 || duration == 0:
 		return c.Duration

@@ -9,9 +9,9 @@ import (
 type End struct {
 	Name   string    `json:"name"`
 	Reason EndReason `json:"reason"`
-	// Message says more, for people.
+	// Message explains the reason to people.
 	Message string `json:"message,omitempty"`
-	// Explanation, where it is given, is why it failed in the end.
+	// Explanation, if set, is why no cluster could serve it.
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
@@ -20,54 +20,50 @@ type EndReason string
 
 // Reasons of an End.
 const (
-	// EndReleased: the requester or a user gave it back.
+	// EndReleased: the requester or a user deleted it.
 	EndReleased EndReason = "Released"
 	// EndExpired: its time is over.
 	EndExpired EndReason = "Expired"
 	// EndFailed: no provider is left that could serve it.
 	EndFailed EndReason = "Failed"
-	// EndPreempted: a reservation of a higher priority took its place.
+	// EndPreempted: a reservation with a higher priority took its capacity.
 	EndPreempted EndReason = "Preempted"
 )
 
-func (*End) kind() string { return "end" }
-
 func (e *End) subject() string { return e.Name }
 
-func (e *End) check(s *State) error {
+func (e *End) checkAgainst(s *State) error {
 	if e.Reason == "" {
 		return fmt.Errorf("reservation %q: %w: ended without reason", e.Name, ErrMalformed)
 	}
 	return s.checkLive(e.Name)
 }
 
-func (e *End) apply(s *State, at time.Time) {
+func (e *End) applyTo(s *State, at time.Time) {
 	r := s.reservations[e.Name]
 	s.leaveQueue(r)
 	r.EndReason = e.Reason
-	r.remember(func(h *History) { h.EndMessage, h.EndedAt = e.Message, at })
+	r.updateHistory(func(h *History) { h.EndMessage, h.EndedAt = e.Message, at })
 	if e.Explanation != "" {
 		r.Explanation = e.Explanation
 	}
 	r.Changed = s.position
 	for i := range r.Placements {
-		s.giveUp(at, r, &r.Placements[i])
+		s.releaseSides(at, r, &r.Placements[i])
 	}
 }
 
-// Renew moves the end of a reservation that has no duration.
+// Renew postpones the end of a reservation without a duration.
 type Renew struct {
 	Name  string    `json:"name"`
 	Until time.Time `json:"until"`
 }
 
-func (*Renew) kind() string { return "renew" }
-
 func (e *Renew) subject() string { return e.Name }
 
-func (e *Renew) check(s *State) error { return s.checkLive(e.Name) }
+func (e *Renew) checkAgainst(s *State) error { return s.checkLive(e.Name) }
 
-func (e *Renew) apply(s *State, _ time.Time) {
+func (e *Renew) applyTo(s *State, _ time.Time) {
 	r := s.reservations[e.Name]
 	r.Until, r.Changed = e.Until, s.position
 }

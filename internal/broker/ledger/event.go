@@ -15,42 +15,68 @@ type Event struct {
 	Change Change
 }
 
-// Change is what an event does to the book. Only the types in changes implement it.
+// Change is what an event does to the book. The types in changeTypes implement it.
 type Change interface {
-	// kind names the type in the journal.
-	kind() string
 	// subject is the name of the reservation that the change is about, "" if it is about
 	// none or several.
 	subject() string
-	// check returns why the state does not allow the change, nil if it does.
-	check(s *State) error
-	// apply makes a change that check has allowed. It cannot fail.
-	apply(s *State, at time.Time)
+	// checkAgainst returns why the state does not allow the change, nil if it does.
+	checkAgainst(s *State) error
+	// applyTo makes a change that checkAgainst has allowed. It cannot fail.
+	applyTo(s *State, at time.Time)
 }
 
-// changes has one value of every type of change. A journal holds no others.
-var changes = []Change{
+// changeTypes has every type of change by the name of its kind in the journal. A journal
+// holds no others.
+var changeTypes = map[string]reflect.Type{
 	// Clusters.
-	&Offer{}, &Usage{}, &Ceilings{}, &Reach{}, &LiftPauses{},
+	"offer":      reflect.TypeFor[*Offer](),
+	"usage":      reflect.TypeFor[*Usage](),
+	"ceilings":   reflect.TypeFor[*Ceilings](),
+	"reach":      reflect.TypeFor[*Reach](),
+	"liftPauses": reflect.TypeFor[*LiftPauses](),
 	// Reservations.
-	&Reserve{}, &Edit{}, &Renew{}, &End{}, &Close{}, &Shut{}, &Forget{},
+	"reserve": reflect.TypeFor[*Reserve](),
+	"edit":    reflect.TypeFor[*Edit](),
+	"renew":   reflect.TypeFor[*Renew](),
+	"end":     reflect.TypeFor[*End](),
+	"close":   reflect.TypeFor[*Close](),
+	"shut":    reflect.TypeFor[*Shut](),
+	"forget":  reflect.TypeFor[*Forget](),
 	// Placements.
-	&Move{}, &Acknowledge{}, &Settle{}, &NodeReady{}, &Exceed{}, &Withdraw{}, &ProviderGone{}, &ConsumerGone{},
+	"move":         reflect.TypeFor[*Move](),
+	"acknowledge":  reflect.TypeFor[*Acknowledge](),
+	"settle":       reflect.TypeFor[*Settle](),
+	"nodeReady":    reflect.TypeFor[*NodeReady](),
+	"exceed":       reflect.TypeFor[*Exceed](),
+	"withdraw":     reflect.TypeFor[*Withdraw](),
+	"providerGone": reflect.TypeFor[*ProviderGone](),
+	"consumerGone": reflect.TypeFor[*ConsumerGone](),
 	// Placements that are replaced.
-	&Heal{}, &Recall{}, &Preempt{},
+	"heal":    reflect.TypeFor[*Heal](),
+	"recall":  reflect.TypeFor[*Recall](),
+	"preempt": reflect.TypeFor[*Preempt](),
 	// The queue and quotes.
-	&Enqueue{}, &Grant{}, &Keep{}, &Take{}, &LetGo{},
+	"enqueue": reflect.TypeFor[*Enqueue](),
+	"grant":   reflect.TypeFor[*Grant](),
+	"keep":    reflect.TypeFor[*Keep](),
+	"take":    reflect.TypeFor[*Take](),
+	"letGo":   reflect.TypeFor[*LetGo](),
 	// Recovery from an older state.
-	&Lineage{}, &Announced{}, &Adopt{}, &Restate{}, &Claim{},
+	"lineage":   reflect.TypeFor[*Lineage](),
+	"announced": reflect.TypeFor[*Announced](),
+	"adopt":     reflect.TypeFor[*Adopt](),
+	"restate":   reflect.TypeFor[*Restate](),
+	"claim":     reflect.TypeFor[*Claim](),
 }
 
-// changeTypes has the types of changes by kind.
-var changeTypes = func() map[string]reflect.Type {
-	types := map[string]reflect.Type{}
-	for _, c := range changes {
-		types[c.kind()] = reflect.TypeOf(c)
+// kinds is changeTypes the other way round.
+var kinds = func() map[reflect.Type]string {
+	out := make(map[reflect.Type]string, len(changeTypes))
+	for kind, t := range changeTypes {
+		out[t] = kind
 	}
-	return types
+	return out
 }()
 
 // Reservation returns the name of the reservation that the event is about, "" if it is
@@ -68,10 +94,10 @@ type Checked struct {
 // Check returns the event ready to be applied, or why the state does not allow it. It
 // changes nothing.
 func (s *State) Check(e *Event) (Checked, error) {
-	if e.Change == nil || changeTypes[e.Change.kind()] != reflect.TypeOf(e.Change) {
+	if kinds[reflect.TypeOf(e.Change)] == "" {
 		return Checked{}, fmt.Errorf("%w: an event of type %T", ErrMalformed, e.Change)
 	}
-	return Checked{s, e, s.position}, e.Change.check(s)
+	return Checked{s, e, s.position}, e.Change.checkAgainst(s)
 }
 
 // Apply makes the event, which is stored at position in the log. It panics if the state
@@ -81,7 +107,7 @@ func (c Checked) Apply(position uint64) {
 		panic(fmt.Sprintf("ledger: event %d was checked at position %d and is applied at %d", position, c.position, c.state.position))
 	}
 	c.state.position = position
-	c.event.Change.apply(c.state, c.event.At)
+	c.event.Change.applyTo(c.state, c.event.At)
 }
 
 // Apply checks and makes an event of the log. If it returns an error, nothing has changed.
@@ -101,14 +127,14 @@ const (
 
 // MarshalJSON writes the event as the journal has it.
 func (e Event) MarshalJSON() ([]byte, error) {
-	if e.Change == nil {
-		return nil, fmt.Errorf("%w: an event without change", ErrMalformed)
+	kind := kinds[reflect.TypeOf(e.Change)]
+	if kind == "" {
+		return nil, fmt.Errorf("%w: an event of type %T", ErrMalformed, e.Change)
 	}
 	change, err := json.Marshal(e.Change)
 	if err != nil {
 		return nil, err
 	}
-	kind := e.Change.kind()
 	out := make([]byte, 0, len(atKey)+len(time.RFC3339Nano)+len(kindKey)+len(kind)+len(`":}`)+len(change))
 	if out, err = e.At.AppendText(append(out, atKey...)); err != nil {
 		return nil, err

@@ -9,10 +9,10 @@ import (
 )
 
 // Explanation is why a provider was chosen, or why none was: candidates, best first,
-// and how many were rejected for each reason. It is "" where there is none.
+// and how many were rejected for each reason. "" is no explanation.
 //
-// A journal has one in every grant, and the book one for every reservation, so it is
-// kept as short text, without what candidates have in common:
+// Every grant in the journal and every reservation in the book has one, so it is a short
+// text that leaves out what a candidate has in common with the one before:
 //
 //	availability cost
 //	*cluster-1 66.67 50 100 @0.5/EUR
@@ -21,11 +21,11 @@ import (
 //	8~7 !TooSmall cpu: 8 of 4
 //	#Stale=3 TooSmall=1
 //
-// First the criteria. Then a line a candidate: its ID, where 8~2 is a 2 after the first
-// 8 characters of the ID before, its score and those under each criterion, where = is
-// that of the candidate before and - none, and its price an hour; or == where all of that
-// is as before. Nobody scores higher than one with a star. After ! stands why another one
-// was not chosen, or what else is said of it. Last what was rejected.
+// The first line names the criteria. Then comes a line for each candidate: its ID, its
+// score, its score under each criterion, and its price per hour. 8~2 is the first 8
+// characters of the previous ID followed by 2, = is the previous value, - is no value, and
+// == stands for all previous values. A star marks candidates with the highest score. After
+// ! follows a reason and a message. The last line counts the rejected candidates by reason.
 type Explanation string
 
 // Candidate is one line of an Explanation.
@@ -40,22 +40,22 @@ type Candidate struct {
 	Currency     string `json:"currency,omitempty"`
 }
 
-// LowerScore is the reason of a candidate that could provide and was not chosen: another
-// one scores higher, or as high and comes first by name. The scores say the rest.
+// LowerScore is the reason of a candidate that could provide and was not chosen, because
+// another one scores higher, or as high and comes first by name.
 const LowerScore = "LowerScore"
 
-// Explain makes an Explanation. IDs, criteria, scores and reasons are words without
-// spaces; scores have two decimals.
+// Explain writes an Explanation. IDs, criteria, scores and reasons must have no spaces, and
+// scores two decimals.
 func Explain(candidates []Candidate, rejected map[string]int32) Explanation {
 	var text strings.Builder
-	text.Grow(512) // what is kept is cut to what it needs
+	text.Grow(512) // the result is a copy without the rest
 	criteria := criteriaOf(candidates)
 	text.WriteString(strings.Join(criteria, " "))
 	var before line
 	for _, c := range candidates {
-		l := c.line(criteria)
+		l := c.lineOf(criteria)
 		text.WriteByte('\n')
-		l.write(&text, before)
+		l.writeTo(&text, before)
 		before = l
 	}
 	if len(rejected) > 0 {
@@ -83,23 +83,23 @@ func criteriaOf(candidates []Candidate) []string {
 	return out
 }
 
-// line is a candidate as it is written, before what it has in common is left out.
+// line is a candidate before the previous values are left out.
 type line struct {
 	id     string
 	won    bool
 	scores []string
-	// price is the amount, a slash and the currency, "" if it names none.
+	// price is the amount, a slash and the currency, "" for no price.
 	price string
-	// why is the reason and the message, "" where they say what score and star do.
+	// why is the reason and the message, "" if score and star imply them.
 	why string
 }
 
-func (c Candidate) line(criteria []string) line {
+func (c Candidate) lineOf(criteria []string) line {
 	l := line{id: c.ClusterID}
 	if c.Score != "" {
-		l.scores = append(make([]string, 0, 1+len(criteria)), short(c.Score))
+		l.scores = append(make([]string, 0, 1+len(criteria)), shortenScore(c.Score))
 		for _, name := range criteria {
-			l.scores = append(l.scores, short(c.Criteria[name]))
+			l.scores = append(l.scores, shortenScore(c.Criteria[name]))
 		}
 		l.won = c.Reason == ""
 	}
@@ -112,11 +112,11 @@ func (c Candidate) line(criteria []string) line {
 	return l
 }
 
-func (l line) write(text *strings.Builder, before line) {
+func (l line) writeTo(text *strings.Builder, before line) {
 	if l.won {
 		text.WriteByte('*')
 	}
-	if n := common(l.id, before.id); n > 2 {
+	if n := commonPrefix(l.id, before.id); n > 2 {
 		text.WriteString(strconv.Itoa(n))
 		text.WriteByte('~')
 		text.WriteString(l.id[n:])
@@ -134,7 +134,7 @@ func (l line) write(text *strings.Builder, before line) {
 	}
 }
 
-// ditto stands for scores and price of the candidate before.
+// ditto stands for the scores and the price of the previous candidate.
 const ditto = "=="
 
 func (l line) writeScores(text *strings.Builder, before line) {
@@ -155,7 +155,7 @@ func (l line) writeScores(text *strings.Builder, before line) {
 	}
 }
 
-func common(a, b string) int {
+func commonPrefix(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++
@@ -163,15 +163,15 @@ func common(a, b string) int {
 	return n
 }
 
-// short is a score as it is written, and long what was written.
-func short(score string) string {
+// shortenScore returns a score as it is written; expandScore reads it.
+func shortenScore(score string) string {
 	if score == "" {
 		return "-"
 	}
 	return strings.TrimSuffix(score, ".00")
 }
 
-func long(score string) string {
+func expandScore(score string) string {
 	switch {
 	case score == "-":
 		return ""
@@ -182,7 +182,7 @@ func long(score string) string {
 	}
 }
 
-// Candidates are those that were explained, best first.
+// Candidates returns the candidates of the explanation, best first.
 func (e Explanation) Candidates() []Candidate {
 	head, rest, _ := strings.Cut(string(e), "\n")
 	criteria := strings.Fields(head)
@@ -193,7 +193,7 @@ func (e Explanation) Candidates() []Candidate {
 			break
 		}
 		before = parseLine(text, before)
-		out = append(out, before.candidate(criteria))
+		out = append(out, before.candidateOf(criteria))
 	}
 	return out
 }
@@ -231,11 +231,11 @@ func parseLine(text string, before line) line {
 	return l
 }
 
-func (l line) candidate(criteria []string) Candidate {
+func (l line) candidateOf(criteria []string) Candidate {
 	c := Candidate{ClusterID: l.id}
 	c.PricePerHour, c.Currency, _ = strings.Cut(l.price, "/")
 	for i, score := range l.scores {
-		switch score = long(score); {
+		switch score = expandScore(score); {
 		case i == 0:
 			c.Score = score
 		case score != "" && i <= len(criteria):
@@ -255,7 +255,7 @@ func (l line) candidate(criteria []string) Candidate {
 	return c
 }
 
-// Rejected counts all that were rejected, by reason.
+// Rejected returns how many candidates were rejected, by reason.
 func (e Explanation) Rejected() map[string]int32 {
 	_, counts, found := strings.Cut(string(e), "\n#")
 	if !found {

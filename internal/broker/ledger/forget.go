@@ -3,60 +3,45 @@ package ledger
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
-// Shut makes a key unusable that never had a reservation.
+// Shut makes a key that has no reservation unusable, so that a request that arrives after
+// its own release is refused.
 type Shut struct {
 	Requester string `json:"requester"`
 	Key       string `json:"key"`
 }
 
-func (*Shut) kind() string { return "shut" }
-
 func (*Shut) subject() string { return "" }
 
-func (k *Shut) check(s *State) error { return s.checkKeyFree(k.Requester, k.Key) }
+func (k *Shut) checkAgainst(s *State) error { return s.checkKeyFree(k.Requester, k.Key) }
 
-func (k *Shut) apply(s *State, at time.Time) {
+func (k *Shut) applyTo(s *State, at time.Time) {
 	s.shut[keyRef{k.Requester, k.Key}] = at
 }
 
-// ShutKeys calls f for every shut key with the time since when it is, in no order.
+// ShutKeys calls f for every shut key and the time of its Shut, in no order.
 func (s *State) ShutKeys(f func(Shut, time.Time)) {
 	for ref, at := range s.shut {
 		f(Shut{Requester: ref.requester, Key: ref.key}, at)
 	}
 }
 
-// ShutBefore returns the keys that were shut before an instant, sorted.
-func (s *State) ShutBefore(t time.Time) []Shut {
-	var out []Shut
-	for ref, at := range s.shut {
-		if at.Before(t) {
-			out = append(out, Shut{Requester: ref.requester, Key: ref.key})
-		}
-	}
-	slices.SortFunc(out, Shut.compare)
-	return out
-}
-
 func (k Shut) compare(other Shut) int {
 	return cmp.Or(cmp.Compare(k.Requester, other.Requester), cmp.Compare(k.Key, other.Key))
 }
 
-// Forget drops reservations that are over, and shut keys, from the book.
+// Forget drops reservations that are over, and shut keys, from the book. Their keys can be
+// used again.
 type Forget struct {
 	Names []string `json:"names,omitempty"`
 	Keys  []Shut   `json:"keys,omitempty"`
 }
 
-func (*Forget) kind() string { return "forget" }
-
 func (*Forget) subject() string { return "" }
 
-func (f *Forget) check(s *State) error {
+func (f *Forget) checkAgainst(s *State) error {
 	for _, name := range f.Names {
 		r := s.reservations[name]
 		if r == nil {
@@ -69,7 +54,7 @@ func (f *Forget) check(s *State) error {
 	return nil
 }
 
-func (f *Forget) apply(s *State, _ time.Time) {
+func (f *Forget) applyTo(s *State, _ time.Time) {
 	for _, name := range f.Names {
 		r := s.reservations[name]
 		if r == nil {

@@ -5,47 +5,47 @@ import (
 	"time"
 )
 
-// Heal grants a placement beside the one that stands, whose provider is lost or wants it
-// back. Both hold capacity: the one that is given up in the end holds it until its
-// provider confirms that nothing of it is left.
+// Heal grants a second placement to a reservation whose provider is silent or has called
+// it back. Both hold capacity, and the one that is given up in the end holds it until its
+// provider confirms that it is gone.
 type Heal struct {
 	Name        string      `json:"name"`
 	Provider    string      `json:"provider"`
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
-// Why a placement is given up of two that stood.
+// Reasons for giving up one of two placements that stood.
 const (
-	// ProviderLost: another provider serves the reservation, as nothing was heard of this one.
+	// ProviderLost: the provider was silent, and another one serves the reservation.
 	ProviderLost = "ProviderLost"
-	// ProviderBack: the provider that was lost was heard again first, or the one that called
-	// it back has changed its mind.
+	// ProviderBack: the first provider is no longer silent, or has withdrawn its recall,
+	// before the second one served.
 	ProviderBack = "ProviderBack"
 )
 
-// HealStep is what has to happen next to a reservation whose provider is, or was, lost, or
-// wants it back.
+// HealStep is the next step for a reservation whose provider is or was silent, or has
+// called it back.
 type HealStep string
 
-// Steps of healing. They follow from the book alone, so that whoever reads it goes on
-// where another one stopped.
+// Steps of healing. They follow from the book alone, so a broker that takes over continues
+// where the former one stopped.
 const (
-	// HealNothing: nothing, or another event has to come first.
+	// HealNothing: there is nothing to do, or another event has to come first.
 	HealNothing HealStep = ""
 	// HealBegin: find another provider.
 	HealBegin HealStep = "Begin"
-	// HealFinish: the new placement serves, so the older one goes.
+	// HealFinish: the new placement serves; give the older one up.
 	HealFinish HealStep = "Finish"
-	// HealReturn: the older placement may stay, before the new one serves, so that one goes.
+	// HealReturn: the older placement may stay and the new one does not serve yet; give the
+	// new one up.
 	HealReturn HealStep = "Return"
 )
 
-// Healing is the next step for a reservation.
+// Healing returns the next step for a reservation.
 //
-// It begins only with a placement that has served: any other one is given up for that
-// alone. A reservation that has to make room elsewhere anyway, that wants one
-// certain provider or that nobody has claimed stays where it is. To wait for a provider
-// that wants its capacity back is of no use.
+// Healing begins only if the placement has served: one that has not is given up at its own
+// deadline. A reservation that must make room anyway, that asked for one provider, or that
+// is unclaimed stays where it is. Patience (healing: Wait) does not apply to a recall.
 func (s *State) Healing(r *Reservation) HealStep {
 	p := r.Current()
 	if !r.Stands(p) || r.Waiting != nil {
@@ -55,11 +55,11 @@ func (s *State) Healing(r *Reservation) HealStep {
 	switch {
 	case older == nil:
 		served := !p.AcknowledgedAt.IsZero() && (p.EverReady || !s.HasAgent(r.Requester))
-		if !s.leaves(r, p) || !served || r.Unclaimed || r.Notice != nil || r.Target != "" {
+		if !s.mustLeave(r, p) || !served || r.Unclaimed || r.Notice != nil || r.Target != "" {
 			return HealNothing
 		}
 		return HealBegin
-	case s.serves(r, p):
+	case s.isServing(r, p):
 		return HealFinish
 	case r.isCalledBack(older), !s.clusters[older.Provider].LostSince.IsZero():
 		return HealNothing
@@ -68,12 +68,12 @@ func (s *State) Healing(r *Reservation) HealStep {
 	}
 }
 
-// leaves is whether a placement is to be left for another one.
-func (s *State) leaves(r *Reservation, p *Placement) bool {
+// mustLeave reports whether a placement is to be replaced by another one.
+func (s *State) mustLeave(r *Reservation, p *Placement) bool {
 	return r.isCalledBack(p) || !s.clusters[p.Provider].LostSince.IsZero() && !r.Patient
 }
 
-// WhyLeft is why the older of two placements is given up once the new one serves.
+// WhyLeft returns why the older of two placements is given up once the new one serves.
 func (r *Reservation) WhyLeft(older *Placement) string {
 	if r.isCalledBack(older) {
 		return Recalled
@@ -81,14 +81,13 @@ func (r *Reservation) WhyLeft(older *Placement) string {
 	return ProviderLost
 }
 
-// serves is whether everybody who can speak for a placement has said that it is there.
-func (s *State) serves(r *Reservation, p *Placement) bool {
+// isServing reports whether both sides that have an agent have confirmed a placement.
+func (s *State) isServing(r *Reservation, p *Placement) bool {
 	return (!p.AcknowledgedAt.IsZero() || !s.HasAgent(p.Provider)) &&
 		(p.Ready || !s.HasAgent(r.Requester))
 }
 
-// Beside is the placement that stands beside another one; nil, as nearly always, if none
-// does.
+// Beside returns the placement that stands beside another one, nil if there is none.
 func (r *Reservation) Beside(p *Placement) *Placement {
 	for i := len(r.Placements) - 1; i >= 0; i-- {
 		if other := &r.Placements[i]; other.Number != p.Number && r.Stands(other) {
@@ -98,7 +97,7 @@ func (r *Reservation) Beside(p *Placement) *Placement {
 	return nil
 }
 
-// Serving is the newest placement that is Ready; where none is, the current one.
+// Serving returns the newest placement that is Ready, or else the current one.
 func (r *Reservation) Serving() *Placement {
 	for i := len(r.Placements) - 1; i >= 0; i-- {
 		if p := &r.Placements[i]; r.Stands(p) && p.Ready && !p.AcknowledgedAt.IsZero() {
@@ -108,22 +107,22 @@ func (r *Reservation) Serving() *Placement {
 	return r.Current()
 }
 
-func (*Heal) kind() string { return "heal" }
-
 func (h *Heal) subject() string { return h.Name }
 
-func (h *Heal) check(s *State) error {
+func (h *Heal) checkAgainst(s *State) error {
 	if err := s.checkLive(h.Name); err != nil {
 		return err
 	}
 	r := s.reservations[h.Name]
 	switch {
 	case s.Healing(r) != HealBegin:
-		return fmt.Errorf("reservation %q: %w: it is not one that is served by a provider alone that is lost or calls it back", h.Name, ErrTaken)
+		return fmt.Errorf("reservation %q: %w: it has no single placement whose provider is silent or calls it back", h.Name, ErrTaken)
 	case h.Provider == r.Current().Provider:
-		return fmt.Errorf("reservation %q: %w: %q is the provider that it leaves", h.Name, ErrTaken, h.Provider)
+		return fmt.Errorf("reservation %q: %w: %q is the provider it leaves", h.Name, ErrTaken, h.Provider)
 	}
 	return s.checkFits(h.Provider, r.Amounts)
 }
 
-func (h *Heal) apply(s *State, at time.Time) { s.placeElsewhere(at, h.Name, h.Provider, h.Explanation) }
+func (h *Heal) applyTo(s *State, at time.Time) {
+	s.moveTo(at, h.Name, h.Provider, h.Explanation)
+}

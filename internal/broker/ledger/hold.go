@@ -10,47 +10,48 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Keep holds capacity for a quote until its requester takes it over. Nobody else is told
-// of it.
+// Keep holds capacity for a quote until its requester takes it over. The provider is not
+// told of it.
 type Keep struct {
-	// Reserve is what would be granted, under the quote's own name and key; Until is how
-	// long it is held.
+	// Reserve is what would be granted. Name and key are the quote's own, and Until is when
+	// the hold ends.
 	Reserve
-	// PriceTotal and RatesDate are what was quoted; the ledger only keeps them.
+	// PriceTotal and RatesDate were quoted. The ledger only stores them.
 	PriceTotal string `json:"priceTotal,omitempty"`
 	RatesDate  string `json:"ratesDate,omitempty"`
 }
 
-// Take is a Reserve of what is held for a quote.
+// Take grants a reservation the capacity that is held for a quote.
 type Take struct {
 	Quote string `json:"quote"`
 	Reserve
 }
 
-// LetGo ends a hold that is not taken over.
+// LetGo ends the hold of a quote that was not taken over.
 type LetGo struct {
 	Name   string     `json:"name"`
 	Reason HoldEnding `json:"reason"`
 }
 
-// HoldEnding is why a quote is not held any more.
+// HoldEnding is why a quote is no longer held.
 type HoldEnding string
 
 // Reasons why a hold ends.
 const (
 	// HoldExpired: its time is over.
 	HoldExpired HoldEnding = "Expired"
-	// HoldReleased: its requester gave it back.
+	// HoldReleased: its requester released it.
 	HoldReleased HoldEnding = "Released"
-	// HoldDenied: its requester or its provider was shut out.
+	// HoldDenied: its requester or its provider was denied.
 	HoldDenied HoldEnding = "Denied"
 	// HoldTaken: a reservation took it over.
 	HoldTaken HoldEnding = "Taken"
-	// HoldLost: the book goes on from an older state, in which it may have been taken over.
+	// HoldLost: the book was restored from an older state, after which it may have been
+	// taken over.
 	HoldLost HoldEnding = "Lost"
 )
 
-// Quote is a hold in the book.
+// Quote is a held decision in the book.
 type Quote struct {
 	Keep
 	HeldAt time.Time
@@ -62,18 +63,18 @@ type Quote struct {
 	Changed uint64
 }
 
-// Over is whether it can not be taken over any more.
+// Over reports whether the quote can no longer be taken over.
 func (q *Quote) Over() bool { return q.Ended != "" }
 
-// endedQuotes is how many quotes of a requester are remembered that are not held any more,
-// so that a late repetition is told what became of one.
+// endedQuotes is how many ended quotes are remembered for each requester, so that a late
+// repetition of a request learns what became of its quote.
 const endedQuotes = 100
 
-// quotes are those in the book.
+// quotes indexes the quotes in the book.
 type quotes struct {
 	named map[string]*Quote
 	keys  map[keyRef]*Quote
-	// of a requester, in the order of their last change.
+	// of has the quotes of each requester in the order of their last change.
 	of map[string][]*Quote
 }
 
@@ -81,16 +82,16 @@ func newQuotes() quotes {
 	return quotes{named: map[string]*Quote{}, keys: map[keyRef]*Quote{}, of: map[string][]*Quote{}}
 }
 
-// Quote returns a quote that is held, or was held lately, by its name; nil if there is none.
+// Quote returns a quote by its name, nil if it is unknown or ended long ago.
 func (s *State) Quote(name string) *Quote { return s.quotes.named[name] }
 
-// QuoteByKey is ByKey for a key that was used with a Keep.
+// QuoteByKey returns the quote of a requester's key, and whether the key is shut.
 func (s *State) QuoteByKey(requester, key string) (q *Quote, shut bool) {
 	_, shut = s.shut[keyRef{requester, key}]
 	return s.quotes.keys[keyRef{requester, key}], shut
 }
 
-// HeldFor are the quotes that are held for a requester.
+// HeldFor returns the quotes that are held for a requester.
 func (s *State) HeldFor(requester string) []*Quote {
 	var out []*Quote
 	for _, q := range s.quotes.of[requester] {
@@ -101,7 +102,7 @@ func (s *State) HeldFor(requester string) []*Quote {
 	return out
 }
 
-// AllHeld are the quotes that are held, by name.
+// AllHeld returns the quotes that are held, sorted by name.
 func (s *State) AllHeld() []*Quote {
 	var out []*Quote
 	for requester := range s.quotes.of {
@@ -111,14 +112,14 @@ func (s *State) AllHeld() []*Quote {
 	return out
 }
 
-// Quoted are the quotes for which capacity is held here, by name.
+// Quoted returns the quotes that hold capacity on the cluster, sorted by name.
 func (c *Cluster) Quoted() []*Quote {
 	return slices.SortedFunc(maps.Values(c.quoted), func(a, b *Quote) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-func (k *Keep) apply(s *State, at time.Time) {
+func (k *Keep) applyTo(s *State, at time.Time) {
 	q := &Quote{Keep: *k, HeldAt: at, Changed: s.position}
-	s.share(&q.Reserve)
+	s.internRequest(&q.Reserve)
 	s.enterQuote(q)
 	c := s.clusters[q.Provider]
 	c.quoted[q.Name] = q
@@ -131,11 +132,9 @@ func (s *State) enterQuote(q *Quote) {
 	s.quotes.keys[keyRef{q.Requester, q.Key}] = q
 }
 
-func (*Keep) kind() string { return "keep" }
-
 func (*Keep) subject() string { return "" }
 
-func (k *Keep) check(s *State) error {
+func (k *Keep) checkAgainst(s *State) error {
 	if k.Until.IsZero() {
 		return fmt.Errorf("quote %q: %w: held without end", k.Name, ErrMalformed)
 	}
@@ -148,11 +147,9 @@ func (k *Keep) check(s *State) error {
 	return s.checkFits(k.Provider, k.Amounts)
 }
 
-func (*LetGo) kind() string { return "letGo" }
-
 func (*LetGo) subject() string { return "" }
 
-func (l *LetGo) check(s *State) error {
+func (l *LetGo) checkAgainst(s *State) error {
 	if l.Reason == "" || l.Reason == HoldTaken {
 		return fmt.Errorf("quote %q: %w: let go for reason %q", l.Name, ErrMalformed, l.Reason)
 	}
@@ -170,13 +167,11 @@ func (s *State) checkHeld(name string) error {
 	return nil
 }
 
-func (*Take) kind() string { return "take" }
-
 func (t *Take) subject() string { return t.Name }
 
 // checkTake is checkReserve for what is held already: it was granted then, whatever the
 // provider has by now.
-func (t *Take) check(s *State) error {
+func (t *Take) checkAgainst(s *State) error {
 	if err := s.checkRequest(&t.Reserve); err != nil {
 		return err
 	}
@@ -189,17 +184,17 @@ func (t *Take) check(s *State) error {
 	return nil
 }
 
-func (t *Take) apply(s *State, at time.Time) {
+func (t *Take) applyTo(s *State, at time.Time) {
 	q := s.Quote(t.Quote)
 	q.TakenBy = t.Name
-	s.letGo(q, HoldTaken)
-	t.Reserve.apply(s, at)
+	s.releaseQuote(q, HoldTaken)
+	t.Reserve.applyTo(s, at)
 }
 
-func (l *LetGo) apply(s *State, _ time.Time) { s.letGo(s.Quote(l.Name), l.Reason) }
+func (l *LetGo) applyTo(s *State, _ time.Time) { s.releaseQuote(s.Quote(l.Name), l.Reason) }
 
-// letGo gives capacity back and keeps of the quote what became of it.
-func (s *State) letGo(q *Quote, why HoldEnding) {
+// releaseQuote frees the capacity of a quote and keeps the reason.
+func (s *State) releaseQuote(q *Quote, why HoldEnding) {
 	if c := s.clusters[q.Provider]; c.quoted[q.Name] != nil {
 		delete(c.quoted, q.Name)
 		c.claimed = c.claimed.Sub(q.Amounts)
@@ -216,15 +211,15 @@ func (s *State) letGo(q *Quote, why HoldEnding) {
 	s.quotes.of[q.Requester] = mine
 }
 
-// loseHolds ends them all.
-func (s *State) loseHolds() {
+// releaseAllQuotes ends the holds of all quotes.
+func (s *State) releaseAllQuotes() {
 	for _, q := range s.AllHeld() {
-		s.letGo(q, HoldLost)
+		s.releaseQuote(q, HoldLost)
 	}
 }
 
-// frozen are copies of all quotes.
-func (s *quotes) frozen() []*Quote {
+// copyQuotes returns copies of all quotes.
+func (s *quotes) copyQuotes() []*Quote {
 	out := make([]*Quote, 0, len(s.named))
 	for _, q := range s.named {
 		held := *q
@@ -257,7 +252,7 @@ func (s *State) restoreQuote(q *Quote) error {
 	return nil
 }
 
-// sumQuoted is what quotes hold in all.
+// sumQuoted sums the amounts that quotes hold on the cluster.
 func (c *Cluster) sumQuoted() quantity.Amounts {
 	sum := quantity.Amounts{}
 	for _, q := range c.quoted {

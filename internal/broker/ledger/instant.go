@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Instant is a time.Time in a third of its size, in nanoseconds of Unix: a book has some
-// for every reservation. The zero Instant is the zero time.Time. It is written as that.
+// Instant is a time.Time in a third of its size, as nanoseconds since the Unix epoch: every
+// reservation has several. The zero Instant is the zero time.Time. JSON has it as a time.
 type Instant int64
 
 func instantOf(t time.Time) Instant {
@@ -16,7 +16,7 @@ func instantOf(t time.Time) Instant {
 	return Instant(t.UnixNano())
 }
 
-// Time in UTC.
+// Time returns the instant in UTC.
 func (i Instant) Time() time.Time {
 	if i.IsZero() {
 		return time.Time{}
@@ -24,7 +24,7 @@ func (i Instant) Time() time.Time {
 	return time.Unix(0, int64(i)).UTC()
 }
 
-// IsZero is whether it is no instant.
+// IsZero reports whether the instant is not set.
 func (i Instant) IsZero() bool { return i == 0 }
 
 // MarshalJSON implements json.Marshaler.

@@ -1,19 +1,19 @@
 package ledger
 
-// InstructionState is what one side of a placement has to do.
+// InstructionState is what both sides of a placement have to do.
 type InstructionState string
 
 // States of an instruction.
 const (
-	// Hold: the placement stands.
+	// Hold: set the placement up and keep it.
 	Hold InstructionState = "Hold"
-	// Release: take down what was made for it, then say so.
+	// Release: take down what was made for the placement, then report that it is gone.
 	Release InstructionState = "Release"
-	// Ended: both sides did.
+	// Ended: both sides have reported that.
 	Ended InstructionState = "Ended"
 )
 
-// Instruction is what both sides of a placement have to do.
+// Instruction derives what both sides of a placement have to do.
 func (s *State) Instruction(r *Reservation, p *Placement) InstructionState {
 	switch {
 	case r.Stands(p):

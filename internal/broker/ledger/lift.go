@@ -17,11 +17,9 @@ type LiftPauses struct {
 // MaxMark is the length of the longest mark.
 const MaxMark = 64
 
-func (*LiftPauses) kind() string { return "liftPauses" }
-
 func (*LiftPauses) subject() string { return "" }
 
-func (l *LiftPauses) check(s *State) error {
+func (l *LiftPauses) checkAgainst(s *State) error {
 	if l.Mark == "" || len(l.Mark) > MaxMark {
 		return fmt.Errorf("pauses of %q: %w: a mark of %d bytes, want 1 to %d", l.ClusterID, ErrMalformed, len(l.Mark), MaxMark)
 	}
@@ -35,7 +33,7 @@ func (l *LiftPauses) check(s *State) error {
 	return nil
 }
 
-func (l *LiftPauses) apply(s *State, _ time.Time) {
+func (l *LiftPauses) applyTo(s *State, _ time.Time) {
 	c := s.clusters[l.ClusterID]
 	c.Lifted, c.Providing, c.Consuming = l.Mark, nil, nil
 }

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Lineage begins another history: the first one, or one that goes on from an older
-// state after positions were lost. What clusters were told of the lost part is true
-// all the same, so each has to announce what it has.
+// Lineage begins a new history of the book: the first one, or one that continues from an
+// older state after records were lost. Clusters acted on the lost records, so each of them
+// has to announce what it holds.
 type Lineage struct {
-	// ID was never used before.
+	// ID is random and was never used before.
 	ID string `json:"id"`
-	// Key authenticates positions. Only the first lineage brings one: it must be known
-	// to every state that can be restored.
+	// Key authenticates positions. Only the first lineage has one, because every state that
+	// can be restored must know it.
 	Key []byte `json:"key,omitempty"`
-	// Seen is a lost position that a cluster had been told of; 0 for the first lineage.
+	// Seen is a lost position that a cluster knows; 0 for the first lineage.
 	Seen uint64 `json:"seen,omitempty"`
-	// By is who knew of it.
+	// By is the cluster that knew it.
 	By string `json:"by,omitempty"`
 }
 
-// Announced means that a cluster has told everything that it provides and consumes.
+// Announced notes that a cluster has announced everything that it provides and consumes.
 type Announced struct {
 	ClusterID string `json:"clusterID"`
 }
@@ -34,11 +34,11 @@ type Branch struct {
 	At    time.Time
 }
 
-// lineagesKept is how many lineages are remembered: positions of an older one are
-// those of a stranger.
+// lineagesKept is how many lineages are remembered. Positions of an older one are treated
+// as unknown.
 const lineagesKept = 32
 
-// Branch is the present one; nil before the first.
+// Branch returns the present lineage, nil before the first.
 func (s *State) Branch() *Branch {
 	if len(s.branches) == 0 {
 		return nil
@@ -46,10 +46,10 @@ func (s *State) Branch() *Branch {
 	return &s.branches[len(s.branches)-1]
 }
 
-// Key authenticates positions; nil before the first lineage.
+// Key returns the key that authenticates positions, nil before the first lineage.
 func (s *State) Key() []byte { return s.key }
 
-// LineageEnd is the last position of a lineage that is part of this history, and
+// LineageEnd returns the last position of a lineage that is part of this history, and
 // whether the lineage is known.
 func (s *State) LineageEnd(id string) (uint64, bool) {
 	for i := range s.branches {
@@ -64,26 +64,24 @@ func (s *State) LineageEnd(id string) (uint64, bool) {
 	return 0, false
 }
 
-// Restored is whether the book goes on from an older state, so that clusters know
-// what it does not.
+// Restored reports whether the book continues from an older state, so that clusters may
+// hold placements that it does not have.
 func (s *State) Restored() bool {
 	b := s.Branch()
 	return b != nil && b.By != ""
 }
 
-// Awaits is whether a cluster's agent has yet to announce what it has.
+// Awaits reports whether a cluster's agent has not announced its holdings yet.
 func (s *State) Awaits(clusterID string) bool {
 	return s.Restored() && s.HasAgent(clusterID) && s.clusters[clusterID].AnnouncedIn != s.Branch().ID
 }
 
-func (*Lineage) kind() string { return "lineage" }
-
 func (*Lineage) subject() string { return "" }
 
-func (l *Lineage) check(s *State) error {
+func (l *Lineage) checkAgainst(s *State) error {
 	first := s.Branch() == nil
 	if l.ID == "" || first != (l.Key != nil) || first != (l.By == "") {
-		return fmt.Errorf("%w: lineage %q: the first one has a key, a later one who knew of a lost position", ErrMalformed, l.ID)
+		return fmt.Errorf("%w: lineage %q: the first one has a key, a later one the cluster that knew a lost position", ErrMalformed, l.ID)
 	}
 	if _, known := s.LineageEnd(l.ID); known {
 		return fmt.Errorf("lineage %q: %w", l.ID, ErrTaken)
@@ -91,12 +89,12 @@ func (l *Lineage) check(s *State) error {
 	return nil
 }
 
-func (l *Lineage) apply(s *State, at time.Time) {
+func (l *Lineage) applyTo(s *State, at time.Time) {
 	if l.Key != nil {
 		s.key = slices.Clone(l.Key)
 	}
 	if s.Branch() != nil {
-		s.loseHolds()
+		s.releaseAllQuotes()
 	}
 	b := Branch{Lineage: *l, Since: s.position, At: at}
 	b.Key = nil
@@ -106,18 +104,16 @@ func (l *Lineage) apply(s *State, at time.Time) {
 	}
 }
 
-func (*Announced) kind() string { return "announced" }
-
 func (*Announced) subject() string { return "" }
 
-func (a *Announced) check(s *State) error {
+func (a *Announced) checkAgainst(s *State) error {
 	if s.clusters[a.ClusterID] == nil {
 		return fmt.Errorf("cluster %q: %w", a.ClusterID, ErrUnknown)
 	}
 	return nil
 }
 
-func (a *Announced) apply(s *State, _ time.Time) {
+func (a *Announced) applyTo(s *State, _ time.Time) {
 	if b := s.Branch(); b != nil {
 		s.clusters[a.ClusterID].AnnouncedIn = b.ID
 	}

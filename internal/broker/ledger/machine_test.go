@@ -217,9 +217,9 @@ func sameSnapshot(a, b *State) error {
 	return err
 }
 
-// kinds are the events that a machine tries. Most could be accepted, some cannot;
+// trials are the events that a machine tries. Most could be accepted, some cannot;
 // the weights keep a simulated book about half full.
-var kinds = []struct {
+var trials = []struct {
 	name   string
 	weight int
 	event  func(*machine, choose) Event
@@ -453,7 +453,7 @@ func TestBookAgainstNaiveBook(t *testing.T) {
 			"restart": func(*rapid.T) { must(m.restart()) },
 			"nothing": func(*rapid.T) { must(m.try(Event{})) },
 		}
-		for _, kind := range kinds {
+		for _, kind := range trials {
 			actions[kind.name] = func(*rapid.T) { must(m.try(kind.event(m, pick))) }
 		}
 		t.Repeat(actions)
@@ -475,7 +475,7 @@ func TestSimulation(t *testing.T) {
 		random := rand.New(rand.NewPCG(uint64(seed), 0))
 		m := newMachine(16)
 		for range stepsPerSeed {
-			kind := kinds[weighted(random)]
+			kind := trials[weighted(random)]
 			before := len(m.history)
 			if err := m.try(kind.event(m, random.IntN)); err != nil {
 				t.Fatalf("seed %d, event %d, %s: %v", seed, before+1, kind.name, err)
@@ -491,7 +491,7 @@ func TestSimulation(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
-	for _, kind := range kinds {
+	for _, kind := range trials {
 		if accepted[kind.name] < tried/1000 {
 			t.Errorf("%d of %d events tried were an accepted %q: too few to say anything", accepted[kind.name], tried, kind.name)
 		}
@@ -499,15 +499,15 @@ func TestSimulation(t *testing.T) {
 	t.Logf("%d events tried, accepted: %v", tried, accepted)
 }
 
-// weighted returns an index of kinds.
+// weighted returns an index of trials.
 func weighted(random *rand.Rand) int {
 	sum := 0
-	for _, kind := range kinds {
+	for _, kind := range trials {
 		sum += kind.weight
 	}
 	n, i := random.IntN(sum), 0
-	for ; n >= kinds[i].weight; i++ {
-		n -= kinds[i].weight
+	for ; n >= trials[i].weight; i++ {
+		n -= trials[i].weight
 	}
 	return i
 }

@@ -634,7 +634,7 @@ func (g *naiveGrant) differs(s *State) error {
 	got := naiveGrant{
 		entry: g.entry, number: p.Number, provider: p.Provider, assigned: p.AssignedAt.Time(), acked: p.AcknowledgedAt.Time(),
 		ready: p.Ready, readyOnce: p.EverReady, withdrawn: p.Withdrawn != "", left: p.ProviderGone, leftToo: p.ConsumerGone,
-		lost: p.Withdrawn == lost, recalled: g.recalled, // see recallsDiffer
+		lost: p.Withdrawn == withdrawnLost, recalled: g.recalled, // see recallsDiffer
 	}
 	if got != *g {
 		return fmt.Errorf("%+v, want %+v", got, *g)

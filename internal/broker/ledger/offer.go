@@ -8,45 +8,43 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Offer is what one cluster has to lend, less what it uses itself. It replaces
-// the cluster's former offer.
+// Offer is what a cluster advertises. It replaces the cluster's former offer.
 type Offer struct {
 	ClusterID   string `json:"clusterID"`
 	ClusterName string `json:"clusterName,omitempty"`
 	Endpoint    string `json:"endpoint,omitempty"`
 	Region      string `json:"region,omitempty"`
 	Zone        string `json:"zone,omitempty"`
-	// Agent is true when the cluster's agent spoke, false for a hand-written
-	// offer. Once an agent spoke, the cluster has one for ever.
+	// Agent is true for an offer of the cluster's agent, false for a hand-written one. A
+	// cluster that has had an agent keeps being treated as one with an agent.
 	Agent       bool             `json:"agent,omitempty"`
 	Capacity    quantity.Amounts `json:"capacity"`
 	Allocatable quantity.Amounts `json:"allocatable"`
 	// Allocated is what the cluster's own pods request.
 	Allocated quantity.Amounts `json:"allocated,omitempty"`
-	// Used is what runs for each placement, by placement name.
+	// Used is what the pods of each placement request, by placement name.
 	Used map[string]quantity.Amounts `json:"used,omitempty"`
-	// UsedApart is whether Used is that of the former offer, until events of kind Usage
-	// change it: one record does not hold the usage of every cluster.
+	// UsedApart keeps Used as it is in the former offer, for events of type Usage to change:
+	// the usage of a cluster with many placements does not fit into one record.
 	UsedApart bool    `json:"usedApart,omitempty"`
 	Shapes    []Shape `json:"shapes,omitempty"`
-	// OverSubscription is how many times its resources may be promised, if the ceilings
-	// allow it.
+	// OverSubscription is how many times its resources may be promised, within the ceilings.
 	OverSubscription quantity.Ratios `json:"overSubscription,omitempty"`
 	Cost             *Cost           `json:"cost,omitempty"`
-	// Labels and Claims are what requests can ask for.
+	// Labels and Claims are matched by the constraints of requests.
 	Labels map[string]string `json:"labels,omitempty"`
 	Claims map[string]string `json:"claims,omitempty"`
-	// Lending says whom the cluster lends to, nil for everybody; the ledger only keeps it.
+	// Lending restricts whom the cluster lends to; nil for no restriction.
 	Lending *lending.Terms `json:"lending,omitempty"`
-	// Source is the object a hand-written offer stands in.
+	// Source is the object that contains a hand-written offer.
 	Source *Manifest `json:"source,omitempty"`
 }
 
-// Shape counts nodes that have the same amounts free.
+// Shape is a number of nodes with the same free amounts and labels.
 type Shape struct {
 	Count int32            `json:"count"`
 	Free  quantity.Amounts `json:"free"`
-	// Labels that these nodes have, of those that the cluster shows.
+	// Labels of these nodes, as far as the cluster advertises them.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
@@ -67,20 +65,18 @@ type ObjectRef struct {
 	UID       string `json:"uid"`
 }
 
-// Manifest is an object in which somebody wrote an offer by hand.
+// Manifest is an object that contains a hand-written offer.
 type Manifest struct {
 	ObjectRef
-	// Digest of what was written, so that a change is told from a repetition.
+	// Digest of the offer in it, to detect changes.
 	Digest string `json:"digest"`
 }
 
-func (*Offer) kind() string { return "offer" }
-
 func (*Offer) subject() string { return "" }
 
-// check keeps every sum of the book within an int64: a sum that saturates
-// would differ between a book that counted up to it and one that was restored.
-func (o *Offer) check(*State) error {
+// checkAgainst keeps every sum in the book within an int64: a sum that saturates would
+// differ between a book that added and subtracted and one that was restored.
+func (o *Offer) checkAgainst(*State) error {
 	if o.ClusterID == "" {
 		return fmt.Errorf("%w: offer without cluster", ErrMalformed)
 	}
@@ -107,13 +103,13 @@ func checkAmounts(amounts quantity.Amounts) error {
 	return nil
 }
 
-func (o *Offer) apply(s *State, at time.Time) {
+func (o *Offer) applyTo(s *State, at time.Time) {
 	c := s.clusters[o.ClusterID]
 	if c == nil {
 		c = &Cluster{Offer: Offer{ClusterID: o.ClusterID}, holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{}}
 		s.clusters[o.ClusterID] = c
 	}
-	id := c.ClusterID // the one that reservations share
+	id := c.ClusterID // reservations share this string
 	known := c.Agent
 	if o.Agent && !known {
 		c.AgentSince = at
@@ -124,21 +120,21 @@ func (o *Offer) apply(s *State, at time.Time) {
 		c.Used = used
 	}
 	c.ClusterID = id
-	s.index(c, earlier)
+	s.indexManifest(c, earlier)
 	c.stretch = s.stretchOf(o)
 	c.Agent = known || o.Agent
-	c.recount()
+	c.recountClaimed()
 	if c.Agent && !known {
-		s.touchHolders(c)
+		s.markHolders(c)
 	}
 }
 
-// objectName names an object that an offer stands in, whichever bears the name.
+// objectName names an object that contains an offer, whatever its UID.
 type objectName struct{ namespace, name string }
 
-// index has the cluster be found by the object that its offer stands in, and not by the
-// one of an earlier offer.
-func (s *State) index(c *Cluster, earlier *Manifest) {
+// indexManifest makes ByManifest find the cluster by the object of its present offer and no
+// longer by that of the earlier one.
+func (s *State) indexManifest(c *Cluster, earlier *Manifest) {
 	if earlier != nil {
 		if key := (objectName{earlier.Namespace, earlier.Name}); s.manifests[key] == c {
 			delete(s.manifests, key)
@@ -149,8 +145,8 @@ func (s *State) index(c *Cluster, earlier *Manifest) {
 	}
 }
 
-// ByManifest returns the cluster whose offer stands in the object of that name, nil if
-// none does. The caller must not change it.
+// ByManifest returns the cluster whose offer is in the object of that name, nil if there
+// is none. The caller must not change it.
 func (s *State) ByManifest(namespace, name string) *Cluster {
 	return s.manifests[objectName{namespace, name}]
 }

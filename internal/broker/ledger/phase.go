@@ -1,6 +1,6 @@
 package ledger
 
-// Phase is where a reservation is in its life.
+// Phase of a reservation. It is not stored but follows from placements and end.
 type Phase string
 
 // Phases of a reservation that is in the book.
@@ -16,7 +16,7 @@ const (
 // Phase derives the phase of a reservation from its placements and its end.
 func (s *State) Phase(r *Reservation) Phase {
 	switch {
-	case r.EndReason != "" && !s.over(r) && !(r.Closed && r.givenBack()):
+	case r.EndReason != "" && !s.isGone(r) && !(r.Closed && r.allProvidersGone()):
 		return Releasing
 	case r.EndReason == EndFailed:
 		return Failed
@@ -31,7 +31,7 @@ func (s *State) Phase(r *Reservation) Phase {
 	}
 }
 
-// PlacementPhase is where one placement is in its life.
+// PlacementPhase is the phase of one placement.
 type PlacementPhase string
 
 // Phases of a placement.
@@ -59,8 +59,8 @@ func (s *State) PlacementPhase(r *Reservation, p *Placement) PlacementPhase {
 	}
 }
 
-// over is whether nothing of the reservation is left anywhere.
-func (s *State) over(r *Reservation) bool {
+// isGone reports whether all placements have been taken down on both sides.
+func (s *State) isGone(r *Reservation) bool {
 	for i := range r.Placements {
 		if !s.PlacementOver(r, &r.Placements[i]) {
 			return false
@@ -69,11 +69,11 @@ func (s *State) over(r *Reservation) bool {
 	return true
 }
 
-// PlacementOver is whether both sides have taken the placement down. A side that
-// had no agent when the placement was given up has nothing to take down.
+// PlacementOver reports whether both sides have taken the placement down. A side that had
+// no agent when the placement was given up has nothing to take down.
 func (s *State) PlacementOver(_ *Reservation, p *Placement) bool {
 	return p.ProviderGone && p.ConsumerGone
 }
 
-// Over is whether the reservation has ended and nothing of it is left.
-func (s *State) Over(r *Reservation) bool { return r.EndReason != "" && s.over(r) }
+// Over reports whether the reservation has ended and nothing of it is left.
+func (s *State) Over(r *Reservation) bool { return r.EndReason != "" && s.isGone(r) }

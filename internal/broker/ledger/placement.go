@@ -17,7 +17,7 @@ func (ref PlacementRef) String() string { return PlacementName(ref.Name, ref.Pla
 // subject serves every change that names its placement by embedding PlacementRef.
 func (ref PlacementRef) subject() string { return ref.Name }
 
-func (s *State) placement(ref PlacementRef) (*Reservation, *Placement) {
+func (s *State) findPlacement(ref PlacementRef) (*Reservation, *Placement) {
 	r := s.reservations[ref.Name]
 	if r == nil {
 		return nil, nil
@@ -37,7 +37,7 @@ func (s *State) checkLive(name string) error {
 }
 
 func (s *State) checkStanding(ref PlacementRef) error {
-	r, p := s.placement(ref)
+	r, p := s.findPlacement(ref)
 	if p == nil {
 		return fmt.Errorf("placement %s: %w", ref, ErrUnknown)
 	}
@@ -47,10 +47,10 @@ func (s *State) checkStanding(ref PlacementRef) error {
 	return nil
 }
 
-// checkLeft: only what has been given up can be gone, so that an agent that says
-// Gone by mistake frees nothing.
+// checkLeft refuses a placement that stands: only one that was given up can be gone, so an
+// agent that reports Gone by mistake frees nothing.
 func (s *State) checkLeft(ref PlacementRef) error {
-	r, p := s.placement(ref)
+	r, p := s.findPlacement(ref)
 	if p == nil {
 		return fmt.Errorf("placement %s: %w", ref, ErrUnknown)
 	}
@@ -67,11 +67,9 @@ type Move struct {
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
-func (*Move) kind() string { return "move" }
-
 func (m *Move) subject() string { return m.Name }
 
-func (m *Move) check(s *State) error {
+func (m *Move) checkAgainst(s *State) error {
 	if err := s.checkLive(m.Name); err != nil {
 		return err
 	}
@@ -85,96 +83,94 @@ func (m *Move) check(s *State) error {
 	return s.checkFits(m.Provider, r.Amounts)
 }
 
-func (m *Move) apply(s *State, at time.Time) { s.placeElsewhere(at, m.Name, m.Provider, m.Explanation) }
+func (m *Move) applyTo(s *State, at time.Time) {
+	s.moveTo(at, m.Name, m.Provider, m.Explanation)
+}
 
-// placeElsewhere gives a reservation its next placement.
-func (s *State) placeElsewhere(at time.Time, name, provider string, why Explanation) {
+// moveTo gives a reservation a placement on another provider.
+func (s *State) moveTo(at time.Time, name, provider string, why Explanation) {
 	r := s.reservations[name]
 	r.Provider, r.Explanation = provider, why
-	s.place(at, r, provider)
+	s.addPlacement(at, r, provider)
 }
 
 // Acknowledge notes that the provider has accepted a placement.
 type Acknowledge struct{ PlacementRef }
 
-func (*Acknowledge) kind() string { return "acknowledge" }
+func (a *Acknowledge) checkAgainst(s *State) error { return s.checkStanding(a.PlacementRef) }
 
-func (a *Acknowledge) check(s *State) error { return s.checkStanding(a.PlacementRef) }
-
-// apply counts as a success where no agent can report that the node is Ready.
-func (a *Acknowledge) apply(s *State, at time.Time) {
-	r, p := s.placement(a.PlacementRef)
+// applyTo counts as a success of the provider if the requester has no agent that could
+// report the node as Ready.
+func (a *Acknowledge) applyTo(s *State, at time.Time) {
+	r, p := s.findPlacement(a.PlacementRef)
 	if p.AcknowledgedAt.IsZero() && !s.HasAgent(r.Requester) {
-		s.served(at, r, p)
+		s.noteServed(at, r, p)
 	}
-	s.touch(a.PlacementRef, func(p *Placement) { p.acknowledge(at) })
+	s.changePlacement(a.PlacementRef, func(p *Placement) { p.noteAcknowledged(at) })
 }
 
-// acknowledge keeps the first instant: a provider that repeats itself must not put
-// the deadline of the node off.
-func (p *Placement) acknowledge(at time.Time) {
+// noteAcknowledged keeps the first instant, so that a provider cannot postpone the deadline
+// of the node by repeating its report.
+func (p *Placement) noteAcknowledged(at time.Time) {
 	if p.AcknowledgedAt.IsZero() {
 		p.AcknowledgedAt = instantOf(at)
 	}
 }
 
-func (s *State) touch(ref PlacementRef, change func(*Placement)) {
-	r, p := s.placement(ref)
+func (s *State) changePlacement(ref PlacementRef, change func(*Placement)) {
+	r, p := s.findPlacement(ref)
 	change(p)
 	r.Changed = s.position
 }
 
-// Withdraw gives one placement up; its capacity stays held until the provider
-// says that it is gone.
+// Withdraw gives one placement up. Its capacity stays held until ProviderGone.
 type Withdraw struct {
 	PlacementRef
 	Reason string `json:"reason"`
-	// Refused is whether the provider itself gave it up.
+	// Refused is true if the provider itself gave it up.
 	Refused bool `json:"refused,omitempty"`
 }
 
-func (*Withdraw) kind() string { return "withdraw" }
-
-// checkWithdraw and checkEnd ask for a reason because a placement without one
-// still stands, and what stands must not be given back.
-func (w *Withdraw) check(s *State) error {
+// checkAgainst wants a reason because a placement without one counts as standing.
+func (w *Withdraw) checkAgainst(s *State) error {
 	if w.Reason == "" {
 		return fmt.Errorf("placement %s: %w: withdrawn without reason", w.PlacementRef, ErrMalformed)
 	}
 	return s.checkStanding(w.PlacementRef)
 }
 
-func (w *Withdraw) apply(s *State, at time.Time) {
-	r, p := s.placement(w.PlacementRef)
+func (w *Withdraw) applyTo(s *State, at time.Time) {
+	r, p := s.findPlacement(w.PlacementRef)
 	s.recordLeft(at, r, p, w)
 	p.Withdrawn, p.Ready = w.Reason, false
-	if p.Number < r.last() || r.History != nil {
-		r.remember(func(h *History) { h.Left = p.Number })
+	if p.Number < r.lastNumber() || r.History != nil {
+		r.updateHistory(func(h *History) { h.Left = p.Number })
 	}
 	r.Provider, r.Changed = r.Current().Provider, s.position
-	s.giveUp(at, r, p)
+	s.releaseSides(at, r, p)
 }
 
-// giveUp settles the sides of a placement that no agent speaks for: nobody made
-// anything there, and nobody would ever confirm that it is gone. It is recorded
-// now because an agent that enrols later must not bring an old placement back.
-func (s *State) giveUp(at time.Time, r *Reservation, p *Placement) {
-	s.providing(at, p.Provider, false, func(c *Conduct) { c.settle(at, r.Requester, PlacementName(r.Name, p.Number)) })
+// releaseSides marks the sides of a placement that have no agent as gone: nothing was set
+// up there, and no report will ever come. It does so at once, because an agent that enrols
+// later must not revive an old placement. It also ends trial, notice and recall of the
+// placement, and decides its pending change.
+func (s *State) releaseSides(at time.Time, r *Reservation, p *Placement) {
+	s.updateProviding(at, p.Provider, false, func(c *Conduct) { c.endTrial(at, r.Requester, PlacementName(r.Name, p.Number)) })
 	if r.Notice != nil && r.Notice.Placement == p.Number {
 		r.Notice = nil
 	}
 	if r.isCalledBack(p) {
-		r.remember(func(h *History) { h.CallBack = nil })
+		r.updateHistory(func(h *History) { h.CallBack = nil })
 	}
-	r.forsake(p)
+	r.dropPending(p)
 	if !s.HasAgent(p.Provider) {
-		s.free(r, p)
+		s.freeCapacity(r, p)
 	}
 	if !s.HasAgent(r.Requester) || r.Unclaimed {
 		p.ConsumerGone = true
 	}
 	if last := r.Current(); r.Stands(last) && last.Amounts != nil && r.Beside(last) == nil {
-		r.agree(last, last.Amounts) // what the other one had agreed to is of no use
+		r.setAmounts(last, last.Amounts) // the amounts that only the other one had agreed to are obsolete
 	}
 }
 
@@ -182,32 +178,28 @@ func (s *State) giveUp(at time.Time, r *Reservation, p *Placement) {
 // gives the capacity back.
 type ProviderGone struct{ PlacementRef }
 
-func (*ProviderGone) kind() string { return "providerGone" }
+func (g *ProviderGone) checkAgainst(s *State) error { return s.checkLeft(g.PlacementRef) }
 
-func (g *ProviderGone) check(s *State) error { return s.checkLeft(g.PlacementRef) }
-
-func (g *ProviderGone) apply(s *State, at time.Time) {
-	r, p := s.placement(g.PlacementRef)
-	s.keptWithin(at, r, p)
-	s.free(r, p)
+func (g *ProviderGone) applyTo(s *State, at time.Time) {
+	r, p := s.findPlacement(g.PlacementRef)
+	s.noteKeptWithin(at, r, p)
+	s.freeCapacity(r, p)
 }
 
-func (s *State) free(r *Reservation, p *Placement) {
+func (s *State) freeCapacity(r *Reservation, p *Placement) {
 	r.Changed = s.position
 	if p.ProviderGone {
 		return
 	}
 	p.ProviderGone = true
-	s.clusters[p.Provider].drop(PlacementName(r.Name, p.Number))
+	s.clusters[p.Provider].removeHold(PlacementName(r.Name, p.Number))
 }
 
 // ConsumerGone notes that the requester has taken its side of a placement down.
 type ConsumerGone struct{ PlacementRef }
 
-func (*ConsumerGone) kind() string { return "consumerGone" }
+func (g *ConsumerGone) checkAgainst(s *State) error { return s.checkLeft(g.PlacementRef) }
 
-func (g *ConsumerGone) check(s *State) error { return s.checkLeft(g.PlacementRef) }
-
-func (g *ConsumerGone) apply(s *State, _ time.Time) {
-	s.touch(g.PlacementRef, func(p *Placement) { p.ConsumerGone = true })
+func (g *ConsumerGone) applyTo(s *State, _ time.Time) {
+	s.changePlacement(g.PlacementRef, func(p *Placement) { p.ConsumerGone = true })
 }

@@ -6,59 +6,57 @@ import (
 	"time"
 )
 
-// Preempt announces to placements that they have to make room for a reservation that
-// waits and comes before them.
+// Preempt gives notice to placements that have to make room for a waiting reservation with
+// a higher priority.
 type Preempt struct {
-	// Name of the reservation that waits.
+	// Name of the waiting reservation.
 	Name string `json:"name"`
-	// Priority of it, with which it comes before every victim.
+	// Priority of the waiting reservation, higher than that of every victim.
 	Priority int32 `json:"priority"`
-	// Provider on which there will be room.
+	// Provider of all victims.
 	Provider string   `json:"provider"`
 	Victims  []Victim `json:"victims"`
 	// Ends is when the victims' placements are given up.
 	Ends time.Time `json:"ends"`
 }
 
-// Victim is a placement that makes room.
+// Victim is a placement that has to make room.
 type Victim struct {
 	PlacementRef
 	Priority int32 `json:"priority"`
 }
 
-// Preemption is whose place a reservation takes that waits.
+// Preemption is what a waiting reservation keeps of a Preempt.
 type Preemption struct {
 	Provider string
 	Ends     time.Time
 	Victims  []PlacementRef
 }
 
-// Notice is what a victim is told.
+// Notice is what a victim keeps of a Preempt.
 type Notice struct {
 	Placement int32
-	// By is the reservation that comes before it, Priority that one's.
+	// By is the waiting reservation, Priority its priority.
 	By       string
 	Priority int32
 	// Ends is when the placement is given up.
 	Ends time.Time
 }
 
-// Preempted is why a placement is given up that makes room for another reservation.
+// Preempted is the reason for giving up a placement that makes room.
 const Preempted = "Preempted"
-
-func (*Preempt) kind() string { return "preempt" }
 
 func (p *Preempt) subject() string { return p.Name }
 
-func (p *Preempt) check(s *State) error {
+func (p *Preempt) checkAgainst(s *State) error {
 	if len(p.Victims) == 0 || p.Ends.IsZero() {
-		return fmt.Errorf("reservation %q: %w: preempts nobody, or at no time", p.Name, ErrMalformed)
+		return fmt.Errorf("reservation %q: %w: preempts no placement, or at no time", p.Name, ErrMalformed)
 	}
 	if err := s.checkLive(p.Name); err != nil {
 		return err
 	}
 	if w := s.reservations[p.Name].Waiting; w == nil || w.Preemption != nil && !s.Spent(w.Preemption) {
-		return fmt.Errorf("reservation %q: %w: it does not wait, or others make room for it already", p.Name, ErrTaken)
+		return fmt.Errorf("reservation %q: %w: it does not wait, or other placements make room for it already", p.Name, ErrTaken)
 	}
 	for i, v := range p.Victims {
 		if v.Priority >= p.Priority {
@@ -67,7 +65,7 @@ func (p *Preempt) check(s *State) error {
 		if err := s.checkStanding(v.PlacementRef); err != nil {
 			return err
 		}
-		r, placement := s.placement(v.PlacementRef)
+		r, placement := s.findPlacement(v.PlacementRef)
 		again := slices.ContainsFunc(p.Victims[:i], func(o Victim) bool { return o.PlacementRef == v.PlacementRef })
 		if r.Notice != nil || r.CalledBack() != nil || placement.Provider != p.Provider || again || r.Beside(placement) != nil {
 			return fmt.Errorf("placement %s: %w: it makes room for another, or elsewhere, or is called back", v, ErrTaken)
@@ -76,7 +74,7 @@ func (p *Preempt) check(s *State) error {
 	return nil
 }
 
-func (p *Preempt) apply(s *State, _ time.Time) {
+func (p *Preempt) applyTo(s *State, _ time.Time) {
 	preemption := &Preemption{Provider: p.Provider, Ends: p.Ends}
 	for _, v := range p.Victims {
 		r := s.reservations[v.Name]
@@ -88,8 +86,8 @@ func (p *Preempt) apply(s *State, _ time.Time) {
 	r.Waiting.Preemption, r.Changed = preemption, s.position
 }
 
-// takeBack lets those stand that have not made room yet.
-func (s *State) takeBack(by string, p *Preemption) {
+// withdrawNotices lets victims that have not made room yet stay.
+func (s *State) withdrawNotices(by string, p *Preemption) {
 	for _, ref := range p.Victims {
 		if r := s.reservations[ref.Name]; r != nil && r.Notice != nil && r.Notice.By == by {
 			r.Notice, r.Changed = nil, s.position
@@ -97,8 +95,8 @@ func (s *State) takeBack(by string, p *Preemption) {
 	}
 }
 
-// Victims are the reservations that make, or made, room for one that waits, without
-// those that the book has forgotten.
+// Victims returns the reservations that make or made room for a waiting one, except those
+// that are forgotten.
 func (s *State) Victims(r *Reservation) []*Reservation {
 	if r == nil || r.Waiting == nil || r.Waiting.Preemption == nil {
 		return nil
@@ -112,11 +110,11 @@ func (s *State) Victims(r *Reservation) []*Reservation {
 	return out
 }
 
-// Spent is whether all victims have made room.
+// Spent reports whether all victims have made room.
 func (s *State) Spent(p *Preemption) bool { return !slices.ContainsFunc(p.Victims, s.Held) }
 
-// Held is whether a provider still holds capacity for a placement.
+// Held reports whether the provider of a placement still holds capacity for it.
 func (s *State) Held(ref PlacementRef) bool {
-	_, p := s.placement(ref)
+	_, p := s.findPlacement(ref)
 	return p != nil && !p.ProviderGone
 }

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Enqueue has a request wait for capacity: one that is new to the book and that no
-// cluster can hold, or one that stands and whose placement was given up.
+// Enqueue makes a reservation wait for capacity: a new one that no cluster can serve, or
+// one whose placement was given up.
 type Enqueue struct {
-	// Request is new to the book, and names no provider; nil where Name is given.
+	// Request is a new reservation, without provider; nil if Name is set.
 	Request *Reserve `json:"request,omitempty"`
 	// Name of a reservation in the book.
 	Name string `json:"name,omitempty"`
-	// Until is when it stops to wait.
+	// Until is when it stops waiting.
 	Until time.Time `json:"until"`
-	// Explanation is why no cluster can hold it.
+	// Explanation is why no cluster can serve it.
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
-// Grant gives a reservation that waits its placement.
+// Grant gives a waiting reservation its placement.
 type Grant struct {
 	Name     string `json:"name"`
 	Provider string `json:"provider"`
@@ -27,20 +27,18 @@ type Grant struct {
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
-// Waiting is the place of a reservation in the queue.
+// Waiting is the state of a reservation in the queue.
 type Waiting struct {
-	// Position in the log at which it came: who came first is served first.
+	// Position of its Enqueue in the log: among equals, the lower one is served first.
 	Position uint64
 	Since    time.Time
-	// Until is when it stops to wait.
+	// Until is when it stops waiting.
 	Until time.Time
-	// Left is how long it is held once it is granted; 0 means as long as it is renewed.
+	// Left is how long it will be held once it is granted; 0 for as long as it is renewed.
 	Left time.Duration
-	// Preemption is whose place it takes; nil if it only waits.
+	// Preemption is set while other placements make room for it.
 	Preemption *Preemption `json:",omitempty"`
 }
-
-func (*Enqueue) kind() string { return "enqueue" }
 
 func (q *Enqueue) subject() string {
 	if q.Request != nil {
@@ -49,9 +47,9 @@ func (q *Enqueue) subject() string {
 	return q.Name
 }
 
-func (q *Enqueue) check(s *State) error {
+func (q *Enqueue) checkAgainst(s *State) error {
 	if (q.Request == nil) == (q.Name == "") || q.Until.IsZero() {
-		return fmt.Errorf("%w: waits without end, or as nothing or as two", ErrMalformed)
+		return fmt.Errorf("%w: needs an end, and either a request or a name", ErrMalformed)
 	}
 	if q.Request != nil {
 		if q.Request.Provider != "" {
@@ -69,12 +67,12 @@ func (q *Enqueue) check(s *State) error {
 	return nil
 }
 
-func (q *Enqueue) apply(s *State, at time.Time) {
+func (q *Enqueue) applyTo(s *State, at time.Time) {
 	w := &Waiting{Position: s.position, Since: at, Until: q.Until}
 	r := s.reservations[q.Name]
 	if q.Request != nil {
 		r = &Reservation{Reserve: *q.Request, CreatedAt: instantOf(at)}
-		s.enter(r)
+		s.addReservation(r)
 		w.Left = r.Duration
 	} else if r.Duration != 0 {
 		w.Left = max(r.Until.Sub(at), time.Second)
@@ -83,11 +81,9 @@ func (q *Enqueue) apply(s *State, at time.Time) {
 	r.Waiting, r.Changed = w, s.position
 }
 
-func (*Grant) kind() string { return "grant" }
-
 func (g *Grant) subject() string { return g.Name }
 
-func (g *Grant) check(s *State) error {
+func (g *Grant) checkAgainst(s *State) error {
 	if g.Until.IsZero() {
 		return fmt.Errorf("reservation %q: %w: granted without end", g.Name, ErrMalformed)
 	}
@@ -101,29 +97,28 @@ func (g *Grant) check(s *State) error {
 	return s.checkFits(g.Provider, r.Amounts)
 }
 
-func (g *Grant) apply(s *State, at time.Time) {
+func (g *Grant) applyTo(s *State, at time.Time) {
 	r := s.reservations[g.Name]
 	s.leaveQueue(r)
 	r.Provider, r.Until, r.Explanation = g.Provider, g.Until, g.Explanation
 	if len(r.Placements) == 0 {
-		r.remember(func(h *History) { h.GrantedAt = at })
+		r.updateHistory(func(h *History) { h.GrantedAt = at })
 	}
-	s.place(at, r, g.Provider)
+	s.addPlacement(at, r, g.Provider)
 }
 
-// leaveQueue also takes back what was announced to whoever had to make room.
+// leaveQueue takes a reservation out of the queue and withdraws the notices to its victims.
 func (s *State) leaveQueue(r *Reservation) {
 	if r.Waiting == nil {
 		return
 	}
 	if p := r.Waiting.Preemption; p != nil {
-		s.takeBack(r.Name, p)
+		s.withdrawNotices(r.Name, p)
 	}
 	r.Waiting = nil
 }
 
-// ReservedAt is when capacity was locked for it for the first time; zero while none
-// was.
+// ReservedAt returns when capacity was first locked for the reservation, zero if it was not.
 func (r *Reservation) ReservedAt() time.Time {
 	switch {
 	case r.History != nil && !r.GrantedAt.IsZero():

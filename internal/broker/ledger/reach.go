@@ -8,43 +8,41 @@ import (
 	"time"
 )
 
-// Reach notes that a provider's agent is silent, or that it is heard again. It changes
-// nothing of what is held: whoever is concerned is told.
+// Reach notes that a cluster's agent is silent, or that it is no longer. Holds stay as they
+// are; the reservations on the cluster are marked as changed.
 type Reach struct {
 	ClusterID string `json:"clusterID"`
-	// Since is when the agent was heard last; zero when it is heard again.
+	// Since is when the agent last reported; zero if it is no longer silent.
 	Since time.Time `json:"since,omitzero"`
 }
 
-func (*Reach) kind() string { return "reach" }
-
 func (*Reach) subject() string { return "" }
 
-func (e *Reach) check(s *State) error {
+func (e *Reach) checkAgainst(s *State) error {
 	c := s.clusters[e.ClusterID]
 	if c == nil {
 		return fmt.Errorf("cluster %q: %w", e.ClusterID, ErrUnknown)
 	}
 	if c.LostSince.IsZero() == e.Since.IsZero() {
-		return fmt.Errorf("cluster %q: %w: that it is silent or heard again is known", e.ClusterID, ErrTaken)
+		return fmt.Errorf("cluster %q: %w: it is already in that state", e.ClusterID, ErrTaken)
 	}
 	return nil
 }
 
-func (e *Reach) apply(s *State, _ time.Time) {
+func (e *Reach) applyTo(s *State, _ time.Time) {
 	c := s.clusters[e.ClusterID]
 	c.LostSince = e.Since
-	s.touchHolders(c)
+	s.markHolders(c)
 }
 
-// touchHolders has whoever is concerned by a provider be told of it.
-func (s *State) touchHolders(c *Cluster) {
+// markHolders marks the reservations on a provider as changed.
+func (s *State) markHolders(c *Cluster) {
 	for _, name := range c.Reservations() {
 		s.reservations[name].Changed = s.position
 	}
 }
 
-// Reservations for which capacity is held here, by name.
+// Reservations returns the names of the reservations that hold capacity here, sorted.
 func (c *Cluster) Reservations() []string {
 	var out []string
 	for placement := range maps.Keys(c.holds) {

@@ -5,27 +5,28 @@ import (
 	"time"
 )
 
-// Recall notes that the provider of a placement calls it back, or has withdrawn that.
+// Recall notes that the provider of a placement calls it back, or no longer does.
 type Recall struct {
 	PlacementRef
-	// Ends is when the placement is given up; zero where it stays after all.
+	// Ends is when the placement is given up; zero if it may stay after all.
 	Ends time.Time `json:"ends,omitzero"`
-	// Message is of the provider's operator, for people.
+	// Message from the provider's operator.
 	Message string `json:"message,omitempty"`
 }
 
-// CallBack is what the book keeps of a Recall.
+// CallBack is what a reservation keeps of a Recall.
 type CallBack struct {
 	Placement int32
 	Ends      time.Time
 	Message   string `json:",omitempty"`
 }
 
-// Recalled is why a placement is given up that its provider has called back.
+// Recalled is the reason for giving up a placement that its provider has called back.
 const Recalled = "Recalled"
 
-// CalledBack is the placement that stands and is called back; nil if none is. Of two that
-// stand it is one alone: what is said of the other one counts once this one is settled.
+// CalledBack returns the recall of a standing placement, nil if there is none. Of two
+// standing placements only one can be called back; a recall of the other one is refused
+// until the first is given up.
 func (r *Reservation) CalledBack() *CallBack {
 	if r.History == nil {
 		return nil
@@ -33,32 +34,30 @@ func (r *Reservation) CalledBack() *CallBack {
 	return r.CallBack
 }
 
-// isCalledBack is whether its provider wants this placement back.
+// isCalledBack reports whether this placement is called back.
 func (r *Reservation) isCalledBack(p *Placement) bool {
 	c := r.CalledBack()
 	return c != nil && c.Placement == p.Number
 }
 
-func (*Recall) kind() string { return "recall" }
-
-func (c *Recall) check(s *State) error {
+func (c *Recall) checkAgainst(s *State) error {
 	if err := s.checkStanding(c.PlacementRef); err != nil {
 		return err
 	}
 	known := s.reservations[c.Name].CalledBack()
 	switch {
 	case known != nil && known.Placement != c.Placement:
-		return fmt.Errorf("placement %s: %w: placement %d is called back", c.PlacementRef, ErrTaken, known.Placement)
+		return fmt.Errorf("placement %s: %w: placement %d is already called back", c.PlacementRef, ErrTaken, known.Placement)
 	case known == nil && c.Ends.IsZero():
 		return fmt.Errorf("placement %s: %w: it is not called back", c.PlacementRef, ErrTaken)
 	}
 	return nil
 }
 
-func (c *Recall) apply(s *State, _ time.Time) {
+func (c *Recall) applyTo(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	r.Changed = s.position
-	r.remember(func(h *History) {
+	r.updateHistory(func(h *History) {
 		h.CallBack = nil
 		if !c.Ends.IsZero() {
 			h.CallBack = &CallBack{Placement: c.Placement, Ends: c.Ends, Message: c.Message}

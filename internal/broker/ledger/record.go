@@ -2,24 +2,25 @@ package ledger
 
 import "time"
 
-// Record is what became of what a provider was granted. It follows from events that are
-// written down anyway.
+// Record counts how the placements on a provider turned out. It follows from events that
+// are journaled for other reasons.
 //
 // Its share is the mean of a Beta distribution over kept and broken promises (A. Jøsang,
-// R. Ismail, The Beta Reputation System, 2002) that begins with one of each and forgets:
-// at the end of every week all of it counts half. Weeks, and whole numbers, so that every
-// machine finds the same.
+// R. Ismail, The Beta Reputation System, 2002) that begins with one of each. At the end of
+// every week, all counts are halved. Whole weeks and integers give the same result on every
+// machine.
 type Record struct {
-	// Granted counts placements, Ready those whose virtual node became Ready.
+	// Granted counts placements, Ready the ones whose virtual node became Ready.
 	Granted int64 `json:"granted,omitempty"`
 	Ready   int64 `json:"ready,omitempty"`
-	// Refused counts those that the provider gave up itself, Unanswered those that it did
-	// not answer in time, NeverReady those whose node did not become Ready in time though
-	// another provider's did for the same reservation: else it may be the consumer's fault.
+	// Refused counts placements that the provider gave up itself, Unanswered those it did
+	// not acknowledge in time. NeverReady counts those whose node did not become Ready in
+	// time, but only if another provider's node did for the same reservation: otherwise the
+	// consumer may be at fault.
 	Refused    int64 `json:"refused,omitempty"`
 	Unanswered int64 `json:"unanswered,omitempty"`
 	NeverReady int64 `json:"neverReady,omitempty"`
-	// Dropped counts those that were served and left because the provider was lost.
+	// Dropped counts placements that served and were given up because of the provider.
 	Dropped int64 `json:"dropped,omitempty"`
 	// ToReady is the sum of the times from grant to Ready.
 	ToReady time.Duration `json:"toReady,omitempty"`
@@ -30,21 +31,21 @@ type Record struct {
 }
 
 const (
-	// promise is what one counts. A refusal counts half: it comes at once, and is honest.
+	// promise is the count of one promise. A refusal counts half, because it comes at once.
 	promise = 1000
 	week    = int64(7 * 24 * time.Hour / time.Second)
 )
 
-// Share of promises kept, 0 to 1, and whether anything is known.
+// Share returns the share of promises kept, 0 to 1, and whether any is known.
 func (r Record) Share(now time.Time) (float64, bool) {
-	r.age(now)
+	r.ageTo(now)
 	if r.Kept+r.Broken == 0 {
 		return 0, false
 	}
 	return float64(r.Kept+promise) / float64(r.Kept+r.Broken+2*promise), true
 }
 
-// MeanToReady is the mean time from grant to Ready, 0 where nothing became Ready yet.
+// MeanToReady returns the mean time from grant to Ready, 0 if no node became Ready yet.
 func (r Record) MeanToReady() time.Duration {
 	if r.Ready == 0 {
 		return 0
@@ -52,21 +53,21 @@ func (r Record) MeanToReady() time.Duration {
 	return r.ToReady / time.Duration(r.Ready)
 }
 
-func (r *Record) age(now time.Time) {
+func (r *Record) ageTo(now time.Time) {
 	present := now.Unix() / week
 	if weeks := min(present-r.Week, 63); weeks > 0 {
 		r.Kept, r.Broken, r.Week = r.Kept>>weeks, r.Broken>>weeks, present
 	}
 }
 
-func (r *Record) keep(at time.Time) {
-	r.age(at)
+func (r *Record) addKept(at time.Time) {
+	r.ageTo(at)
 	r.Kept += promise
 }
 
-// fail counts what went wrong, which breaks a promise by so many thousandths.
-func (r *Record) fail(at time.Time, count *int64, thousandths int64) {
-	r.age(at)
+// addBroken increments a count and adds thousandths of a broken promise.
+func (r *Record) addBroken(at time.Time, count *int64, thousandths int64) {
+	r.ageTo(at)
 	*count++
 	r.Broken += thousandths
 }
@@ -84,23 +85,21 @@ type NodeReady struct {
 	Ready bool `json:"ready"`
 }
 
-func (*NodeReady) kind() string { return "nodeReady" }
+func (e *NodeReady) checkAgainst(s *State) error { return s.checkStanding(e.PlacementRef) }
 
-func (e *NodeReady) check(s *State) error { return s.checkStanding(e.PlacementRef) }
-
-// apply notes what the consumer says of a placement's node. With the first time
-// that it is Ready its provider has delivered, and those tried in vain right before it
-// have not.
-func (e *NodeReady) apply(s *State, at time.Time) {
-	r, p := s.placement(e.PlacementRef)
+// applyTo notes the consumer's report about a placement's node. When the node is Ready for
+// the first time, its provider has kept its promise, and the providers of the placements
+// right before it that never became Ready have not.
+func (e *NodeReady) applyTo(s *State, at time.Time) {
+	r, p := s.findPlacement(e.PlacementRef)
 	p.Ready, r.Changed = e.Ready, s.position
 	if !e.Ready || p.EverReady {
 		return
 	}
 	p.EverReady = true
-	s.served(at, r, p)
+	s.noteServed(at, r, p)
 	record := s.recordOf(p)
-	record.keep(at)
+	record.addKept(at)
 	record.Ready++
 	record.ToReady += max(at.Sub(p.AssignedAt.Time()), 0)
 	for n := p.Number - 1; n > r.Skipped; n-- {
@@ -110,30 +109,31 @@ func (e *NodeReady) apply(s *State, at time.Time) {
 		}
 		if earlier.Withdrawn == string(DueReady) || earlier.Withdrawn == HandshakeRefused {
 			in := s.recordOf(earlier)
-			in.fail(at, &in.NeverReady, promise)
-			s.failed(at, r, earlier, failurePoints)
+			in.addBroken(at, &in.NeverReady, promise)
+			s.noteFailed(at, r, earlier, failurePoints)
 		}
 	}
 }
 
-// recordLeft counts a placement that is given up, where its provider is to blame.
+// recordLeft counts a placement that is given up if its provider is responsible.
 func (s *State) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
 	in := s.recordOf(p)
 	switch {
 	case w.Reason == ProviderLost, w.Refused && p.EverReady:
-		in.fail(at, &in.Dropped, promise)
+		in.addBroken(at, &in.Dropped, promise)
 	case w.Refused:
-		in.fail(at, &in.Refused, promise/2)
+		in.addBroken(at, &in.Refused, promise/2)
 	case w.Reason == string(DueAcknowledgement):
-		in.fail(at, &in.Unanswered, promise)
+		in.addBroken(at, &in.Unanswered, promise)
 	}
 	if points := s.pointsOf(r, p, w); points > 0 {
-		s.failed(at, r, p, points)
+		s.noteFailed(at, r, p, points)
 	}
 }
 
-// pointsOf is what giving a placement up adds to its provider's tally. A silent provider
-// takes nothing new anyway, and a provider may refuse clusters to which it does not lend.
+// pointsOf returns the points that giving a placement up adds to its provider's tally. None
+// for a silent provider, which gets no new placements anyway, or for the refusal of a
+// cluster that the provider does not lend to.
 func (s *State) pointsOf(r *Reservation, p *Placement, w *Withdraw) int32 {
 	switch {
 	case w.Reason == ProviderLost:

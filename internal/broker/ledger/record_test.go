@@ -12,13 +12,13 @@ func TestShareOfPromisesKept(t *testing.T) {
 	kept := func(n int) Record {
 		var r Record
 		for range n {
-			r.keep(monday)
+			r.addKept(monday)
 		}
 		return r
 	}
 	failed := func(r Record, times int, thousandths int64) Record {
 		for range times {
-			r.fail(monday, new(int64), thousandths)
+			r.addBroken(monday, new(int64), thousandths)
 		}
 		return r
 	}

@@ -16,31 +16,31 @@ type Reserve struct {
 	Requester string `json:"requester"`
 	Tenant    string `json:"tenant,omitempty"`
 	Priority  int32  `json:"priority,omitempty"`
-	// Queue is whether it waits where no cluster can hold it, at first or later.
+	// Queue is true if it waits when no cluster can serve it, at first or later.
 	Queue   bool             `json:"queue,omitempty"`
 	Amounts quantity.Amounts `json:"amounts"`
-	// Target is the provider that was asked for, "" for any.
+	// Target is the requested provider, "" for any.
 	Target string `json:"target,omitempty"`
-	// Duration is how long it is held; 0 means as long as it is renewed.
+	// Duration is how long it is held; 0 for as long as it is renewed.
 	Duration time.Duration `json:"duration,omitempty"`
 	// Until is when it ends unless it is renewed.
 	Until    time.Time `json:"until"`
 	Provider string    `json:"provider"`
-	// Patient is whether it stays with a provider that is lost.
+	// Patient is true if it stays with a silent provider (healing: Wait).
 	Patient bool `json:"patient,omitempty"`
-	// Wait is how long it waits at most; 0 leaves that to the configuration.
+	// Wait is how long it may wait in the queue; 0 for the configured time.
 	Wait time.Duration `json:"wait,omitempty"`
-	// Object is the Reservation a user made in the broker cluster; nil for one that
-	// an agent asked for.
+	// Object is the Reservation that a user created in the broker cluster, nil for an
+	// agent's request.
 	Object *ObjectRef `json:"object,omitempty"`
-	// Explanation is the decision as it is shown; the ledger does not read it.
+	// Explanation of the decision. The ledger does not read it.
 	Explanation Explanation `json:"explanation,omitempty"`
-	// Terms are what every provider of it has to meet, nil for none; the ledger only keeps
-	// them. Demands reads them.
+	// Terms are what every provider has to meet, nil for none; see Demands. The ledger only
+	// stores them.
 	*terms.Terms
 }
 
-// Demands are what every provider has to meet.
+// Demands returns what every provider has to meet.
 func (r *Reserve) Demands() terms.Terms {
 	if r.Terms == nil {
 		return terms.Terms{}
@@ -48,18 +48,16 @@ func (r *Reserve) Demands() terms.Terms {
 	return *r.Terms
 }
 
-func (*Reserve) kind() string { return "reserve" }
-
 func (r *Reserve) subject() string { return r.Name }
 
-func (r *Reserve) check(s *State) error {
+func (r *Reserve) checkAgainst(s *State) error {
 	if err := s.checkRequest(r); err != nil {
 		return err
 	}
 	return s.checkFits(r.Provider, r.Amounts)
 }
 
-// checkRequest is what holds for a request, be it granted or not.
+// checkRequest checks a new reservation, whether it is granted, queued or quoted.
 func (s *State) checkRequest(r *Reserve) error {
 	if r.Name == "" || r.Requester == "" || r.Key == "" || r.Amounts.IsZero() {
 		return fmt.Errorf("%w: reservation without name, requester, key or amounts", ErrMalformed)
@@ -92,25 +90,25 @@ func (s *State) checkFits(provider string, amounts quantity.Amounts) error {
 	return nil
 }
 
-func (r *Reserve) apply(s *State, at time.Time) {
+func (r *Reserve) applyTo(s *State, at time.Time) {
 	reservation := &Reservation{Reserve: *r, CreatedAt: instantOf(at)}
-	s.enter(reservation)
-	s.place(at, reservation, r.Provider)
+	s.addReservation(reservation)
+	s.addPlacement(at, reservation, r.Provider)
 }
 
-// enter has a new reservation be found by its name and by its key.
-func (s *State) enter(r *Reservation) {
-	s.share(&r.Reserve)
+// addReservation makes a new reservation known by its name and by its key.
+func (s *State) addReservation(r *Reservation) {
+	s.internRequest(&r.Reserve)
 	s.reservations[r.Name] = r
 	s.keys[keyRef{r.Requester, r.Key}] = r
 }
 
-func (s *State) place(at time.Time, r *Reservation, provider string) {
-	number := r.last() + 1
+func (s *State) addPlacement(at time.Time, r *Reservation, provider string) {
+	number := r.lastNumber() + 1
 	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.clusters[provider].ClusterID, AssignedAt: instantOf(at)})
 	r.Changed = s.position
 	name := PlacementName(r.Name, number)
-	s.clusters[provider].hold(name, r.Amounts)
+	s.clusters[provider].addHold(name, r.Amounts)
 	s.clusters[provider].Record.Granted++
-	s.providing(at, provider, false, func(c *Conduct) { c.try(at, r.Requester, name) })
+	s.updateProviding(at, provider, false, func(c *Conduct) { c.beginTrial(at, r.Requester, name) })
 }

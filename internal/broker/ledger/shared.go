@@ -6,38 +6,39 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// shared is what many reservations have the same of: most ask for the same few amounts,
-// in the same words, for the same few clusters, and each of a hundred thousand would have
-// copies of its own. Nobody changes what is shared.
+// shared interns amounts and strings. Most reservations have the same few amounts and
+// strings and name the same few clusters, and each of 100,000 would have copies of its own.
+// Interned values must not be changed.
 type shared struct {
 	amounts map[string]quantity.Amounts
 	words   map[string]string
 }
 
-// maxShared bounds what is remembered of each where hardly any are the same.
+// maxShared bounds the number of interned amounts, and of strings, in case hardly any are
+// equal.
 const maxShared = 1024
 
 func newShared() shared {
 	return shared{amounts: map[string]quantity.Amounts{}, words: map[string]string{}}
 }
 
-// share has a request share what it can.
-func (s *State) share(r *Reserve) {
-	r.Amounts = s.shared.ofAmounts(r.Amounts)
-	r.Requester, r.Provider, r.Target = s.clusterWord(r.Requester), s.clusterWord(r.Provider), s.clusterWord(r.Target)
-	r.Tenant, r.Digest = s.shared.word(r.Tenant), s.shared.word(r.Digest)
+// internRequest replaces amounts and strings of a request by interned ones.
+func (s *State) internRequest(r *Reserve) {
+	r.Amounts = s.shared.internAmounts(r.Amounts)
+	r.Requester, r.Provider, r.Target = s.internClusterID(r.Requester), s.internClusterID(r.Provider), s.internClusterID(r.Target)
+	r.Tenant, r.Digest = s.shared.internWord(r.Tenant), s.shared.internWord(r.Digest)
 }
 
-// clusterWord is a cluster's ID, or whatever else stands in its place.
-func (s *State) clusterWord(id string) string {
+// internClusterID returns the string of the cluster itself if it is known.
+func (s *State) internClusterID(id string) string {
 	if c := s.clusters[id]; c != nil {
 		return c.ClusterID
 	}
-	return s.shared.word(id)
+	return s.shared.internWord(id)
 }
 
-// ofAmounts returns amounts equal to a that others may have, too.
-func (s shared) ofAmounts(a quantity.Amounts) quantity.Amounts {
+// internAmounts returns amounts equal to a.
+func (s shared) internAmounts(a quantity.Amounts) quantity.Amounts {
 	if len(a) == 0 {
 		return a
 	}
@@ -46,18 +47,18 @@ func (s shared) ofAmounts(a quantity.Amounts) quantity.Amounts {
 		key = append(append(key, name...), 0)
 		key = binary.BigEndian.AppendUint64(key, uint64(a[name]))
 	}
-	return remember(s.amounts, string(key), a)
+	return internIn(s.amounts, string(key), a)
 }
 
-// word returns a string equal to w that others may have, too.
-func (s shared) word(w string) string {
+// internWord returns a string equal to w.
+func (s shared) internWord(w string) string {
 	if w == "" {
 		return w
 	}
-	return remember(s.words, w, w)
+	return internIn(s.words, w, w)
 }
 
-func remember[T any](known map[string]T, key string, value T) T {
+func internIn[T any](known map[string]T, key string, value T) T {
 	if found, ok := known[key]; ok {
 		return found
 	}
@@ -68,5 +69,5 @@ func remember[T any](known map[string]T, key string, value T) T {
 	return value
 }
 
-// Equal is true: what is remembered says nothing of the book.
+// Equal makes cmp ignore interned values: they are not part of the book.
 func (shared) Equal(shared) bool { return true }

@@ -40,20 +40,20 @@ type snapshotShut struct {
 	At time.Time `json:"at"`
 }
 
-// Frozen is the book as it was at one position. It may be written while the book goes on.
+// Frozen is a copy of the book at one position. It can be encoded while the book changes.
 type Frozen struct{ snapshot }
 
-// Freeze copies what later events change in place. It takes a small part of what it takes
-// to write it.
+// Freeze copies what later events change in place. That takes a small part of the time of
+// encoding it.
 func (s *State) Freeze() *Frozen {
-	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.frozen(), Ceilings: s.ceilings}
+	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.copyQuotes(), Ceilings: s.ceilings}
 	for _, c := range s.clusters {
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.clone(), c.Consuming.clone(), c.Lifted})
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.copyConduct(), c.Consuming.copyConduct(), c.Lifted})
 	}
-	// One piece of memory for all of them.
+	// One allocation for all of them.
 	copies := make([]Reservation, 0, len(s.reservations))
 	for _, r := range s.reservations {
-		copies = append(copies, r.frozen())
+		copies = append(copies, r.copyReservation())
 	}
 	for i := range copies {
 		out.Reservations = append(out.Reservations, &copies[i])
@@ -64,8 +64,8 @@ func (s *State) Freeze() *Frozen {
 	return &Frozen{out}
 }
 
-// frozen shares with r only what is replaced as a whole.
-func (r *Reservation) frozen() Reservation {
+// copyReservation shares with r only values that events replace and never change.
+func (r *Reservation) copyReservation() Reservation {
 	out := *r
 	out.Placements = slices.Clone(r.Placements)
 	if r.Waiting != nil {
@@ -79,22 +79,22 @@ func (r *Reservation) frozen() Reservation {
 	return out
 }
 
-// Bytes writes the whole book. Equal states give equal bytes.
+// Bytes encodes the whole book. Equal states give equal bytes.
 func (f *Frozen) Bytes() ([]byte, error) {
 	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compare(b.Shut) })
 	slices.SortFunc(f.Quotes, compareQuotes)
-	b, err := f.write()
+	b, err := f.marshal()
 	if err != nil {
 		return nil, fmt.Errorf("writing a snapshot of the ledger: %w", err)
 	}
 	return b, nil
 }
 
-// write adds reservations one by one to the rest: json needs three times the memory of
-// what it writes, and these are most of it.
-func (f *Frozen) write() ([]byte, error) {
+// marshal encodes reservations one by one: they are most of a book, and encoding/json needs
+// three times the memory of its output.
+func (f *Frozen) marshal() ([]byte, error) {
 	rest := f.snapshot
 	rest.Reservations = nil
 	b, err := json.Marshal(rest)
@@ -117,25 +117,25 @@ func (f *Frozen) write() ([]byte, error) {
 	return append(b, "]}"...), nil
 }
 
-// Snapshot is Freeze and Bytes.
+// Snapshot encodes the present book.
 func (s *State) Snapshot() ([]byte, error) { return s.Freeze().Bytes() }
 
-// Restore reads a snapshot. What placements hold is not written but follows from
-// them, so that the two cannot disagree.
+// Restore decodes a snapshot. Holds are not stored but follow from the placements, so the
+// two cannot disagree.
 func Restore(b []byte) (*State, error) {
 	var in snapshot
 	if err := json.Unmarshal(b, &in); err != nil {
 		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
 	}
 	s := New()
-	if err := s.restore(&in); err != nil {
+	if err := s.restoreAll(&in); err != nil {
 		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
 	}
 	return s, nil
 }
 
-func (s *State) restore(in *snapshot) error {
-	if err := in.Ceilings.check(s); err != nil {
+func (s *State) restoreAll(in *snapshot) error {
+	if err := in.Ceilings.checkAgainst(s); err != nil {
 		return err
 	}
 	s.position, s.branches, s.key, s.ceilings = in.Position, in.Branches, in.Key, in.Ceilings
@@ -161,7 +161,7 @@ func (s *State) restore(in *snapshot) error {
 		s.shut[keyRef{k.Requester, k.Key}] = k.At
 	}
 	for _, c := range s.clusters {
-		c.recount()
+		c.recountClaimed()
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 	if s.clusters[c.ClusterID] != nil {
 		return fmt.Errorf("cluster %q: %w", c.ClusterID, ErrTaken)
 	}
-	if err := c.Offer.check(s); err != nil {
+	if err := c.Offer.checkAgainst(s); err != nil {
 		return err
 	}
 	restored := &Cluster{
@@ -180,7 +180,7 @@ func (s *State) restoreCluster(c *snapshotCluster) error {
 		stretch: s.stretchOf(&c.Offer),
 	}
 	s.clusters[c.ClusterID] = restored
-	s.index(restored, nil)
+	s.indexManifest(restored, nil)
 	return nil
 }
 
@@ -203,7 +203,7 @@ func (s *State) restoreReservation(r *Reservation) error {
 	if err := s.restorePlacements(r); err != nil {
 		return err
 	}
-	s.enter(r)
+	s.addReservation(r)
 	return nil
 }
 

@@ -13,7 +13,7 @@ type State struct {
 	clusters     map[string]*Cluster
 	manifests    map[objectName]*Cluster
 	reservations map[string]*Reservation
-	// keys are those that name a reservation, shut those that never will, since when.
+	// keys has the reservation of each key, shut the time since when a key is unusable.
 	keys     map[keyRef]*Reservation
 	shut     map[keyRef]time.Time
 	position uint64
@@ -40,36 +40,36 @@ func New() *State {
 	}
 }
 
-// Cluster is what the book knows of one cluster.
+// Cluster is one cluster in the book.
 type Cluster struct {
 	Offer
 	// OfferedAt is when Offer was made.
 	OfferedAt time.Time
-	// AgentSince is when its agent spoke for the first time; zero before.
+	// AgentSince is when its agent first made an offer; zero before.
 	AgentSince time.Time
-	// LostSince is when its agent was heard last, where it is silent for long; else zero.
+	// LostSince is when its agent last reported, if it is silent; else zero.
 	LostSince time.Time
-	// AnnouncedIn is the lineage in which it announced what it has, "" before.
+	// AnnouncedIn is the newest lineage in which it announced its holdings; "" for none.
 	AnnouncedIn string
-	// Record of what was granted here.
+	// Record of the placements on the cluster.
 	Record Record
-	// Providing is how the cluster kept its promises lately, Consuming how it kept within
-	// what it was granted. Each is nil where nothing went wrong.
+	// Providing counts its recent failures as a provider, Consuming those as a consumer that
+	// went beyond its grants. Each is nil if there are none.
 	Providing, Consuming *Conduct
-	// Lifted is the mark with which an operator lifted its pauses last, "" before.
+	// Lifted is the mark with which an operator last lifted its pauses; "" for none.
 	Lifted string
-	// holds is what each live placement holds here, by placement name.
+	// holds has the locked amounts of each placement here, by placement name.
 	holds map[string]quantity.Amounts
-	// quoted are the quotes for which capacity is held here, by name.
+	// quoted are the quotes that hold capacity here, by name.
 	quoted map[string]*Quote
-	// claimed is Σ max(held, used) over holds and over what runs without a hold, and what
-	// quotes hold.
+	// claimed is the sum of max(held, used) over all placements, with or without a hold, and
+	// of the amounts of quotes.
 	claimed quantity.Amounts
-	// stretch is OverSubscription as far as the ceilings allow it.
+	// stretch is OverSubscription bounded by the ceilings.
 	stretch quantity.Ratios
 }
 
-// Held is the sum of what placements and quotes hold.
+// Held sums the amounts that placements and quotes hold.
 func (c *Cluster) Held() quantity.Amounts {
 	sum := c.sumQuoted()
 	for _, h := range c.holds {
@@ -78,11 +78,10 @@ func (c *Cluster) Held() quantity.Amounts {
 	return sum
 }
 
-// Claimed is what placements hold or use, whichever is more, for each, and what quotes
-// hold.
+// Claimed sums for each placement the larger of held and used, and the amounts of quotes.
 func (c *Cluster) Claimed() quantity.Amounts { return c.claimed }
 
-// Available is what can still be granted: never below zero.
+// Available returns what can still be granted, never below zero.
 func (c *Cluster) Available() quantity.Amounts {
 	free := c.Lendable().Sub(c.Allocated).Sub(c.claimed)
 	for name, amount := range free {
@@ -91,10 +90,10 @@ func (c *Cluster) Available() quantity.Amounts {
 	return free
 }
 
-// Placements is how many placements hold capacity here.
+// Placements returns how many placements hold capacity here.
 func (c *Cluster) Placements() int { return len(c.holds) }
 
-func (c *Cluster) recount() {
+func (c *Cluster) recountClaimed() {
 	claimed := c.sumQuoted()
 	for name, held := range c.holds {
 		claimed.AddInPlace(held.Max(c.Used[name]))
@@ -107,16 +106,16 @@ func (c *Cluster) recount() {
 	c.claimed = claimed
 }
 
-// hold and drop change claimed by what one placement adds or no longer adds:
-// their cost does not grow with the placements of the cluster. Neither saturates,
-// and so each undoes the other: the sum of holds is at most one Limit, that of
-// usage less (Offer.check).
-func (c *Cluster) hold(placement string, amounts quantity.Amounts) {
+// addHold and removeHold change claimed by the difference that one placement makes, so
+// their cost does not depend on the number of placements. Neither saturates, so each undoes
+// the other: the sum of holds is at most quantity.Limit, and the sum of usage is less
+// (Offer.checkAgainst).
+func (c *Cluster) addHold(placement string, amounts quantity.Amounts) {
 	c.claimed = c.claimed.Add(amounts.Max(c.Used[placement]).Sub(c.Used[placement]))
 	c.holds[placement] = amounts
 }
 
-func (c *Cluster) drop(placement string) {
+func (c *Cluster) removeHold(placement string) {
 	c.claimed = c.claimed.Sub(c.holds[placement].Max(c.Used[placement]).Sub(c.Used[placement]))
 	delete(c.holds, placement)
 }
@@ -125,49 +124,48 @@ func (c *Cluster) drop(placement string) {
 type Reservation struct {
 	Reserve
 	CreatedAt Instant
-	// EndReason is "" while it stands.
+	// EndReason is "" until the reservation ends.
 	EndReason EndReason
 	// Placements have consecutive numbers.
 	Placements []Placement
-	// Skipped is the number before the first of them: 0, unless placements before it are
-	// lost and nobody announced them.
+	// Skipped is the number before the first of them. It is 0 unless earlier placements were
+	// lost and not announced.
 	Skipped int32 `json:",omitempty"`
-	// Waiting is its place in the queue; nil where it does not wait.
+	// Waiting is set while the reservation waits in the queue.
 	Waiting *Waiting `json:",omitempty"`
-	// Notice says that its placement has to make room; nil if it has not.
+	// Notice is set while its placement has to make room.
 	Notice *Notice `json:",omitempty"`
 	// History is nil before there is any.
 	*History
-	// Unclaimed is whether it stands on its provider's word alone: see Adopt.
+	// Unclaimed is true if only its provider has confirmed it, see Adopt.
 	Unclaimed bool `json:",omitempty"`
 	// Generation of the last Edit, 0 before the first.
 	Generation int64 `json:",omitempty"`
-	// Pending is a change of amounts that is not answered; nil if there is none.
+	// Pending is a change of amounts that the provider has not answered, nil if there is none.
 	Pending *Pending `json:",omitempty"`
-	// Refusal of the last Edit, nil where it was not refused.
+	// Refusal of the last Edit, nil if it was not refused.
 	Refusal *Refusal `json:",omitempty"`
-	// Changed is the position of the last event that touched it.
+	// Changed is the position of the last event that changed it.
 	Changed uint64
 }
 
-// History is what most reservations do not have yet. Whoever has one keeps it as it is:
-// another one takes its place.
+// History has what most reservations lack, to save memory. It is never changed in place:
+// views share it.
 type History struct {
-	// EndMessage says more of the end, for people, EndedAt when it came.
+	// EndMessage explains the end to people, EndedAt is its time.
 	EndMessage string
 	EndedAt    time.Time
-	// GrantedAt is when one that had to wait got its first placement; else zero.
+	// GrantedAt is when a reservation that had to wait got its first placement; else zero.
 	GrantedAt time.Time `json:",omitzero"`
-	// Left is the number of the placement that was given up last, 0 where that is the
-	// newest one: that may have been given up beside an older one.
+	// Left is the number of the placement that was given up last, 0 for the newest one.
 	Left int32 `json:",omitempty"`
-	// CallBack is what its provider wants back; CalledBack reads it.
+	// CallBack is the recall by its provider; use CalledBack.
 	CallBack *CallBack `json:",omitempty"`
-	// Closed is whether its requester's agent is not waited for; see Close.
+	// Closed is true once the requester's agent is no longer waited for, see Close.
 	Closed bool `json:",omitempty"`
 }
 
-func (r *Reservation) remember(change func(*History)) {
+func (r *Reservation) updateHistory(change func(*History)) {
 	var h History
 	if r.History != nil {
 		h = *r.History
@@ -178,35 +176,36 @@ func (r *Reservation) remember(change func(*History)) {
 	}
 }
 
-// Placement is one try to serve a reservation on one provider.
+// Placement is one attempt to serve a reservation on one provider.
 type Placement struct {
 	Number int32
-	// Ready is whether the consumer's virtual node is Ready.
+	// Ready reports the state of the consumer's virtual node.
 	Ready bool
-	// EverReady is whether it was at least once.
+	// EverReady is true once the node was Ready.
 	EverReady    bool
 	ProviderGone bool
 	ConsumerGone bool
 	Provider     string
 	// AssignedAt is when it was granted.
 	AssignedAt Instant
-	// AcknowledgedAt is when the provider accepted; zero before.
+	// AcknowledgedAt is when the provider accepted it; zero before.
 	AcknowledgedAt Instant
-	// Withdrawn is why the placement was given up before the reservation's end.
+	// Withdrawn is why the placement was given up before the reservation's end; "" if it was
+	// not.
 	Withdrawn string
-	// Amounts that it holds where these are others than the reservation's, else nil.
+	// Amounts that it holds if they differ from the reservation's, else nil.
 	Amounts quantity.Amounts `json:",omitempty"`
-	// Excess is what its requester ran beyond it; nil, as nearly always, for nothing.
+	// Excess is how far its requester went beyond the grant; nil for not at all.
 	Excess *Excess `json:",omitempty"`
 }
 
-// PlacementName names slice, virtual node and instruction of a placement.
+// PlacementName returns the name of a placement's slice, virtual node and instructions.
 func PlacementName(reservation string, number int32) string {
 	return fmt.Sprintf("%s-%d", reservation, number)
 }
 
-// Current is the newest placement that was not given up before the reservation's end;
-// where all were, the one that was last; nil while it waits for the first one.
+// Current returns the newest placement that was not given up before the reservation's end.
+// If all were, it returns the one that was given up last. It is nil before the first one.
 func (r *Reservation) Current() *Placement {
 	for i := len(r.Placements) - 1; i >= 0; i-- {
 		if p := &r.Placements[i]; p.Withdrawn == "" {
@@ -216,33 +215,32 @@ func (r *Reservation) Current() *Placement {
 	if r.History != nil && r.Left != 0 {
 		return r.Placement(r.Left)
 	}
-	return r.Placement(r.last())
+	return r.Placement(r.lastNumber())
 }
 
-// last is the number of the newest placement, 0 before the first.
-func (r *Reservation) last() int32 { return r.Skipped + int32(len(r.Placements)) }
+// lastNumber returns the number of the newest placement, 0 before the first.
+func (r *Reservation) lastNumber() int32 { return r.Skipped + int32(len(r.Placements)) }
 
 // Placement returns the placement with that number, nil if there is none.
 func (r *Reservation) Placement(number int32) *Placement {
-	if number <= r.Skipped || number > r.last() {
+	if number <= r.Skipped || number > r.lastNumber() {
 		return nil
 	}
 	return &r.Placements[number-r.Skipped-1]
 }
 
-// Stands is whether the placement is still wanted; none, nil, never is.
+// Stands reports whether the placement is neither given up nor ended; false for nil.
 func (r *Reservation) Stands(p *Placement) bool {
 	return p != nil && r.EndReason == "" && p.Withdrawn == ""
 }
 
-// Size is how many clusters and reservations are in the book.
+// Size returns how many clusters and reservations are in the book.
 func (s *State) Size() int { return len(s.clusters) + len(s.reservations) }
 
-// Position of the last event that was applied.
+// Position returns the position of the last event that was applied.
 func (s *State) Position() uint64 { return s.position }
 
-// Cluster returns what is known of a cluster, nil if nothing is. The caller must
-// not change it.
+// Cluster returns a cluster by its ID, nil if there is none. The caller must not change it.
 func (s *State) Cluster(id string) *Cluster { return s.clusters[id] }
 
 // Clusters calls f for every cluster, in no order.
@@ -263,14 +261,13 @@ func (s *State) Reservations(f func(*Reservation)) {
 	}
 }
 
-// ByKey returns the reservation that a requester asked for with a key, and
-// whether the key is shut.
+// ByKey returns the reservation of a requester's key, and whether the key is shut.
 func (s *State) ByKey(requester, key string) (r *Reservation, shut bool) {
 	_, shut = s.shut[keyRef{requester, key}]
 	return s.keys[keyRef{requester, key}], shut
 }
 
-// HasAgent is whether an agent ever spoke for the cluster.
+// HasAgent reports whether the cluster's agent has ever made an offer.
 func (s *State) HasAgent(clusterID string) bool {
 	c := s.clusters[clusterID]
 	return c != nil && c.Agent

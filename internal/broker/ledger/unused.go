@@ -10,8 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Unused is what each placement holds here and does not use, by placement name in
-// order; those that use all they hold are left out.
+// Unused yields the amounts that each placement holds here and does not use, sorted by
+// placement name. Placements that use all of them are left out.
 func (c *Cluster) Unused() iter.Seq2[string, quantity.Amounts] {
 	return func(yield func(string, quantity.Amounts) bool) {
 		for _, name := range slices.Sorted(maps.Keys(c.holds)) {

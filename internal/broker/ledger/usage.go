@@ -8,15 +8,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Usage changes what placements use on one cluster, by placement name.
+// Usage changes Offer.Used of one cluster.
 type Usage struct {
 	ClusterID string                      `json:"clusterID"`
 	Set       map[string]quantity.Amounts `json:"set,omitempty"`
 	Drop      []string                    `json:"drop,omitempty"`
 }
 
-// of is the usage of a cluster after the change.
-func (u *Usage) of(used map[string]quantity.Amounts) map[string]quantity.Amounts {
+// appliedTo returns the usage of a cluster after the change.
+func (u *Usage) appliedTo(used map[string]quantity.Amounts) map[string]quantity.Amounts {
 	out := maps.Clone(used)
 	if out == nil {
 		out = map[string]quantity.Amounts{}
@@ -28,25 +28,23 @@ func (u *Usage) of(used map[string]quantity.Amounts) map[string]quantity.Amounts
 	return out
 }
 
-func (*Usage) kind() string { return "usage" }
-
 func (*Usage) subject() string { return "" }
 
-func (u *Usage) check(s *State) error {
+func (u *Usage) checkAgainst(s *State) error {
 	c := s.clusters[u.ClusterID]
 	if c == nil {
 		return fmt.Errorf("usage of %q: %w", u.ClusterID, ErrUnknown)
 	}
-	return checkUsed(u.ClusterID, u.of(c.Used))
+	return checkUsed(u.ClusterID, u.appliedTo(c.Used))
 }
 
-func (u *Usage) apply(s *State, _ time.Time) {
+func (u *Usage) applyTo(s *State, _ time.Time) {
 	c := s.clusters[u.ClusterID]
-	c.Used = u.of(c.Used)
-	c.recount()
+	c.Used = u.appliedTo(c.Used)
+	c.recountClaimed()
 }
 
-// checkUsed keeps the sum within what recount can add up.
+// checkUsed keeps the sum within what recountClaimed can add up.
 func checkUsed(clusterID string, used map[string]quantity.Amounts) error {
 	running := quantity.Amounts{}
 	for placement, amounts := range used {

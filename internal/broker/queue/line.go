@@ -59,7 +59,7 @@ func (l *Line) Len() int { return len(l.waiters) }
 
 // Add adds a waiter. It panics if its ID or its rank is already in the line.
 func (l *Line) Add(w Waiter) {
-	if l.waiters[w.ID] != nil || l.order.contains(w.Rank) {
+	if l.waiters[w.ID] != nil || l.order.containsRank(w.Rank) {
 		panic(fmt.Sprintf("waiter %q, or another one with rank %+v, is already in the line", w.ID, w.Rank))
 	}
 	if l.waiters == nil {
@@ -71,8 +71,8 @@ func (l *Line) Add(w Waiter) {
 		l.classes[w.Class] = entry.class
 	}
 	l.waiters[w.ID] = entry
-	l.order.insert(entry)
-	l.updateClass(entry.class, func(members *tree) { members.insert(entry) })
+	l.order.insertNode(entry)
+	l.updateClass(entry.class, func(members *tree) { members.insertNode(entry) })
 }
 
 // Remove removes a waiter and reports whether it was in the line.
@@ -82,8 +82,8 @@ func (l *Line) Remove(id string) bool {
 		return false
 	}
 	delete(l.waiters, id)
-	l.order.remove(entry.Rank)
-	l.updateClass(entry.class, func(members *tree) { members.remove(entry.Rank) })
+	l.order.removeNode(entry.Rank)
+	l.updateClass(entry.class, func(members *tree) { members.removeNode(entry.Rank) })
 	if entry.class.members.root == nil {
 		delete(l.classes, entry.Class)
 	}
@@ -92,17 +92,17 @@ func (l *Line) Remove(id string) bool {
 
 // updateClass changes the members of a class and keeps heads consistent.
 func (l *Line) updateClass(c *class, change func(*tree)) {
-	was := c.members.first()
+	was := c.members.firstWaiter()
 	change(&c.members)
-	is := c.members.first()
+	is := c.members.firstWaiter()
 	if was == is {
 		return
 	}
 	if was != nil {
-		l.heads.remove(was.Rank)
+		l.heads.removeNode(was.Rank)
 	}
 	if is != nil {
-		l.heads.insert(is)
+		l.heads.insertNode(is)
 	}
 }
 
@@ -160,4 +160,4 @@ func (l *Line) FirstOf(least int32, free quantity.Amounts, accept func(id string
 }
 
 // All calls f for every waiter in order, until f returns false.
-func (l *Line) All(f func(id string) bool) { l.order.root.walk(f) }
+func (l *Line) All(f func(id string) bool) { l.order.root.walkInOrder(f) }

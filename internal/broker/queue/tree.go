@@ -14,30 +14,30 @@ type node struct {
 	least []int64
 }
 
-// weigh hashes a position (the finalizer of splitmix64).
-func weigh(position uint64) uint64 {
+// sumWeights hashes a position (the finalizer of splitmix64).
+func sumWeights(position uint64) uint64 {
 	x := position + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-func (t *tree) insert(w *waiter) {
-	before, after := t.root.split(w.Rank)
-	t.root = merge(merge(before, newLeaf(w)), after)
+func (t *tree) insertNode(w *waiter) {
+	before, after := t.root.splitAt(w.Rank)
+	t.root = mergeTrees(mergeTrees(before, newLeaf(w)), after)
 }
 
-func (t *tree) remove(r Rank) { t.root = t.root.removeRank(r) }
+func (t *tree) removeNode(r Rank) { t.root = t.root.removeRank(r) }
 
-func (t *tree) contains(r Rank) bool {
+func (t *tree) containsRank(r Rank) bool {
 	n := t.root
 	for n != nil && n.Waiter.Rank != r {
-		n = n.toward(r)
+		n = n.childToward(r)
 	}
 	return n != nil
 }
 
-func (t *tree) first() *waiter {
+func (t *tree) firstWaiter() *waiter {
 	n := t.root
 	if n == nil {
 		return nil
@@ -53,35 +53,35 @@ func (t *tree) countBefore(r Rank) int {
 	count, n := 0, t.root
 	for n != nil {
 		if n.Waiter.Rank.Before(r) {
-			count += n.left.count() + 1
+			count += n.left.subtreeSize() + 1
 		}
-		n = n.toward(r)
+		n = n.childToward(r)
 	}
 	return count
 }
 
 func newLeaf(w *waiter) *node {
-	return (&node{waiter: w, weight: weigh(w.Rank.Position)}).refresh()
+	return (&node{waiter: w, weight: sumWeights(w.Rank.Position)}).recompute()
 }
 
-func (n *node) count() int {
+func (n *node) subtreeSize() int {
 	if n == nil {
 		return 0
 	}
 	return n.size
 }
 
-// toward returns the branch on the way to a rank; a node with that very rank counts as left.
-func (n *node) toward(r Rank) *node {
+// childToward returns the branch on the way to a rank; a node with that very rank counts as left.
+func (n *node) childToward(r Rank) *node {
 	if n.Waiter.Rank.Before(r) {
 		return n.right
 	}
 	return n.left
 }
 
-// refresh recomputes size and least from the branches.
-func (n *node) refresh() *node {
-	n.size = n.left.count() + n.right.count() + 1
+// recompute recomputes size and least from the branches.
+func (n *node) recompute() *node {
+	n.size = n.left.subtreeSize() + n.right.subtreeSize() + 1
 	n.least = append(n.least[:0], n.needs...)
 	for _, branch := range []*node{n.left, n.right} {
 		if branch == nil {
@@ -95,32 +95,32 @@ func (n *node) refresh() *node {
 	return n
 }
 
-// split divides a tree into the waiters before a rank and the rest.
-func (n *node) split(r Rank) (before, rest *node) {
+// splitAt divides a tree into the waiters before a rank and the rest.
+func (n *node) splitAt(r Rank) (before, rest *node) {
 	if n == nil {
 		return nil, nil
 	}
 	if n.Waiter.Rank.Before(r) {
-		n.right, rest = n.right.split(r)
-		return n.refresh(), rest
+		n.right, rest = n.right.splitAt(r)
+		return n.recompute(), rest
 	}
-	before, n.left = n.left.split(r)
-	return before, n.refresh()
+	before, n.left = n.left.splitAt(r)
+	return before, n.recompute()
 }
 
-// merge joins two trees; everything in a must come before everything in b.
-func merge(a, b *node) *node {
+// mergeTrees joins two trees; everything in a must come before everything in b.
+func mergeTrees(a, b *node) *node {
 	switch {
 	case a == nil:
 		return b
 	case b == nil:
 		return a
 	case a.weight > b.weight:
-		a.right = merge(a.right, b)
-		return a.refresh()
+		a.right = mergeTrees(a.right, b)
+		return a.recompute()
 	default:
-		b.left = merge(a, b.left)
-		return b.refresh()
+		b.left = mergeTrees(a, b.left)
+		return b.recompute()
 	}
 }
 
@@ -129,13 +129,13 @@ func (n *node) removeRank(r Rank) *node {
 	case n == nil:
 		return nil
 	case n.Waiter.Rank == r:
-		return merge(n.left, n.right)
+		return mergeTrees(n.left, n.right)
 	case n.Waiter.Rank.Before(r):
 		n.right = n.right.removeRank(r)
 	default:
 		n.left = n.left.removeRank(r)
 	}
-	return n.refresh()
+	return n.recompute()
 }
 
 // firstFitting returns the first waiter in order, of priority least or higher, whose needs fit
@@ -165,6 +165,6 @@ func fitsInto(needs, room []int64) bool {
 	return true
 }
 
-func (n *node) walk(f func(id string) bool) bool {
-	return n == nil || n.left.walk(f) && f(n.ID) && n.right.walk(f)
+func (n *node) walkInOrder(f func(id string) bool) bool {
+	return n == nil || n.left.walkInOrder(f) && f(n.ID) && n.right.walkInOrder(f)
 }

@@ -32,15 +32,13 @@ type Site struct {
 // Sacrifice is a set of victims on one site.
 type Sacrifice struct {
 	Site string
-	// Victims are ordered from the first to go to the last, see Yields.
+	// Victims are ordered from the first to be evicted to the last, see compareEviction.
 	Victims []Holder
 }
 
-// Yields reports whether a is evicted before b: the lower priority first, then the younger,
-// then the first by name.
-func (a Holder) Yields(b Holder) bool { return a.compare(b) < 0 }
-
-func (a Holder) compare(b Holder) int {
+// compareEviction sorts holders in the order of their eviction: the lower priority first, then the
+// younger, then the first by name.
+func (a Holder) compareEviction(b Holder) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), b.Since.Compare(a.Since), cmp.Compare(a.ID, b.ID))
 }
 
@@ -59,14 +57,14 @@ func Preempt(needs quantity.Amounts, priority int32, sites []Site) (Sacrifice, b
 			continue
 		}
 		found := Sacrifice{s.ID, victims}
-		if best.Site == "" || found.compare(best) < 0 {
+		if best.Site == "" || found.compareSacrifice(best) < 0 {
 			best = found
 		}
 	}
 	return best, best.Site != ""
 }
 
-func (s Sacrifice) compare(other Sacrifice) int {
+func (s Sacrifice) compareSacrifice(other Sacrifice) int {
 	if c := cmp.Compare(len(s.Victims), len(other.Victims)); c != 0 {
 		return c
 	}
@@ -83,7 +81,7 @@ func (s Sacrifice) compare(other Sacrifice) int {
 // even evicting all holders of lower priority makes no room.
 func (s *Site) findVictims(needs quantity.Amounts, priority int32) ([]Holder, bool) {
 	lower := slices.DeleteFunc(slices.Clone(s.Holders), func(h Holder) bool { return h.Priority >= priority })
-	slices.SortFunc(lower, Holder.compare)
+	slices.SortFunc(lower, Holder.compareEviction)
 	lack := lackOf(needs, s.Free)
 	if len(lack) == 0 {
 		return nil, false
@@ -94,15 +92,15 @@ func (s *Site) findVictims(needs quantity.Amounts, priority int32) ([]Holder, bo
 	}
 	search := newSearch(lack, lower)
 	for n := 1; n < len(some); n++ {
-		if search.choose(n, len(lower)) {
-			return search.victims(), true
+		if search.searchSets(n, len(lower)) {
+			return search.listVictims(), true
 		}
 		if search.steps > searchSteps {
 			return some, true
 		}
 	}
-	if search.choose(len(some), len(lower)) {
-		return search.victims(), true
+	if search.searchSets(len(some), len(lower)) {
+		return search.listVictims(), true
 	}
 	return some, true
 }
@@ -176,8 +174,8 @@ func toColumnsOf(names []corev1.ResourceName, amounts quantity.Amounts) []int64 
 	return out
 }
 
-// choose picks n more among the first holders of lower that cover what is missing.
-func (s *search) choose(n, among int) bool {
+// searchSets picks n more among the first holders of lower that cover what is missing.
+func (s *search) searchSets(n, among int) bool {
 	if n == 0 {
 		return !slices.ContainsFunc(s.lack, func(l int64) bool { return l > 0 })
 	}
@@ -190,7 +188,7 @@ func (s *search) choose(n, among int) bool {
 		}
 		s.addAmounts(last, -1)
 		s.picked = append(s.picked, last)
-		if s.choose(n-1, last) {
+		if s.searchSets(n-1, last) {
 			return true
 		}
 		s.picked = s.picked[:len(s.picked)-1]
@@ -216,7 +214,7 @@ func (s *search) addAmounts(i int, sign int64) {
 	}
 }
 
-func (s *search) victims() []Holder {
+func (s *search) listVictims() []Holder {
 	out := make([]Holder, 0, len(s.picked))
 	for _, i := range slices.Backward(s.picked) {
 		out = append(out, s.lower[i])

@@ -126,7 +126,7 @@ func every(s Site, needs quantity.Amounts, priority int32) (out []Sacrifice) {
 			}
 		}
 		if _, ok := quantity.Fits(needs, free); ok && allowed {
-			slices.SortFunc(some, Holder.compare)
+			slices.SortFunc(some, Holder.compareEviction)
 			out = append(out, Sacrifice{s.ID, some})
 		}
 	}
@@ -150,7 +150,7 @@ func TestPreemptMatchesExhaustiveSearch(t *testing.T) {
 			t.Fatalf("%+v: %v, want one of %+v", got, ok, possible)
 		}
 		for _, other := range possible {
-			if other.compare(got) < 0 {
+			if other.compareSacrifice(got) < 0 {
 				t.Errorf("%+v, want %+v", got, other)
 			}
 		}
