@@ -37,7 +37,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		}
 		if !overtaken {
 			t.links.report(clusterID, adv.Links)
-			if err := t.noteRecalls(clusterID, adv.Usage); err != nil {
+			if err := t.reservations.noteRecalls(clusterID, adv.Usage); err != nil {
 				return faultOf(err)
 			}
 		}

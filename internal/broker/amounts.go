@@ -34,7 +34,7 @@ func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 // is only ever taken from the provider that serves the reservation: to go to another
 // one would move what runs. It is taken as a new request would be: after everybody whom
 // the same capacity fits has had it, and not from what others make room for.
-func (t *session) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) error {
+func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
 	if r.Pending != nil {
 		return errAwaiting(r, r.Placement(r.Pending.Placement).Provider, fmt.Sprintf("change %d", r.Pending.Generation))
@@ -45,35 +45,35 @@ func (t *session) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amount
 	if older := r.Beside(p); older != nil {
 		return errBetween(r, older, p)
 	}
-	if t.recovery.awaits(p.Provider) || t.recovery.isUnseen(t.book.Cluster(p.Provider)) {
-		return t.recovery.errRecovering()
+	if rs.s.recovery.awaits(p.Provider) || rs.s.recovery.isUnseen(rs.s.book.Cluster(p.Provider)) {
+		return rs.s.recovery.errRecovering()
 	}
-	if t.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
+	if rs.s.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
 		return errAwaiting(r, p.Provider, "the reservation")
 	}
 	if _, fits := quantity.Fits(wanted, r.HeldBy(p)); fits {
 		return nil
 	}
-	return t.mayGrow(r, wanted)
+	return rs.checkGrowth(r, wanted)
 }
 
 // mayGrow refuses what the provider that serves a reservation cannot give beyond what it
 // holds, or what others have a right to before it.
-func (t *session) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error {
+func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
-	if _, err := t.clusters.recordPending(p.Provider); err != nil {
+	if _, err := rs.s.clusters.recordPending(p.Provider); err != nil {
 		return err
 	}
-	t.queue.serve()
-	if !t.recovery.deadline().IsZero() && t.queue.wouldJump(requestOf(r), p.Provider) {
-		return t.recovery.errRecovering()
+	rs.s.queue.serve()
+	if !rs.s.recovery.deadline().IsZero() && rs.s.queue.wouldJump(requestOf(r), p.Provider) {
+		return rs.s.recovery.errRecovering()
 	}
-	c := t.book.Cluster(p.Provider)
-	if phase := t.clusters.of(p.Provider).phase; phase != ClusterActive || t.clusters.isDenied(c) {
+	c := rs.s.book.Cluster(p.Provider)
+	if phase := rs.s.clusters.of(p.Provider).phase; phase != ClusterActive || rs.s.clusters.isDenied(c) {
 		return fault.New(fault.Conflict, "%s gives nothing more now, as it is %s or shut out: ask again when it is back, or make a new request", p.Provider, phase)
 	}
-	free := t.preemption.free(c)
-	held := t.preemption.claimedBy(r, p)
+	free := rs.s.preemption.free(c)
+	held := rs.s.preemption.claimedBy(r, p)
 	var short []string
 	for _, name := range wanted.Names() {
 		if more := wanted[name] - held[name]; more > free[name] {
@@ -90,7 +90,7 @@ func (t *session) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error 
 
 // settleChange takes a provider's word on a change of amounts. What it says again, or of
 // a change that was settled otherwise, changes nothing.
-func (t *session) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	asked := r.AskedOf(p)
 	if asked == nil || asked.Generation != report.Change {
 		if report.Change <= r.Generation && r.Stands(p) {
@@ -108,9 +108,9 @@ func (t *session) settleChange(r *ledger.Reservation, p *ledger.Placement, repor
 			refused += ": " + report.Message
 		}
 	}
-	t.log.Info("change is answered", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
+	rs.s.log.Info("change is answered", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
 		"generation", report.Change, "resources", describe(asked.Amounts), "refused", refused)
-	return t.record(ledger.Event{Settle: &ledger.Settle{
+	return rs.s.record(ledger.Event{Settle: &ledger.Settle{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Generation: report.Change, Refused: refused,
 	}})
 }

@@ -263,7 +263,7 @@ func (as *accounts) fits(a *account) bool {
 // forgetOldest forgets reservations that are over, and shut keys, before their day is over.
 func (as *accounts) forgetOldest(requester string) error {
 	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(shutKey) bool { return true })}
-	for r := range as.s.newsOf(requester).all(as.s.book) {
+	for r := range as.s.news.of(requester).all(as.s.book) {
 		if len(forget.Names) == forgetAtOnce {
 			break
 		}
@@ -333,7 +333,7 @@ func (as *accounts) checkWaiting(q *Request) error {
 		return nil // one member cannot have more than all together
 	}
 	n := 0
-	for r := range as.s.newsOf(q.Requester).all(as.s.book) {
+	for r := range as.s.news.of(q.Requester).all(as.s.book) {
 		if r.Requester == q.Requester && r.Waiting != nil {
 			n++
 		}

@@ -26,7 +26,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	e := edit{generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
 	var answer *v1.Reservation
 	err = b.changeOf(ctx, clusterID, func(t *session) error {
-		r, shut := t.find(clusterID, nameOrKey)
+		r, shut := t.reservations.find(clusterID, nameOrKey)
 		switch {
 		case shut:
 			return fault.New(fault.Released, "key %q was released", nameOrKey)
@@ -35,10 +35,10 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 		case r.Requester != clusterID:
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := t.edit(r, e); err != nil {
+		if err := t.reservations.edit(r, e); err != nil {
 			return err
 		}
-		answer = t.answer(r, clusterID)
+		answer = t.reservations.answer(r, clusterID)
 		return nil
 	})
 	return answer, err
@@ -56,10 +56,10 @@ func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64
 		if duration == 0 {
 			duration = b.config.DefaultTTL
 		}
-		if err := t.edit(r, edit{generation, duration, amounts}); err != nil {
+		if err := t.reservations.edit(r, edit{generation, duration, amounts}); err != nil {
 			return err
 		}
-		view = t.viewOf(r)
+		view = t.reservations.view(r)
 		return nil
 	})
 	return view, err
@@ -75,7 +75,7 @@ type edit struct {
 
 // edit changes how long a reservation is held, and how much. Other amounts are in force
 // once the provider's agent has agreed.
-func (t *session) edit(r *ledger.Reservation, e edit) error {
+func (rs *reservations) edit(r *ledger.Reservation, e edit) error {
 	if r.EndReason != "" {
 		return fault.New(fault.Released, "reservation %q has ended (%s) and cannot be changed: make another", r.Name, endOf(r))
 	}
@@ -92,27 +92,27 @@ func (t *session) edit(r *ledger.Reservation, e edit) error {
 	case e.generation <= r.Generation:
 		return fault.New(fault.Conflict, "reservation %q: change %d was overtaken by change %d", r.Name, e.generation, r.Generation)
 	}
-	if err := t.config().Bounds.check(q); err != nil {
+	if err := rs.s.config().Bounds.check(q); err != nil {
 		return err
 	}
-	until, err := t.newEnd(r, e.duration)
+	until, err := rs.newEnd(r, e.duration)
 	if err != nil {
 		return err
 	}
 	change := &ledger.Change{Name: r.Name, Generation: e.generation, Digest: q.digest(), Duration: e.duration, Until: until}
 	if otherAmounts {
-		if err := t.mayChangeAmounts(r, q.Amounts); err != nil {
+		if err := rs.checkAmounts(r, q.Amounts); err != nil {
 			return err
 		}
 		change.Amounts = q.Amounts
 	}
-	t.log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
+	rs.s.log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
 		"generation", e.generation, "duration", e.duration.String(), "until", until.Format(time.RFC3339), "resources", describe(q.Amounts))
 	if change.Amounts != nil || r.Pending != nil {
 		q.Amounts = r.Amounts
 		change.Fallback = q.digest()
 	}
-	return faultOf(t.record(ledger.Event{Change: change}))
+	return faultOf(rs.s.record(ledger.Event{Change: change}))
 }
 
 // of is what a reservation asks for once it is changed.
@@ -127,8 +127,8 @@ func (e edit) of(r *ledger.Reservation) (*Request, error) {
 
 // newEnd is when a reservation ends that is held for another duration. One that would be
 // over by now is refused.
-func (t *session) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
-	until, now := t.until(r, duration), t.now()
+func (rs *reservations) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
+	until, now := rs.until(r, duration), rs.s.now()
 	if !until.After(now) {
 		return time.Time{}, fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or give the reservation back",
 			duration, r.ReservedAt().Format(time.RFC3339), now.Sub(r.ReservedAt()).Truncate(time.Second))
@@ -138,14 +138,14 @@ func (t *session) newEnd(r *ledger.Reservation, duration time.Duration) (time.Ti
 
 // until is when a reservation ends that is held for a duration: it counts from where
 // the former duration did, or from now on while it waits.
-func (t *session) until(r *ledger.Reservation, duration time.Duration) time.Time {
+func (rs *reservations) until(r *ledger.Reservation, duration time.Duration) time.Time {
 	switch {
 	case r.Waiting != nil && duration != 0 && r.Duration != 0:
-		return t.now().Add(r.Waiting.Left + duration - r.Duration)
+		return rs.s.now().Add(r.Waiting.Left + duration - r.Duration)
 	case r.Waiting != nil && duration != 0:
-		return t.now().Add(duration)
+		return rs.s.now().Add(duration)
 	case duration == 0:
-		return t.now().Add(lease)
+		return rs.s.now().Add(lease)
 	case r.Duration == 0:
 		return r.ReservedAt().Add(duration)
 	default:

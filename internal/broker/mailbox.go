@@ -76,7 +76,7 @@ func newMailbox(now func() time.Time) *mailbox {
 // reservation have anything to say to each other.
 func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error {
 	err := b.change(ctx, func(t *session) error {
-		if !t.share(clusterID, msg.To) {
+		if !t.reservations.areJoined(clusterID, msg.To) {
 			return fault.New(fault.Forbidden, "cluster %q shares no reservation with %q", clusterID, msg.To)
 		}
 		return nil
@@ -91,9 +91,9 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 	return nil
 }
 
-func (t *session) share(a, b string) bool {
-	for r := range t.newsOf(a).all(t.book) {
-		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !t.book.Over(r) {
+func (rs *reservations) areJoined(a, b string) bool {
+	for r := range rs.s.news.of(a).all(rs.s.book) {
+		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !rs.s.book.Over(r) {
 			return true
 		}
 	}

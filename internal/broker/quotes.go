@@ -69,7 +69,7 @@ func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 	case held != nil:
 		return qs.answerHeld(held), nil
 	}
-	if err := qs.s.mayAsk(q); err != nil {
+	if err := qs.s.reservations.checkNew(q); err != nil {
 		return nil, err
 	}
 	if err := qs.checkLimit(q.Requester); err != nil {
@@ -79,8 +79,8 @@ func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 	if err != nil || choice == nil {
 		return out, err
 	}
-	keep := &ledger.Keep{Reserve: *qs.s.reserveOf(q, "quo-"), PriceTotal: out.PriceTotal, RatesDate: out.RatesDate}
-	keep.Digest, keep.Provider, keep.Explanation, keep.Until = q.quoteDigest(), choice.winner, choice.explanation, qs.s.now().Add(hold)
+	keep := &ledger.Keep{Reserve: *qs.s.reservations.newReserve(q, "quo-"), PriceTotal: out.PriceTotal, RatesDate: out.RatesDate}
+	keep.Digest, keep.Provider, keep.Explanation, keep.Until = q.quoteDigest(), choice.provider, choice.explanation, qs.s.now().Add(hold)
 	if err := qs.s.record(ledger.Event{Keep: keep}); err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	case qs.s.recovery.awaits(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
 		return nil, qs.s.recovery.errRecovering()
 	}
-	return qs.s.grantNew(q, choice{held.Provider, held.Explanation}, func(r *ledger.Reserve) ledger.Event {
+	return qs.s.reservations.grantNew(q, decided{held.Provider, held.Explanation}, func(r *ledger.Reserve) ledger.Event {
 		return ledger.Event{Take: &ledger.Take{Quote: held.Name, Reserve: *r}}
 	})
 }
@@ -246,7 +246,7 @@ func (qs *quotes) deadline(held *ledger.Quote) time.Time {
 
 // isDenied reports whether the configuration shuts out the requester or the provider.
 func (qs *quotes) isDenied(held *ledger.Quote) bool {
-	return qs.s.b.configured && (qs.s.checkRequester(held.Requester) != nil || qs.s.clusters.isDenied(qs.s.book.Cluster(held.Provider)))
+	return qs.s.b.configured && (qs.s.reservations.checkRequester(held.Requester) != nil || qs.s.clusters.isDenied(qs.s.book.Cluster(held.Provider)))
 }
 
 // rescheduleAll recomputes the deadlines of all held quotes, for a new configuration.

@@ -22,15 +22,15 @@ const (
 // noteRecalls writes down which of its placements a provider calls back, and which no
 // more. Its word is repeated with every advertisement, so nothing of it has to be kept
 // that does not count now: a placement whose end is near for another reason, or one of two.
-func (t *session) noteRecalls(clusterID string, usage []v1.Usage) error {
+func (rs *reservations) noteRecalls(clusterID string, usage []v1.Usage) error {
 	for i := range usage {
 		u := &usage[i]
-		r := t.book.Reservation(u.Reservation)
+		r := rs.s.book.Reservation(u.Reservation)
 		if r == nil {
 			continue
 		}
 		if p := r.Placement(u.Placement); r.Stands(p) && p.Provider == clusterID {
-			if err := t.noteRecall(r, p, u.Recall); err != nil {
+			if err := rs.noteRecall(r, p, u.Recall); err != nil {
 				return err
 			}
 		}
@@ -38,7 +38,7 @@ func (t *session) noteRecalls(clusterID string, usage []v1.Usage) error {
 	return nil
 }
 
-func (t *session) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v1.Recall) error {
+func (rs *reservations) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v1.Recall) error {
 	known := r.CalledBack()
 	if said == nil && known == nil || known != nil && known.Placement != p.Number {
 		return nil
@@ -49,31 +49,31 @@ func (t *session) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v
 		if said.RemainingSeconds < left.Seconds() {
 			left = max(time.Duration(said.RemainingSeconds*float64(time.Second)), 0)
 		}
-		e.Ends, e.Message = t.now().Add(left), wire.Clip(said.Message, maxRecallMessage)
+		e.Ends, e.Message = rs.s.now().Add(left), wire.Clip(said.Message, maxRecallMessage)
 		// What is over has no time left, however long ago it was.
-		if known != nil && known.Message == e.Message && later(known.Ends, t.now()).Sub(e.Ends).Abs() <= sameRecall {
+		if known != nil && known.Message == e.Message && later(known.Ends, rs.s.now()).Sub(e.Ends).Abs() <= sameRecall {
 			return nil
 		}
 	}
-	t.log.Info("a provider calls a placement back, or does no more", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
-	return t.record(ledger.Event{Recall: e})
+	rs.s.log.Info("a provider calls a placement back, or does no more", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
+	return rs.s.record(ledger.Event{Recall: e})
 }
 
 // recallNotice is what both sides of a placement are told that is called back, nil for any
 // other, and for one that has to make room before.
-func (t *session) recallNotice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
+func (rs *reservations) recallNotice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
 	c := r.CalledBack()
 	if c == nil || p == nil || c.Placement != p.Number || r.Notice != nil && r.Notice.Ends.Before(c.Ends) {
 		return nil
 	}
 	return &v1.Notice{
-		Reason: v1.NoticeReasonRecalled, RemainingSeconds: max(c.Ends.Sub(t.now()), 0).Seconds(), Message: t.recallMessage(r),
+		Reason: v1.NoticeReasonRecalled, RemainingSeconds: max(c.Ends.Sub(rs.s.now()), 0).Seconds(), Message: rs.recallMessage(r),
 	}
 }
 
 // recallMessage says until when a placement that is called back stays, and what comes
 // then.
-func (t *session) recallMessage(r *ledger.Reservation) string {
+func (rs *reservations) recallMessage(r *ledger.Reservation) string {
 	c := r.CalledBack()
 	p := r.Placement(c.Placement)
 	why := ""

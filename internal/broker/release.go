@@ -13,11 +13,11 @@ import (
 func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
 	err := b.change(ctx, func(t *session) error {
-		r, _ := t.find(clusterID, nameOrKey)
+		r, _ := t.reservations.find(clusterID, nameOrKey)
 		if r == nil {
 			return fault.New(fault.NotFound, "cluster %q takes part in no reservation %q", clusterID, nameOrKey)
 		}
-		answer = t.answer(r, clusterID)
+		answer = t.reservations.answer(r, clusterID)
 		return nil
 	})
 	return answer, err
@@ -28,7 +28,7 @@ func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string
 func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
 	err := b.changeOf(ctx, clusterID, func(t *session) error {
-		r, shut := t.find(clusterID, nameOrKey)
+		r, shut := t.reservations.find(clusterID, nameOrKey)
 		if r == nil {
 			if shut {
 				return nil
@@ -38,10 +38,10 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey st
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := t.release(r, "released by its requester"); err != nil {
+		if err := t.reservations.release(r, "released by its requester"); err != nil {
 			return err
 		}
-		answer = t.answer(r, clusterID)
+		answer = t.reservations.answer(r, clusterID)
 		return nil
 	})
 	if err != nil {
@@ -51,21 +51,21 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey st
 	return answer, nil
 }
 
-func (t *session) release(r *ledger.Reservation, message string) error {
+func (rs *reservations) release(r *ledger.Reservation, message string) error {
 	if r.EndReason != "" {
 		return nil
 	}
-	t.log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message)
-	return t.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
+	rs.s.log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message)
+	return rs.s.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
 }
 
 // find looks a reservation up in which the cluster takes part, by name or by the
 // cluster's own key. To anybody else it does not exist.
-func (t *session) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
-	if r := t.book.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
+func (rs *reservations) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
+	if r := rs.s.book.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
 		return r, false
 	}
-	return t.book.ByKey(clusterID, nameOrKey)
+	return rs.s.book.ByKey(clusterID, nameOrKey)
 }
 
 func takesPart(clusterID string, r *ledger.Reservation) bool {

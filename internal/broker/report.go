@@ -28,13 +28,13 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 		}
 		if report.Role == v1.StatusReportRoleProvider {
 			if report.Excess != nil {
-				if err := t.exceeded(r, p, report.Excess.Pods, excess); err != nil {
+				if err := t.excesses.report(r, p, report.Excess.Pods, excess); err != nil {
 					return faultOf(err)
 				}
 			}
-			return faultOf(t.providerReports(r, p, report))
+			return faultOf(t.reservations.takeProviderReport(r, p, report))
 		}
-		return faultOf(t.consumerReports(r, p, report))
+		return faultOf(t.reservations.takeConsumerReport(r, p, report))
 	})
 	if err == nil {
 		failpoint.Hit(failpoint.BrokerReported)
@@ -53,11 +53,11 @@ func errNoPlacement(clusterID, reservation string, report *v1.StatusReport) erro
 	return fault.New(fault.NotFound, "cluster %q is not the %s of placement %d of reservation %q", clusterID, report.Role, report.Placement, reservation)
 }
 
-func (t *session) providerReports(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (rs *reservations) takeProviderReport(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	if report.Change != 0 {
 		if report.State == v1.StatusReportStateAcknowledged || report.State == v1.StatusReportStateRefused {
-			return t.settleChange(r, p, report)
+			return rs.settleChange(r, p, report)
 		}
 		return errMisplaced(report)
 	}
@@ -66,14 +66,14 @@ func (t *session) providerReports(r *ledger.Reservation, p *ledger.Placement, re
 		if !p.AcknowledgedAt.IsZero() && r.Stands(p) {
 			return nil
 		}
-		return t.record(ledger.Event{Acknowledge: &ref})
+		return rs.s.record(ledger.Event{Acknowledge: &ref})
 	case v1.StatusReportStateRefused:
-		return t.refused(r, p, report)
+		return rs.takeRefusal(r, p, report)
 	case v1.StatusReportStateGone:
 		if p.ProviderGone && mutant.Active != mutant.ReleaseTwice {
 			return nil
 		}
-		return t.record(ledger.Event{ProviderGone: &ref})
+		return rs.s.record(ledger.Event{ProviderGone: &ref})
 	default:
 		return errMisplaced(report)
 	}
@@ -81,7 +81,7 @@ func (t *session) providerReports(r *ledger.Reservation, p *ledger.Placement, re
 
 // refused: the provider made nothing for the placement, so nothing is held for it.
 // After it acknowledged it may have, and has to say Gone.
-func (t *session) refused(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (rs *reservations) takeRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	wasAcknowledged := !p.AcknowledgedAt.IsZero()
 	if r.Stands(p) {
@@ -89,23 +89,23 @@ func (t *session) refused(r *ledger.Reservation, p *ledger.Placement, report *v1
 		if reason == "" {
 			reason = string(v1.StatusReportStateRefused)
 		}
-		if err := t.record(ledger.Event{Withdraw: &ledger.Withdraw{PlacementRef: ref, Reason: reason, Refused: true}}); err != nil {
+		if err := rs.s.record(ledger.Event{Withdraw: &ledger.Withdraw{PlacementRef: ref, Reason: reason, Refused: true}}); err != nil {
 			return err
 		}
 	}
 	if !wasAcknowledged && !p.ProviderGone {
-		if err := t.record(ledger.Event{ProviderGone: &ref}); err != nil {
+		if err := rs.s.record(ledger.Event{ProviderGone: &ref}); err != nil {
 			return err
 		}
 	}
 	if hasNoStandingPlacement(r) {
 		failpoint.Hit(failpoint.BrokerWithdrawn)
-		return t.move(r)
+		return rs.replacePlacement(r)
 	}
 	return nil
 }
 
-func (t *session) consumerReports(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	switch report.State {
 	case v1.StatusReportStateReady, v1.StatusReportStateNotReady:
@@ -113,17 +113,17 @@ func (t *session) consumerReports(r *ledger.Reservation, p *ledger.Placement, re
 		if p.Ready == ready && r.Stands(p) {
 			return nil
 		}
-		return t.record(ledger.Event{NodeReady: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
+		return rs.s.record(ledger.Event{NodeReady: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
 	case v1.StatusReportStateRefused:
 		if report.Reason != unreachable {
 			return errMisplaced(report)
 		}
-		return t.unreached(r, p, report)
+		return rs.takeUnreachable(r, p, report)
 	case v1.StatusReportStateGone:
 		if p.ConsumerGone {
 			return nil
 		}
-		return t.record(ledger.Event{ConsumerGone: &ref})
+		return rs.s.record(ledger.Event{ConsumerGone: &ref})
 	default:
 		return errMisplaced(report)
 	}
@@ -131,12 +131,12 @@ func (t *session) consumerReports(r *ledger.Reservation, p *ledger.Placement, re
 
 // unreached: the requester cannot reach the provider, and need not wait for a node that
 // cannot become Ready. One that was Ready stays: what runs there runs on.
-func (t *session) unreached(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (rs *reservations) takeUnreachable(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	if !r.Stands(p) || p.EverReady {
 		return nil
 	}
-	t.links.reportUnreachable(r.Requester, t.book.Cluster(p.Provider), report.Message)
-	return t.giveUp(r, p, unreachable)
+	rs.s.links.reportUnreachable(r.Requester, rs.s.book.Cluster(p.Provider), report.Message)
+	return rs.withdraw(r, p, unreachable)
 }
 
 func errMisplaced(report *v1.StatusReport) error {

@@ -25,17 +25,21 @@ type session struct {
 	// observers are notified of every event, in this order.
 	observers []observer
 
-	accounts   accounts
-	changes    changes
-	clusters   clusters
-	deadlines  deadlines
-	healing    healing
-	links      links
-	objects    objects
-	preemption preemption
-	queue      queueing
-	quotes     quotes
-	recovery   recovery
+	accounts     accounts
+	changes      changes
+	clusters     clusters
+	deadlines    deadlines
+	decider      decider
+	excesses     excesses
+	healing      healing
+	links        links
+	news         news
+	objects      objects
+	preemption   preemption
+	queue        queueing
+	quotes       quotes
+	recovery     recovery
+	reservations reservations
 
 	// newest is the time of the newest event that was replayed.
 	newest time.Time
@@ -46,23 +50,17 @@ type session struct {
 	last *journal.Commit
 	// began is when the term began. Agents heard of earlier count as heard at that time.
 	began time.Time
-	// news is, per cluster, what changed for it.
-	news map[string]*news
-	// exceeding is, by placement, an excess that was reported within a minute of the last.
-	exceeding map[string]*ledger.Exceed
-	// explained is the newest explanation.
-	explained explained
 }
 
 func newSession(b *Broker, book *book, j *journal.Journal) *session {
 	s := &session{
 		b: b, log: b.opts.Log, book: book.state, journal: j, newest: book.newest,
-		market:  decision.NewMarket(),
-		news:    map[string]*news{},
-		objects: objects{},
-
-		exceeding: map[string]*ledger.Exceed{},
+		market: decision.NewMarket(), objects: objects{},
 	}
+	s.news = news{s: s, byCluster: map[string]*newsLog{}}
+	s.decider = decider{s: s}
+	s.excesses = excesses{s: s, delayed: map[string]*ledger.Exceed{}}
+	s.reservations = reservations{s}
 	s.accounts = newAccounts(s)
 	s.deadlines = newDeadlines(s)
 	s.clusters = newClusters(s)
@@ -73,11 +71,11 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 	s.links = newLinks(s)
 	s.quotes = quotes{s: s}
 	for prefix, expire := range map[string]func(string){
-		holdDue: s.quotes.expire, linksDue: s.links.expire, excessDue: s.expireExcess, keysDue: s.accounts.expireKeys, budgetDue: s.accounts.expireRefusals,
+		holdDue: s.quotes.expire, linksDue: s.links.expire, excessDue: s.excesses.expire, keysDue: s.accounts.expireKeys, budgetDue: s.accounts.expireRefusals,
 	} {
 		s.deadlines.expirers[prefix] = expire
 	}
-	s.changes = changes{s, []reservationObserver{&s.queue, &s.preemption, s.objects, &s.deadlines, s}}
+	s.changes = changes{s, []reservationObserver{&s.queue, &s.preemption, s.objects, &s.deadlines, &s.news}}
 	s.observers = []observer{&s.accounts, &s.healing, &s.links, &s.changes, &s.queue, &s.clusters, &s.recovery, &s.quotes}
 	return s
 }

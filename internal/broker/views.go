@@ -194,33 +194,33 @@ func (b *Broker) view(ctx context.Context, find func(*session) *ledger.Reservati
 	var view *ReservationView
 	err := b.change(ctx, func(t *session) error {
 		if r := find(t); r != nil {
-			view = t.viewOf(r)
+			view = t.reservations.view(r)
 		}
 		return nil
 	})
 	return view, err
 }
 
-func (t *session) viewOf(r *ledger.Reservation) *ReservationView {
+func (rs *reservations) view(r *ledger.Reservation) *ReservationView {
 	v := &ReservationView{
-		Reservation: *r, Phase: t.book.Phase(r), Message: t.message(r),
-		RequesterHasAgent: t.book.HasAgent(r.Requester), Place: t.queue.view(r),
+		Reservation: *r, Phase: rs.s.book.Phase(r), Message: rs.message(r),
+		RequesterHasAgent: rs.s.book.HasAgent(r.Requester), Place: rs.s.queue.view(r),
 	}
 	// What the book changes in place is not for others to hold on to.
 	v.Waiting = nil
 	if p := r.Serving(); p != nil {
-		v.Lost, v.LostSince = t.healing.silentProvider(r)
-		v.Endpoint, v.ProviderHasAgent = t.book.Cluster(p.Provider).Endpoint, t.book.HasAgent(p.Provider)
+		v.Lost, v.LostSince = rs.s.healing.silentProvider(r)
+		v.Endpoint, v.ProviderHasAgent = rs.s.book.Cluster(p.Provider).Endpoint, rs.s.book.HasAgent(p.Provider)
 	}
 	if r.Notice != nil {
-		v.Warning = t.preemption.noticeMessage(r)
+		v.Warning = rs.s.preemption.noticeMessage(r)
 	}
 	if r.CalledBack() != nil {
-		v.Recall = t.recallMessage(r)
+		v.Recall = rs.recallMessage(r)
 	}
 	v.Placements = slices.Clone(r.Placements)
 	for i := range r.Placements {
-		v.PlacementPhases = append(v.PlacementPhases, t.book.PlacementPhase(r, &r.Placements[i]))
+		v.PlacementPhases = append(v.PlacementPhases, rs.s.book.PlacementPhase(r, &r.Placements[i]))
 	}
 	return v
 }
@@ -239,7 +239,7 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 	var view *ReservationView
 	err := b.change(ctx, func(t *session) error {
 		if r, shut := t.book.ByKey(q.Requester, q.Key); r != nil && !shut {
-			view = t.viewOf(r)
+			view = t.reservations.view(r)
 			return nil
 		}
 		if q.Duration == 0 {
@@ -248,11 +248,11 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 		if q.Target == q.Requester && q.Target != "" {
 			return fault.New(fault.Invalid, "targetClusterID %q is the requester itself: name another cluster or none", q.Target)
 		}
-		r, err := t.reserve(&q)
+		r, err := t.reservations.reserve(&q)
 		if err != nil {
 			return err
 		}
-		view = t.viewOf(r)
+		view = t.reservations.view(r)
 		return nil
 	})
 	if err != nil {
@@ -269,6 +269,6 @@ func (b *Broker) Release(ctx context.Context, name, why string) error {
 		if r == nil {
 			return nil
 		}
-		return t.release(r, why)
+		return t.reservations.release(r, why)
 	})
 }
