@@ -82,7 +82,7 @@ func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v
 	if err != nil {
 		return err
 	}
-	return b.changeOf(ctx, clusterID, func(t *session) error { return t.recovery.takeHoldings(clusterID, h) })
+	return b.changeOf(ctx, clusterID, func(s *session) error { return s.recovery.takeHoldings(clusterID, h) })
 }
 
 func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {

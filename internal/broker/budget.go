@@ -136,13 +136,13 @@ func errOver(figure string, after time.Duration, format string, args ...any) *fa
 
 // changeOf is change on behalf of a member, whose account is charged with what is written.
 func (b *Broker) changeOf(ctx context.Context, member string, plan func(*session) error) error {
-	return b.change(ctx, func(t *session) error {
-		if err := t.accounts.checkJournal(member); err != nil {
+	return b.change(ctx, func(s *session) error {
+		if err := s.accounts.checkJournal(member); err != nil {
 			return err
 		}
-		t.accounts.payer = member
-		defer func() { t.accounts.payer = "" }()
-		err := plan(t)
+		s.accounts.payer = member
+		defer func() { s.accounts.payer = "" }()
+		err := plan(s)
 		return errTooLarge(member, err)
 	})
 }

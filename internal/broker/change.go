@@ -25,8 +25,8 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	}
 	e := edit{generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(t *session) error {
-		r, shut := t.reservations.find(clusterID, nameOrKey)
+	err = b.changeOf(ctx, clusterID, func(s *session) error {
+		r, shut := s.reservations.find(clusterID, nameOrKey)
 		switch {
 		case shut:
 			return fault.New(fault.Released, "key %q was released", nameOrKey)
@@ -35,10 +35,10 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 		case r.Requester != clusterID:
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := t.reservations.edit(r, e); err != nil {
+		if err := s.reservations.edit(r, e); err != nil {
 			return err
 		}
-		answer = t.reservations.answer(r, clusterID)
+		answer = s.reservations.answer(r, clusterID)
 		return nil
 	})
 	return answer, err
@@ -48,18 +48,18 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 // cluster: generation is that of its object. A duration of 0 is the default one.
 func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.change(ctx, func(t *session) error {
-		r := t.book.Reservation(name)
+	err := b.change(ctx, func(s *session) error {
+		r := s.book.Reservation(name)
 		if r == nil {
 			return fault.New(fault.NotFound, "reservation %q is not in the book", name)
 		}
 		if duration == 0 {
 			duration = b.config.DefaultTTL
 		}
-		if err := t.reservations.edit(r, edit{generation, duration, amounts}); err != nil {
+		if err := s.reservations.edit(r, edit{generation, duration, amounts}); err != nil {
 			return err
 		}
-		view = t.reservations.view(r)
+		view = s.reservations.view(r)
 		return nil
 	})
 	return view, err

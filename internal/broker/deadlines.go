@@ -24,7 +24,7 @@ type deadlines struct {
 }
 
 func newDeadlines(s *session) deadlines {
-	return deadlines{s: s, schedule: newSchedule(), expirers: map[string]func(string){}}
+	return deadlines{s: s, schedule: newSchedule()}
 }
 
 // watch carries out what is due until ctx ends.

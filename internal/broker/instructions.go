@@ -17,12 +17,12 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	for {
 		var list *v1.InstructionList
 		var changed, ended <-chan struct{}
-		err := b.change(context.WithoutCancel(ctx), func(t *session) error {
-			n := t.news.of(clusterID)
-			t.recovery.witness(clusterID, cursor)
-			t.news.noteFetch(clusterID)
-			_, after := readCursor(cursor, t.book)
-			list = t.news.instructions(clusterID, n, after)
+		err := b.change(context.WithoutCancel(ctx), func(s *session) error {
+			n := s.news.of(clusterID)
+			s.recovery.witness(clusterID, cursor)
+			s.news.noteFetch(clusterID)
+			_, after := readCursor(cursor, s.book)
+			list = s.news.instructions(clusterID, n, after)
 			changed, ended = n.changed, b.ended
 			return nil
 		})

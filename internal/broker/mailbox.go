@@ -75,8 +75,8 @@ func newMailbox(now func() time.Time) *mailbox {
 // SendMessage implements the server's Broker. Only clusters that share a
 // reservation have anything to say to each other.
 func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error {
-	err := b.change(ctx, func(t *session) error {
-		if !t.reservations.areJoined(clusterID, msg.To) {
+	err := b.change(ctx, func(s *session) error {
+		if !s.reservations.areJoined(clusterID, msg.To) {
 			return fault.New(fault.Forbidden, "cluster %q shares no reservation with %q", clusterID, msg.To)
 		}
 		return nil

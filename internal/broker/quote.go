@@ -26,12 +26,12 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 		return nil, err
 	}
 	var answer *v1.Quote
-	err = b.changeOf(ctx, clusterID, func(t *session) error {
+	err = b.changeOf(ctx, clusterID, func(s *session) error {
 		if hold == 0 {
-			answer, _, err = t.quotes.quote(q)
+			answer, _, err = s.quotes.quote(q)
 			return err
 		}
-		answer, err = t.quotes.hold(q, hold)
+		answer, err = s.quotes.hold(q, hold)
 		return err
 	})
 	if err != nil {

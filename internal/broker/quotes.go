@@ -192,21 +192,21 @@ func differences(held *ledger.Reserve, q *Request) []string {
 // ReleaseQuote implements the server's Broker. A quote that has ended stays as it is. An
 // unknown key is shut, so that a request for the quote that is still on its way fails.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
-	return b.changeOf(ctx, clusterID, func(t *session) error {
-		held := t.book.Quote(nameOrKey)
+	return b.changeOf(ctx, clusterID, func(s *session) error {
+		held := s.book.Quote(nameOrKey)
 		if held == nil || held.Requester != clusterID {
 			var shut bool
-			if held, shut = t.book.QuoteByKey(clusterID, quoteKey(nameOrKey)); shut {
+			if held, shut = s.book.QuoteByKey(clusterID, quoteKey(nameOrKey)); shut {
 				return nil
 			}
 		}
 		switch {
 		case held == nil:
-			return t.accounts.shut(clusterID, quoteKey(nameOrKey))
+			return s.accounts.shut(clusterID, quoteKey(nameOrKey))
 		case held.Ended != "":
 			return nil
 		}
-		return t.quotes.end(held, ledger.HoldReleased)
+		return s.quotes.end(held, ledger.HoldReleased)
 	})
 }
 

@@ -12,12 +12,12 @@ import (
 // GetReservation implements the server's Broker.
 func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.change(ctx, func(t *session) error {
-		r, _ := t.reservations.find(clusterID, nameOrKey)
+	err := b.change(ctx, func(s *session) error {
+		r, _ := s.reservations.find(clusterID, nameOrKey)
 		if r == nil {
 			return fault.New(fault.NotFound, "cluster %q takes part in no reservation %q", clusterID, nameOrKey)
 		}
-		answer = t.reservations.answer(r, clusterID)
+		answer = s.reservations.answer(r, clusterID)
 		return nil
 	})
 	return answer, err
@@ -27,21 +27,21 @@ func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string
 // there was no such reservation; the key is then shut.
 func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.changeOf(ctx, clusterID, func(t *session) error {
-		r, shut := t.reservations.find(clusterID, nameOrKey)
+	err := b.changeOf(ctx, clusterID, func(s *session) error {
+		r, shut := s.reservations.find(clusterID, nameOrKey)
 		if r == nil {
 			if shut {
 				return nil
 			}
-			return t.accounts.shut(clusterID, nameOrKey)
+			return s.accounts.shut(clusterID, nameOrKey)
 		}
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := t.reservations.release(r, "released by its requester"); err != nil {
+		if err := s.reservations.release(r, "released by its requester"); err != nil {
 			return err
 		}
-		answer = t.reservations.answer(r, clusterID)
+		answer = s.reservations.answer(r, clusterID)
 		return nil
 	})
 	if err != nil {

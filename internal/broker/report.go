@@ -17,8 +17,8 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 	if err != nil {
 		return err
 	}
-	err = b.changeOf(ctx, clusterID, func(t *session) error {
-		r := t.book.Reservation(reservation)
+	err = b.changeOf(ctx, clusterID, func(s *session) error {
+		r := s.book.Reservation(reservation)
 		if r == nil {
 			return errNoPlacement(clusterID, reservation, report)
 		}
@@ -28,13 +28,13 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 		}
 		if report.Role == v1.StatusReportRoleProvider {
 			if report.Excess != nil {
-				if err := t.excesses.report(r, p, report.Excess.Pods, excess); err != nil {
+				if err := s.excesses.report(r, p, report.Excess.Pods, excess); err != nil {
 					return faultOf(err)
 				}
 			}
-			return faultOf(t.reservations.takeProviderReport(r, p, report))
+			return faultOf(s.reservations.takeProviderReport(r, p, report))
 		}
-		return faultOf(t.reservations.takeConsumerReport(r, p, report))
+		return faultOf(s.reservations.takeConsumerReport(r, p, report))
 	})
 	if err == nil {
 		failpoint.Hit(failpoint.BrokerReported)

@@ -93,12 +93,12 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 		return nil, fault.New(fault.Invalid, "holdSeconds: only a quote is held; leave it out, or ask POST /api/v1/quotes")
 	}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(t *session) error {
-		r, err := t.reservations.reserve(request)
+	err = b.changeOf(ctx, clusterID, func(s *session) error {
+		r, err := s.reservations.reserve(request)
 		if err != nil {
-			return t.config().Visibility.inError(err, request.Target)
+			return s.config().Visibility.inError(err, request.Target)
 		}
-		answer = t.reservations.answer(r, clusterID)
+		answer = s.reservations.answer(r, clusterID)
 		return nil
 	})
 	if err != nil {

@@ -49,8 +49,8 @@ type ClusterView struct {
 // Cluster returns nil, nil for a cluster that nothing is known of.
 func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 	var view *ClusterView
-	err := b.change(ctx, func(t *session) error {
-		c := t.book.Cluster(id)
+	err := b.change(ctx, func(s *session) error {
+		c := s.book.Cluster(id)
 		if c == nil {
 			return nil
 		}
@@ -58,19 +58,19 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 		view = &ClusterView{
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
-			Placements: c.Placements(), Phase: t.clusters.of(id).phase, Heard: t.clusters.of(id).heard,
-			Doubts: t.clusters.doubts(c), Record: c.Record, OverBudget: t.accounts.overBudget(id),
-			Unreachable: t.links.unreachableFrom(id),
-			Standing:    t.clusters.of(id).standing, Excess: t.clusters.of(id).excess,
+			Placements: c.Placements(), Phase: s.clusters.of(id).phase, Heard: s.clusters.of(id).heard,
+			Doubts: s.clusters.doubts(c), Record: c.Record, OverBudget: s.accounts.overBudget(id),
+			Unreachable: s.links.unreachableFrom(id),
+			Standing:    s.clusters.of(id).standing, Excess: s.clusters.of(id).excess,
 		}
-		if s := c.Providing.Suspended(t.now()); s != nil {
-			view.OnTrial = s.Trial != ""
+		if paused := c.Providing.Suspended(s.now()); paused != nil {
+			view.OnTrial = paused.Trial != ""
 		}
-		if share, known := c.Record.Share(t.now()); known {
+		if share, known := c.Record.Share(s.now()); known {
 			view.Reliability = &share
 		}
-		if t.recovery.awaits(id) {
-			view.Awaited = t.recovery.message()
+		if s.recovery.awaits(id) {
+			view.Awaited = s.recovery.message()
 		}
 		return nil
 	})
@@ -179,22 +179,22 @@ func (v *ReservationView) Describe() string {
 
 // Reservation returns nil, nil for one that is not in the book (any more).
 func (b *Broker) Reservation(ctx context.Context, name string) (*ReservationView, error) {
-	return b.view(ctx, func(t *session) *ledger.Reservation { return t.book.Reservation(name) })
+	return b.view(ctx, func(s *session) *ledger.Reservation { return s.book.Reservation(name) })
 }
 
 // ObjectReservation is Reservation for what was asked for with an object.
 func (b *Broker) ObjectReservation(ctx context.Context, requester, uid string) (*ReservationView, error) {
-	return b.view(ctx, func(t *session) *ledger.Reservation {
-		r, _ := t.book.ByKey(requester, objectKey(uid))
+	return b.view(ctx, func(s *session) *ledger.Reservation {
+		r, _ := s.book.ByKey(requester, objectKey(uid))
 		return r
 	})
 }
 
 func (b *Broker) view(ctx context.Context, find func(*session) *ledger.Reservation) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.change(ctx, func(t *session) error {
-		if r := find(t); r != nil {
-			view = t.reservations.view(r)
+	err := b.change(ctx, func(s *session) error {
+		if r := find(s); r != nil {
+			view = s.reservations.view(r)
 		}
 		return nil
 	})
@@ -237,9 +237,9 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 		return nil, err
 	}
 	var view *ReservationView
-	err := b.change(ctx, func(t *session) error {
-		if r, shut := t.book.ByKey(q.Requester, q.Key); r != nil && !shut {
-			view = t.reservations.view(r)
+	err := b.change(ctx, func(s *session) error {
+		if r, shut := s.book.ByKey(q.Requester, q.Key); r != nil && !shut {
+			view = s.reservations.view(r)
 			return nil
 		}
 		if q.Duration == 0 {
@@ -248,11 +248,11 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 		if q.Target == q.Requester && q.Target != "" {
 			return fault.New(fault.Invalid, "targetClusterID %q is the requester itself: name another cluster or none", q.Target)
 		}
-		r, err := t.reservations.reserve(&q)
+		r, err := s.reservations.reserve(&q)
 		if err != nil {
 			return err
 		}
-		view = t.reservations.view(r)
+		view = s.reservations.view(r)
 		return nil
 	})
 	if err != nil {
@@ -264,11 +264,11 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 // Release ends a reservation on behalf of whoever may delete its object. One that
 // is not in the book, or has ended, is left as it is.
 func (b *Broker) Release(ctx context.Context, name, why string) error {
-	return b.change(ctx, func(t *session) error {
-		r := t.book.Reservation(name)
+	return b.change(ctx, func(s *session) error {
+		r := s.book.Reservation(name)
 		if r == nil {
 			return nil
 		}
-		return t.reservations.release(r, why)
+		return s.reservations.release(r, why)
 	})
 }
