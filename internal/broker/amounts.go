@@ -12,35 +12,34 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// answerRetry is when to try again what waits for a provider's answer.
+// answerRetry is when to retry what depends on a provider's answer.
 const answerRetry = 2 * time.Second
 
-// errAwaiting refuses a change for as long as a provider has another thing to answer.
+// errAwaiting refuses a change while the provider has another one to answer.
 func errAwaiting(r *ledger.Reservation, provider, what string) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s has not answered %s yet; nothing was changed, try again", r.Name, provider, what)
 	e.RetryAfter = answerRetry
 	return e
 }
 
-// errBetween refuses what has to wait until one of two providers serves a reservation
-// alone.
+// errBetween refuses a change while two providers stand by for a reservation.
 func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s or %s will serve it; nothing was changed, try again when one of them serves it alone", r.Name, a.Provider, b.Provider)
 	e.RetryAfter = answerRetry
 	return e
 }
 
-// mayChangeAmounts refuses other amounts that the provider cannot be asked for now. More
-// is only ever taken from the provider that serves the reservation: to go to another
-// one would move what runs. It is taken as a new request would be: after everybody whom
-// the same capacity fits has had it, and not from what others make room for.
+// checkAmounts refuses amounts for which the provider cannot be asked now. A reservation only
+// grows on the provider that serves it: going to another one would move what runs. It grows
+// like a new request would be granted: after waiting requests that fit the same capacity, and
+// not from what victims make room for.
 func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
 	if r.Pending != nil {
 		return errAwaiting(r, r.Placement(r.Pending.Placement).Provider, fmt.Sprintf("change %d", r.Pending.Generation))
 	}
 	if !r.Stands(p) {
-		return nil // nothing is held: whoever gets it next gives what is wanted then
+		return nil // nothing is held; the next provider gives the new amounts
 	}
 	if older := r.Beside(p); older != nil {
 		return errBetween(r, older, p)
@@ -57,8 +56,9 @@ func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted quantity.Amou
 	return rs.checkGrowth(r, wanted)
 }
 
-// mayGrow refuses what the provider that serves a reservation cannot give beyond what it
-// holds, or what others have a right to before it.
+// checkGrowth refuses what the provider cannot give beyond what it holds, or what waiting
+// requests have a right to first. It records the provider's pending offer and serves the
+// queue.
 func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
 	if _, err := rs.s.clusters.recordPending(p.Provider); err != nil {
@@ -88,8 +88,8 @@ func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted quantity.Amoun
 		p.Provider, strings.Join(short, ", "))
 }
 
-// settleChange takes a provider's word on a change of amounts. What it says again, or of
-// a change that was settled otherwise, changes nothing.
+// settleChange takes in a provider's answer to a change of amounts. A repeated answer, or one
+// to a change that is settled, changes nothing.
 func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	asked := r.AskedOf(p)
 	if asked == nil || asked.Generation != report.Change {
@@ -115,7 +115,7 @@ func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement,
 	}})
 }
 
-// changeOf tells of the last change of amounts where it is not in force; nil otherwise.
+// changeOf returns the last change of amounts if it is not in force, nil otherwise.
 func changeOf(r *ledger.Reservation) *v1.ChangeState {
 	switch {
 	case r.Pending != nil:

@@ -44,8 +44,8 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	return answer, err
 }
 
-// ChangeObject is ChangeReservation for a reservation that was made in the broker
-// cluster: generation is that of its object. A duration of 0 is the default one.
+// ChangeObject is ChangeReservation for a reservation that was made in the broker cluster:
+// generation is that of its object. A duration of 0 is the configured default.
 func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
 	var view *ReservationView
 	err := b.change(ctx, func(s *session) error {
@@ -65,7 +65,7 @@ func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64
 	return view, err
 }
 
-// edit is what a requester wants changed.
+// edit is what a requester wants to change.
 type edit struct {
 	generation int64
 	duration   time.Duration
@@ -73,8 +73,8 @@ type edit struct {
 	amounts quantity.Amounts
 }
 
-// edit changes how long a reservation is held, and how much. Other amounts are in force
-// once the provider's agent has agreed.
+// edit changes how long and how much a reservation holds. New amounts are in force once the
+// provider's agent has agreed.
 func (rs *reservations) edit(r *ledger.Reservation, e edit) error {
 	if r.EndReason != "" {
 		return fault.New(fault.Released, "reservation %q has ended (%s) and cannot be changed: make another", r.Name, endOf(r))
@@ -115,7 +115,7 @@ func (rs *reservations) edit(r *ledger.Reservation, e edit) error {
 	return faultOf(rs.s.record(ledger.Event{Change: change}))
 }
 
-// of is what a reservation asks for once it is changed.
+// of returns the request that the changed reservation corresponds to.
 func (e edit) of(r *ledger.Reservation) (*Request, error) {
 	q := requestOf(r)
 	q.Duration, q.Amounts = e.duration, e.amounts
@@ -125,8 +125,7 @@ func (e edit) of(r *ledger.Reservation) (*Request, error) {
 	return q, q.complete()
 }
 
-// newEnd is when a reservation ends that is held for another duration. One that would be
-// over by now is refused.
+// newEnd returns when a reservation with a new duration ends. It refuses an end in the past.
 func (rs *reservations) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
 	until, now := rs.until(r, duration), rs.s.now()
 	if !until.After(now) {
@@ -136,8 +135,8 @@ func (rs *reservations) newEnd(r *ledger.Reservation, duration time.Duration) (t
 	return until, nil
 }
 
-// until is when a reservation ends that is held for a duration: it counts from where
-// the former duration did, or from now on while it waits.
+// until returns when a reservation with a duration ends. The duration counts from where the
+// former one did; for a waiting reservation it counts from now.
 func (rs *reservations) until(r *ledger.Reservation, duration time.Duration) time.Time {
 	switch {
 	case r.Waiting != nil && duration != 0 && r.Duration != 0:
@@ -153,7 +152,7 @@ func (rs *reservations) until(r *ledger.Reservation, duration time.Duration) tim
 	}
 }
 
-// checkDuration refuses a duration in seconds that nobody may ask for.
+// checkDuration refuses durations that nobody may ask for.
 func checkDuration(seconds int64) error {
 	if seconds != 0 && seconds < 60 {
 		return fault.New(fault.Invalid, "durationSeconds: %d is too short, the least is 60", seconds)

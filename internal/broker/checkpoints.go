@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	// checkpointRecords is after how many events, at least, a checkpoint spares the next
-	// start from replaying them. A checkpoint writes the whole book: of a large one so
-	// much has to change that this does not take the API server away from others.
+	// checkpointRecords is the least number of events between two checkpoints. A checkpoint
+	// spares the next start from replaying them, but writes the whole book. checkpointShare
+	// makes a large book wait for more events, so that checkpoints leave the API server to
+	// others.
 	checkpointRecords = 2000
 	checkpointShare   = 8
-	// checkpointCheck is how often that is looked at.
+	// checkpointCheck is how often a checkpoint is considered.
 	checkpointCheck = 15 * time.Second
 )
 
-// keepCheckpoints writes a checkpoint now and then until the term ends. The last one
-// stands at position written.
+// keepCheckpoints writes checkpoints until ctx ends; written is the position of the last one.
 func (s *session) keepCheckpoints(ctx context.Context, written uint64) {
 	ticker := time.NewTicker(checkpointCheck)
 	defer ticker.Stop()

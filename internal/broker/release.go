@@ -23,8 +23,8 @@ func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string
 	return answer, err
 }
 
-// ReleaseReservation implements the server's Broker. It returns nil, nil where
-// there was no such reservation; the key is then shut.
+// ReleaseReservation implements the server's Broker. It returns nil, nil if there is no such
+// reservation; the key is then shut.
 func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
 	err := b.changeOf(ctx, clusterID, func(s *session) error {
@@ -51,6 +51,7 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey st
 	return answer, nil
 }
 
+// release ends a reservation at its requester's wish.
 func (rs *reservations) release(r *ledger.Reservation, message string) error {
 	if r.EndReason != "" {
 		return nil
@@ -59,8 +60,8 @@ func (rs *reservations) release(r *ledger.Reservation, message string) error {
 	return rs.s.record(ledger.Event{End: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
 }
 
-// find looks a reservation up in which the cluster takes part, by name or by the
-// cluster's own key. To anybody else it does not exist.
+// find returns a reservation in which the cluster takes part, by name or by the cluster's own
+// key. To other clusters it does not exist.
 func (rs *reservations) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
 	if r := rs.s.book.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
 		return r, false

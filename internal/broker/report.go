@@ -10,8 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// ReportStatus implements the server's Broker. A report that says what is known
-// already changes nothing.
+// ReportStatus implements the server's Broker. A report of a known state changes nothing.
 func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error {
 	excess, err := excessOf(report)
 	if err != nil {
@@ -79,8 +78,8 @@ func (rs *reservations) takeProviderReport(r *ledger.Reservation, p *ledger.Plac
 	}
 }
 
-// refused: the provider made nothing for the placement, so nothing is held for it.
-// After it acknowledged it may have, and has to say Gone.
+// takeRefusal handles a provider that refuses a placement. Before it acknowledged it made
+// nothing, so nothing is held there any longer. Afterwards it has to report Gone.
 func (rs *reservations) takeRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	wasAcknowledged := !p.AcknowledgedAt.IsZero()
@@ -129,8 +128,8 @@ func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 	}
 }
 
-// unreached: the requester cannot reach the provider, and need not wait for a node that
-// cannot become Ready. One that was Ready stays: what runs there runs on.
+// takeUnreachable handles a requester that cannot reach the provider, so that nobody waits for
+// a node that cannot become Ready. A node that was Ready stays: what runs there keeps running.
 func (rs *reservations) takeUnreachable(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	if !r.Stands(p) || p.EverReady {
 		return nil
