@@ -135,7 +135,7 @@ func material(old, new *ledger.Offer) bool {
 	a, b := *old, *new
 	a.Allocated, b.Allocated, a.Used, b.Used = nil, nil, nil, nil
 	a.UsedApart, b.UsedApart = false, false
-	// Shapes move with every pod; they are taken when somebody reserves.
+	// Shapes change with every pod. They are recorded when a decision rests on the offer.
 	a.Shapes, b.Shapes = nil, nil
 	if !reflect.DeepEqual(a, b) {
 		return true

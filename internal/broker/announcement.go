@@ -187,7 +187,7 @@ func (rc *recovery) resume(r *ledger.Reservation, known *ledger.Placement, p *an
 	case !r.Stands(known):
 		return nil
 	case p.releasing && first:
-		// It was given up in the part that is lost.
+		// The event that withdrew it is lost.
 		return rc.s.record(ledger.Event{Withdraw: &ledger.Withdraw{PlacementRef: p.PlacementRef, Reason: withdrawnBefore}})
 	case p.acknowledged && known.AcknowledgedAt.IsZero():
 		return rc.s.record(ledger.Event{Acknowledge: &p.PlacementRef})
@@ -294,7 +294,7 @@ func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) err
 		return nil
 	}
 	for _, r := range rc.s.news.concerning(clusterID) {
-		// One that was made in this cluster is its maker's to end.
+		// Reservations that were made in the broker cluster end there.
 		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(rc.s.book.Branch().At) {
 			continue
 		}
@@ -315,8 +315,8 @@ func (rc *recovery) claimedReservation(clusterID string, c *claim) *ledger.Reser
 }
 
 func (rc *recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string]bool) error {
-	// A reservation comes once as the request for it and once for each placement: a
-	// placement that is taken down says nothing about the whole.
+	// The requester announces the request and each placement separately: one placement that
+	// is taken down does not mean that the reservation is no longer wanted.
 	if !c.releasing {
 		wanted[r.Name] = true
 	}
