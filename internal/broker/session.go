@@ -126,7 +126,7 @@ func (s *session) record(e ledger.Event) error {
 	if err := s.book.Check(&e); err != nil {
 		return err
 	}
-	data, err := json.Marshal(e)
+	data, err := json.Marshal(&e)
 	if err != nil {
 		return fmt.Errorf("encoding an event: %w", err)
 	}
