@@ -37,7 +37,7 @@ func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacem
 			room.places--
 		}
 	}
-	// Nodes may be gone since the reservations were granted: all of the capacity counts.
+	// The whole capacity counts: nodes may be gone since the reservations were granted.
 	// What is in the book and is not announced has ended.
 	room.left = c.Lendable().Max(c.Capacity)
 	for i := range provided {

@@ -29,26 +29,26 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
 	}
 	var receipt *v1.AdvertisementReceipt
-	err = b.changeOf(ctx, clusterID, func(t *session) error {
-		overtaken := t.clusters.of(clusterID).overtaken(adv.Epoch, adv.Sequence)
-		if err := t.clusters.acceptOffer(offer, adv.Epoch, adv.Sequence); err != nil {
+	err = b.changeOf(ctx, clusterID, func(s *session) error {
+		overtaken := s.clusters.of(clusterID).overtaken(adv.Epoch, adv.Sequence)
+		if err := s.clusters.acceptOffer(offer, adv.Epoch, adv.Sequence); err != nil {
 			return err
 		}
 		if !overtaken {
-			t.links.report(clusterID, adv.Links)
-			if err := t.noteRecalls(clusterID, adv.Usage); err != nil {
+			s.links.report(clusterID, adv.Links)
+			if err := s.reservations.noteRecalls(clusterID, adv.Usage); err != nil {
 				return faultOf(err)
 			}
 		}
-		t.recovery.checkUsage(clusterID, adv.Usage)
-		t.recovery.markSeen(clusterID)
-		c := t.book.Cluster(clusterID)
+		s.recovery.checkUsage(clusterID, adv.Usage)
+		s.recovery.markSeen(clusterID)
+		c := s.book.Cluster(clusterID)
 		receipt = &v1.AdvertisementReceipt{
 			NextSeconds: int32(advertiseEvery.Seconds()),
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
-			Peers:       t.links.peersToProbe(clusterID),
-			LeftOut:     t.clusters.leftOut(clusterID),
+			Peers:       s.links.peersToProbe(clusterID),
+			LeftOut:     s.clusters.leftOut(clusterID),
 		}
 		return nil
 	})
@@ -130,7 +130,7 @@ func material(old, new *ledger.Offer) bool {
 	a, b := *old, *new
 	a.Allocated, b.Allocated, a.Used, b.Used = nil, nil, nil, nil
 	a.UsedApart, b.UsedApart = false, false
-	// Shapes move with every pod; they are taken when somebody reserves.
+	// Shapes change with every pod. They are recorded when a decision rests on the offer.
 	a.Shapes, b.Shapes = nil, nil
 	if !reflect.DeepEqual(a, b) {
 		return true
@@ -292,8 +292,8 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 	if err := CheckOffer(offer); err != nil {
 		return fault.New(fault.Invalid, "%v", err)
 	}
-	return b.change(ctx, func(t *session) error {
-		known := t.book.Cluster(offer.ClusterID)
+	return b.change(ctx, func(s *session) error {
+		known := s.book.Cluster(offer.ClusterID)
 		switch {
 		case known == nil || known.Source == nil && !known.Agent:
 		case known.Agent:
@@ -304,11 +304,11 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 		case known.Source.Digest == offer.Source.Digest:
 			return nil
 		}
-		if err := t.clusters.withdrawFormer(offer); err != nil {
+		if err := s.clusters.withdrawFormer(offer); err != nil {
 			return err
 		}
-		t.clusters.of(offer.ClusterID).heard = t.now()
-		return t.record(ledger.Event{Change: offer})
+		s.clusters.of(offer.ClusterID).heard = s.now()
+		return s.record(ledger.Event{Change: offer})
 	})
 }
 
@@ -324,19 +324,19 @@ func (cs *clusters) withdrawFormer(offer *ledger.Offer) error {
 
 // WithdrawManifest takes back the offer of a deleted manifest. Existing reservations stay.
 func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) error {
-	return b.change(ctx, func(t *session) error {
-		known := t.book.Cluster(clusterID)
+	return b.change(ctx, func(s *session) error {
+		known := s.book.Cluster(clusterID)
 		if known == nil || known.Agent || known.Source == nil || known.Source.UID != uid {
 			return nil
 		}
-		return t.record(ledger.Event{Change: &ledger.Offer{ClusterID: clusterID}})
+		return s.record(ledger.Event{Change: &ledger.Offer{ClusterID: clusterID}})
 	})
 }
 
 // ClusterOfManifest returns the cluster that a manifest describes, "" for none.
 func (b *Broker) ClusterOfManifest(ctx context.Context, namespace, name string) (clusterID, uid string, err error) {
-	err = b.change(ctx, func(t *session) error {
-		if c := t.book.ByManifest(namespace, name); c != nil {
+	err = b.change(ctx, func(s *session) error {
+		if c := s.book.ByManifest(namespace, name); c != nil {
 			clusterID, uid = c.ClusterID, c.Source.UID
 		}
 		return nil

@@ -12,68 +12,68 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// answerRetry is when to try again what waits for a provider's answer.
+// answerRetry is when to retry what depends on a provider's answer.
 const answerRetry = 2 * time.Second
 
-// errAwaiting refuses a change for as long as a provider has another thing to answer.
+// errAwaiting refuses a change while the provider has another one to answer.
 func errAwaiting(r *ledger.Reservation, provider, what string) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s has not answered %s yet; nothing was changed, try again", r.Name, provider, what)
 	e.RetryAfter = answerRetry
 	return e
 }
 
-// errBetween refuses what has to wait until one of two providers serves a reservation
-// alone.
+// errBetween refuses a change while two providers stand by for a reservation.
 func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s or %s will serve it; nothing was changed, try again when one of them serves it alone", r.Name, a.Provider, b.Provider)
 	e.RetryAfter = answerRetry
 	return e
 }
 
-// mayChangeAmounts refuses other amounts that the provider cannot be asked for now. More
-// is only ever taken from the provider that serves the reservation: to go to another
-// one would move what runs. It is taken as a new request would be: after everybody whom
-// the same capacity fits has had it, and not from what others make room for.
-func (t *session) mayChangeAmounts(r *ledger.Reservation, wanted quantity.Amounts) error {
+// checkAmounts refuses amounts for which the provider cannot be asked now. A reservation only
+// grows on the provider that serves it: going to another one would move what runs. It grows
+// like a new request would be granted: after waiting requests that fit the same capacity, and
+// not from what victims make room for.
+func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
 	if r.Pending != nil {
 		return errAwaiting(r, r.Placement(r.Pending.Placement).Provider, fmt.Sprintf("change %d", r.Pending.Generation))
 	}
 	if !r.Stands(p) {
-		return nil // nothing is held: whoever gets it next gives what is wanted then
+		return nil // nothing is held; the next provider gives the new amounts
 	}
 	if older := r.Beside(p); older != nil {
 		return errBetween(r, older, p)
 	}
-	if t.recovery.awaits(p.Provider) || t.recovery.isUnseen(t.book.Cluster(p.Provider)) {
-		return t.recovery.errRecovering()
+	if rs.s.recovery.awaits(p.Provider) || rs.s.recovery.isUnseen(rs.s.book.Cluster(p.Provider)) {
+		return rs.s.recovery.errRecovering()
 	}
-	if t.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
+	if rs.s.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
 		return errAwaiting(r, p.Provider, "the reservation")
 	}
 	if _, fits := quantity.Fits(wanted, r.HeldBy(p)); fits {
 		return nil
 	}
-	return t.mayGrow(r, wanted)
+	return rs.checkGrowth(r, wanted)
 }
 
-// mayGrow refuses what the provider that serves a reservation cannot give beyond what it
-// holds, or what others have a right to before it.
-func (t *session) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error {
+// checkGrowth refuses what the provider cannot give beyond what it holds, or what waiting
+// requests have a right to first. It records the provider's pending offer and serves the
+// queue.
+func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
-	if _, err := t.clusters.recordPending(p.Provider); err != nil {
+	if _, err := rs.s.clusters.recordPending(p.Provider); err != nil {
 		return err
 	}
-	t.queue.serve()
-	if !t.recovery.deadline().IsZero() && t.queue.wouldJump(requestOf(r), p.Provider) {
-		return t.recovery.errRecovering()
+	rs.s.queue.serve()
+	if !rs.s.recovery.deadline().IsZero() && rs.s.queue.wouldJump(requestOf(r), p.Provider) {
+		return rs.s.recovery.errRecovering()
 	}
-	c := t.book.Cluster(p.Provider)
-	if phase := t.clusters.of(p.Provider).phase; phase != ClusterActive || t.clusters.isDenied(c) {
+	c := rs.s.book.Cluster(p.Provider)
+	if phase := rs.s.clusters.of(p.Provider).phase; phase != ClusterActive || rs.s.clusters.isDenied(c) {
 		return fault.New(fault.Conflict, "%s gives nothing more now, as it is %s or shut out: ask again when it is back, or make a new request", p.Provider, phase)
 	}
-	free := t.preemption.free(c)
-	held := t.preemption.claimedBy(r, p)
+	free := rs.s.preemption.free(c)
+	held := rs.s.preemption.claimedBy(r, p)
 	var short []string
 	for _, name := range wanted.Names() {
 		if more := wanted[name] - held[name]; more > free[name] {
@@ -88,9 +88,9 @@ func (t *session) mayGrow(r *ledger.Reservation, wanted quantity.Amounts) error 
 		p.Provider, strings.Join(short, ", "))
 }
 
-// settleChange takes a provider's word on a change of amounts. What it says again, or of
-// a change that was settled otherwise, changes nothing.
-func (t *session) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+// settleChange takes in a provider's answer to a change of amounts. A repeated answer, or one
+// to a change that is settled, changes nothing.
+func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	asked := r.AskedOf(p)
 	if asked == nil || asked.Generation != report.Change {
 		if report.Change <= r.Generation && r.Stands(p) {
@@ -108,14 +108,14 @@ func (t *session) settleChange(r *ledger.Reservation, p *ledger.Placement, repor
 			refused += ": " + report.Message
 		}
 	}
-	t.log.Info("change is answered", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
+	rs.s.log.Info("change is answered", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
 		"generation", report.Change, "resources", describe(asked.Amounts), "refused", refused)
-	return t.record(ledger.Event{Change: &ledger.Settle{
+	return rs.s.record(ledger.Event{Change: &ledger.Settle{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Generation: report.Change, Refused: refused,
 	}})
 }
 
-// changeOf tells of the last change of amounts where it is not in force; nil otherwise.
+// changeOf returns the last change of amounts if it is not in force, nil otherwise.
 func changeOf(r *ledger.Reservation) *v1.ChangeState {
 	switch {
 	case r.Pending != nil:

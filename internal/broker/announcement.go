@@ -82,7 +82,7 @@ func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v
 	if err != nil {
 		return err
 	}
-	return b.changeOf(ctx, clusterID, func(t *session) error { return t.recovery.takeHoldings(clusterID, h) })
+	return b.changeOf(ctx, clusterID, func(s *session) error { return s.recovery.takeHoldings(clusterID, h) })
 }
 
 func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
@@ -187,7 +187,7 @@ func (rc *recovery) resume(r *ledger.Reservation, known *ledger.Placement, p *an
 	case !r.Stands(known):
 		return nil
 	case p.releasing && first:
-		// It was given up in the part that is lost.
+		// The event that withdrew it is lost.
 		return rc.s.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: p.PlacementRef, Reason: withdrawnBefore}})
 	case p.acknowledged && known.AcknowledgedAt.IsZero():
 		return rc.s.record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: p.PlacementRef}})
@@ -242,7 +242,7 @@ func (rc *recovery) adopt(clusterID string, p *announcedPlacement) error {
 // endUnannounced ends placements that a provider did not announce. One that it had not
 // acknowledged it may never have heard of.
 func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.PlacementRef]bool) error {
-	for _, r := range rc.s.concerned(clusterID) {
+	for _, r := range rc.s.news.concerning(clusterID) {
 		for i := range r.Placements {
 			p := &r.Placements[i]
 			ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
@@ -263,11 +263,6 @@ func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.Placement
 		}
 	}
 	return nil
-}
-
-// concerned are the reservations in which a cluster takes part, by name.
-func (t *session) concerned(clusterID string) []*ledger.Reservation {
-	return slices.SortedFunc(t.newsOf(clusterID).all(t.book), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // unclaimed returns the reservations that no requester has claimed, by name.
@@ -298,12 +293,12 @@ func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) err
 	if !first {
 		return nil
 	}
-	for _, r := range rc.s.concerned(clusterID) {
-		// One that was made in this cluster is its maker's to end.
+	for _, r := range rc.s.news.concerning(clusterID) {
+		// Reservations that were made in the broker cluster end there.
 		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(rc.s.book.Branch().At) {
 			continue
 		}
-		if err := rc.s.release(r, "its requester had given it back before the journal was restored"); err != nil {
+		if err := rc.s.reservations.release(r, "its requester had given it back before the journal was restored"); err != nil {
 			return err
 		}
 	}
@@ -320,8 +315,8 @@ func (rc *recovery) claimedReservation(clusterID string, c *claim) *ledger.Reser
 }
 
 func (rc *recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string]bool) error {
-	// A reservation comes once as the request for it and once for each placement: a
-	// placement that is taken down says nothing about the whole.
+	// The requester announces the request and each placement separately: one placement that
+	// is taken down does not mean that the reservation is no longer wanted.
 	if !c.releasing {
 		wanted[r.Name] = true
 	}
@@ -354,7 +349,7 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 	claims := rc.claims[r.Requester]
 	i := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing })
 	if i < 0 {
-		return rc.s.release(r, "its requester does not want it any more")
+		return rc.s.reservations.release(r, "its requester does not want it any more")
 	}
 	event := &ledger.Claim{Name: r.Name}
 	// The requester announces the request and each placement separately.
@@ -368,7 +363,7 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 	}
 	err := rc.s.record(ledger.Event{Change: event})
 	if errors.Is(err, ledger.ErrTaken) {
-		return rc.s.release(r, "its request was given back or granted anew")
+		return rc.s.reservations.release(r, "its request was given back or granted anew")
 	}
 	if err != nil {
 		return err

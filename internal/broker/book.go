@@ -8,7 +8,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// book is the ledger as it was read from the journal.
+// book is a ledger as it was replayed from the journal.
 type book struct {
 	state *ledger.State
 	// newest is the time of the newest event after the checkpoint, zero if there is none.
@@ -26,7 +26,7 @@ func readBook(r journal.Recovery) (*book, error) {
 	return k, k.apply(r.Records)
 }
 
-// apply adds records. After an error the book is of no use.
+// apply replays records. After an error the book must be dropped.
 func (k *book) apply(records []journal.Record) error {
 	for _, record := range records {
 		var e ledger.Event

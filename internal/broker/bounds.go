@@ -12,11 +12,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Bounds is the most that an administrator lets one reservation ask for.
+// Bounds is the most that one reservation may ask for.
 type Bounds struct {
-	// Amounts holds the resources that are bounded; others are not.
+	// Amounts holds the bounded resources; others are unbounded.
 	Amounts quantity.Amounts
-	// Duration is 0 if no maximum is set.
+	// Duration is 0 for no bound.
 	Duration time.Duration
 }
 
@@ -33,15 +33,15 @@ func BoundsOf(spec *brokerv1alpha1.BrokerConfigSpec) (Bounds, error) {
 	return b, nil
 }
 
-// Excess is what a reservation asks more of than it may.
+// Excess is one respect in which a request exceeds the bounds.
 type Excess struct {
-	// Resource is empty where it is the duration.
+	// Resource is empty for the duration.
 	Resource corev1.ResourceName
-	// Asked and Most are for people.
+	// Asked and Most are formatted for people.
 	Asked, Most string
 }
 
-// Advice completes a sentence that begins with what is asked.
+// Advice completes a sentence that begins with what was asked for.
 func (e Excess) Advice() string {
 	if e.Resource == "" {
 		return fmt.Sprintf("is longer than one reservation may be held: the longest is %s, set by BrokerConfig.spec.maxDuration; ask for less", e.Most)
@@ -49,8 +49,8 @@ func (e Excess) Advice() string {
 	return fmt.Sprintf("is more than one reservation may ask for: the most is %s, set by BrokerConfig.spec.maxPerReservation; ask for less, or in several reservations", e.Most)
 }
 
-// Excesses of a request, the duration last. A duration of 0 is renewed by its
-// requester, and is not bounded.
+// Excesses lists where a request exceeds the bounds, the duration last. A duration of 0 is
+// renewed by its requester and not bounded.
 func (b Bounds) Excesses(amounts quantity.Amounts, duration time.Duration) []Excess {
 	var out []Excess
 	for _, name := range amounts.Names() {
@@ -64,7 +64,7 @@ func (b Bounds) Excesses(amounts quantity.Amounts, duration time.Duration) []Exc
 	return out
 }
 
-// check refuses what exceeds the bounds, and names all of it.
+// check refuses a request that exceeds the bounds, and names every excess.
 func (b Bounds) check(r *Request) error {
 	var all []string
 	for _, e := range b.Excesses(r.Amounts, r.Duration) {

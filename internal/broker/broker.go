@@ -22,46 +22,46 @@ const JournalName = "liqo-resource-broker"
 
 // Options of a Broker.
 type Options struct {
-	// Store is where the journal lives.
+	// Store holds the journal.
 	Store journal.Store
 	// Journal tunes the journal; its zero value has working defaults.
 	Journal journal.Options
 	// Version is what ping answers.
 	Version string
 	Log     logr.Logger
-	// Now is the only clock that decides expiry and staleness.
+	// Now is the only clock that decides about expiry and staleness.
 	Now func() time.Time
-	// Random is where names come from; nil is crypto/rand.
+	// Random is the source of names; nil is crypto/rand.
 	Random io.Reader
-	// Leads is false once another replica may have taken over; nil means that there is
-	// none. Nothing is read from a memory that may be outdated. What is written needs
-	// no such question: the journal answers it.
+	// Leads returns false once another replica may have taken over; nil means that there is no
+	// other replica. Memory that may be outdated is not read. Writes need no such check,
+	// because the journal rejects them.
 	Leads func() bool
 }
 
-// Broker answers agents (it is the server's Broker) and feeds the controllers
-// that show its state. Run must be running for it to answer.
+// Broker answers agents (it is the server's Broker) and feeds the controllers that show its
+// state. It answers while Run is running.
 type Broker struct {
 	opts    Options
 	mailbox *mailbox
 	feed    *Feed
 	gate    *access.Gate
-	// warm is nil while there is none. It belongs to Follow and Run, one after the other.
+	// warm is a followed book, nil if there is none. Follow and Run use it one after the other.
 	warm *warm
 
 	// mu guards the following.
 	mu      sync.Mutex
 	session *session
-	// ended is closed and replaced whenever a term begins or ends.
+	// ended is closed and replaced whenever a session begins or ends.
 	ended  chan struct{}
 	config Config
-	// newest is the last cursor of the last term, "" before the first has ended.
+	// newest is the last cursor of the last session, "" before the first one has ended.
 	newest string
-	// configured is false until config is the administrator's.
+	// configured is false until the administrator's configuration has been read.
 	configured bool
 }
 
-// New makes a Broker that decides nothing before it gets a configuration.
+// New returns a Broker that decides nothing before it is configured.
 func New(opts Options) *Broker {
 	if opts.Leads == nil {
 		opts.Leads = func() bool { return true }
@@ -85,7 +85,7 @@ func (b *Broker) Feed() *Feed { return b.feed }
 const (
 	// reopenDelay is how long a broker without journal waits before it tries again.
 	reopenDelay = 500 * time.Millisecond
-	// repairDelay is how long it waits where only a person can help.
+	// repairDelay is how long it waits if only a person can repair the journal.
 	repairDelay = 15 * time.Second
 )
 
@@ -124,39 +124,39 @@ func (b *Broker) serveTerm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := newSession(b, book, j)
+	s := newSession(b, book, j)
 
 	termCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	running.Go(func() { t.deadlines.watch(termCtx) })
-	running.Go(func() { t.keepCheckpoints(termCtx, recovery.CheckpointPosition) })
+	running.Go(func() { s.deadlines.watch(termCtx) })
+	running.Go(func() { s.keepCheckpoints(termCtx, recovery.CheckpointPosition) })
 
-	b.begin(t)
+	b.begin(s)
 	b.opts.Log.Info("serving", "journal", recovery.ID, "position", recovery.Head, "records", len(recovery.Records))
 	err = j.Run(ctx)
-	b.end(t)
+	b.end(s)
 	cancel()
 	running.Wait()
 	return err
 }
 
-func (b *Broker) begin(t *session) {
+func (b *Broker) begin(s *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.session = t
-	t.start()
+	b.session = s
+	s.start()
 	b.feed.begin()
 	b.wakeAll()
 }
 
-func (b *Broker) end(t *session) {
+func (b *Broker) end(s *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.session == t {
+	if b.session == s {
 		b.session = nil
-		if durable := t.durable.Load(); t.book.Branch() != nil && durable >= t.book.Branch().Since {
-			b.newest = t.cursorAt(durable)
+		if durable := s.durable.Load(); s.book.Branch() != nil && durable >= s.book.Branch().Since {
+			b.newest = s.cursorAt(durable)
 		}
 	}
 	b.wakeAll()
@@ -167,7 +167,7 @@ func (b *Broker) wakeAll() {
 	b.ended = make(chan struct{})
 }
 
-// Ready is nil while the broker answers.
+// Ready returns nil while the broker answers.
 func (b *Broker) Ready() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,11 +175,11 @@ func (b *Broker) Ready() error {
 	return err
 }
 
-// Serving is whether the broker answers. Who only shows its state has nothing to do
-// while it does not: Feed tells when it begins.
+// Serving reports whether the broker answers. A controller that only shows its state has
+// nothing to do otherwise: Feed tells when the broker begins to answer.
 func (b *Broker) Serving() bool { return b.Ready() == nil }
 
-// current is the term, for who holds mu.
+// current returns the session. The caller holds mu.
 func (b *Broker) current() (*session, error) {
 	if b.session == nil || !b.opts.Leads() {
 		return nil, errUnavailable()
@@ -193,7 +193,7 @@ func errUnavailable() *fault.Error {
 	return e
 }
 
-// errNotDurable promises that nothing was changed only where the journal does.
+// errNotDurable says that nothing was changed only if the journal says so.
 func errNotDurable(cause error) *fault.Error {
 	e := errUnavailable()
 	if !errors.Is(cause, journal.ErrUnavailable) {
@@ -206,26 +206,26 @@ func errNotDurable(cause error) *fault.Error {
 func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t, err := b.current()
+	s, err := b.current()
 	if err != nil {
 		return nil, err
 	}
-	return &v1.Pong{Version: b.opts.Version, ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: t.journal.ID()}, nil
+	return &v1.Pong{Version: b.opts.Version, ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: s.journal.ID()}, nil
 }
 
-// change runs plan on the current term, then waits until everything that plan saw
-// and recorded is durable. The wait also covers a plan that records nothing:
-// what it read may not be durable yet.
+// change runs plan on the current session, then waits until everything that plan saw and
+// recorded is durable. A plan that records nothing waits as well: what it read may not be
+// durable yet.
 func (b *Broker) change(ctx context.Context, plan func(*session) error) error {
 	b.mu.Lock()
-	t, err := b.current()
+	s, err := b.current()
 	if err != nil {
 		b.mu.Unlock()
 		return err
 	}
-	planErr := plan(t)
-	t.queue.serve()
-	commit := t.last
+	planErr := plan(s)
+	s.queue.serve()
+	commit := s.last
 	b.mu.Unlock()
 
 	if commit != nil {
@@ -236,24 +236,24 @@ func (b *Broker) change(ctx context.Context, plan func(*session) error) error {
 			b.opts.Log.V(1).Info("not durable", "error", err.Error())
 			return errNotDurable(err)
 		}
-		t.noteDurable(commit.Position())
+		s.noteDurable(commit.Position())
 	}
 	return planErr
 }
 
-// Confirm is nil once it is certain that no other replica knows more. Who is about to
-// throw something away because the book does not know it asks this first.
+// Confirm returns nil once this replica has proved it still owns the journal. Call it before
+// deleting an object the ledger does not know.
 func (b *Broker) Confirm(ctx context.Context) error {
-	return b.change(ctx, func(t *session) error {
-		if !t.recovery.deadline().IsZero() {
-			return t.recovery.errRecovering()
+	return b.change(ctx, func(s *session) error {
+		if !s.recovery.deadline().IsZero() {
+			return s.recovery.errRecovering()
 		}
-		// A record that says nothing can only be written by who has the journal.
-		return t.record(ledger.Event{Change: &ledger.Forget{}})
+		// Only the owner of the journal can write a record, even an empty one.
+		return s.record(ledger.Event{Change: &ledger.Forget{}})
 	})
 }
 
-// faultOf turns what the ledger refuses into what a caller is told.
+// faultOf converts an error of the ledger to what a caller is told.
 func faultOf(err error) error {
 	switch {
 	case err == nil:

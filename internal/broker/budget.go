@@ -136,13 +136,13 @@ func errOver(figure string, after time.Duration, format string, args ...any) *fa
 
 // changeOf is change on behalf of a member, whose account is charged with what is written.
 func (b *Broker) changeOf(ctx context.Context, member string, plan func(*session) error) error {
-	return b.change(ctx, func(t *session) error {
-		if err := t.accounts.checkJournal(member); err != nil {
+	return b.change(ctx, func(s *session) error {
+		if err := s.accounts.checkJournal(member); err != nil {
 			return err
 		}
-		t.accounts.payer = member
-		defer func() { t.accounts.payer = "" }()
-		err := plan(t)
+		s.accounts.payer = member
+		defer func() { s.accounts.payer = "" }()
+		err := plan(s)
 		return errTooLarge(member, err)
 	})
 }
@@ -264,7 +264,7 @@ func (as *accounts) fits(a *account) bool {
 // forgetOldest forgets reservations that are over, and shut keys, before their day is over.
 func (as *accounts) forgetOldest(requester string) error {
 	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(shutKey) bool { return true })}
-	for r := range as.s.newsOf(requester).all(as.s.book) {
+	for r := range as.s.news.of(requester).all(as.s.book) {
 		if len(forget.Names) == forgetAtOnce {
 			break
 		}
@@ -334,7 +334,7 @@ func (as *accounts) checkWaiting(q *Request) error {
 		return nil // one member cannot have more than all together
 	}
 	n := 0
-	for r := range as.s.newsOf(q.Requester).all(as.s.book) {
+	for r := range as.s.news.of(q.Requester).all(as.s.book) {
 		if r.Requester == q.Requester && r.Waiting != nil {
 			n++
 		}

@@ -264,7 +264,7 @@ func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
 						}
 						claimed = s.book.Cluster("oslo").Claimed()[corev1.ResourceMemory]
 					})
-					synctest.Wait() // until the journal has it
+					synctest.Wait() // until the recorded offer is durable
 					if want := int64(size.usages) * 256 << 20; claimed != want {
 						t.Errorf("%d of memory is claimed, want %d", claimed, want)
 					}

@@ -25,8 +25,8 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	}
 	e := edit{generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(t *session) error {
-		r, shut := t.find(clusterID, nameOrKey)
+	err = b.changeOf(ctx, clusterID, func(s *session) error {
+		r, shut := s.reservations.find(clusterID, nameOrKey)
 		switch {
 		case shut:
 			return fault.New(fault.Released, "key %q was released", nameOrKey)
@@ -35,37 +35,37 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 		case r.Requester != clusterID:
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := t.edit(r, e); err != nil {
+		if err := s.reservations.edit(r, e); err != nil {
 			return err
 		}
-		answer = t.answer(r, clusterID)
+		answer = s.reservations.answer(r, clusterID)
 		return nil
 	})
 	return answer, err
 }
 
-// ChangeObject is ChangeReservation for a reservation that was made in the broker
-// cluster: generation is that of its object. A duration of 0 is the default one.
+// ChangeObject is ChangeReservation for a reservation that was made in the broker cluster:
+// generation is that of its object. A duration of 0 is the configured default.
 func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.change(ctx, func(t *session) error {
-		r := t.book.Reservation(name)
+	err := b.change(ctx, func(s *session) error {
+		r := s.book.Reservation(name)
 		if r == nil {
 			return fault.New(fault.NotFound, "reservation %q is not in the book", name)
 		}
 		if duration == 0 {
 			duration = b.config.DefaultTTL
 		}
-		if err := t.edit(r, edit{generation, duration, amounts}); err != nil {
+		if err := s.reservations.edit(r, edit{generation, duration, amounts}); err != nil {
 			return err
 		}
-		view = t.viewOf(r)
+		view = s.reservations.view(r)
 		return nil
 	})
 	return view, err
 }
 
-// edit is what a requester wants changed.
+// edit is what a requester wants to change.
 type edit struct {
 	generation int64
 	duration   time.Duration
@@ -73,9 +73,9 @@ type edit struct {
 	amounts quantity.Amounts
 }
 
-// edit changes how long a reservation is held, and how much. Other amounts are in force
-// once the provider's agent has agreed.
-func (t *session) edit(r *ledger.Reservation, e edit) error {
+// edit changes how long and how much a reservation holds. New amounts are in force once the
+// provider's agent has agreed.
+func (rs *reservations) edit(r *ledger.Reservation, e edit) error {
 	if r.EndReason != "" {
 		return fault.New(fault.Released, "reservation %q has ended (%s) and cannot be changed: make another", r.Name, endOf(r))
 	}
@@ -92,30 +92,30 @@ func (t *session) edit(r *ledger.Reservation, e edit) error {
 	case e.generation <= r.Generation:
 		return fault.New(fault.Conflict, "reservation %q: change %d was overtaken by change %d", r.Name, e.generation, r.Generation)
 	}
-	if err := t.config().Bounds.check(q); err != nil {
+	if err := rs.s.config().Bounds.check(q); err != nil {
 		return err
 	}
-	until, err := t.newEnd(r, e.duration)
+	until, err := rs.newEnd(r, e.duration)
 	if err != nil {
 		return err
 	}
 	change := &ledger.Edit{Name: r.Name, Generation: e.generation, Digest: q.digest(), Duration: e.duration, Until: until}
 	if otherAmounts {
-		if err := t.mayChangeAmounts(r, q.Amounts); err != nil {
+		if err := rs.checkAmounts(r, q.Amounts); err != nil {
 			return err
 		}
 		change.Amounts = q.Amounts
 	}
-	t.log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
+	rs.s.log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
 		"generation", e.generation, "duration", e.duration.String(), "until", until.Format(time.RFC3339), "resources", describe(q.Amounts))
 	if change.Amounts != nil || r.Pending != nil {
 		q.Amounts = r.Amounts
 		change.Fallback = q.digest()
 	}
-	return faultOf(t.record(ledger.Event{Change: change}))
+	return faultOf(rs.s.record(ledger.Event{Change: change}))
 }
 
-// of is what a reservation asks for once it is changed.
+// of returns the request that the changed reservation corresponds to.
 func (e edit) of(r *ledger.Reservation) (*Request, error) {
 	q := requestOf(r)
 	q.Duration, q.Amounts = e.duration, e.amounts
@@ -125,10 +125,9 @@ func (e edit) of(r *ledger.Reservation) (*Request, error) {
 	return q, q.complete()
 }
 
-// newEnd is when a reservation ends that is held for another duration. One that would be
-// over by now is refused.
-func (t *session) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
-	until, now := t.until(r, duration), t.now()
+// newEnd returns when a reservation with a new duration ends. It refuses an end in the past.
+func (rs *reservations) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
+	until, now := rs.until(r, duration), rs.s.now()
 	if !until.After(now) {
 		return time.Time{}, fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or give the reservation back",
 			duration, r.ReservedAt().Format(time.RFC3339), now.Sub(r.ReservedAt()).Truncate(time.Second))
@@ -136,16 +135,16 @@ func (t *session) newEnd(r *ledger.Reservation, duration time.Duration) (time.Ti
 	return until, nil
 }
 
-// until is when a reservation ends that is held for a duration: it counts from where
-// the former duration did, or from now on while it waits.
-func (t *session) until(r *ledger.Reservation, duration time.Duration) time.Time {
+// until returns when a reservation with a duration ends. The duration counts from where the
+// former one did; for a waiting reservation it counts from now.
+func (rs *reservations) until(r *ledger.Reservation, duration time.Duration) time.Time {
 	switch {
 	case r.Waiting != nil && duration != 0 && r.Duration != 0:
-		return t.now().Add(r.Waiting.Left + duration - r.Duration)
+		return rs.s.now().Add(r.Waiting.Left + duration - r.Duration)
 	case r.Waiting != nil && duration != 0:
-		return t.now().Add(duration)
+		return rs.s.now().Add(duration)
 	case duration == 0:
-		return t.now().Add(lease)
+		return rs.s.now().Add(lease)
 	case r.Duration == 0:
 		return r.ReservedAt().Add(duration)
 	default:
@@ -153,7 +152,7 @@ func (t *session) until(r *ledger.Reservation, duration time.Duration) time.Time
 	}
 }
 
-// checkDuration refuses a duration in seconds that nobody may ask for.
+// checkDuration refuses durations that nobody may ask for.
 func checkDuration(seconds int64) error {
 	if seconds != 0 && seconds < 60 {
 		return fault.New(fault.Invalid, "durationSeconds: %d is too short, the least is 60", seconds)

@@ -6,18 +6,18 @@ import (
 )
 
 const (
-	// checkpointRecords is after how many events, at least, a checkpoint spares the next
-	// start from replaying them. A checkpoint writes the whole book: of a large one so
-	// much has to change that this does not take the API server away from others.
+	// checkpointRecords is the least number of events between two checkpoints. A checkpoint
+	// spares the next start from replaying them, but writes the whole book. checkpointShare
+	// makes a large book wait for more events, so that checkpoints leave the API server to
+	// others.
 	checkpointRecords = 2000
 	checkpointShare   = 8
-	// checkpointCheck is how often that is looked at.
+	// checkpointCheck is how often a checkpoint is considered.
 	checkpointCheck = 15 * time.Second
 )
 
-// keepCheckpoints writes a checkpoint now and then until the term ends. The last one
-// stands at position written.
-func (t *session) keepCheckpoints(ctx context.Context, written uint64) {
+// keepCheckpoints writes checkpoints until ctx ends; written is the position of the last one.
+func (s *session) keepCheckpoints(ctx context.Context, written uint64) {
 	ticker := time.NewTicker(checkpointCheck)
 	defer ticker.Stop()
 	for {
@@ -26,24 +26,24 @@ func (t *session) keepCheckpoints(ctx context.Context, written uint64) {
 			return
 		case <-ticker.C:
 		}
-		position, err := t.checkpoint(ctx, written)
+		position, err := s.checkpoint(ctx, written)
 		if err != nil {
-			t.log.Error(err, "no checkpoint was written; the next start replays more", "position", written)
+			s.log.Error(err, "no checkpoint was written; the next start replays more", "position", written)
 			continue
 		}
 		written = position
 	}
 }
 
-func (t *session) checkpoint(ctx context.Context, written uint64) (uint64, error) {
-	t.b.mu.Lock()
-	position, last := t.book.Position(), t.last
-	if t.b.session != t || last == nil || position < written+max(checkpointRecords, uint64(t.book.Size()/checkpointShare)) {
-		t.b.mu.Unlock()
+func (s *session) checkpoint(ctx context.Context, written uint64) (uint64, error) {
+	s.b.mu.Lock()
+	position, last := s.book.Position(), s.last
+	if s.b.session != s || last == nil || position < written+max(checkpointRecords, uint64(s.book.Size()/checkpointShare)) {
+		s.b.mu.Unlock()
 		return written, nil
 	}
-	frozen := t.book.Freeze()
-	t.b.mu.Unlock()
+	frozen := s.book.Freeze()
+	s.b.mu.Unlock()
 	snapshot, err := frozen.Bytes()
 	if err != nil {
 		return written, err
@@ -51,7 +51,7 @@ func (t *session) checkpoint(ctx context.Context, written uint64) (uint64, error
 	if err := last.Wait(ctx); err != nil {
 		return written, err
 	}
-	if err := t.journal.Checkpoint(ctx, snapshot, position, t.b.opts.Now()); err != nil {
+	if err := s.journal.Checkpoint(ctx, snapshot, position, s.b.opts.Now()); err != nil {
 		return written, err
 	}
 	return position, nil

@@ -17,23 +17,23 @@ type Config struct {
 	Weights decision.Weights
 	// StaleThreshold is how long a cluster may be silent before it is Inactive.
 	StaleThreshold time.Duration
-	// DefaultTTL is how long a reservation made in the broker cluster is held if it
-	// does not say.
+	// DefaultTTL is how long a reservation from the broker cluster is held if it sets no
+	// duration.
 	DefaultTTL time.Duration
-	// Bounds of every reservation that is made from now on.
+	// Bounds limit every new reservation.
 	Bounds Bounds
-	// Access says which clusters take part, and how much each may ask.
+	// Access says which clusters take part, and how often each may ask.
 	Access access.Policy
-	// Queue bounds those who wait, Preemption says whose place they may take.
+	// Queue bounds the queue, Preemption says whose place waiting requests may take.
 	Queue      QueueConfig
 	Preemption PreemptionConfig
-	// Ceilings of priorities.
+	// Ceilings are the highest priorities of clusters.
 	Ceilings Ceilings
 	// Rates convert prices.
 	Rates decision.Rates
 	// Headroom is the percentage of what a cluster has allocatable that is not promised.
 	Headroom int
-	// OverSubscription are the highest ratios at which clusters may promise more than they
+	// OverSubscription holds the highest ratios at which clusters may promise more than they
 	// have, whatever they offer.
 	OverSubscription quantity.Ratios
 	// Visibility is what requesters are told of clusters that they did not get.
@@ -42,8 +42,8 @@ type Config struct {
 	Budget Budget
 }
 
-// DefaultConfig holds without a BrokerConfig: balanced, 10 minutes, 1 hour; up to
-// 10,000 wait for up to an hour, and nobody makes room for another.
+// DefaultConfig applies without a BrokerConfig: balanced weights, Inactive after 10 minutes, 1
+// hour by default; up to 10,000 requests wait for up to an hour, and none preempts.
 func DefaultConfig() Config {
 	weights, err := decision.Preset(decision.DefaultPreset)
 	if err != nil {
@@ -56,9 +56,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// SetConfig takes effect with the next decision, and whoever c does not admit is
-// shut out before it returns. Reservations that are made keep what they were
-// promised.
+// SetConfig takes effect with the next decision, and a cluster that c does not admit is shut
+// out when it returns. Existing reservations keep what they were promised.
 func (b *Broker) SetConfig(_ context.Context, c Config) {
 	b.configure(c)
 	b.gate.Set(c.Access)
@@ -79,15 +78,15 @@ func (b *Broker) configure(c Config) {
 	}
 }
 
-// Configured says whether SetConfig was called. Until then nothing is decided, and
-// Access lets nobody in.
+// Configured reports whether SetConfig was called. Before, nothing is decided, and Access lets
+// no cluster in.
 func (b *Broker) Configured() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.configured
 }
 
-// Access admits the clusters that the configuration in force admits.
+// Access returns the gate that admits clusters under the current configuration.
 func (b *Broker) Access() *access.Gate { return b.gate }
 
 func errUnconfigured() *fault.Error {
@@ -97,17 +96,17 @@ func errUnconfigured() *fault.Error {
 }
 
 const (
-	// lease is how long a reservation without duration outlives the last word of its
-	// requester. It is long because its end takes workloads down.
+	// lease is how long a reservation without duration outlives the last call of its requester.
+	// It is long because the end of a reservation takes workloads down.
 	lease = 24 * time.Hour
-	// renewEvery leaves a requester that is away two more tries.
+	// renewEvery leaves a requester that misses one renewal two more tries.
 	renewEvery = lease / 3
-	// advertiseEvery is the interval agents are asked to keep.
+	// advertiseEvery is the interval at which agents are asked to advertise.
 	advertiseEvery = 30 * time.Second
-	// staleAfter is when a silent agent's cluster takes nothing new.
+	// staleAfter is how long an agent may be silent before its cluster gets nothing new.
 	staleAfter = 3 * advertiseEvery
-	// retain is how long what is over stays in the book, so that a late retry
-	// still finds it.
+	// retain is how long an ended reservation stays in the book, so that a late retry still
+	// finds it.
 	retain = 24 * time.Hour
 )
 

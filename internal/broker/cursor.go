@@ -86,9 +86,9 @@ func firstLineage() *ledger.Lineage {
 func lineageID() string { return strings.ToLower(rand.Text()[:16]) }
 
 // cursor of the newest position.
-func (t *session) cursor() string { return t.cursorAt(t.book.Position()) }
+func (s *session) cursor() string { return s.cursorAt(s.book.Position()) }
 
-func (t *session) cursorAt(position uint64) string { return cursorOf(t.book, position) }
+func (s *session) cursorAt(position uint64) string { return cursorOf(s.book, position) }
 
 // cursorOf returns the cursor of a position in a book, "" before its first lineage.
 func cursorOf(book *ledger.State, position uint64) string {

@@ -24,7 +24,7 @@ type deadlines struct {
 }
 
 func newDeadlines(s *session) deadlines {
-	return deadlines{s: s, schedule: newSchedule(), expirers: map[string]func(string){}}
+	return deadlines{s: s, schedule: newSchedule()}
 }
 
 // watch carries out what is due until ctx ends.
@@ -198,7 +198,7 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 		return d.s.record(ledger.Event{Change: &ledger.Close{Name: r.Name}})
 	}
 	if d.s.recovery.isStranger(r) && !d.s.recovery.strangerDeadline(r).After(d.s.now()) {
-		return d.s.release(r, fmt.Sprintf("nothing was heard of %q, in whose name %s announced it", r.Requester, r.Provider))
+		return d.s.reservations.release(r, fmt.Sprintf("nothing was heard of %q, in whose name %s announced it", r.Requester, r.Provider))
 	}
 	if d.s.healing.isDue(r) {
 		return d.s.healing.advance(r)
@@ -209,15 +209,15 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 		defer failpoint.Hit(failpoint.BrokerExpired)
 		return d.s.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its time is over"}})
 	case !hasPlacement:
-		return d.s.move(r)
+		return d.s.reservations.replacePlacement(r)
 	case due == ledger.DueQueue:
 		return d.s.queue.timeOut(r)
 	case due == ledger.DueNotice:
 		return d.s.preemption.makeRoom(r)
 	case due == ledger.DueRecall:
-		return d.s.giveUp(r, r.Placement(r.CalledBack().Placement), ledger.Recalled)
+		return d.s.reservations.withdraw(r, r.Placement(r.CalledBack().Placement), ledger.Recalled)
 	case due != ledger.DueNothing:
-		return d.s.giveUp(r, r.Current(), string(due))
+		return d.s.reservations.withdraw(r, r.Current(), string(due))
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (d *deadlines) isAbandoned(r *ledger.Reservation) bool {
 
 // closeAbandoned schedules the end of reservations that wait for a cluster which fell silent.
 func (d *deadlines) closeAbandoned(clusterID string) {
-	for _, r := range d.s.concerned(clusterID) {
+	for _, r := range d.s.news.concerning(clusterID) {
 		if d.isAbandoned(r) {
 			d.set(r.Name, d.s.now())
 		}

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// maxExcessResources is how many resources a report of excess may name.
+	// maxExcessResources is how many resources a report may name.
 	maxExcessResources = ledger.MaxExcess
 	// maxExcessPods is how many evicted pods a report may count.
 	maxExcessPods = 1_000_000
 )
 
-// excessOf reads the excess of a status report, nil without any. It returns an error
-// where the report may not carry one, or where a figure is out of bounds.
+// excessOf reads the excess of a status report, nil if there is none. It returns an error if
+// the report may carry none, or a figure is out of bounds.
 func excessOf(report *v1.StatusReport) (quantity.Amounts, error) {
 	excess := report.Excess
 	if excess == nil {
@@ -42,61 +42,69 @@ func excessOf(report *v1.StatusReport) (quantity.Amounts, error) {
 	return amounts, nil
 }
 
-// excessDue marks an entry of deadlines that speaks of a placement's excess.
+// excessDue prefixes deadlines of a placement's delayed reports.
 const excessDue = "excess/"
 
-// excessEvery is how often the excess of one placement is written down at most.
+// excessEvery is the least time between two records of one placement's excess.
 const excessEvery = time.Minute
 
-// exceeded takes a report of excess in. Of several in a minute the last figures count.
-func (t *session) exceeded(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
+// excesses records how far requesters exceeded their grants.
+type excesses struct {
+	s *session
+	// delayed holds reports that came within a minute of the last record, by placement.
+	delayed map[string]*ledger.Exceed
+}
+
+// report takes in a provider's report. Reports within a minute of the last record are recorded
+// together at the end of it.
+func (x *excesses) report(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
 	if p.ProviderGone || !p.Excess.Grows(pods, amounts) {
 		return nil
 	}
 	name := ledger.PlacementName(r.Name, p.Number)
 	e := &ledger.Exceed{PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Pods: pods, Amounts: amounts}
-	if p.Excess != nil && t.now().Sub(p.Excess.At) < excessEvery {
-		if known := t.exceeding[name]; known != nil {
+	if p.Excess != nil && x.s.now().Sub(p.Excess.At) < excessEvery {
+		if known := x.delayed[name]; known != nil {
 			e.Pods, e.Amounts = max(e.Pods, known.Pods), e.Amounts.Max(known.Amounts)
 		}
-		t.exceeding[name] = e
-		t.deadlines.set(excessDue+name, p.Excess.At.Add(excessEvery))
+		x.delayed[name] = e
+		x.s.deadlines.set(excessDue+name, p.Excess.At.Add(excessEvery))
 		return nil
 	}
-	return t.recordExcess(e)
+	return x.record(e)
 }
 
-func (t *session) recordExcess(e *ledger.Exceed) error {
-	r := t.book.Reservation(e.Name)
+func (x *excesses) record(e *ledger.Exceed) error {
+	r := x.s.book.Reservation(e.Name)
 	provider := r.Placement(e.Placement).Provider
-	if err := t.record(ledger.Event{Change: e}); err != nil {
+	if err := x.s.record(ledger.Event{Change: e}); err != nil {
 		return err
 	}
-	t.log.Info("requester ran more than it was granted", "reservation", e.Name, "placement", e.Placement, "requester", r.Requester,
+	x.s.log.Info("requester ran more than it was granted", "reservation", e.Name, "placement", e.Placement, "requester", r.Requester,
 		"provider", provider, "evictedPods", e.Pods, "excess", describe(e.Amounts))
 	return nil
 }
 
-// expireExcess writes down what was reported within a minute of an earlier report.
-func (t *session) expireExcess(name string) {
-	e := t.exceeding[name]
-	delete(t.exceeding, name)
+// expire records the delayed reports of a placement.
+func (x *excesses) expire(name string) {
+	e := x.delayed[name]
+	delete(x.delayed, name)
 	if e == nil {
 		return
 	}
-	r := t.book.Reservation(e.Name)
+	r := x.s.book.Reservation(e.Name)
 	if r == nil {
 		return
 	}
 	if p := r.Placement(e.Placement); p == nil || p.ProviderGone || !p.Excess.Grows(e.Pods, e.Amounts) {
 		return
 	}
-	if err := t.recordExcess(e); err != nil {
-		t.log.Error(err, "an excess could not be written down; it is lost unless it is reported again", "placement", name)
+	if err := x.record(e); err != nil {
+		x.s.log.Error(err, "an excess could not be written down; it is lost unless it is reported again", "placement", name)
 	}
 }
 
-// excessMessage tells the requester what its provider took down, "" for nothing.
+// excessMessage tells the requester what its provider evicted, "" if nothing.
 func excessMessage(p *ledger.Placement) string {
 	if p.Excess == nil {
 		return ""

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// Feed tells what has changed, each name once however often it changed. What
-// changed may not be durable yet: whoever reads the broker waits for that.
+// Feed tells which reservations and clusters have changed, each name once however often it
+// changed. The change may not be durable yet; readers of the broker wait until it is.
 type Feed struct {
 	// mu guards the following.
 	mu           sync.Mutex
 	reservations map[string]struct{}
 	clusters     map[string]struct{}
 	more         chan struct{}
-	// began counts the terms.
+	// began counts the sessions.
 	began uint64
 }
 
@@ -21,7 +21,7 @@ func newFeed() *Feed {
 	return &Feed{reservations: map[string]struct{}{}, clusters: map[string]struct{}{}, more: make(chan struct{})}
 }
 
-// begin says that a term has begun.
+// begin tells that a session has begun.
 func (f *Feed) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,8 +34,8 @@ func (f *Feed) wake() {
 	f.more = make(chan struct{})
 }
 
-// Terms calls begun at the beginning of every term, and once for one that has begun
-// already, until ctx ends. What was not carried out in between is to be looked at.
+// Terms calls begun when a session begins, and at once if one has begun already, until ctx
+// ends. The caller then looks at everything, since it may have missed changes.
 func (f *Feed) Terms(ctx context.Context, begun func()) {
 	seen := uint64(0)
 	for {
@@ -65,12 +65,12 @@ func (f *Feed) put(set map[string]struct{}, name string) {
 	f.wake()
 }
 
-// Reservations waits for names of reservations that changed since the last call.
+// Reservations waits for the names of reservations that changed since the last call.
 func (f *Feed) Reservations(ctx context.Context) ([]string, error) {
 	return f.take(ctx, f.reservations)
 }
 
-// Clusters waits for IDs of clusters that changed since the last call.
+// Clusters waits for the IDs of clusters that changed since the last call.
 func (f *Feed) Clusters(ctx context.Context) ([]string, error) { return f.take(ctx, f.clusters) }
 
 func (f *Feed) take(ctx context.Context, set map[string]struct{}) ([]string, error) {

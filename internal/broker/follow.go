@@ -9,20 +9,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 )
 
-// followEvery is how often who follows looks what was appended.
+// followEvery is how often a follower reads what was appended.
 const followEvery = time.Second
 
-// warm is a book that is kept up to date while another replica leads: the next term
-// begins with it and need not read the whole journal. It is a copy of what is stored and
-// nothing else, proved by its place in the journal when it is taken up; in doubt it is
-// thrown away.
+// warm is a book that a follower keeps up to date, so that its next session need not read the
+// whole journal. It copies what is stored. Its position in the journal proves that when it is
+// taken up; in doubt it is dropped.
 type warm struct {
 	*book
 	follower *journal.Follower
 }
 
-// Follow keeps a book warm until ctx ends, for the next Run. The two must not run at the
-// same time.
+// Follow keeps a book warm until ctx ends, for the next Run. The two must not run at the same
+// time.
 func (b *Broker) Follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := followEvery
@@ -70,8 +69,8 @@ func (b *Broker) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// coolDown throws the warm book away. That it was there is remembered: a journal that has
-// less was restored.
+// coolDown drops the warm book. It remembers the book's cursor: a journal that has less later
+// was restored.
 func (b *Broker) coolDown() {
 	state := b.warm.state
 	b.warm = nil
@@ -83,7 +82,7 @@ func (b *Broker) coolDown() {
 	b.newest = cursorOf(state, state.Position())
 }
 
-// open takes the journal over, with the warm book where there is one.
+// open takes over the journal, with the warm book if there is one.
 func (b *Broker) open(ctx context.Context) (*journal.Journal, journal.Recovery, *book, error) {
 	if b.warm != nil {
 		known := b.warm.book

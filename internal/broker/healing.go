@@ -98,20 +98,20 @@ func (h *healing) begin(r *ledger.Reservation) error {
 	if can, err := h.canBegin(r, q, tried); !can || err != nil {
 		return err
 	}
-	c, err := h.s.choose(q, tried)
+	c, err := h.s.reservations.decideInTurn(q, tried)
 	if fault.ReasonOf(err) == fault.NoCandidate {
 		return nil // a waiting request was served first
 	}
 	if err != nil {
 		return err
 	}
-	err = h.s.record(ledger.Event{Change: &ledger.Heal{Name: r.Name, Provider: c.winner, Explanation: c.explanation}})
+	err = h.s.record(ledger.Event{Change: &ledger.Heal{Name: r.Name, Provider: c.provider, Explanation: c.explanation}})
 	if errors.Is(err, ledger.ErrTaken) {
 		return nil // recording offers for the decision has changed the reservation
 	}
 	if err == nil {
 		h.s.log.Info("healing: granted a placement on another provider", "reservation", r.Name, "from", left.Provider,
-			"reason", r.WhyLeft(left), "to", c.winner)
+			"reason", r.WhyLeft(left), "to", c.provider)
 	}
 	return err
 }
@@ -125,7 +125,7 @@ func (h *healing) canBegin(r *ledger.Reservation, q *Request, tried []string) (b
 	if h.s.book.HasAgent(r.Requester) && h.s.clusters.of(r.Requester).phase != ClusterActive {
 		return false, nil
 	}
-	if _, ok := h.s.pick(h.s.sought(q, tried), q.Target); ok || h.s.now().Before(h.refreshAt) {
+	if _, ok := h.s.decider.pick(h.s.decider.request(q, tried), q.Target); ok || h.s.now().Before(h.refreshAt) {
 		return ok, nil
 	}
 	h.refreshAt = h.s.now().Add(time.Second)
@@ -133,7 +133,7 @@ func (h *healing) canBegin(r *ledger.Reservation, q *Request, tried []string) (b
 	if !refreshed || err != nil {
 		return false, err
 	}
-	_, ok := h.s.pick(h.s.sought(q, tried), q.Target)
+	_, ok := h.s.decider.pick(h.s.decider.request(q, tried), q.Target)
 	return ok, nil
 }
 

@@ -9,20 +9,20 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// FetchInstructions implements the server's Broker. A cursor of another journal,
-// or one that lies ahead of this one, is answered from the beginning.
+// FetchInstructions implements the server's Broker. The cursor of another journal, or one
+// ahead of this journal, is answered from the beginning.
 func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.InstructionList, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
 		var list *v1.InstructionList
 		var changed, ended <-chan struct{}
-		err := b.change(context.WithoutCancel(ctx), func(t *session) error {
-			n := t.newsOf(clusterID)
-			t.recovery.witness(clusterID, cursor)
-			t.noteFetch(clusterID)
-			_, after := readCursor(cursor, t.book)
-			list = t.instructions(clusterID, n, after)
+		err := b.change(context.WithoutCancel(ctx), func(s *session) error {
+			n := s.news.of(clusterID)
+			s.recovery.witness(clusterID, cursor)
+			s.news.noteFetch(clusterID)
+			_, after := readCursor(cursor, s.book)
+			list = s.news.instructions(clusterID, n, after)
 			changed, ended = n.changed, b.ended
 			return nil
 		})
@@ -38,68 +38,68 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	}
 }
 
-// noteFetch has the time that a provider has to acknowledge begin when it can know of
-// what it was given in an earlier term.
-func (t *session) noteFetch(clusterID string) {
-	p := t.clusters.of(clusterID)
+// noteFetch notes that a provider asks for its instructions. From then on it has the usual
+// time to acknowledge placements of an earlier term.
+func (ns *news) noteFetch(clusterID string) {
+	p := ns.s.clusters.of(clusterID)
 	if !p.fetched.IsZero() {
 		return
 	}
-	p.fetched = t.now()
-	for _, r := range t.concerned(clusterID) {
-		t.deadlines.reschedule(r)
+	p.fetched = ns.s.now()
+	for _, r := range ns.concerning(clusterID) {
+		ns.s.deadlines.reschedule(r)
 	}
 }
 
-// pageOfInstructions ends an answer: an agent that is told of many reservations asks again
-// with the cursor that it got. A reservation is told of as a whole.
+// pageOfInstructions is how many instructions an answer holds before the agent has to ask
+// again with the new cursor. A reservation is never split between answers.
 const pageOfInstructions = 512
 
-func (t *session) instructions(clusterID string, n *news, after uint64) *v1.InstructionList {
+func (ns *news) instructions(clusterID string, n *newsLog, after uint64) *v1.InstructionList {
 	list := &v1.InstructionList{
-		Cursor:       t.cursor(),
-		Announce:     t.recovery.wantsAnnouncement(clusterID),
+		Cursor:       ns.s.cursor(),
+		Announce:     ns.s.recovery.wantsAnnouncement(clusterID),
 		Instructions: []v1.Instruction{},
 	}
 	if after == 0 {
-		list.Instructions = append(list.Instructions, t.voided(clusterID)...)
+		list.Instructions = append(list.Instructions, ns.voided(clusterID)...)
 	}
-	for _, r := range n.since(after, t.book) {
+	for _, r := range n.since(after, ns.s.book) {
 		if len(list.Instructions)+len(list.Requests) >= pageOfInstructions {
 			break
 		}
-		list.Cursor = t.cursorAt(r.Changed)
-		if news := t.requestNews(clusterID, r); news != nil {
-			list.Requests = append(list.Requests, *news)
+		list.Cursor = ns.s.cursorAt(r.Changed)
+		if request := ns.requestNews(clusterID, r); request != nil {
+			list.Requests = append(list.Requests, *request)
 		}
 		for i := range r.Placements {
 			p := &r.Placements[i]
 			if p.Provider == clusterID {
-				list.Instructions = append(list.Instructions, t.instruction(r, p, v1.InstructionRoleProvider))
+				list.Instructions = append(list.Instructions, ns.instruction(r, p, v1.InstructionRoleProvider))
 			}
 			if r.Requester == clusterID && !r.Unclaimed {
-				list.Instructions = append(list.Instructions, t.instruction(r, p, v1.InstructionRoleConsumer))
+				list.Instructions = append(list.Instructions, ns.instruction(r, p, v1.InstructionRoleConsumer))
 			}
 		}
 	}
 	if len(list.Instructions)+len(list.Requests) < pageOfInstructions {
-		list.Cursor = t.cursor()
+		list.Cursor = ns.s.cursor()
 	}
 	return list
 }
 
-// requestNews tells of a request that no instruction speaks of.
-func (t *session) requestNews(clusterID string, r *ledger.Reservation) *v1.RequestNews {
+// requestNews tells a requester of a reservation that has no instruction.
+func (ns *news) requestNews(clusterID string, r *ledger.Reservation) *v1.RequestNews {
 	if r.Requester != clusterID || r.RequestKey() == "" || r.Waiting == nil && len(r.Placements) > 0 {
 		return nil
 	}
-	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(t.book.Phase(r))}
+	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(ns.s.book.Phase(r))}
 }
 
-// voided ends what the cluster claimed as a requester and no provider has.
-func (t *session) voided(clusterID string) []v1.Instruction {
+// voided ends placements that a requester claimed and no provider knows.
+func (ns *news) voided(clusterID string) []v1.Instruction {
 	var out []v1.Instruction
-	for _, ref := range t.recovery.void[clusterID] {
+	for _, ref := range ns.s.recovery.void[clusterID] {
 		out = append(out, v1.Instruction{
 			Reservation: ref.Name, Placement: ref.Placement, Role: v1.InstructionRoleConsumer,
 			State: v1.InstructionStateEnded, ConsumerID: clusterID, Resources: v1.Amounts{},
@@ -108,24 +108,24 @@ func (t *session) voided(clusterID string) []v1.Instruction {
 	return out
 }
 
-func (t *session) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.InstructionRole) v1.Instruction {
+func (ns *news) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.InstructionRole) v1.Instruction {
 	in := v1.Instruction{
 		Reservation:      r.Name,
 		Placement:        p.Number,
 		Role:             role,
-		State:            v1.InstructionState(t.book.Instruction(r, p)),
+		State:            v1.InstructionState(ns.s.book.Instruction(r, p)),
 		Acknowledged:     !p.AcknowledgedAt.IsZero(),
 		ConsumerID:       r.Requester,
 		ProviderID:       p.Provider,
-		ProviderEndpoint: t.book.Cluster(p.Provider).Endpoint,
+		ProviderEndpoint: ns.s.book.Cluster(p.Provider).Endpoint,
 		Resources:        wire.FromAmounts(r.AgreedWith(p)),
-		RemainingSeconds: t.remaining(r),
-		Notice:           t.preemption.notice(r, p),
+		RemainingSeconds: ns.remaining(r),
+		Notice:           ns.s.preemption.notice(r, p),
 	}
 	if role == v1.InstructionRoleConsumer {
-		in.Key, in.Unattended = r.RequestKey(), !t.book.HasAgent(p.Provider)
-		if since := t.book.Cluster(p.Provider).LostSince; !since.IsZero() && r.Stands(p) {
-			silent := t.now().Sub(since).Seconds()
+		in.Key, in.Unattended = r.RequestKey(), !ns.s.book.HasAgent(p.Provider)
+		if since := ns.s.book.Cluster(p.Provider).LostSince; !since.IsZero() && r.Stands(p) {
+			silent := ns.s.now().Sub(since).Seconds()
 			in.ProviderSilentSeconds = &silent
 		}
 		if x := p.Excess; x != nil {
@@ -137,11 +137,12 @@ func (t *session) instruction(r *ledger.Reservation, p *ledger.Placement, role v
 	return in
 }
 
-// remaining seconds of a reservation with a duration, nil for one that is renewed.
-func (t *session) remaining(r *ledger.Reservation) *float64 {
+// remaining returns the seconds left of a reservation with a duration, nil for one that is
+// renewed.
+func (ns *news) remaining(r *ledger.Reservation) *float64 {
 	if r.Duration == 0 || r.Waiting != nil {
 		return nil
 	}
-	left := max(r.Until.Sub(t.now()), 0).Seconds()
+	left := max(r.Until.Sub(ns.s.now()), 0).Seconds()
 	return &left
 }

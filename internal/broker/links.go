@@ -242,7 +242,7 @@ func (l *links) peersToProbe(requester string) []v1.Peer {
 
 // currentProviders lists the clusters on which a requester has a standing placement.
 func (l *links) currentProviders(requester string) (out []v1.Peer) {
-	for r := range l.s.newsOf(requester).all(l.s.book) {
+	for r := range l.s.news.of(requester).all(l.s.book) {
 		for i := range r.Placements {
 			if p := &r.Placements[i]; r.Requester == requester && r.Stands(p) {
 				out = l.addPeer(out, requester, p.Provider)

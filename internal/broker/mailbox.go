@@ -14,30 +14,29 @@ import (
 )
 
 const (
-	// maxSlots is how many messages of one sender wait for one receiver.
+	// maxSlots is how many messages of one sender may wait for one receiver.
 	maxSlots = 64
-	// maxSent bounds the waiting messages of one sender to all receivers, in bytes. A
-	// handshake takes a few thousand.
+	// maxSent bounds the waiting messages of one sender to all receivers, in bytes. A handshake
+	// takes a few thousand.
 	maxSent = 4 << 20
-	// maxReceived bounds the messages in one answer, in bytes and roughly; the next answer has
-	// the rest.
+	// maxReceived bounds roughly the bytes in one answer; the next answer has the rest.
 	maxReceived = 1 << 20
-	// messageTTL is how long a message waits; senders repeat more often.
+	// messageTTL is how long a message waits. Senders repeat more often than that.
 	messageTTL = 5 * time.Minute
 )
 
-// mailbox passes envelopes between clusters that share a reservation. It is memory
-// alone: senders repeat until they are answered.
+// mailbox passes envelopes between clusters that share a reservation. It is kept in memory
+// only: senders repeat a message until they are answered.
 type mailbox struct {
 	now func() time.Time
 
 	// mu guards the following.
 	mu    sync.Mutex
 	boxes map[string]*box
-	// sent are the messages of each sender, oldest first, and sum what they take.
+	// sent holds the messages of each sender, oldest first.
 	sent map[string]*outbox
-	// sequence starts at the time of the start, so that a cursor of a former
-	// process lies behind.
+	// sequence starts at the time of the start, so that it is ahead of the cursors of a former
+	// process.
 	sequence int64
 }
 
@@ -48,7 +47,7 @@ type box struct {
 
 type slot struct{ from, name string }
 
-// outbox is what waits of one sender.
+// outbox holds the waiting messages of one sender; sum is their size in bytes.
 type outbox struct {
 	entries []sentMessage
 	sum     int
@@ -72,11 +71,10 @@ func newMailbox(now func() time.Time) *mailbox {
 	return &mailbox{now: now, boxes: map[string]*box{}, sent: map[string]*outbox{}, sequence: now().UnixNano()}
 }
 
-// SendMessage implements the server's Broker. Only clusters that share a
-// reservation have anything to say to each other.
+// SendMessage implements the server's Broker. It refuses clusters that share no reservation.
 func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error {
-	err := b.change(ctx, func(t *session) error {
-		if !t.share(clusterID, msg.To) {
+	err := b.change(ctx, func(s *session) error {
+		if !s.reservations.areJoined(clusterID, msg.To) {
 			return fault.New(fault.Forbidden, "cluster %q shares no reservation with %q", clusterID, msg.To)
 		}
 		return nil
@@ -91,9 +89,10 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 	return nil
 }
 
-func (t *session) share(a, b string) bool {
-	for r := range t.newsOf(a).all(t.book) {
-		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !t.book.Over(r) {
+// areJoined reports whether two clusters take part in a reservation that is not over.
+func (rs *reservations) areJoined(a, b string) bool {
+	for r := range rs.s.news.of(a).all(rs.s.book) {
+		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !rs.s.book.Over(r) {
 			return true
 		}
 	}
@@ -111,7 +110,7 @@ func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, 
 		ended := b.ended
 		b.mu.Unlock()
 		if err != nil {
-			// The box that fills is another replica's.
+			// Messages arrive at another replica now.
 			return nil, err
 		}
 		if len(list.Messages) > 0 {
@@ -155,8 +154,8 @@ func (m *mailbox) put(from string, msg *v1.Message) error {
 	return nil
 }
 
-// makeRoomFor drops what of a sender waited too long or was replaced, and refuses where the
-// rest leaves no room.
+// makeRoomFor drops a sender's expired and replaced messages, and returns an error if another
+// one does not fit beside the rest.
 func (m *mailbox) makeRoomFor(from string, size int) error {
 	out := m.sent[from]
 	if out == nil {
@@ -185,7 +184,7 @@ func (m *mailbox) makeRoomFor(from string, size int) error {
 	return nil
 }
 
-// makeRoom drops what waited too long and counts what is left of one sender.
+// makeRoom drops expired messages and counts those of one sender that remain.
 func (x *box) makeRoom(from string, now time.Time) int {
 	n := 0
 	for key, e := range x.slots {

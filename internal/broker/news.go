@@ -1,17 +1,24 @@
 package broker
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// news is what changed for one cluster, oldest first. A reservation that changed
-// again leaves an old entry behind, which is skipped and now and then swept out.
+// news tells clusters which of their reservations have changed.
 type news struct {
+	s         *session
+	byCluster map[string]*newsLog
+}
+
+// newsLog lists the changes for one cluster, oldest first. A reservation that changes again
+// leaves an outdated entry behind, which is skipped, and swept out now and then.
+type newsLog struct {
 	entries []newsEntry
-	// changed is closed and replaced with every entry.
+	// changed is closed and replaced with every new entry.
 	changed chan struct{}
 }
 
@@ -20,26 +27,31 @@ type newsEntry struct {
 	name     string
 }
 
-func (t *session) newsOf(clusterID string) *news {
-	n := t.news[clusterID]
+func (ns *news) of(clusterID string) *newsLog {
+	n := ns.byCluster[clusterID]
 	if n == nil {
-		n = &news{changed: make(chan struct{})}
-		t.news[clusterID] = n
+		n = &newsLog{changed: make(chan struct{})}
+		ns.byCluster[clusterID] = n
 	}
 	return n
 }
 
 // reservationChanged adds a reservation to the news of every cluster that takes part in it.
-func (t *session) reservationChanged(r *ledger.Reservation) {
-	t.newsOf(r.Requester).add(r, t.book)
+func (ns *news) reservationChanged(r *ledger.Reservation) {
+	ns.of(r.Requester).add(r, ns.s.book)
 	for i := range r.Placements {
 		if p := r.Placements[i].Provider; p != r.Requester {
-			t.newsOf(p).add(r, t.book)
+			ns.of(p).add(r, ns.s.book)
 		}
 	}
 }
 
-func (n *news) add(r *ledger.Reservation, state *ledger.State) {
+// concerning returns the reservations in which a cluster takes part, by name.
+func (ns *news) concerning(clusterID string) []*ledger.Reservation {
+	return slices.SortedFunc(ns.of(clusterID).all(ns.s.book), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func (n *newsLog) add(r *ledger.Reservation, state *ledger.State) {
 	if len(n.entries) == cap(n.entries) {
 		n.sweep(state)
 	}
@@ -53,7 +65,7 @@ func (n *news) add(r *ledger.Reservation, state *ledger.State) {
 }
 
 // since returns the reservations that changed after a position, oldest change first.
-func (n *news) since(position uint64, state *ledger.State) []*ledger.Reservation {
+func (n *newsLog) since(position uint64, state *ledger.State) []*ledger.Reservation {
 	from, _ := slices.BinarySearchFunc(n.entries, position, func(e newsEntry, p uint64) int {
 		if e.position <= p {
 			return -1
@@ -63,11 +75,11 @@ func (n *news) since(position uint64, state *ledger.State) []*ledger.Reservation
 	return slices.Collect(n.told(from, state))
 }
 
-// all are the reservations in which the cluster takes part, oldest change first.
-func (n *news) all(state *ledger.State) iter.Seq[*ledger.Reservation] { return n.told(0, state) }
+// all iterates over the reservations in which the cluster takes part, oldest change first.
+func (n *newsLog) all(state *ledger.State) iter.Seq[*ledger.Reservation] { return n.told(0, state) }
 
-// told are the reservations that the entries from one on are about, each once.
-func (n *news) told(from int, state *ledger.State) iter.Seq[*ledger.Reservation] {
+// told iterates over the reservations of the entries from an index on, each once.
+func (n *newsLog) told(from int, state *ledger.State) iter.Seq[*ledger.Reservation] {
 	return func(yield func(*ledger.Reservation) bool) {
 		for _, e := range n.entries[from:] {
 			if r := e.of(state); r != nil && !yield(r) {
@@ -77,7 +89,7 @@ func (n *news) told(from int, state *ledger.State) iter.Seq[*ledger.Reservation]
 	}
 }
 
-// of is the reservation that an entry is about, nil if it changed again or is forgotten.
+// of returns the reservation of an entry, nil if the entry is outdated.
 func (e newsEntry) of(state *ledger.State) *ledger.Reservation {
 	if r := state.Reservation(e.name); r != nil && r.Changed == e.position {
 		return r
@@ -85,9 +97,9 @@ func (e newsEntry) of(state *ledger.State) *ledger.Reservation {
 	return nil
 }
 
-// sweep makes room in a log that is full. It keeps it at most about half as long again as
-// what it speaks of, also that of a cluster that never asks.
-func (n *news) sweep(state *ledger.State) {
+// sweep removes outdated entries from a full log. The log stays at most about 1.5 times as
+// long as there are reservations, even for a cluster that never asks.
+func (n *newsLog) sweep(state *ledger.State) {
 	n.entries = slices.DeleteFunc(n.entries, func(e newsEntry) bool { return e.of(state) == nil })
 	if full := cap(n.entries); len(n.entries) > full-full/4-1 {
 		n.entries = append(make([]newsEntry, 0, full+full/2+1), n.entries...)

@@ -12,7 +12,7 @@ type observer interface {
 // event is an event that the book has applied, with the reservations that it concerns.
 type event struct {
 	*ledger.Event
-	// changed is the reservation that the event changed, nil for none.
+	// changed is the reservation that the event concerns, nil for none.
 	changed *ledger.Reservation
 	// isNew reports whether the event made that reservation.
 	isNew bool
@@ -25,23 +25,23 @@ type event struct {
 }
 
 // forgottenBy returns the reservations that the book will forget with an event.
-func (t *session) forgottenBy(e *ledger.Event) []*ledger.Reservation {
+func (s *session) forgottenBy(e *ledger.Event) []*ledger.Reservation {
 	forget, ok := e.Change.(*ledger.Forget)
 	if !ok {
 		return nil
 	}
 	var out []*ledger.Reservation
 	for _, name := range forget.Names {
-		if r := t.book.Reservation(name); r != nil {
+		if r := s.book.Reservation(name); r != nil {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// notify tells the observers of an event, in a fixed order.
-func (t *session) notify(e event) {
-	for _, o := range t.observers {
+// notify tells the observers of an event.
+func (s *session) notify(e event) {
+	for _, o := range s.observers {
 		o.observe(e)
 	}
 }

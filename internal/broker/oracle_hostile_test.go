@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -105,8 +106,11 @@ func (m *machine) withinBudget() error {
 			return fmt.Errorf("%s has %d reservations and keys in the book", id, n)
 		}
 	}
-	if most := 3 + len(t.accounts.byMember)*budget.ResourceNames; t.market.Resources() > min(most, decision.MaxResources) {
-		return fmt.Errorf("%d resource names are in use by %d members", t.market.Resources(), len(t.accounts.byMember))
+	// Not the accounts: after a restart a cluster has none before it calls.
+	members := 0
+	t.book.Clusters(func(*ledger.Cluster) { members++ })
+	if most := 3 + members*budget.ResourceNames; t.market.Resources() > min(most, decision.MaxResources) {
+		return fmt.Errorf("%d resource names are in use by %d members", t.market.Resources(), members)
 	}
 	if c := t.book.Cluster(evil); c != nil && (c.Placements() > 0 || c.Claimed()[corev1.ResourceCPU] > 0) {
 		return fmt.Errorf("evil holds %v", c.Claimed())

@@ -9,20 +9,19 @@ import (
 )
 
 const (
-	// leapFactor is how many times as much of a resource a cluster may have from one
-	// advertisement to the next before that is doubted.
+	// leapFactor is by how much a resource may grow from one advertisement to the next without
+	// doubt.
 	leapFactor = 4
-	// leapWithin is how close to each other those two are; in a longer silence much can
-	// be built.
+	// leapWithin is how close two advertisements are compared; in a longer silence a cluster
+	// can really grow.
 	leapWithin = 5 * time.Minute
-	// leapDoubted is how long the doubt lasts where the figures stand.
+	// leapDoubted is how long the doubt lasts if the figures stay.
 	leapDoubted = 10 * time.Minute
 )
 
-// doubts are what cannot be right in an offer, although it can be reckoned with. They
-// keep nothing from being placed: they are shown, and an administrator decides.
-//
-// More allocatable than capacity is refused, see CheckOffer.
+// doubts lists what cannot be right in an offer that can still be used. They do not keep
+// anything from being placed: an administrator sees them and decides. Allocatable beyond
+// capacity is refused, see CheckOffer.
 func doubts(o *ledger.Offer) []string {
 	var out []string
 	onNodes := quantity.Amounts{}
@@ -44,7 +43,7 @@ func doubts(o *ledger.Offer) []string {
 	return out
 }
 
-// leap says what grew implausibly from one advertisement to the next, "" for nothing.
+// leap describes what grew implausibly from one advertisement to the next, "" for nothing.
 func leap(before, after *ledger.Offer, apart time.Duration) string {
 	if apart > leapWithin {
 		return ""
@@ -59,7 +58,7 @@ func leap(before, after *ledger.Offer, apart time.Duration) string {
 	return ""
 }
 
-// doubtsOf a cluster now.
+// doubts returns the doubts about a cluster now.
 func (cs *clusters) doubts(c *ledger.Cluster) []string {
 	out := doubts(&c.Offer)
 	if p := cs.of(c.ClusterID); p.leap != "" && cs.s.now().Sub(p.leapt) < leapDoubted {

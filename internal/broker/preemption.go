@@ -264,7 +264,7 @@ func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
 	q, tried := requestAndTried(ready)
 	q.Target = clusterID
 	defer pr.suppose(clusterID, pr.roomFor(clusterID, ready))()
-	return true, pr.s.queue.grant(ready, clusterID, pr.s.explain(pr.s.sought(q, tried), clusterID))
+	return true, pr.s.queue.grant(ready, clusterID, pr.s.decider.explain(pr.s.decider.request(q, tried), clusterID))
 }
 
 // roomFor returns what a cluster has for a preemptor. Once all its victims have left, nothing
@@ -286,13 +286,13 @@ func (pr *preemption) hasMadeRoom(clusterID string, r *ledger.Reservation) bool 
 
 // makeRoom withdraws a placement whose notice is over. The reservation moves, waits, or ends.
 func (pr *preemption) makeRoom(r *ledger.Reservation) error {
-	return pr.s.giveUp(r, r.Placement(r.Notice.Placement), ledger.Preempted)
+	return pr.s.reservations.withdraw(r, r.Placement(r.Notice.Placement), ledger.Preempted)
 }
 
 // notice returns what both sides of a placement are told that has to make room or was
 // recalled, whichever comes first; nil for any other placement.
 func (pr *preemption) notice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
-	if n := pr.s.recallNotice(r, p); n != nil {
+	if n := pr.s.reservations.recallNotice(r, p); n != nil {
 		return n
 	}
 	if r.Notice == nil || p == nil || r.Notice.Placement != p.Number {

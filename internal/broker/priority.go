@@ -23,6 +23,6 @@ func (c Ceilings) Effective(requester string, asked int32) int32 {
 }
 
 // priority returns the priority of a reservation under the current configuration.
-func (t *session) priority(r *ledger.Reservation) int32 {
-	return t.config().Ceilings.Effective(r.Requester, r.Priority)
+func (s *session) priority(r *ledger.Reservation) int32 {
+	return s.config().Ceilings.Effective(r.Requester, r.Priority)
 }

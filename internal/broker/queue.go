@@ -117,7 +117,7 @@ func (qu *queueing) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, 
 	if err := qu.s.accounts.checkWaiting(q); err != nil {
 		return nil, err
 	}
-	reserve := qu.s.reserveOf(q, "res-")
+	reserve := qu.s.reservations.newReserve(q, "res-")
 	err := qu.s.record(ledger.Event{Change: &ledger.Enqueue{
 		Request: reserve, Until: qu.s.now().Add(qu.timeout(q)), Explanation: explanationOf(why),
 	}})
@@ -266,8 +266,8 @@ func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
 	}
 	r := qu.s.book.Reservation(name)
 	q, tried := requestAndTried(r)
-	request := qu.s.sought(q, tried)
-	winner, ok := qu.s.pick(request, q.Target)
+	request := qu.s.decider.request(q, tried)
+	winner, ok := qu.s.decider.pick(request, q.Target)
 	if !ok {
 		return false, nil
 	}
@@ -279,7 +279,7 @@ func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
 		// That one is served instead. Each turn leads to an earlier request, so this ends.
 		return qu.serveNextOn(winner)
 	}
-	return true, qu.grant(r, winner, qu.s.explain(request, q.Target))
+	return true, qu.grant(r, winner, qu.s.decider.explain(request, q.Target))
 }
 
 // firstOn returns the first waiting request that fits a cluster, "" if none does.
@@ -292,10 +292,10 @@ func (qu *queueing) firstOn(clusterID string) string {
 // fits reports whether a cluster could serve a waiting reservation now.
 func (qu *queueing) fits(clusterID string, r *ledger.Reservation) bool {
 	q, tried := requestAndTried(r)
-	if q.Target != "" && q.Target != clusterID || qu.s.checkRequester(q.Requester) != nil {
+	if q.Target != "" && q.Target != clusterID || qu.s.reservations.checkRequester(q.Requester) != nil {
 		return false
 	}
-	_, ok := decision.Check(qu.s.market, qu.s.sought(q, tried), clusterID)
+	_, ok := decision.Check(qu.s.market, qu.s.decider.request(q, tried), clusterID)
 	return ok
 }
 
@@ -342,7 +342,7 @@ func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
 // timeOut ends a reservation that has waited until its timeout.
 func (qu *queueing) timeOut(r *ledger.Reservation) error {
 	q, tried := requestAndTried(r)
-	why := qu.s.whyNot(qu.s.sought(q, tried), q)
+	why := qu.s.decider.whyNot(qu.s.decider.request(q, tried), q)
 	return qu.s.record(ledger.Event{Change: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why),
 		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since).Round(time.Millisecond), why.Detail),
@@ -404,7 +404,7 @@ func (qu *queueing) message(r *ledger.Reservation) string {
 	if r.Explanation == "" {
 		return text
 	}
-	return text + ": " + qu.s.reasonsOf(requestOf(r), r.Explanation)
+	return text + ": " + qu.s.decider.reasons(requestOf(r), r.Explanation)
 }
 
 // Waiting is how many requests wait for capacity.

@@ -26,12 +26,12 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 		return nil, err
 	}
 	var answer *v1.Quote
-	err = b.changeOf(ctx, clusterID, func(t *session) error {
+	err = b.changeOf(ctx, clusterID, func(s *session) error {
 		if hold == 0 {
-			answer, _, err = t.quotes.quote(q)
+			answer, _, err = s.quotes.quote(q)
 			return err
 		}
-		answer, err = t.quotes.hold(q, hold)
+		answer, err = s.quotes.hold(q, hold)
 		return err
 	})
 	if err != nil {
@@ -41,21 +41,21 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 }
 
 // quote decides and prices. The choice is nil if no cluster can hold the request.
-func (qs *quotes) quote(q *Request) (*v1.Quote, *choice, error) {
-	if err := qs.s.checkAsker(q); err != nil {
+func (qs *quotes) quote(q *Request) (*v1.Quote, *decided, error) {
+	if err := qs.s.reservations.checkAllowed(q); err != nil {
 		return nil, nil, err
 	}
 	out := &v1.Quote{
 		Resources: wire.FromAmounts(q.Amounts), RatesDate: qs.s.config().Rates.Date,
 		Hours: billedHours(q.Duration),
 	}
-	choice, err := qs.s.place(q)
+	choice, err := qs.s.reservations.decideNew(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
 		out.Message = why.Detail
 	} else if err != nil {
 		return nil, nil, err
 	} else {
-		out.ClusterID = choice.winner
+		out.ClusterID = choice.provider
 	}
 	candidates := qs.priceCandidates(q, out)
 	out.Candidates = qs.s.config().Visibility.of(candidates, out.ClusterID, q.Target)
@@ -65,7 +65,7 @@ func (qs *quotes) quote(q *Request) (*v1.Quote, *choice, error) {
 // priceCandidates explains all candidates with the total price of the request. It also sets
 // the price of the chosen cluster and the counts of rejected ones in the quote.
 func (qs *quotes) priceCandidates(q *Request, out *v1.Quote) []v1.Candidate {
-	verdicts, _, rejected := qs.s.verdicts(qs.s.sought(q, nil), q.Target, maxQuoteCandidates)
+	verdicts, _, rejected := qs.s.decider.verdicts(qs.s.decider.request(q, nil), q.Target, maxQuoteCandidates)
 	out.Rejected = rejected
 	all := make([]v1.Candidate, len(verdicts))
 	for i, v := range verdicts {

@@ -69,7 +69,7 @@ func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 	case held != nil:
 		return qs.answerHeld(held), nil
 	}
-	if err := qs.s.mayAsk(q); err != nil {
+	if err := qs.s.reservations.checkNew(q); err != nil {
 		return nil, err
 	}
 	if err := qs.checkLimit(q.Requester); err != nil {
@@ -79,8 +79,8 @@ func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 	if err != nil || choice == nil {
 		return out, err
 	}
-	keep := &ledger.Keep{Reserve: *qs.s.reserveOf(q, "quo-"), PriceTotal: out.PriceTotal, RatesDate: out.RatesDate}
-	keep.Digest, keep.Provider, keep.Explanation, keep.Until = q.quoteDigest(), choice.winner, choice.explanation, qs.s.now().Add(hold)
+	keep := &ledger.Keep{Reserve: *qs.s.reservations.newReserve(q, "quo-"), PriceTotal: out.PriceTotal, RatesDate: out.RatesDate}
+	keep.Digest, keep.Provider, keep.Explanation, keep.Until = q.quoteDigest(), choice.provider, choice.explanation, qs.s.now().Add(hold)
 	if err := qs.s.record(ledger.Event{Change: keep}); err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	case qs.s.recovery.awaits(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
 		return nil, qs.s.recovery.errRecovering()
 	}
-	return qs.s.grantNew(q, choice{held.Provider, held.Explanation}, func(r *ledger.Reserve) ledger.Event {
+	return qs.s.reservations.grantNew(q, decided{held.Provider, held.Explanation}, func(r *ledger.Reserve) ledger.Event {
 		return ledger.Event{Change: &ledger.Take{Quote: held.Name, Reserve: *r}}
 	})
 }
@@ -192,21 +192,21 @@ func differences(held *ledger.Reserve, q *Request) []string {
 // ReleaseQuote implements the server's Broker. A quote that has ended stays as it is. An
 // unknown key is shut, so that a request for the quote that is still on its way fails.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
-	return b.changeOf(ctx, clusterID, func(t *session) error {
-		held := t.book.Quote(nameOrKey)
+	return b.changeOf(ctx, clusterID, func(s *session) error {
+		held := s.book.Quote(nameOrKey)
 		if held == nil || held.Requester != clusterID {
 			var shut bool
-			if held, shut = t.book.QuoteByKey(clusterID, quoteKey(nameOrKey)); shut {
+			if held, shut = s.book.QuoteByKey(clusterID, quoteKey(nameOrKey)); shut {
 				return nil
 			}
 		}
 		switch {
 		case held == nil:
-			return t.accounts.shut(clusterID, quoteKey(nameOrKey))
+			return s.accounts.shut(clusterID, quoteKey(nameOrKey))
 		case held.Ended != "":
 			return nil
 		}
-		return t.quotes.end(held, ledger.HoldReleased)
+		return s.quotes.end(held, ledger.HoldReleased)
 	})
 }
 
@@ -246,7 +246,7 @@ func (qs *quotes) deadline(held *ledger.Quote) time.Time {
 
 // isDenied reports whether the configuration shuts out the requester or the provider.
 func (qs *quotes) isDenied(held *ledger.Quote) bool {
-	return qs.s.b.configured && (qs.s.checkRequester(held.Requester) != nil || qs.s.clusters.isDenied(qs.s.book.Cluster(held.Provider)))
+	return qs.s.b.configured && (qs.s.reservations.checkRequester(held.Requester) != nil || qs.s.clusters.isDenied(qs.s.book.Cluster(held.Provider)))
 }
 
 // rescheduleAll recomputes the deadlines of all held quotes, for a new configuration.

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// sameRecall is how far two words of a provider may put one deadline apart: they say
-	// how much time is left, and are some time on their way.
+	// sameRecall is how far apart two reports may put the same deadline. They contain the
+	// remaining time, and take a while to arrive.
 	sameRecall = 5 * time.Second
 	// longestRecall bounds a remaining time from the network.
 	longestRecall = 365 * 24 * time.Hour
@@ -19,18 +19,18 @@ const (
 	maxRecallMessage = 256
 )
 
-// noteRecalls writes down which of its placements a provider calls back, and which no
-// more. Its word is repeated with every advertisement, so nothing of it has to be kept
-// that does not count now: a placement whose end is near for another reason, or one of two.
-func (t *session) noteRecalls(clusterID string, usage []v1.Usage) error {
+// noteRecalls records which placements a provider recalls, and which recalls it takes back. A
+// provider repeats its recalls with every advertisement. So a recall that does not count now,
+// because the placement ends soon anyway or a second one stands, can be ignored.
+func (rs *reservations) noteRecalls(clusterID string, usage []v1.Usage) error {
 	for i := range usage {
 		u := &usage[i]
-		r := t.book.Reservation(u.Reservation)
+		r := rs.s.book.Reservation(u.Reservation)
 		if r == nil {
 			continue
 		}
 		if p := r.Placement(u.Placement); r.Stands(p) && p.Provider == clusterID {
-			if err := t.noteRecall(r, p, u.Recall); err != nil {
+			if err := rs.noteRecall(r, p, u.Recall); err != nil {
 				return err
 			}
 		}
@@ -38,7 +38,7 @@ func (t *session) noteRecalls(clusterID string, usage []v1.Usage) error {
 	return nil
 }
 
-func (t *session) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v1.Recall) error {
+func (rs *reservations) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v1.Recall) error {
 	known := r.CalledBack()
 	if said == nil && known == nil || known != nil && known.Placement != p.Number {
 		return nil
@@ -49,31 +49,30 @@ func (t *session) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v
 		if said.RemainingSeconds < left.Seconds() {
 			left = max(time.Duration(said.RemainingSeconds*float64(time.Second)), 0)
 		}
-		e.Ends, e.Message = t.now().Add(left), wire.Clip(said.Message, maxRecallMessage)
-		// What is over has no time left, however long ago it was.
-		if known != nil && known.Message == e.Message && later(known.Ends, t.now()).Sub(e.Ends).Abs() <= sameRecall {
+		e.Ends, e.Message = rs.s.now().Add(left), wire.Clip(said.Message, maxRecallMessage)
+		// A recall that is over is reported with no time left, however long ago it ended.
+		if known != nil && known.Message == e.Message && later(known.Ends, rs.s.now()).Sub(e.Ends).Abs() <= sameRecall {
 			return nil
 		}
 	}
-	t.log.Info("a provider calls a placement back, or does no more", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
-	return t.record(ledger.Event{Change: e})
+	rs.s.log.Info("provider recalled a placement, or took the recall back", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
+	return rs.s.record(ledger.Event{Change: e})
 }
 
-// recallNotice is what both sides of a placement are told that is called back, nil for any
-// other, and for one that has to make room before.
-func (t *session) recallNotice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
+// recallNotice returns what both sides of a recalled placement are told; nil for any other
+// placement, and for one that has to make room before.
+func (rs *reservations) recallNotice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
 	c := r.CalledBack()
 	if c == nil || p == nil || c.Placement != p.Number || r.Notice != nil && r.Notice.Ends.Before(c.Ends) {
 		return nil
 	}
 	return &v1.Notice{
-		Reason: v1.NoticeReasonRecalled, RemainingSeconds: max(c.Ends.Sub(t.now()), 0).Seconds(), Message: t.recallMessage(r),
+		Reason: v1.NoticeReasonRecalled, RemainingSeconds: max(c.Ends.Sub(rs.s.now()), 0).Seconds(), Message: rs.recallMessage(r),
 	}
 }
 
-// recallMessage says until when a placement that is called back stays, and what comes
-// then.
-func (t *session) recallMessage(r *ledger.Reservation) string {
+// recallMessage says until when a recalled placement stays, and what comes then.
+func (rs *reservations) recallMessage(r *ledger.Reservation) string {
 	c := r.CalledBack()
 	p := r.Placement(c.Placement)
 	why := ""

@@ -76,8 +76,8 @@ const byBroker = "the broker"
 func (b *Broker) Witness(clusterID, cursor string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if t, err := b.current(); err == nil {
-		t.recovery.witness(clusterID, cursor)
+	if s, err := b.current(); err == nil {
+		s.recovery.witness(clusterID, cursor)
 	}
 }
 

@@ -12,36 +12,36 @@ import (
 // GetReservation implements the server's Broker.
 func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.change(ctx, func(t *session) error {
-		r, _ := t.find(clusterID, nameOrKey)
+	err := b.change(ctx, func(s *session) error {
+		r, _ := s.reservations.find(clusterID, nameOrKey)
 		if r == nil {
 			return fault.New(fault.NotFound, "cluster %q takes part in no reservation %q", clusterID, nameOrKey)
 		}
-		answer = t.answer(r, clusterID)
+		answer = s.reservations.answer(r, clusterID)
 		return nil
 	})
 	return answer, err
 }
 
-// ReleaseReservation implements the server's Broker. It returns nil, nil where
-// there was no such reservation; the key is then shut.
+// ReleaseReservation implements the server's Broker. It returns nil, nil if there is no such
+// reservation; the key is then shut.
 func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.changeOf(ctx, clusterID, func(t *session) error {
-		r, shut := t.find(clusterID, nameOrKey)
+	err := b.changeOf(ctx, clusterID, func(s *session) error {
+		r, shut := s.reservations.find(clusterID, nameOrKey)
 		if r == nil {
 			if shut {
 				return nil
 			}
-			return t.accounts.shut(clusterID, nameOrKey)
+			return s.accounts.shut(clusterID, nameOrKey)
 		}
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := t.release(r, "released by its requester"); err != nil {
+		if err := s.reservations.release(r, "released by its requester"); err != nil {
 			return err
 		}
-		answer = t.answer(r, clusterID)
+		answer = s.reservations.answer(r, clusterID)
 		return nil
 	})
 	if err != nil {
@@ -51,21 +51,22 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey st
 	return answer, nil
 }
 
-func (t *session) release(r *ledger.Reservation, message string) error {
+// release ends a reservation at its requester's wish.
+func (rs *reservations) release(r *ledger.Reservation, message string) error {
 	if r.EndReason != "" {
 		return nil
 	}
-	t.log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message)
-	return t.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
+	rs.s.log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message)
+	return rs.s.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
 }
 
-// find looks a reservation up in which the cluster takes part, by name or by the
-// cluster's own key. To anybody else it does not exist.
-func (t *session) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
-	if r := t.book.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
+// find returns a reservation in which the cluster takes part, by name or by the cluster's own
+// key. To other clusters it does not exist.
+func (rs *reservations) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
+	if r := rs.s.book.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
 		return r, false
 	}
-	return t.book.ByKey(clusterID, nameOrKey)
+	return rs.s.book.ByKey(clusterID, nameOrKey)
 }
 
 func takesPart(clusterID string, r *ledger.Reservation) bool {

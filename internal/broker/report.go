@@ -9,15 +9,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// ReportStatus implements the server's Broker. A report that says what is known
-// already changes nothing.
+// ReportStatus implements the server's Broker. A report of a known state changes nothing.
 func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error {
 	excess, err := excessOf(report)
 	if err != nil {
 		return err
 	}
-	err = b.changeOf(ctx, clusterID, func(t *session) error {
-		r := t.book.Reservation(reservation)
+	err = b.changeOf(ctx, clusterID, func(s *session) error {
+		r := s.book.Reservation(reservation)
 		if r == nil {
 			return errNoPlacement(clusterID, reservation, report)
 		}
@@ -27,13 +26,13 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 		}
 		if report.Role == v1.StatusReportRoleProvider {
 			if report.Excess != nil {
-				if err := t.exceeded(r, p, report.Excess.Pods, excess); err != nil {
+				if err := s.excesses.report(r, p, report.Excess.Pods, excess); err != nil {
 					return faultOf(err)
 				}
 			}
-			return faultOf(t.providerReports(r, p, report))
+			return faultOf(s.reservations.takeProviderReport(r, p, report))
 		}
-		return faultOf(t.consumerReports(r, p, report))
+		return faultOf(s.reservations.takeConsumerReport(r, p, report))
 	})
 	if err == nil {
 		failpoint.Hit(failpoint.BrokerReported)
@@ -52,11 +51,11 @@ func errNoPlacement(clusterID, reservation string, report *v1.StatusReport) erro
 	return fault.New(fault.NotFound, "cluster %q is not the %s of placement %d of reservation %q", clusterID, report.Role, report.Placement, reservation)
 }
 
-func (t *session) providerReports(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (rs *reservations) takeProviderReport(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	if report.Change != 0 {
 		if report.State == v1.StatusReportStateAcknowledged || report.State == v1.StatusReportStateRefused {
-			return t.settleChange(r, p, report)
+			return rs.settleChange(r, p, report)
 		}
 		return errMisplaced(report)
 	}
@@ -65,22 +64,22 @@ func (t *session) providerReports(r *ledger.Reservation, p *ledger.Placement, re
 		if !p.AcknowledgedAt.IsZero() && r.Stands(p) {
 			return nil
 		}
-		return t.record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: ref}})
+		return rs.s.record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: ref}})
 	case v1.StatusReportStateRefused:
-		return t.refused(r, p, report)
+		return rs.takeRefusal(r, p, report)
 	case v1.StatusReportStateGone:
 		if p.ProviderGone {
 			return nil
 		}
-		return t.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}})
+		return rs.s.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}})
 	default:
 		return errMisplaced(report)
 	}
 }
 
-// refused: the provider made nothing for the placement, so nothing is held for it.
-// After it acknowledged it may have, and has to say Gone.
-func (t *session) refused(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+// takeRefusal handles a provider that refuses a placement. Before it acknowledged it made
+// nothing, so nothing is held there any longer. Afterwards it has to report Gone.
+func (rs *reservations) takeRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	wasAcknowledged := !p.AcknowledgedAt.IsZero()
 	if r.Stands(p) {
@@ -88,23 +87,23 @@ func (t *session) refused(r *ledger.Reservation, p *ledger.Placement, report *v1
 		if reason == "" {
 			reason = string(v1.StatusReportStateRefused)
 		}
-		if err := t.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: reason, Refused: true}}); err != nil {
+		if err := rs.s.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: reason, Refused: true}}); err != nil {
 			return err
 		}
 	}
 	if !wasAcknowledged && !p.ProviderGone {
-		if err := t.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}}); err != nil {
+		if err := rs.s.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}}); err != nil {
 			return err
 		}
 	}
 	if hasNoStandingPlacement(r) {
 		failpoint.Hit(failpoint.BrokerWithdrawn)
-		return t.move(r)
+		return rs.replacePlacement(r)
 	}
 	return nil
 }
 
-func (t *session) consumerReports(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	switch report.State {
 	case v1.StatusReportStateReady, v1.StatusReportStateNotReady:
@@ -112,23 +111,23 @@ func (t *session) consumerReports(r *ledger.Reservation, p *ledger.Placement, re
 		if p.Ready == ready && r.Stands(p) {
 			return nil
 		}
-		return t.record(ledger.Event{Change: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
+		return rs.s.record(ledger.Event{Change: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
 	case v1.StatusReportStateRefused:
-		return t.consumerRefuses(r, p, report)
+		return rs.takeConsumerRefusal(r, p, report)
 	case v1.StatusReportStateGone:
 		if p.ConsumerGone {
 			return nil
 		}
-		return t.record(ledger.Event{Change: &ledger.ConsumerGone{PlacementRef: ref}})
+		return rs.s.record(ledger.Event{Change: &ledger.ConsumerGone{PlacementRef: ref}})
 	default:
 		return errMisplaced(report)
 	}
 }
 
-// consumerRefuses gives a placement up whose node cannot become Ready, because the requester
-// does not reach the provider or refuses its handshake. A placement whose node was Ready
-// stays: what runs there is not affected.
-func (t *session) consumerRefuses(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+// takeConsumerRefusal withdraws a placement whose node cannot become Ready, because the
+// requester cannot reach the provider or refuses its handshake. A placement whose node was
+// Ready stays: what runs there keeps running.
+func (rs *reservations) takeConsumerRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	if report.Reason != unreachable && report.Reason != ledger.HandshakeRefused {
 		return errMisplaced(report)
 	}
@@ -136,9 +135,9 @@ func (t *session) consumerRefuses(r *ledger.Reservation, p *ledger.Placement, re
 		return nil
 	}
 	if report.Reason == unreachable {
-		t.links.reportUnreachable(r.Requester, t.book.Cluster(p.Provider), report.Message)
+		rs.s.links.reportUnreachable(r.Requester, rs.s.book.Cluster(p.Provider), report.Message)
 	}
-	return t.giveUp(r, p, report.Reason)
+	return rs.withdraw(r, p, report.Reason)
 }
 
 func errMisplaced(report *v1.StatusReport) error {

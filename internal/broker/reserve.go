@@ -22,37 +22,36 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// Request is what is asked for, whichever way it came.
+// Request is what is asked for, however it arrived.
 type Request struct {
 	Requester string
-	// Key makes repetitions harmless; it is the requester's own.
+	// Key makes repetitions harmless. Each requester has its own keys.
 	Key      string
 	Tenant   string
 	Priority int32
 	Amounts  quantity.Amounts
-	// Target is the only provider wanted, "" for any.
+	// Target is the only acceptable provider, "" for any.
 	Target string
-	// Duration is how long to hold it; 0 means as long as it is renewed.
+	// Duration is how long the reservation is held; 0 means as long as it is renewed.
 	Duration time.Duration
-	// Holds is the name of the reservation that the requester has under this key
-	// already, "" if none.
+	// Holds is the name of the reservation that the requester has under this key already, "" if
+	// it has none.
 	Holds string
-	// Queue is whether it waits where no cluster can hold it, for Wait at most; 0 leaves
-	// that to the configuration.
+	// Queue reports whether the request waits if no cluster can hold it, for Wait at most; 0 is
+	// the configured timeout.
 	Queue bool
 	Wait  time.Duration
-	// Patient is whether it stays with a provider that is lost.
+	// Patient keeps the reservation with a provider that is lost.
 	Patient bool
-	// Object is the Reservation it was asked for with, nil over REST.
+	// Object is the Reservation in which it was asked for, nil over REST.
 	Object *ledger.ObjectRef
-	// Quote is the one that it takes over, "" for none.
+	// Quote is the quote that it takes over, "" for none.
 	Quote string
 	// Terms are what every provider has to meet.
 	terms.Terms
 }
 
-// askedFor is the request that a reservation was granted for, as it stands after its
-// changes.
+// requestOf returns the request for which a reservation was granted, with its later changes.
 func requestOf(r *ledger.Reservation) *Request {
 	return &Request{
 		Requester: r.Requester, Key: r.Key, Tenant: r.Tenant, Priority: r.Priority, Amounts: r.Amounts,
@@ -91,12 +90,12 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 		return nil, fault.New(fault.Invalid, "holdSeconds: only a quote is held; leave it out, or ask POST /api/v1/quotes")
 	}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(t *session) error {
-		r, err := t.reserve(request)
+	err = b.changeOf(ctx, clusterID, func(s *session) error {
+		r, err := s.reservations.reserve(request)
 		if err != nil {
-			return t.config().Visibility.inError(err, request.Target)
+			return s.config().Visibility.inError(err, request.Target)
 		}
-		answer = t.answer(r, clusterID)
+		answer = s.reservations.answer(r, clusterID)
 		return nil
 	})
 	if err != nil {
@@ -139,130 +138,137 @@ func readRequest(clusterID, key string, req *v1.ReservationRequest) (*Request, e
 	return q, q.complete()
 }
 
-// reserve grants a request or lets it wait, or finds what became of its key before.
-func (t *session) reserve(q *Request) (*ledger.Reservation, error) {
-	r, shut := t.book.ByKey(q.Requester, q.Key)
+// reservations grants, changes and ends reservations, as agents, controllers and deadlines ask.
+// It has no state of its own: what is asked for becomes events.
+type reservations struct{ s *session }
+
+// reserve grants a request or lets it wait. For a key that was used before it returns what
+// became of the first request.
+func (rs *reservations) reserve(q *Request) (*ledger.Reservation, error) {
+	r, shut := rs.s.book.ByKey(q.Requester, q.Key)
 	switch {
 	case shut:
 		return nil, fault.New(fault.Released, "key %q was released before this request arrived", q.Key)
 	case r != nil:
-		return r, t.askedAgain(r, q)
+		return r, rs.repeat(r, q)
 	}
-	if err := t.mayAsk(q); err != nil {
+	if err := rs.checkNew(q); err != nil {
 		return nil, err
 	}
-	if err := t.accounts.makeRoom(q); err != nil {
+	if err := rs.s.accounts.makeRoom(q); err != nil {
 		return nil, err
 	}
 	if q.Quote != "" {
-		return t.quotes.takeOver(q)
+		return rs.s.quotes.takeOver(q)
 	}
-	choice, err := t.place(q)
+	// This records the offers it rests on, and serves waiting requests that come first.
+	choice, err := rs.decideNew(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate && q.Queue {
-		return t.queue.enqueue(q, why)
+		return rs.s.queue.enqueue(q, why)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return t.grantNew(q, *choice, func(r *ledger.Reserve) ledger.Event { return ledger.Event{Change: r} })
+	return rs.grantNew(q, *choice, func(r *ledger.Reserve) ledger.Event { return ledger.Event{Change: r} })
 }
 
-// place chooses for a new request, that is to wait for nobody.
-func (t *session) place(q *Request) (*choice, error) {
-	choice, err := t.choose(q, nil)
-	settling := !t.recovery.deadline().IsZero()
-	if settling && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && t.queue.wouldJump(q, choice.winner)) {
-		return nil, t.recovery.errRecovering()
+// decideNew chooses a provider for a new request, in turn. While the journal is recovering it
+// refuses what might take a place that waiting requests have a right to.
+func (rs *reservations) decideNew(q *Request) (*decided, error) {
+	choice, err := rs.decideInTurn(q, nil)
+	settling := !rs.s.recovery.deadline().IsZero()
+	if settling && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.s.queue.wouldJump(q, choice.provider)) {
+		return nil, rs.s.recovery.errRecovering()
 	}
 	return choice, err
 }
 
-// grantNew enters a reservation with its first placement, in an event that makes it.
-func (t *session) grantNew(q *Request, choice choice, event func(*ledger.Reserve) ledger.Event) (*ledger.Reservation, error) {
-	reserve := t.reserveOf(q, "res-")
-	reserve.Provider, reserve.Explanation = choice.winner, choice.explanation
-	reserve.Until = t.now().Add(q.Duration)
+// grantNew records a new reservation with its first placement.
+func (rs *reservations) grantNew(q *Request, d decided, event func(*ledger.Reserve) ledger.Event) (*ledger.Reservation, error) {
+	reserve := rs.newReserve(q, "res-")
+	reserve.Provider, reserve.Explanation = d.provider, d.explanation
+	reserve.Until = rs.s.now().Add(q.Duration)
 	if q.Duration == 0 {
-		reserve.Until = t.now().Add(lease)
+		reserve.Until = rs.s.now().Add(lease)
 	}
 	failpoint.Hit(failpoint.BrokerDecided)
-	if err := t.record(event(reserve)); err != nil {
+	if err := rs.s.record(event(reserve)); err != nil {
 		return nil, err
 	}
-	t.log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, choice.winner),
-		"reservation", reserve.Name, "requester", q.Requester, "target", choice.winner, "resources", describe(q.Amounts))
-	return t.book.Reservation(reserve.Name), nil
+	rs.s.log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, d.provider),
+		"reservation", reserve.Name, "requester", q.Requester, "target", d.provider, "resources", describe(q.Amounts))
+	return rs.s.book.Reservation(reserve.Name), nil
 }
 
-// askedAgain is for a key that has a reservation already.
-func (t *session) askedAgain(r *ledger.Reservation, q *Request) error {
+// repeat handles a request whose key has a reservation already. It renews the reservation.
+func (rs *reservations) repeat(r *ledger.Reservation, q *Request) error {
 	if r.EndReason != "" && q.Holds == r.Name {
-		return nil // Whatever it asks for by now, it is told how that ended.
+		return nil // the caller learns how its reservation ended, even if the request differs
 	}
-	// A change that is refused must not end what its requester still speaks of.
-	err := t.renew(r)
+	// Renewed even if the request differs: its agent is alive and refers to the reservation.
+	err := rs.renew(r)
 	if err == nil && r.Digest != q.digest() {
 		err = fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else: use a new key", q.Key, r.Name)
 	}
 	return err
 }
 
-// mayAsk refuses a new request before any cluster is looked at.
-func (t *session) mayAsk(q *Request) error {
-	if err := t.recovery.checkRequest(q); err != nil {
+// checkNew refuses a new request before any cluster is considered.
+func (rs *reservations) checkNew(q *Request) error {
+	if err := rs.s.recovery.checkRequest(q); err != nil {
 		return err
 	}
-	return t.checkAsker(q)
+	return rs.checkAllowed(q)
 }
 
-// checkAsker refuses what the bounds do not allow, and whoever was shut out.
-func (t *session) checkAsker(q *Request) error {
-	if err := t.config().Bounds.check(q); err != nil {
+// checkAllowed refuses requests beyond the configured bounds, and denied requesters.
+func (rs *reservations) checkAllowed(q *Request) error {
+	if err := rs.s.config().Bounds.check(q); err != nil {
 		return err
 	}
-	return t.checkRequester(q.Requester)
+	return rs.checkRequester(q.Requester)
 }
 
-// reserveOf enters a request into the book under a new name.
-func (t *session) reserveOf(q *Request, prefix string) *ledger.Reserve {
+// newReserve returns the ledger's form of a request, under a new name.
+func (rs *reservations) newReserve(q *Request, prefix string) *ledger.Reserve {
 	return &ledger.Reserve{
-		Name: t.mint(prefix), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
+		Name: rs.newName(prefix), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
 		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Object: q.Object, Queue: q.Queue, Wait: q.Wait,
 		Patient: q.Patient, Terms: q.Terms.OrNil(),
 	}
 }
 
-// checkRequester refuses a cluster that was shut out, whoever asks for it. Where no
-// agent speaks for a requester it may be no cluster at all, and needs no approval.
-func (t *session) checkRequester(id string) error {
-	if policy := t.config().Access; policy.Denied(id) || t.book.HasAgent(id) {
+// checkRequester refuses a denied cluster, whoever asks on its behalf. A requester without an
+// agent may be no cluster at all, and needs no approval.
+func (rs *reservations) checkRequester(id string) error {
+	if policy := rs.s.config().Access; policy.Denied(id) || rs.s.book.HasAgent(id) {
 		return policy.Check(id)
 	}
 	return nil
 }
 
-// renew moves the end of a reservation that has none of its own, but not so often
-// that asking is a write every time.
-func (t *session) renew(r *ledger.Reservation) error {
+// renew extends a reservation without duration, but not on every call: each extension is a
+// record.
+func (rs *reservations) renew(r *ledger.Reservation) error {
 	if r.Duration != 0 || r.EndReason != "" || r.Waiting != nil {
 		return nil
 	}
-	until := t.now().Add(lease)
+	until := rs.s.now().Add(lease)
 	if until.Sub(r.Until) < renewEvery/2 {
 		return nil
 	}
-	return t.record(ledger.Event{Change: &ledger.Renew{Name: r.Name, Until: until}})
+	return rs.s.record(ledger.Event{Change: &ledger.Renew{Name: r.Name, Until: until}})
 }
 
-// mint makes a name that was never used: Liqo punishes a slice whose name comes again.
-func (t *session) mint(prefix string) string {
+// newName returns a name that was never used: Liqo rejects a slice whose name was used before.
+func (rs *reservations) newName(prefix string) string {
 	var random [7]byte
-	_, _ = io.ReadFull(t.b.opts.Random, random[:]) // never fails, see crypto/rand
+	_, _ = io.ReadFull(rs.s.b.opts.Random, random[:]) // never fails, see crypto/rand
 	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:])
 	return prefix + strings.ToLower(text[:10])
 }
 
-// describe writes amounts for a log line or a message, in stable order.
+// describe formats amounts for logs and messages, in stable order.
 func describe(amounts quantity.Amounts) string {
 	parts := make([]string, 0, len(amounts))
 	for _, name := range amounts.Names() {
@@ -271,18 +277,18 @@ func describe(amounts quantity.Amounts) string {
 	return strings.Join(parts, " ")
 }
 
-// answer is a reservation as the caller may see it.
-func (t *session) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
+// answer converts a reservation to the REST type, with what the caller may see.
+func (rs *reservations) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 	out := &v1.Reservation{
 		Name:             r.Name,
 		RequesterID:      r.Requester,
-		Phase:            v1.ReservationPhase(t.book.Phase(r)),
+		Phase:            v1.ReservationPhase(rs.s.book.Phase(r)),
 		Resources:        wire.FromAmounts(r.Amounts),
 		ReservedAt:       r.ReservedAt(),
-		Queue:            t.queue.restPlace(r),
-		RemainingSeconds: t.remaining(r),
+		Queue:            rs.s.queue.restPlace(r),
+		RemainingSeconds: rs.s.news.remaining(r),
 		Placements:       make([]v1.Placement, len(r.Placements)),
-		Message:          t.message(r),
+		Message:          rs.message(r),
 		EndReason:        v1.ReservationEndReason(r.EndReason),
 		Change:           changeOf(r),
 	}
@@ -290,18 +296,18 @@ func (t *session) answer(r *ledger.Reservation, clusterID string) *v1.Reservatio
 		p := &r.Placements[i]
 		out.Placements[i] = v1.Placement{
 			Number: p.Number, ClusterID: p.Provider, Reason: p.Withdrawn,
-			State: v1.PlacementState(t.book.PlacementPhase(r, p)),
+			State: v1.PlacementState(rs.s.book.PlacementPhase(r, p)),
 		}
 	}
 	if r.Requester != clusterID {
 		return out
 	}
 	if p := r.Current(); p != nil && r.Waiting == nil {
-		out.Instruction = t.instruction(r, p, v1.InstructionRoleConsumer)
+		out.Instruction = rs.s.news.instruction(r, p, v1.InstructionRoleConsumer)
 		out.Notice = out.Instruction.Notice
 	}
 	if r.Explanation != "" {
-		out.Candidates = t.config().Visibility.of(t.candidatesOf(r.Explanation), r.Provider, r.Target)
+		out.Candidates = rs.s.config().Visibility.of(rs.s.decider.candidates(r.Explanation), r.Provider, r.Target)
 		out.Rejected = r.Explanation.Rejected()
 	}
 	if r.Waiting != nil {
@@ -309,41 +315,41 @@ func (t *session) answer(r *ledger.Reservation, clusterID string) *v1.Reservatio
 	} else if r.Pending != nil {
 		out.RenewSeconds = answerRetry.Seconds()
 	} else if r.Duration == 0 && r.EndReason == "" {
-		out.RenewSeconds = max(r.Until.Add(renewEvery-lease).Sub(t.now()), time.Minute).Seconds()
+		out.RenewSeconds = max(r.Until.Add(renewEvery-lease).Sub(rs.s.now()), time.Minute).Seconds()
 	}
 	return out
 }
 
-// message says in words where a reservation is.
-func (t *session) message(r *ledger.Reservation) string {
+// message describes the state of a reservation in a sentence.
+func (rs *reservations) message(r *ledger.Reservation) string {
 	p := r.Serving()
-	switch phase := t.book.Phase(r); {
+	switch phase := rs.s.book.Phase(r); {
 	case phase == ledger.Queued:
-		return t.queue.message(r)
+		return rs.s.queue.message(r)
 	case r.Notice != nil:
-		return t.preemption.noticeMessage(r)
+		return rs.s.preemption.noticeMessage(r)
 	case r.CalledBack() != nil:
-		return t.recallMessage(r)
+		return rs.recallMessage(r)
 	case r.Beside(p) != nil:
-		return t.healing.message(r)
+		return rs.s.healing.message(r)
 	case phase == ledger.Active:
 		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider) + excessMessage(p)
 	case phase == ledger.Releasing:
-		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(t.waitingFor(r), " and "))
+		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(rs.notGone(r), " and "))
 	case len(r.Placements) == 0:
 		return endOf(r)
-	case r.EndReason != "" && !t.book.Over(r):
+	case r.EndReason != "" && !rs.s.book.Over(r):
 		return fmt.Sprintf("%s; everything is given back, and %s, of which nothing is heard, takes its side down once it is back", endOf(r), r.Requester)
 	case phase == ledger.Released, phase == ledger.Failed:
 		return endOf(r) + "; everything is given back"
 	}
-	if !t.book.HasAgent(p.Provider) {
+	if !rs.s.book.HasAgent(p.Provider) {
 		return fmt.Sprintf("capacity of %s is locked; no agent speaks for it", p.Provider)
 	}
 	if p.AcknowledgedAt.IsZero() {
 		return fmt.Sprintf("capacity of %s is locked; waiting for its agent to acknowledge", p.Provider)
 	}
-	if !t.book.HasAgent(r.Requester) {
+	if !rs.s.book.HasAgent(r.Requester) {
 		return fmt.Sprintf("capacity of %s is locked; %q is no enrolled cluster, so nobody peers", p.Provider, r.Requester)
 	}
 	return fmt.Sprintf("capacity of %s is locked and acknowledged; waiting for the virtual node of %s", p.Provider, r.Requester)
@@ -356,8 +362,8 @@ func endOf(r *ledger.Reservation) string {
 	return r.EndMessage
 }
 
-// waitingFor names the clusters that have not taken their side down.
-func (t *session) waitingFor(r *ledger.Reservation) []string {
+// notGone returns the clusters that have not taken their side down.
+func (rs *reservations) notGone(r *ledger.Reservation) []string {
 	var out []string
 	add := func(id string) {
 		if !slices.Contains(out, id) {
@@ -366,7 +372,7 @@ func (t *session) waitingFor(r *ledger.Reservation) []string {
 	}
 	for i := range r.Placements {
 		p := &r.Placements[i]
-		if !p.ConsumerGone && t.book.HasAgent(r.Requester) {
+		if !p.ConsumerGone && rs.s.book.HasAgent(r.Requester) {
 			add(r.Requester)
 		}
 		if !p.ProviderGone {

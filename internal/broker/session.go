@@ -14,27 +14,35 @@ import (
 )
 
 // session is the broker's state in memory for one term, which lasts from opening the journal
-// until the first failure. Broker.mu guards all of it.
+// until the first failure. It keeps the book, the market and the journal, and records events.
+// Everything else is up to components, which own what they derive from the book and observe
+// events to keep it up to date. Broker.mu guards all of it.
 type session struct {
 	b       *Broker
 	log     logr.Logger
 	book    *ledger.State
 	market  *decision.Market
 	journal *journal.Journal
-	// observers are notified of every event, in this order.
+	// observers are notified of every event, in this order: healing goes before changes, because
+	// deadlines depend on its retries, and changes before clusters, because what is free depends
+	// on who preempts whom.
 	observers []observer
 
-	accounts   accounts
-	changes    changes
-	clusters   clusters
-	deadlines  deadlines
-	healing    healing
-	links      links
-	objects    objects
-	preemption preemption
-	queue      queueing
-	quotes     quotes
-	recovery   recovery
+	accounts     accounts
+	changes      changes
+	clusters     clusters
+	deadlines    deadlines
+	decider      decider
+	excesses     excesses
+	healing      healing
+	links        links
+	news         news
+	objects      objects
+	preemption   preemption
+	queue        queueing
+	quotes       quotes
+	recovery     recovery
+	reservations reservations
 
 	// newest is the time of the newest event that was replayed.
 	newest time.Time
@@ -45,23 +53,17 @@ type session struct {
 	last *journal.Commit
 	// began is when the term began. Agents heard of earlier count as heard at that time.
 	began time.Time
-	// news is, per cluster, what changed for it.
-	news map[string]*news
-	// exceeding is, by placement, an excess that was reported within a minute of the last.
-	exceeding map[string]*ledger.Exceed
-	// explained is the newest explanation.
-	explained explained
 }
 
 func newSession(b *Broker, book *book, j *journal.Journal) *session {
 	s := &session{
 		b: b, log: b.opts.Log, book: book.state, journal: j, newest: book.newest,
-		market:  decision.NewMarket(),
-		news:    map[string]*news{},
-		objects: objects{},
-
-		exceeding: map[string]*ledger.Exceed{},
+		market: decision.NewMarket(), objects: objects{},
 	}
+	s.news = news{s: s, byCluster: map[string]*newsLog{}}
+	s.decider = decider{s: s}
+	s.excesses = excesses{s: s, delayed: map[string]*ledger.Exceed{}}
+	s.reservations = reservations{s}
 	s.accounts = newAccounts(s)
 	s.deadlines = newDeadlines(s)
 	s.clusters = newClusters(s)
@@ -71,56 +73,56 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 	s.healing = newHealing(s)
 	s.links = newLinks(s)
 	s.quotes = quotes{s: s}
-	for prefix, expire := range map[string]func(string){
-		holdDue: s.quotes.expire, linksDue: s.links.expire, excessDue: s.expireExcess, keysDue: s.accounts.expireKeys, budgetDue: s.accounts.expireRefusals,
-	} {
-		s.deadlines.expirers[prefix] = expire
+	s.deadlines.expirers = map[string]func(string){
+		holdDue: s.quotes.expire, linksDue: s.links.expire, excessDue: s.excesses.expire,
+		keysDue: s.accounts.expireKeys, budgetDue: s.accounts.expireRefusals,
 	}
-	s.changes = changes{s, []reservationObserver{&s.queue, &s.preemption, s.objects, &s.deadlines, s}}
+	s.changes = changes{s, []reservationObserver{&s.queue, &s.preemption, s.objects, &s.deadlines, &s.news}}
 	s.observers = []observer{&s.accounts, &s.healing, &s.links, &s.changes, &s.queue, &s.clusters, &s.recovery, &s.quotes}
 	return s
 }
 
-// start derives everything that is not in the ledger from it.
-func (t *session) start() {
-	t.began = t.now()
-	t.market.SetRates(t.config().Rates)
-	t.market.SetBudget(t.config().Budget.ResourceNames)
-	t.clusters.start()
+// start derives the components from the book.
+func (s *session) start() {
+	s.began = s.now()
+	s.market.SetRates(s.config().Rates)
+	s.market.SetBudget(s.config().Budget.ResourceNames)
+	s.clusters.start()
 	var all []*ledger.Reservation
-	t.book.Reservations(func(r *ledger.Reservation) { all = append(all, r) })
+	s.book.Reservations(func(r *ledger.Reservation) { all = append(all, r) })
 	slices.SortFunc(all, func(a, b *ledger.Reservation) int { return int(int64(a.Changed) - int64(b.Changed)) })
 	for _, r := range all {
-		t.changes.publish(r)
+		s.changes.publish(r)
 	}
-	t.accounts.countBook()
-	t.quotes.rescheduleAll()
-	t.recovery.begin()
-	if t.b.configured {
-		t.clusters.recordCeilings()
+	s.accounts.countBook()
+	s.quotes.rescheduleAll()
+	s.recovery.begin()
+	if s.b.configured {
+		s.clusters.recordCeilings()
 	}
-	t.queue.serve()
+	s.queue.serve()
 }
 
-func (t *session) noteDurable(position uint64) {
+// noteDurable notes that everything up to a position is stored.
+func (s *session) noteDurable(position uint64) {
 	for {
-		known := t.durable.Load()
-		if position <= known || t.durable.CompareAndSwap(known, position) {
+		known := s.durable.Load()
+		if position <= known || s.durable.CompareAndSwap(known, position) {
 			return
 		}
 	}
 }
 
-// config is what the administrator has set. It is not to be changed.
-func (t *session) config() *Config { return &t.b.config }
+// config returns the current configuration. Callers must not change it.
+func (s *session) config() *Config { return &s.b.config }
 
-func (t *session) now() time.Time { return t.b.opts.Now().UTC() }
+func (s *session) now() time.Time { return s.b.opts.Now().UTC() }
 
-// record puts an event into the journal's queue and into the ledger, and brings
-// everything derived from the ledger up to date.
-func (t *session) record(e ledger.Event) error {
-	e.At = t.now()
-	checked, err := t.book.Check(&e)
+// record queues an event for the journal, applies it to the book and notifies the observers.
+// The event is durable when s.last is.
+func (s *session) record(e ledger.Event) error {
+	e.At = s.now()
+	checked, err := s.book.Check(&e)
 	if err != nil {
 		return err
 	}
@@ -131,17 +133,17 @@ func (t *session) record(e ledger.Event) error {
 	if len(data) > journal.MaxRecordBytes {
 		return &tooLarge{len(data)}
 	}
-	commit := t.journal.Append(data)
+	commit := s.journal.Append(data)
 	if commit.Position() == 0 {
 		return errUnavailable()
 	}
-	t.last = commit
-	before := t.book.Reservation(e.Reservation())
-	applied := event{Event: &e, size: len(data), victims: t.book.Victims(before), forgotten: t.forgottenBy(&e)}
+	s.last = commit
+	before := s.book.Reservation(e.Reservation())
+	applied := event{Event: &e, size: len(data), victims: s.book.Victims(before), forgotten: s.forgottenBy(&e)}
 	checked.Apply(commit.Position())
-	applied.changed = t.book.Reservation(e.Reservation())
+	applied.changed = s.book.Reservation(e.Reservation())
 	applied.isNew = before == nil && applied.changed != nil
-	applied.victims = append(applied.victims, t.book.Victims(applied.changed)...)
-	t.notify(applied)
+	applied.victims = append(applied.victims, s.book.Victims(applied.changed)...)
+	s.notify(applied)
 	return nil
 }

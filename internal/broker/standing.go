@@ -95,13 +95,13 @@ func excessTexts(requester string, c *ledger.Conduct, now time.Time) *decision.E
 // LiftPauses clears the failures of a cluster, once for each mark, and reports whether there
 // were any.
 func (b *Broker) LiftPauses(ctx context.Context, clusterID, mark string) (lifted bool, err error) {
-	err = b.change(ctx, func(t *session) error {
-		c := t.book.Cluster(clusterID)
+	err = b.change(ctx, func(s *session) error {
+		c := s.book.Cluster(clusterID)
 		if c == nil || c.Lifted == mark {
 			return nil
 		}
 		lifted = c.Providing != nil || c.Consuming != nil
-		return t.record(ledger.Event{Change: &ledger.LiftPauses{ClusterID: clusterID, Mark: mark}})
+		return s.record(ledger.Event{Change: &ledger.LiftPauses{ClusterID: clusterID, Mark: mark}})
 	})
 	return lifted && err == nil, err
 }

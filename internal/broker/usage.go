@@ -13,18 +13,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// usageRecord is how large a record about usage becomes: well below the largest one.
+// usageRecord is the size of a record about usage, well below the largest one.
 const usageRecord = journal.MaxRecordBytes / 2
 
-// tooLarge is an event that does not fit into a record.
+// tooLarge is the error for an event that does not fit into a record.
 type tooLarge struct{ size int }
 
 func (e *tooLarge) Error() string {
 	return fmt.Sprintf("it takes %d bytes of the journal, and one record holds %d", e.size, journal.MaxRecordBytes)
 }
 
-// recordOffer writes an offer down, in parts where one record does not hold it: the offer
-// without what its placements use, then what has changed in that.
+// recordOffer records an offer. If it does not fit into one record, the offer is recorded
+// without the usage of its placements, followed by the changes of usage in parts.
 func (cs *clusters) recordOffer(offer *ledger.Offer) error {
 	err := cs.s.record(ledger.Event{Change: offer})
 	if _, large := errors.AsType[*tooLarge](err); !large {
@@ -48,8 +48,8 @@ func (cs *clusters) recordOffer(offer *ledger.Offer) error {
 	return nil
 }
 
-// usageParts turn one usage into another. What is less comes first, so that no part adds up
-// to more than the whole.
+// usageParts returns the events that turn one usage into another. What shrinks comes first, so
+// that no part adds up to more than the final usage.
 func usageParts(clusterID string, before, after map[string]quantity.Amounts) []ledger.Usage {
 	var parts []ledger.Usage
 	size := usageRecord

@@ -15,46 +15,46 @@ import (
 // ClusterView is what the broker knows of a cluster, for those who show it.
 type ClusterView struct {
 	ledger.Offer
-	// Reserved is Σ max(held, used) over the placements here, and what quotes hold.
+	// Reserved is Σ max(held, used) over the placements here, plus what quotes hold.
 	Reserved  quantity.Amounts
 	Available quantity.Amounts
-	// Stretch is how many times resources may be promised here; nil for once.
+	// Stretch is how many times each resource may be promised here; nil for once.
 	Stretch quantity.Ratios
-	// Score of what is free, see decision.AvailabilityScore.
+	// Score rates what is free, see decision.AvailabilityScore.
 	Score      decision.Score
 	Placements int
 	Phase      ClusterPhase
-	// Awaited says, where it is not "", why the cluster takes nothing new before its
-	// agent has announced what it holds.
+	// Awaited says why the cluster gets nothing new before its agent has announced what it
+	// holds; "" if it is not blocked.
 	Awaited string
-	// Record is what became of what was granted here.
+	// Record counts the outcomes of what was granted here.
 	Record ledger.Record
-	// Reliability is the share of promises kept, 0 to 1, as of now; nil if nothing is known.
+	// Reliability is the share of promises that the cluster kept, from 0 to 1; nil if unknown.
 	Reliability *float64
 	// Unreachable are the providers that the cluster reports it cannot reach.
 	Unreachable []UnreachableProvider
-	// Doubts are what is implausible in the offer.
+	// Doubts are the implausible figures of the offer.
 	Doubts []string
-	// Standing is why nothing new is placed here, Excess why the cluster gets nothing new;
-	// nil for no reason. OnTrial reports whether one placement is on trial.
+	// Standing is why nothing new is placed here, Excess why the cluster gets nothing new; nil
+	// for no reason. OnTrial reports whether a single placement is on trial.
 	Standing *decision.Standing
 	Excess   *decision.Excess
-	OnTrial  bool
-	// Failures are those of the cluster as a provider that its requesters still count.
+	// Failures counts the cluster's recent failures as a provider, by requester.
 	Failures map[string]int32
-	// Lifted is the mark with which an operator lifted its pauses last.
-	Lifted string
-	// OverBudget says where the cluster has used up its budget of the broker, a sentence each.
+	// Lifted is the mark with which an operator last lifted its pauses.
+	Lifted  string
+	OnTrial bool
+	// OverBudget describes each figure in which the cluster is over its budget of the broker.
 	OverBudget []string
-	// Heard is when the cluster's word was last received.
+	// Heard is when the cluster was last heard.
 	Heard time.Time
 }
 
-// Cluster returns nil, nil for a cluster that nothing is known of.
+// Cluster returns nil, nil for an unknown cluster.
 func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 	var view *ClusterView
-	err := b.change(ctx, func(t *session) error {
-		c := t.book.Cluster(id)
+	err := b.change(ctx, func(s *session) error {
+		c := s.book.Cluster(id)
 		if c == nil {
 			return nil
 		}
@@ -62,20 +62,20 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 		view = &ClusterView{
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
-			Placements: c.Placements(), Phase: t.clusters.of(id).phase, Heard: t.clusters.of(id).heard,
-			Doubts: t.clusters.doubts(c), Record: c.Record, OverBudget: t.accounts.overBudget(id),
-			Unreachable: t.links.unreachableFrom(id),
-			Standing:    t.clusters.of(id).standing, Excess: t.clusters.of(id).excess,
-			Failures: c.Providing.Failures(t.now()), Lifted: c.Lifted,
+			Placements: c.Placements(), Phase: s.clusters.of(id).phase, Heard: s.clusters.of(id).heard,
+			Doubts: s.clusters.doubts(c), Record: c.Record, OverBudget: s.accounts.overBudget(id),
+			Unreachable: s.links.unreachableFrom(id),
+			Standing:    s.clusters.of(id).standing, Excess: s.clusters.of(id).excess,
+			Failures: c.Providing.Failures(s.now()), Lifted: c.Lifted,
 		}
-		if s := c.Providing.Suspended(t.now()); s != nil {
-			view.OnTrial = s.Trial != ""
+		if paused := c.Providing.Suspended(s.now()); paused != nil {
+			view.OnTrial = paused.Trial != ""
 		}
-		if share, known := c.Record.Share(t.now()); known {
+		if share, known := c.Record.Share(s.now()); known {
 			view.Reliability = &share
 		}
-		if t.recovery.awaits(id) {
-			view.Awaited = t.recovery.message()
+		if s.recovery.awaits(id) {
+			view.Awaited = s.recovery.message()
 		}
 		return nil
 	})
@@ -90,8 +90,7 @@ func (b *Broker) Serves() float64 {
 	return 0
 }
 
-// Awaited is how many clusters take nothing new before they have announced what they
-// hold.
+// Awaited is how many clusters get nothing new before they have announced what they hold.
 func (b *Broker) Awaited() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,7 +100,7 @@ func (b *Broker) Awaited() float64 {
 	return float64(len(b.session.recovery.waiting))
 }
 
-// Outcomes adds up what became of what was granted in all clusters.
+// Outcomes adds up the outcomes of everything that was granted, over all clusters.
 func (b *Broker) Outcomes() ledger.Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,8 +119,8 @@ func (b *Broker) Outcomes() ledger.Record {
 	return sum
 }
 
-// ManifestOf is the object in which a cluster's offer was written by hand, nil if its
-// agent spoke or nothing is known. It waits for nothing: what it says may not be durable.
+// ManifestOf returns the object in which a cluster's offer was written by hand, nil if there
+// is none. It does not wait until that is durable.
 func (b *Broker) ManifestOf(clusterID string) *ledger.Manifest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,8 +133,8 @@ func (b *Broker) ManifestOf(clusterID string) *ledger.Manifest {
 	return nil
 }
 
-// ObjectOf is the object that a reservation was asked for with, nil for one that came
-// over REST or is not known. It waits for nothing, as ManifestOf.
+// ObjectOf returns the object with which a reservation was asked for, nil for one that came
+// over REST or is unknown. Like ManifestOf it does not wait until that is durable.
 func (b *Broker) ObjectOf(reservation string) *ledger.ObjectRef {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,26 +154,24 @@ type ReservationView struct {
 	PlacementPhases []ledger.PlacementPhase
 	// Endpoint is the API server of the provider that serves it, see Serving.
 	Endpoint string
-	// ProviderHasAgent and RequesterHasAgent say who can act on it.
+	// ProviderHasAgent and RequesterHasAgent say which side can act on it.
 	ProviderHasAgent, RequesterHasAgent bool
 	Message                             string
-	// Place in the queue; nil for one that does not wait.
+	// Place is its place in the queue, nil if it does not wait.
 	Place *QueueView
-	// Warning says, where it is not "", that it has to make room and for which priority.
+	// Warning says that it has to make room and for which priority, "" if it has not.
 	Warning string
-	// Recall says, where it is not "", that its provider wants it back, and until when it
-	// stays.
+	// Recall says until when it stays with a provider that recalled it, "" if none did.
 	Recall string
-	// LostSince is when Lost, a provider that serves it and is silent, was heard last;
-	// zero and "" where none is.
+	// LostSince is when the silent provider Lost was last heard; zero and "" if none is silent.
 	LostSince time.Time
 	Lost      string
 }
 
-// Over is whether nothing is waited for any more.
+// Over reports whether the reservation has ended and nothing is waited for.
 func (v *ReservationView) Over() bool { return v.Phase == ledger.Released || v.Phase == ledger.Failed }
 
-// Describe says how much is held, and for how long.
+// Describe says how much is held and for how long.
 func (v *ReservationView) Describe() string {
 	if v.Duration == 0 {
 		return describe(v.Amounts)
@@ -182,69 +179,69 @@ func (v *ReservationView) Describe() string {
 	return fmt.Sprintf("%s for %s in all", describe(v.Amounts), v.Duration)
 }
 
-// Reservation returns nil, nil for one that is not in the book (any more).
+// Reservation returns nil, nil for a reservation that is not in the book.
 func (b *Broker) Reservation(ctx context.Context, name string) (*ReservationView, error) {
-	return b.view(ctx, func(t *session) *ledger.Reservation { return t.book.Reservation(name) })
+	return b.view(ctx, func(s *session) *ledger.Reservation { return s.book.Reservation(name) })
 }
 
-// ObjectReservation is Reservation for what was asked for with an object.
+// ObjectReservation is Reservation for one that was asked for with an object.
 func (b *Broker) ObjectReservation(ctx context.Context, requester, uid string) (*ReservationView, error) {
-	return b.view(ctx, func(t *session) *ledger.Reservation {
-		r, _ := t.book.ByKey(requester, objectKey(uid))
+	return b.view(ctx, func(s *session) *ledger.Reservation {
+		r, _ := s.book.ByKey(requester, objectKey(uid))
 		return r
 	})
 }
 
 func (b *Broker) view(ctx context.Context, find func(*session) *ledger.Reservation) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.change(ctx, func(t *session) error {
-		if r := find(t); r != nil {
-			view = t.viewOf(r)
+	err := b.change(ctx, func(s *session) error {
+		if r := find(s); r != nil {
+			view = s.reservations.view(r)
 		}
 		return nil
 	})
 	return view, err
 }
 
-func (t *session) viewOf(r *ledger.Reservation) *ReservationView {
+func (rs *reservations) view(r *ledger.Reservation) *ReservationView {
 	v := &ReservationView{
-		Reservation: *r, Phase: t.book.Phase(r), Message: t.message(r),
-		RequesterHasAgent: t.book.HasAgent(r.Requester), Place: t.queue.view(r),
+		Reservation: *r, Phase: rs.s.book.Phase(r), Message: rs.message(r),
+		RequesterHasAgent: rs.s.book.HasAgent(r.Requester), Place: rs.s.queue.view(r),
 	}
-	// What the book changes in place is not for others to hold on to.
+	// The book changes Waiting in place, so a view must not keep it.
 	v.Waiting = nil
 	if p := r.Serving(); p != nil {
-		v.Lost, v.LostSince = t.healing.silentProvider(r)
-		v.Endpoint, v.ProviderHasAgent = t.book.Cluster(p.Provider).Endpoint, t.book.HasAgent(p.Provider)
+		v.Lost, v.LostSince = rs.s.healing.silentProvider(r)
+		v.Endpoint, v.ProviderHasAgent = rs.s.book.Cluster(p.Provider).Endpoint, rs.s.book.HasAgent(p.Provider)
 	}
 	if r.Notice != nil {
-		v.Warning = t.preemption.noticeMessage(r)
+		v.Warning = rs.s.preemption.noticeMessage(r)
 	}
 	if r.CalledBack() != nil {
-		v.Recall = t.recallMessage(r)
+		v.Recall = rs.recallMessage(r)
 	}
 	v.Placements = slices.Clone(r.Placements)
 	for i := range r.Placements {
-		v.PlacementPhases = append(v.PlacementPhases, t.book.PlacementPhase(r, &r.Placements[i]))
+		v.PlacementPhases = append(v.PlacementPhases, rs.s.book.PlacementPhase(r, &r.Placements[i]))
 	}
 	return v
 }
 
-// objectKey is the key of what was asked for with an object. A key over REST has
-// no slash, so nobody else can use it.
+// objectKey is the key of a reservation that was asked for with an object. Keys over REST
+// contain no slash, so no agent can use it.
 func objectKey(uid string) string { return "object/" + uid }
 
-// ReserveObject grants what a Reservation object asks for, or finds what was
-// granted for it before. A request without duration gets the default one.
+// ReserveObject grants what a Reservation object asks for, or finds what it was granted
+// before. A request without duration gets the default one.
 func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView, error) {
 	q.Key = objectKey(q.Object.UID)
 	if err := q.complete(); err != nil {
 		return nil, err
 	}
 	var view *ReservationView
-	err := b.change(ctx, func(t *session) error {
-		if r, shut := t.book.ByKey(q.Requester, q.Key); r != nil && !shut {
-			view = t.viewOf(r)
+	err := b.change(ctx, func(s *session) error {
+		if r, shut := s.book.ByKey(q.Requester, q.Key); r != nil && !shut {
+			view = s.reservations.view(r)
 			return nil
 		}
 		if q.Duration == 0 {
@@ -253,11 +250,11 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 		if q.Target == q.Requester && q.Target != "" {
 			return fault.New(fault.Invalid, "targetClusterID %q is the requester itself: name another cluster or none", q.Target)
 		}
-		r, err := t.reserve(&q)
+		r, err := s.reservations.reserve(&q)
 		if err != nil {
 			return err
 		}
-		view = t.viewOf(r)
+		view = s.reservations.view(r)
 		return nil
 	})
 	if err != nil {
@@ -266,14 +263,14 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 	return view, nil
 }
 
-// Release ends a reservation on behalf of whoever may delete its object. One that
-// is not in the book, or has ended, is left as it is.
+// Release ends a reservation on behalf of whoever may delete its object. A reservation that
+// has ended or is unknown stays as it is.
 func (b *Broker) Release(ctx context.Context, name, why string) error {
-	return b.change(ctx, func(t *session) error {
-		r := t.book.Reservation(name)
+	return b.change(ctx, func(s *session) error {
+		r := s.book.Reservation(name)
 		if r == nil {
 			return nil
 		}
-		return t.release(r, why)
+		return s.reservations.release(r, why)
 	})
 }

@@ -17,17 +17,17 @@ import (
 // Visibility hides nothing.
 type Visibility struct {
 	Candidates brokerv1alpha1.CandidatesShown
-	// Prices that the request would have there are left out, and what tells them.
+	// HidePrices leaves out the prices of other clusters, and messages that reveal them.
 	HidePrices bool
 }
 
-// showsAll is whether requesters are told the names of others.
+// showsAll reports whether requesters are told the names of other clusters.
 func (v Visibility) showsAll() bool {
 	return v.Candidates != brokerv1alpha1.CandidatesCounts && v.Candidates != brokerv1alpha1.CandidatesAnonymous
 }
 
-// of what is known of candidates, what the requester may see. Got is the cluster that it
-// got, "" if none, and named the one that it asked for by name.
+// of returns the candidates that the requester may see. got is the cluster that it got, "" for
+// none, and named the one that it asked for by name.
 func (v Visibility) of(candidates []v1.Candidate, got, named string) []v1.Candidate {
 	out := make([]v1.Candidate, 0, len(candidates))
 	for i, c := range candidates {
@@ -49,7 +49,7 @@ func (v Visibility) of(candidates []v1.Candidate, got, named string) []v1.Candid
 	return out
 }
 
-// inError is of for the candidates of a refusal.
+// inError applies of to the candidates of a refusal.
 func (v Visibility) inError(err error, named string) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
 		e.Candidates = v.of(e.Candidates, "", named)
@@ -70,7 +70,7 @@ func withoutPrice(c v1.Candidate) v1.Candidate {
 	return c
 }
 
-// tell says in a sentence why none of the candidates can provide.
+// tell explains why none of the candidates can provide.
 func tell(candidates []v1.Candidate, rejected map[string]int32) string {
 	var why []string
 	for _, c := range candidates {

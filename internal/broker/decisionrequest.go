@@ -11,7 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// complete fills in what pods need and is not asked for otherwise, and checks the rest.
+// complete fills in the amounts that the pod shapes need, and checks the request.
 func (r *Request) complete() error {
 	sum := terms.Sum(r.Pods)
 	amounts := r.Amounts.Clone()
@@ -43,30 +43,29 @@ func (r *Request) complete() error {
 	return r.check()
 }
 
-// CheckTerms returns what the broker would refuse a request for, whatever clusters
+// CheckTerms returns an error for requirements that the broker would refuse whatever clusters
 // there are.
 func CheckTerms(amounts quantity.Amounts, asked terms.Terms) error {
 	r := Request{Amounts: amounts, Terms: asked}
 	return r.complete()
 }
 
-// sought is what the decision looks for, on behalf of a request.
-func (t *session) sought(q *Request, tried []string) *decision.Request {
+// request converts a request to the decision's form.
+func (d *decider) request(q *Request, tried []string) *decision.Request {
 	if needsShapes(q) {
-		t.clusters.updateShapes()
+		d.s.clusters.updateShapes()
 	}
-	near, apart := t.neighbours(q)
+	near, apart := d.neighbours(q)
 	return &decision.Request{
-		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: t.config().Weights,
+		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: d.s.config().Weights,
 		Pods: q.Pods, Constraints: q.Constraints, Near: near, Apart: apart, Data: q.Data, Duration: q.Duration,
 	}
 }
 
-// neighbours are the providers that affinity wants and those that anti-affinity does
-// not: of the other reservations of the same requester that stand, and of what is held
-// for it. Anti-affinity holds in both directions. Affinity to what is nowhere yet is met
-// everywhere.
-func (t *session) neighbours(q *Request) (near, apart []string) {
+// neighbours returns the providers that affinity wants and those that anti-affinity excludes:
+// of the requester's other standing reservations and held quotes. Anti-affinity works in both
+// directions. Affinity to a group that has no placement yet is met everywhere.
+func (d *decider) neighbours(q *Request) (near, apart []string) {
 	affinity, anti := groupsOf(q.Constraints)
 	if q.Group == "" && len(affinity) == 0 && len(anti) == 0 {
 		return nil, nil
@@ -81,7 +80,7 @@ func (t *session) neighbours(q *Request) (near, apart []string) {
 			unwanted.add(provider)
 		}
 	}
-	for _, r := range t.concerned(q.Requester) {
+	for _, r := range d.s.news.concerning(q.Requester) {
 		if r.Requester != q.Requester || r.Key == q.Key || !r.Stands(r.Current()) {
 			continue
 		}
@@ -91,14 +90,14 @@ func (t *session) neighbours(q *Request) (near, apart []string) {
 			}
 		}
 	}
-	for _, held := range t.book.HeldFor(q.Requester) {
+	for _, held := range d.s.book.HeldFor(q.Requester) {
 		look(&held.Reserve, held.Provider)
 	}
 	return wanted.sorted(), unwanted.sorted()
 }
 
-// beside is whether a request wants to be where another one is, or does not, or is not
-// wanted there.
+// beside reports whether a request wants to join another one's provider, and whether either of
+// the two excludes it.
 func (r *Request) beside(other terms.Terms, affinity, anti []string) (joins, keepsOff bool) {
 	_, theirs := groupsOf(other.Constraints)
 	joins = other.Group != "" && slices.Contains(affinity, other.Group)
@@ -106,8 +105,8 @@ func (r *Request) beside(other terms.Terms, affinity, anti []string) (joins, kee
 	return joins, keepsOff
 }
 
-// affect has those looked at again who wait and whose affinity a request bears on:
-// any cluster may be one for them now.
+// noteAffinity notes that any cluster may serve waiting requests whose affinity concerns this
+// reservation.
 func (qu *queueing) noteAffinity(r *ledger.Reserve) {
 	asked := r.Demands()
 	_, anti := groupsOf(asked.Constraints)

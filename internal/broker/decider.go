@@ -1,0 +1,152 @@
+package broker
+
+import (
+	"fmt"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// shown is how many candidates a status or an answer explains.
+const shown = 10
+
+// decider chooses providers, and explains its choices. It reads the market and changes
+// nothing but its cache.
+type decider struct {
+	s *session
+	// last caches the last explanation, decoded: the caller usually needs it right after.
+	last explained
+}
+
+// choice is a provider for a request, before anything is recorded.
+type choice struct {
+	request *decision.Request
+	// winner is "" if no cluster can hold the request.
+	winner string
+	target string
+}
+
+// choose picks a provider for a request, other than those tried.
+func (d *decider) choose(q *Request, tried []string) choice {
+	c := choice{request: d.request(q, tried), target: q.Target}
+	if winner, ok := d.pick(c.request, q.Target); ok {
+		c.winner = winner
+	}
+	return c
+}
+
+// pick returns the best provider, or the target if there is one, and whether it can serve.
+func (d *decider) pick(request *decision.Request, target string) (string, bool) {
+	if target == "" {
+		return decision.Decide(d.s.market, request)
+	}
+	_, ok := decision.Check(d.s.market, request, target)
+	return target, ok
+}
+
+// explain returns the scores and rejections behind a choice.
+func (d *decider) explain(request *decision.Request, target string) ledger.Explanation {
+	verdicts, winner, rejected := d.verdicts(request, target, shown)
+	candidates := make([]ledger.Candidate, len(verdicts))
+	for i, v := range verdicts {
+		candidates[i] = candidateOf(v, winner)
+	}
+	text := ledger.Explain(candidates, rejected)
+	d.last = explained{text, shownCandidates(candidates)}
+	return text
+}
+
+// explained is an explanation with its candidates.
+type explained struct {
+	text       ledger.Explanation
+	candidates []v1.Candidate
+}
+
+// verdicts returns the verdict on the target, or on the best candidates up to most, with the
+// winner and the number of rejections by reason.
+func (d *decider) verdicts(request *decision.Request, target string, most int) ([]decision.Verdict, string, map[string]int32) {
+	rejected := map[string]int32{}
+	if target != "" {
+		verdict := decision.Judge(d.s.market, request, target)
+		if verdict.Rejection != nil {
+			rejected[string(verdict.Rejection.Reason)] = 1
+		}
+		return []decision.Verdict{verdict}, target, rejected
+	}
+	full := decision.ExplainTop(d.s.market, request, most)
+	for reason, n := range full.Rejected {
+		rejected[string(reason)] = int32(n)
+	}
+	return full.Verdicts, full.Winner, rejected
+}
+
+func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
+	c := ledger.Candidate{ClusterID: v.ID}
+	if v.Bill.Currency != "" {
+		c.PricePerHour, c.Currency = decision.Money(v.Bill.PerHour), v.Bill.Currency
+	}
+	if v.Rejection != nil {
+		c.Reason, c.Message = string(v.Rejection.Reason), v.Rejection.Message()
+		return c
+	}
+	c.Score = v.Total.String()
+	c.Criteria = make(map[string]string, len(v.Scores))
+	for _, s := range v.Scores {
+		c.Criteria[s.Criterion] = s.Score.String()
+		if s.Criterion == decision.Cost && s.Note != "" {
+			c.Message = s.Criterion + ": " + s.Note
+		}
+	}
+	if v.ID != winner {
+		c.Reason = ledger.LowerScore
+	}
+	return c
+}
+
+// whyNot explains a refusal with all candidates. The caller leaves out what the requester may
+// not see.
+func (d *decider) whyNot(request *decision.Request, q *Request) *fault.Error {
+	explanation := d.explain(request, q.Target)
+	e := fault.New(fault.NoCandidate, "%s", d.reasons(q, explanation))
+	e.Candidates, e.Rejected = d.candidates(explanation), explanation.Rejected()
+	return e
+}
+
+// reasons says of each visible candidate why it cannot hold a request, and of the others how
+// many cannot. A Reservation in the broker's cluster shows all candidates.
+func (d *decider) reasons(q *Request, why ledger.Explanation) string {
+	var v Visibility
+	if q.Object == nil {
+		v = d.s.config().Visibility
+	}
+	text := "no cluster can hold " + describe(q.Amounts) + ": " + tell(v.of(d.candidates(why), "", q.Target), why.Rejected())
+	if percent := d.s.config().Headroom; percent > 0 {
+		text += fmt.Sprintf("; %d %% of every cluster are kept back", percent)
+	}
+	return text
+}
+
+// candidates decodes an explanation. The result is shared and must not be changed.
+func (d *decider) candidates(e ledger.Explanation) []v1.Candidate {
+	if e == d.last.text {
+		return d.last.candidates
+	}
+	return shownCandidates(e.Candidates())
+}
+
+func shownCandidates(candidates []ledger.Candidate) []v1.Candidate {
+	out := make([]v1.Candidate, len(candidates))
+	for i, c := range candidates {
+		out[i] = shownCandidate(c)
+	}
+	return out
+}
+
+func shownCandidate(c ledger.Candidate) v1.Candidate {
+	return v1.Candidate{
+		ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message,
+		PricePerHour: c.PricePerHour, Currency: c.Currency,
+	}
+}

@@ -1,0 +1,112 @@
+package broker
+
+import (
+	"errors"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// decided is a provider that a request may be granted now, and why.
+type decided struct {
+	provider    string
+	explanation ledger.Explanation
+}
+
+// decideInTurn chooses a provider for a request, after everything that comes before it:
+//
+//   - An offer that hardly differs from the recorded one is pending until a decision rests
+//     on it. It is recorded, since replaying the journal has to find what the provider offered.
+//   - Waiting requests are served first, from recorded offers and from what was freed.
+//
+// Both change what there is to choose from, so the choice is made again after either.
+func (rs *reservations) decideInTurn(q *Request, tried []string) (*decided, error) {
+	if !rs.s.b.configured {
+		return nil, errUnconfigured()
+	}
+	served := false
+	for {
+		c := rs.s.decider.choose(q, tried)
+		recorded, err := rs.recordOffersFor(c)
+		switch {
+		case err != nil:
+			return nil, err
+		case recorded:
+			rs.s.queue.serve()
+		case c.winner == "":
+			return nil, rs.s.decider.whyNot(c.request, q)
+		case !served && rs.s.queue.wouldJump(q, c.winner):
+			served = true
+			rs.s.queue.serve()
+		default:
+			return &decided{c.winner, rs.s.decider.explain(c.request, c.target)}, nil
+		}
+	}
+}
+
+// recordOffersFor records the pending offers on which a choice rests, and reports whether
+// there were any: that of the winner, or all of them before a refusal.
+func (rs *reservations) recordOffersFor(c choice) (bool, error) {
+	if c.winner == "" {
+		return rs.s.clusters.recordAllPending()
+	}
+	return rs.s.clusters.recordPending(c.winner)
+}
+
+// replacePlacement grants a reservation a placement on a provider that was not tried. If there
+// is none it waits or ends.
+func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
+	if r.Unclaimed {
+		return rs.release(r, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
+	}
+	q, tried := requestAndTried(r)
+	c, err := rs.decideInTurn(q, tried)
+	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
+		return rs.endOrRequeue(r, why)
+	}
+	if err != nil {
+		return err
+	}
+	if !rs.s.recovery.deadline().IsZero() && rs.s.queue.wouldJump(q, c.provider) {
+		return nil // retried when the recovery is over
+	}
+	rs.s.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.provider, "reason", r.Current().Withdrawn)
+	return rs.s.record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.provider, Explanation: c.explanation}})
+}
+
+// endOrRequeue handles a reservation for which no further provider has room.
+func (rs *reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) error {
+	if !rs.s.recovery.deadline().IsZero() {
+		return nil // retried when the recovery is over
+	}
+	if r.Queue {
+		return rs.s.queue.requeue(r, why)
+	}
+	last := r.Current()
+	end := &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why)}
+	end.Message = last.Provider + " gave it up (" + last.Withdrawn + ") and " + why.Detail
+	if last.Withdrawn == ledger.Preempted {
+		end.Reason = ledger.EndPreempted
+		end.Message = "it made room on " + last.Provider + " for a request of a higher priority, and " + why.Detail
+	}
+	if last.Withdrawn == ledger.Recalled {
+		end.Message = last.Provider + " has called it back, and " + why.Detail
+	}
+	return rs.s.record(ledger.Event{Change: end})
+}
+
+// withdraw gives a placement up and finds the next one, unless a second placement stands.
+func (rs *reservations) withdraw(r *ledger.Reservation, p *ledger.Placement, reason string) error {
+	err := rs.s.record(ledger.Event{Change: &ledger.Withdraw{
+		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,
+	}})
+	if err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.BrokerWithdrawn)
+	if !hasNoStandingPlacement(r) {
+		return nil // the second placement stays
+	}
+	return rs.replacePlacement(r)
+}
