@@ -9,7 +9,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 const (
@@ -79,7 +79,7 @@ func (t *term) cannotReach(requester string, c *ledger.Cluster, why string) {
 	}
 	text := fmt.Sprintf("%s cannot reach %s since %s", requester, c.Endpoint, l.since.Format(time.RFC3339))
 	if why != "" {
-		text += ": " + wire.Clip(why, 256)
+		text += ": " + message.Clip(why, 256)
 	}
 	t.setLink(requester, c, l, text)
 }

@@ -5,6 +5,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // Bounds of CandidateScore in the schema of the kinds that hold it.
@@ -30,11 +31,11 @@ func ToCandidates(in []v1.Candidate) []brokerv1alpha1.CandidateScore {
 			ClusterID: in[i].ClusterID,
 			Score:     in[i].Score,
 			Criteria:  maps.Clone(in[i].Criteria),
-			Reason:    Clip(in[i].Reason, maxReason),
-			Message:   Clip(in[i].Message, MaxCandidateMessage),
+			Reason:    message.Clip(in[i].Reason, maxReason),
+			Message:   message.Clip(in[i].Message, MaxCandidateMessage),
 
-			PricePerHour: Clip(in[i].PricePerHour, maxPrice),
-			Currency:     Clip(in[i].Currency, maxCurrency),
+			PricePerHour: message.Clip(in[i].PricePerHour, maxPrice),
+			Currency:     message.Clip(in[i].Currency, maxCurrency),
 		}
 	}
 	return out

@@ -97,7 +97,7 @@ type agent struct {
 	// keeper is nil where somebody else puts the certificate into the files.
 	keeper    *identity.Keeper
 	transport *httptransport.Transport
-	terms     *terms
+	settings  *settings
 	watcher   *capacity.Watcher
 	outbox    *outbox.Outbox
 	requests  *resourcerequest.Reconciler
@@ -125,7 +125,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	a := &agent{options: o, log: log}
-	if err := a.openTerms(); err != nil {
+	if err := a.openSettings(); err != nil {
 		return err
 	}
 	if err := a.settle(ctx, config); err != nil {
@@ -240,14 +240,14 @@ func (a *agent) addCapacity(config *rest.Config) error {
 		return err
 	}
 	a.watcher = capacity.New(clientset, a.nodeLabels...).PlaceholdersIn(a.podNamespace)
-	if file := a.terms.file; file != nil {
+	if file := a.settings.file; file != nil {
 		pricer := pricing.New(a.watcher, clock.RealClock{}, a.log.WithName("pricing"))
 		file.Follow(func(c *configuration.Configuration) {
 			a.watcher.Lend(c.Nodes, slices.Sorted(maps.Values(c.PriceLabels))...)
 			pricer.Follow(c)
 		})
 		if a.cost() == nil {
-			a.terms.pricer = pricer
+			a.settings.pricer = pricer
 			if err := a.mgr.Add(pricer); err != nil {
 				return err
 			}
@@ -333,7 +333,7 @@ func (a *agent) verify(envelope []byte) (string, []byte, error) {
 
 func (a *agent) addControllers(config *rest.Config) error {
 	advertises := advertisement.Options{
-		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Terms: a.terms,
+		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Terms: a.settings,
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
 		Certificate: a.certificate,
@@ -367,8 +367,8 @@ func (a *agent) addControllers(config *rest.Config) error {
 		return err
 	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
-		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.terms.offer).admit,
-		Peering: a.peering, Place: a.terms.place,
+		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offer).admit,
+		Peering: a.peering, Place: a.settings.place,
 		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
 		Placeholders: a.placeholders(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,
 		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},

@@ -227,7 +227,7 @@ func (o *options) complete() error {
 	if err := errors.Join(o.checkTimes(), o.checkNetworking(), o.checkLifetime(), o.completeLimits()); err != nil {
 		return err
 	}
-	return o.checkTerms()
+	return o.checkOffer()
 }
 
 // checkLifetime keeps to what the cluster's signer accepts, and to Kubernetes' default.

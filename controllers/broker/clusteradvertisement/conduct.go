@@ -11,7 +11,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // maxNamed bounds how many counterparts a condition names.
@@ -45,7 +45,7 @@ func reliable(v *broker.ClusterView) metav1.Condition {
 	default:
 		c.Reason, c.Message = brokerv1alpha1.ReasonPausedForSome, "nothing new is placed here for some requesters, "+named(v.Standing.PausedFor)+remedy
 	}
-	c.Status, c.Message = metav1.ConditionFalse, wire.Clip(c.Message, wire.MaxNote)
+	c.Status, c.Message = metav1.ConditionFalse, message.Clip(c.Message, message.MaxNote)
 	return c
 }
 
@@ -62,7 +62,7 @@ func withinGrants(v *broker.ClusterView) metav1.Condition {
 		text = named(v.Excess.By)
 	}
 	c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonExceededGrant
-	c.Message = wire.Clip(text+"; what was granted before stays. Run no more than is granted, or ask for more: the Reservations of the cluster say by how much", wire.MaxNote)
+	c.Message = message.Clip(text+"; what was granted before stays. Run no more than is granted, or ask for more: the Reservations of the cluster say by how much", message.MaxNote)
 	return c
 }
 
@@ -90,6 +90,6 @@ func (r *Reconciler) tellConduct(before, after *brokerv1alpha1.ClusterAdvertisem
 		if is.Status == metav1.ConditionFalse {
 			level = corev1.EventTypeWarning
 		}
-		r.recorder.Eventf(after, nil, level, is.Reason, "Judge", "%s", wire.Clip(is.Message, wire.MaxNote))
+		r.recorder.Eventf(after, nil, level, is.Reason, "Judge", "%s", message.Clip(is.Message, message.MaxNote))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // fieldOwner is under what name the API server notes the broker's figures.
@@ -118,6 +118,6 @@ func (r *Reconciler) tellIgnored(obj *brokerv1alpha1.ClusterAdvertisement, ignor
 	for i, c := range ignored {
 		what[i] = fmt.Sprintf("%s %s %s instead of %s", c.field, c.resource, c.written, c.right)
 	}
-	r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonFiguresIgnored, "Project", "%s", wire.Clip(
-		fmt.Sprintf("reserved and available are the broker's: what %s wrote was replaced (%s)", strings.Join(authors, " and "), strings.Join(what, ", ")), wire.MaxNote))
+	r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonFiguresIgnored, "Project", "%s", message.Clip(
+		fmt.Sprintf("reserved and available are the broker's: what %s wrote was replaced (%s)", strings.Join(authors, " and "), strings.Join(what, ", ")), message.MaxNote))
 }

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // announce records an event for every change of phase and for every move since a status
@@ -18,7 +18,7 @@ func (r *Reconciler) announce(was brokerv1alpha1.ReservationStatus, after *broke
 		if is.Phase == brokerv1alpha1.ReservationFailed {
 			kind = corev1.EventTypeWarning
 		}
-		r.recorder.Eventf(after, nil, kind, string(is.Phase), "Transition", "%s", wire.Clip(is.Message, wire.MaxNote))
+		r.recorder.Eventf(after, nil, kind, string(is.Phase), "Transition", "%s", message.Clip(is.Message, message.MaxNote))
 	}
 	if c, old := changeIn(is), changeIn(was); c != nil && (old == nil || *c != *old) {
 		r.announceCondition(after, c, metav1.ConditionFalse, "Change")
@@ -32,7 +32,7 @@ func (r *Reconciler) announce(was brokerv1alpha1.ReservationStatus, after *broke
 		{brokerv1alpha1.ConditionRecalled, metav1.ConditionTrue, "Recall"},
 		{brokerv1alpha1.ConditionProviderReachable, metav1.ConditionFalse, "Reach"},
 	} {
-		if c := wire.Turned(is.Conditions, was.Conditions, of.condition); c != nil {
+		if c := message.ChangedCondition(is.Conditions, was.Conditions, of.condition); c != nil {
 			r.announceCondition(after, c, of.bad, of.action)
 		}
 	}
@@ -49,7 +49,7 @@ func (r *Reconciler) announceCondition(obj *brokerv1alpha1.Reservation, c *metav
 	if c.Status == bad {
 		kind = corev1.EventTypeWarning
 	}
-	r.recorder.Eventf(obj, nil, kind, c.Reason, action, "%s", wire.Clip(c.Message, wire.MaxNote))
+	r.recorder.Eventf(obj, nil, kind, c.Reason, action, "%s", message.Clip(c.Message, message.MaxNote))
 }
 
 func changeIn(s brokerv1alpha1.ReservationStatus) *metav1.Condition {

@@ -23,8 +23,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 const (
@@ -279,9 +279,9 @@ func (r *Reconciler) refuse(ctx context.Context, obj *brokerv1alpha1.Reservation
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reservation, status brokerv1alpha1.ReservationStatus) error {
-	status.Message = wire.Clip(status.Message, wire.MaxMessage)
+	status.Message = message.Clip(status.Message, message.MaxStatus)
 	for i := range status.Conditions {
-		status.Conditions[i].Message = wire.Clip(status.Conditions[i].Message, wire.MaxMessage)
+		status.Conditions[i].Message = message.Clip(status.Conditions[i].Message, message.MaxStatus)
 	}
 	if equality.Semantic.DeepEqual(obj.Status, status) {
 		return nil

@@ -9,7 +9,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // exchange is one request and its answer, as its log line tells it.
@@ -167,7 +167,7 @@ func (s *Server) account(r *http.Request, x *exchange, a *answer, took time.Dura
 		}
 		s.log.Error(x.err, "Request failed", pairs...)
 	case x.err != nil:
-		s.log.Info("Request refused", append(pairs, "detail", wire.Clip(x.err.Error(), maxLogged))...)
+		s.log.Info("Request refused", append(pairs, "detail", message.Clip(x.err.Error(), maxLogged))...)
 	case r.Method == http.MethodGet || x.operation == "publishAdvertisement":
 		// What agents repeat every few seconds.
 		s.log.V(1).Info("Request served", pairs...)

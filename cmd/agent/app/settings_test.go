@@ -25,9 +25,9 @@ import (
 )
 
 // termsOf flags, and of a configuration file if there is a text.
-func termsOf(t *testing.T, text string, args ...string) *terms {
+func termsOf(t *testing.T, text string, args ...string) *settings {
 	t.Helper()
-	out := &terms{options: defaults()}
+	out := &settings{options: defaults()}
 	cmd := Command()
 	cmd.ResetFlags()
 	out.bind(cmd.Flags())
