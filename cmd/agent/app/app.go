@@ -44,7 +44,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	kubernetestransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/kubernetes"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
@@ -120,7 +120,7 @@ func run(ctx context.Context, o *options) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	config, err := home.Config()
+	config, err := cluster.Config()
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func run(ctx context.Context, o *options) error {
 
 // newScheme knows what the agent reads and writes.
 func newScheme() (*runtime.Scheme, error) {
-	return home.Kinds(agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, object.AddToScheme)
+	return cluster.NewScheme(agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, object.AddToScheme)
 }
 
 func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {

@@ -15,8 +15,8 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
@@ -101,7 +101,7 @@ type options struct {
 	placeholderClass string
 
 	healthAddress string
-	metrics       metrics.Listener
+	metrics       listener.Metrics
 	leaderElect   bool
 	webhook       webhooks.Options
 	zap           zap.Options
@@ -119,7 +119,7 @@ func defaults() *options {
 		expiryNotice: 10 * time.Minute, drainTimeout: 5 * time.Minute,
 		peerLifetime: 24 * time.Hour,
 		hold:         string(agentv1alpha1.HoldLedger), placeholderImage: "registry.k8s.io/pause:3.10.1",
-		healthAddress: ":8081", metrics: metrics.Listener{Address: ":8080"},
+		healthAddress: ":8081", metrics: listener.Metrics{Address: ":8080"},
 	}
 }
 
@@ -188,7 +188,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	std := flag.NewFlagSet("", flag.ContinueOnError)
 	o.zap.BindFlags(std)
 	fs.AddGoFlagSet(std)
-	home.BindKubeconfig(fs)
+	cluster.BindKubeconfig(fs)
 }
 
 // bindMailboxes binds what the kubernetes transport takes.

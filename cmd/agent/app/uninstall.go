@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
 )
 
@@ -28,7 +28,7 @@ type uninstallOptions struct {
 }
 
 func uninstallCommand() *cobra.Command {
-	o := &uninstallOptions{options: defaults(), Options: uninstall.Defaults(home.Namespace())}
+	o := &uninstallOptions{options: defaults(), Options: uninstall.Defaults(cluster.Namespace())}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Prepare that the agent is uninstalled, or clean up after it.",
@@ -50,7 +50,7 @@ The chart runs both as hooks of helm uninstall.`,
 		RunE:         o.Body(newScheme, o.departure, o.cleanUp),
 	}
 	fs := cmd.Flags()
-	home.BindKubeconfig(fs)
+	cluster.BindKubeconfig(fs)
 	o.Bind(fs, "agent")
 	fs.StringVar(&o.instructionNamespace, "instruction-namespace", o.instructionNamespace, "namespace of ReservationInstructions and ProviderInstructions")
 	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker, for --policy=Drain; those that an enrolled agent was told if unset")

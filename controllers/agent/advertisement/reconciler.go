@@ -17,7 +17,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/consent"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
@@ -90,7 +90,7 @@ func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement,
 	if err != nil {
 		return nil, nil, err
 	}
-	policy, err := consent.Policy(ctx, r.client)
+	policy, err := configuration.ReadLendingPolicy(ctx, r.client)
 	if err != nil {
 		return nil, nil, err
 	}
