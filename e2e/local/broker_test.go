@@ -52,12 +52,12 @@ func TestARequestDeletedWhileItIsOnItsWay(t *testing.T) {
 	defer resume()
 	r, err := rome.Request(t.Context(), namespace, "in-flight", small())
 	check(t, err)
-	// The attempt is written right before the broker is asked.
+	// status.asked is written right before the broker is asked.
 	check(t, e2e.Await(t.Context(), 10*time.Second, func(ctx context.Context) (string, error) {
-		if err := rome.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil || r.Status.Attempt > 0 {
+		if err := rome.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil || r.Status.Asked {
 			return "", err
 		}
-		return "an attempt of " + r.Name, nil
+		return "the broker to be asked for " + r.Name, nil
 	}))
 	check(t, rome.Delete(t.Context(), r))
 	resume()

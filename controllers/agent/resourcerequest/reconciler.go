@@ -84,19 +84,20 @@ func (r *Reconciler) begin(ctx context.Context, rr *agentv1alpha1.ResourceReques
 			return fmt.Errorf("add finalizer to resource request %q: %w", rr.Name, err)
 		}
 	}
-	if rr.Status.Attempt > 0 {
+	if rr.Status.Asked {
 		return nil
 	}
 	return r.admit(ctx, rr)
 }
 
-// firstAttempt writes down that the broker is about to be asked.
-func (r *Reconciler) firstAttempt(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+// recordAsked writes into the status that the broker is about to be asked, so that a
+// restarted agent gives back whatever the call reserved.
+func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	before := rr.DeepCopy()
-	rr.Status.Attempt = 1
+	rr.Status.Asked = true
 	rr.Status.Phase = agentv1alpha1.RequestPending
 	if err := r.client.Status().Patch(ctx, rr, locked(before)); err != nil {
-		return fmt.Errorf("write attempt of resource request %q: %w", rr.Name, err)
+		return fmt.Errorf("record that the broker is asked for resource request %q: %w", rr.Name, err)
 	}
 	failpoint.Hit(failpoint.RequestNoted)
 	return nil
@@ -145,8 +146,8 @@ func including(all []agentv1alpha1.ReservationInstruction, inst *agentv1alpha1.R
 	return append(all, *inst)
 }
 
-// ask repeats the request under the key of its attempt; the broker answers a
-// repetition with how things are. It returns nil where there is nothing to carry
+// ask sends the request under its key; the broker answers a repetition with the present
+// state. It returns nil where there is nothing to carry
 // out, and when to ask again.
 func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
 	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
@@ -318,4 +319,5 @@ func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
-func keyOf(rr *agentv1alpha1.ResourceRequest) string { return inbox.Key(rr.UID, rr.Status.Attempt) }
+// keyOf returns the request's idempotency key.
+func keyOf(rr *agentv1alpha1.ResourceRequest) string { return string(rr.UID) }

@@ -76,8 +76,7 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	if isGivenBack(rr) {
 		return never, nil
 	}
-	if rr.Status.Attempt == 0 {
-		// The attempt is written before the first word to the broker.
+	if !rr.Status.Asked {
 		status.givenBack("nothing was asked of the broker")
 		return never, nil
 	}
