@@ -40,24 +40,3 @@ func ToCandidates(in []v1.Candidate) []brokerv1alpha1.CandidateScore {
 	}
 	return out
 }
-
-// FromCandidates is the reverse of ToCandidates.
-func FromCandidates(in []brokerv1alpha1.CandidateScore) []v1.Candidate {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]v1.Candidate, len(in))
-	for i, c := range in {
-		out[i] = v1.Candidate{
-			ClusterID: c.ClusterID,
-			Score:     c.Score,
-			Criteria:  maps.Clone(c.Criteria),
-			Reason:    c.Reason,
-			Message:   c.Message,
-
-			PricePerHour: c.PricePerHour,
-			Currency:     c.Currency,
-		}
-	}
-	return out
-}
