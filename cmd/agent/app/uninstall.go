@@ -16,6 +16,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 // leaseName is that of the lease of --leader-elect.
@@ -191,7 +192,7 @@ func withdraw(ctx context.Context, c client.Client, inst *agentv1alpha1.Provider
 		Type: agentv1alpha1.ConditionAcknowledged, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonDraining,
 		Message: "this cluster stops lending: its agent is being uninstalled", ObservedGeneration: inst.Generation, LastTransitionTime: now,
 	})
-	err := c.Status().Patch(ctx, inst, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := c.Status().Patch(ctx, inst, patch.IfUnchanged(before))
 	if err = client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("withdrawing from %q: %w", inst.Name, err)
 	}

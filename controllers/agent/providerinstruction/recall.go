@@ -12,6 +12,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -29,7 +30,7 @@ func (r *Reconciler) callBack(ctx context.Context, inst *agentv1alpha1.ProviderI
 	}
 	before := inst.DeepCopy()
 	inst.Status.Recalled = recalled
-	return r.client.Status().Patch(ctx, inst, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return r.client.Status().Patch(ctx, inst, patch.IfUnchanged(before))
 }
 
 // recalledOf counts the notice from when it was first given, whoever restarts and however

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -19,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -77,12 +77,8 @@ func isOver(p agentv1alpha1.ResourceRequestPhase) bool {
 // for, that it cannot vanish without being given back, and that its key is known after a
 // crash. The writes fail where the request was deleted meanwhile.
 func (r *Reconciler) begin(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
-	if !controllerutil.ContainsFinalizer(rr, agentv1alpha1.ReleaseFinalizer) {
-		before := rr.DeepCopy()
-		controllerutil.AddFinalizer(rr, agentv1alpha1.ReleaseFinalizer)
-		if err := r.client.Patch(ctx, rr, locked(before)); err != nil {
-			return fmt.Errorf("add finalizer to resource request %q: %w", rr.Name, err)
-		}
+	if _, err := patch.AddFinalizer(ctx, r.client, rr, agentv1alpha1.ReleaseFinalizer); err != nil {
+		return fmt.Errorf("add finalizer to resource request %q: %w", rr.Name, err)
 	}
 	if rr.Status.Asked {
 		return nil
@@ -96,7 +92,7 @@ func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.Resource
 	before := rr.DeepCopy()
 	rr.Status.Asked = true
 	rr.Status.Phase = agentv1alpha1.RequestPending
-	if err := r.client.Status().Patch(ctx, rr, locked(before)); err != nil {
+	if err := r.client.Status().Patch(ctx, rr, patch.IfUnchanged(before)); err != nil {
 		return fmt.Errorf("record that the broker is asked for resource request %q: %w", rr.Name, err)
 	}
 	failpoint.Hit(failpoint.RequestNoted)
@@ -266,7 +262,7 @@ func (r *Reconciler) follow(ctx context.Context, rr *agentv1alpha1.ResourceReque
 		}
 		before := inst.DeepCopy()
 		inst.Spec.Namespaces = open
-		if err := r.client.Patch(ctx, inst, locked(before)); err != nil {
+		if err := r.client.Patch(ctx, inst, patch.IfUnchanged(before)); err != nil {
 			return fmt.Errorf("write namespaces of reservation instruction %q: %w", inst.Name, err)
 		}
 	}
@@ -307,16 +303,11 @@ func (r *Reconciler) save(ctx context.Context, rr, before *agentv1alpha1.Resourc
 	if equality.Semantic.DeepEqual(rr.Status, before.Status) {
 		return nil
 	}
-	if err := r.client.Status().Patch(ctx, rr, locked(before)); err != nil {
+	if err := r.client.Status().Patch(ctx, rr, patch.IfUnchanged(before)); err != nil {
 		return fmt.Errorf("write status of resource request %q: %w", rr.Name, err)
 	}
 	r.tell(rr, before)
 	return nil
-}
-
-// locked makes a patch that fails where somebody else wrote in between.
-func locked(before client.Object) client.Patch {
-	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
 // keyOf returns the request's idempotency key.

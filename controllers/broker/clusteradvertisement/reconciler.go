@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 const (
@@ -48,10 +49,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case fault.Unavailable, fault.Recovering:
 		return ctrl.Result{RequeueAfter: busyRetry}, nil
 	}
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
-	}
-	return ctrl.Result{RequeueAfter: again}, err
+	return patch.Requeue(again, err)
 }
 
 // missing takes back what a deleted manifest offered, or shows what an agent

@@ -16,6 +16,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -85,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // has an answer of another replica.
 func (r *Reconciler) answer(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) {
 	status := r.ask(ctx, box)
-	before := client.MergeFromWithOptions(box.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	before := patch.IfUnchanged(box.DeepCopy())
 	box.Status = status
 	_ = wait.PollUntilContextCancel(ctx, writeEvery, true, func(ctx context.Context) (bool, error) {
 		err := r.client.Status().Patch(ctx, box.DeepCopy(), before)

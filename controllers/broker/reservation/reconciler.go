@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -24,6 +23,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -78,13 +78,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case fault.QueueFull:
 		return ctrl.Result{RequeueAfter: fullRetry}, nil
 	}
-	switch {
-	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
-	case errors.Is(err, errYoung):
+	if errors.Is(err, errYoung) {
 		return ctrl.Result{RequeueAfter: youngRetry}, nil
 	}
-	return ctrl.Result{RequeueAfter: again}, err
+	return patch.Requeue(again, err)
 }
 
 // giveUp releases what is held for objects of this name that are gone. What this process
@@ -172,22 +169,13 @@ func (r *Reconciler) finish(ctx context.Context, obj *brokerv1alpha1.Reservation
 			return err
 		}
 	}
-	return r.letGo(ctx, obj)
-}
-
-func (r *Reconciler) letGo(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
-	before := obj.DeepCopy()
-	if !controllerutil.RemoveFinalizer(obj, brokerv1alpha1.ReservationFinalizer) {
-		return nil
-	}
-	return client.IgnoreNotFound(r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	return patch.RemoveFinalizer(ctx, r.client, obj, brokerv1alpha1.ReservationFinalizer)
 }
 
 // carry takes what a user asked for into the book, or shows what became of it.
 func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
-	before := obj.DeepCopy()
-	if controllerutil.AddFinalizer(obj, brokerv1alpha1.ReservationFinalizer) {
-		return r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if added, err := patch.AddFinalizer(ctx, r.client, obj, brokerv1alpha1.ReservationFinalizer); added || err != nil {
+		return err
 	}
 	view, err := r.lookUp(ctx, obj)
 	if err != nil {
@@ -201,7 +189,7 @@ func (r *Reconciler) carry(ctx context.Context, obj *brokerv1alpha1.Reservation)
 		if err := r.broker.Confirm(ctx); err != nil {
 			return err
 		}
-		if err := r.letGo(ctx, obj); err != nil {
+		if err := patch.RemoveFinalizer(ctx, r.client, obj, brokerv1alpha1.ReservationFinalizer); err != nil {
 			return err
 		}
 		return client.IgnoreNotFound(r.client.Delete(ctx, obj))
