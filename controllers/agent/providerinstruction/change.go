@@ -39,7 +39,7 @@ func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.Provi
 	return nil
 }
 
-// changes is whether there is something to decide. What was refused is not asked again.
+// changes reports whether there is something to decide. What was refused is not asked again.
 func changes(inst *agentv1alpha1.ProviderInstruction) bool {
 	if inst.Spec.Change != 0 {
 		return inst.Status.Change != inst.Spec.Change

@@ -18,7 +18,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-
 // never is how long to wait where only an event matters.
 const never time.Duration = 0
 

@@ -114,7 +114,7 @@ func consumes(all []agentv1alpha1.ReservationInstruction, requests []agentv1alph
 	return out
 }
 
-// serves is whether an instruction is still what its request wants. The name of a
+// serves reports whether an instruction is still what its request wants. The name of a
 // reservation is written to the request after the instruction.
 func serves(inst *agentv1alpha1.ReservationInstruction, rr *agentv1alpha1.ResourceRequest) bool {
 	return rr != nil && !isGivenBack(rr) && (rr.Status.ReservationName == "" || rr.Status.ReservationName == inst.Spec.ReservationName)

@@ -65,7 +65,7 @@ func (r *Reports) say(reservation string, report *v1.StatusReport, version strin
 	r.Outbox.Post(r.key(reservation, report.Placement), version, send, taken)
 }
 
-// Heard says whether the broker has the state.
+// Heard reports whether the broker has the state.
 func (r *Reports) Heard(reservation string, placement int32, state v1.StatusReportState) bool {
 	return r.Outbox.Taken(r.key(reservation, placement), string(state))
 }
