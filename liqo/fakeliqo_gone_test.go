@@ -36,7 +36,7 @@ func (s *site) noteRelease(w *world, inst *agentv1alpha1.ProviderInstruction) {
 	w.check(s.client.Status().Update(w.t.Context(), inst))
 }
 
-// mayReplicate is true while the consumer has its rights at the provider.
+// mayReplicate reports whether the consumer has its rights at the provider.
 func (w *world) mayReplicate(provider, consumer string) bool {
 	w.t.Helper()
 	var tenant authv1beta1.Tenant

@@ -414,7 +414,7 @@ func (w *world) liqo(consumer, provider string) {
 	}
 }
 
-// connected is true while the consumer's identity opens the provider's namespace.
+// connected reports whether the consumer's identity opens the provider's namespace.
 func (w *world) connected(consumer, provider string) bool {
 	w.t.Helper()
 	var identity authv1beta1.Identity

@@ -102,7 +102,7 @@ func (w *world) tunnel(id, peer string) {
 	w.check(w.sites[id].client.Status().Update(w.t.Context(), c))
 }
 
-// fits says whether a cluster knows its peer's present key, and where it is the client goes
+// fits reports whether a cluster knows its peer's present key, and where it is the client goes
 // to the peer's server.
 func (w *world) fits(id, peer string) bool {
 	w.t.Helper()

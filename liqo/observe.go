@@ -125,7 +125,7 @@ func (p *Peering) home(ctx context.Context, peer string, ns *corev1.Namespace, o
 	return h, err
 }
 
-// isRoot says whether the object was made for a purpose of its own and stays.
+// isRoot reports whether the object was made for a purpose of its own and stays.
 func isRoot(obj *metav1.PartialObjectMetadata) bool {
 	return obj.DeletionTimestamp == nil && len(obj.OwnerReferences) == 0
 }

@@ -230,7 +230,7 @@ func (s *consumerScene) live(name string) bool {
 	})
 }
 
-// continues says whether credentials belong to the handshake this cluster is in.
+// continues reports whether credentials belong to the handshake this cluster is in.
 // What it forgot in a restart it cannot ask for; then, as after its own request, the
 // provider's word is enough where there is no identity to lose: none that works, or one
 // that is due and gives way to a later certificate alone.

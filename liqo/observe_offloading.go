@@ -95,7 +95,7 @@ func servedBy(inst *agentv1alpha1.ReservationInstruction) string {
 	return `reservation "` + inst.Spec.ReservationName + `"`
 }
 
-// holds says whether pods can still be, or come, where a placement has them run.
+// holds reports whether pods can still be, or come, where a placement has them run.
 func (s *consumerScene) holds(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	switch {
 	case inst.UID == s.inst.UID:
@@ -106,7 +106,7 @@ func (s *consumerScene) holds(ctx context.Context, inst *agentv1alpha1.Reservati
 	return undrained(ctx, s.reader, inst)
 }
 
-// undrained says whether a released placement still has a node or may get one.
+// undrained reports whether a released placement still has a node or may get one.
 func undrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	name := placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)
 	if found, err := object.Get(ctx, r, "", name, &corev1.Node{}); found || err != nil {

@@ -137,7 +137,7 @@ func (p *Peering) observeTenant(ctx context.Context, s *providerScene) error {
 	return nil
 }
 
-// tenantReady is true when the cluster signed a certificate for the key in spec.
+// tenantReady reports whether the cluster signed a certificate for the key in spec.
 func (p *Peering) tenantReady(tenant *authv1beta1.Tenant, consumer string) bool {
 	params := tenant.Status.AuthParams
 	if params == nil || tenant.Status.TenantNamespace == "" {
@@ -314,7 +314,7 @@ func exceeds(given, kept corev1.ResourceList) bool {
 	return false
 }
 
-// quotaOf says whether Liqo made the quota for the slice: it appends a digest of
+// quotaOf reports whether Liqo made the quota for the slice: it appends a digest of
 // the consumer's ID to the slice's name.
 func quotaOf(quota metav1.Object, slice string) bool {
 	rest, ok := strings.CutPrefix(quota.GetName(), slice+"-")

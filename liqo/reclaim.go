@@ -19,7 +19,7 @@ const reclaimedAnnotation = "broker.fluidos.eu/reclaimed"
 // podsEnd is how often pods are looked at that take long to end: nothing tells of them.
 const podsEnd = time.Second
 
-// past says whether a span that began at since is over by now. One of 0 never is.
+// past reports whether a span that began at since is over by now. One of 0 never is.
 func past(since *metav1.Time, span time.Duration, now time.Time) bool {
 	return span > 0 && since != nil && !now.Before(since.Add(span))
 }

@@ -60,7 +60,7 @@ func (p *Peering) ProviderWatches() []client.Object {
 // NewSlice returns an empty ResourceSlice, to watch those that Grant answers.
 func NewSlice() client.Object { return &authv1beta1.ResourceSlice{} }
 
-// MetadataOnly says whether a watch returned here needs no more than metadata.
+// MetadataOnly reports whether a watch returned here needs no more than metadata.
 func MetadataOnly(obj client.Object) bool {
 	_, ok := obj.(*metav1.PartialObjectMetadata)
 	return ok

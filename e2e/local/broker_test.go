@@ -53,10 +53,10 @@ func TestRequestDeletedBeforeItsAnswer(t *testing.T) {
 	check(t, err)
 	// The agent writes the attempt right before it calls the broker.
 	check(t, e2e.Await(t.Context(), 10*time.Second, func(ctx context.Context) (string, error) {
-		if err := rome.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil || r.Status.Attempt > 0 {
+		if err := rome.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil || r.Status.Asked {
 			return "", err
 		}
-		return "an attempt of " + r.Name, nil
+		return "the broker to be asked for " + r.Name, nil
 	}))
 	check(t, rome.Delete(t.Context(), r))
 	resume()

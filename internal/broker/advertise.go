@@ -14,7 +14,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -236,15 +238,15 @@ func CheckOffer(o *ledger.Offer) error {
 
 // checkWords refuses labels and claims that no request could name.
 func checkWords(o *ledger.Offer) error {
-	if err := wire.CheckLabels("labels", o.Labels, maxWords); err != nil {
+	if err := terms.CheckLabels("labels", o.Labels, maxWords); err != nil {
 		return err
 	}
 	for _, s := range o.Shapes {
-		if err := wire.CheckLabels("labels of nodes", s.Labels, maxNodeLabels); err != nil {
+		if err := terms.CheckLabels("labels of nodes", s.Labels, maxNodeLabels); err != nil {
 			return err
 		}
 	}
-	return wire.CheckClaims("claims", o.Claims, maxWords)
+	return terms.CheckClaims("claims", o.Claims, maxWords)
 }
 
 // maxNamed is how many clusters an offer may allow, and how many it may deny.
@@ -278,7 +280,7 @@ func checkCost(c *ledger.Cost) error {
 		}
 	}
 	if c.Currency != "" && !decision.IsCurrency(c.Currency) {
-		return fmt.Errorf("currency %q is not an ISO 4217 code such as EUR", wire.Clip(c.Currency, 10))
+		return fmt.Errorf("currency %q is not an ISO 4217 code such as EUR", message.Clip(c.Currency, 10))
 	}
 	return nil
 }

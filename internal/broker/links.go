@@ -9,7 +9,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 const (
@@ -105,7 +105,7 @@ func (l *links) setUnreachable(requester string, c *ledger.Cluster, why string) 
 	}
 	detail := fmt.Sprintf("%s cannot reach %s since %s", requester, c.Endpoint, is.unreachableSince.Format(time.RFC3339))
 	if why != "" {
-		detail += ": " + wire.Clip(why, 256)
+		detail += ": " + message.Clip(why, 256)
 	}
 	l.set(requester, c, is, detail)
 }

@@ -10,6 +10,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -38,7 +39,7 @@ func readHoldTime(key string, req *v1.ReservationRequest) (time.Duration, error)
 	hold := time.Duration(req.HoldSeconds) * time.Second
 	switch {
 	case req.Quote != "":
-		return 0, fault.New(fault.Invalid, "quote: a quote cannot take over quote %q: ask for a reservation", wire.Clip(req.Quote, 63))
+		return 0, fault.New(fault.Invalid, "quote: a quote cannot take over quote %q: ask for a reservation", message.Clip(req.Quote, 63))
 	case req.HoldSeconds < 0 || req.HoldSeconds > int64(longestHold/time.Second):
 		return 0, fault.New(fault.Invalid, "holdSeconds: %d is not between 1 and %d", req.HoldSeconds, int64(longestHold/time.Second))
 	case hold != 0 && key == "":
@@ -158,7 +159,7 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	held := qs.s.book.Quote(q.Quote)
 	switch {
 	case held == nil || held.Requester != q.Requester:
-		return nil, fault.New(fault.NotFound, "quote: %q is none of cluster %q, or ended long ago: ask for another one", wire.Clip(q.Quote, 63), q.Requester)
+		return nil, fault.New(fault.NotFound, "quote: %q is none of cluster %q, or ended long ago: ask for another one", message.Clip(q.Quote, 63), q.Requester)
 	case qs.isOver(held):
 		return nil, errNotHeld(held)
 	case held.Digest != q.quoteDigest():

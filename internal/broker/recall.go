@@ -6,7 +6,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 const (
@@ -49,7 +49,7 @@ func (rs *reservations) noteRecall(r *ledger.Reservation, p *ledger.Placement, s
 		if said.RemainingSeconds < left.Seconds() {
 			left = max(time.Duration(said.RemainingSeconds*float64(time.Second)), 0)
 		}
-		e.Ends, e.Message = rs.s.now().Add(left), wire.Clip(said.Message, maxRecallMessage)
+		e.Ends, e.Message = rs.s.now().Add(left), message.Clip(said.Message, maxRecallMessage)
 		// A recall that is over is reported with no time left, however long ago it ended.
 		if known != nil && known.Message == e.Message && later(known.Ends, rs.s.now()).Sub(e.Ends).Abs() <= sameRecall {
 			return nil

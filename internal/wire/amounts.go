@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -79,10 +80,10 @@ func FromResourceList(in corev1.ResourceList) v1.Amounts {
 
 func readQuantity(name, value string) (resource.Quantity, error) {
 	if problems := validation.IsQualifiedName(name); len(problems) > 0 {
-		return resource.Quantity{}, fmt.Errorf("resource %q is not a resource name: %s", Clip(name, 80), problems[0])
+		return resource.Quantity{}, fmt.Errorf("resource %q is not a resource name: %s", message.Clip(name, 80), problems[0])
 	}
 	if !sane.MatchString(value) {
-		return resource.Quantity{}, fmt.Errorf("resource %q: %q is not a quantity such as 500m, 4Gi or 2", name, Clip(value, 40))
+		return resource.Quantity{}, fmt.Errorf("resource %q: %q is not a quantity such as 500m, 4Gi or 2", name, message.Clip(value, 40))
 	}
 	q, err := resource.ParseQuantity(value)
 	if err != nil {

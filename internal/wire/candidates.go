@@ -5,6 +5,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // Bounds of CandidateScore in the schema of the kinds that hold it.
@@ -30,32 +31,11 @@ func ToCandidates(in []v1.Candidate) []brokerv1alpha1.CandidateScore {
 			ClusterID: in[i].ClusterID,
 			Score:     in[i].Score,
 			Criteria:  maps.Clone(in[i].Criteria),
-			Reason:    Clip(in[i].Reason, maxReason),
-			Message:   Clip(in[i].Message, MaxCandidateMessage),
+			Reason:    message.Clip(in[i].Reason, maxReason),
+			Message:   message.Clip(in[i].Message, MaxCandidateMessage),
 
-			PricePerHour: Clip(in[i].PricePerHour, maxPrice),
-			Currency:     Clip(in[i].Currency, maxCurrency),
-		}
-	}
-	return out
-}
-
-// FromCandidates is the reverse of ToCandidates.
-func FromCandidates(in []brokerv1alpha1.CandidateScore) []v1.Candidate {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]v1.Candidate, len(in))
-	for i, c := range in {
-		out[i] = v1.Candidate{
-			ClusterID: c.ClusterID,
-			Score:     c.Score,
-			Criteria:  maps.Clone(c.Criteria),
-			Reason:    c.Reason,
-			Message:   c.Message,
-
-			PricePerHour: c.PricePerHour,
-			Currency:     c.Currency,
+			PricePerHour: message.Clip(in[i].PricePerHour, maxPrice),
+			Currency:     message.Clip(in[i].Currency, maxCurrency),
 		}
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // maxRemaining bounds a remaining time from the network: a century, well inside
@@ -80,7 +81,7 @@ func noticeOf(n *v1.Notice, received time.Time) *agentv1alpha1.Notice {
 		return nil
 	}
 	return &agentv1alpha1.Notice{
-		Reason: string(n.Reason), EndsAt: *ExpiresAt(&n.RemainingSeconds, received), Message: Clip(n.Message, maxNotice),
+		Reason: string(n.Reason), EndsAt: *ExpiresAt(&n.RemainingSeconds, received), Message: message.Clip(n.Message, maxNotice),
 	}
 }
 

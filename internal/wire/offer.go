@@ -1,10 +1,6 @@
 package wire
 
 import (
-	"fmt"
-
-	corev1 "k8s.io/api/core/v1"
-
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -68,14 +64,6 @@ func FromTopology(in *brokerv1alpha1.Topology) v1.Topology {
 	return v1.Topology{Region: in.Region, Zone: in.Zone}
 }
 
-// ToTopology turns an empty topology into none.
-func ToTopology(in v1.Topology) *brokerv1alpha1.Topology {
-	if in == (v1.Topology{}) {
-		return nil
-	}
-	return &brokerv1alpha1.Topology{Region: in.Region, Zone: in.Zone}
-}
-
 // FromCost turns no cost into an empty one.
 func FromCost(in *brokerv1alpha1.Cost) v1.Cost {
 	if in == nil {
@@ -93,25 +81,7 @@ func FromCost(in *brokerv1alpha1.Cost) v1.Cost {
 	return out
 }
 
-// ToCost turns an empty cost into none. Prices are copied, not checked: the
-// schema of the kind they are written to does that.
-func ToCost(in v1.Cost) *brokerv1alpha1.Cost {
-	if in.CpuCost == "" && in.MemoryCost == "" && in.StorageCost == "" && in.EgressCost == "" && in.Currency == "" && len(in.ResourceCosts) == 0 {
-		return nil
-	}
-	out := &brokerv1alpha1.Cost{
-		CPUCost: in.CpuCost, MemoryCost: in.MemoryCost, StorageCost: in.StorageCost, EgressCost: in.EgressCost, Currency: in.Currency,
-	}
-	if len(in.ResourceCosts) > 0 {
-		out.ResourceCosts = make(map[corev1.ResourceName]brokerv1alpha1.Price, len(in.ResourceCosts))
-		for name, price := range in.ResourceCosts {
-			out.ResourceCosts[corev1.ResourceName(name)] = brokerv1alpha1.Price(price)
-		}
-	}
-	return out
-}
-
-// FromNodeShapes is the reverse of ToNodeShapes.
+// FromNodeShapes writes node shapes for the network.
 func FromNodeShapes(in []brokerv1alpha1.NodeShape) []v1.NodeShape {
 	if in == nil {
 		return nil
@@ -121,23 +91,4 @@ func FromNodeShapes(in []brokerv1alpha1.NodeShape) []v1.NodeShape {
 		out[i] = v1.NodeShape{Count: shape.Count, Free: FromResourceList(shape.Free), NodeLabels: FromLabels(shape.NodeLabels)}
 	}
 	return out
-}
-
-// ToNodeShapes reads node shapes from the network.
-func ToNodeShapes(in []v1.NodeShape) ([]brokerv1alpha1.NodeShape, error) {
-	if in == nil {
-		return nil, nil
-	}
-	out := make([]brokerv1alpha1.NodeShape, len(in))
-	for i, shape := range in {
-		if shape.Count < 1 {
-			return nil, fmt.Errorf("nodeShapes[%d]: count %d must be at least 1", i, shape.Count)
-		}
-		free, err := ToResourceList(shape.Free)
-		if err != nil {
-			return nil, fmt.Errorf("nodeShapes[%d]: %w", i, err)
-		}
-		out[i] = brokerv1alpha1.NodeShape{Count: shape.Count, Free: free, NodeLabels: ToLabels(shape.NodeLabels)}
-	}
-	return out, nil
 }

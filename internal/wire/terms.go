@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
@@ -19,14 +18,13 @@ import (
 const (
 	maxNamed    = 16
 	maxClusters = 64
-	maxWord     = 63
 	maxPods     = 100_000
 )
 
 // ToTerms reads the terms of a request from the network. Its error names the field.
 func ToTerms(req *v1.ReservationRequest) (terms.Terms, error) {
 	out := terms.Terms{Group: req.Group}
-	if err := checkWords("group", maxNamed, req.Group); err != nil && req.Group != "" {
+	if err := terms.CheckWords("group", maxNamed, req.Group); err != nil && req.Group != "" {
 		return terms.Terms{}, err
 	}
 	var err error
@@ -47,16 +45,16 @@ func toConstraints(in *v1.Constraints) (*terms.Constraints, error) {
 		return nil, nil
 	}
 	err := errors.Join(
-		checkWords("regions", maxNamed, in.Regions...),
-		checkWords("zones", maxNamed, in.Zones...),
-		checkWords("includeClusters", maxClusters, in.IncludeClusters...),
-		checkWords("excludeClusters", maxClusters, in.ExcludeClusters...),
-		checkWords("affinity", maxNamed, in.Affinity...),
-		checkWords("antiAffinity", maxNamed, in.AntiAffinity...),
-		CheckLabels("nodeSelector", in.NodeSelector, maxNamed),
+		terms.CheckWords("regions", maxNamed, in.Regions...),
+		terms.CheckWords("zones", maxNamed, in.Zones...),
+		terms.CheckWords("includeClusters", maxClusters, in.IncludeClusters...),
+		terms.CheckWords("excludeClusters", maxClusters, in.ExcludeClusters...),
+		terms.CheckWords("affinity", maxNamed, in.Affinity...),
+		terms.CheckWords("antiAffinity", maxNamed, in.AntiAffinity...),
+		terms.CheckLabels("nodeSelector", in.NodeSelector, maxNamed),
 	)
 	if err == nil && in.DataLocality != "" {
-		err = CheckLabels("dataLocality", map[string]string{terms.DataLabel(in.DataLocality): ""}, maxNamed)
+		err = terms.CheckLabels("dataLocality", map[string]string{terms.DataLabel(in.DataLocality): ""}, maxNamed)
 	}
 	if err != nil {
 		return nil, first(err)
@@ -81,23 +79,23 @@ func toSelector(in *v1.LabelSelector) (*terms.Selector, error) {
 	if in == nil {
 		return nil, nil
 	}
-	if err := CheckLabels("matchLabels", in.MatchLabels, maxNamed); err != nil {
+	if err := terms.CheckLabels("matchLabels", in.MatchLabels, maxNamed); err != nil {
 		return nil, err
 	}
-	if err := checkCount("matchExpressions", len(in.MatchExpressions), maxNamed); err != nil {
+	if err := terms.CheckCount("matchExpressions", len(in.MatchExpressions), maxNamed); err != nil {
 		return nil, err
 	}
 	out := &terms.Selector{Labels: in.MatchLabels}
 	for i, e := range in.MatchExpressions {
 		field := fmt.Sprintf("matchExpressions[%d]", i)
-		if err := CheckLabels(field, map[string]string{e.Key: ""}, maxNamed); err != nil {
+		if err := terms.CheckLabels(field, map[string]string{e.Key: ""}, maxNamed); err != nil {
 			return nil, err
 		}
 		op := terms.Operator(e.Operator)
 		if wants := op == terms.In || op == terms.NotIn; wants != (len(e.Values) > 0) || !slices.Contains([]terms.Operator{terms.In, terms.NotIn, terms.Exists, terms.DoesNotExist}, op) {
-			return nil, fmt.Errorf("%s: operator %q with %d values: In and NotIn need values, Exists and DoesNotExist have none", field, Clip(string(op), 40), len(e.Values))
+			return nil, fmt.Errorf("%s: operator %q with %d values: In and NotIn need values, Exists and DoesNotExist have none", field, message.Clip(string(op), 40), len(e.Values))
 		}
-		if err := checkCount(field+".values", len(e.Values), maxNamed); err != nil {
+		if err := terms.CheckCount(field+".values", len(e.Values), maxNamed); err != nil {
 			return nil, err
 		}
 		out.Expressions = append(out.Expressions, terms.Expression{Key: e.Key, Operator: op, Values: e.Values})
@@ -106,7 +104,7 @@ func toSelector(in *v1.LabelSelector) (*terms.Selector, error) {
 }
 
 func toClaims(in map[string]string) ([]terms.Claim, error) {
-	if err := CheckClaims("requiredClaims", in, maxNamed); err != nil {
+	if err := terms.CheckClaims("requiredClaims", in, maxNamed); err != nil {
 		return nil, err
 	}
 	var out []terms.Claim
@@ -121,7 +119,7 @@ func toClaims(in map[string]string) ([]terms.Claim, error) {
 }
 
 func toPods(in []v1.PodShape) ([]terms.Pods, error) {
-	if err := checkCount("podShapes", len(in), maxNamed); err != nil {
+	if err := terms.CheckCount("podShapes", len(in), maxNamed); err != nil {
 		return nil, err
 	}
 	var out []terms.Pods
@@ -148,7 +146,7 @@ func toData(in *v1.DataVolume) (*terms.Data, error) {
 	if err != nil {
 		return nil, fmt.Errorf("volume: %w", err)
 	}
-	if err := checkWords("region", maxNamed, in.Region); err != nil && in.Region != "" {
+	if err := terms.CheckWords("region", maxNamed, in.Region); err != nil && in.Region != "" {
 		return nil, err
 	}
 	return &terms.Data{Bytes: volume[corev1.ResourceStorage], Region: in.Region}, nil
@@ -190,59 +188,6 @@ func fromConstraints(k *terms.Constraints) *v1.Constraints {
 		out.MaxPrice = &v1.Money{Amount: k.MaxPrice.Amount, Currency: k.MaxPrice.Currency}
 	}
 	return out
-}
-
-func checkCount(field string, given, most int) error {
-	if given > most {
-		return fmt.Errorf("%s: %d are given, at most %d are accepted", field, given, most)
-	}
-	return nil
-}
-
-// CheckLabels refuses what Kubernetes would not take as labels.
-func CheckLabels(field string, labels map[string]string, most int) error {
-	if err := checkCount(field, len(labels), most); err != nil {
-		return err
-	}
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-			return fmt.Errorf("%s: %q is no key of a label: %s", field, Clip(key, 80), problems[0])
-		}
-		if problems := validation.IsValidLabelValue(labels[key]); len(problems) > 0 {
-			return fmt.Errorf("%s: %q is no value of label %s: %s", field, Clip(labels[key], 80), key, problems[0])
-		}
-	}
-	return nil
-}
-
-// CheckClaims refuses names that are none, and values that are too long.
-func CheckClaims(field string, claims map[string]string, most int) error {
-	if err := checkCount(field, len(claims), most); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(claims)) {
-		if problems := validation.IsQualifiedName(name); len(problems) > 0 {
-			return fmt.Errorf("%s: %q is no name of a claim: %s", field, Clip(name, 80), problems[0])
-		}
-		if value := claims[name]; len(value) > maxWord || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
-			return fmt.Errorf("%s: %q is no value of claim %s: write at most %d printable ASCII characters", field, Clip(value, 80), name, maxWord)
-		}
-	}
-	return nil
-}
-
-// checkWords refuses more than so many words, empty ones and those that no label
-// could hold.
-func checkWords(field string, most int, words ...string) error {
-	if err := checkCount(field, len(words), most); err != nil {
-		return err
-	}
-	for _, w := range words {
-		if problems := validation.IsValidLabelValue(w); w == "" || len(problems) > 0 {
-			return fmt.Errorf("%s: %q must be 1 to %d letters, digits, '-', '_' and '.', beginning and ending with a letter or digit", field, Clip(w, 80), maxWord)
-		}
-	}
-	return nil
 }
 
 // first of several errors, so that a message names one thing to do.

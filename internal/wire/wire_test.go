@@ -2,11 +2,13 @@ package wire
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,34 +145,32 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-func TestOfferSurvivesTheRoundTrip(t *testing.T) {
-	cost := &brokerv1alpha1.Cost{
-		CPUCost: "0.04", MemoryCost: "0.005", Currency: "EUR",
-		ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{"nvidia.com/gpu": "0.95"},
+func TestAdvertisementsAreWrittenAsTheySay(t *testing.T) {
+	spec := &agentv1alpha1.AdvertisementSpec{
+		Cost: &brokerv1alpha1.Cost{
+			CPUCost: "0.04", MemoryCost: "0.005", StorageCost: "0.1", EgressCost: "0.2", Currency: "EUR",
+			ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{"nvidia.com/gpu": "0.95"},
+		},
+		Topology:   &brokerv1alpha1.Topology{Region: "eu-west", Zone: "a"},
+		NodeShapes: []brokerv1alpha1.NodeShape{{Count: 3, Free: corev1.ResourceList{"cpu": resource.MustParse("4")}}},
 	}
-	if diff := cmp.Diff(cost, ToCost(FromCost(cost))); diff != "" {
+	got := FromAdvertisement(spec)
+	cost := v1.Cost{
+		CpuCost: "0.04", MemoryCost: "0.005", StorageCost: "0.1", EgressCost: "0.2", Currency: "EUR",
+		ResourceCosts: map[string]string{"nvidia.com/gpu": "0.95"},
+	}
+	if diff := cmp.Diff(cost, got.Cost); diff != "" {
 		t.Errorf("cost (-want +got):\n%s", diff)
 	}
-	if got := ToCost(FromCost(nil)); got != nil {
-		t.Errorf("no cost became %v", got)
-	}
-	topology := &brokerv1alpha1.Topology{Region: "eu-west", Zone: "a"}
-	if diff := cmp.Diff(topology, ToTopology(FromTopology(topology))); diff != "" {
+	if diff := cmp.Diff(v1.Topology{Region: "eu-west", Zone: "a"}, got.Topology); diff != "" {
 		t.Errorf("topology (-want +got):\n%s", diff)
 	}
-	if got := ToTopology(FromTopology(nil)); got != nil {
-		t.Errorf("no topology became %v", got)
-	}
-	shapes := []brokerv1alpha1.NodeShape{{Count: 3, Free: corev1.ResourceList{"cpu": resource.MustParse("4")}}}
-	got, err := ToNodeShapes(FromNodeShapes(shapes))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(shapes, got); diff != "" {
+	if diff := cmp.Diff([]v1.NodeShape{{Count: 3, Free: v1.Amounts{"cpu": "4"}}}, got.NodeShapes, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("shapes (-want +got):\n%s", diff)
 	}
-	if _, err := ToNodeShapes([]v1.NodeShape{{Count: 0}}); err == nil {
-		t.Error("a shape of no nodes was read")
+	none := FromAdvertisement(&agentv1alpha1.AdvertisementSpec{})
+	if none.Topology != (v1.Topology{}) || none.NodeShapes != nil || !reflect.DeepEqual(none.Cost, v1.Cost{}) {
+		t.Errorf("an advertisement without cost, topology and shapes became %+v", none)
 	}
 }
 
@@ -189,8 +189,15 @@ func TestCandidatesFitTheSchema(t *testing.T) {
 	if n := len(got[0].Reason); n > maxReason {
 		t.Errorf("reason of %d bytes", n)
 	}
-	few := []v1.Candidate{{ClusterID: "paris", Score: "71.50", Criteria: map[string]string{"cost": "40.00"}}}
-	if diff := cmp.Diff(few, FromCandidates(ToCandidates(few))); diff != "" {
+	few := []v1.Candidate{{
+		ClusterID: "paris", Score: "71.50", Criteria: map[string]string{"cost": "40.00"}, Reason: "Fits", Message: "it fits",
+		PricePerHour: "0.04", Currency: "EUR",
+	}}
+	want := []brokerv1alpha1.CandidateScore{{
+		ClusterID: "paris", Score: "71.50", Criteria: map[string]string{"cost": "40.00"}, Reason: "Fits", Message: "it fits",
+		PricePerHour: "0.04", Currency: "EUR",
+	}}
+	if diff := cmp.Diff(want, ToCandidates(few)); diff != "" {
 		t.Errorf("candidates (-want +got):\n%s", diff)
 	}
 }

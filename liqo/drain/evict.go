@@ -20,6 +20,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
@@ -139,7 +140,7 @@ func (d *Drainer) begin(ctx context.Context, inst *agentv1alpha1.ReservationInst
 	before := inst.DeepCopy()
 	now := d.clock.Now()
 	inst.Status.Drain = &agentv1alpha1.Drain{StartedAt: metav1.NewTime(now), Deadline: metav1.NewTime(now.Add(d.timeout))}
-	return d.client.Status().Patch(ctx, inst, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return d.client.Status().Patch(ctx, inst, patch.IfUnchanged(before))
 }
 
 func endingTaint(reservation string) corev1.Taint {
@@ -160,7 +161,7 @@ func (d *Drainer) cordonNode(ctx context.Context, t Target) error {
 	if !IsCordoned(update) {
 		update.Spec.Taints = append(update.Spec.Taints, endingTaint(t.Instruction.Spec.ReservationName))
 	}
-	return client.IgnoreNotFound(d.client.Patch(ctx, update, client.MergeFromWithOptions(t.Node, client.MergeFromWithOptimisticLock{})))
+	return client.IgnoreNotFound(d.client.Patch(ctx, update, patch.IfUnchanged(t.Node)))
 }
 
 func (d *Drainer) evictPods(ctx context.Context, placement string, pods []plan.PodView) error {

@@ -93,7 +93,7 @@ func whyDenied(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha
 	return ""
 }
 
-// Authenticated says whether Liqo has accepted who sent the slice.
+// Authenticated reports whether Liqo has accepted who sent the slice.
 func Authenticated(slice *authv1beta1.ResourceSlice) bool {
 	return conditionIs(slice, authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionAccepted)
 }

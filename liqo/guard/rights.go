@@ -16,6 +16,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
@@ -139,5 +140,5 @@ func (g *Guard) KeepRights(ctx context.Context, into types.NamespacedName) error
 	if maps.Equal(before.Status.PeerRights, adv.Status.PeerRights) {
 		return nil
 	}
-	return g.opts.Client.Status().Patch(ctx, adv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return g.opts.Client.Status().Patch(ctx, adv, patch.IfUnchanged(before))
 }

@@ -125,7 +125,7 @@ func (b *Mailbox) keep(m Message, digest string) {
 	b.messages[key] = next
 }
 
-// supersedes says whether what came last holds against what comes now: what answers this
+// supersedes reports whether what came last holds against what comes now: what answers this
 // cluster is replaced by what does so too, and is later.
 func (b *Mailbox) supersedes(last, now *Message) bool {
 	return last.Heard == b.epoch && (now.Heard != b.epoch || now.At < last.At)

@@ -227,7 +227,7 @@ func CertificateFits(crt, publicKey []byte, consumer string) bool {
 		cert.Subject.CommonName == authentication.CommonNameControlPlaneCSR(liqov1beta1.ClusterID(consumer))
 }
 
-// IssuedLater says whether a certificate is newer than another.
+// IssuedLater reports whether a certificate is newer than another.
 func IssuedLater(crt, than []byte) bool {
 	newer, older := ParseCertificate(crt), ParseCertificate(than)
 	return newer != nil && (older == nil || newer.NotBefore.After(older.NotBefore))

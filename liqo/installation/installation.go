@@ -53,16 +53,16 @@ func Served(ctx context.Context, server rest.Interface) (bool, error) {
 
 // Installation is what can be seen of Liqo in this cluster. The zero value is none.
 type Installation struct {
-	// Served is whether the API server knows Liqo's kinds.
+	// Served reports whether the API server knows Liqo's kinds.
 	Served bool
 	// Hidden is why the Deployments of Liqo's chart cannot be read, "" if they can. If they
 	// cannot, nothing of what follows is known.
 	Hidden string
 	// Version is what the chart says of itself, v1.2.0 for example, or a commit.
 	Version string
-	// Quota is whether Liqo refuses pods of others beyond what their slice was granted.
+	// Quota reports whether Liqo refuses pods of others beyond what their slice was granted.
 	Quota bool
-	// Networking is whether its networking module runs, which connects clusters.
+	// Networking reports whether its networking module runs, which connects clusters.
 	Networking bool
 	// Limits is what pods of others must say of themselves to be admitted.
 	Limits offloadingv1beta1.LimitsEnforcement
@@ -103,7 +103,7 @@ func (i *Installation) read(manager, webhook *appsv1.Deployment) {
 	i.Quota, i.Networking = switched(webhook, quotaFlag), switched(manager, networkingFlag)
 }
 
-// switched is whether a flag that is true or false is given and true.
+// switched reports whether a flag that is true or false is given and true.
 func switched(d *appsv1.Deployment, flag string) bool {
 	value, given := argument(d, flag)
 	on, err := strconv.ParseBool(value)

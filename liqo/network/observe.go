@@ -200,7 +200,7 @@ func (s *Scene) hear(b *handshake.Mailbox, live func(string) bool) {
 	s.Told.Fresh, s.Told.Serves, s.Told.Endpoint, s.Told.Key = true, n.Serves, n.Endpoint != nil, len(n.PublicKey) > 0
 }
 
-// compare says whether the objects here are as the peer has it.
+// compare reports whether the objects here are as the peer has it.
 func (s *Scene) compare() {
 	if s.told == nil {
 		return

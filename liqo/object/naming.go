@@ -69,7 +69,7 @@ func PeerOf(labels map[string]string) string {
 	return labels[OriginLabel]
 }
 
-// Ours says whether the agent made the object. A replica carries the labels that
+// Ours reports whether the agent made the object. A replica carries the labels that
 // the peer gave it, so there it means nothing.
 func Ours(obj metav1.Object) bool {
 	return obj.GetLabels()[agentv1alpha1.ManagedByLabel] == agentv1alpha1.ManagedByValue
@@ -92,7 +92,7 @@ func TenantNamespaceLabels(peer string) map[string]string {
 	return labels
 }
 
-// IsTenantNamespace says whether a namespace stands for a peer.
+// IsTenantNamespace reports whether a namespace stands for a peer.
 func IsTenantNamespace(ns metav1.Object) bool {
 	return ns.GetLabels()[consts.TenantNamespaceLabel] != ""
 }
@@ -110,7 +110,7 @@ func OwnNodes() *corev1.NodeSelector {
 // replicates objects here. Nobody of this cluster is in it.
 var ControlPlaneGroup = authentication.OrganizationControlPlaneCSR()
 
-// Replicated says whether another cluster's Liqo keeps the object here.
+// Replicated reports whether another cluster's Liqo keeps the object here.
 func Replicated(obj metav1.Object) bool { return obj.GetLabels()[ReplicatedLabel] == "true" }
 
 // RemoteTenantCSRLabel marks the CertificateSigningRequests that Liqo makes for other

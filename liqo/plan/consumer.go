@@ -35,7 +35,7 @@ type ConsumerView struct {
 	// Siblings counts the other instructions towards the provider, in any phase, and
 	// Standing those that have not ended.
 	Siblings, Standing int
-	// Reach is whether Liqo reaches the provider; filled while the placement is released.
+	// Reach reports whether Liqo reaches the provider; filled while the placement is released.
 	Reach ReachView
 	// Overdue is true when it has been on its way out for as long as it may be.
 	Overdue bool
@@ -275,7 +275,7 @@ func planSliceRemoval(v ConsumerView, s ConsumerState) ([]Action, ConsumerState)
 	return append(actions, planLost(v)...), s
 }
 
-// IsDrained is true when no pod can be on the placement's node any more. A slice that
+// IsDrained reports whether no pod can be on the placement's node any more. A slice that
 // a person made under this name is not the placement's.
 func (v *ConsumerView) IsDrained() bool {
 	if v.Slice.Exists && !v.Slice.Ours {

@@ -25,7 +25,7 @@ func planReclaim(v ProviderView) (actions []Action, granted placement.Aspect) {
 		"%q did not give it back in time: taking it, waiting until its quota and %d pods are gone", v.Consumer, v.Pods)
 }
 
-// evicts is whether the peering is the agent's to end. Where somebody deleted its Tenant,
+// evicts reports whether the peering is the agent's to end. Where somebody deleted its Tenant,
 // nobody but the agent can remove what the consumer replicated.
 func (v *ProviderView) evicts() bool {
 	if v.Tenant.Exists {

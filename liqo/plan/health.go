@@ -10,7 +10,7 @@ import (
 
 // HealthView is what shows, beside slice and node, whether a placement still works.
 type HealthView struct {
-	// Delivered is whether its node was Ready once.
+	// Delivered reports whether its node was Ready once.
 	Delivered bool
 	// Unreachable is why Liqo does not reach the provider's API server, "" if it does.
 	Unreachable string

@@ -42,7 +42,7 @@ func (s Strategy) WithDefaults() Strategy {
 	return s
 }
 
-// meets says whether an object that a person made does what a request wants of it. What
+// meets reports whether an object that a person made does what a request wants of it. What
 // the request leaves open is the person's to say, as long as pods can leave.
 func (s Strategy) meets(wish Strategy) bool {
 	pods := s.Pods == wish.Pods || wish.Pods == "" && s.Pods != offloadingv1beta1.LocalPodOffloadingStrategyType
@@ -129,7 +129,7 @@ func planOffloading(v ConsumerView) (actions []Action) {
 	return actions
 }
 
-// offloadingGoes is true while Liqo takes remote namespaces down, for which it needs the
+// offloadingGoes reports whether Liqo takes remote namespaces down, for which it needs the
 // peering.
 func (v *ConsumerView) offloadingGoes() bool {
 	return slices.ContainsFunc(v.Offloading, func(o OffloadingView) bool {

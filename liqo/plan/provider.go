@@ -203,7 +203,7 @@ func planProviderRelease(v ProviderView) (actions []Action, s ProviderState) {
 	return append(actions, teardown...), s
 }
 
-// IsInUse is true while the placement takes anything here, or could. A replica that was
+// IsInUse reports whether the placement takes anything here, or could. A replica that was
 // reclaimed and is made anew is granted nothing, and holds nothing.
 func (v *ProviderView) IsInUse() bool {
 	return v.Replica.Exists && !v.Reclaim || v.Quota || v.ShadowPods > 0 || v.Pods > 0

@@ -118,10 +118,10 @@ type ResourceRequestStatus struct {
 	// +optional
 	Phase ResourceRequestPhase `json:"phase,omitempty"`
 
-	// attempt counts the reservations asked for; it is raised only after one
-	// ended for good.
+	// asked is true once the broker may know the request. The agent sets it before its
+	// first call.
 	// +optional
-	Attempt int32 `json:"attempt,omitempty"`
+	Asked bool `json:"asked,omitempty"`
 
 	// reservationName is the broker's name of the reservation.
 	// +optional

@@ -9,7 +9,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/consent"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -46,7 +46,7 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	case <-ctx.Done():
 		return providerinstruction.Admission{}, ctx.Err()
 	}
-	policy, err := consent.Policy(ctx, a.client)
+	policy, err := configuration.ReadLendingPolicy(ctx, a.client)
 	if err != nil {
 		return providerinstruction.Admission{}, err
 	}

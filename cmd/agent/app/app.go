@@ -44,7 +44,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	kubernetestransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/kubernetes"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
@@ -97,7 +97,7 @@ type agent struct {
 	// keeper is nil when the agent does not manage the certificate files itself.
 	keeper    *identity.Keeper
 	transport *httptransport.Transport
-	terms     *terms
+	settings  *settings
 	watcher   *capacity.Watcher
 	outbox    *outbox.Outbox
 	requests  *resourcerequest.Reconciler
@@ -120,12 +120,12 @@ func run(ctx context.Context, o *options) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	config, err := home.Config()
+	config, err := cluster.Config()
 	if err != nil {
 		return err
 	}
 	a := &agent{options: o, log: log}
-	if err := a.openTerms(); err != nil {
+	if err := a.openSettings(); err != nil {
 		return err
 	}
 	if err := a.resolveSettings(ctx, config); err != nil {
@@ -152,7 +152,7 @@ func run(ctx context.Context, o *options) error {
 
 // newScheme registers the types that the agent reads and writes.
 func newScheme() (*runtime.Scheme, error) {
-	return home.Kinds(agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, object.AddToScheme)
+	return cluster.NewScheme(agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, object.AddToScheme)
 }
 
 func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
@@ -240,14 +240,14 @@ func (a *agent) addCapacity(config *rest.Config) error {
 		return err
 	}
 	a.watcher = capacity.New(clientset, a.nodeLabels...).PlaceholdersIn(a.podNamespace)
-	if file := a.terms.file; file != nil {
+	if file := a.settings.file; file != nil {
 		pricer := pricing.New(a.watcher, clock.RealClock{}, a.log.WithName("pricing"))
 		file.Follow(func(c *configuration.Configuration) {
 			a.watcher.Lend(c.Nodes, slices.Sorted(maps.Values(c.PriceLabels))...)
 			pricer.Follow(c)
 		})
 		if a.cost() == nil {
-			a.terms.pricer = pricer
+			a.settings.pricer = pricer
 			if err := a.mgr.Add(pricer); err != nil {
 				return err
 			}
@@ -333,7 +333,7 @@ func (a *agent) verify(envelope []byte) (string, []byte, error) {
 
 func (a *agent) addControllers(config *rest.Config) error {
 	advertises := advertisement.Options{
-		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Terms: a.terms,
+		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Terms: a.settings,
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
 		Certificate: a.certificateCondition, Guarded: a.guarded(),
@@ -367,8 +367,8 @@ func (a *agent) addControllers(config *rest.Config) error {
 		return err
 	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
-		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.terms.offer).admit,
-		Peering: a.peering, Place: a.terms.place,
+		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offer).admit,
+		Peering: a.peering, Place: a.settings.place,
 		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
 		Placeholders: a.placeholders(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,
 		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},

@@ -26,7 +26,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
@@ -51,7 +51,7 @@ type checkOptions struct {
 }
 
 func checkCommand() *cobra.Command {
-	o := &checkOptions{options: defaultOptions(), namespace: home.Namespace()}
+	o := &checkOptions{options: defaultOptions(), namespace: cluster.Namespace()}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check this installation, and print the remedy for each problem.",

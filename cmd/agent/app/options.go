@@ -16,8 +16,8 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
@@ -104,7 +104,7 @@ type options struct {
 	placeholderClass  string
 
 	healthAddress string
-	metrics       metrics.Listener
+	metrics       listener.Metrics
 	leaderElect   bool
 	webhook       webhooks.Options
 	zap           zap.Options
@@ -122,7 +122,7 @@ func defaultOptions() *options {
 		expiryNotice: 10 * time.Minute, drainTimeout: 5 * time.Minute,
 		peerLifetime: 24 * time.Hour,
 		hold:         string(agentv1alpha1.HoldLedger), placeholderImage: "registry.k8s.io/pause:3.10.1",
-		healthAddress: ":8081", metrics: metrics.Listener{Address: ":8080"},
+		healthAddress: ":8081", metrics: listener.Metrics{Address: ":8080"},
 	}
 }
 
@@ -192,7 +192,7 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	std := flag.NewFlagSet("", flag.ContinueOnError)
 	o.zap.BindFlags(std)
 	fs.AddGoFlagSet(std)
-	home.BindKubeconfig(fs)
+	cluster.BindKubeconfig(fs)
 }
 
 // bindMailboxes binds the flags of the kubernetes transport.
@@ -232,7 +232,7 @@ func (o *options) complete() error {
 	if err := errors.Join(o.checkTimes(), o.checkNetworking(), o.checkLifetime(), o.completeLimits()); err != nil {
 		return err
 	}
-	return o.checkTerms()
+	return o.checkOffer()
 }
 
 // checkLifetime enforces the minimum of the cluster's signer and the maximum of Kubernetes'

@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 // leaseName is the name of the lease of --leader-elect.
@@ -28,7 +29,7 @@ type uninstallOptions struct {
 }
 
 func uninstallCommand() *cobra.Command {
-	o := &uninstallOptions{options: defaultOptions(), Options: uninstall.Defaults(home.Namespace())}
+	o := &uninstallOptions{options: defaultOptions(), Options: uninstall.Defaults(cluster.Namespace())}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Prepare the agent's uninstallation, or clean up after it.",
@@ -51,7 +52,7 @@ cert-manager filled. The chart runs both as hooks of helm uninstall.`,
 		RunE:         o.Body(newScheme, o.newDeparture, o.cleanUp),
 	}
 	fs := cmd.Flags()
-	home.BindKubeconfig(fs)
+	cluster.BindKubeconfig(fs)
 	o.Bind(fs, "agent")
 	fs.StringVar(&o.instructionNamespace, "instruction-namespace", o.instructionNamespace, "namespace of ReservationInstructions and ProviderInstructions")
 	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker, for --policy=Drain; if unset, the addresses that an enrolled agent received")
@@ -192,7 +193,7 @@ func withdraw(ctx context.Context, c client.Client, inst *agentv1alpha1.Provider
 		Type: agentv1alpha1.ConditionAcknowledged, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonDraining,
 		Message: "this cluster stops lending: its agent is being uninstalled", ObservedGeneration: inst.Generation, LastTransitionTime: now,
 	})
-	err := c.Status().Patch(ctx, inst, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := c.Status().Patch(ctx, inst, patch.IfUnchanged(before))
 	if err = client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("withdrawing from %q: %w", inst.Name, err)
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replica"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
 
@@ -91,14 +91,14 @@ func run(ctx context.Context, o *options) error {
 }
 
 // newScheme registers the types that the broker reads and writes.
-func newScheme() (*runtime.Scheme, error) { return home.Kinds(brokerv1alpha1.AddToScheme) }
+func newScheme() (*runtime.Scheme, error) { return cluster.NewScheme(brokerv1alpha1.AddToScheme) }
 
 func newManager(o *options) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
-	config, err := home.Config()
+	config, err := cluster.Config()
 	if err != nil {
 		return nil, err
 	}

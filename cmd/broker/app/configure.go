@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 )
 
 const (
@@ -40,7 +40,7 @@ refused. The chart runs it after helm install and helm upgrade.`,
 		Example:      `  broker configure brokerconfig.yaml --timeout=1m`,
 		Args:         cobra.ExactArgs(1),
 		SilenceUsage: true,
-		RunE: home.Visit(newScheme, func(cmd *cobra.Command, args []string, _ *rest.Config, c client.Client) error {
+		RunE: cluster.RunOnce(newScheme, func(cmd *cobra.Command, args []string, _ *rest.Config, c client.Client) error {
 			config, err := readConfig(args[0])
 			if err != nil {
 				return err
@@ -50,7 +50,7 @@ refused. The chart runs it after helm install and helm upgrade.`,
 			return configure(ctx, c, config, cmd.OutOrStdout())
 		}),
 	}
-	home.BindKubeconfig(cmd.Flags())
+	cluster.BindKubeconfig(cmd.Flags())
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait until the cluster is ready for it")
 	return cmd
 }

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/enrolment"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 )
 
 // agentChart is the published chart of the agent.
 const agentChart = "oci://ghcr.io/mehdiazizian/charts/liqo-resource-broker-agent"
 
 func enrolCommand() *cobra.Command {
-	namespace := home.Namespace()
+	namespace := cluster.Namespace()
 	cmd := &cobra.Command{
 		Use:   "enrol CLUSTER-ID",
 		Short: "Create a token with which one cluster can enrol within an hour.",
@@ -32,12 +32,12 @@ create ConfigMaps in the broker's namespace.`,
   broker enrol rome --kubeconfig=$HOME/.kube/config --namespace=liqo-resource-broker`,
 		Args:         cobra.ExactArgs(1),
 		SilenceUsage: true,
-		RunE: home.Visit(newScheme, func(cmd *cobra.Command, args []string, _ *rest.Config, c client.Client) error {
+		RunE: cluster.RunOnce(newScheme, func(cmd *cobra.Command, args []string, _ *rest.Config, c client.Client) error {
 			return printToken(cmd.Context(), c, cmd.OutOrStdout(), namespace, args[0], time.Now())
 		}),
 	}
 	cmd.Flags().StringVar(&namespace, "namespace", namespace, "namespace of the broker; POD_NAMESPACE if set")
-	home.BindKubeconfig(cmd.Flags())
+	cluster.BindKubeconfig(cmd.Flags())
 	return cmd
 }
 

@@ -6,14 +6,14 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
 type options struct {
 	healthAddress    string
-	metrics          metrics.Listener
+	metrics          listener.Metrics
 	bindAddress      string
 	directAddress    string
 	advertiseAddress string
@@ -30,10 +30,10 @@ type options struct {
 func defaultOptions() *options {
 	return &options{
 		healthAddress: ":8081",
-		metrics:       metrics.Listener{Address: ":8080"},
+		metrics:       listener.Metrics{Address: ":8080"},
 		bindAddress:   ":8443",
 		directAddress: ":8445",
-		namespace:     home.Namespace(),
+		namespace:     cluster.Namespace(),
 		enrolment:     defaultEnrolment(),
 	}
 }
@@ -56,5 +56,5 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	std := flag.NewFlagSet("", flag.ContinueOnError)
 	o.zap.BindFlags(std)
 	fs.AddGoFlagSet(std)
-	home.BindKubeconfig(fs)
+	cluster.BindKubeconfig(fs)
 }

@@ -15,7 +15,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
 )
 
@@ -27,7 +27,7 @@ type uninstallOptions struct {
 }
 
 func uninstallCommand() *cobra.Command {
-	o := &uninstallOptions{Options: uninstall.Defaults(home.Namespace()), keepJournal: true}
+	o := &uninstallOptions{Options: uninstall.Defaults(cluster.Namespace()), keepJournal: true}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Prepare the broker's uninstallation, or clean up after it.",
@@ -46,7 +46,7 @@ both as hooks of helm uninstall.`,
 		RunE:         o.Body(newScheme, o.newDeparture, o.cleanUp),
 	}
 	fs := cmd.Flags()
-	home.BindKubeconfig(fs)
+	cluster.BindKubeconfig(fs)
 	o.Bind(fs, "broker")
 	fs.BoolVar(&o.keepJournal, "keep-journal", o.keepJournal, "keep the journal, which is also the audit trail, on --cleanup")
 	fs.StringSliceVar(&o.carried, "carried", nil, "clusters without enrolment, whose certificates --cleanup deletes")

@@ -18,7 +18,7 @@ const (
 	askTimeout = 5 * time.Second
 )
 
-// compatible says whether this agent and its broker go together, by what the broker said
+// compatible reports whether this agent and its broker go together, by what the broker said
 // last; it is nil while the broker has not said anything.
 func (r *Reconciler) compatible(ctx context.Context) *metav1.Condition {
 	now := r.options.Clock.Now()

@@ -17,9 +17,10 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/consent"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -95,7 +96,7 @@ func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement,
 	if err != nil {
 		return nil, nil, err
 	}
-	policy, err := consent.Policy(ctx, r.client)
+	policy, err := configuration.ReadLendingPolicy(ctx, r.client)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -261,11 +262,11 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 	var changed []metav1.Condition
 	same := !forget(adv, conditions) && adv.Status.ObservedGeneration == adv.Generation
 	for _, c := range conditions {
-		c.Message = wire.Clip(c.Message, wire.MaxMessage)
+		c.Message = message.Clip(c.Message, message.MaxStatus)
 		c.ObservedGeneration, c.LastTransitionTime = adv.Generation, now
 		meta.SetStatusCondition(&adv.Status.Conditions, c)
 		old := meta.FindStatusCondition(before.Status.Conditions, c.Type)
-		if wire.Turned(adv.Status.Conditions, before.Status.Conditions, c.Type) != nil && (old != nil || !isQuiet(c)) {
+		if message.ChangedCondition(adv.Status.Conditions, before.Status.Conditions, c.Type) != nil && (old != nil || !isQuiet(c)) {
 			changed = append(changed, c)
 		}
 		same = same && old != nil && (c.Message == old.Message || isUnsteady(c))
@@ -274,7 +275,7 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 		return nil
 	}
 	adv.Status.Published = conditions[0].Status == metav1.ConditionTrue
-	adv.Status.Message = wire.Clip(conditions[0].Message, wire.MaxMessage)
+	adv.Status.Message = message.Clip(conditions[0].Message, message.MaxStatus)
 	adv.Status.ObservedGeneration = adv.Generation
 	if adv.Status.Published {
 		adv.Status.LastPublished = &now

@@ -16,6 +16,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -34,10 +35,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	again, err := r.enforce(ctx, inst)
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: firstRetry}, nil
-	}
-	return ctrl.Result{RequeueAfter: again}, client.IgnoreNotFound(err)
+	return patch.Requeue(again, client.IgnoreNotFound(err))
 }
 
 // enforce returns after how long to look again though nothing happens.

@@ -10,12 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/consent"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 )
 
 // Reconcile writes the status where it says something else than before.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	policy, err := consent.Policy(ctx, r.client)
+	policy, err := configuration.ReadLendingPolicy(ctx, r.client)
 	if err != nil || policy == nil {
 		return ctrl.Result{}, err
 	}

@@ -44,7 +44,7 @@ func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderI
 	}
 }
 
-// refused is whether the policy, and nothing else, kept a placement out.
+// refused reports whether the policy, and nothing else, kept a placement out.
 func refused(inst *agentv1alpha1.ProviderInstruction) bool {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 	return c != nil && c.Status == metav1.ConditionFalse &&

@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
@@ -32,14 +32,14 @@ func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.Provi
 	}
 	before := inst.DeepCopy()
 	describeChange(inst, admission, r.now())
-	if err := r.client.Status().Patch(ctx, inst, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.client.Status().Patch(ctx, inst, patch.IfUnchanged(before)); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.ProviderChangeDecided)
 	return nil
 }
 
-// changes is whether there is something to decide. What was refused is not asked again.
+// changes reports whether there is something to decide. What was refused is not asked again.
 func changes(inst *agentv1alpha1.ProviderInstruction) bool {
 	if inst.Spec.Change != 0 {
 		return inst.Status.Change != inst.Spec.Change

@@ -69,7 +69,7 @@ func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
 	set(inst, agentv1alpha1.ConditionHeld, aspect, r.now())
 }
 
-// kept says whether placeholders are to keep an instruction's capacity.
+// kept reports whether placeholders are to keep an instruction's capacity.
 func kept(inst *agentv1alpha1.ProviderInstruction) bool {
 	return inst.Spec.Hold == agentv1alpha1.HoldPlaceholder && inst.Status.Enforced && !inst.Ended()
 }

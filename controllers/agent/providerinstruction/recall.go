@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/consent"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -19,7 +20,7 @@ import (
 // stays. The broker is told with every advertisement; what it makes of that comes as any
 // other end does.
 func (r *Reconciler) callBack(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-	policy, err := consent.Policy(ctx, r.client)
+	policy, err := configuration.ReadLendingPolicy(ctx, r.client)
 	if err != nil {
 		return err
 	}
@@ -29,7 +30,7 @@ func (r *Reconciler) callBack(ctx context.Context, inst *agentv1alpha1.ProviderI
 	}
 	before := inst.DeepCopy()
 	inst.Status.Recalled = recalled
-	return r.client.Status().Patch(ctx, inst, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return r.client.Status().Patch(ctx, inst, patch.IfUnchanged(before))
 }
 
 // recalledOf counts the notice from when it was first given, whoever restarts and however

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,17 +14,13 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // Reconcile does the next things for one instruction and says where it is.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	again, err := r.reconcile(ctx, req)
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: firstRetry}, nil
-	}
-	return ctrl.Result{RequeueAfter: again}, err
+	return patch.Requeue(r.reconcile(ctx, req))
 }
 
 // reconcile returns after how long to look again.
@@ -41,7 +36,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 		if inst.DeletionTimestamp != nil {
 			return 0, nil
 		}
-		if err := r.addFinalizer(ctx, inst); err != nil {
+		if _, err := patch.AddFinalizer(ctx, r.client, inst, agentv1alpha1.PeeringFinalizer); err != nil {
 			return 0, err
 		}
 	}
@@ -71,12 +66,6 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	return state.Again, r.settle(ctx, inst, state)
 }
 
-func (r *Reconciler) addFinalizer(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-	patch := client.MergeFromWithOptions(inst.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	controllerutil.AddFinalizer(inst, agentv1alpha1.PeeringFinalizer)
-	return r.client.Patch(ctx, inst, patch)
-}
-
 // decide asks for admission once, and writes the answer before anybody hears of it.
 func (r *Reconciler) decide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	if inst.Ended() || decided(inst) {
@@ -88,7 +77,7 @@ func (r *Reconciler) decide(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	}
 	before := inst.DeepCopy()
 	describeAdmission(inst, admission, r.now())
-	if err := r.client.Status().Patch(ctx, inst, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.client.Status().Patch(ctx, inst, patch.IfUnchanged(before)); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.ProviderAdmitted)
@@ -153,7 +142,7 @@ func (r *Reconciler) leave(ctx context.Context, inst *agentv1alpha1.ProviderInst
 	if r.opts.Peering != nil {
 		return r.opts.Peering.DepartProvider(ctx, inst)
 	}
-	return true, liqo.Finish(ctx, r.client, inst)
+	return true, patch.Delete(ctx, r.client, inst, agentv1alpha1.PeeringFinalizer)
 }
 
 func (r *Reconciler) say(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {

@@ -3,7 +3,6 @@ package providerinstruction
 import (
 	"context"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
@@ -49,11 +49,7 @@ func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		}
 		return ctrl.Result{}, err
 	}
-	err := r.opts.Peering.Grant(ctx, req.NamespacedName, at)
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: firstRetry}, nil
-	}
-	return ctrl.Result{}, err
+	return patch.Requeue(0, r.opts.Peering.Grant(ctx, req.NamespacedName, at))
 }
 
 func (r *sliceReconciler) exists(ctx context.Context, key types.NamespacedName) (bool, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 // whole is what is kept for all placements at once: whatever moved, all of it is looked
@@ -26,11 +26,7 @@ type whole struct {
 
 // Reconcile keeps it.
 func (w whole) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	err := w.keep(ctx)
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: firstRetry}, nil
-	}
-	return ctrl.Result{RequeueAfter: w.again}, err
+	return patch.Requeue(w.again, w.keep(ctx))
 }
 
 // wholeController wakes when a placement moves.

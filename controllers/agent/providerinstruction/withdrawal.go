@@ -10,7 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// withdraws is whether somebody has deleted an instruction that the broker wants carried
+// withdraws reports whether somebody has deleted an instruction that the broker wants carried
 // out. The broker has to hear that before it hears that nothing is left: it does not
 // believe that of a placement that stands, and would leave the consumer where it is.
 func withdraws(inst *agentv1alpha1.ProviderInstruction) bool {

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // tell records an event for each turn that the end of a placement takes. One that serves
@@ -15,13 +15,13 @@ func (r *Reconciler) tell(inst, before *agentv1alpha1.ReservationInstruction) {
 		return
 	}
 	for _, kind := range []string{agentv1alpha1.ConditionEnding, agentv1alpha1.ConditionDrained, agentv1alpha1.ConditionWithinGrant} {
-		if c := wire.Turned(inst.Status.Conditions, before.Status.Conditions, kind); c != nil {
-			r.opts.Recorder.Eventf(inst, nil, severity(c), c.Reason, "End", "%s", wire.Clip(c.Message, wire.MaxNote))
+		if c := message.ChangedCondition(inst.Status.Conditions, before.Status.Conditions, kind); c != nil {
+			r.opts.Recorder.Eventf(inst, nil, severity(c), c.Reason, "End", "%s", message.Clip(c.Message, message.MaxNote))
 		}
 	}
 	for _, kind := range []string{agentv1alpha1.ConditionReady, agentv1alpha1.ConditionHealthy} {
-		if c := wire.Turned(inst.Status.Conditions, before.Status.Conditions, kind); c != nil && c.Reason == agentv1alpha1.ReasonHandshakeRefused {
-			r.opts.Recorder.Eventf(inst, nil, corev1.EventTypeWarning, c.Reason, "Peer", "%s", wire.Clip(c.Message, wire.MaxNote))
+		if c := message.ChangedCondition(inst.Status.Conditions, before.Status.Conditions, kind); c != nil && c.Reason == agentv1alpha1.ReasonHandshakeRefused {
+			r.opts.Recorder.Eventf(inst, nil, corev1.EventTypeWarning, c.Reason, "Peer", "%s", message.Clip(c.Message, message.MaxNote))
 			return
 		}
 	}

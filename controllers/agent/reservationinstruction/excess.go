@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -16,7 +17,7 @@ func describeExcess(inst *agentv1alpha1.ReservationInstruction, now metav1.Time)
 	}
 	meta.SetStatusCondition(&inst.Status.Conditions, metav1.Condition{
 		Type: agentv1alpha1.ConditionWithinGrant, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonExceedsGrant,
-		Message:            wire.Clip(wire.ExcessMessage(inst.Spec.TargetClusterID, inst.Spec.Excess), wire.MaxMessage),
+		Message:            message.Clip(wire.ExcessMessage(inst.Spec.TargetClusterID, inst.Spec.Excess), message.MaxStatus),
 		ObservedGeneration: inst.Generation, LastTransitionTime: now,
 	})
 }

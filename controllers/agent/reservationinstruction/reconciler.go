@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,23 +14,16 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
-
-// retryConflict is when to try again after somebody else wrote first.
-const retryConflict = firstRetry
 
 // never is how long to wait where only an event matters.
 const never time.Duration = 0
 
 // Reconcile does the next things for one instruction and says where it is.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	again, err := r.reconcile(ctx, req)
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: retryConflict}, nil
-	}
-	return ctrl.Result{RequeueAfter: again}, err
+	return patch.Requeue(r.reconcile(ctx, req))
 }
 
 // reconcile returns when to look again where nothing that is watched tells.
@@ -47,7 +39,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 		if inst.DeletionTimestamp != nil {
 			return never, nil
 		}
-		if err := r.addFinalizer(ctx, inst); err != nil {
+		if _, err := patch.AddFinalizer(ctx, r.client, inst, agentv1alpha1.PeeringFinalizer); err != nil {
 			return never, err
 		}
 	}
@@ -64,12 +56,6 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 		return plan.Soonest(state.Again, untilNotice(inst, r.opts.ExpiryNotice, now.Time)), nil
 	}
 	return never, r.depart(ctx, inst)
-}
-
-func (r *Reconciler) addFinalizer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
-	patch := client.MergeFromWithOptions(inst.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	controllerutil.AddFinalizer(inst, agentv1alpha1.PeeringFinalizer)
-	return r.client.Patch(ctx, inst, patch)
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
@@ -136,5 +122,5 @@ func (r *Reconciler) leave(ctx context.Context, inst *agentv1alpha1.ReservationI
 	if r.opts.Peering != nil {
 		return r.opts.Peering.DepartConsumer(ctx, inst)
 	}
-	return true, liqo.Finish(ctx, r.client, inst)
+	return true, patch.Delete(ctx, r.client, inst, agentv1alpha1.PeeringFinalizer)
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
@@ -197,7 +197,7 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 		},
 		"more namespaces than there is room for": {
 			state: plan.ConsumerState{Phase: agentv1alpha1.InstructionActive, Peered: done, NodeReady: done, Offloading: awaits(strings.Repeat("namespace ", 500))},
-			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionActive, Delivered: true, NodeName: "res-a-1", Message: wire.Clip(strings.Repeat("namespace ", 500), wire.MaxMessage)},
+			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionActive, Delivered: true, NodeName: "res-a-1", Message: message.Clip(strings.Repeat("namespace ", 500), message.MaxStatus)},
 		},
 		"a node that was ready before": {
 			before: agentv1alpha1.ReservationInstructionStatus{Delivered: true, NodeName: "res-a-1"},
@@ -214,7 +214,7 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
 			for _, c := range inst.Status.Conditions {
-				if len(c.Message) > wire.MaxMessage {
+				if len(c.Message) > message.MaxStatus {
 					t.Errorf("condition %s says %d bytes", c.Type, len(c.Message))
 				}
 			}

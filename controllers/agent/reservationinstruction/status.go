@@ -11,7 +11,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
@@ -41,7 +41,7 @@ func describe(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerSta
 	}
 	set := func(kind string, a placement.Aspect) {
 		condition := metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: wire.Clip(a.Message, wire.MaxMessage),
+			Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: message.Clip(a.Message, message.MaxStatus),
 			ObservedGeneration: inst.Generation, LastTransitionTime: now,
 		}
 		if a.True {
@@ -71,7 +71,7 @@ func describe(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerSta
 		ready = placement.Aspect{Reason: agentv1alpha1.ReasonReleasing, Message: drained.Message}
 	}
 	set(agentv1alpha1.ConditionReady, ready)
-	status.Message = wire.Clip(ready.Message, wire.MaxMessage)
+	status.Message = message.Clip(ready.Message, message.MaxStatus)
 	if state.NodeReady.True {
 		status.Delivered = true
 		status.NodeName = placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)

@@ -25,7 +25,7 @@ func (r *Reconciler) admit(ctx context.Context, rr *agentv1alpha1.ResourceReques
 		return err
 	}
 	if len(errs) == 0 {
-		return r.firstAttempt(ctx, rr)
+		return r.recordAsked(ctx, rr)
 	}
 	before := rr.DeepCopy()
 	r.editor(rr).failed(agentv1alpha1.ReasonOutsideBounds, errs.ToAggregate().Error()+"\n"+retryAdvice)
@@ -55,5 +55,5 @@ func (r *Reconciler) admitted(ctx context.Context, namespace string, b bounds.Bo
 	if err := r.options.Reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing resource requests of namespace %q: %w", namespace, err)
 	}
-	return slices.DeleteFunc(list.Items, func(o agentv1alpha1.ResourceRequest) bool { return o.Status.Attempt == 0 }), nil
+	return slices.DeleteFunc(list.Items, func(o agentv1alpha1.ResourceRequest) bool { return !o.Status.Asked }), nil
 }

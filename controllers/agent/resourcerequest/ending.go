@@ -8,7 +8,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // endReasons are why the broker has ended a reservation.
@@ -79,7 +79,7 @@ func (e editor) drained(all []agentv1alpha1.ReservationInstruction) {
 	for _, kind := range []string{agentv1alpha1.ConditionReady, kind} {
 		c := meta.FindStatusCondition(e.rr.Status.Conditions, kind)
 		if c != nil && c.Status == metav1.ConditionFalse {
-			e.rr.Status.Message = wire.Clip(c.Message, wire.MaxMessage)
+			e.rr.Status.Message = message.Clip(c.Message, message.MaxStatus)
 		}
 	}
 }

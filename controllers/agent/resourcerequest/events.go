@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // tell records one event for a transition: what Ready says where the phase or
@@ -61,7 +61,7 @@ func (r *Reconciler) tellReleased(rr *agentv1alpha1.ResourceRequest) {
 }
 
 func changed(rr, before *agentv1alpha1.ResourceRequest, kind string) *metav1.Condition {
-	return wire.Turned(rr.Status.Conditions, before.Status.Conditions, kind)
+	return message.ChangedCondition(rr.Status.Conditions, before.Status.Conditions, kind)
 }
 
 func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Condition) {
@@ -77,5 +77,5 @@ func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Conditi
 		agentv1alpha1.ReasonProviderUnreachable, agentv1alpha1.ReasonHandshakeRefused, agentv1alpha1.ReasonSliceDenied, agentv1alpha1.ReasonPodsRejected:
 		kind = corev1.EventTypeWarning
 	}
-	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", wire.Clip(c.Message, wire.MaxNote))
+	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", message.Clip(c.Message, message.MaxNote))
 }

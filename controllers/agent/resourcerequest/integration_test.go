@@ -274,7 +274,7 @@ func (m *member) testOffer(t *testing.T) {
 func (m *member) testLife(t *testing.T) {
 	rr := m.ask(t, "life")
 	m.expectPhase(t, rr, agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
-	if rr.Status.TargetClusterID != "paris" || rr.Status.ReservationName == "" || rr.Status.Attempt != 1 {
+	if rr.Status.TargetClusterID != "paris" || rr.Status.ReservationName == "" || !rr.Status.Asked {
 		t.Errorf("status %+v", rr.Status)
 	}
 	inst := &agentv1alpha1.ReservationInstruction{}

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -19,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -77,26 +77,23 @@ func isOver(p agentv1alpha1.ResourceRequestPhase) bool {
 // for, that it cannot vanish without being given back, and that its key is known after a
 // crash. The writes fail where the request was deleted meanwhile.
 func (r *Reconciler) begin(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
-	if !controllerutil.ContainsFinalizer(rr, agentv1alpha1.ReleaseFinalizer) {
-		before := rr.DeepCopy()
-		controllerutil.AddFinalizer(rr, agentv1alpha1.ReleaseFinalizer)
-		if err := r.client.Patch(ctx, rr, locked(before)); err != nil {
-			return fmt.Errorf("add finalizer to resource request %q: %w", rr.Name, err)
-		}
+	if _, err := patch.AddFinalizer(ctx, r.client, rr, agentv1alpha1.ReleaseFinalizer); err != nil {
+		return fmt.Errorf("add finalizer to resource request %q: %w", rr.Name, err)
 	}
-	if rr.Status.Attempt > 0 {
+	if rr.Status.Asked {
 		return nil
 	}
 	return r.admit(ctx, rr)
 }
 
-// firstAttempt writes down that the broker is about to be asked.
-func (r *Reconciler) firstAttempt(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+// recordAsked writes into the status that the broker is about to be asked, so that a
+// restarted agent gives back whatever the call reserved.
+func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	before := rr.DeepCopy()
-	rr.Status.Attempt = 1
+	rr.Status.Asked = true
 	rr.Status.Phase = agentv1alpha1.RequestPending
-	if err := r.client.Status().Patch(ctx, rr, locked(before)); err != nil {
-		return fmt.Errorf("write attempt of resource request %q: %w", rr.Name, err)
+	if err := r.client.Status().Patch(ctx, rr, patch.IfUnchanged(before)); err != nil {
+		return fmt.Errorf("record that the broker is asked for resource request %q: %w", rr.Name, err)
 	}
 	failpoint.Hit(failpoint.RequestNoted)
 	return nil
@@ -145,8 +142,8 @@ func including(all []agentv1alpha1.ReservationInstruction, inst *agentv1alpha1.R
 	return append(all, *inst)
 }
 
-// ask repeats the request under the key of its attempt; the broker answers a
-// repetition with how things are. It returns nil where there is nothing to carry
+// ask sends the request under its key; the broker answers a repetition with the present
+// state. It returns nil where there is nothing to carry
 // out, and when to ask again.
 func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
 	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
@@ -265,7 +262,7 @@ func (r *Reconciler) follow(ctx context.Context, rr *agentv1alpha1.ResourceReque
 		}
 		before := inst.DeepCopy()
 		inst.Spec.Namespaces = open
-		if err := r.client.Patch(ctx, inst, locked(before)); err != nil {
+		if err := r.client.Patch(ctx, inst, patch.IfUnchanged(before)); err != nil {
 			return fmt.Errorf("write namespaces of reservation instruction %q: %w", inst.Name, err)
 		}
 	}
@@ -306,16 +303,12 @@ func (r *Reconciler) save(ctx context.Context, rr, before *agentv1alpha1.Resourc
 	if equality.Semantic.DeepEqual(rr.Status, before.Status) {
 		return nil
 	}
-	if err := r.client.Status().Patch(ctx, rr, locked(before)); err != nil {
+	if err := r.client.Status().Patch(ctx, rr, patch.IfUnchanged(before)); err != nil {
 		return fmt.Errorf("write status of resource request %q: %w", rr.Name, err)
 	}
 	r.tell(rr, before)
 	return nil
 }
 
-// locked makes a patch that fails where somebody else wrote in between.
-func locked(before client.Object) client.Patch {
-	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-}
-
-func keyOf(rr *agentv1alpha1.ResourceRequest) string { return inbox.Key(rr.UID, rr.Status.Attempt) }
+// keyOf returns the request's idempotency key.
+func keyOf(rr *agentv1alpha1.ResourceRequest) string { return string(rr.UID) }

@@ -208,8 +208,8 @@ func TestARequestBecomesReservedAndActive(t *testing.T) {
 	b := newBench(t)
 	b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 		rr := b.request()
-		if rr.Status.Attempt != 1 || len(rr.Finalizers) != 1 {
-			t.Errorf("the broker was asked before attempt (%d) and finalizer (%v) were written", rr.Status.Attempt, rr.Finalizers)
+		if !rr.Status.Asked || len(rr.Finalizers) != 1 {
+			t.Errorf("the broker was asked before status.asked (%t) and finalizer (%v) were written", rr.Status.Asked, rr.Finalizers)
 		}
 		want := &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "500m", "memory": "256Mi"}, Priority: 10, RequesterID: "rome"}
 		if diff := cmp.Diff(want, req); diff != "" {
@@ -226,7 +226,7 @@ func TestARequestBecomesReservedAndActive(t *testing.T) {
 		s.ReservedAt == nil || s.ExpiresAt != nil || len(s.Candidates) != 2 {
 		t.Errorf("status %+v", s)
 	}
-	if diff := cmp.Diff([]string{uid + ".1"}, b.broker.Requests()); diff != "" {
+	if diff := cmp.Diff([]string{uid}, b.broker.Requests()); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 	inst := b.instructions()
@@ -289,7 +289,7 @@ func TestARequestWithoutADurationIsRenewedUnderItsKey(t *testing.T) {
 	if again := b.after(30 * time.Second); again != time.Minute {
 		t.Errorf("renews in %s", again)
 	}
-	if diff := cmp.Diff([]string{uid + ".1", uid + ".1"}, b.broker.Requests()); diff != "" {
+	if diff := cmp.Diff([]string{uid, uid}, b.broker.Requests()); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 	b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
@@ -400,7 +400,7 @@ func TestABrokerThatIsAwayIsAskedAgainUnderTheSameKey(t *testing.T) {
 			b.after(lastRetry)
 			b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
 			for _, key := range b.broker.Requests() {
-				if key != uid+".1" {
+				if key != uid {
 					t.Errorf("asked with key %q", key)
 				}
 			}
@@ -505,7 +505,7 @@ func TestDeletionWhileTheRequestIsInFlight(t *testing.T) {
 			}
 			b.expectGone()
 			if tc.early {
-				_, err := b.broker.RequestReservation(t.Context(), uid+".1", &v1.ReservationRequest{})
+				_, err := b.broker.RequestReservation(t.Context(), uid, &v1.ReservationRequest{})
 				if fault.ReasonOf(err) != fault.Released {
 					t.Errorf("the late request got %v", err)
 				}
@@ -551,7 +551,7 @@ func TestAReservationThatEndsAtTheBrokerIsTakenDown(t *testing.T) {
 	b.after(time.Second)
 
 	// The inbox hears of the end and releases the instruction.
-	if _, err := b.broker.ReleaseReservation(t.Context(), uid+".1"); err != nil {
+	if _, err := b.broker.ReleaseReservation(t.Context(), uid); err != nil {
 		t.Fatal(err)
 	}
 	inst := b.instructions()[0]
@@ -654,7 +654,7 @@ func TestAReservationThatNobodyCanServeAnyMoreFails(t *testing.T) {
 func TestARenewalThatIsRefusedTakesDownWhatWasMade(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
-	if _, err := b.broker.ReleaseReservation(t.Context(), uid+".1"); err != nil {
+	if _, err := b.broker.ReleaseReservation(t.Context(), uid); err != nil {
 		t.Fatal(err)
 	}
 	b.after(time.Minute)
@@ -723,7 +723,7 @@ func TestAStatusThatIsBehindCondemnsNothing(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	rr := b.request()
-	rr.Status = agentv1alpha1.ResourceRequestStatus{Phase: agentv1alpha1.RequestPending, Attempt: 1}
+	rr.Status = agentv1alpha1.ResourceRequestStatus{Phase: agentv1alpha1.RequestPending, Asked: true}
 	if err := b.client.Status().Update(t.Context(), rr); err != nil {
 		t.Fatal(err)
 	}

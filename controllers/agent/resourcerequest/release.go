@@ -8,13 +8,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 // release gives back everything of a request that is being deleted. What was made
@@ -76,8 +76,7 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	if isGivenBack(rr) {
 		return never, nil
 	}
-	if rr.Status.Attempt == 0 {
-		// The attempt is written before the first word to the broker.
+	if !rr.Status.Asked {
 		status.givenBack("nothing was asked of the broker")
 		return never, nil
 	}
@@ -125,9 +124,7 @@ func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceReq
 
 // letGo lets the request vanish.
 func (r *Reconciler) letGo(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
-	before := rr.DeepCopy()
-	controllerutil.RemoveFinalizer(rr, agentv1alpha1.ReleaseFinalizer)
-	if err := r.client.Patch(ctx, rr, locked(before)); client.IgnoreNotFound(err) != nil {
+	if err := patch.RemoveFinalizer(ctx, r.client, rr, agentv1alpha1.ReleaseFinalizer); err != nil {
 		return fmt.Errorf("remove finalizer of resource request %q: %w", rr.Name, err)
 	}
 	failpoint.Hit(failpoint.RequestLetGo)

@@ -51,7 +51,7 @@ func (r *Reconciler) lease(rr *agentv1alpha1.ResourceRequest, answer *v1.Reserva
 	return max(wait, never)
 }
 
-// untilAsking says whether the broker is to be asked now, and if not, when.
+// untilAsking reports whether the broker is to be asked now, and if not, when.
 //
 // It is asked for the first time, also after a restart; while there is no good answer;
 // to renew, or to learn the place in the queue; where the request was edited; and where

@@ -12,6 +12,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -369,14 +370,14 @@ func optIn(closed []string) string {
 }
 
 // ready sets the Ready condition, and the same words as the message for people.
-func (e editor) ready(status metav1.ConditionStatus, reason, message string) {
-	e.rr.Status.Message = wire.Clip(message, wire.MaxMessage)
-	e.set(agentv1alpha1.ConditionReady, status, reason, message)
+func (e editor) ready(status metav1.ConditionStatus, reason, text string) {
+	e.rr.Status.Message = message.Clip(text, message.MaxStatus)
+	e.set(agentv1alpha1.ConditionReady, status, reason, text)
 }
 
-func (e editor) set(kind string, status metav1.ConditionStatus, reason, message string) {
+func (e editor) set(kind string, status metav1.ConditionStatus, reason, text string) {
 	meta.SetStatusCondition(&e.rr.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: wire.Clip(message, wire.MaxMessage),
+		Type: kind, Status: status, Reason: reason, Message: message.Clip(text, message.MaxStatus),
 		ObservedGeneration: e.rr.Generation, LastTransitionTime: metav1.NewTime(e.now),
 	})
 }

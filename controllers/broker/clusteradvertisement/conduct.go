@@ -16,7 +16,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // maxNamed bounds the number of counterparts that a condition names.
@@ -51,7 +51,7 @@ func reliableCondition(v *broker.ClusterView) metav1.Condition {
 	default:
 		c.Reason, c.Message = brokerv1alpha1.ReasonPausedForSome, "no new placements for some requesters: "+joinFirst(v.Standing.PausedFor)+remedy
 	}
-	c.Status, c.Message = metav1.ConditionFalse, wire.Clip(c.Message, wire.MaxNote)
+	c.Status, c.Message = metav1.ConditionFalse, message.Clip(c.Message, message.MaxNote)
 	return c
 }
 
@@ -68,8 +68,8 @@ func withinGrantsCondition(v *broker.ClusterView) metav1.Condition {
 		text = joinFirst(v.Excess.By)
 	}
 	c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonExceededGrant
-	c.Message = wire.Clip(text+"; existing grants stay. Run no more than is granted, or request more: the cluster's Reservations show the excess. "+
-		"A new value of annotation "+brokerv1alpha1.LiftPausesAnnotation+" lifts it at once", wire.MaxNote)
+	c.Message = message.Clip(text+"; existing grants stay. Run no more than is granted, or request more: the cluster's Reservations show the excess. "+
+		"A new value of annotation "+brokerv1alpha1.LiftPausesAnnotation+" lifts it at once", message.MaxNote)
 	return c
 }
 
@@ -77,7 +77,7 @@ func withinGrantsCondition(v *broker.ClusterView) metav1.Condition {
 // and returns the cluster's view after that. Other objects of the cluster do not count, or two of
 // them could lift each other's pauses endlessly.
 func (r *Reconciler) liftPauses(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement, v *broker.ClusterView) (*broker.ClusterView, error) {
-	mark := wire.Clip(obj.Annotations[brokerv1alpha1.LiftPausesAnnotation], ledger.MaxMark)
+	mark := message.Clip(obj.Annotations[brokerv1alpha1.LiftPausesAnnotation], ledger.MaxMark)
 	if mark == "" || mark == v.Lifted || client.ObjectKeyFromObject(obj) != r.objectOf(v.ClusterID) {
 		return v, nil
 	}
@@ -134,6 +134,6 @@ func (r *Reconciler) recordConduct(before, after *brokerv1alpha1.ClusterAdvertis
 		if is.Status == metav1.ConditionFalse {
 			level = corev1.EventTypeWarning
 		}
-		r.recorder.Eventf(after, nil, level, is.Reason, "Judge", "%s", wire.Clip(is.Message, wire.MaxNote))
+		r.recorder.Eventf(after, nil, level, is.Reason, "Judge", "%s", message.Clip(is.Message, message.MaxNote))
 	}
 }

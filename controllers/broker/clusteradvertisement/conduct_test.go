@@ -24,7 +24,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // conditionText is a condition in one line, with the parts of its message that are wanted.
@@ -97,8 +97,8 @@ func TestConditionsSayWhyNothingNewIsPlaced(t *testing.T) {
 				t.Fatalf("conditions (-want +got):\n%s", diff)
 			}
 			for _, part := range test.says {
-				if m := got[0].Message; !strings.Contains(m, part) || len(m) > wire.MaxNote {
-					t.Errorf("message %q does not say %q in %d bytes", m, part, wire.MaxNote)
+				if m := got[0].Message; !strings.Contains(m, part) || len(m) > message.MaxNote {
+					t.Errorf("message %q does not say %q in %d bytes", m, part, message.MaxNote)
 				}
 			}
 			for _, part := range test.omits {

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // recordAwaitingHoldings records an event when a cluster must announce its holdings, and another when it has.
@@ -13,7 +13,7 @@ func (r *Reconciler) recordAwaitingHoldings(before, after *brokerv1alpha1.Cluste
 	was, is := awaitingMessage(before), awaitingMessage(after)
 	switch {
 	case is != "" && was == "":
-		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonAwaitingHoldings, "Recover", "%s", wire.Clip(is, wire.MaxNote))
+		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonAwaitingHoldings, "Recover", "%s", message.Clip(is, message.MaxNote))
 	case is == "" && was != "":
 		r.recorder.Eventf(after, nil, corev1.EventTypeNormal, "HoldingsAnnounced", "Recover", "the agent has announced its holdings: %s takes new reservations", after.Spec.ClusterID)
 	}
@@ -23,7 +23,7 @@ func (r *Reconciler) recordAwaitingHoldings(before, after *brokerv1alpha1.Cluste
 func (r *Reconciler) recordImplausible(before, after *brokerv1alpha1.ClusterAdvertisement) {
 	is := meta.FindStatusCondition(after.Status.Conditions, brokerv1alpha1.ConditionPlausible)
 	if is != nil && is.Reason == brokerv1alpha1.ReasonImplausible && !meta.IsStatusConditionFalse(before.Status.Conditions, brokerv1alpha1.ConditionPlausible) {
-		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonImplausible, "Doubt", "%s", wire.Clip(is.Message, wire.MaxNote))
+		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonImplausible, "Doubt", "%s", message.Clip(is.Message, message.MaxNote))
 	}
 }
 
@@ -31,7 +31,7 @@ func (r *Reconciler) recordImplausible(before, after *brokerv1alpha1.ClusterAdve
 func (r *Reconciler) recordOverBudget(before, after *brokerv1alpha1.ClusterAdvertisement) {
 	is := meta.FindStatusCondition(after.Status.Conditions, brokerv1alpha1.ConditionWithinBudget)
 	if is != nil && is.Reason == brokerv1alpha1.ReasonOverBudget && !meta.IsStatusConditionFalse(before.Status.Conditions, brokerv1alpha1.ConditionWithinBudget) {
-		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonOverBudget, "Limit", "%s", wire.Clip(is.Message, wire.MaxNote))
+		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonOverBudget, "Limit", "%s", message.Clip(is.Message, message.MaxNote))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -171,7 +172,7 @@ func withinBudgetCondition(v *broker.ClusterView) metav1.Condition {
 	}
 	if len(v.OverBudget) > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonOverBudget
-		c.Message = wire.Clip(strings.Join(v.OverBudget, "; "), maxBudgetMessage)
+		c.Message = message.Clip(strings.Join(v.OverBudget, "; "), maxBudgetMessage)
 	}
 	return c
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // fieldOwner is the field manager under which the broker writes its figures.
@@ -117,6 +117,6 @@ func (r *Reconciler) recordIgnored(obj *brokerv1alpha1.ClusterAdvertisement, ign
 	for i, c := range ignored {
 		what[i] = fmt.Sprintf("%s %s %s instead of %s", c.field, c.resource, c.written, c.right)
 	}
-	r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonFiguresIgnored, "Project", "%s", wire.Clip(
-		fmt.Sprintf("only the broker sets reserved and available: the figures written by %s were replaced (%s)", strings.Join(authors, " and "), strings.Join(what, ", ")), wire.MaxNote))
+	r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonFiguresIgnored, "Project", "%s", message.Clip(
+		fmt.Sprintf("only the broker sets reserved and available: the figures written by %s were replaced (%s)", strings.Join(authors, " and "), strings.Join(what, ", ")), message.MaxNote))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 const (
@@ -49,10 +50,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case fault.Unavailable, fault.Recovering:
 		return ctrl.Result{RequeueAfter: busyRetry}, nil
 	}
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
-	}
-	return ctrl.Result{RequeueAfter: again}, err
+	return patch.Requeue(again, err)
 }
 
 // handleMissing withdraws the offer of a deleted manifest, or creates the object of a cluster whose agent advertises.

@@ -16,6 +16,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -85,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // replica has answered.
 func (r *Reconciler) writeAnswer(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) {
 	status := r.callAPI(ctx, box)
-	before := client.MergeFromWithOptions(box.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	before := patch.IfUnchanged(box.DeepCopy())
 	box.Status = status
 	_ = wait.PollUntilContextCancel(ctx, writeRetry, true, func(ctx context.Context) (bool, error) {
 		err := r.client.Status().Patch(ctx, box.DeepCopy(), before)

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // recordEvents records an event for each change of phase or condition and for each move to another provider.
@@ -17,7 +17,7 @@ func (r *Reconciler) recordEvents(was brokerv1alpha1.ReservationStatus, after *b
 		if is.Phase == brokerv1alpha1.ReservationFailed {
 			kind = corev1.EventTypeWarning
 		}
-		r.recorder.Eventf(after, nil, kind, string(is.Phase), "Transition", "%s", wire.Clip(is.Message, wire.MaxNote))
+		r.recorder.Eventf(after, nil, kind, string(is.Phase), "Transition", "%s", message.Clip(is.Message, message.MaxNote))
 	}
 	if c, old := changedCondition(is), changedCondition(was); c != nil && (old == nil || *c != *old) {
 		r.recordCondition(after, c, metav1.ConditionFalse, "Change")
@@ -31,7 +31,7 @@ func (r *Reconciler) recordEvents(was brokerv1alpha1.ReservationStatus, after *b
 		{brokerv1alpha1.ConditionRecalled, metav1.ConditionTrue, "Recall"},
 		{brokerv1alpha1.ConditionProviderReachable, metav1.ConditionFalse, "Reach"},
 	} {
-		if c := wire.Turned(is.Conditions, was.Conditions, of.condition); c != nil {
+		if c := message.ChangedCondition(is.Conditions, was.Conditions, of.condition); c != nil {
 			r.recordCondition(after, c, of.bad, of.action)
 		}
 	}
@@ -48,7 +48,7 @@ func (r *Reconciler) recordCondition(obj *brokerv1alpha1.Reservation, c *metav1.
 	if c.Status == bad {
 		kind = corev1.EventTypeWarning
 	}
-	r.recorder.Eventf(obj, nil, kind, c.Reason, action, "%s", wire.Clip(c.Message, wire.MaxNote))
+	r.recorder.Eventf(obj, nil, kind, c.Reason, action, "%s", message.Clip(c.Message, message.MaxNote))
 }
 
 func changedCondition(s brokerv1alpha1.ReservationStatus) *metav1.Condition {

@@ -23,7 +23,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 const (
@@ -82,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case errors.Is(err, errTooYoung):
 		return ctrl.Result{RequeueAfter: youngRetry}, nil
 	}
-	return ctrl.Result{RequeueAfter: again}, err
+	return patch.Requeue(again, err)
 }
 
 // releaseOrphans releases capacity that is held for objects of this name that no longer exist. After a takeover the
@@ -253,9 +254,9 @@ func (r *Reconciler) writeRefusal(ctx context.Context, obj *brokerv1alpha1.Reser
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reservation, status brokerv1alpha1.ReservationStatus) error {
-	status.Message = wire.Clip(status.Message, wire.MaxMessage)
+	status.Message = message.Clip(status.Message, message.MaxStatus)
 	for i := range status.Conditions {
-		status.Conditions[i].Message = wire.Clip(status.Conditions[i].Message, wire.MaxMessage)
+		status.Conditions[i].Message = message.Clip(status.Conditions[i].Message, message.MaxStatus)
 	}
 	if equality.Semantic.DeepEqual(obj.Status, status) {
 		return nil

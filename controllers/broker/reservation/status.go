@@ -13,6 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -68,7 +69,7 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 		for _, c := range v.Explanation.Candidates() {
 			status.Candidates = append(status.Candidates, brokerv1alpha1.CandidateScore{
 				ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason,
-				Message: wire.Clip(c.Message, wire.MaxCandidateMessage),
+				Message: message.Clip(c.Message, wire.MaxCandidateMessage),
 			})
 		}
 	}

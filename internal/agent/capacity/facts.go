@@ -132,7 +132,7 @@ type podFacts struct {
 	// placement that the pod runs for; empty for a pod of this cluster's own.
 	placement string
 	request   request
-	// rejected is whether it is on a virtual node and the provider does not take it.
+	// rejected reports whether it is on a virtual node and the provider does not take it.
 	rejected bool
 }
 

@@ -30,7 +30,7 @@ func Gather(dial Dial, calm func() bool) Dial {
 type gathering struct {
 	net.Conn
 	calm func() bool
-	// drained is whether the last read took all there was.
+	// drained reports whether the last read took all there was.
 	drained bool
 }
 

@@ -15,7 +15,9 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -55,9 +57,9 @@ func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration,
 	c := &Configuration{Region: f.Cluster.Region, Zone: f.Cluster.Zone, Labels: f.Cluster.Labels}
 	r := reader{}
 	for _, at := range []struct{ field, value string }{{"cluster.region", c.Region}, {"cluster.zone", c.Zone}} {
-		r.note(wire.CheckLabels(at.field, map[string]string{corev1.LabelTopologyRegion: at.value}, 1))
+		r.note(terms.CheckLabels(at.field, map[string]string{corev1.LabelTopologyRegion: at.value}, 1))
 	}
-	r.note(wire.CheckLabels("cluster.labels", c.Labels, MaxLabels))
+	r.note(terms.CheckLabels("cluster.labels", c.Labels, MaxLabels))
 	c.Nodes = r.readSelector("offer.nodeSelector", f.Offer.NodeSelector)
 	c.Offer = r.readOffer(&f.Offer)
 	if f.Prices.File != "" {
@@ -100,7 +102,7 @@ func (r *reader) readOffer(o *offer) offering.Terms {
 	t.Withheld = offering.Percentages{All: 100 - r.readPercent("offer.share", o.Share, 100), Of: map[corev1.ResourceName]int64{}}
 	t.HeadroomShare = offering.Percentages{All: r.readPercent("offer.headroom", o.Headroom, 0), Of: map[corev1.ResourceName]int64{}}
 	for _, key := range slices.Sorted(maps.Keys(o.Resources)) {
-		name, of, field := corev1.ResourceName(key), o.Resources[key], "offer.resources."+wire.Clip(key, 80)
+		name, of, field := corev1.ResourceName(key), o.Resources[key], "offer.resources."+message.Clip(key, 80)
 		if err := quantity.CheckName(name); err != nil {
 			r.refuse("%s: %w", field, err)
 			continue

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // readPricesFile reads the prices from another file.
@@ -98,7 +98,7 @@ func (r *reader) readPriceLabels(field string, l *nodeLabels) map[corev1.Resourc
 		take(field+".memoryCost", corev1.ResourceMemory, l.MemoryCost)
 	}
 	for _, text := range slices.Sorted(maps.Keys(l.ResourceCosts)) {
-		name, at := corev1.ResourceName(text), field+".resourceCosts."+wire.Clip(text, 80)
+		name, at := corev1.ResourceName(text), field+".resourceCosts."+message.Clip(text, 80)
 		if !quantity.IsExtended(name) {
 			r.refuse("%s: only extended resources such as nvidia.com/gpu belong here: use cpuCost and memoryCost for cores and memory", at)
 		} else if err := quantity.CheckName(name); err != nil {

@@ -81,13 +81,13 @@ func consumes(all []agentv1alpha1.ReservationInstruction, requests []agentv1alph
 	asking := map[types.UID]*agentv1alpha1.ResourceRequest{}
 	for n := range requests {
 		rr := &requests[n]
-		if rr.Status.Attempt == 0 || rr.Status.Phase == agentv1alpha1.RequestFailed || rr.Status.Phase == agentv1alpha1.RequestReleased {
+		if !rr.Status.Asked || rr.Status.Phase == agentv1alpha1.RequestFailed || rr.Status.Phase == agentv1alpha1.RequestReleased {
 			continue
 		}
 		asking[rr.UID] = rr
 		out = append(out, v1.ConsumedReservation{
 			Reservation: rr.Status.ReservationName, ProviderID: rr.Status.TargetClusterID,
-			Key: Key(rr.UID, rr.Status.Attempt), Request: *wire.ReservationRequest(rr, clusterID),
+			Key: string(rr.UID), Request: *wire.ReservationRequest(rr, clusterID),
 			Releasing: isGivenBack(rr),
 		})
 	}
@@ -104,7 +104,7 @@ func consumes(all []agentv1alpha1.ReservationInstruction, requests []agentv1alph
 		if ref := inst.Spec.RequestRef; ref != nil {
 			rr := asking[types.UID(ref.UID)]
 			if serves(inst, rr) {
-				entry.Key, entry.Request = Key(rr.UID, rr.Status.Attempt), *wire.ReservationRequest(rr, clusterID)
+				entry.Key, entry.Request = string(rr.UID), *wire.ReservationRequest(rr, clusterID)
 			} else {
 				entry.Releasing = true
 			}
@@ -114,7 +114,7 @@ func consumes(all []agentv1alpha1.ReservationInstruction, requests []agentv1alph
 	return out
 }
 
-// serves is whether an instruction is still what its request wants. The name of a
+// serves reports whether an instruction is still what its request wants. The name of a
 // reservation is written to the request after the instruction.
 func serves(inst *agentv1alpha1.ReservationInstruction, rr *agentv1alpha1.ResourceRequest) bool {
 	return rr != nil && !isGivenBack(rr) && (rr.Status.ReservationName == "" || rr.Status.ReservationName == inst.Spec.ReservationName)

@@ -63,8 +63,8 @@ func reserved(edit ...func(*agentv1alpha1.ResourceRequest)) *agentv1alpha1.Resou
 func TestHoldings(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	body := v1.ReservationRequest{RequesterID: "rome", Resources: v1.Amounts{"cpu": "2"}}
-	asked := v1.ConsumedReservation{Reservation: "res-consumed00", ProviderID: "paris", Key: uid + ".1", Request: body}
-	carried := v1.ConsumedReservation{Reservation: "res-consumed00", Placement: 2, ProviderID: "paris", Key: uid + ".1", Request: body, Ready: true}
+	asked := v1.ConsumedReservation{Reservation: "res-consumed00", ProviderID: "paris", Key: uid, Request: body}
+	carried := v1.ConsumedReservation{Reservation: "res-consumed00", Placement: 2, ProviderID: "paris", Key: uid, Request: body, Ready: true}
 	kept := v1.ProvidedPlacement{Reservation: "res-provided00", Placement: 1, ConsumerID: "berlin", Resources: v1.Amounts{"cpu": "2"}, Acknowledged: true}
 	releasing := func(c v1.ConsumedReservation) v1.ConsumedReservation { c.Releasing = true; return c }
 
@@ -104,13 +104,13 @@ func TestHoldings(t *testing.T) {
 		},
 		"a request without an answer": {
 			objects:  []client.Object{reserved(func(rr *agentv1alpha1.ResourceRequest) { rr.Status.ReservationName, rr.Status.TargetClusterID = "", "" })},
-			consumes: []v1.ConsumedReservation{{Key: uid + ".1", Request: body}},
+			consumes: []v1.ConsumedReservation{{Key: uid, Request: body}},
 		},
 		"a request that the answer was not written to yet": {
 			objects: []client.Object{
 				reserved(func(rr *agentv1alpha1.ResourceRequest) { rr.Status.ReservationName, rr.Status.TargetClusterID = "", "" }), consuming(),
 			},
-			consumes: []v1.ConsumedReservation{{Key: uid + ".1", Request: body}, carried},
+			consumes: []v1.ConsumedReservation{{Key: uid, Request: body}, carried},
 		},
 		"a placement whose request is gone": {
 			objects:  []client.Object{consuming()},
@@ -121,7 +121,7 @@ func TestHoldings(t *testing.T) {
 				reserved(func(rr *agentv1alpha1.ResourceRequest) { rr.Status.ReservationName = "res-another00" }), consuming(),
 			},
 			consumes: []v1.ConsumedReservation{
-				{Reservation: "res-another00", ProviderID: "paris", Key: uid + ".1", Request: body},
+				{Reservation: "res-another00", ProviderID: "paris", Key: uid, Request: body},
 				releasing(v1.ConsumedReservation{Reservation: "res-consumed00", Placement: 2, ProviderID: "paris", Ready: true}),
 			},
 		},

@@ -85,7 +85,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 func request(edit ...func(*agentv1alpha1.ResourceRequest)) *agentv1alpha1.ResourceRequest {
 	rr := &agentv1alpha1.ResourceRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "mine", UID: uid},
-		Status:     agentv1alpha1.ResourceRequestStatus{Attempt: 1},
+		Status:     agentv1alpha1.ResourceRequestStatus{Asked: true},
 	}
 	for _, e := range edit {
 		e(rr)
@@ -148,23 +148,19 @@ func TestEveryInstructionAndState(t *testing.T) {
 		want    outcome
 	}{
 		"a consumer holds what its request asked for": {
-			objects: []client.Object{request()}, in: instruction(consumer, hold, withKey(uid+".1")),
+			objects: []client.Object{request()}, in: instruction(consumer, hold, withKey(uid)),
 			want: outcome{consumer: "hold", requestRef: uid, namespaces: []string{"team"}},
 		},
-		"a request that is not seen with its attempt yet counts": {
-			objects: []client.Object{request(func(rr *agentv1alpha1.ResourceRequest) { rr.Status.Attempt = 0 })},
-			in:      instruction(consumer, hold, withKey(uid+".1")),
+		"a request that the cache does not show as asked yet counts": {
+			objects: []client.Object{request(func(rr *agentv1alpha1.ResourceRequest) { rr.Status.Asked = false })},
+			in:      instruction(consumer, hold, withKey(uid)),
 			want:    outcome{consumer: "hold", requestRef: uid, namespaces: []string{"team"}},
 		},
 		"a request that is being deleted gets nothing": {
-			objects: []client.Object{request(deleting)}, in: instruction(consumer, hold, withKey(uid+".1")),
+			objects: []client.Object{request(deleting)}, in: instruction(consumer, hold, withKey(uid)),
 		},
 		"a request that is gone gives its reservation back": {
-			in: instruction(consumer, hold, withKey(uid+".1")), want: outcome{released: true},
-		},
-		"an earlier attempt gives its reservation back": {
-			objects: []client.Object{request(func(rr *agentv1alpha1.ResourceRequest) { rr.Status.Attempt = 2 })},
-			in:      instruction(consumer, hold, withKey(uid+".1")), want: outcome{released: true},
+			in: instruction(consumer, hold, withKey(uid)), want: outcome{released: true},
 		},
 		"a key of somebody else's making gives its reservation back": {
 			in: instruction(consumer, hold, withKey("by-hand")), want: outcome{released: true},
@@ -409,7 +405,7 @@ func TestADeletedInstructionIsPutBack(t *testing.T) {
 func TestOneInstructionDoesNotHoldUpTheOthers(t *testing.T) {
 	c := newCluster(t)
 	b := &fake.Broker{}
-	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold, withKey(uid+".1"))) // its give back fails
+	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold, withKey(uid))) // its give back fails
 	b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
 	_, err := NewInstructions(c, stubborn{b}, Options{}).ask(t.Context(), "")
 	if err == nil || !strings.Contains(err.Error(), "res-aaaaaaaaaa") {

@@ -134,14 +134,14 @@ func (i *Instructions) ask(ctx context.Context, cursor string) (answer, error) {
 	return answer{cursor: list.Cursor, items: len(list.Instructions) + len(list.Requests)}, errors.Join(failed...)
 }
 
-// pass has a request looked at of which the broker tells something new. One that
-// nobody here asks for any more is given back.
+// pass wakes the controller of a request whose phase changed at the broker. It gives back a
+// queued request that no longer exists here.
 func (i *Instructions) pass(ctx context.Context, news *v1.RequestNews) error {
-	rr, attempt, err := i.requestOf(ctx, news.Key)
+	rr, err := i.requestOf(ctx, news.Key)
 	switch {
 	case err != nil:
 		return err
-	case rr == nil, attempt < rr.Status.Attempt:
+	case rr == nil:
 		if news.Phase != v1.RequestNewsPhaseQueued {
 			return nil
 		}
@@ -192,11 +192,11 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 		_, err := WriteConsumer(ctx, i.client, i.options.Namespace, in, Request{}, received)
 		return err
 	}
-	rr, attempt, err := i.requestOf(ctx, in.Key)
+	rr, err := i.requestOf(ctx, in.Key)
 	switch {
 	case err != nil:
 		return err
-	case rr == nil, attempt < rr.Status.Attempt:
+	case rr == nil:
 		return i.giveBack(ctx, in)
 	case rr.DeletionTimestamp != nil:
 		// Its controller gives the reservation back.
@@ -210,22 +210,18 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 	return err
 }
 
-// requestOf finds the ResourceRequest of a key; nil if there is none.
-func (i *Instructions) requestOf(ctx context.Context, key string) (*agentv1alpha1.ResourceRequest, int32, error) {
-	uid, attempt, ok := parseKey(key)
-	if !ok {
-		return nil, 0, nil
-	}
+// requestOf returns the ResourceRequest whose UID is the key, nil if there is none.
+func (i *Instructions) requestOf(ctx context.Context, key string) (*agentv1alpha1.ResourceRequest, error) {
 	var list agentv1alpha1.ResourceRequestList
 	if err := i.client.List(ctx, &list); err != nil {
-		return nil, 0, fmt.Errorf("look for resource request %q: %w", uid, err)
+		return nil, fmt.Errorf("look for resource request %q: %w", key, err)
 	}
 	for n := range list.Items {
-		if list.Items[n].UID == uid {
-			return &list.Items[n], attempt, nil
+		if string(list.Items[n].UID) == key {
+			return &list.Items[n], nil
 		}
 	}
-	return nil, 0, nil
+	return nil, nil
 }
 
 // giveBack ends a reservation that nobody here asks for any more.

@@ -33,7 +33,7 @@ func Namespaces(ctx context.Context, c client.Reader, rr *agentv1alpha1.Resource
 	return open, closed, nil
 }
 
-// Offloads says whether one namespace is among those that are open to a ResourceRequest
+// Offloads reports whether one namespace is among those that are open to a ResourceRequest
 // and that it names.
 func Offloads(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (bool, error) {
 	if rr.Spec.Namespaces == nil {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 // ErrUnusable is wrapped by the errors of an instruction that no repetition
@@ -49,8 +50,7 @@ func patchSpec(ctx context.Context, c client.Client, obj, before client.Object, 
 	if equality.Semantic.DeepEqual(spec, old) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := c.Patch(ctx, obj, patch); client.IgnoreNotFound(err) != nil {
+	if err := c.Patch(ctx, obj, patch.IfUnchanged(before)); client.IgnoreNotFound(err) != nil {
 		return written(obj.GetName(), err)
 	}
 	return nil

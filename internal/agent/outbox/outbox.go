@@ -70,7 +70,7 @@ func (o *Outbox) post(key string, p posting) {
 	o.nudge()
 }
 
-// Taken says whether the posting went out with success.
+// Taken reports whether the posting went out with success.
 func (o *Outbox) Taken(key, version string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,7 +11,11 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
+
+// maxReport bounds the message of a report, as the broker's API does.
+const maxReport = 1024
 
 // StatusReporter tells the broker how far this cluster is with a placement.
 type StatusReporter interface {
@@ -27,16 +31,16 @@ type Reports struct {
 }
 
 // Say has a state reported, once. taken is called when the broker has it.
-func (r *Reports) Say(reservation string, placement int32, state v1.StatusReportState, reason, message string, taken func()) {
+func (r *Reports) Say(reservation string, placement int32, state v1.StatusReportState, reason, text string, taken func()) {
 	r.say(reservation, &v1.StatusReport{
-		Placement: placement, Role: r.Role, State: state, Reason: reason, Message: truncate(message, 1024),
+		Placement: placement, Role: r.Role, State: state, Reason: reason, Message: message.Clip(text, maxReport),
 	}, string(state), taken)
 }
 
 // Answer has the answer to a change of resources reported, once.
 func (r *Reports) Answer(reservation string, placement int32, change int64, state v1.StatusReportState, why placement.Aspect, taken func()) {
 	r.say(reservation, &v1.StatusReport{
-		Placement: placement, Role: r.Role, State: state, Change: change, Reason: why.Reason, Message: truncate(why.Message, 1024),
+		Placement: placement, Role: r.Role, State: state, Change: change, Reason: why.Reason, Message: message.Clip(why.Message, maxReport),
 	}, fmt.Sprintf("%s/%d", state, change), taken)
 }
 
@@ -61,7 +65,7 @@ func (r *Reports) say(reservation string, report *v1.StatusReport, version strin
 	r.Outbox.Post(r.key(reservation, report.Placement), version, send, taken)
 }
 
-// Heard says whether the broker has the state.
+// Heard reports whether the broker has the state.
 func (r *Reports) Heard(reservation string, placement int32, state v1.StatusReportState) bool {
 	return r.Outbox.Taken(r.key(reservation, placement), string(state))
 }
@@ -90,11 +94,4 @@ func (r *Reports) settle(reservation string, report *v1.StatusReport, err error)
 	}
 	r.Log.V(1).Info("report not taken, will be repeated", "reservation", reservation, "placement", report.Placement, "state", report.State, "error", err.Error())
 	return err
-}
-
-func truncate(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return s[:limit]
 }

@@ -3,9 +3,11 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 
@@ -56,4 +58,24 @@ func TestAReportIsRepeatedUntilTheBrokerHeardIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAReportIsCutBetweenRunes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broker := &reader{}
+		reports := Reports{Outbox: startOutbox(t), Reporter: broker, Role: v1.StatusReportRoleProvider, Log: logr.Discard()}
+		reports.Say("res-1", 1, v1.StatusReportStateRefused, "Refused", "a"+strings.Repeat("é", maxReport), nil)
+		synctest.Wait()
+		if !utf8.ValidString(broker.message) || len(broker.message) > maxReport || len(broker.message) < maxReport-4 {
+			t.Errorf("the broker got %d bytes: %q", len(broker.message), broker.message)
+		}
+	})
+}
+
+// reader keeps the message of the last report.
+type reader struct{ message string }
+
+func (r *reader) ReportStatus(_ context.Context, _ string, report *v1.StatusReport) error {
+	r.message = report.Message
+	return nil
 }

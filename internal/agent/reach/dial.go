@@ -84,7 +84,7 @@ func (d *dialer) check(address string) error {
 	return d.rules.CheckAddr(ap.Addr())
 }
 
-// answered is whether something spoke TLS. A certificate that this machine does not trust
+// answered reports whether something spoke TLS. A certificate that this machine does not trust
 // is one, and so is a refusal to go on.
 func answered(err error) bool {
 	if err == nil {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 const (
@@ -74,7 +74,7 @@ func (s *Scout) note(p v1.Peer, roundTrip time.Duration, err error) {
 	if err == nil {
 		l.RoundTripMicroseconds = roundTrip.Microseconds()
 	} else {
-		l.Message = wire.Clip(err.Error(), longestMessage)
+		l.Message = message.Clip(err.Error(), longestMessage)
 	}
 	s.mu.Lock()
 	s.survey.found[p.ClusterID] = l

@@ -43,15 +43,6 @@ type Changer interface {
 	ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error)
 }
 
-// Quoter asks for quotes.
-type Quoter interface {
-	// RequestQuote returns the decision that a request would get now. It holds capacity only if
-	// req.HoldSeconds is set; key then identifies the hold.
-	RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error)
-	// ReleaseQuote releases a hold by the quote's name or key.
-	ReleaseQuote(ctx context.Context, nameOrKey string) error
-}
-
 // StatusReporter reports the progress of a placement in this cluster.
 type StatusReporter interface {
 	ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error
@@ -76,7 +67,6 @@ type Transport interface {
 	BrokerCommunicator
 	Releaser
 	Changer
-	Quoter
 	StatusReporter
 	Announcer
 	Messenger

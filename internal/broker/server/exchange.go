@@ -9,7 +9,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // exchange is what the log line records about one request and its answer.
@@ -166,7 +166,7 @@ func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took ti
 		}
 		s.log.Error(x.err, "request failed", pairs...)
 	case x.err != nil:
-		s.log.Info("request refused", append(pairs, "detail", wire.Clip(x.err.Error(), maxLogged))...)
+		s.log.Info("request refused", append(pairs, "detail", message.Clip(x.err.Error(), maxLogged))...)
 	case r.Method == http.MethodGet || x.operation == "publishAdvertisement":
 		// agents repeat these every few seconds
 		s.log.V(1).Info("request served", pairs...)

@@ -127,6 +127,8 @@ func TestAnswersMatchTheDescription(t *testing.T) {
 		{get, reservationsPath + "/" + key, "", 200, "Reservation"},
 		{get, reservationsPath + "/res-0000000000", "", 200, "Reservation"},
 		{post, reservationsPath + "/res-0000000000/status", `{"placement":1,"role":"Consumer","state":"Ready"}`, 204, ""},
+		{post, "/api/v1/quotes", `{"resources":{"cpu":"1"}}`, 200, "Quote"},
+		{http.MethodDelete, "/api/v1/quotes/" + key, "", 204, ""},
 		{get, "/api/v1/instructions", "", 200, "InstructionList"},
 		{post, "/api/v1/messages", `{"to":"rome","slot":"s","body":"AAA="}`, 204, ""},
 		{get, "/api/v1/messages?after=", "", 200, "MessageList"},

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 )
 
 // perCheck is the timeout of one check.
@@ -72,7 +72,7 @@ type Check struct {
 func Body(
 	kinds func() (*runtime.Scheme, error), checks func(*rest.Config, client.Client) ([]Check, error),
 ) func(*cobra.Command, []string) error {
-	return home.Visit(kinds, func(cmd *cobra.Command, _ []string, config *rest.Config, c client.Client) error {
+	return cluster.RunOnce(kinds, func(cmd *cobra.Command, _ []string, config *rest.Config, c client.Client) error {
 		checks, err := checks(config, c)
 		if err != nil {
 			return err

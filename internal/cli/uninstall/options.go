@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/home"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 )
 
 // Remedy tells a Helm user how to end everything that blocks the uninstallation.
@@ -56,7 +56,7 @@ func (o *Options) Body(
 	kinds func() (*runtime.Scheme, error),
 	departure func(client.Client) Departure, cleanUp func(context.Context, client.Client, io.Writer) error,
 ) func(*cobra.Command, []string) error {
-	return home.Visit(kinds, func(cmd *cobra.Command, _ []string, _ *rest.Config, c client.Client) error {
+	return cluster.RunOnce(kinds, func(cmd *cobra.Command, _ []string, _ *rest.Config, c client.Client) error {
 		if o.Cleanup {
 			return cleanUp(cmd.Context(), c, cmd.OutOrStdout())
 		}

@@ -203,33 +203,6 @@ func Grant(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	return r, nil
 }
 
-// RequestQuote implements transport.Quoter.
-func (b *Broker) RequestQuote(_ context.Context, _ string, req *v1.ReservationRequest) (*v1.Quote, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.down {
-		return nil, newUnreachable()
-	}
-	granted, err := Grant("quote", req)
-	if err != nil {
-		return nil, err
-	}
-	return &v1.Quote{
-		ClusterID: granted.Instruction.ProviderID, Resources: granted.Resources,
-		Candidates: []v1.Candidate{}, Rejected: map[string]int32{},
-	}, nil
-}
-
-// ReleaseQuote implements transport.Quoter. The fake holds nothing.
-func (b *Broker) ReleaseQuote(context.Context, string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.down {
-		return newUnreachable()
-	}
-	return nil
-}
-
 // ChangeReservation implements transport.Changer.
 func (b *Broker) ChangeReservation(_ context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
 	b.mu.Lock()

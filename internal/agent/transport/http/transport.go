@@ -124,22 +124,6 @@ func (t *Transport) RequestReservation(ctx context.Context, key string, req *v1.
 	})
 }
 
-// RequestQuote implements transport.Quoter.
-func (t *Transport) RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
-	params := &v1.RequestQuoteParams{IdempotencyKey: key}
-	return call[v1.Quote](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
-		return t.api.RequestQuote(ctx, params, *req)
-	})
-}
-
-// ReleaseQuote implements transport.Quoter.
-func (t *Transport) ReleaseQuote(ctx context.Context, nameOrKey string) error {
-	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
-		return t.api.ReleaseQuote(ctx, nameOrKey)
-	})
-	return err
-}
-
 // ReleaseReservation implements transport.Releaser.
 func (t *Transport) ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error) {
 	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {

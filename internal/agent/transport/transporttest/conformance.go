@@ -119,15 +119,7 @@ func callsArrive(t *testing.T, b *bench) {
 	if err := b.ReportStatus(b.ctx, reservation.Name, report); err != nil {
 		t.Errorf("ReportStatus: %v", err)
 	}
-	if quote := must(b.RequestQuote(b.ctx, key, req))(t); quote.ClusterID != Provider || len(quote.Candidates) != 1 {
-		t.Errorf("RequestQuote = %+v; want it of %s", quote, Provider)
-	}
-	if err := b.ReleaseQuote(b.ctx, key); err != nil {
-		t.Errorf("ReleaseQuote: %v", err)
-	}
 	for operation, want := range map[Operation]Call{
-		RequestQuote:         {Operation: RequestQuote, ClusterID: consumer, Name: key, Body: req},
-		ReleaseQuote:         {Operation: ReleaseQuote, ClusterID: consumer, Name: key},
 		PublishAdvertisement: {Operation: PublishAdvertisement, ClusterID: consumer, Body: adv},
 		RequestReservation:   {Operation: RequestReservation, ClusterID: consumer, Name: key, Body: req},
 		ReportStatus:         {Operation: ReportStatus, ClusterID: consumer, Name: reservation.Name, Body: report},

@@ -54,21 +54,6 @@ func (d *Direct) RequestReservation(ctx context.Context, key string, req *v1.Res
 	})
 }
 
-// RequestQuote asks the broker.
-func (d *Direct) RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
-	return dispatch(ctx, d, req.RequesterID, func(ctx context.Context) (*v1.Quote, error) {
-		return d.broker.RequestQuote(ctx, d.clusterID, key, req)
-	})
-}
-
-// ReleaseQuote tells the broker.
-func (d *Direct) ReleaseQuote(ctx context.Context, nameOrKey string) error {
-	_, err := dispatch(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
-		return nil, d.broker.ReleaseQuote(ctx, d.clusterID, nameOrKey)
-	})
-	return err
-}
-
 // ChangeReservation asks the broker.
 func (d *Direct) ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
 	return dispatch(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {

@@ -1,5 +1,4 @@
-// Package consent reads what the operator of this cluster allows.
-package consent
+package configuration
 
 import (
 	"context"
@@ -11,8 +10,8 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// Policy is the LendingPolicy of this cluster, nil if it has none.
-func Policy(ctx context.Context, c client.Reader) (*agentv1alpha1.LendingPolicy, error) {
+// ReadLendingPolicy returns the LendingPolicy of this cluster, nil if it has none.
+func ReadLendingPolicy(ctx context.Context, c client.Reader) (*agentv1alpha1.LendingPolicy, error) {
 	policy := &agentv1alpha1.LendingPolicy{}
 	err := c.Get(ctx, client.ObjectKey{Name: agentv1alpha1.LendingPolicyName}, policy)
 	if apierrors.IsNotFound(err) {

@@ -1,6 +1,6 @@
-// Package metrics configures the metrics endpoint of a binary: plain HTTP, or TLS for
+// Package listener configures the metrics endpoint of a binary: plain HTTP, or TLS for
 // authorized callers.
-package metrics
+package listener
 
 import (
 	"crypto/tls"
@@ -16,8 +16,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Listener configures where metrics are served, and to whom.
-type Listener struct {
+// Metrics configures where metrics are served, and to whom.
+type Metrics struct {
 	// Address to listen on; "0" turns metrics off.
 	Address string
 	// Secure serves over TLS, only to callers whose token passes a TokenReview and whose
@@ -29,31 +29,31 @@ type Listener struct {
 }
 
 // Bind adds the flags.
-func (l *Listener) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&l.Address, "metrics-bind-address", l.Address, "address of the metrics endpoint; 0 turns it off")
-	fs.BoolVar(&l.Secure, "metrics-secure", l.Secure, "serve /metrics over TLS, only to callers with a valid token of this cluster and the right to get that URL")
-	fs.StringVar(&l.CertDir, "metrics-cert-path", l.CertDir, "directory with tls.crt and tls.key for --metrics-secure; if unset, the certificate is self-signed")
+func (m *Metrics) Bind(fs *pflag.FlagSet) {
+	fs.StringVar(&m.Address, "metrics-bind-address", m.Address, "address of the metrics endpoint; 0 turns it off")
+	fs.BoolVar(&m.Secure, "metrics-secure", m.Secure, "serve /metrics over TLS, only to callers with a valid token of this cluster and the right to get that URL")
+	fs.StringVar(&m.CertDir, "metrics-cert-path", m.CertDir, "directory with tls.crt and tls.key for --metrics-secure; if unset, the certificate is self-signed")
 }
 
 // Options returns the listener's settings for controller-runtime. The error names a missing
 // file; controller-runtime would silently fall back to a self-signed certificate.
-func (l Listener) Options() (metricsserver.Options, error) {
-	options := metricsserver.Options{BindAddress: l.Address}
-	if !l.Secure {
-		if l.CertDir != "" {
+func (m Metrics) Options() (metricsserver.Options, error) {
+	options := metricsserver.Options{BindAddress: m.Address}
+	if !m.Secure {
+		if m.CertDir != "" {
 			return options, errors.New("--metrics-cert-path is given but metrics are served without TLS: add --metrics-secure")
 		}
 		return options, nil
 	}
-	if l.CertDir != "" {
+	if m.CertDir != "" {
 		for _, name := range []string{pki.CertFile, pki.KeyFile} {
-			if _, err := os.Stat(filepath.Join(l.CertDir, name)); err != nil {
+			if _, err := os.Stat(filepath.Join(m.CertDir, name)); err != nil {
 				return options, fmt.Errorf("--metrics-cert-path: %w: put %s and %s there, or leave the flag out for a self-signed certificate",
 					err, pki.CertFile, pki.KeyFile)
 			}
 		}
 	}
-	options.SecureServing, options.CertDir = true, l.CertDir
+	options.SecureServing, options.CertDir = true, m.CertDir
 	options.FilterProvider = filters.WithAuthenticationAndAuthorization
 	options.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
 		c.MinVersion = tls.VersionTLS13

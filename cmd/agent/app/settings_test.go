@@ -24,10 +24,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// termsOf creates terms from flags and, if text is not empty, a configuration file.
-func termsOf(t *testing.T, text string, args ...string) *terms {
+// termsOf creates settings from flags and, if text is not empty, a configuration file.
+func termsOf(t *testing.T, text string, args ...string) *settings {
 	t.Helper()
-	out := &terms{options: defaultOptions()}
+	out := &settings{options: defaultOptions()}
 	cmd := Command()
 	cmd.ResetFlags()
 	out.bindFlags(cmd.Flags())

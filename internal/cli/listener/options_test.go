@@ -1,4 +1,4 @@
-package metrics
+package listener
 
 import (
 	"crypto/tls"
@@ -27,13 +27,13 @@ import (
 func TestOptionsErrorNamesWrongFlag(t *testing.T) {
 	empty := t.TempDir()
 	tests := map[string]struct {
-		listener Listener
+		listener Metrics
 		want     string
 	}{
-		"in the clear":                                     {listener: Listener{Address: ":8080"}},
-		"over TLS without a certificate":                   {listener: Listener{Address: ":8080", Secure: true}},
-		"a certificate directory without --metrics-secure": {listener: Listener{CertDir: empty}, want: "add --metrics-secure"},
-		"a directory without a certificate":                {listener: Listener{Secure: true, CertDir: empty}, want: "tls.crt"},
+		"in the clear":                                     {listener: Metrics{Address: ":8080"}},
+		"over TLS without a certificate":                   {listener: Metrics{Address: ":8080", Secure: true}},
+		"a certificate directory without --metrics-secure": {listener: Metrics{CertDir: empty}, want: "add --metrics-secure"},
+		"a directory without a certificate":                {listener: Metrics{Secure: true, CertDir: empty}, want: "tls.crt"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func startListener(t *testing.T, config *rest.Config) *site {
 	t.Helper()
 	s := &site{address: freeAddress(t), dir: t.TempDir()}
 	s.replaceCertificate(t)
-	options, err := Listener{Address: s.address, Secure: true, CertDir: s.dir}.Options()
+	options, err := Metrics{Address: s.address, Secure: true, CertDir: s.dir}.Options()
 	if err != nil {
 		t.Fatal(err)
 	}

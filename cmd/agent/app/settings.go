@@ -13,6 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
@@ -20,20 +21,20 @@ import (
 // maxNodeLabels is the maximum of published node labels, as in the CRD of the Advertisement.
 const maxNodeLabels = 16
 
-// checkTerms refuses values that the Advertisement's CRD does not accept. With them the agent
+// checkOffer refuses values that the Advertisement's CRD does not acceps. With them the agent
 // could not advertise at all.
-func (o *options) checkTerms() error {
-	if err := wire.CheckLabels("--cluster-labels", o.labels, configuration.MaxLabels); err != nil {
+func (o *options) checkOffer() error {
+	if err := terms.CheckLabels("--cluster-labels", o.labels, configuration.MaxLabels); err != nil {
 		return err
 	}
-	if err := wire.CheckClaims("--claims", o.claims, configuration.MaxLabels); err != nil {
+	if err := terms.CheckClaims("--claims", o.claims, configuration.MaxLabels); err != nil {
 		return err
 	}
 	keys := map[string]string{}
 	for _, key := range o.nodeLabels {
 		keys[key] = ""
 	}
-	if err := wire.CheckLabels("--node-labels", keys, maxNodeLabels); err != nil {
+	if err := terms.CheckLabels("--node-labels", keys, maxNodeLabels); err != nil {
 		return err
 	}
 	if _, err := quantity.ParseRatios(o.overSubscription); err != nil {
@@ -61,8 +62,8 @@ func (o *options) cost() *brokerv1alpha1.Cost {
 	return configuration.WithResources(o.prices, o.resourceCosts)
 }
 
-// terms merges flags and the configuration file. Flags take precedence.
-type terms struct {
+// settings merges flags and the configuration file. Flags take precedence.
+type settings struct {
 	*options
 	// file is nil without --config.
 	file *configuration.Keeper
@@ -70,85 +71,85 @@ type terms struct {
 	pricer *pricing.Pricer
 }
 
-var _ advertisement.Terms = (*terms)(nil)
+var _ advertisement.Terms = (*settings)(nil)
 
-// openTerms reads the configuration file, if there is one.
-func (a *agent) openTerms() error {
-	a.terms = &terms{options: a.options}
+// openSettings reads the configuration file, if there is one.
+func (a *agent) openSettings() error {
+	a.settings = &settings{options: a.options}
 	if a.configFile == "" {
 		return nil
 	}
 	var err error
-	a.terms.file, err = configuration.Open(a.configFile, clock.RealClock{}, a.log.WithName("configuration"))
+	a.settings.file, err = configuration.Open(a.configFile, clock.RealClock{}, a.log.WithName("configuration"))
 	return err
 }
 
-func (t *terms) configured() *configuration.Configuration {
-	if t.file == nil {
+func (s *settings) configured() *configuration.Configuration {
+	if s.file == nil {
 		return configuration.Default()
 	}
-	return t.file.Current()
+	return s.file.Current()
 }
 
 // Terms implements advertisement.Terms. Each field comes from one source as a whole.
-func (t *terms) Terms() advertisement.Offered {
-	c := t.configured()
+func (s *settings) Terms() advertisement.Offered {
+	c := s.configured()
 	out := advertisement.Offered{
-		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(t.claims), Terms: t.offer(),
+		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(s.claims), Terms: s.offer(),
 	}
-	if at := t.place(); at != (guard.Place{}) {
+	if at := s.place(); at != (guard.Place{}) {
 		out.Topology = &brokerv1alpha1.Topology{Region: at.Region, Zone: at.Zone}
 	}
-	if t.given("cluster-labels") {
-		out.Labels = wire.ToLabels(t.labels)
+	if s.given("cluster-labels") {
+		out.Labels = wire.ToLabels(s.labels)
 	}
-	if t.pricer != nil {
-		out.Cost = t.pricer.Cost()
+	if s.pricer != nil {
+		out.Cost = s.pricer.Cost()
 	}
-	if cost := t.cost(); cost != nil {
+	if cost := s.cost(); cost != nil {
 		out.Cost = cost
 	}
 	return out
 }
 
-// offer returns how much is lent.
-func (t *terms) offer() offering.Terms {
-	out := t.configured().Offer
-	if t.given("over-subscription") {
-		out.Ratios, _ = quantity.ParseRatios(t.overSubscription) // checkTerms let them pass
+// offer returns how much is lens.
+func (s *settings) offer() offering.Terms {
+	out := s.configured().Offer
+	if s.given("over-subscription") {
+		out.Ratios, _ = quantity.ParseRatios(s.overSubscription) // checkOffer let them pass
 	}
 	return out
 }
 
 // place returns the region and zone of the cluster.
-func (t *terms) place() guard.Place {
-	c := t.configured()
+func (s *settings) place() guard.Place {
+	c := s.configured()
 	at := guard.Place{Region: c.Region, Zone: c.Zone}
-	if t.given("region") {
-		at.Region = t.region
+	if s.given("region") {
+		at.Region = s.region
 	}
-	if t.given("zone") {
-		at.Zone = t.zone
+	if s.given("zone") {
+		at.Zone = s.zone
 	}
 	return at
 }
 
 // Changed implements advertisement.Terms.
-func (t *terms) Changed() <-chan struct{} {
-	if t.file == nil {
+func (s *settings) Changed() <-chan struct{} {
+	if s.file == nil {
 		return nil
 	}
-	return t.file.Changed()
+	return s.file.Changed()
 }
 
 // Conditions implements advertisement.Terms.
-func (t *terms) Conditions() []metav1.Condition {
-	if t.file == nil {
+func (s *settings) Conditions() []metav1.Condition {
+	if s.file == nil {
 		return nil
 	}
-	out := []metav1.Condition{t.inForce()}
-	if t.pricer != nil {
-		if c := t.pricer.Condition(); c != nil {
+	out := []metav1.Condition{s.inForce()}
+	if s.pricer != nil {
+		if c := s.pricer.Condition(); c != nil {
 			out = append(out, *c)
 		}
 	}
@@ -156,8 +157,8 @@ func (t *terms) Conditions() []metav1.Condition {
 }
 
 // inForce returns the condition Configured.
-func (t *terms) inForce() metav1.Condition {
-	if err := t.file.Problem(); err != nil {
+func (s *settings) inForce() metav1.Condition {
+	if err := s.file.Problem(); err != nil {
 		return metav1.Condition{
 			Type: agentv1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonConfigurationRefused,
 			Message: "the last valid configuration stays in force: " + err.Error(),

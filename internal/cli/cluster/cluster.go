@@ -1,6 +1,6 @@
-// Package home connects a program of this product to its cluster: the one it runs in, or the
-// one that --kubeconfig names.
-package home
+// Package cluster connects a program of this product to the cluster that it runs in, or that
+// --kubeconfig names.
+package cluster
 
 import (
 	"flag"
@@ -42,8 +42,8 @@ func Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Kinds returns a scheme of the Kubernetes types and the added ones.
-func Kinds(added ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
+// NewScheme returns a scheme of the Kubernetes types and the added ones.
+func NewScheme(added ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range append(added, clientgoscheme.AddToScheme) {
 		if err := add(scheme); err != nil {
@@ -53,9 +53,9 @@ func Kinds(added ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Visit makes the body of a command that does one thing on the cluster and ends. Its client
+// RunOnce makes the body of a command that does one thing on the cluster and ends. Its client
 // reads from the API server, without a cache.
-func Visit(
+func RunOnce(
 	kinds func() (*runtime.Scheme, error),
 	do func(cmd *cobra.Command, args []string, config *rest.Config, c client.Client) error,
 ) func(*cobra.Command, []string) error {

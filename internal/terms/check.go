@@ -1,0 +1,70 @@
+package terms
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+)
+
+// MaxWord bounds the value of a label, and every other word of that form.
+const MaxWord = 63
+
+// CheckCount returns an error if more than most values are given.
+func CheckCount(field string, given, most int) error {
+	if given > most {
+		return fmt.Errorf("%s: %d are given, at most %d are accepted", field, given, most)
+	}
+	return nil
+}
+
+// CheckLabels returns an error for labels that Kubernetes would not accept.
+func CheckLabels(field string, labels map[string]string, most int) error {
+	if err := CheckCount(field, len(labels), most); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+			return fmt.Errorf("%s: %q is no key of a label: %s", field, message.Clip(key, 80), problems[0])
+		}
+		if problems := validation.IsValidLabelValue(labels[key]); len(problems) > 0 {
+			return fmt.Errorf("%s: %q is no value of label %s: %s", field, message.Clip(labels[key], 80), key, problems[0])
+		}
+	}
+	return nil
+}
+
+// CheckClaims returns an error for claims whose name is not that of a label, or whose value is
+// too long.
+func CheckClaims(field string, claims map[string]string, most int) error {
+	if err := CheckCount(field, len(claims), most); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(claims)) {
+		if problems := validation.IsQualifiedName(name); len(problems) > 0 {
+			return fmt.Errorf("%s: %q is no name of a claim: %s", field, message.Clip(name, 80), problems[0])
+		}
+		if value := claims[name]; len(value) > MaxWord || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return fmt.Errorf("%s: %q is no value of claim %s: write at most %d printable ASCII characters", field, message.Clip(value, 80), name, MaxWord)
+		}
+	}
+	return nil
+}
+
+// checkWords refuses more than so many words, empty ones and those that no label
+// could hold.
+func CheckWords(field string, most int, words ...string) error {
+	if err := CheckCount(field, len(words), most); err != nil {
+		return err
+	}
+	for _, w := range words {
+		if problems := validation.IsValidLabelValue(w); w == "" || len(problems) > 0 {
+			return fmt.Errorf("%s: %q must be 1 to %d letters, digits, '-', '_' and '.', beginning and ending with a letter or digit", field, message.Clip(w, 80), MaxWord)
+		}
+	}
+	return nil
+}
