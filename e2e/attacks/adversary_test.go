@@ -19,7 +19,7 @@ import (
 
 // Environment variables that the adversary heeds.
 const (
-	// forVariable says how long it goes on, 45s if unset.
+	// forVariable says how long it goes on, 30s if unset.
 	forVariable = "LRB_ADVERSARY"
 	// seedVariable repeats the operations of a run, which logs its seed.
 	seedVariable = "LRB_SEED"
@@ -36,8 +36,9 @@ type adversary struct {
 // Thousands of random operations of a consumer, many at once: invariant E1 holds all the time,
 // the sibling consumer is not disturbed, and the consumer's own honest workload runs afterwards.
 func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
-	s := openAlone(t)
-	lasts, seed := 45*time.Second, uint64(time.Now().UnixNano())
+	s := openWith(t, openEmpty(t), provider, "rome", "berlin")
+	t.Cleanup(func() { s.verify(t) })
+	lasts, seed := 30*time.Second, uint64(time.Now().UnixNano())
 	if text := os.Getenv(forVariable); text != "" {
 		var err error
 		lasts, err = time.ParseDuration(text)

@@ -272,6 +272,18 @@ func (o *observer) mostOf(consumer string) resource.Quantity {
 	return o.most[consumer]
 }
 
+// excessOf returns for how long a consumer has run more than its grant, 0 if it does not, and
+// how many pods it runs.
+func (o *observer) excessOf(consumer string) (over time.Duration, pods int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if since, exceeds := o.overSince[consumer]; exceeds {
+		over = o.now().Sub(since)
+	}
+	_, _, names := o.usage(consumer)
+	return over, len(names)
+}
+
 // forgetMost starts a new measurement of the largest usage.
 func (o *observer) forgetMost() {
 	o.mu.Lock()

@@ -45,8 +45,11 @@ type hostile struct {
 }
 
 // playProvider stops the provider's agent, has rome reserve capacity there, and accepts.
-func playProvider(t *testing.T, env *local.Environment) *hostile {
+func playProvider(t *testing.T) *hostile {
 	t.Helper()
+	env := stage.Keep(t)
+	shared = nil
+	stage.Clear(t)
 	h := &hostile{env: env}
 	var err error
 	h.cert, err = env.Certificate(provider)
@@ -115,13 +118,15 @@ func (h *hostile) restoreAgent(t *testing.T) {
 }
 
 // leave brings the provider's own agent back. Once rome has given up what it reserved of the
-// hostile one, honest workloads run there.
+// hostile one, nothing is left of that peering, and honest workloads run there.
 func (h *hostile) leave(t *testing.T) {
 	t.Helper()
 	h.restoreAgent(t)
 	check(t, h.env.Member("rome").DeleteAndWait(t.Context(), h.request, time.Minute))
-	check(t, h.env.AwaitAdvertised(t.Context(), time.Minute))
-	openWith(t, h.env, provider, "rome", "berlin").verify(t)
+	stage.Clear(t)
+	s := openWith(t, h.env, provider, "rome", "berlin")
+	s.verify(t)
+	shared = s
 }
 
 // send sends a signed message of the handshake to rome.
@@ -184,7 +189,7 @@ func nonce(t *testing.T) []byte {
 // A provider has a consumer's agent sign bytes with the key that the consumer logs in with
 // elsewhere. It signs what Liqo's nonces look like, and nothing else.
 func TestAgentsSignNothingButNonces(t *testing.T) {
-	h := playProvider(t, openEmpty(t))
+	h := playProvider(t)
 	transcript := sha256.Sum256([]byte("a TLS handshake"))
 	key, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "rome"}}, newKey(t))
 	check(t, err)
@@ -227,8 +232,8 @@ func newKey(t *testing.T) ed25519.PrivateKey {
 
 // A provider answers with credentials that lead Liqo of the consumer somewhere else.
 func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
-	env := openEmpty(t)
-	h := playProvider(t, env)
+	h := playProvider(t)
+	env := h.env
 	// offer begins a handshake and ends it with credentials for rome's key.
 	offer := func(t *testing.T, credentials handshake.Credentials) {
 		t.Helper()

@@ -55,7 +55,7 @@ func TestRepeatedDeletionsFreeNoCapacity(t *testing.T) {
 			together(20, func(int) { _ = c.kubelet.Delete(ctx, shadow.DeepCopy(), client.DryRunAll) })
 		},
 	}
-	s := openAlone(t)
+	s := openToSpoil(t)
 	for name, free := range ways {
 		t.Run(name, func(t *testing.T) {
 			deleted := 0
@@ -101,7 +101,7 @@ func together(n int, f func(i int)) {
 
 // Many requests at the same instant must be counted one after the other.
 func TestParallelCreationsStayWithinTheGrant(t *testing.T) {
-	s := openAlone(t)
+	s := openToSpoil(t)
 	t.Run("forty pods of nearly the whole grant", func(t *testing.T) {
 		var taken atomic.Int64
 		together(40, func(int) {

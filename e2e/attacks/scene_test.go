@@ -29,15 +29,16 @@ const (
 	namespace = "e2e"
 	// provider is the cluster that most tests attack, from rome and beside berlin.
 	provider = "paris"
-	// readyWithin is for a machine that is busy with other things.
-	readyWithin = 90 * time.Second
+	// readyWithin is for a machine that is busy with other things, and for the first pauses that
+	// a failed run leaves behind.
+	readyWithin = 2 * time.Minute
 	// replicator is the process of Liqo that removes replicas it did not make.
 	replicator = "liqo-crd-replicator"
 )
 
 var stage = e2etest.Stage[*local.Environment]{Boot: local.UpForTests, Ensured: []string{namespace}, Emptied: []string{namespace}}
 
-// shared is the scene that stands between tests, nil for none. Setting one up and striking
+// shared is the scene that tests leave to the next one, nil for none. Setting it up and striking
 // it takes longer than most attacks.
 var shared *scene
 
@@ -85,6 +86,8 @@ type scene struct {
 	provider            *e2e.Cluster // with an administrator's rights
 	attacker, neighbour *tenant
 	observer            *observer
+	// spoiled reports whether Liqo's count of the attacker's slice is wrong.
+	spoiled bool
 }
 
 // open returns the scene that tests share, with an observer of its own. When the test is
@@ -98,10 +101,13 @@ func open(t *testing.T) *scene {
 			shared = nil // the next test begins afresh
 		}
 	})
-	if shared == nil {
+	switch {
+	case shared == nil:
 		stage.Clear(t)
 		shared = &scene{env: env, provider: env.Member(provider)}
 		shared.reserve(t, "rome", "berlin")
+	case shared.spoiled:
+		shared.replaceSlice(t)
 	}
 	s := shared
 	s.observe(t)
@@ -112,13 +118,23 @@ func open(t *testing.T) *scene {
 	return s
 }
 
-// openAlone returns a scene for attacks that spoil the slice for others: Liqo counts what is
-// deleted more than once, and its count stays wrong.
-func openAlone(t *testing.T) *scene {
+// openToSpoil returns the shared scene for attacks that delete ShadowPods more than once: Liqo
+// counts each time, and its count of the slice stays wrong. The next test gets another slice.
+func openToSpoil(t *testing.T) *scene {
 	t.Helper()
-	s := openWith(t, openEmpty(t), provider, "rome", "berlin")
-	t.Cleanup(func() { s.verify(t) })
+	s := open(t)
+	s.spoiled = true
 	return s
+}
+
+// replaceSlice gives the attacker another reservation in place of the one that it has.
+func (s *scene) replaceSlice(t *testing.T) {
+	t.Helper()
+	former := s.attacker
+	s.attacker = s.consumer(t, former.id)
+	s.awaitIdentities(t, s.attacker)
+	check(t, former.home.DeleteAndWait(t.Context(), former.request, time.Minute))
+	s.spoiled = false
 }
 
 // openWith sets a scene up on a playground whose settings the test chose.
@@ -183,15 +199,16 @@ func (s *scene) consumer(t *testing.T, id string) *tenant {
 	t.Helper()
 	c := &tenant{id: id, home: s.env.Member(id), landing: namespace + "-" + id, office: e2e.TenantNamespace(id)}
 	var err error
-	c.request, err = c.home.Request(t.Context(), namespace, "honest", grant(), at(s.provider.Name))
+	c.request, err = c.home.Request(t.Context(), namespace, unused("honest"), grant(), at(s.provider.Name))
 	check(t, err)
 	return c
 }
 
-// at has a request served by one provider.
+// at has a request served by one provider, and wait where the broker has paused the pair.
 func at(provider string) func(spec *agentv1alpha1.ResourceRequestSpec) {
 	return func(spec *agentv1alpha1.ResourceRequestSpec) {
 		spec.Constraints = &brokerv1alpha1.Constraints{IncludeClusters: []string{provider}}
+		spec.QueuePolicy = brokerv1alpha1.QueuePolicyQueue
 	}
 }
 
