@@ -179,7 +179,7 @@ lint: ## Run golangci-lint by .golangci.yml; the first time it is built, which t
 
 .PHONY: verify
 verify: generate ## Check what a change must keep: generated files up to date, formatted, vetted, linted.
-	@unformatted="$$(gofmt -l api charts cmd config controllers e2e hack internal liqo)"; \
+	@unformatted="$$(gofmt -l api charts cmd config controllers e2e hack internal liqo webhooks)"; \
 	if [[ -n "$$unformatted" ]]; then echo "run gofmt -w on: $$unformatted"; exit 1; fi
 	go vet -tags clusters ./...
 	@$(MAKE) --no-print-directory lint
