@@ -5,13 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// link is a Markdown link; the target ends at a blank, a closing bracket or an anchor.
-// What begins with a square bracket is a pattern that a page shows.
-var link = regexp.MustCompile(`\]\(([^)#\s\[][^)#\s]*)[^)]*\)`)
+// link is a Markdown link: its target, which is empty within a page, and its anchor. What
+// begins with a square bracket is a pattern that a page shows.
+var link = regexp.MustCompile(`\]\(([^)#\s\[]*)(?:#([^)\s]*))?[^)]*\)`)
 
 // code is what a page quotes; a pattern in it is no link.
 var code = regexp.MustCompile("`[^`\n]*`")
@@ -23,15 +24,41 @@ func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, match := range link.FindAllStringSubmatch(code.ReplaceAllString(string(content), ""), -1) {
-			target := match[1]
-			if strings.Contains(target, "://") {
+			target, anchor := match[1], match[2]
+			if strings.Contains(target, "://") || target+anchor == "" {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), target)); err != nil {
+			path := page
+			if target != "" {
+				path = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(path); err != nil {
 				t.Errorf("%s links to %q: %v", page, target, err)
+				continue
+			}
+			if anchor != "" && filepath.Ext(path) == ".md" && !hasHeading(t, path, anchor) {
+				t.Errorf("%s links to %q, but %s has no such heading", page, "#"+anchor, path)
 			}
 		}
 	}
+}
+
+// heading is a line that begins a section.
+var heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+
+// unslugged are the characters that anchors leave out of a heading.
+var unslugged = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+
+// hasHeading reports whether an anchor leads to a heading of the page.
+func hasHeading(t *testing.T, page, anchor string) bool {
+	t.Helper()
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(heading.FindAllStringSubmatch(string(content), -1), func(match []string) bool {
+		return strings.ReplaceAll(unslugged.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-") == anchor
+	})
 }
 
 // pages are the Markdown files of the repository.
