@@ -40,7 +40,7 @@ playground: ## Boot the same clusters and stay up; prints kubeconfigs and what t
 ##@ Use it
 
 .PHONY: install
-install: ## Install the kinds of broker and agent into the cluster of the current kubectl context.
+install: ## Install the CRDs of broker and agent into the cluster of the current kubectl context.
 	kubectl apply --server-side -f charts/broker/files/crds -f charts/agent/files/crds
 
 .PHONY: run
@@ -168,7 +168,7 @@ images-verify: ## Check that two checkouts of the last commit give the same imag
 	cd hack/images && go vet ./... && go test ./...
 
 .PHONY: bench
-bench: tools ## Measure what docs/performance.md promises, on a quiet machine: a quarter of an hour; STUDY names one of its studies, PAGE is a page to keep the table in.
+bench: tools ## Measure what docs/performance.md promises, on a quiet machine: about 20 minutes; STUDY names one of its studies, PAGE is a page to keep the table in.
 	go run ./e2e/bench $(if $(STUDY),-run='^($(STUDY))$$') $(if $(PAGE),-page=$(PAGE))
 
 .PHONY: bench-go
@@ -181,7 +181,7 @@ lint: ## Run golangci-lint by .golangci.yml; the first time it is built, which t
 
 .PHONY: verify
 verify: generate ## Check what a change must keep: generated files up to date, formatted, vetted, linted.
-	@unformatted="$$(gofmt -l api charts cmd config controllers e2e hack internal liqo)"; \
+	@unformatted="$$(gofmt -l api charts cmd config controllers e2e hack internal liqo webhooks)"; \
 	if [[ -n "$$unformatted" ]]; then echo "run gofmt -w on: $$unformatted"; exit 1; fi
 	go vet -tags clusters ./...
 	@$(MAKE) --no-print-directory lint

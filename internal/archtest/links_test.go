@@ -5,13 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// linkPattern matches a Markdown link. Its target ends at a blank, a closing bracket or an anchor. A target that begins with
-// a square bracket is a quoted pattern.
-var linkPattern = regexp.MustCompile(`\]\(([^)#\s\[][^)#\s]*)[^)]*\)`)
+// linkPattern matches a Markdown link: its target, which is empty within a page, and its anchor.
+// A target that begins with a square bracket is a quoted pattern.
+var linkPattern = regexp.MustCompile(`\]\(([^)#\s\[]*)(?:#([^)\s]*))?[^)]*\)`)
 
 // codePattern matches quoted code, in which a pattern is not a link.
 var codePattern = regexp.MustCompile("`[^`\n]*`")
@@ -23,15 +24,41 @@ func TestLinksOfPagesHaveTargets(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, match := range linkPattern.FindAllStringSubmatch(codePattern.ReplaceAllString(string(content), ""), -1) {
-			target := match[1]
-			if strings.Contains(target, "://") {
+			target, anchor := match[1], match[2]
+			if strings.Contains(target, "://") || target+anchor == "" {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), target)); err != nil {
+			path := page
+			if target != "" {
+				path = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(path); err != nil {
 				t.Errorf("%s links to %q: %v", page, target, err)
+				continue
+			}
+			if anchor != "" && filepath.Ext(path) == ".md" && !hasHeading(t, path, anchor) {
+				t.Errorf("%s links to %q, but %s has no such heading", page, "#"+anchor, path)
 			}
 		}
 	}
+}
+
+// headingPattern matches a line that begins a section.
+var headingPattern = regexp.MustCompile(`(?m)^#+ (.*)$`)
+
+// unslugged are the characters that anchors leave out of a heading.
+var unslugged = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+
+// hasHeading reports whether an anchor leads to a heading of the page.
+func hasHeading(t *testing.T, page, anchor string) bool {
+	t.Helper()
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(headingPattern.FindAllStringSubmatch(string(content), -1), func(match []string) bool {
+		return strings.ReplaceAll(unslugged.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-") == anchor
+	})
 }
 
 // findPages returns the Markdown files of the repository.

@@ -114,10 +114,10 @@ func TestExplainedReasonsExist(t *testing.T) {
 var quotedMetric = regexp.MustCompile("`((?:broker|agent)_[a-z_]+)[`{]")
 
 // metricPattern is a metric's name in the code.
-var metricPattern = regexp.MustCompile(`^(broker|agent)(_[a-z]+){2,}$`)
+var metricPattern = regexp.MustCompile(`^(broker|agent)(_[a-z]+)+$`)
 
-// metricName returns the expression that names a metric: the Name of its options, or the first
-// argument of NewDesc.
+// metricName returns the expression that names a metric: the Name of its options, the first
+// argument of NewDesc, or the first column of a table of metrics.
 func metricName(node ast.Node) ast.Node {
 	switch n := node.(type) {
 	case *ast.KeyValueExpr:
@@ -127,6 +127,10 @@ func metricName(node ast.Node) ast.Node {
 	case *ast.CallExpr:
 		if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "NewDesc" {
 			return n.Args[0]
+		}
+	case *ast.CompositeLit:
+		if len(n.Elts) > 0 && n.Type == nil {
+			return n.Elts[0]
 		}
 	}
 	return nil

@@ -1,8 +1,8 @@
 {{- define "gvList" -}}
 <!-- Written from the types under api/ by make generate. -->
-# Kinds
+# CRDs
 
-Every field of every kind. How they play together stands in [architecture.md](architecture.md), [examples](examples) show them in use, and `kubectl explain` says the same as this page. The REST API that agents use is described by [openapi.yaml](../api/rest/v1/openapi.yaml).
+Every field of every CRD, as in `kubectl explain`. [Architecture](architecture.md) explains how they work together, [examples](examples) show them in use, and [openapi.yaml](../api/rest/v1/openapi.yaml) describes the REST API that agents use.
 
 {{ range . -}}
 - **{{ .GroupVersionString }}**: {{ range $i, $kind := .SortedKinds }}{{ if $i }}, {{ end }}[{{ $kind }}](#{{ $kind | lower }}){{ end }}
