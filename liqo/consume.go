@@ -31,7 +31,7 @@ func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 		p.departing.Lock()
 		defer p.departing.Unlock()
 	}
-	return p.consume(ctx, inst)
+	return consumerSide{p}.consume(ctx, inst)
 }
 
 // DepartConsumer deletes an instruction whose placement is gone. It returns false
@@ -39,14 +39,18 @@ func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	p.departing.Lock()
 	defer p.departing.Unlock()
-	state, err := p.consume(ctx, inst)
+	state, err := consumerSide{p}.consume(ctx, inst)
 	if err != nil || !state.Done {
 		return false, err
 	}
 	return true, patch.Delete(ctx, p.opts.Client, inst, agentv1alpha1.PeeringFinalizer)
 }
 
-func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
+// consumerSide is the part of Peering that observes and serves the placements of this cluster
+// as a consumer.
+type consumerSide struct{ *Peering }
+
+func (p consumerSide) consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
 	scene, err := p.observeConsumer(ctx, inst)
 	if err != nil {
 		return plan.ConsumerState{}, err
@@ -69,7 +73,7 @@ func (p *Peering) consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 	return state, nil
 }
 
-func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a plan.Action) error {
+func (p consumerSide) applyConsumer(ctx context.Context, s *consumerScene, a plan.Action) error {
 	switch a.Do {
 	case plan.EnsureNamespace:
 		return p.ensureNamespace(ctx, s.Provider, failpoint.ConsumerNamespaceMade)
@@ -81,17 +85,11 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a plan.Ac
 	case plan.SendAnswer:
 		p.sendAnswer(s)
 		return nil
-	case plan.WriteIdentity:
-		return p.writeIdentity(ctx, s)
 	case plan.RecordServer:
 		return p.recordServer(ctx, s.namespace, s.server)
 	case plan.DeleteIdentity:
 		defer failpoint.Hit(failpoint.ConsumerIdentityDeleted)
 		return object.Delete(ctx, p.opts.Client, s.identity)
-	case plan.WriteSlice:
-		return p.writeSlice(ctx, s)
-	case plan.OpenNode:
-		return p.openNode(ctx, s)
 	case plan.BeginDrain, plan.CordonNode, plan.EvictPods, plan.RemovePods:
 		return p.drainer.Apply(ctx, s.drainTarget(), a)
 	case plan.DeleteSlice:
@@ -104,8 +102,8 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a plan.Ac
 		defer failpoint.Hit(failpoint.ConsumerOffloadingGone)
 		return object.Delete(ctx, p.opts.Client, s.offloading[a.Namespace])
 	}
-	if depart, ok := departures[a.Do]; ok {
-		return depart(p, ctx, s)
+	if write, ok := consumerWrites[a.Do]; ok {
+		return write(p, ctx, s)
 	}
 	if known, err := p.network.Apply(ctx, s.network, a.Do); known {
 		return err
@@ -113,7 +111,20 @@ func (p *Peering) applyConsumer(ctx context.Context, s *consumerScene, a plan.Ac
 	return p.leaveHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
 }
 
-func (p *Peering) askCredentials(s *consumerScene) error {
+// consumerWrites carry out the actions that need nothing but the scene.
+var consumerWrites = map[plan.Verb]func(consumerSide, context.Context, *consumerScene) error{
+	plan.WriteIdentity: consumerSide.writeIdentity,
+	plan.WriteSlice:    consumerSide.writeSlice,
+	plan.OpenNode:      consumerSide.openNode,
+
+	plan.GiveUpProvider:   consumerSide.giveUpProvider,
+	plan.TakeBackGivingUp: consumerSide.takeBackGivingUp,
+	plan.NudgeSlice:       consumerSide.nudgeSlice,
+	plan.EndPods:          consumerSide.endPods,
+	plan.PartIdentity:     consumerSide.partIdentity,
+}
+
+func (p consumerSide) askCredentials(s *consumerScene) error {
 	m := handshake.Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(), Step: handshake.StepRequest}
 	payload, version, err := handshake.Encode(&m, handshake.Request{PublicKey: s.key.PEM})
 	if err != nil {
@@ -125,7 +136,7 @@ func (p *Peering) askCredentials(s *consumerScene) error {
 
 // stopAsking ends the handshake on this side. A question that comes later is
 // answered all the same.
-func (p *Peering) stopAsking(s *consumerScene) {
+func (p consumerSide) stopAsking(s *consumerScene) {
 	p.opts.Outbox.Drop(s.pair.Posting(handshake.StepRequest))
 	if s.Handshake.Applied {
 		p.mailbox.Forget(s.pair, handshake.HandshakeSteps)
@@ -134,7 +145,7 @@ func (p *Peering) stopAsking(s *consumerScene) {
 
 // sendAnswer answers a challenge once per delivery: the provider repeats it until
 // it is answered.
-func (p *Peering) sendAnswer(s *consumerScene) {
+func (p consumerSide) sendAnswer(s *consumerScene) {
 	p.opts.Outbox.Drop(s.pair.Posting(handshake.StepRequest))
 	version := fmt.Sprintf("%s/%d", s.answer.digest, s.challenge.Count)
 	p.opts.Outbox.Post(s.pair.Posting(handshake.StepAnswer), version, p.message(s.pair, handshake.StepAnswer, s.answer.payload), nil)
@@ -144,7 +155,7 @@ func (p *Peering) sendAnswer(s *consumerScene) {
 // answerTo answers the challenge. The same challenge gets the same answer, even from a key
 // whose signatures differ each time. The error is errRefused for a challenge that this
 // cluster does not answer.
-func (p *Peering) answerTo(s *consumerScene) (answered, error) {
+func (p consumerSide) answerTo(s *consumerScene) (answered, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	question := s.challenge.Digest + string(s.key.DER)
@@ -159,7 +170,7 @@ func (p *Peering) answerTo(s *consumerScene) (answered, error) {
 	return p.answers[s.pair], nil
 }
 
-func (p *Peering) writeIdentity(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) writeIdentity(ctx context.Context, s *consumerScene) error {
 	defer failpoint.Hit(failpoint.ConsumerIdentityMade)
 	// The policy compares the Identity with the record, so the record comes first.
 	if err := p.recordServer(ctx, s.namespace, handshake.Spellings(cmp.Or(s.advertised(), s.credentials.APIServer))); err != nil {
@@ -181,7 +192,7 @@ func (p *Peering) writeIdentity(ctx context.Context, s *consumerScene) error {
 	})
 }
 
-func (p *Peering) writeSlice(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) writeSlice(ctx context.Context, s *consumerScene) error {
 	defer failpoint.Hit(failpoint.ConsumerSliceMade)
 	if s.slice != nil {
 		update := s.slice.DeepCopy()

@@ -142,7 +142,7 @@ func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationIns
 	defer cancel()
 	there := instructionFor(inst, d.consumer.opts.ClusterID)
 	there.Spec.Unpeer = state.Done
-	provided, err := d.part.provide(ctx, there)
+	provided, err := providerSide{d.part}.provide(ctx, there)
 	if err == nil {
 		err = d.grant(ctx, there)
 	}

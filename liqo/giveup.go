@@ -36,7 +36,7 @@ const (
 	lostLooks = 5 * time.Second
 )
 
-func (p *Peering) observeReach(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) observeReach(ctx context.Context, s *consumerScene) error {
 	var fc liqov1beta1.ForeignCluster
 	if !s.Release {
 		found, err := object.Get(ctx, s.reader, "", s.Provider, &fc)
@@ -81,7 +81,7 @@ func (s *consumerScene) observeParting() {
 	s.Identity.Parted, s.Identity.Settled = true, err != nil || !s.now.Before(since.Add(partedSettles))
 }
 
-func (p *Peering) lookAtLost(s *consumerScene) time.Duration {
+func (p consumerSide) lookAtLost(s *consumerScene) time.Duration {
 	switch {
 	case !s.Release && s.Health.Delivered && p.opts.Rejected != nil:
 		return healthLooks
@@ -93,28 +93,23 @@ func (p *Peering) lookAtLost(s *consumerScene) time.Duration {
 	return remaining(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
 }
 
-// departures carry out what planLost calls for.
-var departures = map[plan.Verb]func(*Peering, context.Context, *consumerScene) error{
-	plan.GiveUpProvider: func(p *Peering, ctx context.Context, s *consumerScene) error {
-		p.opts.Log.Info("giving up a provider that does not answer", "provider", s.Provider, "placement", s.Name)
-		return p.mark(ctx, s.Provider, `"true"`)
-	},
-	plan.TakeBackGivingUp: func(p *Peering, ctx context.Context, s *consumerScene) error {
-		return p.mark(ctx, s.Provider, "null")
-	},
-	plan.NudgeSlice:   (*Peering).nudgeSlice,
-	plan.EndPods:      (*Peering).endPods,
-	plan.PartIdentity: (*Peering).partIdentity,
+func (p consumerSide) giveUpProvider(ctx context.Context, s *consumerScene) error {
+	p.opts.Log.Info("giving up a provider that does not answer", "provider", s.Provider, "placement", s.Name)
+	return p.mark(ctx, s.Provider, `"true"`)
 }
 
-func (p *Peering) mark(ctx context.Context, provider, value string) error {
+func (p consumerSide) takeBackGivingUp(ctx context.Context, s *consumerScene) error {
+	return p.mark(ctx, s.Provider, "null")
+}
+
+func (p consumerSide) mark(ctx context.Context, provider, value string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s,%q:%s}}}`,
 		consts.ForeignClusterPermanentlyUnreachableAnnotationKey, value, givenUpAnnotation, value)
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: provider}}
 	return client.IgnoreNotFound(p.opts.Client.Patch(ctx, fc, client.RawPatch(types.MergePatchType, patch)))
 }
 
-func (p *Peering) nudgeSlice(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) nudgeSlice(ctx context.Context, s *consumerScene) error {
 	nudged := s.slice.DeepCopy()
 	metav1.SetMetaDataAnnotation(&nudged.ObjectMeta, nudgedAnnotation, "true")
 	return client.IgnoreNotFound(p.opts.Client.Update(ctx, nudged))
@@ -122,7 +117,7 @@ func (p *Peering) nudgeSlice(ctx context.Context, s *consumerScene) error {
 
 // endPods removes what nobody confirms the end of. Liqo does so as well, unless it began
 // to wait for these pods before it was told not to.
-func (p *Peering) endPods(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) endPods(ctx context.Context, s *consumerScene) error {
 	pods := object.NewMetadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
 	if err := p.opts.Reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": s.Name}); err != nil {
 		return err
@@ -139,7 +134,7 @@ func (p *Peering) endPods(ctx context.Context, s *consumerScene) error {
 	return nil
 }
 
-func (p *Peering) partIdentity(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) partIdentity(ctx context.Context, s *consumerScene) error {
 	parted := s.identity.DeepCopy()
 	metav1.SetMetaDataAnnotation(&parted.ObjectMeta, partedAnnotation, p.opts.Clock.Now().UTC().Format(time.RFC3339))
 	parted.Spec.Namespace = new(partedNamespace)

@@ -55,7 +55,7 @@ type consumerScene struct {
 
 // observeConsumer reads through the cache, and again past it before it says that
 // nothing is left: what was made a moment ago may not have reached the cache.
-func (p *Peering) observeConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
+func (p consumerSide) observeConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
 	s, err := p.lookConsumer(ctx, p.opts.Client, inst)
 	if err != nil || !s.Release || !s.IsDrained() {
 		return s, err
@@ -66,7 +66,7 @@ func (p *Peering) observeConsumer(ctx context.Context, inst *agentv1alpha1.Reser
 	return s, p.observeDeparture(ctx, s)
 }
 
-func (p *Peering) lookConsumer(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
+func (p consumerSide) lookConsumer(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
 	s := &consumerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
 	s.pair = handshake.Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID}
 	s.Provider, s.Release = inst.Spec.TargetClusterID, inst.Ended()
@@ -91,7 +91,7 @@ func (p *Peering) lookConsumer(ctx context.Context, r client.Reader, inst *agent
 	return s, nil
 }
 
-func (p *Peering) observeSlice(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) observeSlice(ctx context.Context, s *consumerScene) error {
 	if s.namespace != nil {
 		var slice authv1beta1.ResourceSlice
 		found, err := object.Get(ctx, s.reader, s.namespace.Name, s.Name, &slice)
@@ -149,7 +149,7 @@ func nodeView(node *corev1.Node) plan.NodeView {
 	return v
 }
 
-func (p *Peering) observeIdentity(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) observeIdentity(ctx context.Context, s *consumerScene) error {
 	if s.namespace == nil {
 		return nil
 	}
@@ -175,7 +175,7 @@ func renewMetadata() *metav1.PartialObjectMetadata {
 	return renew
 }
 
-func (p *Peering) observeConsumerHandshake(ctx context.Context, s *consumerScene) (err error) {
+func (p consumerSide) observeConsumerHandshake(ctx context.Context, s *consumerScene) (err error) {
 	if s.Release || s.namespace == nil {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (s *consumerScene) continues(credentials *handshake.Received) bool {
 	return (!s.Identity.Works() || s.Identity.Due) && (credentials.PreviousDigest == "" || s.challenge == nil)
 }
 
-func (p *Peering) readCredentials(ctx context.Context, s *consumerScene, r *handshake.Received) {
+func (p consumerSide) readCredentials(ctx context.Context, s *consumerScene, r *handshake.Received) {
 	var c handshake.Credentials
 	err := r.Decode(&c)
 	if err == nil {
@@ -266,7 +266,7 @@ func (p *Peering) readCredentials(ctx context.Context, s *consumerScene, r *hand
 
 // acceptCredentials refuses credentials that are not for this cluster, or that lead its Liqo
 // anywhere but to the provider's advertised API server.
-func (p *Peering) acceptCredentials(ctx context.Context, s *consumerScene, c *handshake.Credentials) error {
+func (p consumerSide) acceptCredentials(ctx context.Context, s *consumerScene, c *handshake.Credentials) error {
 	if err := handshake.CheckCredentials(c, s.key.DER, p.opts.ClusterID); err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func (p *Peering) acceptCredentials(ctx context.Context, s *consumerScene, c *ha
 }
 
 // observeDeparture looks at what others need, once nothing is left but the peering.
-func (p *Peering) observeDeparture(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) observeDeparture(ctx context.Context, s *consumerScene) error {
 	o, err := p.others(ctx, s.inst, s.Provider)
 	if err != nil {
 		return err
@@ -292,7 +292,7 @@ func (p *Peering) observeDeparture(ctx context.Context, s *consumerScene) error 
 }
 
 // observeDrain looks at the pods of a released placement while its slice is there.
-func (p *Peering) observeDrain(ctx context.Context, s *consumerScene) (err error) {
+func (p consumerSide) observeDrain(ctx context.Context, s *consumerScene) (err error) {
 	if !s.Release || !s.Slice.IsUsable() || !s.Slice.Ours || !s.Node.Exists {
 		return nil
 	}
@@ -321,7 +321,7 @@ func (s *consumerScene) anchor() string {
 	return placement.Name(oldest.Spec.ReservationName, oldest.Spec.Placement)
 }
 
-func (p *Peering) observeConsumerNetwork(ctx context.Context, s *consumerScene) (err error) {
+func (p consumerSide) observeConsumerNetwork(ctx context.Context, s *consumerScene) (err error) {
 	if !p.network.IsOn() || s.Release || !s.Namespace.IsUsable() {
 		return nil
 	}

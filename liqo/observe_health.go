@@ -11,7 +11,7 @@ import (
 // healthLooks is how often pods on a virtual node are counted: of them nothing tells.
 const healthLooks = 30 * time.Second
 
-func (p *Peering) observeHealth(_ context.Context, s *consumerScene) error {
+func (p consumerSide) observeHealth(_ context.Context, s *consumerScene) error {
 	s.Health.Delivered = s.inst.Status.Delivered
 	if p.opts.Rejected != nil && !s.Release {
 		s.Health.Rejected = p.opts.Rejected(s.Name)

@@ -18,7 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-func (p *Peering) observeOffloading(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) observeOffloading(ctx context.Context, s *consumerScene) error {
 	s.offloading = map[string]*offloadingv1beta1.NamespaceOffloading{}
 	for _, name := range s.inst.Spec.Namespaces {
 		v := plan.OffloadingView{Name: name, Wish: plan.WishOf(s.inst.Spec.Offloading)}
@@ -54,7 +54,7 @@ func (p *Peering) observeOffloading(ctx context.Context, s *consumerScene) error
 // claims are those of every placement that names the namespace, until it is drained: a
 // provider that is dropped earlier loses the remote namespace, and the pods there are
 // killed. For the same reason a label that is taken away ends nothing.
-func (p *Peering) claims(ctx context.Context, s *consumerScene, v *plan.OffloadingView) (claims []plan.Claim, err error) {
+func (p consumerSide) claims(ctx context.Context, s *consumerScene, v *plan.OffloadingView) (claims []plan.Claim, err error) {
 	const sameName = offloadingv1beta1.EnforceSameNameMappingStrategyType
 	mayHaveItsName := v.SameName || v.Exists && v.InForce.Names == sameName
 	for _, inst := range oldestFirst(s.all) {

@@ -50,7 +50,7 @@ type providerScene struct {
 
 // observeProvider reads through the cache, and again past it before it says that
 // nothing runs any more: the capacity is sold on that word.
-func (p *Peering) observeProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
+func (p providerSide) observeProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
 	s, err := p.lookProvider(ctx, p.opts.Client, inst)
 	if err != nil || !s.Release && !s.Unpeer || s.IsInUse() {
 		return s, err
@@ -61,7 +61,7 @@ func (p *Peering) observeProvider(ctx context.Context, inst *agentv1alpha1.Provi
 	return s, p.observeUnpeering(ctx, s)
 }
 
-func (p *Peering) lookProvider(ctx context.Context, r client.Reader, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
+func (p providerSide) lookProvider(ctx context.Context, r client.Reader, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
 	s := &providerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
 	s.pair = handshake.Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID}
 	s.Consumer, s.Release = inst.Spec.RequesterClusterID, inst.Ended()
@@ -88,7 +88,7 @@ func (p *Peering) lookProvider(ctx context.Context, r client.Reader, inst *agent
 	return s, nil
 }
 
-func (p *Peering) observeReplicas(ctx context.Context, s *providerScene) error {
+func (p providerSide) observeReplicas(ctx context.Context, s *providerScene) error {
 	if s.namespace == nil {
 		return nil
 	}
@@ -114,7 +114,7 @@ func replicaView(slice *authv1beta1.ResourceSlice) plan.ReplicaView {
 	return v
 }
 
-func (p *Peering) observeTenant(ctx context.Context, s *providerScene) error {
+func (p providerSide) observeTenant(ctx context.Context, s *providerScene) error {
 	if s.namespace == nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (p *Peering) observeTenant(ctx context.Context, s *providerScene) error {
 }
 
 // tenantReady reports whether the cluster signed a certificate for the key in spec.
-func (p *Peering) tenantReady(tenant *authv1beta1.Tenant, consumer string) bool {
+func (p providerSide) tenantReady(tenant *authv1beta1.Tenant, consumer string) bool {
 	params := tenant.Status.AuthParams
 	if params == nil || tenant.Status.TenantNamespace == "" {
 		return false
@@ -148,7 +148,7 @@ func (p *Peering) tenantReady(tenant *authv1beta1.Tenant, consumer string) bool 
 }
 
 // observeProviderHandshake reads the nonce only while there is a peering to make.
-func (p *Peering) observeProviderHandshake(ctx context.Context, s *providerScene) error {
+func (p providerSide) observeProviderHandshake(ctx context.Context, s *providerScene) error {
 	s.request, s.reply = p.mailbox.Get(s.pair, handshake.StepRequest), p.mailbox.Get(s.pair, handshake.StepAnswer)
 	if s.namespace == nil || s.Release && !s.Unpeer || !s.Release && s.Tenant.Ready && s.request == nil && s.reply == nil {
 		return nil
@@ -246,7 +246,7 @@ func (s *providerScene) anchor() string {
 }
 
 // observeUse counts what still runs for the placement, once it has ended.
-func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
+func (p providerSide) observeUse(ctx context.Context, s *providerScene) error {
 	if !s.Release && !s.Unpeer {
 		return nil
 	}
@@ -281,7 +281,7 @@ func (p *Peering) observeUse(ctx context.Context, s *providerScene) error {
 
 // observeQuota compares what is granted and what Liqo lets in with what is kept, past the
 // cache: the broker sells the difference on that word.
-func (p *Peering) observeQuota(ctx context.Context, s *providerScene) error {
+func (p providerSide) observeQuota(ctx context.Context, s *providerScene) error {
 	if s.Release || s.Unpeer || s.namespace == nil || s.inst.Spec.Change == 0 {
 		return nil
 	}
@@ -321,7 +321,7 @@ func quotaOf(quota metav1.Object, slice string) bool {
 	return ok && !strings.Contains(rest, "-")
 }
 
-func (p *Peering) observeUnpeering(ctx context.Context, s *providerScene) error {
+func (p providerSide) observeUnpeering(ctx context.Context, s *providerScene) error {
 	o, err := p.others(ctx, s.inst, s.Consumer)
 	if err != nil {
 		return err
@@ -350,7 +350,7 @@ func (p *Peering) observeUnpeering(ctx context.Context, s *providerScene) error 
 	return err
 }
 
-func (p *Peering) observeProviderNetwork(ctx context.Context, s *providerScene) (err error) {
+func (p providerSide) observeProviderNetwork(ctx context.Context, s *providerScene) (err error) {
 	if !p.network.IsOn() || s.Release || s.Unpeer || !s.Namespace.IsUsable() {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-func (p *Peering) writeOffloading(ctx context.Context, s *consumerScene, a plan.Action) error {
+func (p consumerSide) writeOffloading(ctx context.Context, s *consumerScene, a plan.Action) error {
 	defer failpoint.Hit(failpoint.ConsumerOffloadingMade)
 	if present := s.offloading[a.Namespace]; present != nil {
 		update := present.DeepCopy()

@@ -29,7 +29,7 @@ func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 		p.departing.Lock()
 		defer p.departing.Unlock()
 	}
-	return p.provide(ctx, inst)
+	return providerSide{p}.provide(ctx, inst)
 }
 
 // DepartProvider deletes an instruction whose peering is done with. It returns
@@ -38,7 +38,7 @@ func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (bool, error) {
 	p.departing.Lock()
 	defer p.departing.Unlock()
-	state, err := p.provide(ctx, inst)
+	state, err := providerSide{p}.provide(ctx, inst)
 	if err != nil || !state.Done {
 		return false, err
 	}
@@ -53,7 +53,11 @@ func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.Provid
 	return true, patch.Delete(ctx, p.opts.Client, inst, agentv1alpha1.PeeringFinalizer)
 }
 
-func (p *Peering) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
+// providerSide is the part of Peering that observes and serves the placements of other clusters
+// in this one.
+type providerSide struct{ *Peering }
+
+func (p providerSide) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
 	scene, err := p.observeProvider(ctx, inst)
 	if err != nil {
 		return plan.ProviderState{}, err
@@ -71,7 +75,7 @@ func (p *Peering) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	return state, nil
 }
 
-func (p *Peering) applyProvider(ctx context.Context, s *providerScene, verb plan.Verb) error {
+func (p providerSide) applyProvider(ctx context.Context, s *providerScene, verb plan.Verb) error {
 	switch verb {
 	case plan.EnsureNamespace:
 		return p.ensureNamespace(ctx, s.Consumer, failpoint.ProviderNamespaceMade)
@@ -107,7 +111,7 @@ func (p *Peering) applyProvider(ctx context.Context, s *providerScene, verb plan
 }
 
 // ensureNonce makes the nonce rather than wait until Liqo fills an empty Secret.
-func (p *Peering) ensureNonce(ctx context.Context, s *providerScene) error {
+func (p providerSide) ensureNonce(ctx context.Context, s *providerScene) error {
 	random := make([]byte, handshake.NonceSize)
 	if _, err := rand.Read(random); err != nil {
 		return err
@@ -125,7 +129,7 @@ func (p *Peering) ensureNonce(ctx context.Context, s *providerScene) error {
 // writeTenant makes the Tenant of a checked answer, or renews the signature of one
 // with the same key. A certificate that an earlier Tenant left behind goes first:
 // Liqo would refuse another request beside it.
-func (p *Peering) writeTenant(ctx context.Context, s *providerScene) error {
+func (p providerSide) writeTenant(ctx context.Context, s *providerScene) error {
 	defer failpoint.Hit(failpoint.ProviderTenantMade)
 	if s.tenant != nil {
 		update := s.tenant.DeepCopy()
@@ -149,7 +153,7 @@ func (p *Peering) writeTenant(ctx context.Context, s *providerScene) error {
 
 // sendCredentials repeats them after a handshake until a slice shows that they
 // arrived, and sends them once for each request.
-func (p *Peering) sendCredentials(s *providerScene) error {
+func (p providerSide) sendCredentials(s *providerScene) error {
 	params := s.tenant.Status.AuthParams
 	if params.AwsConfig != nil {
 		return fmt.Errorf("the Tenant of %q has an AWS identity, which is secret and not sent", s.Consumer)
@@ -177,13 +181,13 @@ func (p *Peering) sendCredentials(s *providerScene) error {
 	return nil
 }
 
-func (p *Peering) deleteSecrets(ctx context.Context, namespace string) error {
+func (p providerSide) deleteSecrets(ctx context.Context, namespace string) error {
 	if err := p.deleteSecret(ctx, namespace, object.CertificateSecretName); err != nil {
 		return err
 	}
 	return p.deleteSecret(ctx, namespace, object.NonceSecretName)
 }
 
-func (p *Peering) deleteSecret(ctx context.Context, namespace, name string) error {
+func (p providerSide) deleteSecret(ctx context.Context, namespace, name string) error {
 	return client.IgnoreNotFound(p.opts.Client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
 }

@@ -33,7 +33,7 @@ func remaining(since *metav1.Time, span time.Duration, now time.Time) time.Durat
 	return max(since.Add(span).Sub(now), 0)
 }
 
-func (p *Peering) lookAgain(s *providerScene) time.Duration {
+func (p providerSide) lookAgain(s *providerScene) time.Duration {
 	switch {
 	case !s.Release:
 		return 0
@@ -44,33 +44,33 @@ func (p *Peering) lookAgain(s *providerScene) time.Duration {
 }
 
 // reclaims carry out what planReclaim, planEviction and planDrained call for.
-var reclaims = map[plan.Verb]func(*Peering, context.Context, *providerScene) error{
-	plan.CordonSlice: (*Peering).cordonSlice,
-	plan.DeletePods:  (*Peering).deletePods,
-	plan.DeleteReplica: func(p *Peering, ctx context.Context, s *providerScene) error {
+var reclaims = map[plan.Verb]func(providerSide, context.Context, *providerScene) error{
+	plan.CordonSlice: providerSide.cordonSlice,
+	plan.DeletePods:  providerSide.deletePods,
+	plan.DeleteReplica: func(p providerSide, ctx context.Context, s *providerScene) error {
 		return object.Delete(ctx, p.opts.Client, s.replica)
 	},
-	plan.DrainTenant:    (*Peering).drainTenant,
-	plan.RestoreTenant:  (*Peering).restoreTenant,
-	plan.DeleteReplicas: (*Peering).deleteReplicas,
+	plan.DrainTenant:    providerSide.drainTenant,
+	plan.RestoreTenant:  providerSide.restoreTenant,
+	plan.DeleteReplicas: providerSide.deleteReplicas,
 }
 
-func (p *Peering) cordonSlice(ctx context.Context, s *providerScene) error {
+func (p providerSide) cordonSlice(ctx context.Context, s *providerScene) error {
 	cordoned := s.replica.DeepCopy()
 	metav1.SetMetaDataAnnotation(&cordoned.ObjectMeta, consts.CordonResourceAnnotation, "true")
 	p.opts.Log.Info("reclaiming what a consumer did not give back in time", "placement", s.Name, "consumer", s.Consumer, "pods", s.ShadowPods)
 	return p.opts.Client.Update(ctx, cordoned)
 }
 
-func (p *Peering) deletePods(ctx context.Context, s *providerScene) error {
+func (p providerSide) deletePods(ctx context.Context, s *providerScene) error {
 	return p.removeAll(ctx, s.shadowPods)
 }
 
-func (p *Peering) deleteReplicas(ctx context.Context, s *providerScene) error {
+func (p providerSide) deleteReplicas(ctx context.Context, s *providerScene) error {
 	return p.removeAll(ctx, s.replicas)
 }
 
-func (p *Peering) removeAll(ctx context.Context, objects []metav1.PartialObjectMetadata) error {
+func (p providerSide) removeAll(ctx context.Context, objects []metav1.PartialObjectMetadata) error {
 	for i := range objects {
 		if objects[i].DeletionTimestamp != nil {
 			continue
@@ -82,7 +82,7 @@ func (p *Peering) removeAll(ctx context.Context, objects []metav1.PartialObjectM
 	return nil
 }
 
-func (p *Peering) drainTenant(ctx context.Context, s *providerScene) error {
+func (p providerSide) drainTenant(ctx context.Context, s *providerScene) error {
 	drained := s.tenant.DeepCopy()
 	drained.Spec.TenantCondition = authv1beta1.TenantConditionDrained
 	metav1.SetMetaDataAnnotation(&drained.ObjectMeta, reclaimedAnnotation, "true")
@@ -90,7 +90,7 @@ func (p *Peering) drainTenant(ctx context.Context, s *providerScene) error {
 	return p.opts.Client.Update(ctx, drained)
 }
 
-func (p *Peering) restoreTenant(ctx context.Context, s *providerScene) error {
+func (p providerSide) restoreTenant(ctx context.Context, s *providerScene) error {
 	restored := s.tenant.DeepCopy()
 	restored.Spec.TenantCondition = authv1beta1.TenantConditionActive
 	delete(restored.Annotations, reclaimedAnnotation)

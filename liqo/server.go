@@ -74,7 +74,7 @@ func (s *consumerScene) advertised() string {
 // observeServer compares the API server that the provider advertises with the one that is
 // recorded. The admission policy for Identities reads the record: Liqo itself takes any
 // address that the provider writes into the status of a Renew or of a ResourceSlice.
-func (p *Peering) observeServer(ctx context.Context, s *consumerScene) {
+func (p consumerSide) observeServer(ctx context.Context, s *consumerScene) {
 	s.Server.Recordable = s.namespace != nil && object.Ours(s.namespace) && s.identity != nil && object.Ours(s.identity)
 	server := s.advertised()
 	if s.Release || !s.Server.Recordable || server == "" {

@@ -40,7 +40,7 @@ func tenancyLabels(labels map[string]string) map[string]string {
 
 // openNode labels the virtual node with the namespaces that may use it. Until then no pod
 // that the webhook has seen is scheduled there.
-func (p *Peering) openNode(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) openNode(ctx context.Context, s *consumerScene) error {
 	update := s.node.DeepCopy()
 	for key := range tenancyLabels(update.Labels) {
 		delete(update.Labels, key)

@@ -64,7 +64,12 @@ type IdentityView struct {
 // IsComplete reports whether Liqo uses the identity, with a certificate of this cluster's.
 func (i IdentityView) IsComplete() bool { return i.IsUsable() && i.Ready && i.Fits && !i.Parted }
 
+// Works reports whether Liqo can use the identity now.
 func (i IdentityView) Works() bool { return i.IsComplete() && !i.Expired }
+
+// IsWritable reports whether the agent may write the identity: it never replaces one that a
+// person made.
+func (i IdentityView) IsWritable() bool { return !i.Exists || i.Ours }
 
 // ConsumerHandshake is what came from the provider.
 type ConsumerHandshake struct {
@@ -175,8 +180,6 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 
 // planPeering answers whatever the provider asks, even if the identity works: the
 // provider asks only when it lost its side.
-//
-//nolint:gocyclo // the order of the cases is the handshake
 func planPeering(v ConsumerView) (actions []Action, peered placement.Aspect) {
 	if v.Namespace.Terminating || v.Identity.Terminating {
 		return nil, placement.Waiting(agentv1alpha1.ReasonPeering, "waiting until an earlier peering with %q is gone", v.Provider)
@@ -190,33 +193,39 @@ func planPeering(v ConsumerView) (actions []Action, peered placement.Aspect) {
 	if v.Server.Wanted {
 		actions = append(actions, Action{Do: RecordServer})
 	}
-	mayWrite := !v.Identity.Exists || v.Identity.Ours
+	mayWrite := v.Identity.IsWritable()
 	if v.Handshake.Credentials && !v.Handshake.Applied && mayWrite {
 		return append(actions, Action{Do: WriteIdentity}), placement.Waiting(agentv1alpha1.ReasonPeering, "waiting for Liqo to use the identity at %q", v.Provider)
 	}
-	if v.Identity.Due && !v.Handshake.Challenged && mayWrite {
-		actions = append(actions, Action{Do: AskCredentials})
+	peered, mayAsk := identityAspect(v)
+	switch {
+	case v.Identity.Due && mayWrite || mayAsk:
+		if !v.Handshake.Challenged {
+			actions = append(actions, Action{Do: AskCredentials})
+		}
+	case peered.True && !v.Identity.Due:
+		actions = append(actions, Action{Do: StopAsking})
 	}
+	return actions, peered
+}
+
+// identityAspect returns whether this cluster has an identity at the provider, and whether it
+// should ask for one.
+func identityAspect(v ConsumerView) (peered placement.Aspect, mayAsk bool) {
+	const reason = agentv1alpha1.ReasonPeering
 	switch {
 	case v.Identity.Works():
-		if !v.Identity.Due {
-			actions = append(actions, Action{Do: StopAsking})
-		}
-		return actions, placement.Aspect{True: true, Reason: agentv1alpha1.ReasonPeered, Message: fmt.Sprintf("this cluster has an identity at %q", v.Provider)}
+		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonPeered, Message: fmt.Sprintf("this cluster has an identity at %q", v.Provider)}, false
 	case v.Handshake.Problem != "":
-		return actions, placement.Waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Handshake.Problem)
+		return placement.Waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Handshake.Problem), false
 	case v.Identity.Exists && !v.Identity.Ours:
-		return actions, placement.Waiting(agentv1alpha1.ReasonPeering,
-			"identity %q was not made by the agent and does not work: repair or delete it", v.Identity.Name)
+		return placement.Waiting(reason, "identity %q was not made by the agent and does not work: repair or delete it", v.Identity.Name), false
 	case v.Identity.Expired:
-		return actions, placement.Waiting(agentv1alpha1.ReasonPeering, "this cluster's certificate at %q has expired: waiting for %q to send another", v.Provider, v.Provider)
+		return placement.Waiting(reason, "this cluster's certificate at %q has expired: waiting for %q to send another", v.Provider, v.Provider), false
 	case v.Identity.Exists && v.Identity.Fits && !v.Identity.Parted:
-		return actions, placement.Waiting(agentv1alpha1.ReasonPeering, "waiting for Liqo to use the identity at %q", v.Provider)
+		return placement.Waiting(reason, "waiting for Liqo to use the identity at %q", v.Provider), false
 	}
-	if !v.Handshake.Challenged {
-		actions = append(actions, Action{Do: AskCredentials})
-	}
-	return actions, placement.Waiting(agentv1alpha1.ReasonPeering, "waiting for %q to send this cluster's credentials", v.Provider)
+	return placement.Waiting(reason, "waiting for %q to send this cluster's credentials", v.Provider), true
 }
 
 func nodeAspect(v ConsumerView) placement.Aspect {
