@@ -60,7 +60,7 @@ func TestContentsOf(t *testing.T) {
 		},
 		"an unsupported kind of volume": {
 			source:  corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
-			problem: "not known here",
+			problem: "its kind is not supported",
 		},
 	}
 	for name, test := range tests {
