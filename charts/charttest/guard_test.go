@@ -23,7 +23,6 @@ var guardedPeers = map[string]struct {
 }{
 	"by default":                   {configured: true},
 	"where others are guarded too": {values: `{guard: {elsewhere: enforce}}`, configured: true, everywhere: true},
-	"by the earlier name":          {values: `{guard: {elsewhere: Deny}}`, configured: true, everywhere: true},
 	"where webhooks may be away":   {values: `{webhook: {failurePolicy: Ignore}}`, configured: true},
 	"without a webhook":            {values: `{webhook: {enabled: false}}`},
 	"without a guard":              {values: `{guard: {enabled: false}}`},
@@ -190,9 +189,7 @@ func TestTheGuardElsewhere(t *testing.T) {
 	}{
 		"it is noted by default":                {want: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit}},
 		"it is noted if told so":                {values: `{guard: {elsewhere: audit}}`, want: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit}},
-		"it is noted, by the earlier name":      {values: `{guard: {elsewhere: Audit}}`, want: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit}},
 		"it is refused if told so":              {values: `{guard: {elsewhere: enforce}}`, want: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
-		"it is refused, by the earlier name":    {values: `{guard: {elsewhere: Deny}}`, want: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
 		"nothing happens where it is off":       {values: `{guard: {elsewhere: "off"}}`},
 		"nor where YAML makes a switch of that": {values: `{guard: {elsewhere: off}}`},
 		"nor without a guard":                   {values: `{guard: {enabled: false, elsewhere: enforce}}`},

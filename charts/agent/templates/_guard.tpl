@@ -1,9 +1,9 @@
 {{/*
-The guard of tenant namespaces that the agent did not create: enforce, audit or off. Accepts
-Audit and Deny as aliases. YAML reads off as false.
+The guard of tenant namespaces that the agent did not create: enforce, audit or off. YAML reads
+off as false.
 */}}
 {{- define "liqo-resource-broker-agent.elsewhere" -}}
-{{- index (dict "enforce" "enforce" "Deny" "enforce" "audit" "audit" "Audit" "audit" "off" "off" "false" "off") (toString .Values.guard.elsewhere) -}}
+{{- .Values.guard.elsewhere | toString | replace "false" "off" -}}
 {{- end -}}
 
 {{/* Non-empty if writes of peers are guarded. */}}
