@@ -71,11 +71,11 @@ func (p *Product) Enrol(ctx context.Context, clusterID string) (map[string]any, 
 	if err != nil {
 		return nil, err
 	}
-	_, text, found := strings.Cut(said, "values of that chart:\n")
+	_, text, found := strings.Cut(said, "\ncluster:\n")
 	var printed struct {
 		Enrolment map[string]any `json:"enrolment"`
 	}
-	if err := yaml.Unmarshal([]byte(text), &printed); !found || err != nil || len(printed.Enrolment) == 0 {
+	if err := yaml.Unmarshal([]byte("cluster:\n"+text), &printed); !found || err != nil || len(printed.Enrolment) == 0 {
 		return nil, errors.Join(fmt.Errorf("\"broker enrol %s\" printed no values:\n%s", clusterID, said), err)
 	}
 	return printed.Enrolment, nil
