@@ -72,8 +72,8 @@ func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 	s.liveHonestly(t, s.neighbour)
 }
 
-// secondLandingUnpaused returns the name that rome's second namespace has at the provider. The
-// replicator is paused, so the adversary maps the namespace itself.
+// secondLandingUnpaused maps a further namespace of rome at the provider and returns its name
+// there. The test maps it itself, because rome's replicator is paused.
 func (s *scene) secondLandingUnpaused(t *testing.T) string {
 	t.Helper()
 	const landing = "adversary-rome"

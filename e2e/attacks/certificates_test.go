@@ -53,8 +53,8 @@ func request(t testing.TB, key crypto.Signer, template x509.CertificateRequest) 
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
-// subjects returns certificate requests that Liqo would sign although their subject is not exactly
-// the name of a slice.
+// subjects returns certificate requests that Liqo would sign although they contain more than the
+// identity of the slice, or another one.
 func subjects(t testing.TB, key crypto.Signer, slice string) map[string]string {
 	t.Helper()
 	name := userOf(slice, "rome")
@@ -90,8 +90,8 @@ func appended(a, b string) string {
 	return base64.StdEncoding.EncodeToString(append(first, second...))
 }
 
-// TestCertificatesForOtherGroupsAreNotSigned requests certificates for foreign groups from a
-// consumer's Liqo. rome's replicator is paused meanwhile, as a hostile operator would do.
+// TestCertificatesForOtherGroupsAreNotSigned requests certificates for groups other than its own
+// from a consumer's Liqo. rome's replicator is paused meanwhile, as a hostile operator would do.
 func TestCertificatesForOtherGroupsAreNotSigned(t *testing.T) {
 	s := open(t)
 	resume := s.pause(t, "rome", replicator)
@@ -153,8 +153,8 @@ func (s *scene) unsigned(t *testing.T, slice *unstructured.Unstructured) {
 	}
 }
 
-// onlyExpectedSubjects fails the test if Liqo obtained a certificate for anything but a control
-// plane or a slice, or with more or less than one organisation.
+// onlyExpectedSubjects fails the test if a certificate that Liqo had signed for a peer has more or
+// less than one organisation, or any alternative name.
 func (s *scene) onlyExpectedSubjects(t *testing.T) {
 	t.Helper()
 	list := &certificatesv1.CertificateSigningRequestList{}

@@ -96,8 +96,9 @@ func certificateOf(t *testing.T, read func(ctx context.Context) (*e2e.Cluster, e
 	return cert
 }
 
-// age signs a copy of a certificate that is past most of its lifetime. Liqo renews a certificate
-// after two thirds of its lifetime, and Kubernetes signs none for less than ten minutes.
+// age signs a certificate with the subject and key of another one. Most of its lifetime is over, so
+// Liqo renews it. Liqo renews a certificate after two thirds of its lifetime, and Kubernetes signs
+// none for less than ten minutes.
 func (s *scene) age(t *testing.T, like *x509.Certificate) []byte {
 	t.Helper()
 	ca, err := authority.Open(filepath.Join(s.env.Playground.Clusters[provider].Dir(), "pki"), provider, time.Now)

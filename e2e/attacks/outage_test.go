@@ -33,8 +33,8 @@ func (s *scene) stopAgent(t *testing.T) (resume func()) {
 }
 
 // TestNothingStartsWhileTheAgentIsDown checks that admission holds without an agent: consumers
-// start nothing, and the provider's own users are not disturbed. webhook.failurePolicy applies to
-// resource requests and must not open admission of pods.
+// start nothing, and the provider's own users are not disturbed. The test sets
+// webhook.failurePolicy to Ignore, which applies only to ResourceRequests and must not admit pods.
 func TestNothingStartsWhileTheAgentIsDown(t *testing.T) {
 	s := openToSpoil(t)
 	withValues(t, s.env, provider, map[string]any{"webhook": map[string]any{"failurePolicy": "Ignore"}})
@@ -101,9 +101,9 @@ func overrun(t *testing.T) *scene {
 	return s
 }
 
-// behave has both consumers hold two further reservations without excess. Each reservation, once
-// returned, takes a point off the provider's tally against its consumer. Without it, this test or
-// the next run on the same playground would end with a long pause.
+// behave has both consumers hold two further reservations without excess. When such a reservation
+// is returned, the provider's tally against the consumer falls by one point. Otherwise this test,
+// or the next run on the same playground, would end with a long pause.
 func (s *scene) behave(t *testing.T) {
 	t.Helper()
 	ctx := context.Background() // the test's own context has ended

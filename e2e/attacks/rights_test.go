@@ -62,8 +62,8 @@ func (s *scene) kindOf(name string) string {
 	}
 }
 
-// everyoneElsewhere sorts rights. It lists a right only once if an identity has it in every
-// namespace.
+// everyoneElsewhere returns the rights in order. A right that an identity has everywhere appears
+// once.
 func everyoneElsewhere(got map[string]bool) []string {
 	var rights []string
 	for right := range got {

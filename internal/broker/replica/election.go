@@ -146,7 +146,7 @@ type Leader struct {
 	Address string
 }
 
-// Leader returns who leads, and a channel that is closed when that changes.
+// Leader returns the current leader, and a channel that is closed when the leader changes.
 func (e *Election) Leader() (Leader, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
