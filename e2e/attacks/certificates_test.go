@@ -90,8 +90,9 @@ func appended(a, b string) string {
 	return base64.StdEncoding.EncodeToString(append(first, second...))
 }
 
-// TestCertificatesForOtherGroupsAreNotSigned requests certificates for groups other than its own
-// from a consumer's Liqo. rome's replicator is paused meanwhile, as a hostile operator would do.
+// TestCertificatesForOtherGroupsAreNotSigned has a consumer's control plane request certificates
+// for groups other than its own. rome's replicator is paused meanwhile, as a hostile operator would
+// do.
 func TestCertificatesForOtherGroupsAreNotSigned(t *testing.T) {
 	s := open(t)
 	resume := s.pause(t, "rome", replicator)
@@ -173,8 +174,8 @@ func (s *scene) onlyExpectedSubjects(t *testing.T) {
 	}
 }
 
-// TestRenewalsOfOthersAreNotSigned requests renewals in the name of other members, or with changed
-// certificate requests.
+// TestRenewalsOfOthersAreNotSigned has a consumer's control plane request renewals in the name of
+// others, or with changed certificate requests.
 func TestRenewalsOfOthersAreNotSigned(t *testing.T) {
 	s := open(t)
 	s.pause(t, "rome", replicator)
