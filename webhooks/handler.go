@@ -19,8 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// Verdict is the result for one object: its errors, and warnings about what the author may not
-// have meant.
+// Verdict is the result for one object: its errors, and warnings about likely mistakes.
 type Verdict struct {
 	Errors   field.ErrorList
 	Warnings []string

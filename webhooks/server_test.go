@@ -54,7 +54,8 @@ func TestServerOptions(t *testing.T) {
 	}
 }
 
-// The server uses a renewed certificate without a restart.
+// TestServerUsesRenewedCertificate checks that the server uses a renewed certificate without a
+// restart.
 func TestServerUsesRenewedCertificate(t *testing.T) {
 	dir := t.TempDir()
 	renew := func() *pki.Authority {

@@ -17,24 +17,26 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/e2etest"
 )
 
-// Environment variables that the adversary heeds.
+// Environment variables that configure the adversary.
 const (
-	// forVariable says how long it goes on, 30s if unset.
+	// forVariable sets how long the adversary runs, 30s if unset.
 	forVariable = "LRB_ADVERSARY"
-	// seedVariable repeats the operations of a run, which logs its seed.
+	// seedVariable sets the random seed. Every run logs its seed, so that a failed run can be
+	// repeated.
 	seedVariable = "LRB_SEED"
 )
 
-// adversary does random things that Liqo's roles allow a consumer.
+// adversary performs random operations that Liqo's roles allow a consumer.
 type adversary struct {
 	c      *tenant
-	second string // another namespace of its own at the provider
+	second string // a further namespace of the adversary at the provider
 	taken  atomic.Int64
 	tried  atomic.Int64
 }
 
-// Thousands of random operations of a consumer, many at once: invariant E1 holds all the time,
-// the sibling consumer is not disturbed, and the consumer's own honest workload runs afterwards.
+// TestRandomAdversaryStaysWithinItsGrant performs thousands of random consumer operations in
+// parallel. Invariant E1 must hold throughout, the neighbouring consumer must not be disturbed, and
+// the attacker's own honest workload must run afterwards.
 func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 	s := openWith(t, openEmpty(t), provider, "rome", "berlin")
 	t.Cleanup(func() { s.verify(t) })
@@ -70,8 +72,8 @@ func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 	s.liveHonestly(t, s.neighbour)
 }
 
-// secondLandingUnpaused is where rome's other namespace would be; without the replicator the
-// adversary maps it itself.
+// secondLandingUnpaused maps a further namespace of rome at the provider and returns its name
+// there. The test maps it itself, because rome's replicator is paused.
 func (s *scene) secondLandingUnpaused(t *testing.T) string {
 	t.Helper()
 	const landing = "adversary-rome"
@@ -81,7 +83,7 @@ func (s *scene) secondLandingUnpaused(t *testing.T) string {
 	return landing
 }
 
-// act tries one operation.
+// act performs one random operation.
 func (a *adversary) act(ctx context.Context, r *rand.Rand) {
 	actions := []func(context.Context, *rand.Rand) error{a.create, a.create, a.create, a.remove, a.remove, a.remove, a.update, a.burst, a.slice, a.mapping}
 	a.tried.Add(1)
@@ -90,8 +92,8 @@ func (a *adversary) act(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// target is one of few ShadowPods, so that operations meet. They are others after a while: Liqo
-// refuses a name for minutes once it was deleted.
+// target returns one of a few ShadowPods, so that operations hit the same object. The names change
+// over time, because Liqo rejects the name of a deleted ShadowPod for minutes.
 func (a *adversary) target(r *rand.Rand) *unstructured.Unstructured {
 	landing := a.c.landing
 	if r.IntN(4) == 0 {
@@ -112,10 +114,10 @@ func (a *adversary) create(ctx context.Context, r *rand.Rand) error {
 	return a.c.kubelet.Create(ctx, shadow)
 }
 
-// cpus are requests that a quota could misjudge.
+// cpus are CPU requests that a quota could misjudge.
 var cpus = []string{"1m", "100m", "100m", "250m", "450m", "499m", "500m", "501m", "1", "0", "-1", "-100m", "0.1", "1e-3", "100e-3", "999999999n", "1e3"}
 
-// memories are the same for memory.
+// memories are memory requests that a quota could misjudge.
 var memories = []string{"16Mi", "16Mi", "1", "64M", "256Mi", "257Mi", "0", "-1Gi", "1e6", "128974848k"}
 
 func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
@@ -152,7 +154,7 @@ func randomize(pod map[string]any, r *rand.Rand) {
 	}
 }
 
-// removal is a random way to delete.
+// removal returns random delete options.
 func removal(r *rand.Rand) []client.DeleteOption {
 	var options []client.DeleteOption
 	switch r.IntN(4) {
@@ -185,7 +187,7 @@ func (a *adversary) burst(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// update changes what a ShadowPod says.
+// update changes the spec of a ShadowPod.
 func (a *adversary) update(ctx context.Context, r *rand.Rand) error {
 	return a.c.kubelet.Patch(ctx, a.target(r), merge(pick(r, []string{
 		`{"metadata":{"labels":{"a":"b"}}}`,
@@ -208,7 +210,7 @@ func (a *adversary) slice(ctx context.Context, r *rand.Rand) error {
 	})))
 }
 
-// mapping changes the consumer's other namespace.
+// mapping changes the mapping of the consumer's second namespace.
 func (a *adversary) mapping(ctx context.Context, r *rand.Rand) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(e2e.NamespaceMapKind.GroupVersion().WithKind(e2e.NamespaceMapKind.Kind + "List"))

@@ -25,7 +25,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/e2etest"
 )
 
-// liqoKey reads the private key that a cluster's Liqo proves itself with.
+// liqoKey reads the private key with which a cluster's Liqo authenticates.
 func liqoKey(t testing.TB, home *e2e.Cluster) crypto.Signer {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -39,13 +39,13 @@ func liqoKey(t testing.TB, home *e2e.Cluster) crypto.Signer {
 	return key.(crypto.Signer)
 }
 
-// userOf is the name in the certificate of a consumer's slice.
+// userOf returns the user name in the certificate of a consumer's slice.
 func userOf(slice, consumer string) string {
 	sum := sha256.Sum256([]byte(consumer))
 	return fmt.Sprintf("%s-%x", slice, sum[:6])
 }
 
-// request makes a certificate request, as spec.csr holds it.
+// request creates a certificate request in the encoding of spec.csr.
 func request(t testing.TB, key crypto.Signer, template x509.CertificateRequest) string {
 	t.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, &template, key)
@@ -53,8 +53,8 @@ func request(t testing.TB, key crypto.Signer, template x509.CertificateRequest) 
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
-// subjects are requests for certificates that Liqo would sign though they say more than, or
-// something else than, the name of a slice.
+// subjects returns certificate requests that Liqo would sign although they contain more than the
+// identity of the slice, or another one.
 func subjects(t testing.TB, key crypto.Signer, slice string) map[string]string {
 	t.Helper()
 	name := userOf(slice, "rome")
@@ -90,8 +90,9 @@ func appended(a, b string) string {
 	return base64.StdEncoding.EncodeToString(append(first, second...))
 }
 
-// A consumer's Liqo asks for certificates of groups that are not its own. rome's replicator
-// is paused meanwhile, as a hostile operator would.
+// TestCertificatesForOtherGroupsAreNotSigned has a consumer's control plane request certificates
+// for groups other than its own. rome's replicator is paused meanwhile, as a hostile operator would
+// do.
 func TestCertificatesForOtherGroupsAreNotSigned(t *testing.T) {
 	s := open(t)
 	resume := s.pause(t, "rome", replicator)
@@ -113,7 +114,7 @@ func TestCertificatesForOtherGroupsAreNotSigned(t *testing.T) {
 		})
 	}
 	changes := subjects(t, key, rome.slice)
-	delete(changes, "another key") // Liqo signs for the key of the Tenant alone
+	delete(changes, "another key") // Liqo signs only for the key of the Tenant
 	for what, csr := range changes {
 		t.Run("its own slice, changed to ask for "+what, func(t *testing.T) {
 			refused(t, rome.plane.Patch(t.Context(), e2e.Object(e2e.SliceKind, rome.office, rome.slice), merge(`{"spec":{"csr":"`+csr+`"}}`)))
@@ -136,7 +137,7 @@ func TestCertificatesForOtherGroupsAreNotSigned(t *testing.T) {
 	s.onlyExpectedSubjects(t)
 }
 
-// unsigned fails if the provider signs a certificate for a slice that it let in.
+// unsigned fails the test if the provider signs a certificate for a slice that it admitted.
 func (s *scene) unsigned(t *testing.T, slice *unstructured.Unstructured) {
 	t.Helper()
 	err := e2e.Await(t.Context(), 5*time.Second, func(ctx context.Context) (string, error) {
@@ -153,8 +154,8 @@ func (s *scene) unsigned(t *testing.T, slice *unstructured.Unstructured) {
 	}
 }
 
-// onlyExpectedSubjects fails if Liqo had a certificate signed for anybody but a control
-// plane or a slice, with exactly one organisation.
+// onlyExpectedSubjects fails the test if a certificate that Liqo had signed for a peer has more or
+// less than one organisation, or any alternative name.
 func (s *scene) onlyExpectedSubjects(t *testing.T) {
 	t.Helper()
 	list := &certificatesv1.CertificateSigningRequestList{}
@@ -173,7 +174,8 @@ func (s *scene) onlyExpectedSubjects(t *testing.T) {
 	}
 }
 
-// A consumer's Liqo asks for renewals in the name of others, or with other requests.
+// TestRenewalsOfOthersAreNotSigned has a consumer's control plane request renewals in the name of
+// others, or with changed certificate requests.
 func TestRenewalsOfOthersAreNotSigned(t *testing.T) {
 	s := open(t)
 	s.pause(t, "rome", replicator)
@@ -201,7 +203,8 @@ func TestRenewalsOfOthersAreNotSigned(t *testing.T) {
 	s.onlyExpectedSubjects(t)
 }
 
-// notOfAnother fails if a Renew gets a certificate that is not the control plane's of rome.
+// notOfAnother fails the test if a Renew is answered with a certificate other than that of rome's
+// control plane.
 func (s *scene) notOfAnother(t *testing.T, renew *unstructured.Unstructured) {
 	t.Helper()
 	_ = e2e.Await(t.Context(), 3*time.Second, func(ctx context.Context) (string, error) {
@@ -222,7 +225,8 @@ func (s *scene) notOfAnother(t *testing.T, renew *unstructured.Unstructured) {
 	})
 }
 
-// What a consumer may read at the provider is its own.
+// TestOtherTenantsAreNotReadable checks that a consumer can read only its own objects at the
+// provider.
 func TestOtherTenantsAreNotReadable(t *testing.T) {
 	s := open(t)
 	rome, berlin := s.attacker, s.neighbour
@@ -269,8 +273,8 @@ func TestOtherTenantsAreNotReadable(t *testing.T) {
 	})
 }
 
-// An ended slice's certificate is still valid. It must not even read, though a sibling of the
-// slice is alive in the same namespace.
+// TestEndedIdentitiesReadNothingWhileASiblingLives checks the still valid certificate of an ended
+// slice. It must not even grant reading while a sibling of the slice exists in the same namespace.
 func TestEndedIdentitiesReadNothingWhileASiblingLives(t *testing.T) {
 	s := open(t)
 	second, err := s.attacker.home.Request(t.Context(), namespace, "ends", grant(), at(provider))
@@ -307,7 +311,8 @@ func TestEndedIdentitiesReadNothingWhileASiblingLives(t *testing.T) {
 	check(t, s.attacker.kubelet.List(t.Context(), &corev1.SecretList{}, client.InNamespace(s.attacker.landing)))
 }
 
-// connect asks for a connection to a pod. The rights are checked before the pod is looked for.
+// connect requests a connection to a pod that need not exist: the API server checks the rights
+// first.
 func connect(ctx context.Context, c *e2e.Cluster, namespace, how string) error {
 	clients, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// A slice without room for one more pod is no hindrance to a rolling update.
+// TestADeploymentRollsOutOnAFullSlice checks that a rolling update succeeds on a slice without room
+// for one more pod.
 func TestADeploymentRollsOutOnAFullSlice(t *testing.T) {
 	s := open(t)
 	const name = "full"
@@ -36,9 +37,9 @@ func TestADeploymentRollsOutOnAFullSlice(t *testing.T) {
 	s.awaitNoPods(t, s.attacker)
 }
 
-// Liqo counts a pod no longer once its ShadowPod is deleted, and pauses ever longer between
-// its attempts at a pod that is refused. The agent counts the pod until it has ended, and
-// then has Liqo try again at once.
+// TestARefusedPodStartsOnceItsPredecessorHasEnded covers a gap between Liqo and the agent. Liqo
+// stops counting a pod when its ShadowPod is deleted, and waits longer after each refusal of a pod.
+// The agent counts the pod until it has ended, and then makes Liqo retry at once.
 func TestARefusedPodStartsOnceItsPredecessorHasEnded(t *testing.T) {
 	s := open(t)
 	ctx := t.Context()
@@ -49,7 +50,7 @@ func TestARefusedPodStartsOnceItsPredecessorHasEnded(t *testing.T) {
 		if err := client.IgnoreNotFound(s.provider.Get(ctx, client.ObjectKeyFromObject(pod), pod)); err != nil || pod.UID == "" {
 			return "the first pod to be created", err
 		}
-		pod.Finalizers = []string{heldBy} // it takes its time to end
+		pod.Finalizers = []string{heldBy} // the finalizer delays the end of the pod
 		return "", s.provider.Update(ctx, pod)
 	}))
 	release := func() {
@@ -74,7 +75,7 @@ func TestARefusedPodStartsOnceItsPredecessorHasEnded(t *testing.T) {
 	s.removeAll(t, s.attacker)
 }
 
-// awaitRefusals waits until Liqo has tried so often to create the pod of a ShadowPod.
+// awaitRefusals waits until Liqo has made this many attempts to create the pod of a ShadowPod.
 func (s *scene) awaitRefusals(t *testing.T, name string, attempts int32) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {

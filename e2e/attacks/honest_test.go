@@ -19,11 +19,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// livesWithin is how long a step of an honest workload may take on a busy machine. Liqo's
-// virtual kubelet retries with growing pauses after a refusal.
+// livesWithin bounds one step of an honest workload on a busy machine. Liqo's virtual kubelet waits
+// longer after each refusal.
 const livesWithin = 90 * time.Second
 
-// honestPod is a pod as careful users write it, pinned to the consumer's virtual node.
+// honestPod returns the template of a pod that meets the restricted standard, pinned to the
+// consumer's virtual node.
 func (c *tenant) honestPod(name string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}},
@@ -48,8 +49,8 @@ func honestContainer(name, cpu, memory string) corev1.Container {
 	}
 }
 
-// liveHonestly creates, scales, rolls out and deletes a Deployment on the slice of each of
-// some consumers.
+// liveHonestly creates, scales, rolls out and deletes a Deployment on the slice of each given
+// consumer.
 func (s *scene) liveHonestly(t testing.TB, consumers ...*tenant) {
 	t.Helper()
 	errs := make([]error, len(consumers))
@@ -57,7 +58,7 @@ func (s *scene) liveHonestly(t testing.TB, consumers ...*tenant) {
 	check(t, errors.Join(errs...))
 }
 
-// live is the life of an honest Deployment on a consumer's slice.
+// live takes one honest Deployment on a consumer's slice from creation to deletion.
 func (s *scene) live(ctx context.Context, c *tenant) error {
 	const name = "honest"
 	one, two, surge, none := int32(1), int32(2), intstr.FromInt32(1), intstr.FromInt32(0)
@@ -91,7 +92,7 @@ func (s *scene) live(ctx context.Context, c *tenant) error {
 	return s.awaitEmpty(ctx, c)
 }
 
-// change updates a Deployment, again after a conflict.
+// change updates a Deployment and retries after a conflict.
 func (c *tenant) change(ctx context.Context, d *appsv1.Deployment, apply func()) error {
 	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
 		if err := c.home.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
@@ -102,8 +103,8 @@ func (c *tenant) change(ctx context.Context, d *appsv1.Deployment, apply func())
 	})
 }
 
-// awaitRolledOut waits until exactly the pods that a Deployment wants run, here and at the
-// provider.
+// awaitRolledOut waits until exactly the pods that a Deployment requests are running, both at the
+// consumer and at the provider.
 func (s *scene) awaitRolledOut(ctx context.Context, c *tenant, d *appsv1.Deployment) error {
 	return e2e.Await(ctx, livesWithin, func(ctx context.Context) (string, error) {
 		if err := c.home.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
@@ -117,7 +118,8 @@ func (s *scene) awaitRolledOut(ctx context.Context, c *tenant, d *appsv1.Deploym
 	})
 }
 
-// twins reports what is missing until n pods of the consumer run at the provider.
+// twins describes what is missing until n pods of the consumer run at the provider; "" if nothing
+// is.
 func (s *scene) twins(ctx context.Context, c *tenant, n int) (string, error) {
 	list := &corev1.PodList{}
 	if err := s.provider.List(ctx, list, client.InNamespace(c.landing)); err != nil {
@@ -135,7 +137,7 @@ func (s *scene) twins(ctx context.Context, c *tenant, n int) (string, error) {
 	return fmt.Sprintf("%d pods of %s to run at %s, %d of %d do", n, c.id, s.provider.Name, running, len(list.Items)), nil
 }
 
-// describe says why pods of the consumer do not run.
+// describe explains why pods of the consumer do not run.
 func (s *scene) describe(ctx context.Context, c *tenant) string {
 	list := &corev1.PodList{}
 	if err := c.home.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -163,7 +165,7 @@ func (s *scene) describe(ctx context.Context, c *tenant) string {
 	return text
 }
 
-// Whatever the guards refuse, ordinary workloads run as they would at home.
+// TestHonestWorkloadsRunUnderTheGuards checks that the guards do not affect ordinary workloads.
 func TestHonestWorkloadsRunUnderTheGuards(t *testing.T) {
 	s := open(t)
 	always := corev1.ContainerRestartPolicyAlways
@@ -230,7 +232,7 @@ func TestHonestWorkloadsRunUnderTheGuards(t *testing.T) {
 	t.Run("a StatefulSet", func(t *testing.T) { s.runStatefulSet(t, s.attacker) })
 }
 
-// runJob runs two pods to their end.
+// runJob runs a Job of two pods to completion.
 func (s *scene) runJob(t *testing.T, c *tenant) {
 	t.Helper()
 	two, template := int32(2), c.honestPod("job")
@@ -242,11 +244,12 @@ func (s *scene) runJob(t *testing.T, c *tenant) {
 		check(t, client.IgnoreNotFound(c.home.Client.Delete(context.Background(), job, &client.DeleteOptions{PropagationPolicy: &background})))
 		s.awaitNoPods(t, c)
 	})
-	// No kubelet ends these pods: that they run at the provider is what the guards decide.
+	// These pods have no kubelet that ends them. The test covers the decision of the guards: the
+	// pods run at the provider.
 	check(t, e2e.Await(t.Context(), livesWithin, func(ctx context.Context) (string, error) { return s.twins(ctx, c, 2) }))
 }
 
-// runStatefulSet runs two pods with a headless Service.
+// runStatefulSet runs two pods of a StatefulSet with a headless Service.
 func (s *scene) runStatefulSet(t *testing.T, c *tenant) {
 	t.Helper()
 	two := int32(2)

@@ -20,22 +20,25 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/authority"
 )
 
-// backdating is how far kube-controller-manager dates certificates back.
+// backdating is how far before the current time kube-controller-manager starts a certificate's
+// validity.
 const backdating = 5 * time.Minute
 
-// holder is an identity of a peer, and the object whose status holds its certificate at the
-// provider.
+// holder is an identity of a peer, with the object at the provider whose status contains its
+// certificate.
 type holder struct {
 	name   string
 	object *unstructured.Unstructured
 	read   func(ctx context.Context) (*e2e.Cluster, error)
 }
 
-// kube-controller-manager signs certificates of peers for guard.certificateLifetime, and Liqo
-// has them renewed under a running reservation, with the same subject and lifetime.
+// TestCertificatesOfPeersAreShortLivedAndRenewed checks that kube-controller-manager signs
+// certificates of peers for guard.certificateLifetime. Liqo must renew them under a running
+// reservation, with the same subject and lifetime.
 func TestCertificatesOfPeersAreShortLivedAndRenewed(t *testing.T) {
 	s := open(t)
-	// Liqo looks at a slice's certificate again when the Tenant changes, which comes last.
+	// A change of the Tenant makes Liqo check the slice's certificate again, so the Tenant comes
+	// last.
 	holders := []holder{
 		{"the slice", s.attacker.ownSlice(t), func(ctx context.Context) (*e2e.Cluster, error) {
 			return s.env.SliceIdentity(ctx, s.attacker.id, provider, s.attacker.slice)
@@ -93,8 +96,9 @@ func certificateOf(t *testing.T, read func(ctx context.Context) (*e2e.Cluster, e
 	return cert
 }
 
-// age signs a certificate like another one that has lived for most of its life. Liqo renews
-// one when two thirds are over, and Kubernetes signs none that lives for less than ten minutes.
+// age signs a certificate with the subject and key of another one. Most of its lifetime is over, so
+// Liqo renews it. Liqo renews a certificate after two thirds of its lifetime, and Kubernetes signs
+// none for less than ten minutes.
 func (s *scene) age(t *testing.T, like *x509.Certificate) []byte {
 	t.Helper()
 	ca, err := authority.Open(filepath.Join(s.env.Playground.Clusters[provider].Dir(), "pki"), provider, time.Now)

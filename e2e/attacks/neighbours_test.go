@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// A user of one namespace of a consumer puts pods on capacity that another namespace has
-// reserved.
+// TestPodsOfOtherNamespacesStayOffReservedNodes lets a user of one namespace create pods for
+// capacity that another namespace of the consumer has reserved.
 func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 	s := open(t)
 	const team, user = "e2e-team", "alice"
@@ -51,7 +51,7 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // each waits for nothing to happen
+			t.Parallel() // each subtest waits to see that nothing happens
 			pod := &corev1.Pod{ObjectMeta: named(team, unused("stolen")), Spec: s.attacker.honestPod("stolen").Spec}
 			pod.Spec.NodeSelector = nil
 			change(pod)
@@ -65,7 +65,7 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 	}
 }
 
-// staysOff fails if a pod gets onto rome's reserved node within a while.
+// staysOff fails the test if a pod is scheduled to rome's reserved node within the waiting time.
 func (s *scene) staysOff(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	err := e2e.Await(t.Context(), 5*time.Second, func(ctx context.Context) (string, error) {
@@ -82,8 +82,9 @@ func (s *scene) staysOff(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// Pods of a namespace that is not offloaded never run at the provider. If they were
-// scheduled to the node, they would still keep those away that may.
+// TestPodsThatAreNotOffloadedTakeNoReservedRoom checks pods of a namespace that is not offloaded.
+// They never run at the provider, but a pod that is scheduled to the node would still take room
+// from eligible pods.
 func TestPodsThatAreNotOffloadedTakeNoReservedRoom(t *testing.T) {
 	s := open(t)
 	const team, user = "e2e-strangers", "bob"
@@ -103,7 +104,7 @@ func TestPodsThatAreNotOffloadedTakeNoReservedRoom(t *testing.T) {
 	liqos := corev1.Toleration{Key: "virtual-node.liqo.io/not-allowed", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
 	for name, toleration := range map[string]corev1.Toleration{"with Liqo's toleration": liqos, "with every toleration": everything} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // each waits for nothing to happen
+			t.Parallel() // each subtest waits to see that nothing happens
 			pod := stranger(toleration)
 			check(t, bob.Create(t.Context(), pod))
 			t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), pod, time.Minute)) })
@@ -128,7 +129,7 @@ func TestPodsThatAreNotOffloadedTakeNoReservedRoom(t *testing.T) {
 	})
 }
 
-// createTeam creates a namespace at rome for one test, in which the user may edit.
+// createTeam creates a namespace at rome for one test and lets the user edit in it.
 func createTeam(t *testing.T, s *scene, team, user string) {
 	t.Helper()
 	home := s.attacker.home

@@ -19,7 +19,8 @@ import (
 // shadowSliceKind is Liqo's kind for endpoints that a consumer reflects.
 var shadowSliceKind = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "ShadowEndpointSlice"}
 
-// The holder of a slice's credentials makes objects that reach further than its pods.
+// TestObjectsThatReachFurtherAreRefused uses a slice's credentials to create objects whose effect
+// goes beyond the consumer's pods.
 func TestObjectsThatReachFurtherAreRefused(t *testing.T) {
 	s := open(t)
 	c := s.attacker
@@ -103,7 +104,8 @@ func TestObjectsThatReachFurtherAreRefused(t *testing.T) {
 	})
 }
 
-// Objects cost the provider memory and disk. Their number is bounded.
+// TestObjectsCannotFillTheProvider checks that the number of objects is bounded, because objects
+// cost the provider memory and disk.
 func TestObjectsCannotFillTheProvider(t *testing.T) {
 	const tries = 3000
 	kinds := map[string]func(name string) client.Object{
@@ -136,7 +138,7 @@ func TestObjectsCannotFillTheProvider(t *testing.T) {
 	t.Run("ConfigMaps of half a megabyte each", func(t *testing.T) { s.floodBytes(t, 500_000) })
 }
 
-// floodBytes fills ConfigMaps of a size until one is refused: a namespace holds no more than
+// floodBytes fills ConfigMaps of the given size until one is refused. A namespace may hold at most
 // 64 MB of them.
 func (s *scene) floodBytes(t *testing.T, size int) {
 	t.Helper()

@@ -18,29 +18,29 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// overFor is how long a consumer may have one pod above its grant.
+// overFor is how long a consumer may exceed its grant by one pod.
 const overFor = 2 * time.Second
 
-// observer watches the pods of a provider and checks invariant E1 at every event: what a
-// consumer runs is at most its grant, but for one pod that is evicted within two seconds.
-// It computes usage on its own, from pods alone, and shares no code with the product.
+// observer watches the pods of a provider and checks invariant E1 at every event: a consumer's
+// usage is at most its grant, except for one pod that is evicted within two seconds. It computes
+// usage from the pods alone and shares no code with the product.
 type observer struct {
 	grants map[string]corev1.ResourceList // by consumer
 	now    func() time.Time
 
-	mu sync.Mutex // guards the following
-	// landings are offloaded namespaces by name, with their consumers.
+	mu sync.Mutex // guards the fields below
+	// landings maps each offloaded namespace to its consumer.
 	landings map[string]string
 	pods     map[types.UID]*corev1.Pod
-	// overSince is since when a consumer has had more than its grant.
+	// overSince is when each consumer began to exceed its grant.
 	overSince map[string]time.Time
-	// most is the largest usage of CPU seen of each consumer.
+	// most is the largest CPU usage seen of each consumer.
 	most       map[string]resource.Quantity
 	events     int
 	violations []string
 }
 
-// observe follows the provider's pods until the test is over.
+// observe watches the provider's pods until the test ends.
 func observe(t *testing.T, provider *e2e.Cluster, grants map[string]corev1.ResourceList) *observer {
 	t.Helper()
 	o := newObserver(grants, time.Now)
@@ -61,7 +61,7 @@ func observe(t *testing.T, provider *e2e.Cluster, grants map[string]corev1.Resou
 	ctx, cancel := context.WithCancel(context.Background())
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	// An excess that lasts causes no further events.
+	// An excess that persists causes no further events, so usage is checked periodically too.
 	go func() {
 		for tick := time.NewTicker(100 * time.Millisecond); ; {
 			select {
@@ -151,15 +151,15 @@ func (o *observer) judge() {
 	}
 }
 
-// violate notes a violation; the first few are enough to find the cause.
+// violate records a violation. It keeps only the first few, which suffice to find the cause.
 func (o *observer) violate(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); len(o.violations) < 5 && !slices.Contains(o.violations, text) {
 		o.violations = append(o.violations, text)
 	}
 }
 
-// usage sums the requests of the pods of a consumer that hold a node, and returns those of
-// the largest pod too.
+// usage sums the requests of a consumer's pods that occupy a node, and also returns the requests of
+// the largest pod.
 func (o *observer) usage(consumer string) (used, largest corev1.ResourceList, names []string) {
 	used, largest = corev1.ResourceList{}, corev1.ResourceList{}
 	for _, pod := range o.pods {
@@ -180,7 +180,7 @@ func isOver(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// largerThan compares by CPU, and by memory where that is equal.
+// largerThan compares CPU first, then memory.
 func largerThan(a, b corev1.ResourceList) bool {
 	if by := a.Cpu().Cmp(*b.Cpu()); by != 0 {
 		return by > 0
@@ -188,9 +188,9 @@ func largerThan(a, b corev1.ResourceList) bool {
 	return a.Memory().Cmp(*b.Memory()) > 0
 }
 
-// demandOf returns what the scheduler keeps for a pod: the larger of what its containers
-// request together and what each init container requests beside the sidecars that were
-// started before it, and the overhead.
+// demandOf returns the amount that the scheduler reserves for a pod: the overhead plus the larger
+// of two amounts. The first is the sum of all containers. The second is the largest init container
+// together with the sidecars started before it.
 func demandOf(spec *corev1.PodSpec) corev1.ResourceList {
 	running, sidecars, starting := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range spec.InitContainers {
@@ -244,8 +244,8 @@ func subtract(list, less corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// fits reports whether usage is within a grant. What the grant does not name is granted
-// to nobody.
+// fits reports whether usage is within a grant. A resource that the grant does not name is not
+// granted.
 func fits(used, granted corev1.ResourceList) bool {
 	for name, amount := range used {
 		if amount.Cmp(granted[name]) > 0 {
@@ -265,15 +265,15 @@ func words(list corev1.ResourceList) string {
 	return text
 }
 
-// mostOf returns the largest usage of CPU seen of a consumer since forgetMost.
+// mostOf returns the largest CPU usage of a consumer since the last forgetMost.
 func (o *observer) mostOf(consumer string) resource.Quantity {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.most[consumer]
 }
 
-// excessOf returns for how long a consumer has run more than its grant, 0 if it does not, and
-// how many pods it runs.
+// excessOf returns how long a consumer has exceeded its grant, 0 if it does not, and how many pods
+// it runs.
 func (o *observer) excessOf(consumer string) (over time.Duration, pods int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -291,7 +291,7 @@ func (o *observer) forgetMost() {
 	clear(o.most)
 }
 
-// verify fails the test if a consumer ever ran more than E1 allows.
+// verify fails the test if a consumer ever exceeded the bounds of E1.
 func (o *observer) verify(t testing.TB) {
 	t.Helper()
 	o.mu.Lock()

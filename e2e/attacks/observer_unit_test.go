@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The observer is what the other tests rely on: it must see an excess, and only an excess.
+// TestObserverAppliesE1 checks that the observer detects every excess and reports nothing else. The
+// other tests rely on it.
 func TestObserverAppliesE1(t *testing.T) {
 	tests := map[string]struct {
-		// pods are CPU requests of rome's pods, which run for that long together.
+		// pods are the CPU requests of rome's pods, which run together for the given time.
 		pods    []string
 		lasting time.Duration
 		want    string

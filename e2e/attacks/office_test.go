@@ -19,8 +19,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// The consumer's control plane has credentials at the provider. Here they are in the hands
-// of somebody who wants more than was reserved.
+// TestAConsumerThatWantsMoreThanIsReserved uses the credentials that the consumer's control plane
+// has at the provider to obtain more than was reserved.
 func TestAConsumerThatWantsMoreThanIsReserved(t *testing.T) {
 	s := open(t)
 	rome := s.attacker
@@ -122,7 +122,8 @@ func TestAConsumerThatWantsMoreThanIsReserved(t *testing.T) {
 	}
 }
 
-// sendSlice has rome's own Liqo ask for capacity that was not reserved: nothing is granted.
+// sendSlice has rome's own Liqo request capacity that was not reserved. The provider must grant
+// nothing.
 func (s *scene) sendSlice(t *testing.T, much map[string]any) {
 	t.Helper()
 	slice := e2e.Object(e2e.SliceKind, e2e.TenantNamespace(provider), "stolen-at-home")
@@ -139,7 +140,8 @@ func (s *scene) sendSlice(t *testing.T, much map[string]any) {
 	}
 }
 
-// The consumer's control plane names the namespaces that it wants at the provider.
+// TestNamespaceMapsStayTheConsumersOwn changes the NamespaceMap, in which the consumer's control
+// plane names its namespaces at the provider.
 func TestNamespaceMapsStayTheConsumersOwn(t *testing.T) {
 	s := open(t)
 	resume := s.pause(t, "rome", replicator)
@@ -184,8 +186,9 @@ func TestNamespaceMapsStayTheConsumersOwn(t *testing.T) {
 	resume()
 }
 
-// This cluster keeps objects of its own for a peer in the same namespace. A peer deletes all
-// of a kind at once: what is not its replica stays.
+// TestCollectionsOfOthersStay checks objects that this cluster keeps for a peer in the peer's
+// namespace. A peer may delete a whole collection at once; objects that are not its replicas must
+// stay.
 func TestCollectionsOfOthersStay(t *testing.T) {
 	s := open(t)
 	s.pause(t, "rome", replicator)
@@ -211,7 +214,7 @@ func TestCollectionsOfOthersStay(t *testing.T) {
 	check(t, s.provider.Get(t.Context(), client.ObjectKeyFromObject(own), own))
 }
 
-// floodMaps writes maps until one is refused: their number must be bounded.
+// floodMaps creates NamespaceMaps until one is refused: their number must be bounded.
 func (s *scene) floodMaps(t *testing.T, own *unstructured.Unstructured) {
 	t.Helper()
 	const tries = 40

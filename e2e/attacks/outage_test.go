@@ -19,11 +19,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// stopAgent ends the provider's agent until resume is called or the test is over.
+// stopAgent stops the provider's agent until resume is called or the test ends.
 func (s *scene) stopAgent(t *testing.T) (resume func()) {
 	t.Helper()
 	s.env.Product.Process(s.provider.Name).Kill()
-	resume = func() { // a process that replaced it meanwhile stays
+	resume = func() { // a process that replaced the agent meanwhile stays
 		if agent := s.env.Product.Process(s.provider.Name); !agent.Alive() {
 			check(t, agent.Start())
 		}
@@ -32,8 +32,9 @@ func (s *scene) stopAgent(t *testing.T) (resume func()) {
 	return resume
 }
 
-// While no agent answers, admission alone holds: consumers start nothing, and the provider's
-// own users are not disturbed. webhook.failurePolicy is about requests, and opens nothing here.
+// TestNothingStartsWhileTheAgentIsDown checks that admission holds without an agent: consumers
+// start nothing, and the provider's own users are not disturbed. The test sets
+// webhook.failurePolicy to Ignore, which applies only to ResourceRequests and must not admit pods.
 func TestNothingStartsWhileTheAgentIsDown(t *testing.T) {
 	s := openToSpoil(t)
 	withValues(t, s.env, provider, map[string]any{"webhook": map[string]any{"failurePolicy": "Ignore"}})
@@ -63,7 +64,8 @@ func TestNothingStartsWhileTheAgentIsDown(t *testing.T) {
 	check(t, s.env.AwaitAdvertised(t.Context(), time.Minute))
 }
 
-// workAtProvider does what the provider's own users do every day: nobody waits for an agent.
+// workAtProvider performs everyday operations of the provider's own users. None of them may wait
+// for an agent.
 func (s *scene) workAtProvider(t *testing.T) {
 	t.Helper()
 	const name = "provider-own"
@@ -74,7 +76,7 @@ func (s *scene) workAtProvider(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: named(name, "own"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.k8s.io/pause:3.10"}}}}
 	check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) {
 		fresh := pod.DeepCopy()
-		return "", s.provider.Create(ctx, fresh) // its ServiceAccount may have to be made first
+		return "", s.provider.Create(ctx, fresh) // the namespace's ServiceAccount may not exist yet
 	}))
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
 		if err := s.provider.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil || pod.Status.Phase == corev1.PodRunning {
@@ -84,10 +86,10 @@ func (s *scene) workAtProvider(t *testing.T) {
 	}))
 }
 
-// overrun is a scene at a provider whose agent is asked about no pod: Liqo's quota alone
-// stands between a consumer and the provider's capacity, and the agent evicts what is too
-// much. The broker pauses a consumer at the provider that reports its excess, so the pair is
-// one that no other test needs: berlin attacks rome, and paris is its neighbour.
+// overrun opens a scene at a provider whose agent does not admit pods. Only Liqo's quota limits
+// what a consumer may use, and the agent evicts the excess. The broker pauses a consumer whose
+// provider reports an excess. The scene therefore uses a pair that no other test needs: berlin
+// attacks rome, and paris is the neighbour.
 func overrun(t *testing.T) *scene {
 	t.Helper()
 	const host = "rome"
@@ -99,12 +101,12 @@ func overrun(t *testing.T) *scene {
 	return s
 }
 
-// behave has both consumers hold two more reservations without excess. Each takes a point from
-// the provider's tally of them when it is given back, so that neither this test nor the next
-// run on the same playground ends with a long pause.
+// behave has both consumers hold two further reservations without excess. When such a reservation
+// is returned, the provider's tally against the consumer falls by one point. Otherwise this test,
+// or the next run on the same playground, would end with a long pause.
 func (s *scene) behave(t *testing.T) {
 	t.Helper()
-	ctx := context.Background() // the test is over
+	ctx := context.Background() // the test's own context has ended
 	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	for _, c := range []*tenant{s.attacker, s.neighbour} {
 		for range 2 {
@@ -115,9 +117,9 @@ func (s *scene) behave(t *testing.T) {
 	}
 }
 
-// exceed has the attacker run more than its grant until that is enough. It uses parallel
-// deletions that Liqo counts each, and fails if that does not work: the test would prove
-// nothing.
+// exceed has the attacker exceed its grant until enough returns true. It deletes in parallel,
+// because Liqo counts every deletion. It fails the test if no excess results, since the test would
+// then prove nothing.
 func (s *scene) exceed(t *testing.T, enough func() bool) {
 	t.Helper()
 	const rounds = 10
@@ -145,8 +147,8 @@ func (s *scene) exceed(t *testing.T, enough func() bool) {
 	t.Fatalf("%s did not exceed its grant: it used at most %s CPU", s.attacker.id, most.String())
 }
 
-// isNoted reports whether the agent has seen a consumer exceed its grant. It then keeps new
-// pods out, so that there may be nothing left to evict.
+// isNoted reports whether the agent has recorded that a consumer exceeds its grant. From then on
+// the agent refuses new pods, so there may be nothing left to evict.
 func (s *scene) isNoted(t *testing.T, c *tenant) bool {
 	t.Helper()
 	inst := &agentv1alpha1.ProviderInstruction{ObjectMeta: named(s.env.InstructionNamespace, c.slice)}
@@ -154,7 +156,7 @@ func (s *scene) isNoted(t *testing.T, c *tenant) bool {
 	return inst.Status.Excess != nil
 }
 
-// awaitWithinGrant waits until what the attacker runs fits into its grant again.
+// awaitWithinGrant waits until the attacker's usage fits its grant again.
 func (s *scene) awaitWithinGrant(t *testing.T) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), 2*time.Minute, func(context.Context) (string, error) {
@@ -168,7 +170,8 @@ func (s *scene) awaitWithinGrant(t *testing.T) {
 	}))
 }
 
-// The webhook is off: the excess is evicted, though the agent is killed at every step of that.
+// TestExcessIsEvictedThoughTheAgentIsKilled disables the webhook and kills the agent at every step
+// of an eviction. The excess must still be evicted.
 func TestExcessIsEvictedThoughTheAgentIsKilled(t *testing.T) {
 	s := overrun(t)
 	t.Run("the agent contains what is too much", func(t *testing.T) {
@@ -178,9 +181,9 @@ func TestExcessIsEvictedThoughTheAgentIsKilled(t *testing.T) {
 	})
 	first := s.attacker
 	t.Run("an agent that is killed meanwhile goes on", func(t *testing.T) {
-		s.attacker, s.neighbour = s.neighbour, s.attacker // the first may start nothing for a minute
+		s.attacker, s.neighbour = s.neighbour, s.attacker // the agent admits no pod of the first attacker for a minute
 		s.stopAgent(t)
-		s.exceed(t, func() bool { // a single pod beyond the grant would go with its ShadowPod, before it is evicted
+		s.exceed(t, func() bool { // one excess pod would disappear with its ShadowPod, before an eviction
 			over, pods := s.observer.excessOf(s.attacker.id)
 			return over > overFor && pods > 3
 		})
@@ -200,8 +203,8 @@ func TestExcessIsEvictedThoughTheAgentIsKilled(t *testing.T) {
 	})
 }
 
-// awaitUncordoned waits until the agent lets new pods of a consumer in again, a minute after
-// the excess.
+// awaitUncordoned waits until the agent admits new pods of a consumer again, one minute after the
+// excess.
 func (s *scene) awaitUncordoned(t *testing.T, c *tenant) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), 2*time.Minute, func(ctx context.Context) (string, error) {
@@ -214,10 +217,10 @@ func (s *scene) awaitUncordoned(t *testing.T, c *tenant) {
 	}))
 }
 
-// Each mode of the guards lets through what it says, and nothing else.
+// TestGuardModes checks that each mode of the guards admits exactly what the mode allows.
 func TestGuardModes(t *testing.T) {
 	privileged := onMain(true, "securityContext", "privileged")
-	root := func(map[string]any) {} // an ordinary pod does not say that it does without root
+	root := func(map[string]any) {} // an ordinary pod does not set runAsNonRoot
 	modes := map[string]struct {
 		guard            map[string]any
 		refused, allowed map[string]func(pod map[string]any)
@@ -253,8 +256,8 @@ func TestGuardModes(t *testing.T) {
 	}
 }
 
-// awaitMode waits until pods are refused or allowed: the API server reads changed policies
-// after a moment.
+// awaitMode waits until pods are refused or admitted, because the API server loads changed policies
+// with a delay.
 func (s *scene) awaitMode(t *testing.T, pods map[string]func(pod map[string]any), wantRefused bool) {
 	t.Helper()
 	for what, change := range pods {
@@ -268,7 +271,7 @@ func (s *scene) awaitMode(t *testing.T, pods map[string]func(pod map[string]any)
 	}
 }
 
-// unprivileged makes a pod fit for the strictest standard.
+// unprivileged makes a pod meet the restricted pod security standard.
 func unprivileged(pod map[string]any) {
 	mainOf(pod)["securityContext"] = map[string]any{
 		"allowPrivilegeEscalation": false, "runAsNonRoot": true, "runAsUser": int64(65532),
@@ -276,7 +279,8 @@ func unprivileged(pod map[string]any) {
 	}
 }
 
-// A peering that an administrator made by hand is guarded as guard.elsewhere says.
+// TestGuardElsewhereModes checks that guard.elsewhere decides how a peering is guarded that an
+// administrator created by hand.
 func TestGuardElsewhereModes(t *testing.T) {
 	env := openEmpty(t)
 	peerByHand(t, env)
@@ -300,7 +304,7 @@ func TestGuardElsewhereModes(t *testing.T) {
 	}
 }
 
-// peerByHand peers rome and the provider with liqoctl until the test is over.
+// peerByHand peers rome and the provider with liqoctl until the test ends.
 func peerByHand(t *testing.T, env *local.Environment) {
 	t.Helper()
 	t.Cleanup(func() { check(t, env.Unpeer(context.Background(), "rome", provider)) })

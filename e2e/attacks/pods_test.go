@@ -14,7 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/e2etest"
 )
 
-// The holder of a slice's credentials writes pods that Liqo's quota counts wrongly.
+// TestPodsThatAreCountedWronglyAreRefused uses a slice's credentials to write pods that Liqo's
+// quota counts wrongly.
 func TestPodsThatAreCountedWronglyAreRefused(t *testing.T) {
 	s := open(t)
 	amounts := func(cpu string) map[string]any { return map[string]any{"cpu": cpu, "memory": "16Mi"} }
@@ -69,7 +70,7 @@ func TestPodsThatAreCountedWronglyAreRefused(t *testing.T) {
 	t.Run("more than the grant in many small pods", func(t *testing.T) { s.fill(t, s.attacker) })
 }
 
-// crowd is many containers that request next to nothing each.
+// crowd returns many containers with tiny requests.
 func crowd(n int) []any {
 	var containers []any
 	for i := range n {
@@ -78,8 +79,8 @@ func crowd(n int) []any {
 	return containers
 }
 
-// containPods creates ShadowPods that Liqo's quota admits though their pods are too large for
-// the grant. Whether the ShadowPod or its pod is refused: the pod never runs.
+// containPods creates ShadowPods that Liqo's quota admits although their pods exceed the grant. The
+// provider may refuse either the ShadowPod or its pod; the pod must never run.
 func (s *scene) containPods(t *testing.T, c *tenant, changes map[string]func(pod map[string]any)) {
 	t.Helper()
 	for name, change := range changes {
@@ -95,7 +96,7 @@ func (s *scene) containPods(t *testing.T, c *tenant, changes map[string]func(pod
 	}
 }
 
-// neverRuns fails if the pod of a ShadowPod is made within a while.
+// neverRuns fails the test if the pod of a ShadowPod appears within the waiting time.
 func (s *scene) neverRuns(t *testing.T, shadow client.Object) {
 	t.Helper()
 	err := e2e.Await(t.Context(), overFor, func(ctx context.Context) (string, error) {
@@ -106,10 +107,10 @@ func (s *scene) neverRuns(t *testing.T, shadow client.Object) {
 	}
 }
 
-// fill creates pods until the grant is used up: the rest must be refused, or never run.
+// fill creates pods until the grant is used up. Further pods must be refused or never run.
 func (s *scene) fill(t *testing.T, c *tenant) {
 	t.Helper()
-	const fit = 5 // of 100m into 500m
+	const fit = 5 // pods of 100m in a grant of 500m
 	for range 12 {
 		if err := c.kubelet.Create(t.Context(), c.pod(unused("small"))); err != nil {
 			refused(t, err)
@@ -119,7 +120,7 @@ func (s *scene) fill(t *testing.T, c *tenant) {
 	s.settleExcess(t, c)
 }
 
-// The holder of a slice's credentials asks for more than the sandbox of a pod.
+// TestPodsThatReachTheHostAreRefused uses a slice's credentials to request access to the host.
 func TestPodsThatReachTheHostAreRefused(t *testing.T) {
 	s := open(t)
 	volume := func(source map[string]any) func(pod map[string]any) {
@@ -189,8 +190,8 @@ func privileged(name string) map[string]any {
 	return c
 }
 
-// The holder of a slice's credentials writes ShadowPods that lie about where they come from,
-// or that others could not remove.
+// TestShadowPodsThatLieAreRefused uses a slice's credentials to write ShadowPods with a false
+// origin, or that others could not remove.
 func TestShadowPodsThatLieAreRefused(t *testing.T) {
 	s := open(t)
 	c := s.attacker
@@ -264,5 +265,5 @@ func TestShadowPodsThatLieAreRefused(t *testing.T) {
 	s.awaitNoPods(t, c)
 }
 
-// merge is a JSON merge patch.
+// merge returns a JSON merge patch.
 func merge(patch string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(patch)) }

@@ -13,8 +13,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// The credentials of broker and agents are worth nothing in another cluster, and cannot read
-// Secrets in their own.
+// TestRightsEndAtTheClusterAndBeforeItsSecrets checks that the credentials of broker and agents are
+// useless in other clusters and cannot read Secrets in their own.
 func TestRightsEndAtTheClusterAndBeforeItsSecrets(t *testing.T) {
 	env := stage.Keep(t)
 	ctx := t.Context()
@@ -30,7 +30,7 @@ func TestRightsEndAtTheClusterAndBeforeItsSecrets(t *testing.T) {
 				there := rest.CopyConfig(config)
 				there.Host, there.TLSClientConfig = cluster.Config.Host, rest.TLSClientConfig{CAData: cluster.Config.CAData, CAFile: cluster.Config.CAFile}
 				stranger, err := client.New(there, client.Options{})
-				if err == nil { // discovery may be refused already
+				if err == nil { // discovery itself may be refused
 					err = stranger.Get(ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{})
 				}
 				if !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {

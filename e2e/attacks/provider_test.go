@@ -31,20 +31,21 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// hostile plays the agent of a provider with the certificate of the real one, which is
+// hostile acts as the agent of a provider, with the certificate of the real agent, which is
 // stopped.
 type hostile struct {
 	env       *local.Environment
 	broker    transport.Transport
 	cert      *pki.Files
 	placement string
-	// gone is what a provider reports that has taken the placement down.
+	// gone is the status report of a provider that has removed the placement.
 	gone        *v1.StatusReport
 	reservation string
 	request     *agentv1alpha1.ResourceRequest
 }
 
-// playProvider stops the provider's agent, has rome reserve capacity there, and accepts.
+// playProvider stops the provider's agent, makes rome reserve capacity at that provider, and
+// accepts the reservation.
 func playProvider(t *testing.T) *hostile {
 	t.Helper()
 	env := stage.Keep(t)
@@ -64,7 +65,7 @@ func playProvider(t *testing.T) *hostile {
 	return h
 }
 
-// reserve has rome reserve capacity of the hostile provider, and accepts.
+// reserve makes rome reserve capacity at the hostile provider, and accepts the reservation.
 func (h *hostile) reserve(t *testing.T) {
 	t.Helper()
 	var err error
@@ -88,8 +89,8 @@ func (h *hostile) reserve(t *testing.T) {
 	}))
 }
 
-// awaitGivenUp waits until rome has given the placement up, and frees what it held: the
-// broker takes no word of that before.
+// awaitGivenUp waits until rome has given up the placement, then reports it gone so that the broker
+// frees the reservation. The broker accepts no such report earlier.
 func (h *hostile) awaitGivenUp(t *testing.T, within time.Duration) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), within, func(ctx context.Context) (string, error) {
@@ -100,7 +101,8 @@ func (h *hostile) awaitGivenUp(t *testing.T, within time.Duration) {
 	}))
 }
 
-// reserveAgain follows a message that rome refused: with it the placement is over.
+// reserveAgain makes a new reservation after rome has refused a message: the refusal ends the
+// placement.
 func (h *hostile) reserveAgain(t *testing.T) {
 	t.Helper()
 	rome := h.env.Member("rome")
@@ -117,8 +119,8 @@ func (h *hostile) restoreAgent(t *testing.T) {
 	}
 }
 
-// leave brings the provider's own agent back. Once rome has given up what it reserved of the
-// hostile one, nothing is left of that peering, and honest workloads run there.
+// leave restarts the provider's own agent. Once rome has given up its reservation, the peering must
+// leave nothing behind, and honest workloads must run there.
 func (h *hostile) leave(t *testing.T) {
 	t.Helper()
 	h.restoreAgent(t)
@@ -129,7 +131,7 @@ func (h *hostile) leave(t *testing.T) {
 	shared = s
 }
 
-// send sends a signed message of the handshake to rome.
+// send sends rome a signed handshake message.
 func (h *hostile) send(ctx context.Context, step handshake.Step, epoch, previous string, body any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -152,8 +154,8 @@ func (h *hostile) send(ctx context.Context, step handshake.Step, epoch, previous
 	return h.broker.SendMessage(ctx, &v1.Message{To: "rome", Slot: fmt.Sprintf("peering/rome/%s/%d", provider, step), Body: envelope})
 }
 
-// answer waits for rome's answer to a challenge of an epoch. It returns the message and its
-// digest; an error if none comes.
+// answer waits for rome's answer to the challenge of an epoch. It returns the message and its
+// digest, or an error if none arrives in time.
 func (h *hostile) answer(ctx context.Context, epoch string, within time.Duration) (answer handshake.Answer, digest string, err error) {
 	err = e2e.Await(ctx, within, func(ctx context.Context) (string, error) {
 		list, err := h.broker.ReceiveMessages(ctx, "", 0)
@@ -177,7 +179,7 @@ func (h *hostile) answer(ctx context.Context, epoch string, within time.Duration
 	return answer, digest, err
 }
 
-// nonce is one as Liqo makes it.
+// nonce returns a nonce in Liqo's format.
 func nonce(t *testing.T) []byte {
 	t.Helper()
 	raw := make([]byte, 64)
@@ -186,8 +188,8 @@ func nonce(t *testing.T) []byte {
 	return []byte(base64.StdEncoding.EncodeToString(raw))
 }
 
-// A provider has a consumer's agent sign bytes with the key that the consumer logs in with
-// elsewhere. It signs what Liqo's nonces look like, and nothing else.
+// TestAgentsSignNothingButNonces checks what a consumer's agent signs with the key that the
+// consumer also uses at other providers. It must sign only data with the form of Liqo's nonces.
 func TestAgentsSignNothingButNonces(t *testing.T) {
 	h := playProvider(t)
 	transcript := sha256.Sum256([]byte("a TLS handshake"))
@@ -230,11 +232,12 @@ func newKey(t *testing.T) ed25519.PrivateKey {
 	return key
 }
 
-// A provider answers with credentials that lead Liqo of the consumer somewhere else.
+// TestCredentialsThatLeadElsewhereAreRefused has a provider answer with credentials that direct the
+// consumer's Liqo to another server.
 func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 	h := playProvider(t)
 	env := h.env
-	// offer begins a handshake and ends it with credentials for rome's key.
+	// offer completes a handshake with credentials for rome's key.
 	offer := func(t *testing.T, credentials handshake.Credentials) {
 		t.Helper()
 		epoch := newEpoch(t)
@@ -257,7 +260,7 @@ func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			offer(t, credentials)
 			h.awaitNoIdentity(t)
-			h.awaitGivenUp(t, 10*time.Second) // long before a node is overdue
+			h.awaitGivenUp(t, 10*time.Second) // well before the deadline of the virtual node
 			h.reserveAgain(t)
 		})
 	}
@@ -271,7 +274,8 @@ func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 	h.leave(t)
 }
 
-// newEpoch names a handshake. The broker keeps the last message of a step, and tests share it.
+// newEpoch returns an unused name for a handshake. The broker keeps the last message of each step,
+// and tests share the broker.
 func newEpoch(t *testing.T) string {
 	t.Helper()
 	raw := make([]byte, 16)
@@ -280,7 +284,8 @@ func newEpoch(t *testing.T) string {
 	return hex.EncodeToString(raw)
 }
 
-// selfSigned is a certificate for the key that signed an answer, of a CA of the provider's own.
+// selfSigned returns a certificate for the key that signed the answer, issued by a CA of the
+// provider.
 func selfSigned(t *testing.T, answer handshake.Answer) []byte {
 	t.Helper()
 	block, _ := pem.Decode(answer.CSR)
@@ -294,7 +299,7 @@ func selfSigned(t *testing.T, answer handshake.Answer) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// awaitNoIdentity fails if rome's Liqo is given credentials of the hostile provider.
+// awaitNoIdentity fails the test if rome's Liqo receives credentials of the hostile provider.
 func (h *hostile) awaitNoIdentity(t *testing.T) {
 	t.Helper()
 	identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), object.IdentityName(provider))
@@ -309,7 +314,8 @@ func (h *hostile) awaitNoIdentity(t *testing.T) {
 	}
 }
 
-// A member announces placements that nobody granted to it, in the names of others.
+// TestAnnouncementsOfInventedPlacementsChangeNothing has a member announce placements that were
+// never granted, in the names of other members.
 func TestAnnouncementsOfInventedPlacementsChangeNothing(t *testing.T) {
 	env := open(t).env
 	before, err := env.Available(t.Context())
@@ -337,7 +343,7 @@ func TestAnnouncementsOfInventedPlacementsChangeNothing(t *testing.T) {
 	check(t, env.AwaitAvailable(t.Context(), before, time.Minute))
 }
 
-// reservationsOf names what is held for some clusters.
+// reservationsOf lists the names of the reservations held for the given clusters.
 func reservationsOf(t *testing.T, env *local.Environment, members []string) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

@@ -19,13 +19,14 @@ import (
 
 func nameOf(prefix string, i int) string { return fmt.Sprintf("%s-%d", prefix, i) }
 
-// heavy returns a pod of nearly the whole grant, with a name of its own.
+// heavy returns a pod that uses nearly the whole grant, with an unused name.
 func (c *tenant) heavy(prefix string) *unstructured.Unstructured {
 	return c.podWith(unused(prefix), requests("450m", "200Mi"))
 }
 
-// Liqo's webhook subtracts a ShadowPod from the quota at every DELETE request. What it then
-// admits must not run beyond the grant.
+// TestRepeatedDeletionsFreeNoCapacity checks a flaw of Liqo's webhook: each DELETE request
+// subtracts a ShadowPod from the quota. Pods that are admitted as a result must not exceed the
+// grant.
 func TestRepeatedDeletionsFreeNoCapacity(t *testing.T) {
 	ways := map[string]func(ctx context.Context, c *tenant, shadow *unstructured.Unstructured){
 		"forty parallel deletions": func(ctx context.Context, c *tenant, shadow *unstructured.Unstructured) {
@@ -77,11 +78,11 @@ func TestRepeatedDeletionsFreeNoCapacity(t *testing.T) {
 	}
 }
 
-// settleExcess gives pods that were let in a moment to run, fails if the provider did not
-// contain them, and removes them.
+// settleExcess gives admitted pods a moment to run, fails the test if the provider did not contain
+// them, and removes them.
 func (s *scene) settleExcess(t *testing.T, c *tenant) {
 	t.Helper()
-	// Pods that were admitted run within a moment; the observer sees what is too much.
+	// Admitted pods run within a moment, and the observer detects an excess.
 	select {
 	case <-time.After(overFor + time.Second):
 	case <-t.Context().Done():
@@ -90,7 +91,7 @@ func (s *scene) settleExcess(t *testing.T, c *tenant) {
 	s.removeAll(t, c)
 }
 
-// together calls f n times at once.
+// together runs n calls of f in parallel and waits for them.
 func together(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	for i := range n {
@@ -99,7 +100,8 @@ func together(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// Many requests at the same instant must be counted one after the other.
+// TestParallelCreationsStayWithinTheGrant checks that the provider counts parallel requests one
+// after another.
 func TestParallelCreationsStayWithinTheGrant(t *testing.T) {
 	s := openToSpoil(t)
 	t.Run("forty pods of nearly the whole grant", func(t *testing.T) {
@@ -139,8 +141,7 @@ func TestParallelCreationsStayWithinTheGrant(t *testing.T) {
 	})
 }
 
-// secondLanding has rome offload a second namespace by hand, and returns its name at the
-// provider.
+// secondLanding offloads a second namespace of rome by hand and returns its name at the provider.
 func (s *scene) secondLanding(t *testing.T) string {
 	t.Helper()
 	const name = "e2e-second"

@@ -15,10 +15,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// Every right that Liqo's roles, and those of Kubernetes, give to a consumer's identities
-// stands in the table of SECURITY.md with a verdict, a guard and a test. The rights are those
-// that the API server of a running provider reports to the real identities, in each of its
-// namespaces.
+// TestRightsOfConsumersAreThoseOfTheTable checks that the table of SECURITY.md lists every right
+// that roles of Liqo and Kubernetes give to a consumer's identities, each with a verdict, a guard
+// and a test. The API server of a running provider reports the rights of the real identities, in
+// each of its namespaces.
 func TestRightsOfConsumersAreThoseOfTheTable(t *testing.T) {
 	s := open(t)
 	got := map[string]bool{}
@@ -45,12 +45,12 @@ func TestRightsOfConsumersAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// without returns what is in a list and not in another.
+// without returns the elements of list that other lacks.
 func without(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
 
-// kindOf is what a namespace of the provider is to rome.
+// kindOf returns the kind of a provider's namespace from rome's point of view.
 func (s *scene) kindOf(name string) string {
 	switch name {
 	case s.attacker.office:
@@ -62,7 +62,8 @@ func (s *scene) kindOf(name string) string {
 	}
 }
 
-// everyoneElsewhere sorts rights. Those that an identity has everywhere are listed once.
+// everyoneElsewhere returns the rights in order. A right that an identity has everywhere appears
+// once.
 func everyoneElsewhere(got map[string]bool) []string {
 	var rights []string
 	for right := range got {
@@ -106,7 +107,7 @@ func rightsIn(t *testing.T, c *e2e.Cluster, namespace string) []string {
 	return rights
 }
 
-// nameOfResource is a resource with its group: pods/log, resourceslices.authentication.liqo.io/status.
+// nameOfResource returns a resource with its group: pods/log, resourceslices.authentication.liqo.io/status.
 func nameOfResource(resource, group string) string {
 	kind, sub, has := strings.Cut(resource, "/")
 	name := strings.TrimSuffix(kind+"."+group, ".")
@@ -116,8 +117,8 @@ func nameOfResource(resource, group string) string {
 	return name
 }
 
-// tableOf reads the rights that a page lists between its two marks. A row names who, where,
-// resources, verbs, a verdict, a guard and a test; "both" stands for either identity.
+// tableOf reads the rights that a page lists between its two marks. A row contains an identity, a
+// namespace, resources, verbs, a verdict, a guard and a test; "both" stands for either identity.
 func tableOf(page string) ([]string, error) {
 	const begin, end = "<!-- rights begin -->", "<!-- rights end -->"
 	_, rest, found := strings.Cut(page, begin)
@@ -160,7 +161,7 @@ func expand(who, where, what, verbs string) []string {
 	return rights
 }
 
-// A row that is missing or incomplete must be noticed.
+// TestTableOfRightsIsRead checks that a missing or incomplete row is an error.
 func TestTableOfRightsIsRead(t *testing.T) {
 	const page = `text
 <!-- rights begin -->

@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// namespace is where the consumers keep requests and pods.
+	// namespace contains the consumers' requests and pods.
 	namespace = "e2e"
-	// provider is the cluster that most tests attack, from rome and beside berlin.
+	// provider is the target of most tests. rome attacks it, and berlin is the neighbour.
 	provider = "paris"
-	// readyWithin is for a machine that is busy with other things, and for the first pauses that
-	// a failed run leaves behind.
+	// readyWithin allows for a busy machine, and for the first pauses that a failed run leaves
+	// behind.
 	readyWithin = 2 * time.Minute
 	// replicator is the process of Liqo that removes replicas it did not make.
 	replicator = "liqo-crd-replicator"
@@ -38,13 +38,13 @@ const (
 
 var stage = e2etest.Stage[*local.Environment]{Boot: local.UpForTests, Ensured: []string{namespace}, Emptied: []string{namespace}}
 
-// shared is the scene that tests leave to the next one, nil for none. Setting it up and striking
-// it takes longer than most attacks.
+// shared is the scene that one test leaves to the next, nil if there is none. Creating and removing
+// a scene takes longer than most attacks.
 var shared *scene
 
 func TestMain(m *testing.M) { os.Exit(stage.Run(m)) }
 
-// openEmpty returns the playground with no reservations in it, and leaves it so.
+// openEmpty returns the playground without reservations, and removes those of the test at its end.
 func openEmpty(t *testing.T) *local.Environment {
 	t.Helper()
 	shared = nil
@@ -66,21 +66,21 @@ func grant() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
 }
 
-// tenant is a consumer with one reservation at the provider, and the credentials that
-// Liqo issued to it there.
+// tenant is a consumer with one reservation at the provider, and the credentials that Liqo issued
+// to the consumer.
 type tenant struct {
 	id      string
 	home    *e2e.Cluster
 	request *agentv1alpha1.ResourceRequest
-	// slice names the ResourceSlice, the virtual node and the placement.
+	// slice is the name of the ResourceSlice, the virtual node and the placement.
 	slice string
-	// plane is the identity of the consumer's control plane, kubelet that of the slice.
+	// plane is the identity of the consumer's control plane; kubelet is the identity of the slice.
 	plane, kubelet *e2e.Cluster
-	// landing is the consumer's namespace at the provider, office its tenant namespace.
+	// landing is the consumer's namespace at the provider; office is its tenant namespace.
 	landing, office string
 }
 
-// scene is two consumers with a reservation each at one provider.
+// scene has two consumers, each with a reservation at the same provider.
 type scene struct {
 	env                 *local.Environment
 	provider            *e2e.Cluster // with an administrator's rights
@@ -90,15 +90,15 @@ type scene struct {
 	spoiled bool
 }
 
-// open returns the scene that tests share, with an observer of its own. When the test is
-// over, an honest workload must still live on the slice of either consumer, and neither may
-// ever have run more than its grant.
+// open returns the scene that tests share, with a new observer. At the end of the test, an honest
+// workload must still run on the slice of each consumer, and no consumer may ever have exceeded its
+// grant.
 func open(t *testing.T) *scene {
 	t.Helper()
 	env := stage.Keep(t)
 	t.Cleanup(func() {
 		if t.Failed() {
-			shared = nil // the next test begins afresh
+			shared = nil // the next test sets up a new scene
 		}
 	})
 	switch {
@@ -118,8 +118,8 @@ func open(t *testing.T) *scene {
 	return s
 }
 
-// openToSpoil returns the shared scene for attacks that delete ShadowPods more than once: Liqo
-// counts each time, and its count of the slice stays wrong. The next test gets another slice.
+// openToSpoil returns the shared scene for attacks that delete ShadowPods repeatedly. Liqo counts
+// every deletion, so its count of the slice stays wrong, and the next test gets a new slice.
 func openToSpoil(t *testing.T) *scene {
 	t.Helper()
 	s := open(t)
@@ -127,7 +127,7 @@ func openToSpoil(t *testing.T) *scene {
 	return s
 }
 
-// replaceSlice gives the attacker another reservation in place of the one that it has.
+// replaceSlice replaces the attacker's reservation with a new one.
 func (s *scene) replaceSlice(t *testing.T) {
 	t.Helper()
 	former := s.attacker
@@ -137,7 +137,7 @@ func (s *scene) replaceSlice(t *testing.T) {
 	s.spoiled = false
 }
 
-// openWith sets a scene up on a playground whose settings the test chose.
+// openWith sets up a scene on a playground whose settings the test has chosen.
 func openWith(t *testing.T, env *local.Environment, host, attacker, neighbour string) *scene {
 	t.Helper()
 	s := &scene{env: env, provider: env.Member(host)}
@@ -146,7 +146,7 @@ func openWith(t *testing.T, env *local.Environment, host, attacker, neighbour st
 	return s
 }
 
-// observe follows what the consumers run until the test is over.
+// observe observes the consumers' pods until the test ends.
 func (s *scene) observe(t *testing.T) {
 	t.Helper()
 	s.observer = observe(t, s.provider, map[string]corev1.ResourceList{s.attacker.id: grant(), s.neighbour.id: grant()})
@@ -161,8 +161,8 @@ func (s *scene) reserve(t *testing.T, attacker, neighbour string) {
 	}
 }
 
-// verify fails the test if an attack left anything behind that matters to honest users, or
-// if a consumer ever ran more than its grant.
+// verify fails the test if an attack left behind anything that affects honest users, or if a
+// consumer ever exceeded its grant.
 func (s *scene) verify(t *testing.T) {
 	t.Helper()
 	if !t.Failed() {
@@ -172,11 +172,10 @@ func (s *scene) verify(t *testing.T) {
 	s.unhold(t)
 }
 
-// heldBy is the finalizer with which attacks try to keep objects.
+// heldBy is the finalizer with which attacks try to block the deletion of objects.
 const heldBy = "rome.example.com/stay"
 
-// unhold takes the finalizers off that attacks got past the guards, so that the next test can
-// begin.
+// unhold removes finalizers that passed the guards, so that the next test can begin.
 func (s *scene) unhold(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
@@ -204,7 +203,8 @@ func (s *scene) consumer(t *testing.T, id string) *tenant {
 	return c
 }
 
-// at has a request served by one provider, and wait where the broker has paused the pair.
+// at restricts a request to one provider, and lets the request wait while the broker has paused the
+// pair.
 func at(provider string) func(spec *agentv1alpha1.ResourceRequestSpec) {
 	return func(spec *agentv1alpha1.ResourceRequestSpec) {
 		spec.Constraints = &brokerv1alpha1.Constraints{IncludeClusters: []string{provider}}
@@ -212,7 +212,7 @@ func at(provider string) func(spec *agentv1alpha1.ResourceRequestSpec) {
 	}
 }
 
-// awaitIdentities waits until an honest virtual kubelet could write.
+// awaitIdentities waits until an honest virtual kubelet is allowed to write.
 func (s *scene) awaitIdentities(t *testing.T, c *tenant) {
 	t.Helper()
 	check(t, c.home.AwaitReady(t.Context(), c.request, readyWithin))
@@ -227,34 +227,34 @@ func (s *scene) awaitIdentities(t *testing.T, c *tenant) {
 	}))
 }
 
-// given counts the names that tests have used.
+// given counts the names that unused has returned.
 var given atomic.Int64
 
-// unused returns a name that no test has used yet: Liqo refuses a ShadowPod whose name it has
-// seen lately, so that the attack would not even begin.
+// unused returns a name that no test has used yet. Liqo refuses a ShadowPod with a recently used
+// name, and the attack would never reach the guards.
 func unused(prefix string) string { return fmt.Sprintf("%s-%d", prefix, given.Add(1)) }
 
-// pod returns an ordinary ShadowPod of the consumer, 100m and 16Mi.
+// pod returns an ordinary ShadowPod of the consumer with requests of 100m and 16Mi.
 func (c *tenant) pod(name string) *unstructured.Unstructured {
 	return e2etest.ShadowPod(c.id, c.slice, c.landing, name)
 }
 
-// podWith returns a ShadowPod whose pod was changed.
+// podWith returns a ShadowPod with a changed pod spec.
 func (c *tenant) podWith(name string, change func(pod map[string]any)) *unstructured.Unstructured {
 	shadow := c.pod(name)
 	change(podOf(shadow))
 	return shadow
 }
 
-// podOf returns the pod's spec within a ShadowPod.
+// podOf returns the pod spec within a ShadowPod.
 func podOf(shadow *unstructured.Unstructured) map[string]any {
 	return shadow.Object["spec"].(map[string]any)["pod"].(map[string]any)
 }
 
-// mainOf returns the first container of a pod's spec.
+// mainOf returns the first container of a pod spec.
 func mainOf(pod map[string]any) map[string]any { return pod["containers"].([]any)[0].(map[string]any) }
 
-// requests sets requests and limits of the first container.
+// requests sets the requests and limits of the first container.
 func requests(cpu, memory string) func(pod map[string]any) {
 	return func(pod map[string]any) {
 		amounts := map[string]any{"cpu": cpu, "memory": memory}
@@ -262,7 +262,7 @@ func requests(cpu, memory string) func(pod map[string]any) {
 	}
 }
 
-// set sets a field of a pod's spec.
+// set sets a field of a pod spec.
 func set(value any, path ...string) func(pod map[string]any) {
 	return func(pod map[string]any) {
 		if err := unstructured.SetNestedField(pod, value, path...); err != nil {
@@ -279,7 +279,7 @@ func onMain(value any, path ...string) func(pod map[string]any) {
 // attack is a request to the API server that must be refused.
 type attack func(ctx context.Context) error
 
-// refuseAll tries attacks, each in a subtest.
+// refuseAll runs each attack in a subtest.
 func refuseAll(t *testing.T, attacks map[string]attack) {
 	t.Helper()
 	for name, try := range attacks {
@@ -297,7 +297,7 @@ func (s *scene) refusePods(t *testing.T, c *tenant, changes map[string]func(pod 
 	refuseAll(t, attacks)
 }
 
-// create creates a ShadowPod with changes. What is let in is removed again, so that the next
+// create creates a changed ShadowPod. It removes an admitted ShadowPod again, so that the next
 // attack starts afresh.
 func (s *scene) create(t *testing.T, c *tenant, change func(shadow *unstructured.Unstructured)) attack {
 	return func(ctx context.Context) error {
@@ -311,7 +311,7 @@ func (s *scene) create(t *testing.T, c *tenant, change func(shadow *unstructured
 	}
 }
 
-// pause stops a process of Liqo in a cluster until the test is over or resume is called.
+// pause stops a process of Liqo in a cluster until resume is called or the test ends.
 func (s *scene) pause(t *testing.T, cluster, process string) (resume func()) {
 	t.Helper()
 	p, ok := s.env.Playground.Clusters[cluster].Processes().Process(process)
@@ -330,7 +330,7 @@ func (s *scene) pause(t *testing.T, cluster, process string) (resume func()) {
 	return resume
 }
 
-// withValues upgrades an agent to other values of its chart until the test is over.
+// withValues upgrades an agent to other values of its chart until the test ends.
 func withValues(t *testing.T, env *local.Environment, member string, values map[string]any) {
 	t.Helper()
 	before, changed := env.Product.Values(member), env.Product.Values(member)
@@ -378,7 +378,7 @@ func (s *scene) removeIn(t testing.TB, landing string) {
 		}
 		if len(shadow.GetFinalizers()) > 0 {
 			shadow.SetFinalizers(nil)
-			_ = s.attacker.kubelet.Update(ctx, shadow) // Liqo lets nobody else change a ShadowPod
+			_ = s.attacker.kubelet.Update(ctx, shadow) // Liqo lets only the consumer change a ShadowPod
 		}
 		check(t, client.IgnoreNotFound(s.provider.Delete(ctx, shadow)))
 	}
@@ -407,7 +407,7 @@ func (c *tenant) ownMap(t testing.TB) *unstructured.Unstructured {
 	return nil
 }
 
-// forge returns a slice like the consumer's own under another name, with changes.
+// forge returns a copy of the consumer's slice with another name and with changes.
 func (c *tenant) forge(t testing.TB, name string, change func(spec map[string]any)) *unstructured.Unstructured {
 	t.Helper()
 	genuine := c.ownSlice(t)

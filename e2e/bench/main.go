@@ -27,7 +27,8 @@ import (
 
 // settings are the sizes and durations of the measurements.
 type settings struct {
-	// slice is how long one side of a comparison runs at a time, and rounds how often each runs twice.
+	// slice is how long one side of a comparison runs at a time. rounds is the number of rounds, in
+	// each of which each side runs twice.
 	slice  time.Duration
 	rounds int
 	// clusters and reservations are the size of a large fleet.

@@ -22,8 +22,8 @@ const (
 	cpuPrice, memoryPrice = "0.042", "0.0051"
 )
 
-// advertisementOf returns a cluster's advertisement. The requests of its own pods vary by less than is worth a
-// record.
+// advertisementOf returns a cluster's advertisement. The requests of the cluster's own pods vary, but too little for
+// the broker to write a record.
 func advertisementOf(id string, sequence int64) *v1.Advertisement {
 	whole := v1.Amounts{"cpu": wholeCPU, "memory": wholeMemory}
 	adv := &v1.Advertisement{
@@ -87,7 +87,7 @@ func (r *server) sendCommand(ctx context.Context, command string, n int) error {
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or has no use
 	if response.StatusCode != http.StatusOK {
-		why, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // as much as there is
+		why, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // a partial message suffices
 		return fmt.Errorf("%s %d: %s: %s", command, n, response.Status, why)
 	}
 	return nil

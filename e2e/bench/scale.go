@@ -65,8 +65,8 @@ func (s *site) heaps(ctx context.Context, set settings, t *table, broker *server
 	return nil
 }
 
-// restingHeap returns the heap of an answerer with so many entries in its book while it writes no checkpoint, which
-// needs a copy of the book.
+// restingHeap returns the heap of an answerer with this many entries in its book. It measures while no checkpoint is
+// written, because writing one needs a copy of the book.
 func (s *site) restingHeap(ctx context.Context, broker *server, entries int) (float64, error) {
 	if err := s.checkpointed(ctx, entries); err != nil {
 		return 0, fmt.Errorf("waiting for a checkpoint: %w", err)
@@ -91,7 +91,7 @@ func (r *server) heap(ctx context.Context) (float64, error) {
 // more.
 const checkpointEvery = 2000
 
-// checkpointed waits until the journal is in the state of a broker that has run for a while.
+// checkpointed waits until the journal resembles that of a broker that has run for a while.
 func (s *site) checkpointed(ctx context.Context, entries int) error {
 	return awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
 		var tail corev1.ConfigMap

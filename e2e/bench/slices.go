@@ -35,8 +35,8 @@ func mergeSlices(a, b slice) slice {
 // round is one pair of slices, measured in turns.
 type round struct{ ours, bare slice }
 
-// finely returns settings with rounds of a fifth of the length, and ten times as many. What a single client waits for
-// differs from momentary load only if both sides are measured within the same second.
+// finely returns settings with rounds of a fifth of the length, and ten times as many. With a single client,
+// momentary load would hide the difference between both sides unless they are measured within the same second.
 func (s settings) finely() settings {
 	s.slice, s.rounds = s.slice/5, 10*s.rounds
 	return s

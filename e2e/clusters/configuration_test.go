@@ -19,8 +19,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// The chart's brokerConfig is applied by an installation, an upgrade and a rollback. An invalid one fails the upgrade
-// with the reason and changes nothing.
+// TestBrokerConfigOfTheChart applies the chart's brokerConfig with an installation, an upgrade and a rollback. An
+// invalid one fails the upgrade with the reason and changes nothing.
 func TestBrokerConfigOfTheChart(t *testing.T) {
 	env := clustersOf(t)
 	broker, version := env.Cluster(BrokerCluster), env.settings.Version

@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Logs of a pod in the provider can be read in the consumer, and commands can be run in the pod from there.
+// TestLogsAndExecThroughTheVirtualNode reads the logs of a provider's pod in the consumer, and runs a command in the
+// pod from there.
 func TestLogsAndExecThroughTheVirtualNode(t *testing.T) {
 	env := clustersOf(t)
 	rome := env.Cluster("rome")

@@ -20,8 +20,8 @@ func TestHelmTest(t *testing.T) {
 	}
 }
 
-// While capacity is reserved, uninstalling is refused and everything keeps working. Afterwards only the CRDs and the
-// journal remain, on purpose.
+// TestUninstallIsRefusedWhileReservationsLive checks that uninstalling is refused while capacity is reserved, and
+// that everything keeps working. Afterwards only the CRDs and the journal remain, on purpose.
 func TestUninstallIsRefusedWhileReservationsLive(t *testing.T) {
 	env := clustersOf(t)
 	t.Cleanup(func() { check(t, env.Install(context.Background(), env.settings.Version, nil)) })

@@ -42,7 +42,8 @@ func TestReservationEndsWithoutAffectingItsSibling(t *testing.T) {
 	check(t, rome.AwaitReady(t.Context(), second, time.Second))
 }
 
-// A Reservation applied in the broker's cluster makes its requester peer.
+// TestReservationCreatedInTheBrokersCluster applies a Reservation in the broker's cluster, and its
+// requester peers.
 func TestReservationCreatedInTheBrokersCluster(t *testing.T) {
 	env := clustersOf(t)
 	r := &brokerv1alpha1.Reservation{

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Broker and agents are replaced while pods run on a reservation and other reservations come and go. The test starts
-// with the earlier version if there is one.
+// TestUpgradeUnderLoadKeepsPodsAndReservations replaces broker and agents while pods run on a reservation and other
+// reservations come and go. It starts with the earlier version if there is one.
 func TestUpgradeUnderLoadKeepsPodsAndReservations(t *testing.T) {
 	env := clustersOf(t)
 	if previous := env.settings.Previous; previous != nil {
@@ -25,7 +25,8 @@ func TestUpgradeUnderLoadKeepsPodsAndReservations(t *testing.T) {
 	nothingIsLost(t, env, func() { check(t, env.Install(t.Context(), env.settings.Version, otherPods())) })
 }
 
-// The same as the upgrade, but rolled back to the earlier values.
+// TestRollbackUnderLoadKeepsPodsAndReservations rolls back to the earlier values instead of
+// upgrading. Pods and reservations must be unaffected.
 func TestRollbackUnderLoadKeepsPodsAndReservations(t *testing.T) {
 	env := clustersOf(t)
 	before := map[string]int{}

@@ -16,7 +16,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// A Reservation applied in the broker's cluster makes its requester peer.
+// TestReservationCreatedInTheBrokersCluster applies a Reservation in the broker's cluster, and its
+// requester peers.
 func TestReservationCreatedInTheBrokersCluster(t *testing.T) {
 	env := playgroundOf(t)
 	before, err := env.Available(t.Context())
@@ -39,7 +40,8 @@ func TestReservationCreatedInTheBrokersCluster(t *testing.T) {
 	check(t, env.AwaitAvailable(t.Context(), before, 30*time.Second))
 }
 
-// The broker hangs while it handles a request, and the request is deleted before the answer.
+// TestRequestDeletedBeforeItsAnswer deletes a request while the broker hangs in handling it, before
+// the answer.
 func TestRequestDeletedBeforeItsAnswer(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
@@ -66,8 +68,9 @@ func TestRequestDeletedBeforeItsAnswer(t *testing.T) {
 	check(t, env.AwaitAvailable(t.Context(), before, 30*time.Second))
 }
 
-// The broker is down for longer than agents tolerate silence. Running workloads keep running and stay Ready. New
-// requests wait and show why. They are served within one advertisement interval once the broker is back.
+// TestPodsRunWhileTheBrokerIsDown stops the broker for longer than agents tolerate silence. Running workloads keep
+// running and stay Ready. New requests wait and show why. Once the broker is back, it serves them within one
+// advertisement interval.
 func TestPodsRunWhileTheBrokerIsDown(t *testing.T) {
 	const interval = 30 * time.Second
 	env := playgroundOf(t)

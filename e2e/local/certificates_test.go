@@ -21,8 +21,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
 )
 
-// cert-manager reissues every certificate with a new key while pods run on a virtual node and the broker is called
-// continuously.
+// TestCertificatesAreRenewedUnderARunningReservation makes cert-manager reissue every certificate with a new key,
+// while pods run on a virtual node and callers use the broker continuously.
 func TestCertificatesAreRenewedUnderARunningReservation(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")

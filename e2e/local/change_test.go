@@ -21,7 +21,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// A request of an agent and a Reservation are extended in place, and released without deleting their objects.
+// TestReservationIsExtendedInPlaceAndReleased extends an agent's request and a Reservation in place, and releases
+// them without deleting the objects.
 func TestReservationIsExtendedInPlaceAndReleased(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")

@@ -13,7 +13,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// The workload sets requests, but no limits and no node. Liqo at the provider enforces limits.
+// TestPodsWithoutLimitsRunOnTheReservation runs a workload that sets requests, but no limits and no
+// node. Liqo at the provider enforces limits.
 func TestPodsWithoutLimitsRunOnTheReservation(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")

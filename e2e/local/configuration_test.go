@@ -14,7 +14,8 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// The chart applies its brokerConfig with an upgrade. An invalid one fails the upgrade with the reason.
+// TestBrokerConfigOfTheChart applies the chart's brokerConfig with an upgrade. An invalid one fails the upgrade with
+// the reason.
 func TestBrokerConfigOfTheChart(t *testing.T) {
 	env := playgroundOf(t)
 	values := env.Product.Values("broker")

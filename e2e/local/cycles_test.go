@@ -20,7 +20,7 @@ func cycles(few, many int) int {
 	return few
 }
 
-// Every object that is created is deleted again, in every cycle.
+// TestCyclesLeaveNothing checks in repeated cycles that every created object is deleted again.
 func TestCyclesLeaveNothing(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
@@ -76,7 +76,7 @@ func settledCensusOf(t *testing.T, env *Environment) map[string]map[string]strin
 	return all
 }
 
-// awaitCensus waits until there is exactly what there was.
+// awaitCensus waits until the objects and processes equal those of an earlier census.
 func awaitCensus(t *testing.T, env *Environment, want map[string]map[string]string) {
 	t.Helper()
 	check(t, env.AwaitClean(t.Context(), time.Minute))

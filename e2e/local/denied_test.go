@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// Consumer and provider are denied while pods run. Nothing is taken down. The agents deliver their delayed reports
-// when the clusters are admitted again.
+// TestReservationsOfADeniedClusterStayUntilReleased denies consumer and provider while pods run. Nothing is taken
+// down. When the clusters are admitted again, the agents deliver their delayed reports.
 func TestReservationsOfADeniedClusterStayUntilReleased(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")

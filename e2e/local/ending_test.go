@@ -19,10 +19,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// A request is deleted while a workload with a disruption budget runs on its node: the pods move to another node one
-// after the other. When that node is deleted too, the pods have no other place, and the budget keeps them until the
-// deadline, although the agent is killed while it evicts and deletes. A third request expires meanwhile. It announces
-// its end, and withdraws the announcement when it is extended.
+// TestPodsLeaveAnEndingNode covers three endings. The first request is deleted while a workload with a disruption
+// budget runs on its node, and the pods move to another node one after the other. When that node is deleted too, the
+// pods have no other place, and the budget keeps them until the deadline, although the agent is killed while it
+// evicts and deletes. A third request announces its expiry, and withdraws the announcement when it is extended.
 func TestPodsLeaveAnEndingNode(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")

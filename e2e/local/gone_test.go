@@ -20,9 +20,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// A consumer's agent is gone while its Liqo keeps slice, pods and peering alive. The provider reclaims ended
-// reservations after the timeout, first one of two, then the other one with the peering. Its capacity can be reserved
-// again. When the consumer is back, it cleans up although it no longer has rights at the provider.
+// TestProviderReclaimsCapacityOfALostConsumer stops a consumer's agent while the consumer's Liqo keeps slice, pods
+// and peering alive. The provider reclaims ended reservations after the timeout: first one of two, then the other one
+// with the peering. The capacity can then be reserved again. The returning consumer cleans up although it no longer
+// has rights at the provider.
 func TestProviderReclaimsCapacityOfALostConsumer(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, berlin := t.Context(), env.Member("rome"), env.Member("berlin")
@@ -69,8 +70,8 @@ func TestProviderReclaimsCapacityOfALostConsumer(t *testing.T) {
 	check(t, rome.DeleteDeployments(ctx, namespace))
 }
 
-// Every process of a provider's cluster is dead. A request still ends and leaves nothing in its own cluster. When the
-// provider is back, it gives up its part. The test repeats this.
+// TestConsumerGivesUpALostProvider kills every process of a provider's cluster, repeatedly. A request still ends and
+// leaves nothing in its own cluster. The returning provider gives up its part.
 func TestConsumerGivesUpALostProvider(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")

@@ -13,8 +13,9 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// Paris lends to rome, borrows from berlin and provides for the broker's administrator when its agent is uninstalled
-// with a drain. Rome moves to another provider, and everything else ends.
+// TestDrainedProviderHandsItsConsumersOver uninstalls the agent of paris with a drain. At that time, paris lends to
+// rome, borrows from berlin and provides for the broker's administrator. Rome moves to another provider, and
+// everything else ends.
 func TestDrainedProviderHandsItsConsumersOver(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")

@@ -14,9 +14,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// A user deletes objects of a peering while pods run. Each object is restored and the pods run again. The virtual
-// node is deleted with its slice; the next one has the same name and waits for the leases of the first. The
-// provider's instruction is not restored: deleting it withdraws the capacity, and no other cluster has any.
+// TestDeletedPeeringObjectsAreRestored deletes objects of a peering while pods run. Each object is restored and the
+// pods run again. The virtual node is deleted with its slice; the next one has the same name and waits for the leases
+// of the first. The provider's instruction is not restored: deleting it withdraws the capacity, and no other cluster
+// has any.
 func TestDeletedPeeringObjectsAreRestored(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, berlin := t.Context(), env.Member("rome"), env.Member("berlin")

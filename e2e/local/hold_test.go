@@ -22,8 +22,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
 )
 
-// The provider's own pods request all capacity, and get all but the reserved part. Pods that the consumer starts
-// later find it free.
+// TestPlaceholdersHoldReservedCapacity has the provider's own pods request all capacity. They get all but the
+// reserved part, and pods that the consumer starts later find that part free.
 func TestPlaceholdersHoldReservedCapacity(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
@@ -104,8 +104,9 @@ func wantNoOtherPods(t *testing.T, c *e2e.Cluster) {
 	}
 }
 
-// Without placeholders the provider's own pods may take reserved capacity. Its operator is told so, and told again
-// when there is room. The number of pods without room is reported meanwhile.
+// TestOwnPodsInReservedCapacityAreReported runs without placeholders, so that the provider's own pods can take
+// reserved capacity. The agent reports that to the provider's operator, with the pods that find no room, and reports
+// when there is room again.
 func TestOwnPodsInReservedCapacityAreReported(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")

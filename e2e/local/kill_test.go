@@ -15,8 +15,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// Killing any process at any step does not change how a reservation ends. In one life, every step of a process kills
-// it once.
+// TestKilledAtEveryStep checks that killing any process at any step does not change how a reservation ends. In one
+// life, every step of a process kills it once.
 func TestKilledAtEveryStep(t *testing.T) {
 	tests := map[string]map[string][]failpoint.Point{
 		"the consumer's agent": {"rome": failpoint.Consumer},

@@ -2,9 +2,9 @@ package local
 
 import "testing"
 
-// The test measures the time from applying a request to its Ready virtual node, beside liqoctl: for clusters that
-// were never peered (cold) and for clusters that another reservation has peered (warm). Package e2e/bench measures
-// the published figures on a quiet machine.
+// TestRequestToReadyNode measures the time from applying a request to its Ready virtual node, and compares it with
+// liqoctl. Cold clusters were never peered; warm clusters are already peered by another reservation. Package
+// e2e/bench measures the published figures on a quiet machine.
 func TestRequestToReadyNode(t *testing.T) {
 	env := playgroundOf(t)
 	times, err := env.MeasurePeering(t.Context(), 2)

@@ -37,7 +37,8 @@ func setLendingPolicy(t *testing.T, c *e2e.Cluster, spec agentv1alpha1.LendingPo
 	}))
 }
 
-// The operator of paris excludes rome, pauses lending, and recalls running reservations.
+// TestLendingPolicyExcludesPausesAndRecalls has the operator of paris exclude rome, pause lending,
+// and recall running reservations.
 func TestLendingPolicyExcludesPausesAndRecalls(t *testing.T) {
 	env := playgroundOf(t)
 	rome, paris := env.Member("rome"), env.Member("paris")

@@ -16,8 +16,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/liqo"
 )
 
-// Liqo admits pods without limits in one cluster, and has an older version in another. The Advertisements show both
-// problems, and later their repair. The test restarts the agents, because they check only every two minutes.
+// TestLiqoProblemsAreReported makes Liqo admit pods without limits in one cluster, and report an older version in
+// another. The Advertisements show both problems, and later their repair. The test restarts the agents, because they
+// check only every two minutes.
 func TestLiqoProblemsAreReported(t *testing.T) {
 	env := playgroundOf(t)
 	broken := map[string]struct {

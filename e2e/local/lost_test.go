@@ -18,9 +18,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// A provider's agent falls silent while its cluster keeps running. It serves two requests. One is taken over by
-// another cluster and always has a node that accepts pods; the other one waits. When the agent is back, its cluster
-// drops the first and serves the second as before.
+// TestLostProviderIsLeftOnceAnotherServes silences a provider's agent while the provider's cluster keeps running and
+// serves two requests. Another cluster takes over the first request, which always has a node that accepts pods. The
+// second request waits. The returning provider drops the first and serves the second as before.
 func TestLostProviderIsLeftOnceAnotherServes(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")

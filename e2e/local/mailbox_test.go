@@ -23,8 +23,8 @@ import (
 // mailboxNamespace is rome's namespace in the broker's cluster, as named by the chart.
 const mailboxNamespace = "mailbox-rome"
 
-// Rome switches from the REST API to the API server of the broker's cluster while pods run on its reservation, and
-// completes a whole life there.
+// TestMemberWorksThroughMailboxes switches rome from the REST API to the API server of the broker's cluster while
+// pods run on its reservation. A whole reservation then runs through mailboxes.
 func TestMemberWorksThroughMailboxes(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
@@ -51,8 +51,8 @@ func TestMemberWorksThroughMailboxes(t *testing.T) {
 	check(t, env.AwaitIdle(t.Context(), time.Minute))
 }
 
-// The account of a cluster can only send requests in its own namespace, and only as many at a time as its quota
-// allows.
+// TestMailboxAccountHasNoOtherRights checks that a cluster's account can only send requests in its own namespace, and
+// only as many at a time as its quota allows.
 func TestMailboxAccountHasNoOtherRights(t *testing.T) {
 	env := playgroundOf(t)
 	throughMailboxes(t, env)

@@ -17,7 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// The operator of paris edits the agent's configuration; the agent is never restarted.
+// TestOfferIsReconfiguredWithoutARestart edits the configuration of paris's agent, as its operator
+// would. The agent is never restarted.
 func TestOfferIsReconfiguredWithoutARestart(t *testing.T) {
 	env := playgroundOf(t)
 	rome, paris := env.Member("rome"), env.Member("paris")

@@ -17,7 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// Two requests of one namespace have different providers and offload all pods. A third would keep some pods local.
+// TestPodsSpreadOverProvidersOfTheirNamespace has two requests of one namespace with different providers that offload
+// all pods. A third request would keep some pods local.
 func TestPodsSpreadOverProvidersOfTheirNamespace(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")

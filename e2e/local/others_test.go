@@ -15,8 +15,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// Two clusters lend to each other, an administrator has peered two others with liqoctl, and a Reservation of a third
-// pair expires.
+// TestEndingReservationAffectsNoOtherPeering ends reservations beside other peerings: one direction of two clusters
+// that lend to each other, one request beside a peering that an administrator made with liqoctl, and a Reservation
+// that expires.
 func TestEndingReservationAffectsNoOtherPeering(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")

@@ -17,8 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// The agent of paris reads prices from its nodes, first from labels, then from OpenCost, and the broker decides by
-// them.
+// TestPricesComeFromTheNodes has the agent of paris read prices from its nodes, first from labels, then from
+// OpenCost. The broker uses these prices in its decisions.
 func TestPricesComeFromTheNodes(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")

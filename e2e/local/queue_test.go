@@ -17,9 +17,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// All GPUs are reserved. A request for one waits, shows its position and the reason, and is served as soon as a GPU
-// is released. It learns so from its poll; it would ask again only after a minute. Then a request with a higher
-// priority preempts it: its pods are drained, and it waits again.
+// TestRequestWaitsForReleasedCapacity starts with all GPUs reserved. A request for one waits, shows its position and
+// the reason, and is served as soon as a GPU is released. The agent learns of the release from its poll, because its
+// next own attempt is a minute away. Then a request with a higher priority preempts the first: its pods are drained,
+// and it waits again.
 func TestRequestWaitsForReleasedCapacity(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")

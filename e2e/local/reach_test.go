@@ -19,8 +19,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// Nothing listens at the address that a provider advertises. A consumer that is placed there finds out within
-// seconds, and its next request goes elsewhere.
+// TestUnreachableProviderIsLeftAndExcluded has a provider advertise an address without a server. A consumer that is
+// placed there finds out within seconds, and its next request goes elsewhere.
 func TestUnreachableProviderIsLeftAndExcluded(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
@@ -59,7 +59,8 @@ func TestUnreachableProviderIsLeftAndExcluded(t *testing.T) {
 	}
 }
 
-// The API server of a provider hangs, then continues. Consumers are told both times, and their pods keep running.
+// TestHangingProviderIsReportedToConsumers suspends and continues the API server of a provider. The broker informs
+// consumers both times, and their pods keep running.
 func TestHangingProviderIsReportedToConsumers(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")

@@ -61,7 +61,7 @@ func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string
 	// The victim's own map for the same peer is in the same namespace.
 	refused(t, thief.Patch(ctx, namespaceMap(e2e.TenantNamespace(hostile), hostile), client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"desiredMapping":{%q:%q,%q:null}}}`, vault, landing, namespace))))
-	// Liqo must not be told to treat a replica as the victim's own and replicate it further.
+	// No label may make Liqo treat a replica as the victim's own and replicate it further.
 	refused(t, thief.Patch(ctx, replica, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"liqo.io/replication":"true"}}}`))))
 
 	// A later object in an offloaded namespace arrives; the content of the vault does not.

@@ -29,7 +29,8 @@ func configure(t *testing.T, env *Environment, spec brokerv1alpha1.BrokerConfigS
 	return config
 }
 
-// The API servers call the webhooks, which refuse invalid objects when they are written.
+// TestWebhooksRefuseInvalidObjects checks that the API servers call the webhooks, which refuse
+// invalid objects when they are written.
 func TestWebhooksRefuseInvalidObjects(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
@@ -94,7 +95,8 @@ func newTenant(t *testing.T, env *Environment) *e2e.Cluster {
 	return c
 }
 
-// A denied cluster is cut off within two seconds, also on its open connections.
+// TestDeniedClusterIsCutOffAtOnce checks that a denied cluster is cut off within two seconds, also
+// on its open connections.
 func TestDeniedClusterIsCutOffAtOnce(t *testing.T) {
 	env := playgroundOf(t)
 	tr := asCluster(t, env, "berlin")

@@ -22,8 +22,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// The etcd of the broker's cluster is restored from a snapshot. It contains one of two running reservations, and one
-// that has been released since.
+// TestBrokerRecoversFromARestoredEtcd restores the etcd of the broker's cluster from a snapshot. The snapshot
+// contains one of two running reservations, and one that has been released since.
 func TestBrokerRecoversFromARestoredEtcd(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")

@@ -19,7 +19,8 @@ import (
 // ownName is a namespace of rome that has the same name in berlin.
 const ownName = "own-name"
 
-// A namespace keeps its name at the provider if both administrators allow it. It is deleted with the reservation.
+// TestOffloadedNamespaceKeepsItsName checks that a namespace keeps its name at the provider if both administrators
+// allow it, and that it is deleted with the reservation.
 func TestOffloadedNamespaceKeepsItsName(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, berlin := t.Context(), env.Member("rome"), env.Member("berlin")

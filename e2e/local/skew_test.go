@@ -19,7 +19,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/release"
 )
 
-// An agent one minor version newer than the broker borrows from one that is a minor version older.
+// TestAgentsOfOtherVersionsWork lets an agent one minor version newer than the broker borrow from
+// an agent one minor version older.
 func TestAgentsOfOtherVersionsWork(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")

@@ -22,7 +22,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
 )
 
-// helm test succeeds for broker and agents.
+// TestHelmTestPassesForEveryRelease runs helm test for broker and agents.
 func TestHelmTestPassesForEveryRelease(t *testing.T) {
 	env := playgroundOf(t)
 	for _, name := range env.Playground.Names() {
@@ -39,8 +39,8 @@ func TestHelmTestPassesForEveryRelease(t *testing.T) {
 	}
 }
 
-// helm uninstall refuses while reservations live. With the policy Drain it ends them. It leaves only what the charts
-// keep. Afterwards everything is installed again with the kept journal.
+// TestUninstall checks that helm uninstall refuses while reservations live, and that it ends them with the policy
+// Drain. It leaves only what the charts keep. Afterwards everything is installed again with the kept journal.
 func TestUninstall(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")

@@ -9,8 +9,8 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// The broker's release is upgraded: its replicas are replaced one after the other while clusters call it and request
-// capacity.
+// TestUpgradeLosesNoCallAndNoReservation upgrades the broker's release: its replicas are replaced one after the other
+// while clusters call it and request capacity.
 func TestUpgradeLosesNoCallAndNoReservation(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")

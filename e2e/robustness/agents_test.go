@@ -26,7 +26,7 @@ const (
 	willing manner = iota
 	// fussy agents refuse every third placement.
 	fussy
-	// deaf agents acknowledge nothing, but do take down what they are told to.
+	// deaf agents acknowledge no placement, but take placements down when instructed.
 	deaf
 )
 

@@ -64,7 +64,7 @@ func checkPromises(s *site, w *traffic, l *life, lastFault time.Time) {
 	w.history.check(s.t)
 }
 
-// awaitProgress waits until clients have received so many more answers.
+// awaitProgress waits until clients have received this many more answers.
 func awaitProgress(s *site, w *traffic, more int) {
 	s.t.Helper()
 	want := w.history.len() + more
@@ -76,7 +76,7 @@ func awaitProgress(s *site, w *traffic, more int) {
 	}
 }
 
-// The broker dies repeatedly at every point of its durable writes.
+// TestKilledAtEveryPoint kills the broker repeatedly at every point of its durable writes.
 func TestKilledAtEveryPoint(t *testing.T) {
 	random, traces := seededRandom(t), t.TempDir()
 	s, w, l := startRun(t, random, 1, nil, armRandomly(random, traces)...)
@@ -118,7 +118,7 @@ func empty(folder string) error {
 	return nil
 }
 
-// Two replicas die at random times, sometimes both.
+// TestBrokersKilledAtRandomTimes kills two replicas at random times, sometimes both.
 func TestBrokersKilledAtRandomTimes(t *testing.T) {
 	random := seededRandom(t)
 	s, w, l := startRun(t, random, 2, nil)
@@ -147,7 +147,8 @@ func (s *site) awaitAnswers() {
 	}
 }
 
-// A leader that is stopped during a takeover grants nothing when it continues.
+// TestPausedLeaderGrantsNothing stops a leader during a takeover. The leader must grant nothing
+// when it continues.
 func TestPausedLeaderGrantsNothing(t *testing.T) {
 	random := seededRandom(t)
 	s, w, l := startRun(t, random, 2, nil)
@@ -171,7 +172,8 @@ func TestPausedLeaderGrantsNothing(t *testing.T) {
 	checkPromises(s, w, l, time.Now())
 }
 
-// Without the API server nothing is granted, and no reservation ends because of that.
+// TestNothingIsGrantedWithoutTheAPIServer checks that the broker grants nothing without the API
+// server, and that no reservation ends because of that.
 func TestNothingIsGrantedWithoutTheAPIServer(t *testing.T) {
 	random := seededRandom(t)
 	s, w, l := startRun(t, random, 2, nil)
@@ -201,7 +203,7 @@ func TestNothingIsGrantedWithoutTheAPIServer(t *testing.T) {
 	checkPromises(s, w, l, last)
 }
 
-// Requests are cut, duplicated and reordered on their way.
+// TestMangledRequestsStayLinearizable cuts, duplicates and reorders requests on their way.
 func TestMangledRequestsStayLinearizable(t *testing.T) {
 	random := seededRandom(t)
 	var p *proxy

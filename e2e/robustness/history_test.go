@@ -138,8 +138,8 @@ func (h *history) len() int {
 	return len(h.operations)
 }
 
-// check fails the test unless the history is linearizable. It writes a visualization of a bad one beside the test's
-// output.
+// check fails the test unless the history is linearizable. It writes a visualization of an incorrect history beside
+// the test's output.
 func (h *history) check(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()

@@ -38,8 +38,8 @@ const (
 	honestCalls = 60
 )
 
-// One member sends 200 MB of expensive requests. The broker keeps its memory limit, the journal keeps the member's
-// budget, and the calls of others succeed.
+// TestHostileMemberDoesNotAffectOthers sends 200 MB of expensive requests from one member. The broker stays within
+// its memory limit, the journal grows by no more than the member's budget, and the calls of others succeed.
 func TestHostileMemberDoesNotAffectOthers(t *testing.T) {
 	s := newSite(t)
 	s.start(1, "GOGC=100")

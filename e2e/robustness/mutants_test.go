@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// finder is a test that a mutant must fail, with the expected error.
+// finder is a test that must fail with a mutant, and the expected error.
 type finder struct {
 	folder, test string
-	// says lists the possible errors.
+	// says lists parts of the possible errors. One must occur.
 	says []string
-	// slow finders run the processes of this package, and only in a soak.
+	// slow finders start the processes of this package. They run only in a soak.
 	slow bool
 }
 
@@ -49,8 +49,8 @@ var finders = map[string]finder{
 	"hasty-answer":      {folder: ".", test: "TestKilledAtEveryPoint", says: []string{"the journal has"}, slow: true},
 }
 
-// TestEveryMutantIsFound builds brokers with the mistakes in testdata/mutants: each has to
-// be found, and for what it is.
+// TestEveryMutantIsFound runs each mistake in testdata/mutants: its test must fail, with the
+// expected error.
 func TestEveryMutantIsFound(t *testing.T) {
 	names, dir := mutants(t), t.TempDir()
 	for name := range finders {
@@ -84,7 +84,7 @@ func TestEveryMutantIsFound(t *testing.T) {
 	}
 }
 
-// find runs the test with the mutant and wants it to fail for the right reason.
+// find runs the test with the mutant. The test must fail with one of the expected errors.
 func (f *finder) find(t *testing.T, binary string, environment ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^"+f.test+"$")
@@ -114,7 +114,8 @@ func buildTests(t *testing.T, folder, dir, overlay string) string {
 	return binary
 }
 
-// TestBrokenPatchesAreReported covers what a change of the product does to patches.
+// TestBrokenPatchesAreReported checks the errors for patches that a change of the product has
+// invalidated.
 func TestBrokenPatchesAreReported(t *testing.T) {
 	file := "internal/broker/ledger/hold.go"
 	source, err := os.ReadFile(filepath.Join(root, file))
@@ -143,7 +144,7 @@ func TestBrokenPatchesAreReported(t *testing.T) {
 	}
 }
 
-// patchOf replaces the first line of a file, which others follow.
+// patchOf returns a patch that replaces the first line of a file. others are the lines after it.
 func patchOf(file, before, after string, others ...string) string {
 	patch := fmt.Sprintf("--- a/%s\n+++ b/%s\n@@ -1,%d +1,%d @@\n-%s\n+%s\n", file, file, len(others)+1, len(others)+1, before, after)
 	for _, line := range others {

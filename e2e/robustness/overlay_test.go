@@ -20,27 +20,27 @@ import (
 const (
 	// root is the module's folder.
 	root = "../.."
-	// mutantVariable of the environment selects the mutant of a process that was built
-	// with an overlay, overlayVariable names the overlay that a test builds brokers with.
+	// mutantVariable is the environment variable that selects the mutant of a process built with an
+	// overlay. overlayVariable names the overlay with which a test builds brokers.
 	mutantVariable  = "LRB_MUTANT"
 	overlayVariable = "LRB_MUTANT_OVERLAY"
 )
 
-// overlay replaces source files of a build by versions that contain every mutant. One
-// build serves all mutants: a changed function begins with a copy of its body for each
-// of them, and mutantVariable selects the one that runs.
+// overlay replaces source files of a build by versions that contain every mutant, so one build
+// serves all of them. Each changed function begins with a copy of its body for every mutant, and
+// mutantVariable selects the copy that runs.
 type overlay struct {
 	dir string
-	// variants are the changed functions' bodies by file, function and mutant.
+	// variants holds the bodies of changed functions, by file and signature.
 	variants map[string]map[string][]variant
-	// broken has what is wrong with a patch, by mutant.
+	// broken holds the error of each invalid patch, by mutant.
 	broken map[string]error
 }
 
-// variant is the body of a function, without its braces, as one mutant has it.
+// variant is the body of a function in one mutant, without its braces.
 type variant struct{ mutant, body string }
 
-// mutants are the names of the patches in testdata/mutants.
+// mutants returns the names of the patches in testdata/mutants.
 func mutants(t *testing.T) []string {
 	t.Helper()
 	patches, err := filepath.Glob("testdata/mutants/*.patch")
@@ -65,8 +65,8 @@ func newOverlay(names []string, dir string) *overlay {
 	return o
 }
 
-// add applies one patch to copies of the files that it names, and keeps the functions
-// that differ.
+// add applies one patch to copies of the files that it changes, and records the functions that
+// differ.
 func (o *overlay) add(name, patch string) error {
 	patch, err := filepath.Abs(patch)
 	if err != nil {
@@ -84,7 +84,7 @@ func (o *overlay) add(name, patch string) error {
 	}
 	apply := exec.Command("git", "apply", "-p1", patch)
 	apply.Dir = tree
-	// Inside a repository git would look for the files there.
+	// Below a repository, git would apply the patch to that repository's files.
 	apply.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(o.dir))
 	if out, err := apply.CombinedOutput(); err != nil {
 		return fmt.Errorf("it no longer applies, make the change anew and save git diff: %w\n%s", err, out)
@@ -125,7 +125,7 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, text, 0o600)
 }
 
-// source is a Go file and the functions in it.
+// source is a Go file with its functions by signature.
 type source struct {
 	text      []byte
 	pkg       string
@@ -163,7 +163,7 @@ func readSource(path string) (*source, error) {
 
 func (s *source) body(f function) string { return string(s.text[f.from:f.to]) }
 
-// besideBodies is the text without the bodies of functions.
+// besideBodies returns the text without function bodies.
 func (s *source) besideBodies() []byte {
 	out := slices.Clone(s.text)
 	for _, f := range s.inReverse() {
@@ -209,7 +209,7 @@ func (o *overlay) addVariants(mutant, file, mutated string) error {
 	return nil
 }
 
-// write returns the path of the overlay for go build.
+// write writes the overlay and returns its path, for go build -overlay.
 func (o *overlay) write() (string, error) {
 	replace := map[string]string{}
 	for file, functions := range o.variants {
@@ -225,7 +225,7 @@ func (o *overlay) write() (string, error) {
 		for path, text := range map[string]string{original: s.with(functions), filepath.Join(filepath.Dir(original), "selected_mutant.go"): selector} {
 			replaced := filepath.Join(o.dir, fmt.Sprintf("overlay-%d.go", len(replace)))
 			if replace[path] != "" {
-				continue // the package's selector
+				continue // the selector of this package was already written
 			}
 			if err := os.WriteFile(replaced, []byte(text), 0o600); err != nil {
 				return "", err
@@ -241,7 +241,7 @@ func (o *overlay) write() (string, error) {
 	return path, os.WriteFile(path, text, 0o600)
 }
 
-// with returns the file's text with each function's variants before its own body.
+// with returns the file's text with each function's variants inserted at the beginning of its body.
 func (s *source) with(variants map[string][]variant) string {
 	text := string(s.text)
 	before := map[int]string{}

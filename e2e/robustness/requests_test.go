@@ -37,7 +37,7 @@ type generator struct {
 	caller  string
 	// names are known reservations and keys.
 	names []string
-	// spoil makes one value in so many invalid; 0 means none.
+	// spoil makes one of this many values invalid; 0 means none.
 	spoil int
 }
 
@@ -330,7 +330,8 @@ func checkAnswer(response *http.Response, body []byte) error {
 	return nil
 }
 
-// Every request is either served or refused with a reason.
+// TestGeneratedRequestsAreServedOrRefused checks that every request is either served or refused
+// with a reason.
 func TestGeneratedRequestsAreServedOrRefused(t *testing.T) {
 	count := 5000
 	if soaking {

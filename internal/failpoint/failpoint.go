@@ -146,7 +146,7 @@ var Durable = []Point{
 	BrokerAdvertised, BrokerExpired, BrokerWithdrawn, BrokerStatusDue, BrokerStatusShown, BrokerFiguresShown,
 }
 
-// After returns p, armed to kill after it was passed so many times in the process.
+// After returns p, armed to kill only after the process has passed it this many times.
 func (p Point) After(passes int) Point { return Point(fmt.Sprintf("%s:%d", p, passes)) }
 
 // Points of an agent that enrols or renews its certificate.
@@ -169,7 +169,7 @@ func Arm(once string, points ...Point) []string {
 	return []string{EnvName + "=" + strings.Join(names, ","), EnvOnce + "=" + once}
 }
 
-// armed holds, for each armed point, how many times it may still be passed.
+// armed maps each armed point to the number of passes that it still allows.
 var armed = parsePoints(os.Getenv(EnvName))
 
 func parsePoints(text string) map[Point]*atomic.Int64 {

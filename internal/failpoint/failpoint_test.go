@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 func TestArmedPointKillsOnce(t *testing.T) {
 	tests := map[string]struct {
 		armed []Point
-		// killedBy are the points that kill successive processes.
+		// killedBy lists the points that kill successive processes.
 		killedBy []Point
 	}{
 		"nothing is armed":                                     {},

@@ -2,9 +2,9 @@ package lending
 
 import "time"
 
-// Recall asks for the return of placements that a cluster has lent.
+// Recall asks for placements back that a cluster has lent.
 type Recall struct {
-	// The recall covers Everybody, or one Consumer, or one Reservation.
+	// A recall covers every consumer (Everybody), one Consumer or one Reservation.
 	Everybody             bool
 	Consumer, Reservation string
 	// Notice is how long a placement may stay after the recall.

@@ -1,6 +1,6 @@
-// Package lending decides to whom a cluster lends. The provider's agent and the broker share
-// this rule: the agent has the last word, and the broker avoids proposing what the agent would
-// refuse.
+// Package lending decides whether a cluster lends to a consumer. The provider's agent and the
+// broker share this rule: the agent has the last word, and the broker avoids proposals that the
+// agent would refuse.
 package lending
 
 import (
@@ -8,23 +8,23 @@ import (
 	"slices"
 )
 
-// Terms restrict to whom a cluster lends. The zero Terms allow every cluster. The broker's
-// journal stores them, so a field must keep its name and meaning.
+// Terms restrict the consumers that a cluster lends to. The zero Terms allow every cluster. The
+// broker's journal stores them, so a field must keep its name and meaning.
 type Terms struct {
 	// Paused stops all new placements.
 	Paused bool `json:"paused,omitempty"`
-	// Allow lists the only clusters it lends to; empty means all.
+	// Allow lists the only consumers; if empty, all are allowed.
 	Allow []string `json:"allow,omitempty"`
-	// Deny lists clusters it does not lend to, whatever Allow says.
+	// Deny lists excluded consumers. It takes precedence over Allow.
 	Deny []string `json:"deny,omitempty"`
 }
 
-// Reason says why a cluster does not lend to another.
+// Reason is the reason why a cluster does not lend to a consumer.
 type Reason string
 
-// Reasons appear in status and explanations. They are stable.
+// Reasons appear in statuses and explanations, so they must not change.
 const (
-	// LendingPaused: the cluster grants nothing new to anyone.
+	// LendingPaused: the cluster grants nothing new to any consumer.
 	LendingPaused Reason = "LendingPaused"
 	// ConsumerDenied: the cluster grants nothing new to this consumer.
 	ConsumerDenied Reason = "ConsumerDenied"
@@ -32,7 +32,7 @@ const (
 	Recalled Reason = "Recalled"
 )
 
-// Refuses returns why nothing new is granted to the consumer, or "" if it may be granted.
+// Refuses returns the reason to grant the consumer nothing new, or "" if the terms allow it.
 func (t *Terms) Refuses(consumer string) Reason {
 	switch {
 	case t == nil:
@@ -49,7 +49,7 @@ func (t *Terms) Refuses(consumer string) Reason {
 // IsPaused reports whether all new placements are stopped. It accepts a nil receiver.
 func (t *Terms) IsPaused() bool { return t != nil && t.Paused }
 
-// OrNil returns a pointer to t, or nil if t refuses nobody.
+// OrNil returns a pointer to t, or nil if t restricts nothing.
 func (t Terms) OrNil() *Terms {
 	if !t.Paused && len(t.Allow) == 0 && len(t.Deny) == 0 {
 		return nil
@@ -57,7 +57,7 @@ func (t Terms) OrNil() *Terms {
 	return &t
 }
 
-// Message words the reason for the consumer. It reveals nothing about other clusters.
+// Message explains the reason to the consumer. It reveals nothing about other clusters.
 func (r Reason) Message(consumer string) string {
 	switch r {
 	case LendingPaused:

@@ -1,4 +1,4 @@
-// Package patch writes changes of an object that others write too.
+// Package patch changes objects that have several writers.
 package patch
 
 import (
@@ -14,18 +14,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// IfUnchanged returns a patch of what changed since before. The API server refuses it with a
-// conflict if somebody else has written the object meanwhile.
+// IfUnchanged returns a patch with the changes since before. The API server refuses it with a
+// conflict if another writer has changed the object meanwhile.
 func IfUnchanged(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
-// afterConflict is when a reconcile that lost to another writer, or worked on an old copy from
-// the cache, is tried again.
+// afterConflict is the pause before a reconcile is retried that lost to another writer or read a
+// stale copy from the cache.
 const afterConflict = 50 * time.Millisecond
 
-// Requeue returns the result of a reconcile that is due again after some time, 0 for never.
-// After a conflict it is tried again soon, without an error in the log.
+// Requeue returns the result of a reconcile that is due after the duration again, 0 for never. A
+// conflict is retried soon and does not appear in the log as an error.
 func Requeue(again time.Duration, err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: afterConflict}, nil
@@ -33,8 +33,8 @@ func Requeue(again time.Duration, err error) (ctrl.Result, error) {
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// AddFinalizer writes a finalizer that is missing, and reports whether it was. It fails if
-// somebody else has written the object meanwhile: it may have been deleted.
+// AddFinalizer adds a finalizer if it is missing, and reports whether it was. It fails if another
+// writer has changed the object meanwhile, because the object may have been deleted.
 func AddFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) (added bool, err error) {
 	before := obj.DeepCopyObject().(client.Object)
 	if !controllerutil.AddFinalizer(obj, finalizer) {
@@ -43,7 +43,7 @@ func AddFinalizer(ctx context.Context, c client.Client, obj client.Object, final
 	return true, c.Patch(ctx, obj, IfUnchanged(before))
 }
 
-// RemoveFinalizer takes a finalizer off an object that may be gone already.
+// RemoveFinalizer removes a finalizer. It ignores an object that is already gone.
 func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	before := obj.DeepCopyObject().(client.Object)
 	if !controllerutil.RemoveFinalizer(obj, finalizer) {
@@ -52,9 +52,8 @@ func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object, fi
 	return client.IgnoreNotFound(c.Patch(ctx, obj, IfUnchanged(before)))
 }
 
-// Delete deletes an object and takes the finalizer off. Deleting comes first: after a crash
-// in between, the finalizer still brings its controller back here. Other writers do not
-// hinder it.
+// Delete deletes an object and then removes the finalizer. In this order, the finalizer makes the
+// controller continue here after a crash in between. Concurrent writers cause no conflict.
 func Delete(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	uid := obj.GetUID()
 	if obj.GetDeletionTimestamp() == nil {

@@ -92,7 +92,7 @@ func TestFinalizersAreAddedOnceAndRemovedFromWhatIsThere(t *testing.T) {
 
 func TestDeleteLeavesTheFinalizersOfOthers(t *testing.T) {
 	c, obj := stored(t, finalizer, "example.com/other")
-	for range 2 { // the second time it is Terminating
+	for range 2 { // in the second round the object is terminating
 		if err := Delete(t.Context(), c, obj, finalizer); err != nil {
 			t.Fatal(err)
 		}

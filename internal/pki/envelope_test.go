@@ -160,7 +160,7 @@ func TestVerifyErrorOmitsPayload(t *testing.T) {
 	}
 }
 
-// However an envelope is altered, Verify rejects it or returns what was signed.
+// FuzzVerify checks that Verify rejects an altered envelope, or returns exactly the signed payload.
 func FuzzVerify(f *testing.F) {
 	a := newAuthority(f)
 	rome, err := a.IssueClient("rome", "fluidos.eu")

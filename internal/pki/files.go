@@ -35,8 +35,8 @@ const (
 
 var watched = [...]string{CertFile, KeyFile, CAFile, AgentsCAFile, CAAdditionalFile, AgentsCAAdditionalFile}
 
-// pollInterval is how often the files are checked for changes. Checking at every request would
-// take a third of the time of a short one on both sides.
+// pollInterval is the interval at which the files are checked for changes. A check at every request
+// would cost a third of a short request's time on both sides.
 const pollInterval = time.Second
 
 // readTries bounds the attempts to read files that change while they are read.

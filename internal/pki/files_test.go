@@ -107,7 +107,8 @@ func TestFilesFollowChanges(t *testing.T) {
 	}
 }
 
-// A mounted Secret is replaced by switching a symbolic link.
+// TestFilesFollowMountedSecret replaces a mounted Secret as the kubelet does, by switching a
+// symbolic link.
 func TestFilesFollowMountedSecret(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()

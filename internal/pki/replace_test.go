@@ -64,7 +64,8 @@ func TestReplaceRecoversFromKilledProcess(t *testing.T) {
 	}
 }
 
-// Certificate, key and roots that Files returns always belong together.
+// TestFilesNeverReturnsMixedCredentials checks that certificate, key and roots returned by Files
+// always belong together.
 func TestFilesNeverReturnsMixedCredentials(t *testing.T) {
 	authorities := []*Authority{newAuthority(t), newAuthority(t)}
 	dir := t.TempDir()

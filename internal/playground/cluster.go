@@ -63,7 +63,7 @@ type Cluster struct {
 	*controlplane.ControlPlane
 }
 
-// layout describes one cluster. All its fields go into the digest that tells whether kept state still fits.
+// layout describes one cluster. All its fields go into the digest that decides whether kept state can be reused.
 type layout struct {
 	Name, PodCIDR, ServiceCIDR string
 	Liqo                       bool

@@ -38,8 +38,8 @@ func (noAgent) SendMessage(context.Context, *v1.Message) error {
 	return errors.New("there is no broker")
 }
 
-// The consumer's part of an agent reserves in a cluster that has real Liqo and no agent. It has only the rights of
-// the sample.
+// TestPeeringWithAClusterWithoutAgent runs the consumer's part of an agent against a cluster that has real Liqo and
+// no agent. The part has only the rights of the sample.
 func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	p, err := playground.Up(t.Context(), playground.Options{Dir: t.TempDir(), Members: playground.DefaultMembers()[:2]})
 	check(t, err)

@@ -37,7 +37,8 @@ func startPlayground(t *testing.T, dir string) *playground.Playground {
 	return p
 }
 
-// The playground boots without state, peers two clusters, and boots again from its state.
+// TestPlaygroundRestartKeepsPeerings boots the playground without state, peers two clusters, and
+// boots again from the state.
 func TestPlaygroundRestartKeepsPeerings(t *testing.T) {
 	dir := t.TempDir()
 

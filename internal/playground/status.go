@@ -21,7 +21,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// Status is what other processes can see of a playground.
+// Status describes a playground as other processes see it.
 type Status struct {
 	// PID of the process that runs it, 0 if none does.
 	PID int

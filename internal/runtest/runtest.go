@@ -1,5 +1,4 @@
-// Package runtest runs parts of broker and agent for the length of a test, and waits
-// for what they do.
+// Package runtest runs parts of broker and agent during a test, and waits for their effects.
 package runtest
 
 import (
@@ -12,19 +11,19 @@ import (
 )
 
 const (
-	// lookEvery is how often a condition is looked at.
+	// lookEvery is the interval between checks of a condition.
 	lookEvery = 20 * time.Millisecond
-	// patience is for a machine that has much else to do.
+	// patience is the timeout of Await. It allows for a busy machine.
 	patience = time.Minute
 )
 
-// Runnable is what runs until its context ends, as the parts of a manager do.
+// Runnable is a part that runs until its context ends, like those of a manager.
 type Runnable interface {
 	Start(ctx context.Context) error
 }
 
-// Start runs a part until stop is called or the test ends, whichever comes first. A
-// part that ends with an error fails the test.
+// Start runs a part until stop is called or the test ends, whichever comes first. The test fails if
+// the part returns an error.
 func Start(t testing.TB, part Runnable) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -40,7 +39,7 @@ func Start(t testing.TB, part Runnable) (stop func()) {
 	return stop
 }
 
-// Await fails the test if a condition does not hold within a minute; what names it.
+// Await waits until a condition holds, and fails the test after a minute. what names the condition.
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), lookEvery, patience, true,

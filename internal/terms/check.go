@@ -11,10 +11,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// MaxWord bounds the value of a label, and every other word of that form.
+// MaxWord bounds the value of a label, and every other word with the same syntax.
 const MaxWord = 63
 
-// CheckCount returns an error if more than most values are given.
+// CheckCount returns an error if there are more than most values.
 func CheckCount(field string, given, most int) error {
 	if given > most {
 		return fmt.Errorf("%s: %d are given, at most %d are accepted", field, given, most)
@@ -22,7 +22,8 @@ func CheckCount(field string, given, most int) error {
 	return nil
 }
 
-// CheckLabels returns an error for labels that Kubernetes would not accept.
+// CheckLabels returns an error for more than most labels, or for labels that Kubernetes would
+// refuse.
 func CheckLabels(field string, labels map[string]string, most int) error {
 	if err := CheckCount(field, len(labels), most); err != nil {
 		return err
@@ -38,8 +39,8 @@ func CheckLabels(field string, labels map[string]string, most int) error {
 	return nil
 }
 
-// CheckClaims returns an error for claims whose name is not that of a label, or whose value is
-// too long.
+// CheckClaims returns an error for more than most claims, for a name that is not a label key, and
+// for a value that is too long or not printable ASCII.
 func CheckClaims(field string, claims map[string]string, most int) error {
 	if err := CheckCount(field, len(claims), most); err != nil {
 		return err
@@ -55,8 +56,8 @@ func CheckClaims(field string, claims map[string]string, most int) error {
 	return nil
 }
 
-// checkWords refuses more than so many words, empty ones and those that no label
-// could hold.
+// CheckWords returns an error for more than most words, and for words that are empty or not valid
+// as a label value.
 func CheckWords(field string, most int, words ...string) error {
 	if err := CheckCount(field, len(words), most); err != nil {
 		return err

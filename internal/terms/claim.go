@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// Claim is what a provider must claim of itself.
+// Claim is a requirement for one of a provider's claims about itself.
 type Claim struct {
 	Name string `json:"name"`
-	// Relation to Value; empty means that any value will do.
+	// Relation compares the claim with Value; if empty, any value suffices.
 	Relation Relation `json:"relation,omitempty"`
 	Value    string   `json:"value,omitempty"`
 }
 
-// Relation of what is claimed to what is required.
+// Relation compares a claimed value with the required one.
 type Relation string
 
-// Relations of a Claim. AtLeast and AtMost compare decimal numbers: a claim that is
-// none does not meet them.
+// Relations of a Claim. AtLeast and AtMost compare decimal numbers. A claim that is not a decimal
+// number does not meet them.
 const (
 	Equal   Relation = "="
 	AtLeast Relation = ">="
 	AtMost  Relation = "<="
 )
 
-// ErrClaim is matched by every error of ParseClaim.
+// ErrClaim is wrapped by every error of ParseClaim.
 var ErrClaim = errors.New("not a requirement of a claim")
 
-// ParseClaim reads what is required of a claim: a value, >= or <= and a decimal
-// number, or nothing for any value.
+// ParseClaim parses a requirement: a value, or >= or <= with a decimal number. An empty text
+// accepts any value.
 func ParseClaim(name, text string) (Claim, error) {
 	c := Claim{Name: name, Value: text}
 	switch {
@@ -52,7 +52,7 @@ func ParseClaim(name, text string) (Claim, error) {
 	return c, nil
 }
 
-// String writes the requirement as ParseClaim reads it.
+// String formats the requirement for ParseClaim.
 func (c Claim) String() string {
 	if c.Relation == Equal {
 		return c.Value
@@ -60,7 +60,7 @@ func (c Claim) String() string {
 	return string(c.Relation) + c.Value
 }
 
-// MetBy reports whether what is claimed meets the requirement.
+// MetBy reports whether the claimed value meets the requirement.
 func (c Claim) MetBy(claimed string) bool {
 	switch c.Relation {
 	case AtLeast:

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// isDecimal keeps to digits with at most one point between them: such numbers of any
-// length compare as text, exactly.
+// isDecimal accepts only digits with at most one point between them. compareDecimals compares such
+// numbers exactly as text, whatever their length.
 func isDecimal(s string) bool {
 	whole, fraction, point := strings.Cut(s, ".")
 	return isDigits(whole) && (!point || isDigits(fraction))
@@ -21,7 +21,8 @@ func isDigits(s string) bool {
 	return s != ""
 }
 
-// compareDecimals of two numbers that are decimal.
+// compareDecimals compares two numbers that isDecimal accepts. The result is like that of
+// cmp.Compare.
 func compareDecimals(a, b string) int {
 	wholeA, fractionA, _ := strings.Cut(a, ".")
 	wholeB, fractionB, _ := strings.Cut(b, ".")

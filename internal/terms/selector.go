@@ -2,8 +2,7 @@ package terms
 
 import "slices"
 
-// Selector matches labels as Kubernetes' label selectors do. The zero Selector
-// matches everything.
+// Selector matches labels like a Kubernetes label selector. The zero Selector matches everything.
 type Selector struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Expressions []Expression      `json:"expressions,omitempty"`
@@ -13,14 +12,14 @@ type Selector struct {
 type Expression struct {
 	Key      string   `json:"key"`
 	Operator Operator `json:"operator"`
-	// Values of In and NotIn.
+	// Values are the operands of In and NotIn.
 	Values []string `json:"values,omitempty"`
 }
 
-// Operator relates a label to values.
+// Operator compares a label with values.
 type Operator string
 
-// Operators of an Expression. NotIn is met where the label is missing too.
+// Operators of an Expression. As in Kubernetes, NotIn also matches a missing label.
 const (
 	In           Operator = "In"
 	NotIn        Operator = "NotIn"
@@ -28,7 +27,7 @@ const (
 	DoesNotExist Operator = "DoesNotExist"
 )
 
-// Matches reports whether labels meet all requirements.
+// Matches reports whether the labels meet all requirements.
 func (s *Selector) Matches(labels map[string]string) bool {
 	if s == nil {
 		return true
@@ -41,7 +40,7 @@ func (s *Selector) Matches(labels map[string]string) bool {
 	return HasAll(labels, s.Labels)
 }
 
-// Matches reports whether labels meet the requirement.
+// Matches reports whether the labels meet the requirement.
 func (e *Expression) Matches(labels map[string]string) bool {
 	value, has := labels[e.Key]
 	switch e.Operator {
@@ -56,7 +55,7 @@ func (e *Expression) Matches(labels map[string]string) bool {
 	}
 }
 
-// HasAll reports whether labels hold every wanted one.
+// HasAll reports whether labels contain every wanted label with its value.
 func HasAll(labels, wanted map[string]string) bool {
 	for key, value := range wanted {
 		if have, ok := labels[key]; !ok || have != value {

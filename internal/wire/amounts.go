@@ -15,17 +15,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// maxResources is how many resources one message may name for one thing. The
-// longest node in use names about twenty.
+// maxResources bounds the resources in one set of amounts. The longest known node lists about
+// twenty.
 const maxResources = 64
 
-// sane is the form of quantity that is read from the network. Two digits of
-// exponent reach beyond any bound we accept; comparing a quantity such as
-// 1e2147483647 would keep a processor busy for minutes.
+// sane matches the quantities that are accepted from the network. Two exponent digits exceed every
+// bound of the broker. Larger exponents are refused, because comparing a quantity such as
+// 1e2147483647 would take minutes of processor time.
 var sane = regexp.MustCompile(`^[+-]?[0-9.]{1,32}([eE][+-]?[0-9]{1,2}|[KMGTPE]i|[numkMGTPE])?$`)
 
-// ToAmounts reads amounts from the network. Its error names the first resource,
-// by name, that cannot be read, and its value.
+// ToAmounts reads amounts from the network. Of several invalid resources, the error names the first
+// by name, with its value.
 func ToAmounts(in v1.Amounts) (quantity.Amounts, error) {
 	list, err := ToResourceList(in)
 	if err != nil {
@@ -46,8 +46,8 @@ func FromAmounts(in quantity.Amounts) v1.Amounts {
 	return out
 }
 
-// ToResourceList reads amounts from the network as Kubernetes quantities. It does
-// not bound them; ToAmounts does.
+// ToResourceList reads amounts from the network as Kubernetes quantities. Unlike ToAmounts, it does
+// not bound them.
 func ToResourceList(in v1.Amounts) (corev1.ResourceList, error) {
 	if in == nil {
 		return nil, nil

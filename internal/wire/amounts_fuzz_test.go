@@ -7,8 +7,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// FuzzAmounts: amounts that are accepted are within bounds, and come back as they were
-// understood.
+// FuzzAmounts checks that accepted amounts are within bounds and survive a round trip.
 func FuzzAmounts(f *testing.F) {
 	for _, value := range []string{"4", "250m", "4Gi", "1.5", "1e40", "-1", "9223372036854775807", "1n", "0.0000001", "1e2147483647", "", "+1", "1E3", "4611686018427387904"} {
 		f.Add("cpu", value)

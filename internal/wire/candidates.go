@@ -16,11 +16,11 @@ const (
 	maxCurrency   = 3
 )
 
-// MaxCandidateMessage bounds what is said of a candidate, see CandidateScore.
+// MaxCandidateMessage bounds the message about a candidate, as in the schema of CandidateScore.
 const MaxCandidateMessage = 512
 
-// ToCandidates turns the explanation of a decision into what a status holds: at
-// most ten candidates, texts cut to the bounds of the schema.
+// ToCandidates converts the explanation of a decision for a status: at most ten candidates, with
+// texts cut to the bounds of the schema.
 func ToCandidates(in []v1.Candidate) []brokerv1alpha1.CandidateScore {
 	if len(in) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// ExcessMessage says which pods a provider evicted, and what to do.
+// ExcessMessage returns which pods a provider evicted, and the remedy.
 func ExcessMessage(provider string, x *agentv1alpha1.Excess) string {
 	beyond := make([]string, 0, len(x.Resources))
 	for _, name := range slices.Sorted(maps.Keys(x.Resources)) {

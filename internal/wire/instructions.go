@@ -13,12 +13,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// maxRemaining bounds a remaining time from the network: a century, well inside
-// what a time.Duration can hold.
+// maxRemaining bounds a remaining time from the network to a century, far below the limit of
+// time.Duration.
 const maxRemaining = 100 * 365 * 24 * time.Hour
 
-// ExpiresAt turns the time that remained when a message was received into a
-// time by the local clock, in whole seconds; nil stays nil.
+// ExpiresAt converts the time that remained when a message was received to a time of the local
+// clock, in whole seconds; nil stays nil.
 func ExpiresAt(remainingSeconds *float64, received time.Time) *metav1.Time {
 	if remainingSeconds == nil {
 		return nil
@@ -30,7 +30,8 @@ func ExpiresAt(remainingSeconds *float64, received time.Time) *metav1.Time {
 	return &metav1.Time{Time: received.Add(remaining).Round(time.Second)}
 }
 
-// silentSince is when something was heard that was last heard so long before a message.
+// silentSince converts the seconds of silence before a message to the local time at which the
+// silence began; nil stays nil.
 func silentSince(seconds *float64, received time.Time) *metav1.Time {
 	if seconds == nil {
 		return nil
@@ -39,8 +40,8 @@ func silentSince(seconds *float64, received time.Time) *metav1.Time {
 	return &metav1.Time{Time: received.Add(-silent).Round(time.Second)}
 }
 
-// ToReservationInstruction turns a consumer's instruction into the spec of its
-// ReservationInstruction. Namespaces and requestRef are the caller's to set.
+// ToReservationInstruction converts a consumer's instruction to the spec of a
+// ReservationInstruction. The caller sets namespaces and requestRef.
 func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1alpha1.ReservationInstructionSpec, error) {
 	resources, err := instructionResources(in)
 	if err != nil {
@@ -61,7 +62,7 @@ func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1al
 	}, nil
 }
 
-// excessOf leaves out amounts that cannot be read: the rest is told all the same.
+// excessOf omits amounts that cannot be read, so that the consumer still receives the rest.
 func excessOf(x *v1.Excess) *agentv1alpha1.Excess {
 	if x == nil {
 		return nil
@@ -73,7 +74,7 @@ func excessOf(x *v1.Excess) *agentv1alpha1.Excess {
 	return &agentv1alpha1.Excess{Pods: x.Pods, Resources: resources}
 }
 
-// maxNotice bounds the message of a notice in the schema.
+// maxNotice bounds the message of a notice, as in the schema.
 const maxNotice = 1024
 
 func noticeOf(n *v1.Notice, received time.Time) *agentv1alpha1.Notice {
@@ -85,7 +86,7 @@ func noticeOf(n *v1.Notice, received time.Time) *agentv1alpha1.Notice {
 	}
 }
 
-// ToQueuePlace turns a place in the queue into what a status shows.
+// ToQueuePlace converts a place in the queue for a status.
 func ToQueuePlace(q *v1.QueuePlace, received time.Time) *brokerv1alpha1.QueuePlace {
 	if q == nil {
 		return nil
@@ -96,8 +97,7 @@ func ToQueuePlace(q *v1.QueuePlace, received time.Time) *brokerv1alpha1.QueuePla
 	}
 }
 
-// ToProviderInstruction turns a provider's instruction into the spec of its
-// ProviderInstruction.
+// ToProviderInstruction converts a provider's instruction to the spec of a ProviderInstruction.
 func ToProviderInstruction(in *v1.Instruction, received time.Time) (agentv1alpha1.ProviderInstructionSpec, error) {
 	resources, err := instructionResources(in)
 	if err != nil {

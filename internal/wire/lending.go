@@ -8,11 +8,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 )
 
-// defaultNotice of a recall.
+// defaultNotice is the notice of a recall that sets none.
 const defaultNotice = 10 * time.Minute
 
-// LendingTerms are those that an operator has written; without a policy everybody may
-// come. Nothing new is granted to who is called back.
+// LendingTerms returns the terms of an operator's policy. Without a policy the cluster lends to all
+// others. A recalled consumer is granted nothing new.
 func LendingTerms(policy *agentv1alpha1.LendingPolicy) lending.Terms {
 	if policy == nil {
 		return lending.Terms{}
@@ -33,7 +33,7 @@ func LendingTerms(policy *agentv1alpha1.LendingPolicy) lending.Terms {
 	return out
 }
 
-// Recalls are those of an operator, none without a policy.
+// Recalls returns the recalls of an operator's policy, none without a policy.
 func Recalls(policy *agentv1alpha1.LendingPolicy) []lending.Recall {
 	if policy == nil {
 		return nil
@@ -59,7 +59,7 @@ func names(ids []agentv1alpha1.ClusterID) []string {
 	return out
 }
 
-// FromLending makes what an advertisement says of terms.
+// FromLending converts terms for an advertisement.
 func FromLending(t lending.Terms) v1.Lending {
 	return v1.Lending{Paused: t.Paused, Allow: t.Allow, Deny: t.Deny}
 }

@@ -21,14 +21,15 @@ const (
 	retryAfterHeader     = "Retry-After"
 )
 
-// Bytes of a body after compression, of which a ClusterMailbox takes four thirds as text.
-// Both together fit what etcd takes in one object, 1.5 MiB.
+// Limits of a body after compression. A ClusterMailbox stores a body as text, which is a third
+// longer. Both bodies together fit into one etcd object, 1.5 MiB.
 const (
 	maxMailboxRequest = 384 << 10
 	maxMailboxAnswer  = 672 << 10
 )
 
-// PackRequest reads a request of the REST API to its end.
+// PackRequest stores a request of the REST API in the spec of a mailbox. It reads the body to its
+// end.
 func PackRequest(r *http.Request) (brokerv1alpha1.ClusterMailboxSpec, error) {
 	spec := brokerv1alpha1.ClusterMailboxSpec{
 		Method: r.Method, Path: r.URL.RequestURI(), APIMinor: v1.MinorOf(r),
@@ -45,8 +46,7 @@ func PackRequest(r *http.Request) (brokerv1alpha1.ClusterMailboxSpec, error) {
 	return spec, err
 }
 
-// OpenRequest is the request that was packed. What its body unfolds to is for the reader
-// to bound.
+// OpenRequest returns the packed request. The reader of its body must bound the uncompressed size.
 func OpenRequest(ctx context.Context, spec *brokerv1alpha1.ClusterMailboxSpec) (*http.Request, error) {
 	var body io.Reader = http.NoBody
 	if spec.Body != "" {
@@ -74,16 +74,17 @@ func OpenRequest(ctx context.Context, spec *brokerv1alpha1.ClusterMailboxSpec) (
 	return r, nil
 }
 
-// PackAnswer of the REST API. It fails on one that does not fit.
+// PackAnswer stores an answer of the REST API in the status of a mailbox. It returns an error if
+// the answer is too large.
 func PackAnswer(code int, header http.Header, body []byte) (brokerv1alpha1.ClusterMailboxStatus, error) {
 	packed, err := compress(body, maxMailboxAnswer)
-	after, _ := strconv.ParseInt(header.Get(retryAfterHeader), 10, 32) // 0 if there is none
+	after, _ := strconv.ParseInt(header.Get(retryAfterHeader), 10, 32) // 0 if the header is missing
 	return brokerv1alpha1.ClusterMailboxStatus{
 		Code: int32(code), ContentType: header.Get(contentTypeHeader), RetryAfterSeconds: int32(after), Body: packed,
 	}, err
 }
 
-// OpenAnswer is the answer that was packed, to r.
+// OpenAnswer returns the packed answer to r.
 func OpenAnswer(r *http.Request, status *brokerv1alpha1.ClusterMailboxStatus) (*http.Response, error) {
 	answer := &http.Response{
 		StatusCode: int(status.Code), Status: fmt.Sprintf("%d %s", status.Code, http.StatusText(int(status.Code))),
@@ -120,7 +121,7 @@ func compress(body []byte, most int) (string, error) {
 		err = folding.Close()
 	}
 	if err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // writing to a buffer cannot fail
 	}
 	if packed.Len() > most {
 		return "", fmt.Errorf("%d bytes, compressed %d, are more than the %d that a ClusterMailbox takes: use the http transport for a cluster with so many reservations",

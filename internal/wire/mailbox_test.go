@@ -13,7 +13,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// What is packed comes out as it went in.
+// TestRequestsCrossAMailbox checks that an opened request equals the packed one.
 func TestRequestsCrossAMailbox(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		method := rapid.SampledFrom([]string{"GET", "POST", "PATCH", "DELETE"}).Draw(t, "method")

@@ -7,10 +7,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// FromAdvertisement makes the message that publishes an Advertisement. Epoch,
-// sequence and usage are not in the Advertisement: its caller sets them. What
-// the Advertisement says of reserved and available does not cross; the broker
-// works them out from the usage.
+// FromAdvertisement returns the message that publishes an Advertisement. The caller sets epoch,
+// sequence and usage, which the Advertisement does not contain. The message omits reserved and
+// available, because the broker computes them from the usage.
 func FromAdvertisement(spec *agentv1alpha1.AdvertisementSpec) *v1.Advertisement {
 	out := &v1.Advertisement{
 		ClusterID:        spec.ClusterID,
@@ -32,7 +31,7 @@ func FromAdvertisement(spec *agentv1alpha1.AdvertisementSpec) *v1.Advertisement 
 	return out
 }
 
-// FromOverSubscription copies ratios; their receiver checks them.
+// FromOverSubscription copies ratios without checking them; the receiver does.
 func FromOverSubscription(in brokerv1alpha1.OverSubscription) map[string]string {
 	if len(in) == 0 {
 		return nil
@@ -44,7 +43,7 @@ func FromOverSubscription(in brokerv1alpha1.OverSubscription) map[string]string 
 	return out
 }
 
-// ToOverSubscription writes ratios.
+// ToOverSubscription formats ratios as text.
 func ToOverSubscription(in quantity.Ratios) brokerv1alpha1.OverSubscription {
 	if len(in) == 0 {
 		return nil
@@ -56,7 +55,7 @@ func ToOverSubscription(in quantity.Ratios) brokerv1alpha1.OverSubscription {
 	return out
 }
 
-// FromTopology turns no topology into an empty one.
+// FromTopology converts a topology; nil becomes an empty one.
 func FromTopology(in *brokerv1alpha1.Topology) v1.Topology {
 	if in == nil {
 		return v1.Topology{}
@@ -64,7 +63,7 @@ func FromTopology(in *brokerv1alpha1.Topology) v1.Topology {
 	return v1.Topology{Region: in.Region, Zone: in.Zone}
 }
 
-// FromCost turns no cost into an empty one.
+// FromCost converts a cost; nil becomes an empty one.
 func FromCost(in *brokerv1alpha1.Cost) v1.Cost {
 	if in == nil {
 		return v1.Cost{}
@@ -81,7 +80,7 @@ func FromCost(in *brokerv1alpha1.Cost) v1.Cost {
 	return out
 }
 
-// FromNodeShapes writes node shapes for the network.
+// FromNodeShapes converts node shapes for the network.
 func FromNodeShapes(in []brokerv1alpha1.NodeShape) []v1.NodeShape {
 	if in == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// ReservationRequest is what a ResourceRequest asks of the broker. It is the same for every repetition: the broker refuses a key that
-// comes with another body.
+// ReservationRequest returns a ResourceRequest's message to the broker. It must be the same for every repetition,
+// because the broker refuses a key with a different body.
 func ReservationRequest(rr *agentv1alpha1.ResourceRequest, clusterID string) *v1.ReservationRequest {
 	amounts := v1.Amounts{}
 	for name, q := range rr.Spec.Resources {

@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// Bounds of what terms may name; the schemas say the same.
+// Bounds of terms. The schemas contain the same ones.
 const (
 	maxNamed    = 16
 	maxClusters = 64
@@ -190,7 +190,7 @@ func fromConstraints(k *terms.Constraints) *v1.Constraints {
 	return out
 }
 
-// first of several errors, so that a message names one thing to do.
+// first returns the first of several joined errors, so that a message names one remedy.
 func first(joined error) error {
 	if all, ok := joined.(interface{ Unwrap() []error }); ok && len(all.Unwrap()) > 0 {
 		return all.Unwrap()[0]

@@ -84,8 +84,7 @@ func toConstraintsSpec(in *v1.Constraints) *brokerv1alpha1.Constraints {
 	return out
 }
 
-// FromLabels and ToLabels turn labels or claims of a spec into plain ones and back;
-// none stay none.
+// FromLabels converts labels or claims of a spec to plain strings. An empty map becomes nil.
 func FromLabels(in map[string]brokerv1alpha1.LabelValue) map[string]string {
 	return relabelled[string](maps.All(in), len(in))
 }

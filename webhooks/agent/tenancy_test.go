@@ -37,7 +37,8 @@ var (
 	unopened = nodeWith("res-dddddddddd-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-dddddddddd")
 )
 
-// The scheduler's own matching decides which nodes a pod can use.
+// TestPodsStayOffNodesReservedForOthers uses the scheduler's own matching to decide which nodes a
+// pod can use.
 func TestPodsStayOffNodesReservedForOthers(t *testing.T) {
 	const (
 		everywhere = "worker mine res-cccccccccc-1"

@@ -102,7 +102,8 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// A stale cache must not let the agent admit the same capacity twice.
+// TestAdmissionCountsPlacementsMissingInTheCache checks that a stale cache does not make the agent
+// admit the same capacity twice.
 func TestAdmissionCountsPlacementsMissingInTheCache(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := agentv1alpha1.AddToScheme(scheme); err != nil {

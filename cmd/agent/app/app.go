@@ -88,7 +88,7 @@ there, and renews the certificate.`,
 	return cmd
 }
 
-// agent holds the parts that the functions of this package wire together.
+// agent holds the parts that this package wires together.
 type agent struct {
 	*options
 	mgr   ctrl.Manager

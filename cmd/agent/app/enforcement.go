@@ -73,8 +73,8 @@ func (a *agent) lentNodes() (enforcement.LentNodes, bool) {
 	return enforcement.LentNodes{Selector: l.Nodes, ControlPlanes: l.ControlPlanes, Barred: l.Barred}, known
 }
 
-// guarded is the condition that says whether admission keeps peers to what they reserved,
-// nil for an agent that does not peer.
+// guarded returns the condition that reports whether admission limits peers to their reservations,
+// or nil if the agent does not peer.
 func (a *agent) guarded() *metav1.Condition {
 	if a.peering == nil {
 		return nil

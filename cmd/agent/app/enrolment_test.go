@@ -32,8 +32,8 @@ import (
 
 const agentName = "liqo-resource-broker-agent"
 
-// The agent's binary runs with only the shipped rights. It waits for a certificate, reports
-// why, gets one and shows it.
+// TestAnAgentEnrolsItsCluster runs the agent's binary with only the shipped rights. The agent waits
+// for a certificate, reports why, gets one and shows it.
 func TestAnAgentEnrolsItsCluster(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	c := installAgent(t, plane)

@@ -93,7 +93,8 @@ func TestAnEnrolledAgentKnowsItsNamespace(t *testing.T) {
 	}
 }
 
-// The token comes from a file or a variable. A missing file means no token.
+// TestEnrolmentTokenIsReadFromFileOrVariable reads the token from a file or a variable. A missing
+// file means no token.
 func TestEnrolmentTokenIsReadFromFileOrVariable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("of a file\n"), 0o600); err != nil {

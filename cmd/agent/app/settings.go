@@ -21,8 +21,8 @@ import (
 // maxNodeLabels is the maximum of published node labels, as in the CRD of the Advertisement.
 const maxNodeLabels = 16
 
-// checkOffer refuses values that the Advertisement's CRD does not acceps. With them the agent
-// could not advertise at all.
+// checkOffer returns an error for values that the Advertisement's CRD does not accept. With such
+// values the agent could not advertise at all.
 func (o *options) checkOffer() error {
 	if err := terms.CheckLabels("--cluster-labels", o.labels, configuration.MaxLabels); err != nil {
 		return err
@@ -43,13 +43,14 @@ func (o *options) checkOffer() error {
 	return configuration.CheckCost(o.cost(), priceFlag)
 }
 
-// priceFlags are those that set each field of a Cost.
+// priceFlags maps each field of a Cost to the flag that sets it.
 var priceFlags = map[string]string{
 	"cpuCost": "cpu-cost", "memoryCost": "memory-cost", "storageCost": "storage-cost", "egressCost": "egress-cost",
 	"resourceCosts": "resource-costs", "currency": "currency",
 }
 
-// priceFlag is the flag of a field of a Cost, and of which of its resources.
+// priceFlag returns the flag for a field of a Cost, with the resource if the field is one of
+// resourceCosts.
 func priceFlag(field string) string {
 	if flag, ok := priceFlags[field]; ok {
 		return "--" + flag
@@ -57,7 +58,7 @@ func priceFlag(field string) string {
 	return "--resource-costs: " + field[len("resourceCosts."):]
 }
 
-// cost is nil where no flag names a price.
+// cost returns the prices that flags set, or nil if no flag sets one.
 func (o *options) cost() *brokerv1alpha1.Cost {
 	return configuration.WithResources(o.prices, o.resourceCosts)
 }
@@ -67,7 +68,8 @@ type settings struct {
 	*options
 	// file is nil without --config.
 	file *configuration.Keeper
-	// pricer has the prices of the file; nil without one, and where flags name prices.
+	// pricer provides the prices of the configuration file. It is nil without a file, and if flags
+	// set prices.
 	pricer *pricing.Pricer
 }
 
@@ -112,11 +114,11 @@ func (s *settings) Terms() advertisement.Offered {
 	return out
 }
 
-// offer returns how much is lens.
+// offer returns how much of the capacity is lent.
 func (s *settings) offer() offering.Terms {
 	out := s.configured().Offer
 	if s.given("over-subscription") {
-		out.Ratios, _ = quantity.ParseRatios(s.overSubscription) // checkOffer let them pass
+		out.Ratios, _ = quantity.ParseRatios(s.overSubscription) // checkOffer has validated the ratios
 	}
 	return out
 }

@@ -56,7 +56,8 @@ offer: {resources: {cpu: {cap: 4, overSubscription: 2}, memory: {overSubscriptio
 prices: {currency: EUR, cpuCost: 1, memoryCost: 2}
 `
 
-// When both set a field, the flag's whole field applies.
+// TestFlagsOverrideTheFile sets a field in both sources: the flag replaces the whole field of the
+// file.
 func TestFlagsOverrideTheFile(t *testing.T) {
 	labels := func(of string) map[string]brokerv1alpha1.LabelValue {
 		return map[string]brokerv1alpha1.LabelValue{"of": brokerv1alpha1.LabelValue(of)}

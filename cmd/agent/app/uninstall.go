@@ -80,7 +80,7 @@ type use struct {
 }
 
 // findUse lists what this cluster uses and lends, without ended requests. Every existing
-// instruction counts, because an instruction is deleted when nothing of it is left.
+// instruction counts, because the agent deletes an instruction only when nothing of it is left.
 func (o *uninstallOptions) findUse(ctx context.Context, c client.Reader) (use, error) {
 	requests, consumed, provided := &agentv1alpha1.ResourceRequestList{}, &agentv1alpha1.ReservationInstructionList{}, &agentv1alpha1.ProviderInstructionList{}
 	err := errors.Join(

@@ -44,7 +44,8 @@ func TestReadConfig(t *testing.T) {
 	}
 }
 
-// Like in an installation, the CRD is missing first, and then its webhook has no server.
+// TestBrokerConfigIsAppliedOnceTheClusterIsReady begins like an installation: the CRD is missing
+// first, and then its webhook has no server.
 func TestBrokerConfigIsAppliedOnceTheClusterIsReady(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	known, err := newScheme()

@@ -55,8 +55,8 @@ func (s *site) throughAPIServer(clusterID string) *httptransport.Transport {
 	return c
 }
 
-// Two clusters that only know the broker's API server lend to each other. When the leader is
-// killed, another replica continues.
+// TestAgentsComeThroughTheAPIServer has two clusters that know only the broker's API server lend to
+// each other. When the leader is killed, another replica continues.
 func TestAgentsComeThroughTheAPIServer(t *testing.T) {
 	s := newSite(t, 2, "rome", "paris")
 	leads, _ := s.leader(nil)

@@ -51,7 +51,8 @@ func (b *bench) awaitPreempted(name string, status metav1.ConditionStatus, reaso
 	})
 }
 
-// Queued reservations on a real API server: what a user sees and can do while they wait.
+// TestReservationsWait queues reservations on a real API server. It covers what a user sees and can
+// do while they wait.
 func TestReservationsWait(t *testing.T) {
 	b := newBench(t)
 	b.apply(`

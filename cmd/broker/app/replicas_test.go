@@ -236,7 +236,7 @@ func (s *site) persist(what string, try func(context.Context) error) {
 // traffic runs clients that reserve one CPU after the other and release every other one.
 type traffic struct {
 	s *site
-	// answered counts calls. gap is the longest call in nanoseconds.
+	// answered counts the answered calls. gap is the duration of the longest call in nanoseconds.
 	answered, gap atomic.Int64
 
 	mu sync.Mutex
@@ -327,7 +327,8 @@ func (w *traffic) end(c *httptransport.Transport) {
 	}
 }
 
-// A cluster that knows only the follower's address is served even when the leader fails.
+// TestAFollowerTakesOver checks that a cluster that knows only the follower's address is served
+// even when the leader fails.
 func TestAFollowerTakesOver(t *testing.T) {
 	s := newSite(t, 2)
 	s.lend("paris", "100000")
@@ -362,7 +363,8 @@ func TestAFollowerTakesOver(t *testing.T) {
 	}
 }
 
-// A killed broker that restarts at the same address continues its own lease without waiting.
+// TestRestartedBrokerContinuesItsOwnLease checks that a killed broker that restarts at the same
+// address continues its own lease without waiting.
 func TestRestartedBrokerContinuesItsOwnLease(t *testing.T) {
 	s := newSite(t, 1)
 	broker := s.replicas[0]
@@ -385,8 +387,8 @@ func TestRestartedBrokerContinuesItsOwnLease(t *testing.T) {
 
 func (r *replicaProcess) signal(sig syscall.Signal) error { return syscall.Kill(r.Pid(), sig) }
 
-// A leader that is suspended for longer than its lease can grant nothing when it resumes:
-// another replica owns the journal.
+// TestSuspendedLeaderGrantsNothing suspends a leader for longer than its lease. The resumed leader
+// can grant nothing, because another replica owns the journal.
 func TestSuspendedLeaderGrantsNothing(t *testing.T) {
 	const cpus = 60
 	s := newSite(t, 2)

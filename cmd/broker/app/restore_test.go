@@ -30,7 +30,7 @@ type agent struct {
 	c  *httptransport.Transport
 	// cpus is the number of CPUs that it offers, "" for none.
 	cpus string
-	// Only run uses cursor and sequence.
+	// cursor and sequence are used only by run.
 	cursor   string
 	sequence int64
 
@@ -38,7 +38,7 @@ type agent struct {
 	mu       sync.Mutex
 	provides map[string]v1.ProvidedPlacement
 	consumes map[string]v1.ConsumedReservation
-	keys     map[string]string // of its requests, by reservation
+	keys     map[string]string // keys of its requests, by reservation
 }
 
 func (s *site) agent(id, cpus string) *agent {
@@ -130,7 +130,7 @@ func (a *agent) do(ctx context.Context, in *v1.Instruction) error {
 	}
 	err := a.c.ReportStatus(ctx, in.Reservation, &v1.StatusReport{Placement: in.Placement, Role: role, State: state})
 	if _, considered := errors.AsType[*fault.Error](err); considered {
-		return nil // the broker knows better
+		return nil // the broker's state is authoritative
 	}
 	return err
 }
@@ -184,7 +184,7 @@ func (s *site) withoutEtcd(f func(files string) error) {
 	s.check(s.plane.StartAPIServer(s.t.Context()))
 }
 
-// The etcd of the broker's cluster is restored from an older snapshot.
+// TestARestoredEtcd restores the etcd of the broker's cluster from an older snapshot.
 func TestARestoredEtcd(t *testing.T) {
 	s := newSite(t, 2)
 	rome, paris, berlin := s.agent("rome", "0"), s.agent("paris", "4"), s.agent("berlin", "4")

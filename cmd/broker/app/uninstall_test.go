@@ -76,7 +76,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 		b.awaitPhase("ignored", brokerv1alpha1.ReservationReserved)
 		b.broker.Kill()
 		rendered := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: installed, Name: installed + "-additional-roots"}}
-		if err := c.Delete(t.Context(), rendered); err != nil { // as Helm has by now
+		if err := c.Delete(t.Context(), rendered); err != nil { // Helm has deleted them by now
 			t.Fatal(err)
 		}
 		issued := map[string]string{"cert-manager.io/certificate-name": "tls"}
@@ -85,7 +85,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: installed + "-tls", Annotations: issued}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: installed + "-agents-ca", Annotations: issued}},
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: installed + "-webhook-tls"}}, // an administrator's
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: installed + "-webhook-tls"}}, // created by an administrator
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "another-tls", Annotations: issued}},
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "enrolment", Labels: ours}},
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "another"}},
@@ -121,7 +121,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 
 	t.Run("and deletes the journal without keep-journal", func(t *testing.T) {
 		o.keepJournal = false
-		for range 2 { // repeated, it finds nothing to do
+		for range 2 { // the second run finds nothing to do
 			if _, err := o.run(t, c, o.cleanUpTo); err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// fullRetry is when a cluster may ask again after the list of waiting clusters was full.
+// fullRetry is the pause before a cluster may ask again after the list of waiting clusters was
+// full.
 const fullRetry = 5 * time.Minute
 
 // recordPending lists the cluster in the BrokerConfig's status, for an administrator to

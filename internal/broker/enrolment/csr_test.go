@@ -233,8 +233,8 @@ func TestCheckRequestAcceptsOpenSSL(t *testing.T) {
 	}
 }
 
-// An accepted request asks for the cluster's certificate and nothing else, according to a
-// second parser as well.
+// FuzzCheckRequest checks that an accepted request asks for the cluster's certificate and nothing
+// else, also according to a second parser.
 func FuzzCheckRequest(f *testing.F) {
 	key := newKey(f, elliptic.P256())
 	f.Add(asked(f, key))

@@ -111,7 +111,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Whatever the order of applications, one token yields certificates for one key only.
+// TestTokenYieldsCertificatesForOneKey checks that one token yields certificates for one key only,
+// whatever the order of applications.
 func TestTokenYieldsCertificatesForOneKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		token, text := NewToken("rome", noon)

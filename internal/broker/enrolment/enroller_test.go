@@ -344,7 +344,8 @@ func TestMakeTokenChecksAccess(t *testing.T) {
 	}
 }
 
-// The secret of a token appears nowhere but in the cluster's hands.
+// TestTokenSecretIsNeverStored checks that a token's secret appears in no ConfigMap, event or log
+// line of the broker.
 func TestTokenSecretIsNeverStored(t *testing.T) {
 	known := &brokerv1alpha1.ClusterAdvertisement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "rome"}}
 	d := newDesk(t, signs(), known)

@@ -50,8 +50,8 @@ func TestTokenOfRefusesEditedConfigMap(t *testing.T) {
 	}
 }
 
-// Everything accepted as a token has the form of a token, and its ID is valid in an object's
-// name.
+// FuzzTokenID checks that every accepted text has the form of a token, and that its ID is valid in
+// an object's name.
 func FuzzTokenID(f *testing.F) {
 	_, good := NewToken("rome", noon)
 	f.Add(good)

@@ -1,7 +1,9 @@
 // Package replica runs several brokers as replicas: one leads, and the others forward agents'
 // connections to it.
 //
-// @
+//	              ┌ leads ──▶ REST server ◀── direct listener ◀─┐
+//	agent ─▶ Front┤                                             │ TCP, spliced
+//	              └ follows ────────────────────────────────────┘ to the leader
 //
 // The lease says who should lead and where the leader is reached. It does not fence; the
 // journal does. So a lost lease ends a term of leadership and not the process, and a lease that

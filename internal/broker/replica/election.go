@@ -146,7 +146,7 @@ type Leader struct {
 	Address string
 }
 
-// Leader returns who leads, and a channel that is closed when that changes.
+// Leader returns the current leader, and a channel that is closed when the leader changes.
 func (e *Election) Leader() (Leader, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -202,8 +202,8 @@ func (e *Election) Ready() error {
 	}
 }
 
-// Start campaigns until ctx ends. It settles what it leads before it releases the lease, so
-// that the next leader need not wait.
+// Start campaigns until ctx ends. A leader finishes its work before it releases the lease, so that
+// the next leader need not wait.
 func (e *Election) Start(ctx context.Context) error {
 	if err := e.watchLease(ctx); err != nil {
 		return err

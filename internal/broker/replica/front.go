@@ -24,7 +24,7 @@ const (
 	linger = 250 * time.Millisecond
 )
 
-// Elected says who leads; an Election does.
+// Elected reports the current leader. Election implements it.
 type Elected interface {
 	Leader() (Leader, <-chan struct{})
 }

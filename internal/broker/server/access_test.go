@@ -149,7 +149,8 @@ func TestClosedConnectionsAreForgotten(t *testing.T) {
 	s.awaitClosed(t, "rome", time.Now().Add(10*time.Second))
 }
 
-// Without access lists a valid certificate is enough.
+// TestCertificateIsEnoughWithoutAccessLists checks that without access lists a valid certificate
+// suffices.
 func TestCertificateIsEnoughWithoutAccessLists(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	if got := s.send(t, s.client(t, "rome"), http.MethodGet, "/api/v1/ping", ""); got.StatusCode != http.StatusOK {

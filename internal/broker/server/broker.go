@@ -42,7 +42,8 @@ type Broker interface {
 	ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error)
 	// ReportStatus accepts the progress of clusterID with a placement.
 	ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error
-	// AnnounceHoldings accepts the complete list of what clusterID provides and consumes.
+	// AnnounceHoldings accepts the complete list of placements that clusterID provides and
+	// consumes.
 	AnnounceHoldings(ctx context.Context, clusterID string, h *v1.Holdings) error
 	// Witness records the cursor that clusterID sent with a call, before the call.
 	Witness(clusterID, cursor string)

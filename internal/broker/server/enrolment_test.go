@@ -167,7 +167,8 @@ func TestEnrolmentRateIsLimitedPerAddress(t *testing.T) {
 	}
 }
 
-// A client that knows only the hash of the CA's key can check the chain.
+// TestEnrolmentServerSendsItsCA checks that a client that knows only the hash of the CA's key can
+// verify the chain.
 func TestEnrolmentServerSendsItsCA(t *testing.T) {
 	s := newEnrolmentSite(t, &issuer{})
 	cas, err := pki.ParseBundle(s.serverCA.CertPEM())
@@ -231,7 +232,8 @@ func TestRenewalIsOnlyForTheCallersCluster(t *testing.T) {
 	}
 }
 
-// An agent that connects by service account needs the trust domain for its first certificate.
+// TestPingReportsTheTrustDomain checks the ping's answer. An agent that connects by service account
+// needs the trust domain for its first certificate.
 func TestPingReportsTheTrustDomain(t *testing.T) {
 	for want, certificates := range map[string]Certificates{"": nil, "fluidos.eu": &issuer{}} {
 		s := newSite(t, transporttest.NewBroker(), func(s *Server) {

@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// exchange is what the log line records about one request and its answer.
+// exchange holds the fields of the log line about one request and its answer.
 type exchange struct {
 	operation string
 	cluster   string

@@ -27,7 +27,8 @@ func slowBody(method, path string) string {
 	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nIdempotency-Key: %s\r\nContent-Length: 200000\r\n\r\n{", method, path, key)
 }
 
-// A refusal does not depend on the body, so a client cannot hold a connection by withholding it.
+// TestRefusalsDoNotWaitForBodies checks that a refusal does not depend on the body. Otherwise a
+// client could hold a connection by withholding its body.
 func TestRefusalsDoNotWaitForBodies(t *testing.T) {
 	tests := map[string]struct {
 		method, path string
@@ -77,7 +78,8 @@ func TestUnusedBodiesMustArriveInTime(t *testing.T) {
 	}
 }
 
-// Connections over HTTP/2 count even without a request.
+// TestConnectionsOfOneClusterAreLimited checks that connections over HTTP/2 count even without a
+// request.
 func TestConnectionsOfOneClusterAreLimited(t *testing.T) {
 	const most = 4
 	for _, protocol := range []string{"h2", "http/1.1"} {
@@ -156,7 +158,8 @@ func pipe(t *testing.T) net.Conn {
 	return a
 }
 
-// 512 connections of one address with unfinished requests leave room for others, even from the same address.
+// TestSlowBodiesDoNotBlockTheEnrolment opens 512 connections of one address with unfinished requests. They must leave
+// room for other callers, even at the same address.
 func TestSlowBodiesDoNotBlockTheEnrolment(t *testing.T) {
 	for _, path := range []string{"/nope", enrolmentsPath} {
 		t.Run(path, func(t *testing.T) {

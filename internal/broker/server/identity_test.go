@@ -88,7 +88,9 @@ func TestCertificatesWithoutAClusterIDAreForbidden(t *testing.T) {
 	}
 }
 
-// Go verifies a client certificate once per connection, and agents keep theirs for days.
+// TestCertificateIsCheckedAtEveryRequestOfAConnection repeats requests on one connection. Go
+// verifies a client certificate only once per connection, and agents keep their connections for
+// days.
 func TestCertificateIsCheckedAtEveryRequestOfAConnection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(t *testing.T, s *site)

@@ -66,7 +66,8 @@ func TestLimitsSetRetryAfter(t *testing.T) {
 	}
 }
 
-// One caller cannot use up the total: its own limit comes first.
+// TestTotalLimitAppliesToAllCallers checks that one caller cannot use up the total, because its own
+// limit comes first.
 func TestTotalLimitAppliesToAllCallers(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := newLimits(1, 2)
@@ -85,7 +86,7 @@ func TestTotalLimitAppliesToAllCallers(t *testing.T) {
 	}
 }
 
-// New limits apply to known callers too.
+// TestChangedLimitsApplyToTheNextRequest checks that new limits apply to known callers too.
 func TestChangedLimitsApplyToTheNextRequest(t *testing.T) {
 	now := time.Unix(0, 0)
 	set := access.Limits{}

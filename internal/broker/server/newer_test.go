@@ -61,7 +61,8 @@ func TestUnknownFieldsAreToleratedOnlyInReportsOfNewerCallers(t *testing.T) {
 	}
 }
 
-// The real client speaks to a broker of the previous minor version, in which each schema lacks one field.
+// TestAgentWorksWithABrokerOneMinorVersionOlder connects the real client to a broker of the previous minor version,
+// in which each schema lacks one field.
 func TestAgentWorksWithABrokerOneMinorVersionOlder(t *testing.T) {
 	older := without(t, map[string]string{
 		"Advertisement": "lending", "NodeShape": "nodeLabels", "StatusReport": "reason", "ReservationRequest": "tenant",
@@ -103,7 +104,8 @@ func TestAgentWorksWithABrokerOneMinorVersionOlder(t *testing.T) {
 	}
 }
 
-// The agent is the older one and lacks a field that the broker knows.
+// TestBrokerWorksWithAnAgentOneMinorVersionOlder connects an agent of the previous minor version,
+// which lacks a field that the broker knows.
 func TestBrokerWorksWithAnAgentOneMinorVersionOlder(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.description.minor = v1.Minor + 1 })
 	agent := s.agent(t)

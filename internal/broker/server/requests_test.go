@@ -106,7 +106,8 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// Clients in other languages rely on the schemas of answers.
+// TestAnswersMatchTheDescription checks the schemas of answers, on which clients in other languages
+// rely.
 func TestAnswersMatchTheDescription(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	client := s.client(t, "rome")
@@ -176,7 +177,8 @@ func TestDescriptionIsServed(t *testing.T) {
 	}
 }
 
-// Every body gets the operation's answer or a problem document that blames the caller.
+// FuzzBody checks that every body gets the operation's answer or a problem document that blames the
+// caller.
 func FuzzBody(f *testing.F) {
 	paths := []string{reservationsPath, "/api/v1/advertisements", "/api/v1/messages", statusPath, "/api/v1/holdings"}
 	for i, body := range []string{`{"resources":{"cpu":"1"},"priority":5}`, goodAdvert, `{"to":"a","slot":"s","body":"AA=="}`,

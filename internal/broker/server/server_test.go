@@ -272,7 +272,8 @@ func TestAbandonedRequestIsNotAnError(t *testing.T) {
 	}
 }
 
-// A proxy may close a connection in one direction and still deliver the answer.
+// TestHalfClosedCallerIsToldToRetry closes only the caller's sending side. A proxy may do so and
+// still deliver the answer.
 func TestHalfClosedCallerIsToldToRetry(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	conn := s.write(t, "GET /api/v1/instructions?wait=60 HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -166,7 +166,7 @@ func (s *site) try(t *testing.T, client *http.Client, method, path, body string,
 	return r, nil
 }
 
-// checkProblem checks what every refusal has in common.
+// checkProblem checks the common properties of refusals.
 func checkProblem(t *testing.T, r *reply) {
 	t.Helper()
 	if got := r.Header.Get("Content-Type"); got != "application/problem+json" {

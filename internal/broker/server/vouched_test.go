@@ -8,7 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 )
 
-// A vouched request is handled like any other.
+// TestVouchedRequestIsHandledLikeAnyOther sends requests for a cluster that the caller vouches for.
+// They are handled like any other.
 func TestVouchedRequestIsHandledLikeAnyOther(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	ask := func(method, path string) *httptest.ResponseRecorder {
@@ -41,7 +42,8 @@ func (b breaking) Write(text []byte) (int, error) {
 	panic("disk full")
 }
 
-// A broken answer affects only its own request.
+// TestBrokenVouchedAnswerAffectsOnlyItsRequest checks that a broken answer affects only its own
+// request.
 func TestBrokenVouchedAnswerAffectsOnlyItsRequest(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	answer := httptest.NewRecorder()

@@ -79,7 +79,8 @@ func TestUnchangedFilesAreNotReplaced(t *testing.T) {
 	}
 }
 
-// A program that opens the folder once and reads both files always gets a certificate and a key of the same issue.
+// TestReaderSeesFilesOfOneGeneration checks that a program that opens the folder once and reads both files gets a
+// certificate and a key of the same issue.
 func TestReaderSeesFilesOfOneGeneration(t *testing.T) {
 	folder := t.TempDir()
 	issue := func(n string) contents { return contents{"tls.crt": []byte(n), "tls.key": []byte(n)} }

@@ -52,7 +52,7 @@ type Release struct {
 	builds map[string]Program
 }
 
-// New returns a release of which nothing runs.
+// New returns a release that is not installed and runs nothing yet.
 func New(o Options) (*Release, error) {
 	cl, err := client.New(o.Cluster.RESTConfig(), client.Options{})
 	if err != nil {

@@ -67,7 +67,7 @@ func program(args []string) {
 	told, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	<-told.Done()
-	time.Sleep(100 * time.Millisecond)                            // a Service may still send connections for as long
+	time.Sleep(100 * time.Millisecond)                            // a Service may still send connections during this time
 	if err := server.Shutdown(context.Background()); err != nil { // it answers the calls in progress
 		panic(err)
 	}

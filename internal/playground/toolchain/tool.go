@@ -47,8 +47,8 @@ var (
 	Liqoctl               = liqo("liqoctl")
 )
 
-// Programs that create clusters of containers, that install charts in them, and that such clusters consist of when no
-// registry is available.
+// Programs for clusters of containers: those that create the clusters, those that install charts, and those that the
+// clusters run when no registry is available.
 var (
 	Helm      = Tool{Name: "helm", Module: "helm", Package: "helm.sh/helm/v3/cmd/helm"}
 	Kind      = Tool{Name: "kind", Module: "kind", Package: "sigs.k8s.io/kind"}
