@@ -51,8 +51,8 @@ type Options struct {
 	// cluster's gateway. If it is empty, the agent does not connect networks.
 	GatewayService corev1.ServiceType
 
-	// GuardElsewhere also applies to tenant namespaces that the agent did not make: identities
-	// there are signed only for reservations.
+	// GuardElsewhere extends the guard to tenant namespaces that the agent did not make:
+	// identities there are signed only for reservations.
 	GuardElsewhere bool
 
 	Messenger handshake.Messenger
