@@ -152,8 +152,8 @@ func (p consumerSide) sendAnswer(s *consumerScene) {
 }
 
 // answerTo answers the challenge. The same challenge always gets the same answer, even if the
-// key's signatures differ each time. The error is ErrRefused for a challenge that this cluster
-// does not answer.
+// key's signatures differ each time. The error is handshake.ErrRefused for a challenge that this
+// cluster does not answer.
 func (p consumerSide) answerTo(s *consumerScene) (answered, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

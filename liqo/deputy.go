@@ -18,7 +18,7 @@ import (
 )
 
 // After a failure, a deputy rests for deputyPause, so that an unreachable provider does not
-// delay the placements at others. deputyTimeout bounds one call. The provider's objects are
+// delay the placements at others. deputyTimeout bounds one attempt. The provider's objects are
 // not watched. They are checked every deputyStep while a change is expected, and otherwise
 // every deputyPause.
 const (

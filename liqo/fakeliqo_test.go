@@ -47,7 +47,7 @@ const (
 	limit = 5 * time.Minute
 )
 
-// world is a set of clusters and the broker between them.
+// world is two clusters, rome and paris, and the broker between them.
 type world struct {
 	t     *testing.T
 	sites map[string]*site

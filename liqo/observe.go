@@ -82,7 +82,7 @@ var (
 	}
 )
 
-// home reads what is left of a peer, past the cache.
+// home returns the view of a peer's remaining objects, read past the cache.
 func (p *Peering) home(ctx context.Context, peer string, ns *corev1.Namespace, o others) (plan.HomeView, error) {
 	h := plan.HomeView{Namespace: object.ViewOfNamespace(ns), Needed: o.consumer+o.provider > 0}
 	if h.Needed {

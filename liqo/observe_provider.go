@@ -148,7 +148,8 @@ func (p providerSide) tenantReady(tenant *authv1beta1.Tenant, consumer string) b
 	return err == nil && handshake.CertificateFits(params.SignedCRT, der, consumer)
 }
 
-// observeProviderHandshake reads the nonce only while a handshake may need it.
+// observeProviderHandshake reads the nonce only while a handshake, or the removal of the peering,
+// may need it.
 func (p providerSide) observeProviderHandshake(ctx context.Context, s *providerScene) error {
 	s.request, s.reply = p.mailbox.Get(s.pair, handshake.StepRequest), p.mailbox.Get(s.pair, handshake.StepAnswer)
 	if s.namespace == nil || s.Release && !s.Unpeer || !s.Release && s.Tenant.Ready && s.request == nil && s.reply == nil {

@@ -153,7 +153,7 @@ func (m *member) changesOfIdentities(t *testing.T) {
 	}
 }
 
-// changesOfNamespaces tries changes with the agent's account, most of which it must not make.
+// changesOfNamespaces tries allowed and forbidden changes with the agent's account.
 func (m *member) changesOfNamespaces(t *testing.T) {
 	m.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "somebodys"}})
 	for name, tt := range map[string]struct {

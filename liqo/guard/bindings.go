@@ -101,8 +101,8 @@ func (g *Guard) guardedConsumers(ctx context.Context) (consumers []string, err e
 }
 
 // ForgetSlice deletes the Secret in which Liqo keeps the certificate of a deleted slice, unless
-// a live reservation still expects that slice. It does nothing if the guard is off, because the
-// agent then lacks the permission.
+// a live reservation still expects that slice. It ignores a missing permission, because the agent
+// has none while the guard is off.
 func (g *Guard) ForgetSlice(ctx context.Context, namespace, slice string) error {
 	ns := &corev1.Namespace{}
 	if found, err := object.Get(ctx, g.opts.Client, "", namespace, ns); err != nil || !found || !object.Ours(ns) || !object.IsTenantNamespace(ns) {

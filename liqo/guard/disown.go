@@ -31,8 +31,8 @@ func Disown(namespaceMap metav1.Object) bool {
 	return true
 }
 
-// DisownMaps disowns the maps that a consumer replicated before the webhook was installed that
-// disowns new ones. It ignores tenant namespaces that the agent did not make.
+// DisownMaps disowns the maps that a consumer replicated before this cluster had the webhook,
+// which disowns new ones. It ignores tenant namespaces that the agent did not make.
 func (g *Guard) DisownMaps(ctx context.Context, consumer string, ns *corev1.Namespace) error {
 	if ns == nil || !object.Ours(ns) {
 		return nil

@@ -36,10 +36,11 @@ func identityOf(slice, consumer string) string {
 // from the name of an identity.
 func sliceKey(slice, consumer string) string { return consumer + "/" + slice }
 
-// Rights returns the rights of every identity of the guarded consumers: to write while its
-// placement stands; after that, until nothing of the placement is left here, only to delete.
-// The policies need these rights because Liqo's certificates are valid for a year and cannot be
-// revoked, and because Liqo's role is bound to the consumer and not to the slice.
+// Rights returns the rights of every identity of the guarded consumers. An identity may write
+// while its placement stands. After the placement's end it may only delete, and nothing once the
+// placement is gone. The policies need these rights because Liqo's certificates are valid for a
+// year and cannot be revoked, and because Liqo's role is bound to the consumer and not to the
+// slice.
 func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) map[string]agentv1alpha1.PeerRight {
 	rights := map[string]agentv1alpha1.PeerRight{}
 	for _, consumer := range guarded {

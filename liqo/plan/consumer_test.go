@@ -28,7 +28,7 @@ func consumer(change func(*ConsumerView)) ConsumerView {
 	return v
 }
 
-// drainedConsumer returns the view of a released placement of which only the peering is left.
+// drainedConsumer returns the view of a released placement that has left only its peering.
 func drainedConsumer(change func(*ConsumerView)) ConsumerView {
 	return consumer(func(v *ConsumerView) {
 		v.Release = true
